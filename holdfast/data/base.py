@@ -1,0 +1,73 @@
+"""Where samples come from: labelled inputs by index, as they are stored."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from holdfast.records import InputSpec
+from holdfast.registry import Registry
+
+__all__ = ["DATASETS", "Dataset", "InMemoryImages"]
+
+
+class Dataset(Protocol):
+    """Labelled samples by index; `inputs` gives them as they are stored, before any corruption."""
+
+    name: str
+    labels: NDArray[np.int64]
+    class_names: Sequence[str]
+    input_spec: InputSpec
+
+    @property
+    def digest(self) -> str:
+        """Hex digest of the samples and labels: equal digests mean equal data."""
+
+    def inputs(self, indices: NDArray[np.int64]) -> NDArray[np.uint8]:
+        """Return the samples at these indices, (n, height, width, 3) for images."""
+
+
+DATASETS: Registry[type] = Registry("data set", "data")
+
+
+class InMemoryImages:
+    """Images that fit in memory, (n, height, width, 3) uint8, with their labels."""
+
+    def __init__(
+        self,
+        images: NDArray[np.uint8],
+        labels: NDArray[np.int64],
+        *,
+        name: str = "images",
+        class_names: Sequence[str] = (),
+    ) -> None:
+        if images.ndim != 4 or images.shape[-1] != 3 or images.dtype != np.uint8:
+            raise ValueError(
+                f"images have shape {images.shape} and type {images.dtype}; pass uint8 (n, height, width, 3)"
+            )
+        if len(images) != len(labels):
+            raise ValueError(f"{len(images)} images but {len(labels)} labels; pass one label for each image")
+        self.name = name
+        self.images = images
+        self.labels = np.asarray(labels, np.int64)
+        self.class_names = tuple(class_names) or tuple(
+            str(c) for c in range(int(self.labels.max(initial=0)) + 1)
+        )
+        self.input_spec = InputSpec("image", (3, images.shape[1], images.shape[2]))
+
+    @property
+    def digest(self) -> str:
+        """Hex digest of pixels and labels."""
+        content = hashlib.blake2b(digest_size=16)
+        content.update(repr(self.images.shape).encode())
+        content.update(np.ascontiguousarray(self.images))
+        content.update(self.labels.tobytes())
+        return content.hexdigest()
+
+    def inputs(self, indices: NDArray[np.int64]) -> NDArray[np.uint8]:
+        """Return the images at these indices."""
+        return self.images[indices]

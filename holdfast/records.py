@@ -1,0 +1,99 @@
+"""The frozen records that travel between rooms; nothing here computes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+__all__ = ["Batch", "Domain", "Entry", "InputSpec", "Picks", "Row", "Step"]
+
+
+@dataclass(frozen=True)
+class InputSpec:
+    """What one input looks like to the network: `(3, 32, 32)` for an image, `(16000,)` for a second of sound."""
+
+    kind: Literal["image", "audio", "other"]
+    shape: tuple[int, ...]
+    sample_rate: int | None = None
+
+
+@dataclass(frozen=True)
+class Domain:
+    """What happens to a sample: the named corruptions, one after the other; none of them is the clean domain."""
+
+    name: str
+    corruptions: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Picks:
+    """A stretch of a plan: which sample, in which domain, at which severity, in order of arrival."""
+
+    samples: NDArray[np.int64]  # (n,) index into the data
+    domains: NDArray[np.int64]  # (n,) index into the plan's domains
+    severities: NDArray[np.float64]  # (n, depth) one for each corruption of the domain; 0 leaves it out
+
+    def __len__(self) -> int:
+        return len(self.samples)
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Samples that arrive together; labels and domains are for the recorder, never for the model."""
+
+    inputs: Tensor
+    labels: NDArray[np.int64]
+    domains: tuple[str, ...]  # one name for each sample
+    position: int  # of the first sample in the stream
+    new_episode: bool = False  # the protocol starts over here: whoever adapts goes back to the source first
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+
+@dataclass(frozen=True)
+class Step:
+    """What one batch did to an adapted model: the answer, and everything worth writing down."""
+
+    logits: Tensor
+    loss: float | None = None  # None: nothing was learnt from this batch
+    estimates: Mapping[str, float] = field(default_factory=dict)
+    recovered: str | None = None  # the reason of a reset, where there was one
+    skipped: str | None = None  # why the update was left out, where it was
+    forwards: float = 0.0  # network passes per sample, estimators included
+    backwards: float = 0.0
+
+
+@dataclass(frozen=True)
+class Row:
+    """One batch of a run as it is kept on disk, answers joined with labels."""
+
+    position: int  # of the batch's first sample in the stream
+    size: int
+    domains: Mapping[str, tuple[int, int]]  # domain -> (correct, samples)
+    accuracy: float
+    confidence: float
+    entropy: float
+    loss: float | None
+    estimates: Mapping[str, float]
+    recovered: str | None
+    skipped: str | None
+    forwards: float
+    backwards: float
+    step_seconds: float
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One line of a catalogue: a name, what it is, and who published it."""
+
+    name: str
+    summary: str
+    citation: str = ""
