@@ -86,11 +86,7 @@ def describe(name: str, thing: object) -> Entry:
 
 def options_of(thing: Callable[..., Any]) -> dict[str, inspect.Parameter]:
     """Return the keyword options of a function, or of a class and the classes it inherits from."""
-    chain = (
-        [cls.__init__ for cls in thing.__mro__ if "__init__" in vars(cls)]
-        if isinstance(thing, type)
-        else [thing]
-    )
+    chain = [cls.__init__ for cls in thing.__mro__ if "__init__" in vars(cls)] if isinstance(thing, type) else [thing]
     found: dict[str, inspect.Parameter] = {}
     for function in chain:
         parameters = inspect.signature(function).parameters.values()

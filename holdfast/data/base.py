@@ -54,9 +54,7 @@ class InMemoryImages:
         self.name = name
         self.images = images
         self.labels = np.asarray(labels, np.int64)
-        self.class_names = tuple(class_names) or tuple(
-            str(c) for c in range(int(self.labels.max(initial=0)) + 1)
-        )
+        self.class_names = tuple(class_names) or tuple(str(c) for c in range(int(self.labels.max(initial=0)) + 1))
         self.input_spec = InputSpec("image", (3, images.shape[1], images.shape[2]))
 
     @property
@@ -64,7 +62,7 @@ class InMemoryImages:
         """Hex digest of pixels and labels."""
         content = hashlib.blake2b(digest_size=16)
         content.update(repr(self.images.shape).encode())
-        content.update(np.ascontiguousarray(self.images))
+        content.update(self.images.tobytes())
         content.update(self.labels.tobytes())
         return content.hexdigest()
 

@@ -16,10 +16,10 @@ __all__ = ["Digits"]
 class Digits(InMemoryImages):
     """1797 handwritten digits (UCI optical recognition), enlarged from 8×8 to 32×32 and split by index.
 
-    Odd indices are the test split (898); of the even ones every fourth is validation (225), the rest is training.
+    Odd indices are the test split (898); of the even ones every fourth is validation (224), the rest is training.
 
     >>> len(Digits("train").labels), len(Digits("validation").labels), len(Digits("test").labels)
-    (674, 225, 898)
+    (675, 224, 898)
     """
 
     citation = "Alpaydin & Kaynak, UCI 1998"
