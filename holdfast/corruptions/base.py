@@ -1,0 +1,178 @@
+"""What a corruption is: a formula in physical quantities, and tables that say what each severity means."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from holdfast.corruptions.samples import as_image
+from holdfast.registry import Registry
+
+__all__ = ["CORRUPTIONS", "FAMILIES", "Corruption", "Images", "Rng", "Rows", "corruption", "family_of", "quantise"]
+
+Images: TypeAlias = NDArray[np.uint8]  # (n, height, width, 3)
+Rng: TypeAlias = np.random.Generator | np.random.RandomState
+Rows: TypeAlias = Sequence[float] | Sequence[tuple[float, ...]]  # six: severities 0 to 5
+Draw: TypeAlias = Callable[..., tuple[Any, ...]]
+Sample = TypeVar("Sample")
+
+FAMILIES = {"32": 48, "64": 96, "224": None}  # the largest shorter side, in pixels, that each table is meant for
+HENDRYCKS = "Hendrycks & Dietterich, ICLR 2019"
+CHUNK_VALUES = 1 << 15  # float64 intermediates of this many values stay in the cache and below the page-fault cliff
+
+
+def family_of(height: int, width: int) -> str:
+    """Return the family of severity tables that fits a picture: "32" (CIFAR), "64" (Tiny ImageNet) or "224".
+
+    >>> family_of(32, 32), family_of(64, 300), family_of(480, 640)
+    ('32', '64', '224')
+    """
+    return next(family for family, side in FAMILIES.items() if side is None or min(height, width) <= side)
+
+
+def quantise(values: NDArray[np.floating[Any]]) -> Images:
+    """Return values in [0, 1] as 8-bit levels, truncated as in the published data; `values` is used up.
+
+    >>> quantise(np.array([-0.1, 0.5, 1.2])).tolist()
+    [0, 127, 255]
+    """
+    np.clip(values, 0, 1, out=values)
+    np.multiply(values, 255, out=values)
+    return values.astype(np.uint8)
+
+
+@dataclass(frozen=True, eq=False)
+class Corruption:
+    """A pure function of a sample, a severity from 0 to 5 and a generator.
+
+    Sampling is apart from applying: `draw(rng, image, *quantities)` returns the random fields of one image, and
+    `apply(images, *fields, *quantities)` is a formula in them, stacked over the images.
+
+    >>> from holdfast.corruptions import CORRUPTIONS
+    >>> dark = np.zeros((32, 32, 3), np.uint8)
+    >>> int(CORRUPTIONS["brightness"](dark, 5, np.random.default_rng(0)).max())
+    76
+    """
+
+    name: str
+    tables: Mapping[str, Rows]  # one for each family
+    apply: Callable[..., Images]
+    draw: Draw | None = None
+    whole_severities: bool = False  # the published steps are not on one line, so nothing lies between them
+    citation: str = HENDRYCKS
+
+    def __post_init__(self) -> None:
+        if set(self.tables) != set(FAMILIES) or any(len(rows) != 6 for rows in self.tables.values()):
+            raise ValueError(f"{self.name} needs six rows, severities 0 to 5, for each family {', '.join(FAMILIES)}")
+
+    @property
+    def summary(self) -> str:
+        """What it does, in one line."""
+        return (self.apply.__doc__ or "").strip().split("\n")[0]
+
+    def quantities(self, severity: float, family: str) -> list[float]:
+        """Return the physical quantities at a severity, on the line between the two nearest rows of the table.
+
+        >>> from holdfast.corruptions import CORRUPTIONS
+        >>> CORRUPTIONS["contrast"].quantities(2.5, "224")
+        [0.25]
+        """
+        if not 0 <= severity <= 5:
+            raise ValueError(
+                f"severity {severity} is not between 0 and 5; 0 leaves a sample as it is, 5 is the strongest"
+            )
+        if self.whole_severities and severity != int(severity):
+            raise ValueError(f"{self.name} has no severity {severity}; choose one of 0, 1, 2, 3, 4, 5")
+        if family not in self.tables:
+            raise ValueError(f"no family {family!r} of severities; choose one of {', '.join(self.tables)}")
+        rows = np.array(self.tables[family], np.float64).reshape(6, -1)
+        below = min(int(severity), 4)
+        share = severity - below
+        between: list[float] = ((1 - share) * rows[below] + share * rows[below + 1]).tolist()
+        return between
+
+    def __call__(self, sample: Sample, severity: float, rng: Rng, *, family: str | None = None) -> Sample:
+        """Return a corrupted copy: a uint8 array (height, width[, 3]), a Pillow image or a tensor (3, height, width).
+
+        Grey becomes RGB; a float tensor holds values in [0, 1]; severity 0 returns the sample itself.
+        """
+        if severity == 0:
+            return sample
+        image, back = as_image(sample)
+        return back(self.batch(image[None], severity, [rng], family=family)[0])
+
+    def batch(self, images: Images, severity: float, rngs: Iterable[Rng], *, family: str | None = None) -> Images:
+        """Return corrupted copies of images (n, height, width, 3), each from its own generator.
+
+        The generators are not touched by a corruption that draws nothing.
+        """
+        if images.dtype != np.uint8 or images.ndim != 4 or images.shape[-1] != 3:
+            raise ValueError(f"images are {images.dtype} {images.shape}; pass uint8 (n, height, width, 3)")
+        quantities = self.quantities(severity, family or family_of(*images.shape[1:3]))
+        if severity == 0:
+            return np.array(images)
+        rngs = list(rngs) if self.draw else []
+        if self.draw and len(rngs) != len(images):
+            raise ValueError(f"{len(images)} images but {len(rngs)} generators; pass one generator for each image")
+        corrupted = np.empty(images.shape, np.uint8)
+        size = max(1, CHUNK_VALUES // max(1, images[:1].size))
+        for start in range(0, len(images), size):
+            chunk = slice(start, start + size)
+            fields = self._fields(images[chunk], rngs[chunk], quantities)
+            corrupted[chunk] = self.apply(images[chunk], *fields, *quantities)
+        return corrupted
+
+    def _fields(self, images: Images, rngs: Sequence[Rng], quantities: Sequence[float]) -> list[NDArray[Any]]:
+        if self.draw is None:
+            return []
+        drawn = [self.draw(rng, image, *quantities) for rng, image in zip(rngs, images, strict=True)]
+        return [np.stack(field) for field in zip(*drawn, strict=True)]
+
+    def __reduce__(self) -> tuple[Callable[[str], Corruption], tuple[str]]:
+        # The decorated functions hide behind their corruptions, so the name is what travels to another process.
+        return _named, (self.name,)
+
+
+class Corruptions(Registry[Corruption]):
+    """The catalogue of this room, which also answers to the short names that other benchmarks use."""
+
+    def __init__(self) -> None:
+        super().__init__("corruption", "corruptions")
+        self.aliases: dict[str, str] = {}
+
+    def __getitem__(self, name: str) -> Corruption:
+        return super().__getitem__(self.aliases.get(name, name))
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.aliases or super().__contains__(name)
+
+
+CORRUPTIONS = Corruptions()
+
+
+def _named(name: str) -> Corruption:
+    return CORRUPTIONS[name]
+
+
+def corruption(
+    name: str,
+    tables: Mapping[str, Rows],
+    *,
+    draw: Draw | None = None,
+    alias: str | None = None,
+    whole_severities: bool = False,
+    citation: str = HENDRYCKS,
+) -> Callable[[Callable[..., Images]], Corruption]:
+    """Register a formula `apply(images, *fields, *quantities)` with its severity tables, as a decorator."""
+
+    def register(apply: Callable[..., Images]) -> Corruption:
+        entry = CORRUPTIONS.register(name)(Corruption(name, tables, apply, draw, whole_severities, citation))
+        if alias:
+            CORRUPTIONS.aliases[alias] = name
+        return entry
+
+    return register

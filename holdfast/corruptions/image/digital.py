@@ -1,0 +1,79 @@
+"""What software does to a picture: exposure, contrast, scaling, compression."""
+
+from __future__ import annotations
+
+import numpy as np
+from PIL import Image
+
+from holdfast.corruptions.base import Images, corruption, quantise
+from holdfast.corruptions.storage import store_as_jpeg
+
+__all__ = ["brightness", "contrast", "jpeg_compression", "pixelate"]
+
+
+@corruption(
+    "brightness",
+    {
+        "32": (0, 0.05, 0.1, 0.15, 0.2, 0.3),
+        "64": (0, 0.1, 0.2, 0.3, 0.4, 0.5),
+        "224": (0, 0.1, 0.2, 0.3, 0.4, 0.5),
+    },
+)
+def brightness(images: Images, shift: float) -> Images:
+    """Raise the value of every pixel, its largest channel, and keep hue and saturation."""
+    levels = np.arange(256)
+    lifted = np.minimum(levels / 255 + shift, 1) * 255  # V' for each V
+    gain = lifted / np.maximum(levels, 1)
+    red, green, blue = np.moveaxis(images, -1, 0)
+    value = np.maximum(np.maximum(red, green), blue)
+    top, slope = lifted.take(value), gain.take(value)
+    # rgb V'/V, written so that the largest channel becomes V' itself, and black becomes grey.
+    return np.stack([(top - (value - channel) * slope).astype(np.uint8) for channel in (red, green, blue)], axis=-1)
+
+
+@corruption(
+    "contrast",
+    {
+        "32": (1, 0.75, 0.5, 0.4, 0.3, 0.15),
+        "64": (1, 0.4, 0.3, 0.2, 0.1, 0.05),
+        "224": (1, 0.4, 0.3, 0.2, 0.1, 0.05),
+    },
+)
+def contrast(images: Images, factor: float) -> Images:
+    """Pull every channel towards its mean over the image."""
+    count, height, width, _ = images.shape
+    rows = images.reshape(count, height, -1)  # numpy is slow on axes as short as the channels
+    total = rows.sum(axis=1, dtype=np.int64).reshape(count, width, 3).sum(axis=1)
+    mean = np.tile(total / (height * width * 255), width)[:, None]
+    return quantise((rows / 255 - mean) * factor + mean).reshape(images.shape)
+
+
+@corruption(
+    "pixelate",
+    {
+        "32": (1, 0.95, 0.9, 0.85, 0.75, 0.65),
+        "64": (1, 0.9, 0.8, 0.7, 0.6, 0.5),
+        "224": (1, 0.6, 0.5, 0.4, 0.3, 0.25),
+    },
+)
+def pixelate(images: Images, factor: float) -> Images:
+    """Shrink with a box filter and enlarge again."""
+    height, width = images.shape[1:3]
+    small = max(1, int(width * factor)), max(1, int(height * factor))
+    box = Image.Resampling.BOX
+    pictures = [Image.fromarray(image).resize(small, box).resize((width, height), box) for image in images]
+    return np.stack([np.asarray(picture) for picture in pictures])
+
+
+@corruption(
+    "jpeg_compression",
+    {
+        "32": (95, 80, 65, 58, 50, 40),
+        "64": (95, 65, 58, 50, 40, 25),
+        "224": (85, 25, 18, 15, 10, 7),
+    },
+    alias="jpeg",
+)
+def jpeg_compression(images: Images, quality: float) -> Images:
+    """Compress as JPEG and decode again."""
+    return store_as_jpeg(images, round(quality))

@@ -1,0 +1,104 @@
+"""Parity with the ImageNet-C authors' own functions, in pixels and in statistics, where that data is at hand."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from holdfast.corruptions import CORRUPTIONS
+from holdfast.randomness import seeded_rng
+
+GOLDEN = Path(__file__).resolve().parents[3] / "shared" / "golden" / "corruptions"
+pytestmark = pytest.mark.skipif(not GOLDEN.exists(), reason="the golden arrays are not here")
+
+# (levels, share of the values) that may differ; everything else is exact.
+TOLERANCE = {
+    "defocus_blur": (1, 0.01),  # float noise before truncation
+    "brightness": (1, 0.01),  # the reference goes through hue, saturation and value
+}
+# The reference is itself off by one here: Fourier noise on what should be the identity.
+TOLERANCE_AT = {("ccc224", "defocus_blur", 0.25): (1, 0.6)}
+
+
+@pytest.fixture(scope="module")
+def golden():
+    return {name: dict(np.load(GOLDEN / f"{name}.npz")) for name in ("cifar", "imagenet", "ccc224")}
+
+
+@pytest.mark.parametrize("name", CORRUPTIONS.names())
+@pytest.mark.parametrize("source", ["cifar", "imagenet", "ccc224"])
+def test_legacy_draws_give_the_published_pixels(source, name, golden):
+    inputs = golden["cifar"]["inputs"] if source == "cifar" else golden["imagenet"]["input"][None]
+    short_names = {short for short, full in CORRUPTIONS.aliases.items() if full == name}
+    found = [key for key in golden[source] if key.rpartition("_s")[0] in {name, *short_names}]
+    if not found:
+        pytest.skip(f"no {name} in {source}")
+    for key in found:
+        severity = float(key.rpartition("_s")[2])
+        legacy = [np.random.RandomState(0) for _ in inputs]
+        corrupted = CORRUPTIONS[name].batch(inputs, severity, legacy)
+        expected = golden[source][key].reshape(len(inputs), *golden[source][key].shape[-3:])
+        part = corrupted[:, : expected.shape[1], : expected.shape[2]]
+        difference = np.abs(part.astype(int) - expected)
+        levels, share = TOLERANCE_AT.get((source, name, severity), TOLERANCE.get(name, (0, 0)))
+        assert difference.max() <= levels, key
+        assert (difference > 0).mean() <= share, key
+
+
+def tiles():
+    with Image.open(GOLDEN / "imagenet64_mosaic.jpg") as mosaic:
+        return np.asarray(mosaic).reshape(8, 224, 8, 224, 3).swapaxes(1, 2).reshape(64, 224, 224, 3)
+
+
+def statistics(clean, corrupted):
+    change = corrupted.astype(np.float64) - clean
+    values = corrupted.astype(np.float64)
+    return {
+        "mean": values.mean(),
+        "mae": np.abs(change).mean(),
+        "psnr": np.mean(10 * np.log10(255**2 / (change**2).mean(axis=(1, 2, 3)))),
+        "grad": (np.mean(np.diff(values, axis=1) ** 2) + np.mean(np.diff(values, axis=2) ** 2)) / 2,
+    }
+
+
+def check_statistics(family, name, severities, clean):
+    reference = json.loads((GOLDEN / "stats.json").read_text())[family]
+    for severity in severities:
+        expected = reference.get(f"{name}_s{severity}")
+        if expected is None:
+            pytest.skip(f"no {name} in the statistics")
+        rngs = [seeded_rng(1, f"{name}/{severity}", index) for index in range(len(clean))]
+        found = statistics(clean, CORRUPTIONS[name].batch(clean, severity, rngs))
+        bounds = {
+            "mean": max(1.5, 4 * expected.get("mean_run_sd", 0)),
+            "mae": max(0.06 * expected["mae"], 4 * expected.get("mae_run_sd", 0)),
+            "psnr": max(0.3, 4 * expected.get("psnr_run_sd", 0)),
+            "grad": 0.1 * expected["grad"],
+        }
+        for statistic, bound in bounds.items():
+            assert abs(found[statistic] - expected[statistic]) <= bound, (severity, statistic)
+
+
+@pytest.mark.parametrize("name", CORRUPTIONS.names())
+def test_counter_based_draws_have_the_published_statistics(name, golden):
+    check_statistics("cifar", name, (1, 2, 3, 4, 5), golden["cifar"]["inputs64"])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", CORRUPTIONS.names())
+def test_counter_based_draws_have_the_published_statistics_at_224_pixels(name):
+    check_statistics("imagenet", name, (1, 3, 5), tiles())
+
+
+def test_severities_are_those_of_ccc():
+    params = json.loads((GOLDEN.parent / "ccc" / "params.json").read_text())["params"]
+    for label, rows in params.items():
+        name = label.partition("(")[0]
+        if name in CORRUPTIONS:
+            for severity, row in rows.items():
+                found = CORRUPTIONS[name].quantities(float(severity), "224")
+                assert found == pytest.approx(row["raw"], abs=1e-6), (name, severity)

@@ -1,0 +1,56 @@
+"""Pixels of today, kept small: a synthetic picture through every corruption, with draws from the frozen legacy stream.
+
+The file `regression.npz` beside this one was written by `python tests/corruptions/test_corruption_regression.py`,
+after the same code had passed the comparison with the reference functions in `test_corruption_golden.py`. Run that
+command again when a corruption is added; what was stored before is kept, so only a deliberate deletion changes it.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from holdfast.corruptions import CORRUPTIONS
+
+FILE = Path(__file__).with_name("regression.npz")
+STEPS = [("32", 2.5), ("32", 5), ("64", 5), ("224", 2), ("224", 4.75), ("224", 5)]  # family, severity
+CASES = [
+    (name, family, severity)
+    for name in CORRUPTIONS
+    for family, severity in STEPS
+    if severity == int(severity) or not CORRUPTIONS[name].whole_severities
+]
+
+
+def synthetic_picture():
+    y, x = np.mgrid[0:16, 0:24]
+    ramps = np.stack([11 * x, 16 * y, 7 * (x + y)], axis=-1) % 256  # one to each channel, some with a hard edge
+    ramps[3:8, 4:11] = (250, 30, 30)
+    ramps[9:14, 12:21] = 128
+    return ramps.astype(np.uint8)
+
+
+def corrupted(name, family, severity):
+    rng = np.random.RandomState(0)
+    return CORRUPTIONS[name](synthetic_picture(), severity, rng, family=family)
+
+
+@pytest.mark.parametrize(("name", "family", "severity"), CASES)
+def test_pixels_are_those_of_the_verified_version(name, family, severity):
+    with np.load(FILE) as stored:
+        difference = np.abs(corrupted(name, family, severity).astype(int) - stored[f"{name}/{family}/{severity}"])
+    # Another processor may round a float the other way, which truncation turns into one level.
+    assert difference.max() <= 1
+    assert (difference > 0).mean() < 0.01
+
+
+def test_the_stored_pixels_stay_small():
+    assert FILE.stat().st_size < 150_000
+
+
+if __name__ == "__main__":
+    kept = dict(np.load(FILE)) if FILE.exists() else {}
+    fresh = {"/".join(map(str, case)): corrupted(*case) for case in CASES}
+    np.savez_compressed(FILE, **(fresh | {key: kept[key] for key in fresh.keys() & kept.keys()}))
