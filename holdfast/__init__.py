@@ -1,1 +1,40 @@
+"""Test-time adaptation that is safe enough to deploy and honest enough to publish."""
 
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from holdfast.adapted import AdaptedModel
+    from holdfast.estimators import Estimator
+    from holdfast.methods import Method
+    from holdfast.recipes import adapt
+    from holdfast.records import Step
+    from holdfast.recovery import Recovery
+    from holdfast.streams import Stream
+
+__version__ = "0.1.0"
+
+# Importing is free: a name brings in its room, and torch with it, when it is first used.
+_HOMES = {
+    "AdaptedModel": "holdfast.adapted",
+    "Estimator": "holdfast.estimators",
+    "Method": "holdfast.methods",
+    "Recovery": "holdfast.recovery",
+    "Step": "holdfast.records",
+    "Stream": "holdfast.streams",
+    "adapt": "holdfast.recipes",
+}
+
+__all__ = ["AdaptedModel", "Estimator", "Method", "Recovery", "Step", "Stream", "__version__", "adapt"]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        return getattr(importlib.import_module(_HOMES[name]), name)
+    raise AttributeError(f"module 'holdfast' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return __all__

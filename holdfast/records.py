@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["Batch", "Domain", "Entry", "InputSpec", "Picks", "Row", "Step"]
+__all__ = ["Batch", "Domain", "InputSpec", "Picks", "Row", "Step", "Update"]
 
 
 @dataclass(frozen=True)
@@ -59,6 +59,14 @@ class Batch:
 
 
 @dataclass(frozen=True)
+class Update:
+    """What a method learnt from a batch: a loss, or nothing, or nothing because it would have done harm."""
+
+    loss: float | None = None
+    skipped: str | None = None
+
+
+@dataclass(frozen=True)
 class Step:
     """What one batch did to an adapted model: the answer, and everything worth writing down."""
 
@@ -88,12 +96,3 @@ class Row:
     forwards: float
     backwards: float
     step_seconds: float
-
-
-@dataclass(frozen=True)
-class Entry:
-    """One line of a catalogue: a name, what it is, and who published it."""
-
-    name: str
-    summary: str
-    citation: str = ""

@@ -5,14 +5,22 @@ from __future__ import annotations
 import difflib
 import inspect
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from importlib import metadata
 from typing import Any, Generic, TypeVar
 
-from holdfast.records import Entry
-
-__all__ = ["Registry", "UnknownNameError", "check_options", "nearest", "options_of"]
+__all__ = ["Entry", "Registry", "UnknownNameError", "check_options", "nearest", "options_of"]
 
 T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One line of a catalogue: a name, what it is, and who published it."""
+
+    name: str
+    summary: str
+    citation: str = ""
 
 
 class UnknownNameError(ValueError):
@@ -62,10 +70,18 @@ class Registry(Generic[T]):
     def __iter__(self) -> Iterator[str]:
         return iter(self.names())
 
+    def __len__(self) -> int:
+        return len(self.names())
+
     def names(self) -> list[str]:
         """Return every known name, in the order of registration."""
         self._load_plugins()
         return list(self._entries)
+
+    def name_of(self, thing: object) -> str:
+        """Return the name something is registered under, or its own name where it is not."""
+        own = getattr(thing, "__name__", type(thing).__name__)
+        return next((name for name, entry in self._entries.items() if entry is thing), own)
 
     def entries(self) -> list[Entry]:
         """Return name, first sentence and citation of everything in this registry."""
@@ -86,7 +102,9 @@ def describe(name: str, thing: object) -> Entry:
 
 def options_of(thing: Callable[..., Any]) -> dict[str, inspect.Parameter]:
     """Return the keyword options of a function, or of a class and the classes it inherits from."""
-    chain = [cls.__init__ for cls in thing.__mro__ if "__init__" in vars(cls)] if isinstance(thing, type) else [thing]
+    chain: list[Any] = [thing]
+    if isinstance(thing, type):
+        chain = [vars(kind)["__init__"] for kind in thing.mro() if "__init__" in vars(kind)]
     found: dict[str, inspect.Parameter] = {}
     for function in chain:
         parameters = inspect.signature(function).parameters.values()

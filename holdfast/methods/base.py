@@ -1,0 +1,182 @@
+"""Method: predicts, then adapts. A subclass writes its loss; reset, checkpoints and safety come from here."""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, ClassVar, Literal
+
+import torch
+from torch import Tensor, nn
+
+from holdfast.blocks.norm import BatchStatistics, affine_parameters, replace_batch_norm
+from holdfast.models.classifier import Classifier
+from holdfast.records import Update
+from holdfast.registry import Registry
+from holdfast.state import Stateful
+
+__all__ = ["METHODS", "Method", "preset_for"]
+
+
+class Method(Stateful):
+    """One published way to adapt; a subclass writes `loss`, and where its paper asks for it `prepare` or `predict`."""
+
+    citation: ClassVar[str] = ""
+    answers: Literal["before", "after"] = "before"  # its update, on the same batch
+    needs_source: ClassVar[bool] = False  # must see unlabelled source inputs before the first batch
+    needs_batch_norm: ClassVar[bool] = False
+    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {}  # published options by data set
+    batches: int
+
+    def __init__(
+        self,
+        model: Classifier,
+        *,
+        optimizer: Literal["sgd", "adam"] = "sgd",
+        lr: float = 1e-3,
+        momentum: float = 0.9,
+        nesterov: bool = False,
+        betas: tuple[float, float] = (0.9, 0.999),
+        weight_decay: float = 0.0,
+        seed: int = 0,
+    ) -> None:
+        super().__init__()
+        self.optimizer, self.lr, self.momentum, self.nesterov = optimizer, lr, momentum, nesterov
+        self.betas, self.weight_decay, self.seed = (betas[0], betas[1]), weight_decay, seed
+        if self.needs_batch_norm and model.normalisation != "batch":
+            raise ValueError(
+                f"this method works on BatchNorm statistics, and the model has none (normalisation: "
+                f"{model.normalisation}); choose a method for any network, such as 'tent' or 'eta'"
+            )
+        # Evaluation mode throughout: dropout and stochastic depth would only blur what is being adapted.
+        self.model = model.eval().requires_grad_(False)
+        self.trained = self.prepare(model)
+        for parameter in self.trained:
+            parameter.requires_grad_(True)
+        self._optimizer = self._make_optimizer() if self.trained else None
+        self._origin = {name: tensor.detach().clone() for name, tensor in self._moving()}
+        self.samples_backwarded = 0
+        self.frozen = False  # answer, but learn nothing
+        self.add_state("batches", 0)
+
+    # What a subclass writes -------------------------------------------------------------------------------
+
+    def prepare(self, model: Classifier) -> list[nn.Parameter]:
+        """Change layers where the method asks for it and return the parameters to train."""
+        replace_batch_norm(model, BatchStatistics)
+        parameters = affine_parameters(model)
+        if not parameters:
+            raise ValueError("the model has no normalisation layer with affine parameters to adapt; choose 'source'")
+        return parameters
+
+    def predict(self, inputs: Tensor) -> Tensor:
+        """Answer a batch with the network as it stands."""
+        logits: Tensor = self.model(inputs)
+        return logits
+
+    def loss(self, inputs: Tensor, logits: Tensor) -> Tensor | None:
+        """Return what to minimise on this batch, or None where there is nothing to learn from it."""
+        return None
+
+    def fit_source(self, batches: Iterable[Tensor]) -> None:
+        """Learn what the method needs from unlabelled source inputs, once, before the first batch."""
+
+    # What a subclass is given -----------------------------------------------------------------------------
+
+    def adapt(self, inputs: Tensor, logits: Tensor | None = None) -> Update:
+        """Learn from one batch; without `logits` (and their graph) the batch is predicted again."""
+        self.batches += 1
+        if not self.trained:
+            return Update()
+        with torch.enable_grad():
+            loss = self.loss(inputs, self.predict(inputs) if logits is None else logits)
+        return Update() if loss is None else self.update(loss, len(inputs))
+
+    def update(self, loss: Tensor, samples: int) -> Update:
+        """Take one optimiser step, unless it would carry a non-finite number into the weights."""
+        if self._optimizer is None or self.frozen:
+            return Update()
+        self._optimizer.zero_grad(set_to_none=True)
+        self.samples_backwarded += samples
+        loss.backward()
+        gradients = [parameter.grad for parameter in self.trained if parameter.grad is not None]
+        norms = torch.stack(torch._foreach_norm(gradients)) if gradients else loss.detach()
+        if not torch.isfinite(loss.detach() + norms.sum()):
+            return Update(skipped="non-finite loss or gradient")
+        self._optimizer.step()
+        return Update(loss=float(loss.detach()))
+
+    def reset(self) -> None:
+        """Go back to the source exactly: weights, statistics, optimiser and declared state."""
+        moving = dict(self._moving())
+        with torch.no_grad():
+            for name, source in self._origin.items():
+                moving[name].copy_(source)
+        if self._optimizer is not None:
+            self._optimizer.state.clear()
+            self._optimizer.zero_grad(set_to_none=True)
+        self.reset_state()
+
+    @torch.no_grad()
+    def restore(self, mask: Callable[[Tensor, Tensor | None], Tensor]) -> None:
+        """Put single weights back to the source, where `mask(weight, last_gradient)` is true."""
+        for name, parameter in self.named_parameters():
+            if parameter.requires_grad:
+                parameter.copy_(torch.where(mask(parameter, parameter.grad), self._origin[name], parameter))
+
+    def export(self) -> nn.Module:
+        """Return the answering network as a plain frozen module that no longer adapts."""
+        return copy.deepcopy(self.model.module).eval().requires_grad_(False)
+
+    def source_weights(self) -> list[Tensor]:
+        """Return the source values of the trained parameters, in their order."""
+        names = {id(parameter): name for name, parameter in self.named_parameters()}
+        return [self._origin[names[id(parameter)]] for parameter in self.trained]
+
+    def _moving(self) -> list[tuple[str, Tensor]]:
+        """Everything that adaptation may change: trained parameters and all buffers."""
+        trained = [(name, tensor) for name, tensor in self.named_parameters() if tensor.requires_grad]
+        return [*trained, *self.named_buffers()]
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Method:
+        super()._apply(fn, recurse)
+        self._origin = {name: fn(tensor) for name, tensor in self._origin.items()}
+        return self
+
+    def _make_optimizer(self) -> torch.optim.Optimizer:
+        if self.optimizer == "adam":
+            return torch.optim.Adam(self.trained, self.lr, self.betas, weight_decay=self.weight_decay, foreach=True)
+        if self.optimizer == "sgd":
+            decay, nesterov = self.weight_decay, self.nesterov
+            return torch.optim.SGD(
+                self.trained, self.lr, self.momentum, weight_decay=decay, nesterov=nesterov, foreach=True
+            )
+        raise ValueError(f"optimizer={self.optimizer!r} is not known; choose 'sgd' or 'adam'")
+
+    def get_extra_state(self) -> dict[str, Any]:
+        """Return declared attributes and the optimiser's moments."""
+        state = super().get_extra_state()
+        if self._optimizer is not None:
+            state["optimizer"] = copy.deepcopy(self._optimizer.state_dict()["state"])
+        return state
+
+    def set_extra_state(self, state: Mapping[str, Any]) -> None:
+        """Take back declared attributes and the optimiser's moments."""
+        super().set_extra_state(state)
+        if self._optimizer is not None:
+            groups = self._optimizer.state_dict()["param_groups"]
+            self._optimizer.load_state_dict({"state": copy.deepcopy(state["optimizer"]), "param_groups": groups})
+
+
+METHODS: Registry[type[Method]] = Registry("method", "methods")
+
+
+def preset_for(method: type[Method], model: Classifier) -> str | None:
+    """Return the published setting nearest to a model: by its number of classes, then by its normalisation."""
+    data = ("cifar10-c", "cifar100-c", "imagenet-c")[
+        # Halfway between 10, 100 and 1000 classes on the scale on which they differ.
+        (model.num_classes > math.sqrt(1e3)) + (model.num_classes > math.sqrt(1e5))
+    ]
+    candidates = (f"{data}-{model.normalisation}", data)
+    return next((name for name in candidates if name in method.presets), None)

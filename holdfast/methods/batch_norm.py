@@ -1,0 +1,58 @@
+"""Normalisation with test statistics: no gradient, one forward pass."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from torch import nn
+
+from holdfast.blocks.norm import BatchStatistics, BlendedStatistics, CumulativeStatistics, replace_batch_norm
+from holdfast.methods.base import METHODS, Method
+from holdfast.models.classifier import Classifier
+
+__all__ = ["BatchNorm"]
+
+
+@METHODS.register("batch_norm")
+class BatchNorm(Method):
+    """Normalises with the statistics of the test batch, blended with the source where a prior is given.
+
+    `prior_samples` counts the source as so many samples beside the batch's own (Schneider et al.); the official code
+    then takes the unbiased batch variance, as we do. `source_share` gives the weight of the source directly, whatever
+    the batch size; `cumulative=True` averages over all batches so far instead.
+    """
+
+    citation = "Nado et al., 2020; Schneider et al., NeurIPS 2020"
+    needs_batch_norm = True
+
+    def __init__(
+        self,
+        model: Classifier,
+        *,
+        prior_samples: float = 0.0,
+        source_share: float | None = None,
+        cumulative: bool = False,
+        seed: int = 0,
+    ) -> None:
+        self.prior_samples, self.source_share, self.cumulative = prior_samples, source_share, cumulative
+        if prior_samples < 0 or (source_share is not None and not 0 <= source_share <= 1):
+            raise ValueError("pass prior_samples of at least 0 and a source_share between 0 and 1")
+        if (prior_samples > 0) + (source_share is not None) + cumulative > 1:
+            raise ValueError("prior_samples, source_share and cumulative exclude each other; pass one of them")
+        super().__init__(model, seed=seed)
+
+    def prepare(self, model: Classifier) -> list[nn.Parameter]:
+        """Replace the statistics of every BatchNorm layer and train nothing."""
+        stand_in: Any = BatchStatistics
+        if self.cumulative:
+            stand_in = CumulativeStatistics
+        elif self.prior_samples > 0 or self.source_share is not None:
+            stand_in = partial(BlendedStatistics, source_share=self._weigh)
+        replace_batch_norm(model, stand_in)
+        return []
+
+    def _weigh(self, batch_size: int) -> float:
+        if self.source_share is not None:
+            return self.source_share
+        return self.prior_samples / (self.prior_samples + batch_size)  # λ = N / (N + n)

@@ -1,0 +1,51 @@
+"""TENT: entropy minimisation on the affine parameters of the normalisation layers."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from torch import Tensor
+
+from holdfast.blocks.losses import entropy
+from holdfast.methods.base import METHODS, Method
+from holdfast.models.classifier import Classifier
+
+__all__ = ["Tent"]
+
+_CIFAR = {"optimizer": "adam", "lr": 1e-3}
+_IMAGENET = {"optimizer": "sgd", "lr": 2.5e-4, "momentum": 0.9}
+
+
+@METHODS.register("tent")
+class Tent(Method):
+    """Makes the model more certain of its own predictions: minimises their mean entropy.
+
+    With several `steps` per batch the answer is that of the last forward pass, as in the official code: it has
+    profited from all updates on this batch but the last.
+    """
+
+    citation = "Wang et al., ICLR 2021"
+    presets: ClassVar = {
+        "cifar10-c": _CIFAR,
+        "cifar100-c": _CIFAR,
+        "imagenet-c": _IMAGENET,
+        "imagenet-c-layer": {**_IMAGENET, "lr": 1e-3},
+        "ccc": _IMAGENET,
+    }
+
+    def __init__(self, model: Classifier, *, steps: int = 1, **learning: Any) -> None:
+        super().__init__(model, **learning)
+        if steps < 1:
+            raise ValueError(f"steps={steps} leaves nothing to do; pass a whole number of at least 1")
+        self.steps = steps
+        self.answers = "before" if steps == 1 else "after"
+
+    def predict(self, inputs: Tensor) -> Tensor:
+        """Answer with the last of the forward passes on this batch."""
+        for _ in range(self.steps - 1):
+            self.update(self.loss(inputs, self.model(inputs)), len(inputs))
+        return super().predict(inputs)
+
+    def loss(self, inputs: Tensor, logits: Tensor) -> Tensor:
+        """Return the mean entropy of the predictions."""
+        return entropy(logits).mean()

@@ -1,0 +1,28 @@
+"""Any torch classifier, wrapped once, and the reference networks."""
+
+from holdfast.models.base import MODELS, WEIGHTS, load_weights, seeded_weights
+from holdfast.models.cifar_resnet import CifarResNet
+from holdfast.models.classifier import Classifier, weights_digest
+from holdfast.models.normalised import Normalised
+from holdfast.models.resnet import ResNet
+from holdfast.models.small import digits_resnet, digits_resnet_gn, digits_vit
+from holdfast.models.tiny import tiny_resnet, tiny_vit
+from holdfast.models.vit import ViT
+
+__all__ = [
+    "MODELS",
+    "WEIGHTS",
+    "CifarResNet",
+    "Classifier",
+    "Normalised",
+    "ResNet",
+    "ViT",
+    "digits_resnet",
+    "digits_resnet_gn",
+    "digits_vit",
+    "load_weights",
+    "seeded_weights",
+    "tiny_resnet",
+    "tiny_vit",
+    "weights_digest",
+]

@@ -1,0 +1,81 @@
+"""The CIFAR ResNet of He et al. (CVPR 2016, section 4.2), for those who bring its weights."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from safetensors.torch import load_file
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from holdfast.models.normalised import Normalise
+
+__all__ = ["CifarResNet"]
+
+MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+
+
+class CifarBlock(nn.Module):
+    """Two 3×3 convolutions beside a shortcut without parameters: subsampled maps, padded with empty channels."""
+
+    def __init__(self, width_in: int, width: int, stride: int) -> None:
+        super().__init__()
+        self.conv1 = nn.Conv2d(width_in, width, 3, stride, 1, bias=False)
+        self.bn1 = nn.BatchNorm2d(width)
+        self.conv2 = nn.Conv2d(width, width, 3, 1, 1, bias=False)
+        self.bn2 = nn.BatchNorm2d(width)
+        self.stride = stride
+        self.empty_channels = (width - width_in) // 2  # on either side
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        """Return the block's maps, smaller by its stride."""
+        residual = F.relu(self.bn1(self.conv1(inputs)))
+        residual = self.bn2(self.conv2(residual))
+        shortcut = inputs[:, :, :: self.stride, :: self.stride]
+        shortcut = F.pad(shortcut, (0, 0, 0, 0, self.empty_channels, self.empty_channels))
+        return F.relu(residual + shortcut)
+
+
+class CifarResNet(nn.Module):
+    """The network of depth 6n + 2 (option A shortcuts), channel normalisation inside; load your own state dict.
+
+    >>> sum(weights.numel() for weights in CifarResNet(20).parameters())
+    269722
+    """
+
+    def __init__(self, depth: int = 20, num_classes: int = 10) -> None:
+        super().__init__()
+        if depth < 8 or depth % 6 != 2:
+            raise ValueError(f"a CIFAR ResNet cannot be {depth} layers deep; choose 6n + 2, e.g. 20, 32, 44 or 56")
+        blocks = (depth - 2) // 6
+        self.normalise = Normalise(MEAN, STD)
+        self.conv1 = nn.Conv2d(3, 16, 3, 1, 1, bias=False)
+        self.bn1 = nn.BatchNorm2d(16)
+        self.layer1 = cifar_stage(16, 16, 1, blocks)
+        self.layer2 = cifar_stage(16, 32, 2, blocks)
+        self.layer3 = cifar_stage(32, 64, 2, blocks)
+        self.fc = nn.Linear(64, num_classes)
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        """Return logits for images in [0, 1], (batch, 3, 32, 32)."""
+        maps = F.relu(self.bn1(self.conv1(self.normalise(inputs))))
+        maps = self.layer3(self.layer2(self.layer1(maps)))
+        logits: Tensor = self.fc(maps.mean(dim=(2, 3)))
+        return logits
+
+    @classmethod
+    def from_file(cls, path: str | Path) -> CifarResNet:
+        """Return the network of a safetensors file in eval mode; depth and classes are read off its weights."""
+        weights = load_file(path)
+        blocks = sum(name.startswith("layer1.") and name.endswith(".conv1.weight") for name in weights)
+        network = cls(6 * blocks + 2, len(weights["fc.weight"]))
+        network.load_state_dict(weights)
+        return network.eval()
+
+
+def cifar_stage(width_in: int, width: int, stride: int, blocks: int) -> nn.Sequential:
+    """Return a row of blocks, the first of which changes the shape."""
+    return nn.Sequential(
+        CifarBlock(width_in, width, stride),
+        *(CifarBlock(width, width, 1) for _ in range(blocks - 1)),
+    )

@@ -1,0 +1,134 @@
+"""Any torch classifier, wrapped once: what adaptation needs to know about a network is found by probing it."""
+
+from __future__ import annotations
+
+import hashlib
+from itertools import chain
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from holdfast.models.normalised import unwrapped
+from holdfast.models.probing import logits_of, name_candidates, place_of, probe
+from holdfast.models.stages import find_stages
+
+__all__ = ["NORM_KINDS", "Classifier", "Normalisation", "weights_digest"]
+
+Normalisation = Literal["batch", "group", "layer", "instance", "none"]
+
+NORM_KINDS: dict[Normalisation, tuple[type[nn.Module], ...]] = {
+    "batch": (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm),
+    "group": (nn.GroupNorm,),
+    "layer": (nn.LayerNorm,),
+    "instance": (nn.InstanceNorm1d, nn.InstanceNorm2d, nn.InstanceNorm3d),
+}
+
+
+class Classifier(nn.Module):
+    """A network that returns logits, and what it was found to be: its inputs, classes, head and normalisation.
+
+    The network is neither copied nor changed. Its input size is found by trying; a fully convolutional network accepts
+    many, so pass an `example` where the size matters.
+
+    >>> from holdfast.models.tiny import tiny_resnet
+    >>> classifier = Classifier(tiny_resnet("group"))
+    >>> classifier.num_classes, classifier.input_spec.shape, classifier.head_name, classifier.normalisation
+    (10, (3, 32, 32), 'fc', 'group')
+    """
+
+    def __init__(self, module: nn.Module, *, example: Tensor | None = None, head: str | None = None) -> None:
+        super().__init__()
+        self.module = unwrapped(module)
+        self.training = self.module.training
+        self.samples_forwarded = 0
+        found = probe(self.module, example, head)
+        self.input_spec = found.input_spec
+        self.num_classes = found.num_classes
+        self.head_name = found.head_name
+        self.normalisation = main_normalisation(self.module)
+        self._feature_shape = found.feature_shape
+        self._head_candidates = found.head_candidates
+
+    @property
+    def head(self) -> nn.Module | None:
+        """The layer whose output are the logits, where one was found."""
+        return None if self.head_name is None else self.module.get_submodule(self.head_name)
+
+    @property
+    def device(self) -> torch.device:
+        """Where the weights are."""
+        return place_of(self.module)[0]
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """The type of the weights."""
+        return place_of(self.module)[1]
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        """Return logits, (batch, classes), and count the samples."""
+        self.samples_forwarded += len(inputs)
+        return logits_of(self.module(inputs), len(inputs))
+
+    def forward_with_features(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
+        """Return logits and features, (batch, width), of one and the same pass."""
+        received: list[Tensor] = []
+        handle = self._known_head().register_forward_pre_hook(lambda _, args: received.append(args[0]))
+        try:
+            logits = self(inputs)
+        finally:
+            handle.remove()
+        return logits, received[-1].flatten(1)
+
+    def encode(self, inputs: Tensor) -> Tensor:
+        """Return the features, (batch, width): what the head receives."""
+        return self.forward_with_features(inputs)[1]
+
+    def classify(self, features: Tensor) -> Tensor:
+        """Return the head's logits for features, (batch, width)."""
+        head = self._known_head()
+        logits: Tensor = head(features.reshape(-1, *self._feature_shape))  # a 1×1 convolution wants its axes back
+        return logits.flatten(1)
+
+    def norm_layers(self) -> dict[str, nn.Module]:
+        """Return the normalisation layers that the network has at this moment, by name."""
+        kinds = tuple(kind for group in NORM_KINDS.values() for kind in group)
+        return {name: part for name, part in self.module.named_modules() if isinstance(part, kinds)}
+
+    def stages(self) -> list[tuple[str, nn.Module]]:
+        """Return the main stages between stem and head, by name; none for a plain chain of layers."""
+        return find_stages(self.module, self.head_name)
+
+    def _known_head(self) -> nn.Module:
+        head = self.head
+        if head is None:
+            advice = name_candidates(self._head_candidates)
+            raise ValueError(f"no linear layer of {type(self.module).__name__} returns the logits; {advice}")
+        return head
+
+
+def main_normalisation(module: nn.Module) -> Normalisation:
+    """Return the kind of normalisation with most layers in a network.
+
+    >>> main_normalisation(nn.Sequential(nn.Linear(2, 2), nn.LayerNorm(2)))
+    'layer'
+    """
+    parts = list(module.modules())
+    counts = {name: sum(isinstance(part, kinds) for part in parts) for name, kinds in NORM_KINDS.items()}
+    most = max(counts, key=lambda name: counts[name])
+    return most if counts[most] else "none"
+
+
+def weights_digest(module: nn.Module) -> str:
+    """Return the hex digest of all parameters and buffers: name, type, shape and every bit of the values.
+
+    >>> weights_digest(nn.Linear(2, 2)) == weights_digest(nn.Linear(2, 2))
+    False
+    """
+    module = unwrapped(module)
+    content = hashlib.blake2b(digest_size=16)
+    for name, tensor in sorted(chain(module.named_parameters(), module.named_buffers())):
+        content.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
+        # As bytes first: numpy knows no bfloat16, and a scalar must become a vector to be viewed as bytes.
+        content.update(tensor.detach().cpu().reshape(-1).view(torch.uint8).numpy().tobytes())
+    return content.hexdigest()

@@ -1,0 +1,56 @@
+"""Channel normalisation inside the network, so that every method sees raw pixels in [0, 1]."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+
+__all__ = ["Normalise", "Normalised", "unwrapped"]
+
+
+def unwrapped(module: nn.Module) -> nn.Module:
+    """Return the network behind `torch.compile`, whose hooks and layers can be reached; any other as it is."""
+    while isinstance(inner := getattr(module, "_orig_mod", None), nn.Module):
+        module = inner
+    return module
+
+
+class Normalise(nn.Module):
+    """Subtract the mean of each channel and divide by its deviation; constants, so not part of the state dict.
+
+    >>> Normalise(mean=[0.5], std=[0.25])(torch.ones(1, 1, 1, 1)).item()
+    2.0
+    """
+
+    mean: Tensor
+    std: Tensor
+
+    def __init__(self, mean: Sequence[float], std: Sequence[float]) -> None:
+        super().__init__()
+        self.register_buffer("mean", torch.tensor(mean).view(-1, 1, 1), persistent=False)
+        self.register_buffer("std", torch.tensor(std).view(-1, 1, 1), persistent=False)
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        """Return the normalised images, (batch, channels, height, width)."""
+        return (inputs - self.mean) / self.std
+
+
+class Normalised(nn.Module):
+    """A network behind its own channel normalisation: what goes in is an image in [0, 1].
+
+    >>> network = Normalised(nn.Flatten(), mean=[0.5, 0.5, 0.5], std=[0.5, 0.5, 0.5])
+    >>> network(torch.zeros(1, 3, 1, 1)).tolist()
+    [[-1.0, -1.0, -1.0]]
+    """
+
+    def __init__(self, module: nn.Module, mean: Sequence[float], std: Sequence[float]) -> None:
+        super().__init__()
+        self.normalise = Normalise(mean, std)
+        self.module = unwrapped(module)
+        self.training = module.training
+
+    def forward(self, inputs: Tensor) -> object:
+        """Return whatever the network returns for the normalised images."""
+        return self.module(self.normalise(inputs))

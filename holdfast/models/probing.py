@@ -1,0 +1,228 @@
+"""What a network takes and gives, found by running it on random inputs and leaving it as it was."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from holdfast.records import InputSpec
+from holdfast.registry import nearest
+
+__all__ = ["Probe", "logits_of", "place_of", "probe"]
+
+IMAGE_SIZES = (32, 28, 64, 96, 224, 256, 299, 384)
+WAVEFORM_LENGTHS = (16_000, 8_000, 32_000, 44_100, 48_000, 80_000, 160_000)
+# What networks raise for an input of the wrong shape; anything else is a fault of its own and passes through.
+REFUSALS = (RuntimeError, ValueError, TypeError, IndexError, AssertionError)
+
+
+class WrongOutputError(ValueError):
+    """The network runs, but what it returns are not logits."""
+
+
+@dataclass(frozen=True)
+class Probe:
+    """What running a network on random inputs has shown."""
+
+    input_spec: InputSpec
+    num_classes: int
+    head_name: str | None
+    feature_shape: tuple[int, ...]  # of one sample where it enters the head; empty without a head
+    head_candidates: tuple[str, ...]  # every module whose output are the logits
+
+
+def probe(module: nn.Module, example: Tensor | None = None, head: str | None = None) -> Probe:
+    """Return the input shape, the number of classes and the head of a network.
+
+    >>> probe(nn.Sequential(nn.Flatten(), nn.Linear(12, 5)), example=torch.zeros(1, 3, 2, 2)).head_name
+    '1'
+    """
+    with untouched(module):
+        inputs = find_inputs(module, example)
+        logits, arrivals = trace_logits(module, inputs)
+    head_name = choose_head(module, arrivals, head)
+    return Probe(
+        InputSpec(kind_of(module, inputs), tuple(inputs.shape[1:])),
+        logits.shape[1],
+        head_name,
+        arrivals[head_name] if head_name is not None else (),
+        tuple(arrivals),
+    )
+
+
+def logits_of(output: object, batch_size: int) -> Tensor:
+    """Return the logits in what a network returned: a tensor, an object with `.logits` or a mapping with that key."""
+    found = output.get("logits") if isinstance(output, Mapping) else getattr(output, "logits", output)
+    if not isinstance(found, Tensor):
+        raise WrongOutputError(f"the network returns {type(output).__name__}; return logits, a tensor (batch, classes)")
+    if found.dim() != 2 or found.shape[0] != batch_size or found.shape[1] < 2:
+        raise WrongOutputError(
+            f"the network answers {batch_size} inputs with shape {tuple(found.shape)}; return logits (batch, classes)"
+        )
+    return found
+
+
+def place_of(module: nn.Module) -> tuple[torch.device, torch.dtype]:
+    """Return device and type of a network's first floating-point weight."""
+    for tensor in (*module.parameters(), *module.buffers()):
+        if tensor.is_floating_point():
+            return tensor.device, tensor.dtype
+    return torch.device("cpu"), torch.get_default_dtype()
+
+
+@contextmanager
+def untouched(module: nn.Module) -> Iterator[None]:
+    """Run in eval mode without gradients, then put back modes, buffers and the state of the random generators."""
+    device, _ = place_of(module)
+    modes = [(part, part.training) for part in module.modules()]
+    buffers = [
+        (part, name, buffer, buffer.clone())
+        for part in module.modules()
+        for name, buffer in part._buffers.items()
+        if buffer is not None
+    ]
+    with torch.no_grad(), torch.random.fork_rng([device] if device.type == "cuda" else []):
+        try:
+            for part, _ in modes:
+                part.training = False  # not .eval(), which a network may have given a meaning of its own
+            yield
+        finally:
+            for part, mode in modes:
+                part.training = mode
+            for part, name, buffer, before in buffers:
+                part._buffers[name] = buffer
+                if not torch.equal(buffer, before):
+                    buffer.copy_(before)
+
+
+def find_inputs(module: nn.Module, example: Tensor | None) -> Tensor:
+    """Return a batch of two that the network answers with two rows of logits."""
+    refusal: Exception | None = None
+    wrong_output: WrongOutputError | None = None
+    for inputs in [example_pair(module, example)] if example is not None else guessed_pairs(module):
+        try:
+            logits_of(module(inputs), len(inputs))
+        except WrongOutputError as error:
+            wrong_output = wrong_output or error
+        except REFUSALS as error:
+            refusal = error
+        else:
+            return inputs
+    if wrong_output is not None:
+        raise wrong_output
+    tried = "the sizes tried" if example is None else f"the shape of this example, {tuple(example.shape)}"
+    raise ValueError(
+        f"{type(module).__name__} accepts none of {tried}; pass one it accepts, e.g. example=torch.zeros(1, 3, H, W)"
+    ) from refusal
+
+
+def random_pair(module: nn.Module, shape: tuple[int, ...]) -> Tensor:
+    """Return two different random inputs, drawn from a generator of their own."""
+    device, dtype = place_of(module)
+    return torch.rand((2, *shape), generator=torch.Generator().manual_seed(0)).to(device, dtype)
+
+
+def example_pair(module: nn.Module, example: Tensor) -> Tensor:
+    """Return two inputs of the example's shape; random ones, unless it holds integers, which may be indices."""
+    if example.is_floating_point():
+        return random_pair(module, tuple(example.shape[1:]))
+    return example[:1].repeat_interleave(2, dim=0).to(place_of(module)[0])
+
+
+def guessed_pairs(module: nn.Module) -> Iterator[Tensor]:
+    """Yield random inputs of every shape worth trying, the likeliest first."""
+    for shape in dict.fromkeys((*declared_shapes(module), *shapes_by_first_layer(module))):
+        yield random_pair(module, shape)
+
+
+def declared_shapes(module: nn.Module) -> Iterator[tuple[int, ...]]:
+    """Yield the shapes that a network states itself, as timm's `default_cfg` or Hugging Face's `config` do."""
+    for part in module.modules():
+        timm = getattr(part, "default_cfg", None)
+        if isinstance(timm, Mapping) and "input_size" in timm:
+            yield tuple(timm["input_size"])
+        hugging_face = getattr(part, "config", None)
+        size = getattr(hugging_face, "image_size", None)
+        if size is not None:
+            height, width = (size, size) if isinstance(size, int) else size
+            yield (getattr(hugging_face, "num_channels", 3), height, width)
+
+
+def shapes_by_first_layer(module: nn.Module) -> Iterator[tuple[int, ...]]:
+    """Yield the shapes that fit the first layer of each kind, in order of definition."""
+    seen: set[type] = set()
+    for part in module.modules():
+        kind = next((kind for kind in (nn.Conv2d, nn.Conv1d, nn.Linear) if isinstance(part, kind)), None)
+        if kind is None or kind in seen:
+            continue
+        seen.add(kind)
+        if isinstance(part, nn.Conv2d):
+            yield from ((part.in_channels, size, size) for size in IMAGE_SIZES)
+        if isinstance(part, nn.Linear):
+            yield (part.in_features,)
+        # A single channel may be the network's own affair: then it takes bare waveforms.
+        if isinstance(part, nn.Conv1d | nn.Conv2d) and part.in_channels == 1:
+            yield from ((length,) for length in WAVEFORM_LENGTHS)
+        if isinstance(part, nn.Conv1d):
+            yield from ((part.in_channels, length) for length in WAVEFORM_LENGTHS)
+
+
+def kind_of(module: nn.Module, inputs: Tensor) -> Any:
+    """Return what such inputs are: three axes make an image, convolved ones with fewer are sound."""
+    if inputs.dim() == 4:
+        return "image"
+    convolved = any(isinstance(part, nn.Conv1d | nn.Conv2d) for part in module.modules())
+    return "audio" if convolved and inputs.is_floating_point() and inputs.dim() < 4 else "other"
+
+
+def trace_logits(module: nn.Module, inputs: Tensor) -> tuple[Tensor, dict[str, tuple[int, ...]]]:
+    """Return the logits and, for every module that returned just them, innermost first, the shape it received."""
+    size = logits_of(module(inputs), len(inputs)).numel()
+    calls: list[tuple[str, tuple[int, ...], Tensor]] = []
+
+    def watch(name: str) -> Callable[[nn.Module, Any, Any], None]:
+        def note(_: nn.Module, args: Any, output: Any) -> None:
+            if isinstance(output, Tensor) and output.numel() == size and args and isinstance(args[0], Tensor):
+                # A copy: what changes the output in place afterwards is not part of this module.
+                calls.append((name, tuple(args[0].shape[1:]), output.clone().flatten(1)))
+
+        return note
+
+    with ExitStack() as hooks:
+        for name, part in module.named_modules():
+            handle = part.register_forward_hook(watch(name))
+            hooks.callback(handle.remove)
+        logits = logits_of(module(inputs), len(inputs))
+    same = {name: shape for name, shape, output in calls if torch.equal(output.to(logits.dtype), logits)}
+    return logits, same
+
+
+def choose_head(module: nn.Module, arrivals: Mapping[str, tuple[int, ...]], head: str | None) -> str | None:
+    """Return the name of the head: the one asked for, or the innermost layer with a weight matrix."""
+    if head is None:
+        return next((name for name in arrivals if has_weight_matrix(module.get_submodule(name))), None)
+    names = [name for name, _ in module.named_modules()]
+    if head not in names:
+        raise ValueError(f"{type(module).__name__} has no module {head!r}; {nearest(head, names)}")
+    if head not in arrivals:
+        raise ValueError(f"the output of {head!r} is not the logits; {name_candidates(arrivals)}")
+    return head
+
+
+def has_weight_matrix(part: nn.Module) -> bool:
+    """Return whether a module multiplies by weights, as linear layers do and normalisation does not."""
+    weight = getattr(part, "weight", None)
+    return isinstance(weight, Tensor) and weight.dim() >= 2
+
+
+def name_candidates(candidates: Mapping[str, Any] | tuple[str, ...]) -> str:
+    """Return the advice on which head to pass."""
+    names = [repr(name) for name in candidates if name]
+    if names:
+        return f"pass head='...' with one of {', '.join(names)}"
+    return "make the last step a layer of its own and pass head='...' with its name"

@@ -1,0 +1,98 @@
+"""A small ResNet for small images, with batch, group or layer normalisation."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Literal
+
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from holdfast.models.normalised import Normalise
+
+__all__ = ["ChannelLayerNorm", "Norm", "ResNet"]
+
+Norm = Literal["batch", "group", "layer"]
+GROUPS = 4
+
+
+class ChannelLayerNorm(nn.LayerNorm):
+    """Layer normalisation over the channels of each pixel (as in Liu et al., ConvNeXt, CVPR 2022)."""
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        """Return the normalised maps, (batch, channels, height, width)."""
+        return super().forward(inputs.movedim(1, -1)).movedim(-1, 1)
+
+
+def norm_layer(norm: Norm, width: int) -> nn.Module:
+    """Return one normalisation layer of the chosen kind."""
+    if norm == "batch":
+        return nn.BatchNorm2d(width)
+    if norm == "group":
+        return nn.GroupNorm(GROUPS, width)
+    if norm == "layer":
+        return ChannelLayerNorm(width)
+    raise ValueError(f"unknown normalisation {norm!r}; choose one of batch, group, layer")
+
+
+class ResidualBlock(nn.Module):
+    """Two 3×3 convolutions beside a shortcut, which is a 1×1 convolution where the shape changes."""
+
+    def __init__(self, width_in: int, width: int, stride: int, norm: Norm) -> None:
+        super().__init__()
+        self.conv1 = nn.Conv2d(width_in, width, 3, stride, 1, bias=False)
+        self.norm1 = norm_layer(norm, width)
+        self.conv2 = nn.Conv2d(width, width, 3, 1, 1, bias=False)
+        self.norm2 = norm_layer(norm, width)
+        self.shortcut = nn.Sequential()
+        if stride > 1 or width_in != width:
+            self.shortcut = nn.Sequential(
+                nn.Conv2d(width_in, width, 1, stride, bias=False),
+                norm_layer(norm, width),
+            )
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        """Return the block's maps, smaller by its stride."""
+        residual = F.relu(self.norm1(self.conv1(inputs)))
+        residual = self.norm2(self.conv2(residual))
+        return F.relu(self.shortcut(inputs) + residual)
+
+
+class ResNet(nn.Module):
+    """A residual network of one stage for each width; every stage but the first halves the maps.
+
+    Like the CIFAR networks of He et al. (CVPR 2016), but with convolutional shortcuts.
+    """
+
+    def __init__(
+        self,
+        *,
+        norm: Norm = "batch",
+        widths: Sequence[int] = (16, 32, 64),
+        blocks: int = 1,
+        num_classes: int = 10,
+        mean: Sequence[float] = (0.5, 0.5, 0.5),
+        std: Sequence[float] = (0.25, 0.25, 0.25),
+    ) -> None:
+        super().__init__()
+        self.normalise = Normalise(mean, std)
+        self.conv = nn.Conv2d(3, widths[0], 3, 1, 1, bias=False)
+        self.norm = norm_layer(norm, widths[0])
+        self.stages = nn.Sequential(
+            stage(widths[0], widths[0], 1, blocks, norm),
+            *(stage(width_in, width, 2, blocks, norm) for width_in, width in pairwise(widths)),
+        )
+        self.fc = nn.Linear(widths[-1], num_classes)
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        """Return logits for images in [0, 1], (batch, 3, height, width)."""
+        maps = F.relu(self.norm(self.conv(self.normalise(inputs))))
+        logits: Tensor = self.fc(self.stages(maps).mean(dim=(2, 3)))
+        return logits
+
+
+def stage(width_in: int, width: int, stride: int, blocks: int, norm: Norm) -> nn.Sequential:
+    """Return a row of residual blocks, the first of which changes the shape."""
+    first = ResidualBlock(width_in, width, stride, norm)
+    return nn.Sequential(first, *(ResidualBlock(width, width, 1, norm) for _ in range(blocks - 1)))

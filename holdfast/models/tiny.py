@@ -1,0 +1,26 @@
+"""Tiny untrained networks, for tests and contracts: milliseconds for a batch."""
+
+from __future__ import annotations
+
+from holdfast.models.base import seeded_weights
+from holdfast.models.resnet import Norm, ResNet
+from holdfast.models.vit import ViT
+
+__all__ = ["tiny_resnet", "tiny_vit"]
+
+
+def tiny_resnet(norm: Norm = "batch", num_classes: int = 10, seed: int = 0) -> ResNet:
+    """Return a residual network of two stages with random weights, in eval mode, for RGB images of any size.
+
+    >>> import torch
+    >>> tiny_resnet("group")(torch.zeros(2, 3, 16, 16)).shape
+    torch.Size([2, 10])
+    """
+    with seeded_weights(seed):
+        return ResNet(norm=norm, widths=(8, 16), num_classes=num_classes).eval()
+
+
+def tiny_vit(num_classes: int = 10, size: int = 32, seed: int = 0) -> ViT:
+    """Return a vision transformer of two blocks with random weights, in eval mode, for RGB images of one size."""
+    with seeded_weights(seed):
+        return ViT(size=size, patch=8, width=16, depth=2, heads=2, num_classes=num_classes).eval()

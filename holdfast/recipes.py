@@ -1,0 +1,143 @@
+"""Published combinations by name, and the door: `adapt`."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from holdfast.adapted import AdaptedModel
+from holdfast.estimators import ESTIMATORS, Estimator
+from holdfast.methods import METHODS, Method, preset_for
+from holdfast.models.classifier import Classifier, weights_digest
+from holdfast.recovery import RECOVERIES, Recovery
+from holdfast.registry import Registry, UnknownNameError, check_options, nearest, options_of
+
+__all__ = ["RECIPES", "Recipe", "adapt", "recipe_names", "recipe_of"]
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """A method with the recovery it was published with."""
+
+    method: str
+    recovery: str
+    summary: str
+    citation: str = ""
+    options: Mapping[str, Any] = field(default_factory=dict)  # of the method
+    recovery_options: Mapping[str, Any] = field(default_factory=dict)
+
+
+RECIPES: Registry[Recipe] = Registry("recipe", "recipes")
+RECIPES.register("rdumb")(
+    Recipe("eta", "periodic", "ETA with a full reset every 1000 batches.", "Press et al., NeurIPS 2023")
+)
+
+
+def recipe_names() -> list[str]:
+    """Return every name that `adapt` takes: methods, then recipes.
+
+    >>> "tent" in recipe_names() and "rdumb" in recipe_names()
+    True
+    """
+    return [*METHODS.names(), *RECIPES.names()]
+
+
+def recipe_of(name: str) -> Recipe:
+    """Return a recipe by name; a method on its own is one that never goes back.
+
+    >>> recipe_of("rdumb").method, recipe_of("tent").recovery
+    ('eta', 'never')
+    """
+    return RECIPES[name] if name in RECIPES else Recipe(name, "never", "")
+
+
+def adapt(
+    model: nn.Module,
+    method: str | type[Method] = "rdumb",
+    *,
+    estimator: str | Estimator | Sequence[str | Estimator] | None = None,
+    recovery: str | Recovery | None = None,
+    preset: str | None = None,
+    source: Iterable[Tensor | Sequence[Tensor]] | None = None,
+    example: Tensor | None = None,
+    head: str | None = None,
+    in_place: bool = False,
+    **options: Any,
+) -> AdaptedModel:
+    """Return a classifier that adapts itself to the inputs it meets; `model` itself is left as it is.
+
+    `method` is a method or recipe by name (`holdfast list methods`), or a `Method` class of your own; further keywords
+    are its options, or its recovery's. `preset` names a published setting; without it one is chosen by the number of
+    classes and the normalisation. `source` are unlabelled source inputs, for methods that need them. `example` (a batch
+    of inputs) and `head` (the name of the last layer) are asked for only when probing the model cannot find them.
+
+    >>> from holdfast.models.tiny import tiny_resnet
+    >>> model = adapt(tiny_resnet(), "tent", lr=1e-4)
+    >>> model(torch.rand(4, 3, 32, 32)).shape
+    torch.Size([4, 10])
+    """
+    name = method if isinstance(method, str) else METHODS.name_of(method)
+    recipe = recipe_of(name)
+    kind = method if isinstance(method, type) else _method(recipe.method)
+    if kind.needs_source and source is None:
+        raise ValueError(
+            f"{name!r} needs unlabelled source inputs before the first batch: pass source=[inputs, …] (a few hundred "
+            "will do), or choose a method without them, such as 'eta'"
+        )
+    going_back, options = _build_recovery(recovery, recipe, options)
+    check_options(f"{name!r}", options, options_of(kind))
+    with torch.inference_mode(False):
+        weights = weights_digest(model)
+        classifier = Classifier(model if in_place else copy.deepcopy(model), example=example, head=head)
+        preset, published = _published(kind, classifier, preset)
+        adapted = AdaptedModel(
+            kind(classifier, **{**published, **recipe.options, **options}),
+            estimators=_build_estimators(estimator),
+            recovery=going_back,
+            name=name,
+            preset=preset,
+            weights=weights,
+        )
+        if source is not None:
+            adapted.fit_source(source)
+    return adapted
+
+
+def _method(name: str) -> type[Method]:
+    if name in METHODS:
+        return METHODS[name]
+    raise UnknownNameError(f"unknown method {name!r}; {nearest(name, recipe_names())}")
+
+
+def _build_recovery(
+    recovery: str | Recovery | None, recipe: Recipe, options: Mapping[str, Any]
+) -> tuple[Recovery, dict[str, Any]]:
+    """Return the recovery, and the options that were not meant for it."""
+    if isinstance(recovery, Recovery):
+        return recovery, dict(options)
+    name = recovery or recipe.recovery
+    known = options_of(RECOVERIES[name])
+    published = recipe.recovery_options if name == recipe.recovery else {}
+    own = {key: value for key, value in options.items() if key in known}
+    rest = {key: value for key, value in options.items() if key not in known}
+    return RECOVERIES[name](**{**published, **own}), rest
+
+
+def _build_estimators(given: str | Estimator | Sequence[str | Estimator] | None) -> dict[str, Estimator]:
+    several = [] if given is None else [given] if isinstance(given, (str, Estimator)) else given
+    built = [ESTIMATORS[entry]() if isinstance(entry, str) else entry for entry in several]
+    return {ESTIMATORS.name_of(type(estimator)): estimator for estimator in built}
+
+
+def _published(kind: type[Method], model: Classifier, preset: str | None) -> tuple[str | None, Mapping[str, Any]]:
+    """Return the name of a preset and its options."""
+    if preset is None:
+        preset = preset_for(kind, model)
+    elif preset not in kind.presets:
+        raise UnknownNameError(f"{METHODS.name_of(kind)!r} has no preset {preset!r}; {nearest(preset, kind.presets)}")
+    return preset, kind.presets[preset] if preset else {}

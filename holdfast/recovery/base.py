@@ -1,0 +1,29 @@
+"""Recovery: when and how to go back."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from holdfast.protocols import Restorable
+from holdfast.records import Step
+from holdfast.registry import Registry
+from holdfast.state import Stateful
+
+__all__ = ["RECOVERIES", "Recovery"]
+
+
+class Recovery(Stateful):
+    """Decides, without labels, when an adapted model goes back; each decision returns its reason, or None."""
+
+    citation: ClassVar[str] = ""
+
+    def begin(self, method: Restorable) -> str | None:
+        """Go back before a batch is answered: for recoveries that follow the clock."""
+        return None
+
+    def recover(self, method: Restorable, step: Step) -> str | None:
+        """Go back after a batch was learnt from: for recoveries that follow the evidence."""
+        return None
+
+
+RECOVERIES: Registry[type[Recovery]] = Registry("recovery", "recovery")

@@ -1,0 +1,12 @@
+"""No recovery."""
+
+from __future__ import annotations
+
+from holdfast.recovery.base import RECOVERIES, Recovery
+
+__all__ = ["Never"]
+
+
+@RECOVERIES.register("never")
+class Never(Recovery):
+    """Never goes back."""

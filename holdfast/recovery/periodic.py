@@ -1,0 +1,52 @@
+"""Resets that follow the clock."""
+
+from __future__ import annotations
+
+from holdfast.protocols import Restorable
+from holdfast.recovery.base import RECOVERIES, Recovery
+
+__all__ = ["Episodic", "Periodic"]
+
+
+@RECOVERIES.register("periodic")
+class Periodic(Recovery):
+    """Resets to the source every so many batches, before the next one is answered."""
+
+    citation = "Press et al., NeurIPS 2023 (RDumb)"
+    batches: int
+
+    def __init__(self, *, every_batches: int = 1000) -> None:
+        super().__init__()
+        if every_batches < 1:
+            raise ValueError(f"every_batches={every_batches} is not a period; pass a whole number of at least 1")
+        self.every_batches = every_batches
+        self.add_state("batches", 0)
+
+    def begin(self, method: Restorable) -> str | None:
+        """Reset when a period is over; batches nothing was learnt from count too."""
+        due = self.batches > 0 and self.batches % self.every_batches == 0
+        self.batches += 1
+        if not due:
+            return None
+        method.reset()
+        return f"{self.every_batches} batches since the last reset"
+
+
+@RECOVERIES.register("episodic")
+class Episodic(Recovery):
+    """Resets to the source before each batch, so that none profits from another."""
+
+    citation = "Wang et al., ICLR 2021; Zhang et al., NeurIPS 2022"
+    started: bool
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.add_state("started", False)
+
+    def begin(self, method: Restorable) -> str | None:
+        """Reset, except before the very first batch."""
+        if self.started:
+            method.reset()
+            return "each batch is an episode"
+        self.started = True
+        return None

@@ -1,0 +1,102 @@
+"""The public contracts, over every registry and the three normalisations: a new entry is tested on arrival."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from holdfast.estimators import ESTIMATORS
+from holdfast.methods import METHODS, Method
+from holdfast.models.tiny import tiny_resnet
+from holdfast.recipes import adapt, recipe_names
+from holdfast.recovery import RECOVERIES
+from holdfast.testing import METHOD_CHECKS, check_estimator, check_method, check_recovery
+
+NORMS = ("batch", "group", "layer")
+
+
+@pytest.fixture(scope="module")
+def batches() -> list[Tensor]:
+    generator = torch.Generator().manual_seed(0)
+    return [torch.rand(size, 3, 16, 16, generator=generator) for size in (8, 8, 5, 8)]
+
+
+@pytest.mark.parametrize("norm", NORMS)
+@pytest.mark.parametrize("name", recipe_names())
+def test_every_method_keeps_the_contracts(name: str, norm: str, batches: list[Tensor]) -> None:
+    check_method(name, tiny_resnet(norm), batches)
+
+
+@pytest.mark.parametrize("norm", NORMS)
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_every_estimator_keeps_the_contracts(name: str, norm: str, batches: list[Tensor]) -> None:
+    check_estimator(name, tiny_resnet(norm), batches)
+
+
+@pytest.mark.parametrize("name", RECOVERIES)
+def test_every_recovery_keeps_the_contracts(name: str, batches: list[Tensor]) -> None:
+    check_recovery(name, tiny_resnet(), batches)
+
+
+def test_only_batch_norm_refuses_networks_without_it(batches: list[Tensor]) -> None:
+    refused = set()
+    for name in recipe_names():
+        try:
+            adapt(tiny_resnet("layer"), name, source=batches)
+        except ValueError:
+            refused.add(name)
+    assert refused == {name for name in METHODS if METHODS[name].needs_batch_norm}
+
+
+class Forgetful(Method):
+    """Breaks the rules on purpose: undeclared state, global randomness, bad answers, changes unasked."""
+
+    def __init__(self, model: nn.Module, *, fault: str) -> None:
+        super().__init__(model)  # type: ignore[arg-type]
+        self.fault = fault
+        self.seen = 0
+
+    def predict(self, inputs: Tensor) -> Tensor:
+        logits = super().predict(inputs)
+        self.seen += 1
+        if self.fault == "undeclared state":
+            return logits + self.seen
+        if self.fault == "global randomness":
+            return logits + torch.rand(())
+        if self.fault == "infinite answer":
+            return logits / 0
+        if self.fault == "changes its weights":
+            with torch.no_grad():
+                self.trained[0].add_(0.1)
+        return logits
+
+
+@pytest.mark.parametrize(
+    ("fault", "words"),
+    [
+        ("undeclared state", "reset"),
+        ("global randomness", "differ"),
+        ("infinite answer", "non-finite"),
+        ("changes its weights", "differ"),
+    ],
+)
+def test_the_contracts_catch_a_method_that_breaks_them(fault: str, words: str, batches: list[Tensor]) -> None:
+    with pytest.raises(AssertionError, match=words):
+        check_method(Forgetful, tiny_resnet(), batches, fault=fault)
+
+
+def test_the_contracts_catch_labels_among_the_arguments(batches: list[Tensor]) -> None:
+    class Supervised(Method):
+        def loss(self, inputs: Tensor, logits: Tensor, labels: Tensor | None = None) -> None:
+            return None
+
+    with pytest.raises(AssertionError, match="takes"):
+        check_method(Supervised, tiny_resnet(), batches)
+
+
+def test_the_contracts_are_all_run() -> None:
+    import holdfast.testing as contracts
+
+    named = {name for name in dir(contracts) if name.startswith("check_")}
+    assert named == {check.__name__ for check in METHOD_CHECKS} | {"check_method", "check_estimator", "check_recovery"}
