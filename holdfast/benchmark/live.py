@@ -1,0 +1,47 @@
+"""Live progress bars: accuracy so far and time left, a line for each run."""
+
+from __future__ import annotations
+
+from types import TracebackType
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, TaskID, TextColumn, TimeRemainingColumn
+from rich.progress import Progress as Bars
+
+from holdfast.benchmark.run import Progress
+
+__all__ = ["LiveProgress"]
+
+
+class LiveProgress:
+    """Draws what runs tell of themselves; call it with each `Progress`."""
+
+    def __init__(self, jobs: int, console: Console | None = None) -> None:
+        self._bars = Bars(
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=24),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[accuracy]}"),
+            TimeRemainingColumn(),
+            console=console or Console(stderr=True),
+        )
+        self._tasks: dict[str, TaskID] = {}
+        self._all = self._bars.add_task("runs", total=jobs, accuracy="")
+
+    def __call__(self, progress: Progress) -> None:
+        """Move a run's bar."""
+        if progress.job not in self._tasks:
+            self._tasks[progress.job] = self._bars.add_task(progress.label, total=progress.total, accuracy="")
+        task = self._tasks[progress.job]
+        accuracy = f"accuracy {100 * progress.correct / max(1, progress.samples):.1f} %"
+        self._bars.update(task, completed=progress.samples, accuracy=accuracy)
+        if progress.finished:
+            self._bars.update(task, total=progress.samples)
+            self._bars.advance(self._all)
+
+    def __enter__(self) -> LiveProgress:
+        self._bars.start()
+        return self
+
+    def __exit__(self, *error: type[BaseException] | BaseException | TracebackType | None) -> None:
+        self._bars.stop()

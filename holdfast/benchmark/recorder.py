@@ -1,0 +1,75 @@
+"""The recorder: the one place where answers meet labels. One row per batch, append-only."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from dataclasses import asdict
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from holdfast.records import Batch, Row, Step
+
+__all__ = ["Recorder", "make_row"]
+
+
+def make_row(batch: Batch, step: Step, step_seconds: float) -> Row:
+    """Join what the model answered with what was right."""
+    log_probs = step.logits.float().log_softmax(1)
+    probs = log_probs.exp()
+    right = (step.logits.argmax(1).cpu().numpy() == batch.labels).tolist()
+    counts: dict[str, tuple[int, int]] = {}
+    for domain, hit in zip(batch.domains, right, strict=True):
+        correct, samples = counts.get(domain, (0, 0))
+        counts[domain] = (correct + hit, samples + 1)
+    return Row(
+        position=batch.position,
+        size=len(batch),
+        domains=counts,
+        accuracy=sum(right) / len(right),
+        confidence=float(probs.amax(1).mean()),
+        entropy=float(-(probs * log_probs).nansum(1).mean()),
+        loss=step.loss,
+        estimates=step.estimates,
+        recovered=step.recovered,
+        skipped=step.skipped,
+        forwards=step.forwards,
+        backwards=step.backwards,
+        step_seconds=step_seconds,
+    )
+
+
+class Recorder:
+    """Appends rows to a file, and can be taken back to a size at which everything was known to be whole."""
+
+    def __init__(self, path: Path, *, keep_bytes: int = 0) -> None:
+        self._file = path.open("ab")
+        self._file.truncate(keep_bytes)
+        self.correct = self.samples = 0
+
+    def write(self, row: Row) -> None:
+        """Append one row."""
+        self._file.write(json.dumps(_finite(asdict(row))).encode() + b"\n")
+        self.correct += sum(correct for correct, _ in row.domains.values())
+        self.samples += row.size
+
+    def sync(self) -> int:
+        """Bring every row to the disk and return the size of the file."""
+        self._file.flush()
+        os.fsync(self._file.fileno())
+        return self._file.tell()
+
+    def __enter__(self) -> Recorder:
+        return self
+
+    def __exit__(self, *error: type[BaseException] | BaseException | TracebackType | None) -> None:
+        self._file.close()
+
+
+def _finite(value: Any) -> Any:
+    """JSON has no NaN; a reader of another language should not have to know ours."""
+    if isinstance(value, dict):
+        return {key: _finite(item) for key, item in value.items()}
+    return None if isinstance(value, float) and not math.isfinite(value) else value

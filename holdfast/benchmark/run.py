@@ -1,0 +1,187 @@
+"""One job, start to end: killed at any moment and run again, its rows are those of an uninterrupted run."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from holdfast.adapted import AdaptedModel
+from holdfast.benchmark.manifest import make_manifest
+from holdfast.benchmark.recorder import Recorder, make_row
+from holdfast.benchmark.suite import Job
+from holdfast.data import DATASETS
+from holdfast.estimators import ESTIMATORS
+from holdfast.methods import METHODS
+from holdfast.models import MODELS
+from holdfast.randomness import seeded_rng
+from holdfast.recipes import adapt, recipe_of
+from holdfast.streams import STREAMS, Stream
+
+__all__ = ["Progress", "run"]
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a run has got."""
+
+    job: str
+    label: str
+    samples: int
+    total: int | None
+    correct: int
+    finished: bool = False
+
+
+def run(
+    job: Job,
+    runs: Path,
+    *,
+    threads: int = 1,
+    checkpoint_seconds: float = 10.0,
+    progress: Callable[[Progress], None] | None = None,
+) -> Path:
+    """Carry out one job in its folder under `runs` and return the folder; a finished one is left as it is.
+
+    The number of threads is part of the protocol: sums in another order round differently.
+    """
+    folder = runs / job.suite / job.name
+    folder.mkdir(parents=True, exist_ok=True)
+    if not (folder / "summary.json").exists():
+        with _only_one(folder), _threads(threads):
+            _carry_out(job, folder, checkpoint_seconds, progress or (lambda _: None))
+    elif progress:
+        summary = json.loads((folder / "summary.json").read_text())
+        samples, correct = summary["samples"], summary["correct"]
+        progress(Progress(job.name, job.recipe["label"], samples, samples, correct, finished=True))
+    return folder
+
+
+def _carry_out(job: Job, folder: Path, checkpoint_seconds: float, progress: Callable[[Progress], None]) -> None:
+    stream = _make_stream(job)
+    model, source_data = _make_model(job, stream)
+    _settle_manifest(folder / "manifest.json", make_manifest(job, model, stream, source_data))
+    total = min(filter(None, (job.samples, stream.length)), default=None)
+    at = _Place(**model.load(folder / "state.safetensors")) if (folder / "state.safetensors").exists() else _Place()
+    with Recorder(folder / "rows.jsonl", keep_bytes=at.row_bytes) as recorder:
+        recorder.samples, recorder.correct = at.samples, at.correct
+        saved = time.monotonic()
+        for batch in stream.starting_at(at.samples, batch_size=job.batch_size):
+            if total is not None and batch.position >= total:
+                break
+            if batch.new_episode:
+                model.reset()
+            began = time.perf_counter()
+            step = model.step(batch.inputs)
+            recorder.write(make_row(batch, step, time.perf_counter() - began))
+            if time.monotonic() - saved >= checkpoint_seconds:
+                _save(model, recorder, folder)
+                saved = time.monotonic()
+            progress(Progress(job.name, job.recipe["label"], recorder.samples, total, recorder.correct))
+        _save(model, recorder, folder)
+        summary = {"samples": recorder.samples, "correct": recorder.correct}
+    _write_json(folder / "summary.json", {**summary, "accuracy": summary["correct"] / max(1, summary["samples"])})
+    progress(Progress(job.name, job.recipe["label"], summary["samples"], total, summary["correct"], finished=True))
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Where a saved state stands: everything before it is on disk."""
+
+    samples: int = 0
+    correct: int = 0
+    row_bytes: int = 0
+
+
+def _save(model: AdaptedModel, recorder: Recorder, folder: Path) -> None:
+    # Rows first: a state may be older than the rows on disk, but never newer.
+    place = {"samples": recorder.samples, "correct": recorder.correct, "row_bytes": recorder.sync()}
+    model.save(folder / "state.safetensors", note=place)
+
+
+def _make_stream(job: Job) -> Stream:
+    options = _options(job.stream, without={"data"})
+    data = DATASETS[job.stream["data"]["name"]](**_options(job.stream["data"]))
+    return STREAMS[job.stream["name"]](data, **options, seed=job.seed)
+
+
+def _make_model(job: Job, stream: Stream) -> tuple[AdaptedModel, str]:
+    """Return the adapted model, and in words which source inputs it has seen."""
+    name = job.recipe["name"]
+    module = MODELS[job.model["name"]](**_options(job.model))
+    estimators = [ESTIMATORS[entry["name"]](**_options(entry)) for entry in job.estimators]
+    source, words = None, "none"
+    if METHODS[recipe_of(name).method].needs_source:
+        source, words = _source_inputs(job, stream)
+    options = {**_options(job.recipe), "seed": job.seed}
+    return adapt(module, name, estimator=estimators, source=source, **options), words
+
+
+def _source_inputs(job: Job, stream: Stream) -> tuple[Sequence[Tensor], str]:
+    """Return batches of unlabelled source inputs, drawn without a look at the stream's labels."""
+    assert job.source is not None  # checked when the suite was read
+    samples = int(job.source["samples"])
+    if job.source["name"] == "stream":
+        return stream.first(samples).split(job.batch_size), f"the first {samples} inputs of the stream"
+    data = DATASETS[job.source["name"]](**_options(job.source, without={"samples"}))
+    chosen = seeded_rng(job.seed, "source inputs").permutation(len(data.labels))[:samples]
+    inputs = torch.from_numpy(data.inputs(np.sort(chosen))).permute(0, 3, 1, 2).float() / 255
+    return inputs.split(job.batch_size), f"{len(chosen)} inputs of {data.name} ({data.digest[:8]})"
+
+
+def _options(entry: Any, without: frozenset[str] | set[str] = frozenset()) -> dict[str, Any]:
+    return {key: value for key, value in entry.items() if key not in {"name", "label", *without}}
+
+
+def _settle_manifest(path: Path, manifest: dict[str, Any]) -> None:
+    """Write the manifest of a new run, or make sure that a run goes on under the protocol it began with."""
+    manifest = json.loads(json.dumps(manifest))
+    if not path.exists():
+        _write_json(path, manifest)
+        return
+    before = json.loads(path.read_text())
+    differing = [key for key, value in manifest["protocol"].items() if before["protocol"].get(key) != value]
+    if differing:
+        told = ", ".join(
+            f"{key} was {before['protocol'].get(key)} and is {manifest['protocol'][key]}" for key in differing
+        )
+        raise ValueError(f"{path.parent} was begun under another protocol: {told}; delete the folder to begin again")
+
+
+def _write_json(path: Path, content: Any) -> None:
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    temporary.write_text(json.dumps(content, indent=1))
+    os.replace(temporary, path)
+
+
+@contextmanager
+def _only_one(folder: Path) -> Iterator[None]:
+    """Hold the folder: two processes would write over each other's rows. The lock dies with its process."""
+    with (folder / "lock").open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            raise RuntimeError(
+                f"{folder} is being run by another process; wait for it or choose another --out"
+            ) from error
+        yield
+
+
+@contextmanager
+def _threads(count: int) -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)

@@ -1,0 +1,270 @@
+"""Suites: YAML with names and keyword arguments -> jobs. A mistake is answered with its line and the nearest word."""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import itertools
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from holdfast.corruptions import CORRUPTIONS
+from holdfast.data import DATASETS
+from holdfast.estimators import ESTIMATORS
+from holdfast.methods import METHODS
+from holdfast.models import MODELS
+from holdfast.recipes import recipe_names, recipe_of
+from holdfast.recovery import RECOVERIES
+from holdfast.registry import Registry, UnknownNameError, nearest, options_of
+from holdfast.streams import STREAMS
+
+__all__ = ["Job", "Suite", "SuiteError", "load_suite", "suite_names"]
+
+Path_ = tuple[str | int, ...]
+
+
+class SuiteError(ValueError):
+    """A suite that cannot be run; the message names the line, the problem and the nearest valid word."""
+
+
+class Named(BaseModel):
+    """A name, a label for tables, and keyword arguments: `tent`, or `{name: tent, label: tent-slow, lr: 1.0e-4}`."""
+
+    model_config = ConfigDict(extra="allow")
+    name: str
+    label: str = ""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _from_name(cls, value: Any) -> Any:
+        return {"name": value} if isinstance(value, str) else value
+
+    @model_validator(mode="after")
+    def _label_is_name(self) -> Named:
+        self.label = self.label or self.name
+        return self
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The keyword arguments."""
+        return dict(self.model_extra or {})
+
+
+class StreamEntry(Named):
+    """A stream by name, the data it draws from, and its keyword arguments."""
+
+    data: Named
+
+
+class SourceEntry(Named):
+    """Unlabelled source inputs for methods that need them: a data set, or `stream` for the stream's own beginning."""
+
+    samples: int = Field(default=512, ge=1)
+
+
+class Suite(BaseModel):
+    """A line-up: every model × stream × recipe × seed is one job."""
+
+    model_config = ConfigDict(extra="forbid")
+    name: str
+    summary: str = ""
+    models: list[Named] = Field(min_length=1)
+    streams: list[StreamEntry] = Field(min_length=1)
+    recipes: list[Named] = Field(min_length=1)
+    estimators: list[Named] = []
+    source: SourceEntry | None = None
+    seeds: list[int] = Field(default=[0], min_length=1)
+    batch_size: int = Field(default=64, ge=1)
+    samples: int | None = Field(default=None, ge=1)  # the length of an endless stream, or a shorter one
+
+    def jobs(self) -> list[Job]:
+        """Return the jobs, all recipes of one stream and seed together."""
+        combinations = itertools.product(self.models, self.streams, self.seeds, self.recipes)
+        return [
+            Job(
+                suite=self.name,
+                model=model.model_dump(),
+                stream=stream.model_dump(),
+                recipe=recipe.model_dump(),
+                estimators=tuple(estimator.model_dump() for estimator in self.estimators),
+                source=self.source.model_dump() if self.source else None,
+                seed=seed,
+                batch_size=self.batch_size,
+                samples=self.samples,
+            )
+            for model, stream, seed, recipe in combinations
+        ]
+
+
+@dataclass(frozen=True)
+class Job:
+    """One run: model, recipe, stream, estimators and seed, as plain data that can travel to another process."""
+
+    suite: str
+    model: Mapping[str, Any]
+    stream: Mapping[str, Any]
+    recipe: Mapping[str, Any]
+    estimators: Sequence[Mapping[str, Any]]
+    source: Mapping[str, Any] | None
+    seed: int
+    batch_size: int
+    samples: int | None
+
+    @property
+    def name(self) -> str:
+        """Readable, and unlike that of any other job: the name of its folder."""
+        content = {key: value for key, value in asdict(self).items() if key != "suite"}
+        digest = hashlib.blake2b(json.dumps(content, sort_keys=True).encode(), digest_size=4).hexdigest()
+        words = (self.recipe["label"], self.stream["label"], self.model["label"], f"seed{self.seed}", digest)
+        return "-".join(word.replace("/", "_") for word in words)
+
+
+def suite_names() -> list[str]:
+    """Return the suites that come with the package."""
+    folder = resources.files("holdfast.benchmark") / "suites"
+    return sorted(entry.name.removesuffix(".yaml") for entry in folder.iterdir() if entry.name.endswith(".yaml"))
+
+
+def load_suite(name_or_path: str | Path, overrides: Mapping[str, Any] | None = None) -> Suite:
+    """Read a suite by name or from a file; `overrides` set dotted keys, such as `{"streams.0.severity": 3}`.
+
+    >>> load_suite("demo").name
+    'demo'
+    """
+    path = Path(name_or_path)
+    if path.suffix in (".yaml", ".yml"):
+        if not path.is_file():
+            raise SuiteError(f"there is no suite file {path}; name a file or one of: {', '.join(suite_names())}")
+        text, where = path.read_text(), str(path)
+    elif str(name_or_path) in suite_names():
+        where = f"{name_or_path}.yaml"
+        text = (resources.files("holdfast.benchmark") / "suites" / where).read_text()
+    else:
+        raise SuiteError(f"unknown suite {str(name_or_path)!r}; {nearest(str(name_or_path), suite_names())}")
+    return parse_suite(text, where, overrides)
+
+
+def parse_suite(text: str, where: str = "suite", overrides: Mapping[str, Any] | None = None) -> Suite:
+    """Turn YAML text into a checked suite."""
+    try:
+        content, lines = yaml.safe_load(text), dict(_lines(yaml.compose(text, yaml.SafeLoader)))
+    except yaml.MarkedYAMLError as error:
+        line = error.problem_mark.line + 1 if error.problem_mark else 1
+        raise SuiteError(f"{where}, line {line}: this is not YAML: {error.problem}") from error
+    if not isinstance(content, dict):
+        raise SuiteError(f"{where}: a suite is a mapping with name, models, streams and recipes")
+    for key, value in (overrides or {}).items():
+        _set(content, key, value)
+
+    def fail(path: Path_, message: str) -> SuiteError:
+        known = next(path[:end] for end in range(len(path), -1, -1) if path[:end] in lines)
+        return SuiteError(f"{where}, line {lines[known]}: {message}")
+
+    try:
+        suite = Suite.model_validate(content)
+    except ValidationError as error:
+        first = error.errors()[0]
+        # Lines are known by the keys of the file; pydantic's own steps in between are left out.
+        path = tuple(part for part in first["loc"])
+        message = f"{'.'.join(str(part) for part in path)}: {first['msg'].lower()}"
+        if first["type"] == "extra_forbidden":
+            message = f"unknown key {path[-1]!r}; {nearest(str(path[-1]), Suite.model_fields)}"
+        raise fail(path, message) from error
+    for path, problem in _name_problems(suite):
+        raise fail(path, problem)
+    return suite
+
+
+def _lines(node: yaml.Node | None, path: Path_ = ()) -> Iterator[tuple[Path_, int]]:
+    if node is None:
+        return
+    yield path, node.start_mark.line + 1
+    if isinstance(node, yaml.MappingNode):
+        for key, value in node.value:
+            yield (*path, key.value), key.start_mark.line + 1
+            yield from (
+                (inner, line) for inner, line in _lines(value, (*path, key.value)) if inner != (*path, key.value)
+            )
+    elif isinstance(node, yaml.SequenceNode):
+        for index, value in enumerate(node.value):
+            yield from _lines(value, (*path, index))
+
+
+def _set(content: Any, dotted: str, value: Any) -> None:
+    *parents, last = (int(part) if part.isdigit() else part for part in dotted.split("."))
+    try:
+        for part in parents:
+            content = content[part]
+        if isinstance(content, list) and not isinstance(last, int):
+            raise TypeError(last)
+        content[last] = value
+    except (KeyError, IndexError, TypeError) as error:
+        raise SuiteError(f"--set {dotted}: the suite has no such place; write e.g. streams.0.severity=3") from error
+
+
+def _name_problems(suite: Suite) -> Iterator[tuple[Path_, str]]:
+    """Find names and options that do not exist, before any of them is run."""
+    for index, model in enumerate(suite.models):
+        yield from _entry_problems(("models", index), model, MODELS)
+    for index, stream in enumerate(suite.streams):
+        path: Path_ = ("streams", index)
+        yield from _entry_problems((*path, "data"), stream.data, DATASETS)
+        yield from _entry_problems(path, stream, STREAMS, ignore={"seed"})
+        for place, name in enumerate(stream.options.get("corruptions", [])):
+            for part in str(name).split("+"):
+                if part != "clean" and part not in CORRUPTIONS:
+                    hint = nearest(part, [*CORRUPTIONS.names(), "clean"])
+                    yield (*path, "corruptions", place), f"unknown corruption {part!r}; {hint}"
+    for index, recipe in enumerate(suite.recipes):
+        yield from _recipe_problems(("recipes", index), recipe, suite)
+    for index, estimator in enumerate(suite.estimators):
+        yield from _entry_problems(("estimators", index), estimator, ESTIMATORS)
+    if suite.source and suite.source.name != "stream":
+        yield from _entry_problems(("source",), suite.source, DATASETS)
+
+
+def _entry_problems(
+    path: Path_, entry: Named, registry: Registry[Any], ignore: set[str] | None = None
+) -> Iterator[tuple[Path_, str]]:
+    try:
+        thing = registry[entry.name]
+    except UnknownNameError as error:
+        yield (*path, "name"), str(error)
+        return
+    known = {*_parameters(thing)} - (ignore or set())
+    for option in entry.options:
+        if option not in known:
+            yield (*path, option), f"{registry.kind} {entry.name!r} has no option {option!r}; {nearest(option, known)}"
+
+
+def _parameters(thing: Any) -> list[str]:
+    """Keyword-only options, and the arguments of data sets and models, which may also be positional."""
+    return [*options_of(thing), *inspect.signature(thing).parameters]
+
+
+def _recipe_problems(path: Path_, entry: Named, suite: Suite) -> Iterator[tuple[Path_, str]]:
+    if entry.name not in recipe_names():
+        yield (*path, "name"), f"unknown method {entry.name!r}; {nearest(entry.name, recipe_names())}"
+        return
+    published = recipe_of(entry.name)
+    kind = METHODS[published.method]
+    recovery = entry.options.get("recovery") or published.recovery
+    if recovery not in RECOVERIES:
+        yield (*path, "recovery"), f"unknown recovery {recovery!r}; {nearest(str(recovery), RECOVERIES)}"
+        return
+    known = {*options_of(kind), *options_of(RECOVERIES[recovery]), "recovery", "preset"} - {"seed"}
+    for option in entry.options:
+        if option not in known:
+            yield (*path, option), f"{entry.name!r} has no option {option!r}; {nearest(option, known)}"
+    preset = entry.options.get("preset")
+    if preset is not None and preset not in kind.presets:
+        yield (*path, "preset"), f"{entry.name!r} has no preset {preset!r}; {nearest(str(preset), kind.presets)}"
+    if kind.needs_source and suite.source is None:
+        yield path, f"{entry.name!r} needs unlabelled source inputs; add e.g. source: {{name: digits, split: train}}"

@@ -1,0 +1,34 @@
+"""Everything there is, by room: what `holdfast list` prints and the documentation is made from."""
+
+from __future__ import annotations
+
+from holdfast.benchmark import load_suite, suite_names
+from holdfast.corruptions import CORRUPTIONS
+from holdfast.data import DATASETS
+from holdfast.estimators import ESTIMATORS
+from holdfast.methods import METHODS
+from holdfast.models import MODELS
+from holdfast.recipes import RECIPES
+from holdfast.recovery import RECOVERIES
+from holdfast.registry import Entry
+from holdfast.streams import STREAMS
+
+__all__ = ["catalogue"]
+
+
+def catalogue() -> dict[str, list[Entry]]:
+    """Return name, one line and citation of every entry, by room.
+
+    >>> "tent" in [entry.name for entry in catalogue()["methods"]]
+    True
+    """
+    return {
+        "methods": [*METHODS.entries(), *RECIPES.entries()],
+        "recoveries": RECOVERIES.entries(),
+        "estimators": ESTIMATORS.entries(),
+        "corruptions": CORRUPTIONS.entries(),
+        "streams": STREAMS.entries(),
+        "suites": [Entry(name, load_suite(name).summary) for name in suite_names()],
+        "models": MODELS.entries(),
+        "data": DATASETS.entries(),
+    }

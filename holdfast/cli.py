@@ -1,0 +1,233 @@
+"""The command line: parsing and printing, one call each."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, cast, get_args
+
+import typer
+import yaml
+from rich.console import Console
+from rich.table import Table
+
+from holdfast.registry import UnknownNameError, nearest
+
+__all__ = ["app", "main"]
+
+app = typer.Typer(
+    help="Test-time adaptation that is safe enough to deploy and honest enough to publish.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+console = Console()
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
+Out = Annotated[Path, typer.Option("--out", help="Folder of runs; what is finished there is not run again.")]
+Settings = Annotated[
+    list[str] | None, typer.Option("--set", help="Override a key of the suite: --set streams.0.severity=3")
+]
+Executor = Annotated[str, typer.Option(help="Where jobs are run: serial or processes.")]
+Workers = Annotated[int, typer.Option(min=1, help="How many at a time, with --executor processes.")]
+MetricName = Annotated[str, typer.Option(help="What tables show: error or accuracy.")]
+
+
+def main() -> None:
+    """Run the command line; what a user can mend is told in one sentence, without a traceback."""
+    try:
+        app()
+    except (ValueError, RuntimeError, OSError) as error:
+        Console(stderr=True).print(f"holdfast: {error}", style="red", markup=False, highlight=False)
+        sys.exit(2)
+
+
+@app.command()
+def demo(out: Out = Path("runs"), executor: Executor = "processes", workers: Workers = 2) -> None:
+    """Compare five methods on a continual stream of the embedded digits and write a report."""
+    _bench("demo", {}, out, executor, workers)
+    _report(out / "demo", None, "error")
+
+
+@app.command()
+def bench(
+    suite: Annotated[str, typer.Argument(help="A suite by name (holdfast list suites) or a YAML file.")],
+    out: Out = Path("runs"),
+    executor: Executor = "serial",
+    workers: Workers = 2,
+    settings: Settings = None,
+    as_json: AsJson = False,
+) -> None:
+    """Run a suite: finished runs are kept, unfinished ones go on where they were stopped."""
+    folders = _bench(suite, _parse_settings(settings or []), out, executor, workers)
+    if as_json:
+        typer.echo(json.dumps([str(folder) for folder in folders]))
+
+
+@app.command()
+def report(
+    runs: Annotated[Path, typer.Argument(help="A folder of runs.")],
+    out: Annotated[
+        Path | None, typer.Option(help="The HTML file to write; report.html in the folder by default.")
+    ] = None,
+    metric: MetricName = "error",
+) -> None:
+    """Write one self-contained HTML page for a folder of runs, with CSV, Markdown and LaTeX beside it."""
+    _report(runs, out, metric)
+
+
+@app.command()
+def compare(
+    a: Annotated[Path, typer.Argument(help="A run, or a folder of runs.")],
+    b: Annotated[Path, typer.Argument(help="Another one.")],
+    allow: Annotated[list[str] | None, typer.Option(help="A protocol field that may differ, e.g. recovery.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Compare runs pair by pair; unequal protocols are refused, and the field that differs is named."""
+    from holdfast.report import compare as compare_runs
+
+    comparison = compare_runs(a, b, allow=allow or ())
+    typer.echo(json.dumps(comparison.to_dict()) if as_json else comparison.to_markdown())
+
+
+@app.command("list")
+def list_(
+    what: Annotated[
+        str, typer.Argument(help="methods, recoveries, estimators, corruptions, streams, suites or models.")
+    ] = "",
+    as_json: AsJson = False,
+) -> None:
+    """List what there is: name, one line, citation."""
+    from holdfast.catalogue import catalogue
+
+    rooms = catalogue()
+    if what and what not in rooms:
+        raise UnknownNameError(f"unknown list {what!r}; {nearest(what, rooms)}")
+    chosen = {what: rooms[what]} if what else rooms
+    if as_json:
+        plain = {room: [vars(entry) for entry in entries] for room, entries in chosen.items()}
+        typer.echo(json.dumps(plain[what] if what else plain))
+        return
+    for room, entries in chosen.items():
+        table = Table(title=room, title_justify="left", box=None, pad_edge=False)
+        for heading in ("name", "what it is", "citation"):
+            table.add_column(heading, overflow="fold")
+        for entry in entries:
+            table.add_row(entry.name, entry.summary, entry.citation)
+        console.print(table, "")
+
+
+@app.command()
+def train(
+    data: Annotated[str, typer.Argument(help="The embedded data set: digits.")] = "digits",
+    model: Annotated[str, typer.Option(help="A reference network (holdfast list models).")] = "digits_resnet",
+    epochs: Annotated[
+        int | None, typer.Option(min=1, help="As the shipped weights were trained, when left out.")
+    ] = None,
+    seed: int = 0,
+    out: Annotated[Path, typer.Option(help="Folder for the weights.")] = Path("weights"),
+    as_json: AsJson = False,
+) -> None:
+    """Train a reference network again, as its shipped weights were."""
+    from rich.progress import Progress
+
+    from holdfast.training import save_weights
+    from holdfast.training import train as train_model
+
+    with Progress(console=Console(stderr=True)) as bars:
+        task = bars.add_task(f"training {model}", total=epochs)
+
+        def tell(done: int, total: int, loss: float) -> None:
+            bars.update(task, completed=done, total=total, description=f"training {model}, loss {loss:.3f}")
+
+        options = {} if epochs is None else {"epochs": epochs}
+        result = train_model(model, data, seed=seed, progress=tell, **options)
+    path = save_weights(result, out)
+    shares = {
+        "train": result.train_accuracy,
+        "validation": result.validation_accuracy,
+        "test": result.test_accuracy,
+    }
+    if as_json:
+        typer.echo(json.dumps({"weights": str(path), "accuracy": shares}))
+    else:
+        typer.echo("accuracy: " + ", ".join(f"{split} {100 * share:.2f} %" for split, share in shares.items()))
+        typer.echo(f"weights: {path}")
+
+
+@app.command()
+def corrupt(
+    paths: Annotated[
+        list[Path] | None, typer.Argument(help="Image files or folders; an embedded digit when left out.")
+    ] = None,
+    name: Annotated[
+        str | None, typer.Option("--corruption", "-c", help="One corruption; all of them for a sheet.")
+    ] = None,
+    severity: Annotated[float, typer.Option("--severity", "-s", help="0 (untouched) to 5.")] = 5.0,
+    sheet: Annotated[
+        bool, typer.Option("--sheet", help="Draw one picture of corruptions × severities instead.")
+    ] = False,
+    family: Annotated[
+        str | None, typer.Option(help="Parameters for 32, 64 or 224 px; by the image's size when left out.")
+    ] = None,
+    seed: int = 0,
+    out: Annotated[Path, typer.Option(help="Folder for corrupted copies, or the PNG file of a sheet.")] = Path(
+        "corrupted"
+    ),
+) -> None:
+    """Apply a corruption to image files, or draw a contact sheet of all corruptions and severities."""
+    from PIL import Image
+
+    from holdfast.corruptions import CORRUPTIONS, contact_sheet, corrupt_files
+    from holdfast.data import Digits
+
+    if sheet:
+        names = [name] if name else CORRUPTIONS.names()
+        image = Image.open(paths[0]) if paths else Image.fromarray(Digits().images[0])
+        path = out if out.suffix else out.with_suffix(".png")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        contact_sheet(image, names, (1, 2, 3, 4, 5), seed, family).save(path)
+        typer.echo(path)
+        return
+    if not paths or name is None:
+        raise ValueError("name image files and --corruption, or ask for a picture of all corruptions with --sheet")
+    for path in corrupt_files(paths, name, severity, out, seed=seed, family=family):
+        typer.echo(path)
+
+
+def _bench(name: str, overrides: Mapping[str, Any], out: Path, executor: str, workers: int) -> list[Path]:
+    from holdfast.benchmark import bench as run_suite
+    from holdfast.benchmark import load_suite
+    from holdfast.benchmark.live import LiveProgress
+
+    suite = load_suite(name, overrides)
+    with LiveProgress(len(suite.jobs())) as live:
+        outcomes = run_suite(suite, out, executor=executor, workers=workers, progress=live)
+    failed = [f"{outcome.job}: {outcome.error}" for outcome in outcomes if outcome.error]
+    if failed:
+        raise RuntimeError(f"{len(failed)} of {len(outcomes)} runs failed, the others are kept; " + "; ".join(failed))
+    return [outcome.folder for outcome in outcomes if outcome.folder]
+
+
+def _report(runs: Path, out: Path | None, metric: str) -> None:
+    from holdfast.report import Metric, make_tables, read_runs, to_markdown, write_report
+
+    if metric not in get_args(Metric):
+        raise UnknownNameError(f"unknown metric {metric!r}; {nearest(metric, get_args(Metric))}")
+    shown = cast(Metric, metric)
+    page = write_report(runs, out, metric=shown)
+    for table in make_tables(read_runs(runs), shown):
+        typer.echo(to_markdown(table))
+    typer.echo(f"report: {page.resolve()}")
+
+
+def _parse_settings(settings: list[str]) -> dict[str, Any]:
+    parsed = {}
+    for setting in settings:
+        key, equals, value = setting.partition("=")
+        if not equals:
+            raise ValueError(f"--set {setting}: write key=value, e.g. --set seeds=[0,1,2]")
+        parsed[key] = yaml.safe_load(value)
+    return parsed
