@@ -1,0 +1,32 @@
+"""From the files of runs to tables, charts and a page; nothing here runs a model."""
+
+from holdfast.report.compare import Comparison, Pair, UnequalProtocolsError, compare
+from holdfast.report.formats import to_csv, to_html, to_latex, to_markdown
+from holdfast.report.page import write_report
+from holdfast.report.plots import against_cost, over_time
+from holdfast.report.runs import DamagedRunError, Manifest, Rows, RunRecord, read_run, read_runs
+from holdfast.report.tables import Line, Metric, Table, make_tables
+
+__all__ = [
+    "Comparison",
+    "DamagedRunError",
+    "Line",
+    "Manifest",
+    "Metric",
+    "Pair",
+    "Rows",
+    "RunRecord",
+    "Table",
+    "UnequalProtocolsError",
+    "against_cost",
+    "compare",
+    "make_tables",
+    "over_time",
+    "read_run",
+    "read_runs",
+    "to_csv",
+    "to_html",
+    "to_latex",
+    "to_markdown",
+    "write_report",
+]

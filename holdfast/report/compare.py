@@ -1,0 +1,210 @@
+"""Two runs, or two folders of runs, set against each other; only under equal protocols."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import stdtrit
+
+from holdfast.registry import nearest
+from holdfast.report.formats import markdown_text
+from holdfast.report.runs import Rows, RunRecord, read_runs
+
+__all__ = ["Comparison", "Pair", "UnequalProtocolsError", "compare"]
+
+Ints = NDArray[np.int64]
+
+
+class UnequalProtocolsError(ValueError):
+    """Two runs whose numbers may not be compared; the message names the field that differs."""
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two runs over the same stream; accuracies are shares between 0 and 1, the difference is B − A."""
+
+    recipe_a: str
+    recipe_b: str
+    stream: str
+    model: str
+    seed: int
+    fingerprint_a: str
+    fingerprint_b: str
+    accuracy_a: float
+    accuracy_b: float
+    difference: float
+    low: float  # of the 95 % interval; nan below two batches
+    high: float
+    batches: int
+    unequal: Mapping[str, tuple[Any, Any]]  # protocol fields that differ, knowingly
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The pairs of a comparison, and the runs that found no partner."""
+
+    a: str
+    b: str
+    pairs: Sequence[Pair]
+    only_a: Sequence[str]
+    only_b: Sequence[str]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as JSON can hold it; an interval that there is not is None."""
+        content = asdict(self)
+        for pair in content["pairs"]:
+            pair["low"], pair["high"] = (None if math.isnan(pair[end]) else pair[end] for end in ("low", "high"))
+        return content
+
+    def to_markdown(self) -> str:
+        """Return the comparison as text that is Markdown, too."""
+        lines = [
+            f"A: {self.a}",
+            f"B: {self.b}",
+            "",
+            "Accuracy in %, higher is better; B − A in points with its 95 % interval over batches matched by position.",
+            "",
+            "| recipe | stream | model | seed | A | B | B − A | 95 % interval | batches |",
+            "| --- | --- | --- | ---: | ---: | ---: | ---: | ---: | ---: |",
+            *map(markdown_line, self.pairs),
+        ]
+        unequal = {f"{field}: A {a!r}, B {b!r}" for pair in self.pairs for field, (a, b) in pair.unequal.items()}
+        lines += [f"\nUnequal, as allowed: {difference}" for difference in sorted(unequal)]
+        for side, runs in (("A", self.only_a), ("B", self.only_b)):
+            lines += [f"\nOnly in {side}: {'; '.join(runs)}"] if runs else []
+        return "\n".join(lines) + "\n"
+
+
+def markdown_line(pair: Pair) -> str:
+    """Return the line of one pair."""
+    recipe = pair.recipe_a if pair.recipe_a == pair.recipe_b else f"{pair.recipe_a} → {pair.recipe_b}"
+    interval = "–" if math.isnan(pair.low) else f"{100 * pair.low:+.2f} … {100 * pair.high:+.2f}"
+    scores = f"{100 * pair.accuracy_a:.2f} | {100 * pair.accuracy_b:.2f} | {100 * pair.difference:+.2f}"
+    names = " | ".join(map(markdown_text, (recipe, pair.stream, pair.model)))
+    return f"| {names} | {pair.seed} | {scores} | {interval} | {pair.batches} |"
+
+
+def compare(a: Path | str, b: Path | str, *, allow: Collection[str] = ()) -> Comparison:
+    """Compare two runs, or the runs of two folders paired by recipe, stream, model and seed.
+
+    Every protocol field has to be equal, except those that `allow` names ("recovery", "order", "versions", …).
+    """
+    runs_a, runs_b = read_runs(a), read_runs(b)
+    check_allowed(allow, runs_a + runs_b)
+    if len(runs_a) == len(runs_b) == 1:
+        return Comparison(str(a), str(b), [compared(runs_a[0], runs_b[0], allow)], [], [])
+    keyed_a, keyed_b = keyed(runs_a), keyed(runs_b)
+    pairs = [compared(run, keyed_b[key], allow) for key, run in keyed_a.items() if key in keyed_b]
+    if not pairs:
+        raise ValueError(
+            f"no run of {a} has a partner in {b} with the same recipe label, stream label, model and seed; "
+            "name two single run folders to compare runs of different recipes"
+        )
+    only_a = [key for key in keyed_a if key not in keyed_b]
+    only_b = [key for key in keyed_b if key not in keyed_a]
+    return Comparison(str(a), str(b), pairs, only_a, only_b)
+
+
+def check_allowed(allow: Collection[str], runs: Sequence[RunRecord]) -> None:
+    """Raise for a field that no protocol has: a misspelt one would allow nothing, and say so too late."""
+    fields = {field for run in runs for field in run.manifest.protocol}
+    for field in allow:
+        if field not in fields:
+            raise ValueError(f"no protocol has a field {field!r} to allow; {nearest(field, fields)}")
+
+
+def keyed(runs: Sequence[RunRecord]) -> dict[str, RunRecord]:
+    """Return the runs by what names them in a comparison."""
+    found: dict[str, RunRecord] = {}
+    for run in runs:
+        manifest = run.manifest
+        key = f"{manifest.recipe.label} on {manifest.stream.label}, {manifest.model.name}, seed {manifest.seed}"
+        if key in found:
+            raise ValueError(f"{found[key].folder} and {run.folder} are both {key}; move one of them elsewhere")
+        found[key] = run
+    return found
+
+
+def compared(a: RunRecord, b: RunRecord, allow: Collection[str]) -> Pair:
+    """Return one pair, or raise where its numbers may not be compared."""
+    unequal = unequal_fields(a, b)
+    for field, values in unequal.items():
+        if field not in allow:
+            raise UnequalProtocolsError(
+                f"{a.folder} and {b.folder} differ in {field}: {difference_in_words(*values)}; compare runs under one "
+                f"protocol, or allow this difference knowingly with allow=[{field!r}] (--allow {field})"
+            )
+    for run in (a, b):
+        if not run.finished:
+            raise ValueError(f"the run in {run.folder} is not finished ({run.reached}); run its suite again")
+    sizes, correct_a, correct_b = matched(a.rows, b.rows)
+    difference, half_width = paired_difference(sizes, correct_a, correct_b)
+    return Pair(
+        recipe_a=a.manifest.recipe.label,
+        recipe_b=b.manifest.recipe.label,
+        stream=a.manifest.stream.label,
+        model=a.manifest.model.name,
+        seed=a.manifest.seed,
+        fingerprint_a=a.manifest.fingerprint,
+        fingerprint_b=b.manifest.fingerprint,
+        accuracy_a=float(correct_a.sum() / sizes.sum()),
+        accuracy_b=float(correct_b.sum() / sizes.sum()),
+        difference=difference,
+        low=difference - half_width,
+        high=difference + half_width,
+        batches=len(sizes),
+        unequal=unequal,
+    )
+
+
+def unequal_fields(a: RunRecord, b: RunRecord) -> dict[str, tuple[Any, Any]]:
+    """Return the protocol fields in which two runs differ, with both values."""
+    of_a, of_b = a.manifest.protocol, b.manifest.protocol
+    fields = dict.fromkeys([*of_a, *of_b])
+    return {field: (of_a.get(field), of_b.get(field)) for field in fields if of_a.get(field) != of_b.get(field)}
+
+
+def difference_in_words(a: Any, b: Any) -> str:
+    """Return both values, or where both are mappings only the entries that differ.
+
+    >>> difference_in_words({"torch": "2.4", "numpy": "2.0"}, {"torch": "2.5", "numpy": "2.0"})
+    "torch is '2.4' in A and '2.5' in B"
+    """
+    if isinstance(a, Mapping) and isinstance(b, Mapping):
+        names = [name for name in dict.fromkeys([*a, *b]) if a.get(name) != b.get(name)]
+        return ", ".join(f"{name} is {a.get(name)!r} in A and {b.get(name)!r} in B" for name in names)
+    return f"{a!r} in A and {b!r} in B"
+
+
+def matched(a: Rows, b: Rows) -> tuple[Ints, Ints, Ints]:
+    """Return sizes and correct answers of A and of B between the positions at which a batch ends in both."""
+    ends = np.intersect1d(a.ends, b.ends)
+    of_a, of_b = (np.cumsum(rows.correct)[np.searchsorted(rows.ends, ends)] for rows in (a, b))
+    return np.diff(ends, prepend=0), np.diff(of_a, prepend=0), np.diff(of_b, prepend=0)
+
+
+def paired_difference(sizes: Ints, correct_a: Ints, correct_b: Ints) -> tuple[float, float]:
+    """Return the difference in accuracy and half the width of its 95 % interval.
+
+    Neighbouring batches share a domain and a state of the model, so the variance is that of a correlated series
+    (Newey & West, Econometrica 1987, with the lags of their 1994 rule); `nan` below two batches. Differences that
+    last for tens of batches still leave it too narrow: several seeds say more.
+    """
+    gain = correct_b - correct_a
+    difference = float(gain.sum() / sizes.sum())
+    batches = len(sizes)
+    if batches < 2:
+        return difference, math.nan
+    residual = gain - difference * sizes
+    lags = min(math.floor(4 * (batches / 100) ** (2 / 9)), batches - 1)
+    total = float(residual @ residual)
+    for lag in range(1, lags + 1):
+        total += 2 * (1 - lag / (lags + 1)) * float(residual[lag:] @ residual[:-lag])
+    standard_error = math.sqrt(batches / (batches - 1) * max(total, 0.0)) / sizes.sum()
+    return difference, float(stdtrit(batches - 1, 0.975) * standard_error)

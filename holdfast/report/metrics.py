@@ -1,0 +1,88 @@
+"""From rows to numbers; accuracies are shares between 0 and 1 in which every sample weighs the same."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from holdfast.report.runs import Rows
+
+__all__ = [
+    "accuracy",
+    "domain_accuracy",
+    "estimate_error",
+    "estimate_floor",
+    "median_step_seconds",
+    "moving_accuracy",
+    "passes_per_sample",
+    "resets",
+    "skipped_batches",
+]
+
+
+def accuracy(rows: Rows) -> float:
+    """Return the share of correct answers over all samples."""
+    return float(rows.correct.sum() / rows.size.sum())
+
+
+def domain_accuracy(rows: Rows) -> dict[str, float]:
+    """Return the share of correct answers in each domain, however its samples are spread over the batches."""
+    correct = np.bincount(rows.pair_domain, rows.pair_correct)
+    samples = np.bincount(rows.pair_domain, rows.pair_samples)
+    return dict(zip(rows.domains, (correct / samples).tolist(), strict=True))
+
+
+def moving_accuracy(rows: Rows, positions: ArrayLike, window_samples: int) -> NDArray[np.float64]:
+    """Return the accuracy over the last `window_samples` before each position, or over as many as there were.
+
+    Within a batch the correct answers count as evenly spread, since a row does not say where they were.
+    """
+    ends = np.asarray(positions, np.float64)
+    starts = np.maximum(ends - window_samples, rows.position[0])
+    edges = np.concatenate([rows.position[:1], rows.ends])
+    correct_so_far = np.concatenate([[0], np.cumsum(rows.correct)])
+    gained = np.interp(ends, edges, correct_so_far) - np.interp(starts, edges, correct_so_far)
+    return np.asarray(gained / (ends - starts))
+
+
+def passes_per_sample(rows: Rows) -> float:
+    """Return forward plus backward passes per sample: the cost as a multiple of one plain forward."""
+    return float(np.average(rows.forwards + rows.backwards, weights=rows.size))
+
+
+def median_step_seconds(rows: Rows) -> float:
+    """Return the wall time of the median step."""
+    return float(np.median(rows.step_seconds))
+
+
+def resets(rows: Rows) -> int:
+    """Return how often the recovery went back."""
+    return sum(reason is not None for reason in rows.recovered)
+
+
+def skipped_batches(rows: Rows) -> int:
+    """Return how many batches were answered without an update that was due."""
+    return sum(reason is not None for reason in rows.skipped)
+
+
+def estimate_error(rows: Rows) -> dict[str, float]:
+    """Return the mean absolute error of each estimate against the accuracy of its batch (Lee et al., CVPR 2024)."""
+    truth = rows.correct / rows.size
+    return {name: mean_of_known(np.abs(estimate - truth)) for name, estimate in rows.estimates.items()}
+
+
+def estimate_floor(rows: Rows) -> float:
+    """Return the error that is left to an estimator which knows the accuracy of every domain.
+
+    A batch of B samples scatters around its accuracy a; the mean distance is about √(2/π) √(a (1 − a) / B).
+    """
+    by_domain = np.array(list(domain_accuracy(rows).values()))
+    expected_correct = np.bincount(rows.pair_batch, by_domain[rows.pair_domain] * rows.pair_samples, len(rows))
+    expected = expected_correct / rows.size
+    return float(np.mean(np.sqrt(2 / np.pi * expected * (1 - expected) / rows.size)))
+
+
+def mean_of_known(values: NDArray[np.float64]) -> float:
+    """Return the mean of what is not `nan`."""
+    known = values[~np.isnan(values)]
+    return float(known.mean()) if len(known) else float("nan")

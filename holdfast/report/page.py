@@ -1,0 +1,271 @@
+"""The report: one HTML file that needs nothing but a browser, and its tables as files beside it."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from html import escape
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from plotly.offline import get_plotlyjs
+
+from holdfast.report import plots
+from holdfast.report.formats import to_csv, to_html, to_latex, to_markdown
+from holdfast.report.metrics import estimate_error, estimate_floor
+from holdfast.report.runs import RunRecord, read_runs
+from holdfast.report.style import SCRIPT, STYLE
+from holdfast.report.tables import RECIPE_FIELDS, Line, Metric, Table, make_tables, mean_or_nan, printed
+
+__all__ = ["write_report"]
+
+FORMATS = {"csv": ("CSV", to_csv), "md": ("Markdown", to_markdown), "tex": ("LaTeX", to_latex)}
+# The browser itself refuses whatever would leave the page.
+POLICY = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:"
+
+
+def write_report(runs_folder: Path | str, out: Path | str | None = None, *, metric: Metric = "error") -> Path:
+    """Write the report of a folder of runs, by default as `report.html` in it, and return its path."""
+    folder = Path(runs_folder)
+    page = Path(out if out is not None else folder)
+    page = page / "report.html" if page.is_dir() else page
+    runs = read_runs(folder)
+    tables = make_tables(runs, metric)
+    page.parent.mkdir(parents=True, exist_ok=True)
+    names = file_names(page.stem, tables)
+    for name, table in zip(names, tables, strict=True):
+        for ending, (_, render) in FORMATS.items():
+            write_whole(page.with_name(f"{name}.{ending}"), render(table))
+    write_whole(page, render_page(folder, runs, tables, names))
+    return page
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Write a file under a temporary name, then rename it, so that nobody ever reads half of it."""
+    unfinished = path.with_name(f".{path.name}.{os.getpid()}")
+    unfinished.write_text(text, encoding="utf-8", newline="\n")
+    unfinished.replace(path)
+
+
+def file_names(stem: str, tables: Sequence[Table]) -> list[str]:
+    """Return a distinct name for the files of each table, without their ending."""
+    names: list[str] = []
+    for table in tables:
+        name = f"{stem}-{re.sub(r'[^A-Za-z0-9]+', '-', table.title).strip('-').lower()}"
+        while name in names:
+            name += "-too"
+        names.append(name)
+    return names
+
+
+def render_page(folder: Path, runs: Sequence[RunRecord], tables: Sequence[Table], names: Sequence[str]) -> str:
+    """Return the whole page."""
+    suites = ", ".join(dict.fromkeys(run.manifest.suite for run in runs))
+    unfinished = [run for run in runs if not run.finished]
+    body = [
+        f"<header><p class='eyebrow'>holdfast report</p>\n<h1>{escape(suites)}</h1>",
+        f"<p class='lead'>{overview(runs, unfinished)}</p></header>",
+        contents(tables) if len(tables) > 1 else "",
+        *(section(folder, number, table, name) for number, (table, name) in enumerate(zip(tables, names, strict=True))),
+        unfinished_section(folder, unfinished) if unfinished else "",
+        "<footer>Made by holdfast from the files of its runs alone: the same files give the same page.</footer>",
+    ]
+    return "\n".join(
+        [
+            "<!doctype html>",
+            '<html lang="en">',
+            "<head>",
+            '<meta charset="utf-8">',
+            f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">',
+            '<meta name="viewport" content="width=device-width, initial-scale=1">',
+            f"<title>{escape(suites)} – holdfast report</title>",
+            f"<style>{STYLE}</style>",
+            "</head>",
+            "<body>",
+            "<main>",
+            *body,
+            "</main>",
+            f"<script>{get_plotlyjs()}</script>",
+            f"<script>{SCRIPT}</script>",
+            "</body>",
+            "</html>",
+            "",
+        ]
+    )
+
+
+def overview(runs: Sequence[RunRecord], unfinished: Sequence[RunRecord]) -> str:
+    """Return what the report covers, in one line."""
+    counts = [count(len(runs), "run"), count(len({run.manifest.recipe.label for run in runs}), "recipe")]
+    counts.append(count(len({run.manifest.seed for run in runs}), "seed"))
+    if unfinished:
+        counts.append(f'<a href="#unfinished">{len(unfinished)} not finished</a>')
+    return " · ".join(counts)
+
+
+def count(number: int, thing: str) -> str:
+    """Return a number of things in words.
+
+    >>> count(1, "run"), count(3, "run")
+    ('1 run', '3 runs')
+    """
+    return f"{number} {thing}" if number == 1 else f"{number} {thing}s"
+
+
+def contents(tables: Sequence[Table]) -> str:
+    """Return the list of tables with their verdicts."""
+    items = (
+        f'<li><a href="#table-{number}">{escape(table.title)}</a><span>{escape(table.verdict)}</span></li>'
+        for number, table in enumerate(tables)
+    )
+    return f"<nav><ul class='contents'>{''.join(items)}</ul></nav>"
+
+
+def unfinished_section(folder: Path, runs: Sequence[RunRecord]) -> str:
+    """Return the list of runs that are in no table because they have not come to their end."""
+    rows = [
+        [
+            run.manifest.recipe.label,
+            run.manifest.stream.label,
+            run.manifest.model.name,
+            str(run.manifest.seed),
+            run.reached,
+            place(run, folder),
+        ]
+        for run in runs
+    ]
+    titles = ["recipe", "stream", "model", "seed", "reached", "folder"]
+    grid = plain_table(titles, rows, "In no table and no chart until they are finished.")
+    return f"<section id='unfinished'><h2>Unfinished runs</h2>\n{grid}</section>"
+
+
+def section(folder: Path, number: int, table: Table, name: str) -> str:
+    """Return everything about one table: verdict, scores, charts, protocol."""
+    files = " · ".join(f'<a href="{quote(name)}.{ending}">{title}</a>' for ending, (title, _) in FORMATS.items())
+    over_time = (
+        f"Mean over the last {plots.window_samples(table):,} samples, averaged over the seeds; "
+        "click a name to hide it, double-click to see it alone."
+    )
+    against_cost = "Mean against cost; the dotted line is the source, which does not adapt."
+    return "\n".join(
+        [
+            f'<section id="table-{number}">',
+            f"<h2>{escape(table.title)}</h2>",
+            f"<p class='verdict'>{escape(table.verdict).replace(' %', '&nbsp;%')}.</p>",
+            to_html(table),
+            f"<p class='files'>This table as {files}</p>",
+            f"<h3>{table.metric.capitalize()} over time</h3>",
+            chart(plots.over_time(table), over_time),
+            f"<h3>{table.metric.capitalize()} against cost</h3>",
+            chart(plots.against_cost(table), against_cost),
+            estimates_section(table),
+            "<h3>Protocol</h3>",
+            protocol_list(table),
+            f"<details><summary>Recipes</summary>{recipes_table(table)}</details>",
+            f"<details><summary>Runs and their fingerprints</summary>{runs_table(folder, table)}</details>",
+            "</section>",
+        ]
+    )
+
+
+def chart(figure: Mapping[str, Any], note: str) -> str:
+    """Return the place of a chart, with its data beside it."""
+    data = json.dumps(figure, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
+    return (
+        f"<figure><div class='chart'></div><script type='application/json'>{data}</script>"
+        f"<figcaption>{escape(note)}</figcaption></figure>"
+    )
+
+
+def estimates_section(table: Table) -> str:
+    """Return how far the estimates were from the truth, where there are any."""
+    rows = [
+        [line.label, name, printed(100 * mean_or_nan(errors)), printed(100 * mean_or_nan(floors))]
+        for line in table.lines
+        for name, errors, floors in estimates(line)
+    ]
+    if not rows:
+        return ""
+    note = (
+        "Mean absolute error against the accuracy of each batch, in points, mean over the seeds. "
+        "The floor is what remains to an estimator that knows the accuracy of every domain: batches scatter around it."
+    )
+    grid = plain_table(["recipe", "estimator", "error (points)", "floor (points)"], rows, note)
+    return f"<h3>Accuracy estimated without labels</h3>\n{grid}"
+
+
+def estimates(line: Line) -> Iterable[tuple[str, list[float], list[float]]]:
+    """Yield each estimator of a recipe, with its error and the floor for each seed."""
+    by_seed = [estimate_error(run.rows) for run in line.runs]
+    floors = [estimate_floor(run.rows) for run in line.runs]
+    for name in dict.fromkeys(name for errors in by_seed for name in errors):
+        yield name, [errors[name] for errors in by_seed if name in errors], floors
+
+
+def protocol_list(table: Table) -> str:
+    """Return every field of the protocol; what recipes bring along with all its values."""
+    own = {
+        field: ", ".join(dict.fromkeys(str(run.manifest.protocol[field]) for run in table.runs))
+        for field in RECIPE_FIELDS
+        if all(field in run.manifest.protocol for run in table.runs)
+    }
+    fields = {**table.protocol, **own}
+    items = (
+        f"<dt>{escape(field.replace('_', ' '))}</dt><dd>{escape(in_words(value))}</dd>"
+        for field, value in fields.items()
+    )
+    return f"<dl>{''.join(items)}</dl>"
+
+
+def in_words(value: object) -> str:
+    """Return a setting as a reader expects it.
+
+    >>> in_words({"lr": 0.01, "views": 2}), in_words(None)
+    ('lr 0.01, views 2', 'none')
+    """
+    if isinstance(value, Mapping):
+        return ", ".join(f"{name} {in_words(inner)}" for name, inner in value.items()) or "none"
+    if isinstance(value, list):
+        return ", ".join(map(in_words, value)) or "none"
+    return "none" if value is None else str(value)
+
+
+def recipes_table(table: Table) -> str:
+    """Return what each recipe is made of, and who published it."""
+    rows = []
+    for line in table.lines:
+        recipe = line.recipe
+        settings = (recipe.method, recipe.preset, recipe.options, recipe.recovery, recipe.recovery_options)
+        rows.append([line.label, *map(in_words, (*settings, recipe.estimators)), recipe.citation])
+    titles = ["recipe", "method", "preset", "options", "recovery", "recovery options", "estimators", "citation"]
+    return plain_table(titles, rows)
+
+
+def runs_table(folder: Path, table: Table) -> str:
+    """Return every run of a table with the fingerprint of its protocol and its place."""
+    rows = [
+        [line.label, str(run.manifest.seed), run.manifest.suite, run.manifest.fingerprint, place(run, folder)]
+        for line in table.lines
+        for run in line.runs
+    ]
+    return plain_table(["recipe", "seed", "suite", "fingerprint", "folder"], rows)
+
+
+def place(run: RunRecord, folder: Path) -> str:
+    """Return the folder of a run, seen from the folder of all runs."""
+    return run.folder.relative_to(folder).as_posix()
+
+
+def plain_table(titles: Sequence[str], rows: Iterable[Sequence[str]], note: str = "") -> str:
+    """Return a table of words; the first column is the heading of its line."""
+    head = "".join(f'<th scope="col">{escape(title)}</th>' for title in titles)
+    body = "".join(
+        f'<tr><th scope="row">{escape(first)}</th>{"".join(f"<td>{escape(text)}</td>" for text in others)}</tr>'
+        for first, *others in rows
+    )
+    caption = f"<figcaption>{escape(note)}</figcaption>" if note else ""
+    grid = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+    return f'<figure class="words"><div class="scroll">{grid}</div>{caption}</figure>'

@@ -1,0 +1,223 @@
+"""Plotly figures as plain dictionaries; colours of text and grid are left to the page, which knows light from dark."""
+
+from __future__ import annotations
+
+from html import escape
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from holdfast.report.metrics import moving_accuracy
+from holdfast.report.runs import Rows
+from holdfast.report.tables import Line, Table, percent, printed
+
+__all__ = ["against_cost", "domain_starts", "over_time", "window_samples"]
+
+Figure = dict[str, Any]
+
+# Mid tones that stand out on white and on black; dashes tell recipes apart when the colours come round again.
+COLOURS = ("#3d7fe0", "#e8762c", "#1f9e74", "#c44f9b", "#8468d6", "#b8921a", "#1fa3ba", "#d64b4b", "#779a2b", "#a26a50")
+DASHES = ("solid", "dash", "dot", "dashdot")
+GREY = "#8a909a"
+POINTS = 400
+MOST_DOMAIN_STARTS = 40
+LETTER_PX = 6
+NARROW_PX = 300  # what a phone leaves to the plot
+
+
+def over_time(table: Table) -> Figure:
+    """Return the score along the stream: a moving mean for each recipe, with domains and resets marked."""
+    length = max(int(run.rows.ends[-1]) for run in table.runs)
+    first = min(int(run.rows.ends[0]) for run in table.runs)
+    positions = np.unique(np.linspace(first, length, POINTS).astype(np.int64))
+    resetting = [line for line in table.lines if line.resets]
+    layout = {
+        "height": 420 + 10 * len(table.lines),  # the legend takes its lines from the plot
+        "hovermode": "x unified",
+        "xaxis": {
+            "title": {"text": "samples seen", "standoff": 8},
+            "range": [0, length],
+            "anchor": "y2" if resetting else "y",
+        },
+        "yaxis": {"title": {"text": axis_title(table), "standoff": 8}},
+        **domain_marks(table, length),
+    }
+    if resetting:
+        layout |= reset_panel(layout, len(resetting))
+    curves = [curve(table, line, positions) for line in table.lines]
+    return {
+        "data": curves + [reset_marks(table, line, level) for level, line in enumerate(resetting)],
+        "layout": layout,
+    }
+
+
+def window_samples(table: Table) -> int:
+    """Return how many samples the moving mean looks back: short beside a domain, yet enough for a calm line."""
+    length = max(run.samples for run in table.runs)
+    batch = max(int(run.rows.size.max()) for run in table.runs)
+    return max(length // 100, min(length // 20, 512), batch)
+
+
+def curve(table: Table, line: Line, positions: NDArray[np.int64]) -> Figure:
+    """Return the moving score of one recipe, averaged over its seeds."""
+    window = window_samples(table)
+    accuracy = np.mean([moving_accuracy(run.rows, positions, window) for run in line.runs], axis=0)
+    return {
+        "type": "scatter",
+        "mode": "lines",
+        "name": escape(line.label),
+        "legendgroup": escape(line.label),
+        "x": positions.tolist(),
+        "y": [round(percent(share, table.metric), 2) for share in accuracy.tolist()],
+        "line": {"color": colour(table, line), "dash": dash(table, line), "width": 2},
+        "hovertemplate": "%{y:.1f} %",
+    }
+
+
+def reset_marks(table: Table, line: Line, level: int) -> Figure:
+    """Return a tick for every reset of a recipe, all seeds on one level of the panel below the curves."""
+    marks = {
+        int(end): f"{escape(line.label)}: {escape(reason)}"
+        for run in line.runs
+        for end, reason in zip(run.rows.ends, run.rows.recovered, strict=True)
+        if reason is not None
+    }
+    return {
+        "type": "scatter",
+        "mode": "markers",
+        "name": f"{escape(line.label)} resets",
+        "legendgroup": escape(line.label),
+        "showlegend": False,
+        "x": list(marks),
+        "y": [level] * len(marks),
+        "yaxis": "y2",
+        "text": list(marks.values()),
+        "hovertemplate": "%{text}<extra></extra>",
+        "marker": {"symbol": "line-ns", "size": 8, "line": {"width": 1.5, "color": colour(table, line)}},
+    }
+
+
+def reset_panel(layout: Figure, levels: int) -> Figure:
+    """Return the axes that make room for the resets below the curves."""
+    height = min(0.02 + 0.03 * levels, 0.25)
+    panel = {
+        "domain": [0, height],
+        "range": [levels - 0.5, -0.5],
+        "tickvals": [(levels - 1) / 2],
+        "ticktext": ["resets"],
+        "showgrid": False,
+        "zeroline": False,
+        "fixedrange": True,
+    }
+    return {"yaxis": layout["yaxis"] | {"domain": [height + 0.03, 1]}, "yaxis2": panel}
+
+
+def domain_marks(table: Table, length: int) -> Figure:
+    """Return a line where each domain starts, and its name above it; nothing where the seeds do not agree on them."""
+    starts, *others = [domain_starts(run.rows) for run in table.runs]
+    if not 0 < len(starts) <= MOST_DOMAIN_STARTS or any(other != starts for other in others):
+        return {"margin": {"t": 16}}
+    ends = [position for position, _ in starts[1:]] + [length]
+    widths = [LETTER_PX * len(name) for _, name in starts]
+    slanted = sum(widths) > NARROW_PX
+    line = {"type": "line", "yref": "paper", "y0": 0, "y1": 1, "opacity": 0.6}
+    line["line"] = {"width": 1, "dash": "dot", "color": GREY}
+    name = {"yref": "paper", "y": 1, "yanchor": "bottom", "showarrow": False, "font": {"size": 11}}
+    slant = {"textangle": -55, "xanchor": "left"} if slanted else {"xanchor": "center"}
+    return {
+        "shapes": [{**line, "x0": position, "x1": position} for position, _ in starts[1:]],
+        "annotations": [
+            {**name, **slant, "x": (start + end) / 2, "text": escape(domain)}
+            for (start, domain), end in zip(starts, ends, strict=True)
+        ],
+        "margin": {"t": 20 + round(0.82 * max(widths)), "r": 8 + round(0.5 * widths[-1])} if slanted else {"t": 28},
+    }
+
+
+def domain_starts(rows: Rows) -> list[tuple[int, str]]:
+    """Return where each stretch of one domain starts; nothing for a stream that mixes domains within its batches."""
+    order = np.lexsort((rows.pair_samples, rows.pair_batch))
+    last_of_batch = np.flatnonzero(np.diff(rows.pair_batch[order], append=-1))
+    main = order[last_of_batch]  # the pair with the most samples of each batch
+    if (2 * rows.pair_samples[main] < rows.size).any():
+        return []
+    domain = rows.pair_domain[main]
+    changes = np.flatnonzero(np.diff(domain, prepend=-1))
+    return [(int(rows.position[batch]), rows.domains[domain[batch]]) for batch in changes]
+
+
+def against_cost(table: Table) -> Figure:
+    """Return the mean score of each recipe over its cost, with the source as the line to beat."""
+    most = max(line.passes for line in table.lines)
+    places = label_places(table)
+    layout: Figure = {
+        "height": 400,
+        "showlegend": False,
+        "hovermode": "closest",
+        "xaxis": {
+            "title": {"text": "passes per sample, × forward", "standoff": 8},
+            "type": "log",
+            "tickvals": [value for value in (0.5, 1, 2, 3, 5, 10, 20, 30, 50, 100, 200) if value < 2 * most],
+        },
+        "yaxis": {"title": {"text": axis_title(table), "standoff": 8}},
+        "margin": {"t": 16},
+    }
+    if table.source:
+        level = table.source.mean
+        line = {"width": 1, "dash": "dot", "color": GREY}
+        layout["shapes"] = [{"type": "line", "xref": "paper", "x0": 0, "x1": 1, "y0": level, "y1": level, "line": line}]
+    dots = [dot(table, line, place) for line, place in zip(table.lines, places, strict=True)]
+    return {"data": dots, "layout": layout}
+
+
+def label_places(table: Table) -> list[str]:
+    """Return on which side of its dot each label stands: to the right, unless a label nearby has taken that side."""
+    spread = max(line.mean for line in table.lines) - min(line.mean for line in table.lines) or 1
+    dearest = max(line.passes for line in table.lines)
+    sides: list[str] = []
+    for number, line in enumerate(table.lines):
+        near = [
+            side
+            for other, side in zip(table.lines, sides, strict=False)
+            if abs(other.mean - line.mean) < 0.05 * spread and abs(other.passes - line.passes) < 0.2 * line.passes
+        ]
+        # Right of the dearest dot there is no room.
+        free = ["middle left" if line.passes == dearest else "middle right", "bottom center", "top center"]
+        sides.append(next((side for side in free if side not in near), free[number % len(free)]))
+    return sides
+
+
+def dot(table: Table, line: Line, label_place: str) -> Figure:
+    """Return one recipe as a labelled dot, its bar the standard deviation over the seeds."""
+    time = table.relative_time(line)
+    facts = [f"{printed(line.mean)} % {table.metric}", f"{line.passes:.2f} × forward"]
+    if time is not None:
+        facts.append(f"{time:.2f} × the source's step time")
+    return {
+        "type": "scatter",
+        "mode": "markers+text",
+        "x": [round(line.passes, 4)],
+        "y": [round(line.mean, 4)],
+        "error_y": {"array": [line.std or 0], "visible": line.std is not None, "thickness": 1, "width": 4},
+        "text": [f"  {escape(line.label)}  "],
+        "textposition": label_place,
+        "cliponaxis": False,
+        "marker": {"size": 11, "color": colour(table, line)},
+        "hovertemplate": f"<b>{escape(line.label)}</b><br>{'<br>'.join(facts)}<extra></extra>",
+    }
+
+
+def axis_title(table: Table) -> str:
+    """Return what an axis of scores shows."""
+    return f"{table.metric} (%)"
+
+
+def colour(table: Table, line: Line) -> str:
+    """Return the colour of a recipe, the same in every figure of its table; the source is grey."""
+    return GREY if line.is_source else COLOURS[table.lines.index(line) % len(COLOURS)]
+
+
+def dash(table: Table, line: Line) -> str:
+    """Return the stroke of a recipe."""
+    return "dot" if line.is_source else DASHES[table.lines.index(line) // len(COLOURS) % len(DASHES)]

@@ -1,0 +1,245 @@
+"""Runs as they lie on disk: a manifest, and one row per batch read into columns."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+
+__all__ = ["DamagedRunError", "Manifest", "Model", "Recipe", "Rows", "RunRecord", "Stream", "read_run", "read_runs"]
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+AGAIN = "delete its folder and run that job again"
+
+
+class DamagedRunError(ValueError):
+    """A run folder whose files cannot be read; the message names the file and what to do."""
+
+
+class _Stored(BaseModel):
+    model_config = ConfigDict(frozen=True)
+
+
+class Recipe(_Stored):
+    """Which method ran, with which options and which recovery."""
+
+    name: str
+    label: str
+    method: str
+    preset: str | None = None
+    options: dict[str, Any] = {}
+    recovery: str | None = None
+    recovery_options: dict[str, Any] = {}
+    estimators: dict[str, Any] | list[Any] = {}
+    citation: str = ""
+
+    @field_validator("options", "recovery_options", "estimators")
+    @classmethod
+    def without_seed(cls, settings: Any) -> Any:
+        """Drop the seed: it belongs to the run, and runs of one recipe meet in one line."""
+        if not isinstance(settings, dict):
+            return settings
+        return {name: cls.without_seed(value) for name, value in settings.items() if name != "seed"}
+
+
+class Model(_Stored):
+    """The network that was adapted."""
+
+    name: str
+    parameters: int
+    normalisation: str
+
+
+class Stream(_Stored):
+    """The stream that it met, domains in order of arrival."""
+
+    name: str
+    label: str
+    domains: list[str]
+    length: int | None  # in samples; None: endless
+    spec: dict[str, Any] = {}
+
+
+class Manifest(_Stored):
+    """What a run was: everything that its numbers depend on."""
+
+    schema_version: Literal[1] = Field(alias="schema")
+    suite: str
+    job: str
+    recipe: Recipe
+    model: Model
+    stream: Stream
+    seed: int
+    protocol: dict[str, Any]
+    fingerprint: str
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """The batches of a run as columns; `nan` stands for what a batch does not have."""
+
+    position: Ints  # (batches,) of the first sample in the stream
+    size: Ints
+    correct: Ints
+    loss: Floats
+    forwards: Floats  # network passes per sample
+    backwards: Floats
+    step_seconds: Floats
+    recovered: Sequence[str | None]
+    skipped: Sequence[str | None]
+    estimates: dict[str, Floats]
+    # A batch holds a few of the many domains of a stream, so (batch, domain) pairs are kept, not a grid.
+    domains: Sequence[str]
+    pair_batch: Ints  # (pairs,)
+    pair_domain: Ints
+    pair_correct: Ints
+    pair_samples: Ints
+
+    def __len__(self) -> int:
+        return len(self.position)
+
+    @property
+    def ends(self) -> Ints:
+        """Position after the last sample of each batch."""
+        return self.position + self.size
+
+
+@dataclass(frozen=True, eq=False)
+class RunRecord:
+    """One run: its manifest, its rows, and whether it came to its end."""
+
+    folder: Path
+    manifest: Manifest
+    rows: Rows
+    finished: bool
+
+    @property
+    def samples(self) -> int:
+        """Number of samples that have a row."""
+        return int(self.rows.size.sum())
+
+    @property
+    def reached(self) -> str:
+        """How far the run got, in words."""
+        length = self.manifest.stream.length
+        return f"{self.samples:,} samples" if length is None else f"{self.samples:,} of {length:,} samples"
+
+
+def read_runs(folder: Path | str) -> list[RunRecord]:
+    """Return every run below a folder (or the run that the folder is), in the order of their paths."""
+    runs = [read_run(found) for found in run_folders(Path(folder))]
+    if not runs:
+        raise FileNotFoundError(
+            f"no runs in {folder}: nothing in it has a manifest.json; run a suite first, or name the folder it wrote to"
+        )
+    return runs
+
+
+def run_folders(folder: Path) -> Iterator[Path]:
+    """Yield the folders that hold a manifest, without looking for further ones inside them."""
+    for place, inner, files in os.walk(folder):
+        inner.sort()
+        if "manifest.json" in files:
+            inner.clear()
+            yield Path(place)
+
+
+def read_run(folder: Path) -> RunRecord:
+    """Return the run that lies in a folder."""
+    path = folder / "manifest.json"
+    try:
+        manifest = Manifest.model_validate_json(path.read_bytes())
+    except ValidationError as error:
+        problem = error.errors()[0]
+        where = ".".join(str(part) for part in problem["loc"]) or "the file"
+        raise DamagedRunError(
+            f"{path} is not a manifest of this version ({where}: {problem['msg']}); "
+            f"{AGAIN}, or use the version that wrote it"
+        ) from error
+    rows = read_rows(folder / "rows.jsonl")
+    return RunRecord(folder, manifest, rows, is_finished(folder / "summary.json", manifest, rows))
+
+
+def is_finished(summary: Path, manifest: Manifest, rows: Rows) -> bool:
+    """Return whether there is a summary, and rows for all that it sums up: rows may have lost their end."""
+    if not summary.exists():
+        return False
+    try:
+        samples = json.loads(summary.read_text(encoding="utf-8")).get("samples", manifest.stream.length)
+    except (json.JSONDecodeError, AttributeError) as error:
+        raise DamagedRunError(f"{summary} is not a summary; delete it and run that job again") from error
+    return len(rows) > 0 and int(rows.size.sum()) >= (samples or 0)
+
+
+def read_rows(path: Path) -> Rows:
+    """Return the rows of a run; a torn last line, left by a killed run, is ignored."""
+    lines = path.read_text(encoding="utf-8", errors="replace").rstrip("\n").split("\n") if path.exists() else []
+    records = []
+    for number, line in enumerate(lines, start=1):
+        try:
+            records.append(json.loads(line))
+        except json.JSONDecodeError as error:
+            if number < len(lines):
+                raise damaged_row(path, number, "is not JSON") from error
+    try:
+        rows = columns(records)
+    except (KeyError, TypeError, AttributeError, ValueError) as error:
+        raise DamagedRunError(f"{path} is not a file of rows ({error!r}); {AGAIN}") from error
+    repeated = np.flatnonzero(rows.position[1:] < rows.ends[:-1])
+    if len(repeated):
+        raise damaged_row(path, int(repeated[0]) + 2, "repeats samples of the line before it")
+    return rows
+
+
+def damaged_row(path: Path, number: int, problem: str) -> DamagedRunError:
+    """Return the error for one line of a file of rows."""
+    return DamagedRunError(f"line {number} of {path} {problem}; {AGAIN}")
+
+
+def columns(records: Sequence[dict[str, Any]]) -> Rows:
+    """Turn one mapping for each batch into one array for each field."""
+    pairs = [
+        (batch, domain, correct, samples)
+        for batch, record in enumerate(records)
+        for domain, (correct, samples) in record["domains"].items()
+    ]
+    domains = list(dict.fromkeys(domain for _, domain, _, _ in pairs))
+    index = {domain: number for number, domain in enumerate(domains)}
+    pair_batch, pair_correct = ints(pair[0] for pair in pairs), ints(pair[2] for pair in pairs)
+    estimators = dict.fromkeys(name for record in records for name in record["estimates"])
+    return Rows(
+        position=ints(record["position"] for record in records),
+        size=ints(record["size"] for record in records),
+        correct=np.bincount(pair_batch, pair_correct, len(records)).astype(np.int64),
+        loss=floats(record["loss"] for record in records),
+        forwards=floats(record["forwards"] for record in records),
+        backwards=floats(record["backwards"] for record in records),
+        step_seconds=floats(record["step_seconds"] for record in records),
+        recovered=[record["recovered"] for record in records],
+        skipped=[record["skipped"] for record in records],
+        estimates={name: floats(record["estimates"].get(name) for record in records) for name in estimators},
+        domains=domains,
+        pair_batch=pair_batch,
+        pair_domain=ints(index[pair[1]] for pair in pairs),
+        pair_correct=pair_correct,
+        pair_samples=ints(pair[3] for pair in pairs),
+    )
+
+
+def ints(values: Iterator[int]) -> Ints:
+    """Return a column of whole numbers."""
+    return np.fromiter(values, np.int64)
+
+
+def floats(values: Iterator[float | None]) -> Floats:
+    """Return a column of numbers in which null is `nan`."""
+    return np.fromiter((np.nan if value is None else value for value in values), np.float64)

@@ -1,0 +1,140 @@
+"""How the page looks, and the few lines of script that draw its charts in the colours of the reader's screen."""
+
+from __future__ import annotations
+
+__all__ = ["SCRIPT", "STYLE"]
+
+STYLE = """
+:root {
+  color-scheme: light dark;
+  --paper: #ffffff; --ink: #1a1d21; --soft: #5d646e; --faint: #959ca6; --rule: #e3e6ea; --strong-rule: #1a1d21;
+  --wash: #f6f7f9; --accent: #2563c9; --grid: #eceef1;
+}
+@media screen and (prefers-color-scheme: dark) {
+  :root {
+    --paper: #131518; --ink: #e7e9ec; --soft: #a0a7b1; --faint: #6c737d; --rule: #2b2f35; --strong-rule: #c9ced6;
+    --wash: #1b1e22; --accent: #7fb0ff; --grid: #272b30;
+  }
+}
+* { box-sizing: border-box; }
+html { -webkit-text-size-adjust: 100%; }
+body {
+  margin: 0; background: var(--paper); color: var(--ink);
+  font: 16px/1.55 system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif;
+}
+main { max-width: 84rem; margin: 0 auto; padding: 3.5rem 1.5rem 4rem; }
+.eyebrow { margin: 0 0 0.3rem; color: var(--accent); font-weight: 600; font-size: 0.9rem; }
+h1 { font-size: 2.1rem; line-height: 1.15; letter-spacing: -0.02em; margin: 0 0 0.4rem; overflow-wrap: anywhere; }
+h2 { font-size: 1.45rem; line-height: 1.25; letter-spacing: -0.012em; margin: 0 0 0.35rem; overflow-wrap: anywhere; }
+h3 { font-size: 1rem; margin: 2.4rem 0 0.6rem; }
+a { color: var(--accent); text-decoration: none; }
+a:hover { text-decoration: underline; }
+.lead { color: var(--soft); margin: 0; }
+.contents { margin: 1.6rem 0 0; padding: 0; list-style: none; border-top: 1px solid var(--rule); }
+.contents li { padding: 0.6rem 0; border-bottom: 1px solid var(--rule); }
+.contents span::first-letter { text-transform: uppercase; }
+.contents span { display: block; color: var(--soft); font-size: 0.92rem; }
+section { margin-top: 3.5rem; }
+.verdict { font-size: 1.12rem; margin: 0 0 1.4rem; max-width: 52rem; }
+.verdict::first-letter { text-transform: uppercase; }
+.scroll { overflow-x: auto; -webkit-overflow-scrolling: touch; }
+table { border-collapse: collapse; font-size: 0.875rem; line-height: 1.35; font-variant-numeric: tabular-nums; }
+.scores table { width: 100%; }
+.many thead th { padding: 0.45rem 0.2rem 0.45rem 0.45rem; }
+.many thead span { white-space: nowrap; }
+.many thead th:not(:first-child):not(:nth-last-child(-n+9)) span {
+  writing-mode: vertical-rl; transform: rotate(180deg);
+}
+.many tbody td { padding: 0.4rem 0.35rem; }
+thead th {
+  font-weight: 500; color: var(--soft); text-align: right; vertical-align: bottom; padding: 0.45rem 0.55rem;
+  border-top: 2px solid var(--strong-rule); border-bottom: 1px solid var(--strong-rule);
+}
+tbody td { text-align: right; padding: 0.4rem 0.55rem; white-space: nowrap; }
+tbody th { text-align: left; font-weight: 500; padding: 0.4rem 0.9rem 0.4rem 0; white-space: nowrap; }
+thead th:first-child { text-align: left; padding-left: 0; }
+th:first-child { position: sticky; left: 0; background: var(--paper); }
+tbody tr:last-child > * { border-bottom: 2px solid var(--strong-rule); }
+tbody tr:not(:last-child) > * { border-bottom: 1px solid var(--rule); }
+tbody tr:hover > * { background: var(--wash); }
+.scores td:nth-last-child(-n+3) { color: var(--soft); }
+.scores tr > :nth-last-child(-n+3), .scores thead th:nth-last-child(-n+3), .words tr > :not(:first-child) {
+  text-align: left; padding-left: 0.9rem;
+}
+.scores tbody td:nth-last-child(9), .scores thead th:nth-last-child(9) { padding-left: 1rem; padding-right: 0.8rem; }
+.best { font-weight: 700; }
+.worse { color: var(--faint); }
+.files { font-size: 0.875rem; color: var(--soft); margin: 0.7rem 0 0; }
+figure { margin: 0; overflow: hidden; }
+figcaption { color: var(--soft); font-size: 0.84rem; line-height: 1.5; margin-top: 0.6rem; max-width: 60rem; }
+.chart { width: 100%; }
+dl {
+  display: grid; grid-template-columns: minmax(8rem, max-content) 1fr; gap: 0.3rem 1.4rem; margin: 0; font-size: 0.9rem;
+}
+dt { color: var(--soft); }
+dd { margin: 0; overflow-wrap: anywhere; }
+code { font: 0.86em ui-monospace, SFMono-Regular, Menlo, Consolas, monospace; overflow-wrap: anywhere; }
+details { margin-top: 1.4rem; }
+summary { cursor: pointer; font-weight: 600; font-size: 0.95rem; margin-bottom: 0.6rem; }
+footer {
+  margin-top: 4rem; padding-top: 1rem; border-top: 1px solid var(--rule); color: var(--soft); font-size: 0.84rem;
+}
+@media (max-width: 40rem) {
+  main { padding: 2rem 1rem 3rem; }
+  h1 { font-size: 1.7rem; }
+  h2 { font-size: 1.25rem; }
+  dl { grid-template-columns: 1fr; gap: 0; }
+  dd { margin-bottom: 0.55rem; }
+}
+@media print {
+  @page { size: A4 landscape; margin: 14mm; }
+  body { font-size: 10pt; }
+  main { max-width: none; padding: 0; }
+  .scroll { overflow: visible; }
+  .scores table { font-size: 7pt; }
+  .scores tbody tr > *, .scores thead tr > * { padding: 0.2rem 0.15rem; }
+  .scores tbody td:nth-last-child(-n+3) { white-space: normal; overflow-wrap: anywhere; }
+  th:first-child { position: static; }
+  figure, tr { break-inside: avoid; }
+  .files, .modebar { display: none; }
+}
+"""
+
+SCRIPT = """
+"use strict";
+const charts = [...document.querySelectorAll(".chart")];
+const screenColours = () => {
+  const style = getComputedStyle(document.documentElement);
+  return { ink: style.getPropertyValue("--soft").trim(), grid: style.getPropertyValue("--grid").trim(),
+           paper: style.getPropertyValue("--paper").trim() };
+};
+const printColours = () => ({ ink: "#444444", grid: "#e6e6e6", paper: "#ffffff" });
+const coloured = (layout, { ink, grid, paper }) => {
+  const dressed = structuredClone(layout);
+  for (const axis of ["xaxis", "yaxis", "yaxis2"]) {
+    if (axis in dressed || axis !== "yaxis2") {
+      dressed[axis] = { gridcolor: grid, zerolinecolor: grid, automargin: true, ...dressed[axis] };
+    }
+  }
+  return { paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", dragmode: "zoom",
+    font: { color: ink, size: 12, family: getComputedStyle(document.body).fontFamily },
+    hoverlabel: { bgcolor: paper, bordercolor: grid, font: { color: ink } },
+    modebar: { bgcolor: "rgba(0,0,0,0)", color: ink, activecolor: ink },
+    legend: { orientation: "h", x: 0, xanchor: "left", yref: "container", y: 0, yanchor: "bottom" },
+    ...dressed, margin: { l: 8, r: 12, b: 8, ...dressed.margin } };
+};
+const config = { displaylogo: false, responsive: true, showLink: false, plotlyServerURL: "",
+  displayModeBar: matchMedia("(hover: hover)").matches ? "hover" : false,
+  modeBarButtonsToRemove: ["lasso2d", "select2d", "autoScale2d"] };
+const draw = (colours) => charts.forEach((chart) => {
+  const figure = JSON.parse(chart.nextElementSibling.textContent);
+  Plotly.react(chart, figure.data, coloured(figure.layout, colours), config);
+});
+draw(screenColours());
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => draw(screenColours()));
+addEventListener("beforeprint", () => {
+  document.querySelectorAll("details").forEach((fold) => { fold.open = true; });
+  draw(printColours());
+});
+addEventListener("afterprint", () => draw(screenColours()));
+"""

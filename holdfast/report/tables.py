@@ -1,0 +1,212 @@
+"""Tables of runs that may be compared: one line per recipe, the source first."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean, stdev
+from typing import Any, Literal, TypeVar
+
+from holdfast.report import metrics
+from holdfast.report.runs import Recipe, RunRecord
+
+__all__ = ["RECIPE_FIELDS", "Line", "Metric", "Table", "make_tables", "printed"]
+
+Metric = Literal["error", "accuracy"]
+T = TypeVar("T")
+
+# What a recipe brings along: it may differ within a table, and stands in the recipe's own line.
+RECIPE_FIELDS = ("seed", "order", "recovery", "source_data")
+
+
+@dataclass(frozen=True, eq=False)
+class Line:
+    """One recipe of a table: scores in % of the table's metric, means over the seeds."""
+
+    label: str
+    runs: Sequence[RunRecord]  # one for each seed
+    scores: Mapping[str, float]  # domain -> score; nan where the domain never came
+    mean: float  # over the samples of the stream, then over the seeds
+    std: float | None  # over the seeds; None with a single one
+    passes: float  # forward + backward, per sample
+    step_seconds: float  # of the median step
+    resets: float
+    skipped: float
+
+    @property
+    def recipe(self) -> Recipe:
+        """What ran."""
+        return self.runs[0].manifest.recipe
+
+    @property
+    def is_source(self) -> bool:
+        """Whether this is the network as it came, not adapted at all."""
+        return self.recipe.method == "source"
+
+    def protocol(self, field: str) -> str:
+        """Return a protocol field of this recipe, as text."""
+        return " / ".join(dict.fromkeys(str(run.manifest.protocol.get(field, "not stated")) for run in self.runs))
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """Runs under one protocol, held here without the fields that belong to a recipe."""
+
+    title: str  # stream and model, and more where that is not enough
+    metric: Metric
+    lines: Sequence[Line]
+    domains: Sequence[str]  # in stream order
+    protocol: Mapping[str, Any]
+
+    @property
+    def runs(self) -> list[RunRecord]:
+        """Every run of the table."""
+        return [run for line in self.lines for run in line.runs]
+
+    @property
+    def source(self) -> Line | None:
+        """The line of the model that does not adapt, where there is one."""
+        return self.lines[0] if self.lines[0].is_source else None
+
+    @property
+    def best(self) -> Line:
+        """The line with the best mean."""
+        return (min if self.metric == "error" else max)(self.lines, key=lambda line: line.mean)
+
+    def better(self, score: float, other: float) -> bool:
+        """Return whether a score beats another one at the precision that is printed; nothing beats `nan`."""
+        score, other = round(score, 1), round(other, 1)
+        return score < other if self.metric == "error" else score > other
+
+    def relative_time(self, line: Line) -> float | None:
+        """Return the median step of a line as a multiple of the source's, where there is a source."""
+        return line.step_seconds / self.source.step_seconds if self.source else None
+
+    @property
+    def verdict(self) -> str:
+        """The outcome in one line of plain words."""
+        best, source = self.best, self.source
+        outcome = f"best: {best.label}, {printed(best.mean)} % {self.metric}"
+        if source is None:
+            return f"{outcome}; there is no source run, so nothing shows whether adapting helped"
+        others = [line for line in self.lines if not line.is_source]
+        if not others:
+            return f"{outcome}; there is no other recipe yet"
+        worse = sum(self.better(source.mean, line.mean) for line in others)
+        if best is not source:
+            outcome += f"; source {printed(source.mean)} %"
+        number, verb = worse or "none", "is" if worse < 2 else "are"
+        recipes = "recipe" if len(others) == 1 else "recipes"
+        return f"{outcome}; {number} of {len(others)} {recipes} {verb} worse than not adapting"
+
+
+def make_tables(runs: Iterable[RunRecord], metric: Metric = "error") -> list[Table]:
+    """Group finished runs into tables: protocols are equal within one, but for what a recipe brings along."""
+    if metric not in ("error", "accuracy"):
+        raise ValueError(f"unknown metric {metric!r}; choose 'error' or 'accuracy'")
+    finished = [run for run in runs if run.finished]
+    groups = grouped(finished, lambda run: canonical(shared_protocol(run)))
+    firsts = [group[0] for group in groups]
+    names = [f"{run.manifest.stream.label} · {run.manifest.model.name}" for run in firsts]
+    titles = told_apart(names, [shared_protocol(run) for run in firsts])
+    return [make_table(title, group, metric) for title, group in zip(titles, groups, strict=True)]
+
+
+def make_table(title: str, runs: Sequence[RunRecord], metric: Metric) -> Table:
+    """Return the table of runs that share a protocol."""
+    by_recipe = grouped(runs, lambda run: canonical(run.manifest.recipe.model_dump()))
+    recipes = [group[0].manifest.recipe for group in by_recipe]
+    labels = told_apart([recipe.label for recipe in recipes], [recipe.model_dump() for recipe in recipes])
+    seen = {name for run in runs for name in run.rows.domains}
+    named = dict.fromkeys(name for run in runs for name in (*run.manifest.stream.domains, *run.rows.domains))
+    domains = [name for name in named if name in seen]
+    lines = [make_line(label, group, domains, metric) for label, group in zip(labels, by_recipe, strict=True)]
+    lines.sort(key=lambda line: not line.is_source)  # stable: the others stay in order of appearance
+    return Table(title, metric, lines, domains, shared_protocol(runs[0]))
+
+
+def make_line(label: str, runs: Sequence[RunRecord], domains: Iterable[str], metric: Metric) -> Line:
+    """Average the runs of one recipe over its seeds."""
+    by_seed = {run.manifest.seed: run for run in reversed(runs)}  # the same run kept twice counts once
+    seeds = [by_seed[seed] for seed in sorted(by_seed)]
+    rows = [run.rows for run in seeds]
+    by_domain = [metrics.domain_accuracy(one) for one in rows]
+    means = [percent(metrics.accuracy(one), metric) for one in rows]
+    return Line(
+        label=label,
+        runs=seeds,
+        scores={
+            domain: mean_or_nan([percent(found[domain], metric) for found in by_domain if domain in found])
+            for domain in domains
+        },
+        mean=fmean(means),
+        std=stdev(means) if len(means) > 1 else None,
+        passes=fmean(map(metrics.passes_per_sample, rows)),
+        step_seconds=fmean(map(metrics.median_step_seconds, rows)),
+        resets=fmean(map(metrics.resets, rows)),
+        skipped=fmean(map(metrics.skipped_batches, rows)),
+    )
+
+
+def told_apart(names: Sequence[str], contents: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return the names; where several are equal, the settings in which their contents differ are added.
+
+    >>> told_apart(["tent", "tent"], [{"options": {"lr": 0.01}}, {"options": {"lr": 0.02}}])
+    ['tent (lr=0.01)', 'tent (lr=0.02)']
+    """
+    flat = [flattened(content) for content in contents]
+    apart = []
+    for name, own in zip(names, flat, strict=True):
+        twins = [other for twin, other in zip(names, flat, strict=True) if twin == name]
+        keys = dict.fromkeys(key for twin in twins for key in twin)
+        differing = [key for key in keys if any(twin.get(key) != own.get(key) for twin in twins)]
+        suffix = ", ".join(f"{key.rpartition('.')[2]}={own.get(key, 'default')}" for key in differing)
+        apart.append(f"{name} ({suffix})" if suffix else name)
+    return apart
+
+
+def flattened(content: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Return nested settings under dotted names."""
+    flat: dict[str, Any] = {}
+    for name, value in content.items():
+        flat |= flattened(value, f"{prefix}{name}.") if isinstance(value, Mapping) else {prefix + name: value}
+    return flat
+
+
+def shared_protocol(run: RunRecord) -> dict[str, Any]:
+    """Return the protocol of a run without what its recipe brings along."""
+    return {field: value for field, value in run.manifest.protocol.items() if field not in RECIPE_FIELDS}
+
+
+def canonical(content: Mapping[str, Any]) -> str:
+    """Return a text that is equal for equal contents."""
+    return json.dumps(content, sort_keys=True)
+
+
+def grouped(things: Iterable[T], key: Callable[[T], str]) -> list[list[T]]:
+    """Return things of equal key together, groups in order of appearance."""
+    groups: dict[str, list[T]] = {}
+    for thing in things:
+        groups.setdefault(key(thing), []).append(thing)
+    return list(groups.values())
+
+
+def percent(accuracy: float, metric: Metric) -> float:
+    """Return an accuracy between 0 and 1 as a score in %."""
+    return 100 * (1 - accuracy) if metric == "error" else 100 * accuracy
+
+
+def mean_or_nan(values: Sequence[float]) -> float:
+    """Return the mean, `nan` for none."""
+    return fmean(values) if values else math.nan
+
+
+def printed(score: float) -> str:
+    """Return a score as every table prints it.
+
+    >>> printed(12.34), printed(float("nan"))
+    ('12.3', '–')
+    """
+    return "–" if math.isnan(score) else f"{score:.1f}"

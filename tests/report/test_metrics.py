@@ -1,0 +1,47 @@
+from __future__ import annotations
+
+import math
+
+import pytest
+from run_files import WriteRun, batches, row
+
+from holdfast.report import metrics, read_run
+
+
+def test_every_sample_weighs_the_same(write_run: WriteRun) -> None:
+    rows = read_run(write_run("tent", [row(0, {"fog": (8, 10)}), row(10, {"fog": (0, 2), "snow": (3, 3)})])).rows
+    assert metrics.accuracy(rows) == 11 / 15
+    assert metrics.domain_accuracy(rows) == {"fog": 8 / 12, "snow": 1.0}
+
+
+def test_moving_accuracy_looks_back_over_samples(write_run: WriteRun) -> None:
+    rows = read_run(write_run("tent", batches({"fog": [10, 0, 5, 5]}))).rows
+    moving = metrics.moving_accuracy(rows, [10, 20, 30, 40, 25], window_samples=20)
+    assert moving == pytest.approx([1.0, 0.5, 0.25, 0.5, (5 + 0 + 2.5) / 20])
+
+
+def test_cost_counts_both_directions_per_sample(write_run: WriteRun) -> None:
+    batch = {"fog": (5, 10)}
+    rows = [
+        row(0, batch, forwards=1.0, backwards=1.0, step_seconds=0.1),
+        row(10, batch, forwards=1.0, backwards=0.5, step_seconds=0.2, skipped="no reliable sample"),
+        row(20, {"fog": (5, 5)}, forwards=3.0, backwards=0.0, step_seconds=0.9, recovered="every 3 batches"),
+    ]
+    found = read_run(write_run("tent", rows)).rows
+    assert metrics.passes_per_sample(found) == pytest.approx((20 + 15 + 15) / 25)
+    assert metrics.median_step_seconds(found) == 0.2
+    assert (metrics.resets(found), metrics.skipped_batches(found)) == (1, 1)
+
+
+def test_estimates_are_held_against_their_batch(write_run: WriteRun) -> None:
+    batch = {"fog": (5, 10)}
+    rows = [
+        row(0, batch, estimates={"aetta": 0.75, "late": None}),
+        row(10, batch, estimates={"aetta": 0.5, "late": None}),
+        row(20, batch, estimates={"aetta": None, "late": None}),
+    ]
+    found = read_run(write_run("tent", rows)).rows
+    errors = metrics.estimate_error(found)
+    assert errors["aetta"] == 0.125
+    assert math.isnan(errors["late"])
+    assert metrics.estimate_floor(found) == pytest.approx(math.sqrt(2 / math.pi * 0.25 / 10))

@@ -1,0 +1,81 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import plotly.graph_objects
+import pytest
+from run_files import WriteRun, batches, row
+
+from holdfast.report import Table, against_cost, make_tables, over_time, read_run, read_runs
+from holdfast.report.plots import domain_starts, window_samples
+
+
+@pytest.fixture
+def table(write_run: WriteRun, tmp_path: Path) -> Table:
+    reset = batches({"fog": [9, 9], "<i>snow": [2, 8]}, backwards=1.0)
+    reset[2]["recovered"] = "loss <collapsed>"
+    write_run("sar", reset)
+    for seed, correct in ((0, 4), (1, 6)):
+        write_run("source", batches({"fog": [correct, correct], "<i>snow": [correct, correct]}), seed=seed)
+    (found,) = make_tables(read_runs(tmp_path / "runs"))
+    return found
+
+
+def test_figures_are_valid_plotly(table: Table) -> None:
+    for figure in (over_time(table), against_cost(table)):
+        plotly.graph_objects.Figure(figure)  # raises for anything that plotly does not know
+
+
+def test_curves_are_means_over_the_seeds(table: Table) -> None:
+    source, sar, _ = over_time(table)["data"]
+    assert (source["name"], sar["name"]) == ("source", "sar")
+    assert window_samples(table) == 10
+    assert set(source["y"]) == {50.0}
+    assert sar["x"][-1] == 40
+    assert (sar["y"][0], sar["y"][-1]) == (10.0, 20.0)
+
+
+def test_domains_and_resets_are_marked(table: Table) -> None:
+    figure = over_time(table)
+    assert [mark["text"] for mark in figure["layout"]["annotations"]] == ["fog", "&lt;i&gt;snow"]
+    assert [shape["x0"] for shape in figure["layout"]["shapes"]] == [20]
+    resets = figure["data"][-1]
+    assert (resets["x"], resets["text"]) == ([30], ["sar: loss &lt;collapsed&gt;"])
+    assert resets["legendgroup"] == figure["data"][1]["legendgroup"]
+
+
+def test_mixed_domains_have_no_starts(write_run: WriteRun) -> None:
+    mixed = [row(0, {"fog": (1, 3), "snow": (1, 3), "frost": (2, 4)})]
+    assert domain_starts(read_run(write_run("tent", mixed)).rows) == []
+
+
+def test_a_batch_across_two_domains_belongs_to_the_larger_part(write_run: WriteRun) -> None:
+    rows = [row(0, {"fog": (5, 10)}), row(10, {"fog": (2, 3), "snow": (5, 7)}), row(20, {"fog": (9, 10)})]
+    assert domain_starts(read_run(write_run("tent", rows)).rows) == [(0, "fog"), (10, "snow"), (20, "fog")]
+
+
+def test_seeds_in_another_order_leave_domains_unmarked(write_run: WriteRun, tmp_path: Path) -> None:
+    write_run("source", batches({"fog": [5], "snow": [5]}), seed=0)
+    write_run("source", batches({"snow": [5], "fog": [5]}), seed=1)
+    (table,) = make_tables(read_runs(tmp_path / "runs"))
+    assert "annotations" not in over_time(table)["layout"]
+
+
+def test_score_against_cost(table: Table) -> None:
+    figure = against_cost(table)
+    source, sar = figure["data"]
+    assert (source["x"], source["y"]) == ([1.0], [50.0])
+    assert (sar["x"], sar["y"]) == ([2.0], [30.0])
+    assert source["error_y"]["visible"]
+    assert not sar["error_y"]["visible"]
+    assert figure["layout"]["shapes"][0]["y0"] == 50.0
+
+
+def test_labels_of_equal_dots_stand_apart(write_run: WriteRun, tmp_path: Path) -> None:
+    write_run("source", batches({"fog": [1]}))
+    write_run("dear", batches({"fog": [9]}, forwards=9.0))
+    for label in ("tent", "eta"):
+        write_run(label, batches({"fog": [9]}, backwards=1.0))
+    (table,) = make_tables(read_runs(tmp_path / "runs"))
+    places = [dot["textposition"] for dot in against_cost(table)["data"]]
+    assert places == ["middle right", "middle left", "middle right", "bottom center"]
