@@ -1,0 +1,127 @@
+"""A plan in blocks: a schedule says what comes, an order how each block is arranged."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import asdict
+from functools import lru_cache, partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from holdfast.randomness import seeded_rng
+from holdfast.records import Picks
+from holdfast.streams.orders import Order
+from holdfast.streams.plan import Plan
+from holdfast.streams.schedule import Block, Schedule
+
+__all__ = ["BlockPlan"]
+
+
+class BlockPlan(Plan):
+    """Any schedule with any order; a block is drawn from its own generator, so reading far out costs one block.
+
+    >>> from holdfast.records import Domain
+    >>> from holdfast.streams.orders import Sorted
+    >>> from holdfast.streams.schedule import schedule_of
+    >>> steps = [[(Domain("fog", ("fog",)), 5)], [(Domain("clean"), 5)]]
+    >>> labels = np.array([1, 0, 1])
+    >>> plan = BlockPlan(schedule_of(steps, samples_per_cell=None, data_size=3, cycles=None), Sorted(), labels)
+    >>> labels[plan.picks(0, 6).samples].tolist(), plan.next_break(10**9)
+    ([0, 1, 1, 0, 1, 1], 1000000002)
+    """
+
+    def __init__(self, schedule: Schedule, order: Order, labels: NDArray[np.int64], *, seed: int = 0) -> None:
+        self.schedule = schedule
+        self.order = order
+        self.labels = labels
+        self.seed = seed
+        self.domains = schedule.domains
+        self._ends = np.cumsum([block.size for block in schedule.blocks])  # of the blocks of one cycle
+        self._cycle_length = int(self._ends[-1])
+        self._breaks = self._ends[[_breaks(*pair) for pair in _neighbours(schedule.blocks)]]
+        self.length = None if schedule.cycles is None else schedule.cycles * self._cycle_length
+        self._depth = max(len(domain.corruptions) for domain in self.domains)
+        self._arranged = lru_cache(maxsize=4)(self._arrange)
+
+    def picks(self, start: int, stop: int) -> Picks:
+        """Return the picks at positions `start` to `stop`, block by block."""
+        if not 0 <= start <= stop or (self.length is not None and stop > self.length):
+            latest = "" if self.length is None else f" and at most {self.length}"
+            raise ValueError(f"positions {start} to {stop} are not in the stream; pass 0 or more{latest}, in order")
+        parts = [Picks(np.empty(0, np.int64), np.empty(0, np.int64), np.empty((0, self._depth)))]
+        while start < stop:
+            index, first = self._block_at(start)
+            block = self._arranged(index)
+            parts.append(_stretch(block, start - first, stop - first))
+            start += len(parts[-1])
+        return Picks(
+            np.concatenate([part.samples for part in parts]),
+            np.concatenate([part.domains for part in parts]),
+            np.concatenate([part.severities for part in parts]),
+        )
+
+    def next_break(self, position: int) -> int | None:
+        """Return where the domain, the severity or the episode changes next."""
+        if not len(self._breaks):
+            return None
+        cycle, offset = divmod(position, self._cycle_length)
+        later = int(np.searchsorted(self._breaks, offset, side="right"))
+        if later == len(self._breaks):
+            cycle, later = cycle + 1, 0
+        found = cycle * self._cycle_length + int(self._breaks[later])
+        return found if self.length is None or found < self.length else None
+
+    def starts_episode(self, position: int) -> bool:
+        """Say whether a block that begins an episode begins at `position`."""
+        index, first = self._block_at(position)
+        return position == first and self._block(index).new_episode
+
+    def spec(self) -> dict[str, Any]:
+        """Return schedule and order as plain JSON."""
+        schedule: dict[str, Any] = json.loads(json.dumps(asdict(self.schedule)))
+        return {"kind": "blocks", "version": 1, **schedule, "order": self.order.spec()}
+
+    def __reduce__(self) -> tuple[Callable[..., BlockPlan], tuple[Any, ...]]:
+        # To another process go the arguments; the blocks arranged so far stay here.
+        return partial(BlockPlan, seed=self.seed), (self.schedule, self.order, self.labels)
+
+    def _block(self, index: int) -> Block:
+        return self.schedule.blocks[index % len(self.schedule.blocks)]
+
+    def _block_at(self, position: int) -> tuple[int, int]:
+        """Return the running number of the block at `position`, over all cycles, and its first position."""
+        cycle, offset = divmod(position, self._cycle_length)
+        within = int(np.searchsorted(self._ends, offset, side="right"))
+        first = int(self._ends[within]) - self.schedule.blocks[within].size
+        return cycle * len(self.schedule.blocks) + within, cycle * self._cycle_length + first
+
+    def _arrange(self, index: int) -> Picks:
+        """Choose the samples of every cell, then arrange them all; the choice does not depend on the order."""
+        block = self._block(index)
+        rng = seeded_rng(self.seed, "samples", index)
+        samples = [rng.permutation(len(self.labels))[: block.samples_per_cell] for _ in block.cells]
+        severities = np.zeros((len(block.cells), self._depth))
+        for row, cell in zip(severities, block.cells, strict=True):
+            row[: len(cell.severities)] = cell.severities
+        domains = np.array([cell.domain for cell in block.cells], np.int64)
+        unordered = np.concatenate(samples)
+        arrangement = self.order.arrange(self.labels[unordered], seeded_rng(self.seed, "order", index))
+        cells = arrangement // block.samples_per_cell
+        return Picks(unordered[arrangement], domains[cells], severities[cells])
+
+
+def _neighbours(blocks: tuple[Block, ...]) -> list[tuple[Block, Block]]:
+    """Return each block with its successor; the last one is followed by the first one of the next cycle."""
+    return list(zip(blocks, blocks[1:] + blocks[:1], strict=True))
+
+
+def _breaks(block: Block, successor: Block) -> bool:
+    """Say whether a batch must end between two blocks; going through the same cells again changes nothing."""
+    return successor.new_episode or successor.cells != block.cells
+
+
+def _stretch(picks: Picks, start: int, stop: int) -> Picks:
+    return Picks(picks.samples[start:stop], picks.domains[start:stop], picks.severities[start:stop])

@@ -1,0 +1,40 @@
+"""Domains by name: one corruption, several joined by "+", or "clean"."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from holdfast.corruptions import CORRUPTIONS
+from holdfast.records import Domain
+from holdfast.registry import UnknownNameError, nearest
+
+__all__ = ["CLEAN", "domains_named"]
+
+CLEAN = "clean"
+
+
+def domains_named(entries: Iterable[str | Domain]) -> list[Domain]:
+    """Return the domains of these names, refusing a corruption that does not exist.
+
+    >>> domains_named(["clean", "gaussian_noise+jpeg"])[1]
+    Domain(name='gaussian_noise+jpeg_compression', corruptions=('gaussian_noise', 'jpeg_compression'))
+    """
+    if isinstance(entries, str):
+        raise ValueError(f"corruptions={entries!r} is one string; pass a list of names: [{entries!r}]")
+    return [_domain_named(entry) if isinstance(entry, str) else _known(entry) for entry in entries]
+
+
+def _domain_named(name: str) -> Domain:
+    if name == CLEAN:
+        return Domain(CLEAN)
+    corruptions = _known(Domain(name, tuple(name.split("+")))).corruptions
+    return Domain("+".join(corruptions), corruptions)
+
+
+def _known(domain: Domain) -> Domain:
+    """Return the domain with the full names of its corruptions in place of short ones."""
+    for name in domain.corruptions:
+        if name not in CORRUPTIONS:
+            raise UnknownNameError(f"unknown corruption {name!r}; {nearest(name, [*CORRUPTIONS, CLEAN])}")
+    return replace(domain, corruptions=tuple(CORRUPTIONS[name].name for name in domain.corruptions))

@@ -1,0 +1,107 @@
+"""In which order the samples of one block arrive, decided from their labels."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from holdfast.registry import Registry, check_options, options_of
+
+__all__ = ["ORDERS", "Correlated", "Order", "Shuffled", "Sorted", "order_named"]
+
+
+@dataclass(frozen=True)
+class Order(ABC):
+    """Arranges the labelled samples of one block; its fields are its options."""
+
+    @abstractmethod
+    def arrange(self, labels: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.int64]:
+        """Return a permutation of the samples, given their labels."""
+
+    def spec(self) -> dict[str, Any]:
+        """Return name and options as plain JSON."""
+        return {"name": ORDERS.name_of(type(self)), **asdict(self)}
+
+
+ORDERS: Registry[Callable[..., Order]] = Registry("order", "orders")
+
+
+@ORDERS.register("shuffled")
+@dataclass(frozen=True)
+class Shuffled(Order):
+    """Independent and identically distributed: any order is as likely as any other."""
+
+    def arrange(self, labels: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.int64]:
+        """Return a uniform permutation."""
+        return rng.permutation(len(labels))
+
+
+@ORDERS.register("sorted")
+@dataclass(frozen=True)
+class Sorted(Order):
+    """Class after class, in the order of the class numbers, shuffled inside each class.
+
+    >>> labels = np.array([2, 0, 1, 0, 2])
+    >>> labels[Sorted().arrange(labels, np.random.default_rng(0))].tolist()
+    [0, 0, 1, 2, 2]
+    """
+
+    def arrange(self, labels: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.int64]:
+        """Return a permutation that sorts the labels."""
+        shuffled = rng.permutation(len(labels))
+        return shuffled[np.argsort(labels[shuffled], kind="stable")]
+
+
+@ORDERS.register("correlated")
+@dataclass(frozen=True, kw_only=True)
+class Correlated(Order):
+    """Classes come in bursts: each class spreads over the time slots by proportions from a symmetric Dirichlet.
+
+    Slots follow one another; inside a slot the classes come one after the other, in random order. Small
+    concentrations put a class into few slots; large ones give each slot the same share of every class, which is
+    close to i.i.d. once the slots are as many as the samples of a class.
+    """
+
+    citation = "Boudiaf et al., CVPR 2022; Gong et al., NeurIPS 2022; Marsden et al., WACV 2024"
+
+    concentration: float = 0.1
+    slots: int | None = None  # None: as many as there are classes in the block
+
+    def __post_init__(self) -> None:
+        if not 0 < self.concentration < np.inf:
+            raise ValueError(f"concentration={self.concentration} draws no proportions; pass a positive number")
+        if self.slots is not None and self.slots < 1:
+            raise ValueError(f"slots={self.slots} holds no samples; pass at least 1, or None for one for each class")
+
+    def spec(self) -> dict[str, Any]:
+        """Return name and options; a concentration of 1 is one of 1.0."""
+        return {**super().spec(), "concentration": float(self.concentration)}
+
+    def arrange(self, labels: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.int64]:
+        """Return a permutation in which the samples of a class cluster in time."""
+        by_class = Sorted().arrange(labels, rng)
+        class_sizes = np.unique(labels, return_counts=True)[1]
+        slots = self.slots or len(class_sizes)
+        proportions = rng.dirichlet(np.full(slots, self.concentration), size=len(class_sizes))  # (classes, slots)
+        ends = np.rint(proportions.cumsum(axis=1) * class_sizes[:, None]).astype(np.int64)
+        counts = np.diff(ends, axis=1, prepend=0).ravel()
+        slot = np.repeat(np.tile(np.arange(slots), len(class_sizes)), counts)
+        turn = np.repeat(rng.random(counts.size), counts)  # of this class among the classes of this slot
+        return by_class[np.lexsort((turn, slot))]
+
+
+def order_named(name: str, **options: Any) -> Order:
+    """Return the order of that name; an option that is None keeps the order's own default.
+
+    >>> order_named("correlated", concentration=0.5, slots=None)
+    Correlated(concentration=0.5, slots=None)
+    """
+    order = ORDERS[name]
+    given = {option: value for option, value in options.items() if value is not None}
+    check_options(f"the order {name!r}", given, options_of(order))
+    return order(**given)

@@ -1,0 +1,34 @@
+"""What a stream is made from before anything is loaded: which sample, in which domain, at which severity, and when."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any
+
+from holdfast.records import Domain, Picks
+
+__all__ = ["Plan"]
+
+
+class Plan(ABC):
+    """A seeded order of picks that can be read from anywhere, whatever was read before."""
+
+    domains: tuple[Domain, ...]
+    length: int | None  # None: endless
+    seed: int
+
+    @abstractmethod
+    def picks(self, start: int, stop: int) -> Picks:
+        """Return the picks at positions `start` to `stop`, the last one left out."""
+
+    @abstractmethod
+    def spec(self) -> dict[str, Any]:
+        """Return, as plain JSON, everything but the data and the seed that determines the picks."""
+
+    def next_break(self, position: int) -> int | None:
+        """Return where a batch that begins at `position` must end at the latest, None where nothing ends it."""
+        return None
+
+    def starts_episode(self, position: int) -> bool:
+        """Say whether the protocol starts over at `position`: whoever adapts goes back to the source first."""
+        return False

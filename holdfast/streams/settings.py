@@ -1,0 +1,178 @@
+"""The streams of the literature by name: a schedule of domains, an order of samples, and how they are rendered."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+from holdfast.data import Dataset
+from holdfast.records import Domain
+from holdfast.streams.block_plan import BlockPlan
+from holdfast.streams.domains import domains_named
+from holdfast.streams.orders import Order, order_named
+from holdfast.streams.schedule import schedule_of
+from holdfast.streams.stream import STREAMS, Draws, Stream
+
+__all__ = ["continual", "correlated", "gradual", "mixed_domains", "reset_each_shift"]
+
+Setting = TypeVar("Setting", bound=Callable[..., Stream])
+
+
+def _setting(citation: str) -> Callable[[Setting], Setting]:
+    """Register a function under its own name, with whom to cite for it; its signature stays visible."""
+
+    def add(function: Setting) -> Setting:
+        vars(function)["citation"] = citation
+        STREAMS.register(function.__name__)(function)
+        return function
+
+    return add
+
+
+def _plan(
+    data: Dataset,
+    steps: Sequence[Sequence[tuple[Domain, float]]],
+    samples_per_domain: int | None,
+    cycles: int | None,
+    order: Order,
+    seed: int,
+    *,
+    episodes: bool = False,
+) -> BlockPlan:
+    schedule = schedule_of(
+        steps, samples_per_cell=samples_per_domain, data_size=len(data.labels), cycles=cycles, episodes=episodes
+    )
+    return BlockPlan(schedule, order, data.labels, seed=seed)
+
+
+@_setting("Wang et al., CVPR 2022")
+def continual(
+    data: Dataset,
+    *,
+    corruptions: Sequence[str | Domain],
+    severity: float = 5,
+    samples_per_domain: int | None = None,
+    cycles: int | None = 1,
+    order: str = "shuffled",
+    concentration: float | None = None,
+    slots: int | None = None,
+    seed: int = 0,
+    family: str | None = None,
+    storage_jpeg_quality: int | None = None,
+    draws: Draws = "sample",
+) -> Stream:
+    """One domain after the other, in the order given, and nobody says when it changes.
+
+    >>> from holdfast.data import Digits
+    >>> stream = continual(Digits(), corruptions=["pixelate", "contrast", "clean"], samples_per_domain=100)
+    >>> stream.length, [len(batch) for batch in stream]
+    (300, [64, 36, 64, 36, 64, 36])
+    """
+    steps = [[(domain, severity)] for domain in domains_named(corruptions)]
+    arranged = order_named(order, concentration=concentration, slots=slots)
+    plan = _plan(data, steps, samples_per_domain, cycles, arranged, seed)
+    return Stream(plan, data, seed=seed, family=family, storage_jpeg_quality=storage_jpeg_quality, draws=draws)
+
+
+@_setting("Wang et al., ICLR 2021")
+def reset_each_shift(
+    data: Dataset,
+    *,
+    corruptions: Sequence[str | Domain],
+    severity: float = 5,
+    samples_per_domain: int | None = None,
+    cycles: int | None = 1,
+    order: str = "shuffled",
+    concentration: float | None = None,
+    slots: int | None = None,
+    seed: int = 0,
+    family: str | None = None,
+    storage_jpeg_quality: int | None = None,
+    draws: Draws = "sample",
+) -> Stream:
+    """One domain after the other, each of them an episode that starts from the source model."""
+    steps = [[(domain, severity)] for domain in domains_named(corruptions)]
+    arranged = order_named(order, concentration=concentration, slots=slots)
+    plan = _plan(data, steps, samples_per_domain, cycles, arranged, seed, episodes=True)
+    return Stream(plan, data, seed=seed, family=family, storage_jpeg_quality=storage_jpeg_quality, draws=draws)
+
+
+@_setting("Marsden et al., WACV 2024")
+def mixed_domains(
+    data: Dataset,
+    *,
+    corruptions: Sequence[str | Domain],
+    severity: float = 5,
+    samples_per_domain: int | None = None,
+    cycles: int | None = 1,
+    order: str = "shuffled",
+    concentration: float | None = None,
+    slots: int | None = None,
+    seed: int = 0,
+    family: str | None = None,
+    storage_jpeg_quality: int | None = None,
+    draws: Draws = "sample",
+) -> Stream:
+    """All domains at once: every sample may come from another one, and no batch is of one kind."""
+    steps = [[(domain, severity) for domain in domains_named(corruptions)]]
+    arranged = order_named(order, concentration=concentration, slots=slots)
+    plan = _plan(data, steps, samples_per_domain, cycles, arranged, seed)
+    return Stream(plan, data, seed=seed, family=family, storage_jpeg_quality=storage_jpeg_quality, draws=draws)
+
+
+@_setting("Wang et al., CVPR 2022")
+def gradual(
+    data: Dataset,
+    *,
+    corruptions: Sequence[str | Domain],
+    severities: Sequence[float] = (1, 2, 3, 4, 5, 4, 3, 2, 1),
+    samples_per_domain: int | None = None,
+    cycles: int | None = 1,
+    order: str = "shuffled",
+    concentration: float | None = None,
+    slots: int | None = None,
+    seed: int = 0,
+    family: str | None = None,
+    storage_jpeg_quality: int | None = None,
+    draws: Draws = "sample",
+) -> Stream:
+    """One domain after the other, each of them rising through the severities and falling again.
+
+    As published, the samples of a domain come at every severity: `samples_per_domain` counts those of one severity.
+    """
+    steps = [[(domain, severity)] for domain in domains_named(corruptions) for severity in severities]
+    arranged = order_named(order, concentration=concentration, slots=slots)
+    plan = _plan(data, steps, samples_per_domain, cycles, arranged, seed)
+    return Stream(plan, data, seed=seed, family=family, storage_jpeg_quality=storage_jpeg_quality, draws=draws)
+
+
+@_setting("Boudiaf et al., CVPR 2022; Gong et al., NeurIPS 2022; Marsden et al., WACV 2024")
+def correlated(
+    data: Dataset,
+    *,
+    corruptions: Sequence[str | Domain],
+    severity: float = 5,
+    samples_per_domain: int | None = None,
+    cycles: int | None = 1,
+    concentration: float = 0.1,
+    slots: int | None = None,
+    seed: int = 0,
+    family: str | None = None,
+    storage_jpeg_quality: int | None = None,
+    draws: Draws = "sample",
+) -> Stream:
+    """One domain after the other, and inside each the classes come in bursts instead of independently."""
+    return continual(
+        data,
+        corruptions=corruptions,
+        severity=severity,
+        samples_per_domain=samples_per_domain,
+        cycles=cycles,
+        order="correlated",
+        concentration=concentration,
+        slots=slots,
+        seed=seed,
+        family=family,
+        storage_jpeg_quality=storage_jpeg_quality,
+        draws=draws,
+    )

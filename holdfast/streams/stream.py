@@ -1,0 +1,159 @@
+"""A stream: a plan and the renderer that turns its picks into batches."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import deque
+from collections.abc import Callable, Generator, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import cached_property
+from typing import Any, Literal, get_args
+
+import numpy as np
+import torch
+
+from holdfast.corruptions import store_as_jpeg
+from holdfast.data import Dataset
+from holdfast.randomness import seeded_rng
+from holdfast.records import Batch, Picks
+from holdfast.registry import Registry
+from holdfast.streams.plan import Plan
+from holdfast.streams.render import CORRUPTION_VERSION, as_inputs, corrupted
+
+__all__ = ["STREAMS", "Draws", "Stream"]
+
+Draws = Literal["sample", "position"]
+
+
+class Stream:
+    """A plan rendered on data: the same samples for every batch size, number of workers and starting point.
+
+    `draws="sample"` keys the random draws of a corruption by the sample, so that it looks the same whenever it comes,
+    as in published corrupted data sets; `draws="position"` draws anew at every visit.
+    """
+
+    preprocessing = "uint8 / 255, float32, NCHW"
+
+    def __init__(
+        self,
+        plan: Plan,
+        data: Dataset,
+        *,
+        seed: int = 0,
+        family: str | None = None,
+        storage_jpeg_quality: int | None = None,
+        draws: Draws = "sample",
+    ) -> None:
+        if data.input_spec.kind != "image":
+            raise ValueError(f"{data.name} holds {data.input_spec.kind}, and a stream renders images; pass image data")
+        if draws not in get_args(Draws):
+            raise ValueError(f"draws={draws!r} is unknown; choose one of {', '.join(get_args(Draws))}")
+        self.plan = plan
+        self.data = data
+        self.seed = seed
+        self.family = family
+        self.storage_jpeg_quality = storage_jpeg_quality
+        self.draws = draws
+        self.domains = tuple(domain.name for domain in plan.domains)
+        self.length = plan.length
+        self.input_spec = data.input_spec
+        self.num_classes = len(data.class_names)
+
+    @cached_property
+    def spec(self) -> dict[str, Any]:
+        """Everything that determines the batches but the seeds, as plain JSON."""
+        return {
+            "plan": self.plan.spec(),
+            "data": {"name": self.data.name, "digest": self.data.digest},
+            "family": self.family,
+            "storage_jpeg_quality": self.storage_jpeg_quality,
+            "draws": self.draws,
+            "corruption_version": CORRUPTION_VERSION,
+            "preprocessing": self.preprocessing,
+        }
+
+    @property
+    def protocol(self) -> str:
+        """Hex digest of the spec: equal for streams that differ in their seeds only."""
+        return _digest(self.spec)
+
+    @property
+    def fingerprint(self) -> str:
+        """Hex digest of the spec and the seeds: equal fingerprints mean equal samples in equal order."""
+        return _digest({"spec": self.spec, "seed": self.seed, "plan_seed": self.plan.seed})
+
+    def __iter__(self) -> Iterator[Batch]:
+        return self.starting_at(0)
+
+    def starting_at(self, position: int = 0, *, batch_size: int = 64, workers: int = 0) -> Generator[Batch, None, None]:
+        """Return the batches from any position on, rendered ahead by `workers` threads where there are some."""
+        if position < 0 or (self.length is not None and position > self.length):
+            latest = "" if self.length is None else f" and at most {self.length}"
+            raise ValueError(f"position {position} is not in the stream; pass 0 or more{latest}")
+        if batch_size < 1 or workers < 0:
+            raise ValueError(
+                f"batch_size={batch_size} and workers={workers}: pass at least 1 sample and no fewer than 0 threads"
+            )
+        spans = self._spans(position, batch_size)
+        return _ahead(self.render, spans, workers) if workers else (self.render(*span) for span in spans)
+
+    def first(self, samples: int) -> torch.Tensor:
+        """Return the inputs of the first samples, without labels, for methods that look at the stream beforehand."""
+        if samples < 1:
+            raise ValueError(f"the first {samples} samples are none; ask for at least 1")
+        stop = samples if self.length is None else min(samples, self.length)
+        return torch.cat([self.render(start, min(start + 64, stop)).inputs for start in range(0, stop, 64)])
+
+    def render(self, start: int, stop: int) -> Batch:
+        """Return the samples at positions `start` to `stop` as one batch."""
+        picks = self.plan.picks(start, stop)
+        images = corrupted(
+            self.data.inputs(picks.samples), picks, self.plan.domains, self._rng_of(picks, start), family=self.family
+        )
+        if self.storage_jpeg_quality is not None:
+            images = store_as_jpeg(images, self.storage_jpeg_quality)
+        return Batch(
+            inputs=as_inputs(images),
+            labels=self.data.labels[picks.samples],
+            domains=tuple(self.domains[domain] for domain in picks.domains),
+            position=start,
+            new_episode=self.plan.starts_episode(start),
+        )
+
+    def _rng_of(self, picks: Picks, start: int) -> Callable[[str, int], np.random.Generator]:
+        keys = picks.samples if self.draws == "sample" else np.arange(start, start + len(picks))
+        return lambda purpose, row: seeded_rng(self.seed, purpose, int(keys[row]))
+
+    def _spans(self, position: int, batch_size: int) -> Iterator[tuple[int, int]]:
+        """Yield where each batch begins and ends; none goes across a break of the plan."""
+        while self.length is None or position < self.length:
+            ends = (position + batch_size, self.plan.next_break(position), self.length)
+            stop = min(end for end in ends if end is not None)
+            yield position, stop
+            position = stop
+
+
+STREAMS: Registry[Callable[..., Stream]] = Registry("stream", "streams")
+
+
+def _ahead(
+    render: Callable[[int, int], Batch], spans: Iterator[tuple[int, int]], workers: int
+) -> Generator[Batch, None, None]:
+    """Yield the batches in order, at most two for each worker ahead of the reader."""
+    pool = ThreadPoolExecutor(workers, thread_name_prefix="holdfast-render")
+    waiting: deque[Future[Batch]] = deque()
+    try:
+        for span in spans:
+            waiting.append(pool.submit(render, *span))
+            if len(waiting) > 2 * workers:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _digest(content: dict[str, Any]) -> str:
+    text = json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()

@@ -1,0 +1,82 @@
+from __future__ import annotations
+
+import pytest
+
+import holdfast.streams
+from holdfast.data import InMemoryImages
+from holdfast.records import Domain
+from holdfast.registry import UnknownNameError, check_options, options_of
+from holdfast.streams import ORDERS, STREAMS, continual, gradual, mixed_domains
+
+
+@pytest.mark.parametrize("order", list(ORDERS))
+@pytest.mark.parametrize("name", sorted(set(STREAMS) - {"correlated"}))
+def test_every_setting_takes_every_order(few: InMemoryImages, name: str, order: str) -> None:
+    stream = STREAMS[name](few, corruptions=["brightness", "clean"], samples_per_domain=3, order=order)
+    batches = list(stream.starting_at(0, batch_size=4))
+    assert sum(map(len, batches)) == stream.length == (2 * 9 * 3 if name == "gradual" else 2 * 3)
+
+
+def test_the_catalogue_says_what_each_stream_is() -> None:
+    entries = STREAMS.entries()
+    assert {"continual", "reset_each_shift", "mixed_domains", "gradual", "correlated"} <= {e.name for e in entries}
+    assert all(entry.summary.endswith(".") and entry.citation for entry in entries)
+    assert all(hasattr(holdfast.streams, name) for name in holdfast.streams.__all__)
+
+
+def test_unknown_names_are_answered_with_the_nearest(few: InMemoryImages) -> None:
+    with pytest.raises(UnknownNameError, match="unknown stream 'continal'; did you mean 'continual'"):
+        STREAMS["continal"]
+    with pytest.raises(UnknownNameError, match="unknown corruption 'gausian_noise'; did you mean 'gaussian_noise'"):
+        continual(few, corruptions=["brightness", "gausian_noise"])
+    with pytest.raises(UnknownNameError, match="unknown corruption 'contrst'; did you mean 'contrast'"):
+        mixed_domains(few, corruptions=["brightness+contrst"])
+    with pytest.raises(UnknownNameError, match="did you mean 'clean'"):
+        gradual(few, corruptions=["claen"])
+    with pytest.raises(UnknownNameError, match="did you mean 'brightness'"):
+        continual(few, corruptions=[Domain("dusk", ("brightnes",))])
+    with pytest.raises(UnknownNameError, match="did you mean 'sorted'"):
+        continual(few, corruptions=["brightness"], order="sort")
+    with pytest.raises(UnknownNameError, match="did you mean 'concentration'"):
+        check_options("correlated", ["concentraton"], options_of(STREAMS["correlated"]))
+
+
+def test_an_option_without_effect_is_refused(few: InMemoryImages) -> None:
+    with pytest.raises(UnknownNameError, match="the order 'shuffled' has no option 'concentration'"):
+        continual(few, corruptions=["brightness"], concentration=0.1)
+
+
+def test_domains_may_have_names_of_their_own(few: InMemoryImages) -> None:
+    dusk = Domain("dusk", ("brightness", "contrast"))
+    stream = continual(few, corruptions=[dusk, "clean"], samples_per_domain=2)
+    assert [batch.domains for batch in stream] == [("dusk", "dusk"), ("clean", "clean")]
+    spelt = continual(few, corruptions=["brightness+contrast"], samples_per_domain=2)
+    assert stream.first(2).equal(spelt.first(2))
+
+
+def test_a_short_name_is_the_same_stream(few: InMemoryImages) -> None:
+    short, full = (continual(few, corruptions=[name, "clean"]) for name in ("jpeg", "jpeg_compression"))
+    assert short.domains == full.domains == ("jpeg_compression", "clean")
+    assert short.fingerprint == full.fingerprint
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        ({"corruptions": []}, "name at least one corruption"),
+        ({"corruptions": "brightness"}, r"pass a list of names: \['brightness'\]"),
+        ({"severity": 6}, "severity 6 is out of range"),
+        ({"samples_per_domain": 0}, "ask for at least 1 of 1"),
+        ({"cycles": 0}, "pass at least 1, or None"),
+    ],
+)
+def test_impossible_streams_are_refused_at_once(few: InMemoryImages, options: dict[str, object], problem: str) -> None:
+    with pytest.raises(ValueError, match=problem):
+        continual(few, **{"corruptions": ["brightness"], **options})  # type: ignore[arg-type]
+
+
+def test_only_images_are_rendered(few: InMemoryImages) -> None:
+    sound = InMemoryImages(few.images, few.labels, name="speech")
+    sound.input_spec = type(sound.input_spec)("audio", (16000,), 16000)
+    with pytest.raises(ValueError, match="speech holds audio"):
+        continual(sound, corruptions=["clean"])
