@@ -51,6 +51,7 @@ def make_manifest(job: Job, model: AdaptedModel, stream: Stream, source_data: st
         "schema": SCHEMA,
         "suite": job.suite,
         "job": job.name,
+        "place": job.place,
         "recipe": {**recipe, "label": job.recipe["label"], "citation": getattr(entry[recipe["name"]], "citation", "")},
         "model": {
             "name": job.model["label"],
@@ -61,7 +62,7 @@ def make_manifest(job: Job, model: AdaptedModel, stream: Stream, source_data: st
             "name": job.stream["name"],
             "label": job.stream["label"],
             "domains": list(stream.domains),
-            "length": job.samples or stream.length,
+            "length": min(filter(None, (job.samples, stream.length)), default=None),
             "spec": stream.spec,
         },
         "seed": job.seed,

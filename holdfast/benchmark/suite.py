@@ -98,8 +98,9 @@ class Suite(BaseModel):
                 seed=seed,
                 batch_size=self.batch_size,
                 samples=self.samples,
+                place=place,
             )
-            for model, stream, seed, recipe in combinations
+            for place, (model, stream, seed, recipe) in enumerate(combinations)
         ]
 
 
@@ -116,11 +117,12 @@ class Job:
     seed: int
     batch_size: int
     samples: int | None
+    place: int = 0  # in the suite: tables keep its order
 
     @property
     def name(self) -> str:
         """Readable, and unlike that of any other job: the name of its folder."""
-        content = {key: value for key, value in asdict(self).items() if key != "suite"}
+        content = {key: value for key, value in asdict(self).items() if key not in ("suite", "place")}
         digest = hashlib.blake2b(json.dumps(content, sort_keys=True).encode(), digest_size=4).hexdigest()
         words = (self.recipe["label"], self.stream["label"], self.model["label"], f"seed{self.seed}", digest)
         return "-".join(word.replace("/", "_") for word in words)

@@ -63,11 +63,16 @@ class BatchStatistics(NormLayer):
 
 
 def batch_moments(features: Tensor, *, unbiased: bool) -> tuple[Tensor, Tensor]:
-    """Return mean and variance per channel of (batch, channels, ...)."""
-    axes = [axis for axis in range(features.dim()) if axis != 1]
-    correction = int(unbiased and features.numel() > features.shape[1])
-    var, mean = torch.var_mean(features, axes, correction=correction)
-    return mean, var
+    """Return mean and variance per channel of (batch, channels, ...); of a single value the variance is 0."""
+    values = features.numel() // features.shape[1]
+    if features.requires_grad or values == 1:
+        axes = [axis for axis in range(features.dim()) if axis != 1]
+        var, mean = torch.var_mean(features, axes, correction=int(unbiased and values > 1))
+        return mean, var
+    # Without a gradient torch's own BatchNorm is the fastest way to both: at momentum 1 its buffers are the moments.
+    mean, var = features.new_zeros(2, features.shape[1])
+    F.batch_norm(features, mean, var, None, None, True, 1.0, 1.0)
+    return mean, var if unbiased else var * ((values - 1) / values)
 
 
 class BlendedStatistics(NormLayer):

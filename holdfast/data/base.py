@@ -54,7 +54,9 @@ class InMemoryImages:
         self.name = name
         self.images = images
         self.labels = np.asarray(labels, np.int64)
-        self.class_names = tuple(class_names) or tuple(str(c) for c in range(int(self.labels.max(initial=0)) + 1))
+        self.class_names: Sequence[str] = tuple(class_names) or tuple(
+            str(c) for c in range(int(self.labels.max(initial=0)) + 1)
+        )
         self.input_spec = InputSpec("image", (3, images.shape[1], images.shape[2]))
 
     @property

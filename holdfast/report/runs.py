@@ -75,6 +75,7 @@ class Manifest(_Stored):
     schema_version: Literal[1] = Field(alias="schema")
     suite: str
     job: str
+    place: int = 0  # among the jobs of its suite
     recipe: Recipe
     model: Model
     stream: Stream
@@ -135,8 +136,9 @@ class RunRecord:
 
 
 def read_runs(folder: Path | str) -> list[RunRecord]:
-    """Return every run below a folder (or the run that the folder is), in the order of their paths."""
+    """Return every run below a folder (or the run that the folder is), in the order of their suites."""
     runs = [read_run(found) for found in run_folders(Path(folder))]
+    runs.sort(key=lambda run: (run.manifest.suite, run.manifest.place))
     if not runs:
         raise FileNotFoundError(
             f"no runs in {folder}: nothing in it has a manifest.json; run a suite first, or name the folder it wrote to"

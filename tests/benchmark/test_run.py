@@ -1,0 +1,199 @@
+"""Runs: one folder each, killed at any moment and run again, with the rows of an uninterrupted run."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from holdfast.benchmark import Progress, Suite, bench, run
+from holdfast.benchmark.suite import parse_suite
+from holdfast.models import MODELS
+
+SUITE = """\
+name: small
+models: [digits_resnet]
+batch_size: 16
+source: {name: digits, split: train, samples: 64}
+streams:
+  - name: STREAM
+    data: {name: digits, split: test}
+    corruptions: [gaussian_noise, contrast, clean]
+    samples_per_domain: 56
+recipes: [source, tent, eata, {name: rdumb, every_batches: 3}]
+estimators: [softmax_score]
+"""
+
+
+def suite(stream: str = "continual") -> Suite:
+    return parse_suite(SUITE.replace("STREAM", stream))
+
+
+def rows(folder: Path) -> list[dict[str, Any]]:
+    found = [json.loads(line) for line in (folder / "rows.jsonl").read_text().splitlines()]
+    for row in found:
+        del row["step_seconds"]  # the one thing in a row that the clock decides
+    return found
+
+
+def test_a_run_folder_holds_manifest_rows_state_and_summary(tmp_path: Path) -> None:
+    job = suite().jobs()[3]
+    folder = run(job, tmp_path)
+    assert {path.name for path in folder.iterdir()} >= {
+        "manifest.json",
+        "rows.jsonl",
+        "state.safetensors",
+        "summary.json",
+    }
+    manifest = json.loads((folder / "manifest.json").read_text())
+    assert manifest["protocol"]["recovery"] == "periodic(every_batches=3)"
+    assert manifest["protocol"]["order"] == "predicts before its update"
+    assert manifest["recipe"]["preset"] == "cifar10-c"
+    found = rows(folder)
+    assert [row["size"] for row in found] == [16, 16, 16, 8] * 3  # no batch goes across a change of domain
+    assert [row["position"] for row in found] == [sum(r["size"] for r in found[:i]) for i in range(len(found))]
+    assert [index for index, row in enumerate(found) if row["recovered"]] == [3, 6, 9]
+    assert all(0 <= row["estimates"]["softmax_score"] <= 1 for row in found)
+    assert all(row["forwards"] == 1 for row in found)
+    total = sum(correct for row in found for correct, _ in row["domains"].values())
+    assert json.loads((folder / "summary.json").read_text())["correct"] == total
+
+
+def test_a_finished_run_is_left_alone(tmp_path: Path) -> None:
+    job = suite().jobs()[0]
+    folder = run(job, tmp_path)
+    before = (folder / "rows.jsonl").stat().st_mtime_ns
+    seen: list[Progress] = []
+    run(job, tmp_path, progress=seen.append)
+    assert (folder / "rows.jsonl").stat().st_mtime_ns == before
+    assert [progress.finished for progress in seen] == [True]
+
+
+def test_reset_each_shift_starts_every_domain_from_the_source(tmp_path: Path) -> None:
+    tent = next(job for job in suite("reset_each_shift").jobs() if job.recipe["name"] == "tent")
+    fresh = next(job for job in suite("continual").jobs() if job.recipe["name"] == "tent")
+    reset, continual = rows(run(tent, tmp_path)), rows(run(fresh, tmp_path / "continual"))
+    assert reset[:4] == continual[:4]
+    assert reset[4] != continual[4]
+
+
+def test_serial_and_processes_write_the_same_rows(tmp_path: Path) -> None:
+    there = bench(suite(), tmp_path / "processes", executor="processes", workers=2)
+    here = bench(suite(), tmp_path / "serial")
+    assert all(outcome.error is None for outcome in (*there, *here))
+    apart = {outcome.job: outcome.folder for outcome in there}
+    for outcome in here:
+        assert outcome.folder is not None
+        found = apart[outcome.job]
+        assert found is not None
+        assert rows(outcome.folder) == rows(found)
+
+
+def test_a_run_is_not_continued_under_another_protocol(tmp_path: Path) -> None:
+    job = suite().jobs()[0]
+    folder = run(job, tmp_path)
+    (folder / "summary.json").unlink()
+    manifest = json.loads((folder / "manifest.json").read_text())
+    manifest["protocol"]["versions"]["torch"] = "1.0"
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+    with pytest.raises(ValueError, match="begun under another protocol: versions"):
+        run(job, tmp_path)
+
+
+def test_one_failing_job_does_not_stop_the_others(tmp_path: Path) -> None:
+    @MODELS.register("test_linear")
+    def linear() -> nn.Module:
+        """A network without any normalisation."""
+        return nn.Sequential(nn.Flatten(), nn.Linear(3072, 10))
+
+    text = SUITE.replace("STREAM", "continual").replace("[digits_resnet]", "[test_linear]")
+    try:
+        outcomes = bench(parse_suite(text), tmp_path)
+    finally:
+        del MODELS._entries["test_linear"]
+    assert [outcome.error is None for outcome in outcomes] == [True, False, False, False]
+    assert "no normalisation layer" in str(outcomes[1].error)
+
+
+KILLED = """\
+import sys, torch
+from pathlib import Path
+from holdfast.benchmark import run
+sys.path.insert(0, {here!r})
+from test_run import suite
+job = suite("gradual").jobs()[int(sys.argv[1])]
+run(job, Path(sys.argv[2]), checkpoint_seconds=0.0)
+"""
+
+
+@pytest.mark.parametrize("recipe", [1, 2, 3])
+def test_killed_again_and_again_the_rows_are_those_of_an_uninterrupted_run(tmp_path: Path, recipe: int) -> None:
+    job = suite("gradual").jobs()[recipe]
+    expected = rows(run(job, tmp_path / "whole"))
+    folder = tmp_path / "killed" / job.suite / job.name
+    command = [
+        sys.executable,
+        "-c",
+        KILLED.format(here=str(Path(__file__).parent)),
+        str(recipe),
+        str(tmp_path / "killed"),
+    ]
+    kills = 0
+    for goal in (3, 20, 41, 70, 101):
+        process = subprocess.Popen(command, env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)})
+        while process.poll() is None and lines(folder) < goal:
+            time.sleep(0.002)
+        if process.poll() is None:
+            os.kill(process.pid, signal.SIGKILL)
+            kills += 1
+        process.wait()
+    assert kills >= 3
+    subprocess.run(command, check=True, env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)})
+    assert (folder / "summary.json").exists()
+    assert rows(folder) == expected
+
+
+def lines(folder: Path) -> int:
+    try:
+        return (folder / "rows.jsonl").read_bytes().count(b"\n")
+    except FileNotFoundError:
+        return 0
+
+
+def test_a_torn_row_is_written_again(tmp_path: Path) -> None:
+    job = suite().jobs()[1]
+    expected = rows(run(job, tmp_path / "whole"))
+    folder = run(job, tmp_path / "torn")
+    (folder / "summary.json").unlink()
+    (folder / "state.safetensors").unlink()
+    with (folder / "rows.jsonl").open("ab") as file:
+        file.write(b'{"position": 16')
+    assert rows(run(job, tmp_path / "torn")) == expected
+
+
+def test_two_processes_cannot_run_one_folder(tmp_path: Path) -> None:
+    job = suite().jobs()[0]
+    folder = tmp_path / job.suite / job.name
+
+    def again(progress: Progress) -> None:
+        if not progress.finished:
+            with pytest.raises(RuntimeError, match="another process"):
+                run(job, tmp_path)
+
+    run(job, tmp_path, progress=again)
+    assert (folder / "summary.json").exists()
+
+
+def test_the_number_of_threads_is_put_back(tmp_path: Path) -> None:
+    before = torch.get_num_threads()
+    run(suite().jobs()[0], tmp_path)
+    assert torch.get_num_threads() == before

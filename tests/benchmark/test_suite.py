@@ -1,0 +1,86 @@
+"""Suites: what is wrong is found before anything is run, with its line and the nearest word."""
+
+from __future__ import annotations
+
+import pytest
+
+from holdfast.benchmark import SuiteError, load_suite, suite_names
+from holdfast.benchmark.suite import parse_suite
+
+GOOD = """\
+name: small
+models: [digits_resnet]
+seeds: [0, 1]
+source: {name: digits, split: train, samples: 64}
+streams:
+  - name: continual
+    data: {name: digits, split: test}
+    corruptions: [gaussian_noise, contrast]
+    samples_per_domain: 64
+recipes:
+  - source
+  - {name: tent, label: slow tent, lr: 1.0e-4}
+  - {name: rdumb, every_batches: 3}
+  - eata
+"""
+
+
+def test_jobs_are_the_product_of_models_streams_seeds_and_recipes() -> None:
+    jobs = parse_suite(GOOD).jobs()
+    assert len(jobs) == 8
+    assert len({job.name for job in jobs}) == 8
+    assert [job.place for job in jobs] == list(range(8))
+
+
+def test_a_job_is_named_by_its_content() -> None:
+    first = parse_suite(GOOD).jobs()
+    again = parse_suite(GOOD.replace("name: small", "name: other")).jobs()
+    changed = parse_suite(GOOD.replace("1.0e-4", "1.0e-3")).jobs()
+    assert [job.name for job in first] == [job.name for job in again]
+    assert [a.name == b.name for a, b in zip(first, changed, strict=True)] == [True, False, True, True] * 2
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "line", "words"),
+    [
+        ("- source", "- soruce", 11, "did you mean 'source'"),
+        ("lr: 1.0e-4", "leaning_rate: 1", 12, "no option 'leaning_rate'"),
+        ("every_batches", "every_batch", 13, "did you mean 'every_batches'"),
+        ("contrast]", "contrst]", 8, "did you mean 'contrast'"),
+        ("name: continual", "name: continous", 6, "did you mean 'continual'"),
+        ("samples_per_domain", "samples_per_domian", 9, "did you mean 'samples_per_domain'"),
+        ("[digits_resnet]", "[digits_resnt]", 2, "did you mean 'digits_resnet'"),
+        ("{name: digits, split: test}", "{name: digit}", 7, "did you mean 'digits'"),
+        ("seeds: [0, 1]", "seed: [0, 1]", 3, "did you mean 'seeds'"),
+        ("seeds: [0, 1]", "seeds: [zero]", 3, "seeds.0"),
+        ("seeds: [0, 1]", "batch_size: 0", 3, "batch_size"),
+        ("source: {name: digits, split: train, samples: 64}\n", "", 13, "needs unlabelled source inputs"),
+        ("seeds: [0, 1]", "seeds: [0, 1", 4, "not YAML"),
+    ],
+)
+def test_a_mistake_is_told_with_its_line(old: str, new: str, line: int, words: str) -> None:
+    with pytest.raises(SuiteError, match=words) as caught:
+        parse_suite(GOOD.replace(old, new), "small.yaml")
+    assert f"small.yaml, line {line}:" in str(caught.value)
+
+
+def test_overrides_set_dotted_keys() -> None:
+    suite = parse_suite(GOOD, overrides={"streams.0.samples_per_domain": 8, "batch_size": 4, "recipes": ["source"]})
+    assert suite.streams[0].options["samples_per_domain"] == 8
+    assert (suite.batch_size, len(suite.recipes)) == (4, 1)
+    with pytest.raises(SuiteError, match="no such place"):
+        parse_suite(GOOD, overrides={"streams.3.severity": 1})
+
+
+@pytest.mark.parametrize("name", suite_names())
+def test_every_shipped_suite_is_valid(name: str) -> None:
+    suite = load_suite(name)
+    assert suite.summary
+    assert suite.recipes[0].name == "source"
+
+
+def test_an_unknown_suite_is_answered_with_the_nearest() -> None:
+    with pytest.raises(SuiteError, match="did you mean 'demo'"):
+        load_suite("dmeo")
+    with pytest.raises(SuiteError, match="no suite file"):
+        load_suite("absent.yaml")

@@ -1,0 +1,89 @@
+"""Training is seeded, touches no global state, and writes down how the weights came about."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from holdfast.data import Digits, InMemoryImages
+from holdfast.models import load_weights, tiny_resnet, weights_digest
+from holdfast.training import TrainResult, accuracy, fit, moved, save_weights, train
+
+
+@pytest.fixture(scope="module")
+def few() -> InMemoryImages:
+    data = Digits("validation")
+    return InMemoryImages(data.images[:96], data.labels[:96])
+
+
+def trained_digest(data: InMemoryImages, seed: int) -> str:
+    network = tiny_resnet()
+    fit(network, data, epochs=1, seed=seed)
+    return weights_digest(network)
+
+
+def test_the_seed_alone_decides(few: InMemoryImages) -> None:
+    before = torch.random.get_rng_state()
+    assert trained_digest(few, 0) == trained_digest(few, 0) != trained_digest(few, 1)
+    assert torch.equal(torch.random.get_rng_state(), before)
+
+
+def test_training_learns_and_reports(few: InMemoryImages) -> None:
+    network, seen = tiny_resnet(), []
+    fit(network, few, epochs=6, progress=lambda *told: seen.append(told))
+    assert [done for done, _, _ in seen] == [1, 2, 3, 4, 5, 6]
+    assert {epochs for _, epochs, _ in seen} == {6}
+    assert seen[-1][2] < seen[0][2]
+    assert not network.training
+
+
+def test_accuracy_counts_right_answers(few: InMemoryImages) -> None:
+    class Oracle(torch.nn.Module):
+        def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+            answers = torch.from_numpy(few.labels).clone()
+            answers[:24] = (answers[:24] + 1) % 10
+            return torch.nn.functional.one_hot(answers, 10)
+
+    assert accuracy(Oracle(), few) == 0.75
+
+
+def test_movement_is_mild_and_geometric() -> None:
+    inputs = torch.zeros(64, 3, 32, 32)
+    inputs[:, :, 14:18, 14:18] = 1
+    shaken = moved(inputs, np.random.default_rng(0))
+    assert shaken.shape == inputs.shape
+    assert float(shaken.min()) >= 0
+    assert float(shaken.max()) <= 1
+    mass = shaken.sum((1, 2, 3)) / inputs.sum((1, 2, 3))
+    assert float(mass.min()) > 0.75
+    assert float(mass.max()) < 1.3
+    rows = (shaken[:, 0].sum(2) * torch.arange(32)).sum(1) / shaken[:, 0].sum((1, 2))
+    assert 1 < float((rows - 15.5).abs().max()) < 5
+
+
+def test_saved_weights_come_back(tmp_path: Path) -> None:
+    network = tiny_resnet(seed=3)
+    result = TrainResult(network, "tiny", "digits", 4, 3, 0.99, 0.98, 0.97)
+    path = save_weights(result, tmp_path / "weights")
+    assert weights_digest(load_weights(tiny_resnet(), path)) == weights_digest(network)
+    facts = json.loads(path.with_suffix(".json").read_text())
+    assert facts["accuracy"] == {"train": 0.99, "validation": 0.98, "test": 0.97}
+    assert facts["command"] == "holdfast train digits --model tiny --epochs 4 --seed 3"
+    assert facts["weights_digest"] == weights_digest(network)
+
+
+def test_unknown_model_is_answered_with_the_nearest() -> None:
+    with pytest.raises(ValueError, match="did you mean 'digits_resnet'"):
+        train("digit_resnet")
+
+
+@pytest.mark.slow
+def test_training_again_gives_the_shipped_network() -> None:
+    from holdfast.models import MODELS
+
+    result = train("digits_resnet")
+    assert result.test_accuracy == pytest.approx(accuracy(MODELS["digits_resnet"](), Digits("test")), abs=5e-3)
