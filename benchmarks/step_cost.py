@@ -2,7 +2,7 @@
 
     python benchmarks/step_cost.py [--weights resnet20_cifar10.safetensors] [--rounds 15] [--json]
 
-Absolute times mean nothing on a shared machine: recipes are interleaved batch by batch, and medians are divided. Without
+Absolute times mean nothing on a shared machine: recipes are interleaved batch by batch, and ratios are taken. Without
 weights the CIFAR ResNet-20 has random ones, which cost the same except where a filter selects samples.
 """
 

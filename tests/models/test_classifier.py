@@ -59,6 +59,7 @@ def test_probing_finds_what_a_network_is(norm: str) -> None:
     assert classifier.head is classifier.module.fc
     assert classifier.normalisation == norm
     assert len(classifier.norm_layers()) == 6
+    assert not classifier.training  # nor is the network
     assert (classifier.device, classifier.dtype) == (torch.device("cpu"), torch.float32)
 
 
