@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test test-slow check docs clean
+.PHONY: demo test test-slow check clean
 
 demo: $(READY)
 	$(BIN)/holdfast demo

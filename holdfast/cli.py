@@ -185,7 +185,8 @@ def corrupt(
 
     if sheet:
         names = [name] if name else CORRUPTIONS.names()
-        image = Image.open(paths[0]) if paths else Image.fromarray(Digits().images[0])
+        with Image.open(paths[0]) if paths else Image.fromarray(Digits().images[0]) as picture:
+            image = picture.copy()
         path = out if out.suffix else out.with_suffix(".png")
         path.parent.mkdir(parents=True, exist_ok=True)
         contact_sheet(image, names, (1, 2, 3, 4, 5), seed, family).save(path)

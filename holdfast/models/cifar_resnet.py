@@ -67,6 +67,8 @@ class CifarResNet(nn.Module):
     def from_file(cls, path: str | Path) -> CifarResNet:
         """Return the network of a safetensors file in eval mode; depth and classes are read off its weights."""
         weights = load_file(path)
+        if "fc.weight" not in weights:
+            raise ValueError(f"{path} has no 'fc.weight'; name the weights as CifarResNet().state_dict() does")
         blocks = sum(name.startswith("layer1.") and name.endswith(".conv1.weight") for name in weights)
         network = cls(6 * blocks + 2, len(weights["fc.weight"]))
         network.load_state_dict(weights)

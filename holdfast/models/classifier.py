@@ -13,7 +13,7 @@ from holdfast.models.normalised import unwrapped
 from holdfast.models.probing import logits_of, name_candidates, place_of, probe
 from holdfast.models.stages import find_stages
 
-__all__ = ["NORM_KINDS", "Classifier", "Normalisation", "weights_digest"]
+__all__ = ["NORM_KINDS", "Classifier", "Normalisation", "main_normalisation", "weights_digest"]
 
 Normalisation = Literal["batch", "group", "layer", "instance", "none"]
 
@@ -87,7 +87,8 @@ class Classifier(nn.Module):
     def classify(self, features: Tensor) -> Tensor:
         """Return the head's logits for features, (batch, width)."""
         head = self._known_head()
-        logits: Tensor = head(features.reshape(-1, *self._feature_shape))  # a 1×1 convolution wants its axes back
+        features = features.reshape(len(features), *self._feature_shape)  # a 1×1 convolution wants its axes back
+        logits: Tensor = head(features)
         return logits.flatten(1)
 
     def norm_layers(self) -> dict[str, nn.Module]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -57,7 +57,9 @@ def probe(module: nn.Module, example: Tensor | None = None, head: str | None = N
 
 def logits_of(output: object, batch_size: int) -> Tensor:
     """Return the logits in what a network returned: a tensor, an object with `.logits` or a mapping with that key."""
-    found = output.get("logits") if isinstance(output, Mapping) else getattr(output, "logits", output)
+    found: object = output
+    if not isinstance(output, Tensor):
+        found = output.get("logits") if isinstance(output, Mapping) else getattr(output, "logits", None)
     if not isinstance(found, Tensor):
         raise WrongOutputError(f"the network returns {type(output).__name__}; return logits, a tensor (batch, classes)")
     if found.dim() != 2 or found.shape[0] != batch_size or found.shape[1] < 2:
@@ -172,12 +174,12 @@ def shapes_by_first_layer(module: nn.Module) -> Iterator[tuple[int, ...]]:
             yield from ((part.in_channels, length) for length in WAVEFORM_LENGTHS)
 
 
-def kind_of(module: nn.Module, inputs: Tensor) -> Any:
+def kind_of(module: nn.Module, inputs: Tensor) -> Literal["image", "audio", "other"]:
     """Return what such inputs are: three axes make an image, convolved ones with fewer are sound."""
     if inputs.dim() == 4:
         return "image"
     convolved = any(isinstance(part, nn.Conv1d | nn.Conv2d) for part in module.modules())
-    return "audio" if convolved and inputs.is_floating_point() and inputs.dim() < 4 else "other"
+    return "audio" if convolved and inputs.dim() in (2, 3) else "other"
 
 
 def trace_logits(module: nn.Module, inputs: Tensor) -> tuple[Tensor, dict[str, tuple[int, ...]]]:
@@ -205,7 +207,9 @@ def trace_logits(module: nn.Module, inputs: Tensor) -> tuple[Tensor, dict[str, t
 def choose_head(module: nn.Module, arrivals: Mapping[str, tuple[int, ...]], head: str | None) -> str | None:
     """Return the name of the head: the one asked for, or the innermost layer with a weight matrix."""
     if head is None:
-        return next((name for name in arrivals if has_weight_matrix(module.get_submodule(name))), None)
+        layers = (name for name in arrivals if has_weight_matrix(module.get_submodule(name)))
+        # The whole network is no head, unless it is a single layer: its features would be the inputs.
+        return next((name for name in layers if name or not list(module.children())), None)
     names = [name for name, _ in module.named_modules()]
     if head not in names:
         raise ValueError(f"{type(module).__name__} has no module {head!r}; {nearest(head, names)}")

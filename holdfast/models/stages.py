@@ -41,16 +41,20 @@ def find_stages(module: nn.Module, head_name: str | None = None) -> list[tuple[s
 
 
 def is_leaf(part: nn.Module) -> bool:
+    """Return whether a module holds no others."""
     return next(part.children(), None) is None
 
 
 def is_inside(name: str, part: str) -> bool:
+    """Return whether a module is a part or belongs to it, by their names."""
     return name == part or name.startswith(f"{part}.")
 
 
 def holds(part: str, *names: str | None) -> bool:
+    """Return whether one of these modules is inside a part."""
     return any(name is not None and is_inside(name, part) for name in names)
 
 
 def join(parent: str, child: str) -> str:
+    """Return the full name of a child; the network itself has an empty one."""
     return f"{parent}.{child}" if parent else child

@@ -135,7 +135,7 @@ run(job, Path(sys.argv[2]), checkpoint_seconds=0.0)
 """
 
 
-@pytest.mark.parametrize("recipe", [1, 2, 3])
+@pytest.mark.parametrize("recipe", [2, 3])  # eata keeps what the source taught it, rdumb its clock
 def test_killed_again_and_again_the_rows_are_those_of_an_uninterrupted_run(tmp_path: Path, recipe: int) -> None:
     job = suite("gradual").jobs()[recipe]
     expected = rows(run(job, tmp_path / "whole"))
@@ -148,7 +148,7 @@ def test_killed_again_and_again_the_rows_are_those_of_an_uninterrupted_run(tmp_p
         str(tmp_path / "killed"),
     ]
     kills = 0
-    for goal in (3, 20, 41, 70, 101):
+    for goal in (3, 20, 41, 70):
         process = subprocess.Popen(command, env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)})
         while process.poll() is None and lines(folder) < goal:
             time.sleep(0.002)
@@ -194,6 +194,10 @@ def test_two_processes_cannot_run_one_folder(tmp_path: Path) -> None:
 
 
 def test_the_number_of_threads_is_put_back(tmp_path: Path) -> None:
-    before = torch.get_num_threads()
-    run(suite().jobs()[0], tmp_path)
-    assert torch.get_num_threads() == before
+    torch.set_num_threads(2)
+    try:
+        folder = run(suite().jobs()[0], tmp_path)
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(1)
+    assert json.loads((folder / "manifest.json").read_text())["protocol"]["threads"] == 1

@@ -1,0 +1,109 @@
+"""The command line: every command on real, small work."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+from typer.testing import CliRunner
+
+from holdfast.cli import app, main
+
+SMALL = ["--set", "streams.0.samples_per_domain=32", "--set", "streams.0.corruptions=[contrast]", "--set", "seeds=[0]"]
+
+
+def invoke(*words: str) -> str:
+    result = CliRunner().invoke(app, list(words), catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+def fails(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *words: str) -> str:
+    monkeypatch.setattr("sys.argv", ["holdfast", *words])
+    monkeypatch.setenv("COLUMNS", "400")
+    with pytest.raises(SystemExit) as stopped:
+        main()
+    assert stopped.value.code == 2
+    error = capsys.readouterr().err
+    assert "Traceback" not in error
+    return " ".join(error.split())
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("runs")
+    folders = json.loads(invoke("bench", "demo", "--out", str(out), "--json", *SMALL))
+    assert len(folders) == 5
+    return out
+
+
+def test_report_writes_a_page_and_prints_the_table(runs: Path) -> None:
+    printed = invoke("report", str(runs), "--metric", "accuracy")
+    page = Path(printed.strip().splitlines()[-1].removeprefix("report: "))
+    assert page.is_file()
+    assert "rdumb" in printed
+    assert "Accuracy" in printed
+    assert {path.suffix for path in page.parent.iterdir()} >= {".html", ".csv", ".md", ".tex"}
+
+
+def test_compare_names_the_field_that_differs(
+    runs: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tent, rdumb = (str(next(runs.glob(f"*/{name}-*"))) for name in ("tent", "rdumb"))
+    assert "recovery" in fails(monkeypatch, capsys, "compare", tent, rdumb)
+    found = json.loads(invoke("compare", tent, rdumb, "--allow", "recovery", "--json"))
+    assert len(found["pairs"]) == 1
+    assert "| tent |" in invoke("compare", tent, tent)
+
+
+def test_list_prints_name_line_and_citation() -> None:
+    assert "Wang et al., ICLR 2021" in invoke("list", "methods")
+    rooms = json.loads(invoke("list", "--json"))
+    for room, entries in rooms.items():
+        assert entries, f"{room} is empty"
+        assert all(entry["name"] and entry["summary"] for entry in entries), room
+
+
+def test_train_writes_weights_and_tells_the_accuracy(tmp_path: Path) -> None:
+    words = ["train", "digits", "--model", "digits_resnet", "--epochs", "1", "--out", str(tmp_path), "--json"]
+    found = json.loads(invoke(*words))
+    assert Path(found["weights"]).is_file()
+    assert set(found["accuracy"]) == {"train", "validation", "test"}
+
+
+def test_corrupt_writes_files_and_a_sheet(tmp_path: Path) -> None:
+    image = tmp_path / "in" / "a.png"
+    image.parent.mkdir()
+    Image.fromarray(np.full((32, 32, 3), 200, np.uint8)).save(image)
+    written = invoke("corrupt", str(image), "-c", "gaussian_noise", "-s", "3", "--out", str(tmp_path / "out"))
+    with Image.open(written.strip()) as corrupted:
+        assert np.asarray(corrupted).std() > 0
+    sheet = invoke("corrupt", "--sheet", "--out", str(tmp_path / "sheet"))
+    with Image.open(sheet.strip()) as picture:
+        assert picture.height > 1000
+
+
+@pytest.mark.parametrize(
+    ("words", "hint"),
+    [
+        (["bench", "dmeo"], "did you mean 'demo'"),
+        (["list", "method"], "did you mean 'methods'"),
+        (["report", "nowhere"], "no runs in nowhere"),
+        (["report", "nowhere", "--metric", "errors"], "did you mean 'error'"),
+        (["bench", "demo", "--executor", "process"], "did you mean 'processes'"),
+        (["bench", "demo", "--set", "seeds"], "write key=value"),
+        (["bench", "demo", "--set", "recipes.0=tnet"], "did you mean 'tent'"),
+        (["corrupt", "x.png", "-c", "contrst"], "did you mean 'contrast'"),
+        (["corrupt", "x.png"], "--sheet"),
+        (["train", "digits", "--model", "digits_resne"], "did you mean 'digits_resnet'"),
+        (["train", "digit"], "did you mean 'digits'"),
+    ],
+)
+def test_mistakes_are_told_in_one_sentence(
+    words: list[str], hint: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert hint in fails(monkeypatch, capsys, *words)
