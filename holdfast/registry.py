@@ -101,20 +101,26 @@ def describe(name: str, thing: object) -> Entry:
 
 
 def options_of(thing: Callable[..., Any]) -> dict[str, inspect.Parameter]:
-    """Return the keyword options of a function, or of a class and the classes it inherits from."""
-    chain: list[Any] = [thing]
-    if isinstance(thing, type):
-        chain = [vars(kind)["__init__"] for kind in thing.mro() if "__init__" in vars(kind)]
+    """Return the keyword options of a class and its bases, or of a function and the one that it `passes_on` to."""
     found: dict[str, inspect.Parameter] = {}
-    for function in chain:
+    for function in _chain(thing):
         parameters = inspect.signature(function).parameters.values()
         for parameter in parameters:
             if parameter.kind is parameter.KEYWORD_ONLY:
                 found.setdefault(parameter.name, parameter)
-        # Without **options of its own, a class has said everything that it takes.
+        # Without **options of its own, it has said everything that it takes.
         if not any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
             break
     return found
+
+
+def _chain(thing: Any) -> Iterator[Callable[..., Any]]:
+    if isinstance(thing, type):
+        yield from (vars(kind)["__init__"] for kind in thing.mro() if "__init__" in vars(kind))
+        return
+    while thing is not None:
+        yield thing
+        thing = getattr(thing, "passes_on", None)
 
 
 def check_options(owner: str, given: Iterable[str], known: Iterable[str]) -> None:
