@@ -69,8 +69,7 @@ class AdaptedModel(nn.Module):
             return self._step(inputs.detach())
 
     def _step(self, inputs: Tensor) -> Step:
-        classifier = self.method.model
-        forwarded, backwarded = classifier.samples_forwarded, self.method.samples_backwarded
+        forwarded, backwarded = self.method.samples_forwarded, self.method.samples_backwarded
         recovered = self.recovery.begin(self.method)
         inputs, bad_samples = _finite(inputs)
         self.method.frozen = bad_samples > 0
@@ -78,7 +77,8 @@ class AdaptedModel(nn.Module):
         answer = logits.detach()
         with torch.no_grad():
             estimates = {
-                name: estimator.estimate(inputs, answer, classifier) for name, estimator in self.estimators.items()
+                name: estimator.estimate(inputs, answer, self.method.answering)
+                for name, estimator in self.estimators.items()
             }
         if bad_samples:
             update = Update(skipped=f"non-finite values in {bad_samples} of {len(inputs)} inputs")
@@ -92,7 +92,7 @@ class AdaptedModel(nn.Module):
             estimates,
             recovered,
             update.skipped,
-            (classifier.samples_forwarded - forwarded) / len(inputs),
+            (self.method.samples_forwarded - forwarded) / len(inputs),
             (self.method.samples_backwarded - backwarded) / len(inputs),
         )
         reason = self.recovery.recover(self.method, step)
@@ -136,8 +136,10 @@ class AdaptedModel(nn.Module):
 
     def _moving_state(self) -> dict[str, Any]:
         """The part of `state_dict` that can change: frozen weights stay with the caller's own file."""
-        frozen = {name for name, parameter in self.named_parameters() if not parameter.requires_grad}
-        return {name: value for name, value in self.state_dict().items() if name not in frozen}
+        moving = {f"method.{name}" for name in self.method.moving()}
+        return {
+            name: value for name, value in self.state_dict().items() if name in moving or name.endswith("_extra_state")
+        }
 
     def train(self, mode: bool = True) -> AdaptedModel:
         """Set the flag and nothing else: the method alone decides in which mode its layers run."""

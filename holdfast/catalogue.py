@@ -23,7 +23,7 @@ def catalogue() -> dict[str, list[Entry]]:
     True
     """
     return {
-        "methods": [*METHODS.entries(), *RECIPES.entries()],
+        "methods": [*METHODS.entries(), *(entry for entry in RECIPES.entries() if entry.name not in METHODS)],
         "recoveries": RECOVERIES.entries(),
         "estimators": ESTIMATORS.entries(),
         "corruptions": CORRUPTIONS.entries(),

@@ -44,7 +44,7 @@ def recipe_names() -> list[str]:
     >>> "tent" in recipe_names() and "rdumb" in recipe_names()
     True
     """
-    return [*METHODS.names(), *RECIPES.names()]
+    return list(dict.fromkeys([*METHODS.names(), *RECIPES.names()]))
 
 
 def recipe_of(name: str) -> Recipe:
@@ -89,8 +89,10 @@ def adapt(
             f"{name!r} needs unlabelled source inputs before the first batch: pass source=[inputs, …] (a few hundred "
             "will do), or choose a method without them, such as 'eta'"
         )
-    going_back, options = _build_recovery(recovery, recipe, options)
-    check_options(f"{name!r}", options, options_of(kind))
+    known = options_of(kind)
+    going_back, taken = _build_recovery(recovery, recipe, options)
+    check_options(f"{name!r}", options, [*known, *taken])
+    options = {key: value for key, value in options.items() if key in known}
     with torch.inference_mode(False):
         weights = weights_digest(model)
         classifier = Classifier(model if in_place else copy.deepcopy(model), example=example, head=head)
@@ -116,16 +118,15 @@ def _method(name: str) -> type[Method]:
 
 def _build_recovery(
     recovery: str | Recovery | None, recipe: Recipe, options: Mapping[str, Any]
-) -> tuple[Recovery, dict[str, Any]]:
-    """Return the recovery, and the options that were not meant for it."""
+) -> tuple[Recovery, list[str]]:
+    """Return the recovery, and the names of the options that it takes; a seed is for both."""
     if isinstance(recovery, Recovery):
-        return recovery, dict(options)
+        return recovery, []
     name = recovery or recipe.recovery
     known = options_of(RECOVERIES[name])
     published = recipe.recovery_options if name == recipe.recovery else {}
     own = {key: value for key, value in options.items() if key in known}
-    rest = {key: value for key, value in options.items() if key not in known}
-    return RECOVERIES[name](**{**published, **own}), rest
+    return RECOVERIES[name](**{**published, **own}), list(known)
 
 
 def _build_estimators(given: str | Estimator | Sequence[str | Estimator] | None) -> dict[str, Estimator]:

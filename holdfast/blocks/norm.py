@@ -16,6 +16,7 @@ __all__ = [
     "CumulativeStatistics",
     "NormLayer",
     "affine_parameters",
+    "freeze",
     "replace_batch_norm",
 ]
 
@@ -35,6 +36,7 @@ class NormLayer(nn.Module):
                 "a BatchNorm layer of this model keeps no running statistics, so there is no source to return to; "
                 "build the model with track_running_stats=True"
             )
+        self.frozen = False  # normalise, but keep no statistics of what passes
         self.eps = layer.eps
         self.weight, self.bias = layer.weight, layer.bias  # None without affine
         self.register_buffer("source_mean", layer.running_mean)
@@ -107,11 +109,18 @@ class CumulativeStatistics(NormLayer):
     def forward(self, features: Tensor) -> Tensor:
         """Normalise (batch, channels, ...)."""
         mean, var = batch_moments(features, unbiased=True)
-        if torch.isfinite(mean).all() and torch.isfinite(var).all():
+        if not self.frozen and torch.isfinite(mean).all() and torch.isfinite(var).all():
             self.batches += 1
             self.mean.lerp_(mean, 1 / int(self.batches))
             self.var.lerp_(var, 1 / int(self.batches))
         return self.normalise(features, self.mean, self.var)
+
+
+def freeze(model: nn.Module, frozen: bool = True) -> None:
+    """Stop the normalisation layers of a network from learning statistics, or let them go on."""
+    for layer in model.modules():
+        if isinstance(layer, NormLayer):
+            layer.frozen = frozen
 
 
 def replace_batch_norm(model: nn.Module, stand_in: Callable[[BatchNorm], nn.Module]) -> int:

@@ -10,7 +10,8 @@ from typing import Any, ClassVar, Literal
 import torch
 from torch import Tensor, nn
 
-from holdfast.blocks.norm import BatchStatistics, affine_parameters, replace_batch_norm
+from holdfast.blocks.norm import BatchStatistics, affine_parameters, freeze, replace_batch_norm
+from holdfast.blocks.teacher import MovingAverage
 from holdfast.models.classifier import Classifier
 from holdfast.records import Update
 from holdfast.registry import Registry
@@ -23,6 +24,10 @@ class Method(Stateful):
     """One published way to adapt; a subclass writes `loss`, and where its paper asks for it `prepare` or `predict`."""
 
     citation: ClassVar[str] = ""
+    passes: ClassVar[str] = "1 forward, 1 backward"  # of the network, per sample
+    keeps: ClassVar[str] = "source values of the trained parameters"  # besides the network
+    use_when: ClassVar[str] = ""
+    fails_when: ClassVar[str] = ""
     answers: Literal["before", "after"] = "before"  # its update, on the same batch
     needs_source: ClassVar[bool] = False  # must see unlabelled source inputs before the first batch
     needs_batch_norm: ClassVar[bool] = False
@@ -55,9 +60,9 @@ class Method(Stateful):
         for parameter in self.trained:
             parameter.requires_grad_(True)
         self._optimizer = self._make_optimizer() if self.trained else None
-        self._origin = {name: tensor.detach().clone() for name, tensor in self._moving()}
+        self._origin = {name: tensor.detach().clone() for name, tensor in self.moving().items()}
+        self._frozen = False
         self.samples_backwarded = 0
-        self.frozen = False  # answer, but learn nothing
         self.add_state("batches", 0)
 
     # What a subclass writes -------------------------------------------------------------------------------
@@ -81,6 +86,11 @@ class Method(Stateful):
 
     def fit_source(self, batches: Iterable[Tensor]) -> None:
         """Learn what the method needs from unlabelled source inputs, once, before the first batch."""
+
+    @property
+    def answering(self) -> Classifier:
+        """The network that gives the answers: a teacher, where there is one."""
+        return self.model
 
     # What a subclass is given -----------------------------------------------------------------------------
 
@@ -109,7 +119,7 @@ class Method(Stateful):
 
     def reset(self) -> None:
         """Go back to the source exactly: weights, statistics, optimiser and declared state."""
-        moving = dict(self._moving())
+        moving = self.moving()
         with torch.no_grad():
             for name, source in self._origin.items():
                 moving[name].copy_(source)
@@ -127,17 +137,38 @@ class Method(Stateful):
 
     def export(self) -> nn.Module:
         """Return the answering network as a plain frozen module that no longer adapts."""
-        return copy.deepcopy(self.model.module).eval().requires_grad_(False)
+        exported = copy.deepcopy(self.answering.module).eval().requires_grad_(False)
+        freeze(exported)
+        return exported
 
     def source_weights(self) -> list[Tensor]:
         """Return the source values of the trained parameters, in their order."""
         names = {id(parameter): name for name, parameter in self.named_parameters()}
         return [self._origin[names[id(parameter)]] for parameter in self.trained]
 
-    def _moving(self) -> list[tuple[str, Tensor]]:
-        """Everything that adaptation may change: trained parameters and all buffers."""
-        trained = [(name, tensor) for name, tensor in self.named_parameters() if tensor.requires_grad]
-        return [*trained, *self.named_buffers()]
+    def moving(self) -> dict[str, Tensor]:
+        """Return everything that adaptation may change, by name: trained parameters, teachers and all buffers."""
+        teachers = [part for part in self.modules() if isinstance(part, MovingAverage)]
+        followers = {id(parameter) for teacher in teachers for parameter in teacher.moving()}
+        named = self.named_parameters()
+        chosen = {name: tensor for name, tensor in named if tensor.requires_grad or id(tensor) in followers}
+        return {**chosen, **dict(self.named_buffers())}
+
+    @property
+    def frozen(self) -> bool:
+        """Whether it answers without learning anything: neither weights, nor statistics, nor declared state."""
+        return self._frozen
+
+    @frozen.setter
+    def frozen(self, frozen: bool) -> None:
+        if frozen != self._frozen:
+            self._frozen = frozen
+            freeze(self, frozen)
+
+    @property
+    def samples_forwarded(self) -> int:
+        """Samples that went through any of its networks so far."""
+        return sum(part.samples_forwarded for part in self.modules() if isinstance(part, Classifier))
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Method:
         super()._apply(fn, recurse)

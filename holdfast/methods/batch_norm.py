@@ -25,6 +25,10 @@ class BatchNorm(Method):
 
     citation = "Nado et al., 2020; Schneider et al., NeurIPS 2020"
     needs_batch_norm = True
+    passes = "1 forward"
+    keeps = "source statistics of every BatchNorm layer"
+    use_when = "batches are large, of one domain and of all classes; nothing may be trained"
+    fails_when = "batches are small or of few classes: their statistics are those of the classes, not of the domain"
 
     def __init__(
         self,

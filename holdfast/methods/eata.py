@@ -32,6 +32,9 @@ class Eta(Method):
     """Minimises the entropy of samples that are reliable (low entropy) and not redundant, the surest weighing most."""
 
     citation = "Niu et al., ICML 2022"
+    passes = "1 forward, at most 1 backward"
+    use_when = "streams are of medium length and there is no source data"
+    fails_when = "streams never end: without a reset it collapses later than TENT, but it does (CCC)"
     presets = _PRESETS
     mean_probs: Tensor | None
     reliable_samples: int
@@ -83,6 +86,9 @@ class Eata(Eta):
     """ETA with a penalty on leaving the source weights, each weighed by its Fisher information."""
 
     needs_source = True
+    keeps = "source values and Fisher information of the trained parameters"
+    use_when = "a few hundred unlabelled source inputs are at hand and what was known must not be forgotten"
+    fails_when = "the shift is far: the penalty that saves it from collapse also holds it back"
     presets: ClassVar = {
         name: {**options, "fisher_weight": 1.0 if name.startswith("cifar") else 2000.0}
         for name, options in _PRESETS.items()

@@ -14,6 +14,11 @@ __all__ = ["Source"]
 class Source(Method):
     """Answers with the model as it was trained and changes nothing."""
 
+    passes = "1 forward"
+    keeps = "nothing"
+    use_when = "always, as the row that every other method must beat"
+    fails_when = "the inputs have shifted"
+
     def prepare(self, model: Classifier) -> list[nn.Parameter]:
         """Leave every layer as it is and train nothing."""
         return []

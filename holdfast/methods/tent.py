@@ -25,6 +25,8 @@ class Tent(Method):
     """
 
     citation = "Wang et al., ICLR 2021"
+    use_when = "streams are short, or a recovery watches: the simplest method that learns"
+    fails_when = "streams are long or classes come in bursts: it grows certain of one class and does not come back"
     presets: ClassVar = {
         "cifar10-c": _CIFAR,
         "cifar100-c": _CIFAR,

@@ -1,0 +1,53 @@
+"""Teachers: copies of a network that share what never moves, and moving averages of the rest."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable
+from typing import Generic, TypeVar
+
+import torch
+from torch import nn
+
+__all__ = ["MovingAverage", "copy_sharing_frozen"]
+
+Network = TypeVar("Network", bound=nn.Module)
+
+
+def copy_sharing_frozen(network: Network, moving: Iterable[nn.Parameter]) -> Network:
+    """Return a copy whose moving parameters and buffers are its own; all other parameters are the same tensors.
+
+    >>> layer = nn.Linear(2, 2)
+    >>> twin = copy_sharing_frozen(layer, [layer.bias])
+    >>> twin.weight is layer.weight, twin.bias is layer.bias
+    (True, False)
+    """
+    own = {id(parameter) for parameter in moving}
+    shared = {id(parameter): parameter for parameter in network.parameters() if id(parameter) not in own}
+    return copy.deepcopy(network, dict(shared))
+
+
+class MovingAverage(nn.Module, Generic[Network]):
+    """A teacher: follows the moving parameters of a student, θ_T ← m·θ_T + (1 − m)·θ_S (Tarvainen & Valpola, 2017).
+
+    Buffers are its own and are not averaged, as in the published implementations.
+    """
+
+    def __init__(self, student: Network, moving: Iterable[nn.Parameter], *, momentum: float) -> None:
+        super().__init__()
+        moving = list(moving)
+        self.momentum = momentum
+        self.network = copy_sharing_frozen(student, moving).requires_grad_(False)
+        names = {id(parameter): name for name, parameter in student.named_parameters()}
+        mine = dict(self.network.named_parameters())
+        self._pairs = [(mine[names[id(parameter)]], parameter) for parameter in moving]
+
+    def moving(self) -> list[nn.Parameter]:
+        """Return the parameters that follow the student's."""
+        return [mine for mine, _ in self._pairs]
+
+    @torch.no_grad()
+    def follow(self) -> None:
+        """Move towards the student."""
+        mine, students = tuple(zip(*self._pairs, strict=True))
+        torch._foreach_lerp_(mine, students, 1 - self.momentum)

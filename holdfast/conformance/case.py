@@ -1,0 +1,165 @@
+"""One case: a recipe with the options of a recorded trace, and the verdict on how far it is from it."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from holdfast.adapted import AdaptedModel
+from holdfast.blocks.norm import affine_parameters
+from holdfast.methods import Method
+from holdfast.models.cifar_resnet import CifarResNet
+from holdfast.recipes import adapt
+
+__all__ = ["STREAMS", "Case", "Verdict", "judge"]
+
+STREAMS = ("iid", "cor")
+ROUNDING_NOISE = 2e-7  # standard deviation on inputs in [0, 1]: what a last bit is worth
+SEEDS = (0, 1, 2)
+SMALLEST_SPREAD = 0.1  # points; a spread of three seeds can be zero by chance
+
+Arrays = Mapping[str, NDArray[Any]]
+
+
+@dataclass(frozen=True)
+class Case:
+    """What a trace recorded, in our words; options are those of `holdfast.adapt`."""
+
+    trace: str
+    recipe: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+    source: bool = False  # the method sees the first 256 inputs of the i.i.d. stream beforehand
+    array: str = "logits"  # the trace's array of answers, without the stream's prefix
+    probabilities: bool = False  # the trace holds probabilities, and we answer with their logarithms
+    batch_size: int = 64
+    first_tolerance: float = 1e-4  # on the first five batches
+    tolerance: float = 1e-4  # on the whole stream, where the trace suggests none
+    random: bool = False  # other draws than the trace's: error rates are compared, not logits
+    memory: bool = False  # `method.memory.inputs()` must be the trace's, after every batch
+    states: Mapping[str, Callable[[Method], Tensor]] = field(default_factory=dict)  # trace array -> final state
+    twin: bool = False  # the same code path as another case
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """How far a recipe is from its trace: a logit's or a probability's largest difference, or points of error."""
+
+    case: Case
+    stream: str
+    reference: str
+    difference: float
+    tolerance: float
+    passed: bool
+    note: str = ""
+
+
+def judge(case: Case, stream: str, golden: Path) -> Verdict:
+    """Run a case on one stream of the golden folder and compare everything that its trace holds."""
+    facts = json.loads((golden / "traces" / f"{case.trace}.json").read_text())
+    reference = facts.get("implementation") or facts.get("source") or "UniTTA repository"
+    if case.random:
+        return _judge_errors(case, stream, golden, facts, reference)
+    double = golden / "traces" / f"{case.trace}_f64.npz"
+    expected = _load(double if double.exists() else golden / "traces" / f"{case.trace}.npz")
+    inputs = _inputs(golden, torch.float64 if double.exists() else torch.float32)
+    wanted = expected[f"{stream}_{case.array}"]
+    stream_inputs = inputs[stream][: len(wanted)]
+    model, answers, held = _run(case, golden, stream_inputs)
+    gaps = np.abs(answers - wanted)
+    tolerance = float(facts.get("suggested_atol", case.tolerance))
+    first = min(len(gaps), 5 * case.batch_size)
+    note = ""
+    passed = bool(gaps.max() <= tolerance and gaps[:first].max() <= case.first_tolerance)
+    if not passed:
+        # Adam and hard filters amplify a last-bit difference of another CPU's kernels, and input noise of that size
+        # just as much: the bound is five times what one draw of it does, the rule behind the traces' own tolerances.
+        noise = ROUNDING_NOISE * torch.randn(stream_inputs.shape, generator=torch.Generator().manual_seed(0))
+        wobble = 5 * np.abs(_run(case, golden, stream_inputs + noise.to(stream_inputs))[1] - answers)
+        passed = bool(
+            gaps.max() <= max(tolerance, wobble.max())
+            and gaps[:first].max() <= max(case.first_tolerance, wobble[:first].max())
+        )
+        note = f"rounding of this machine moves an answer by up to {wobble.max() / 5:.1g}"
+    problem = None
+    if case.memory and (wrong := _wrong_memories(held, expected[f"mem_{stream}"], stream_inputs)):
+        problem = f"the memory differs after batches {wrong[:5]}"
+    elif len(wanted) == len(_load(golden / "stream.npz")[f"{stream}_y"]):
+        problem = _state_problem(case, stream, model, expected, tolerance)
+    return Verdict(case, stream, reference, float(gaps.max()), tolerance, passed and problem is None, problem or note)
+
+
+def _judge_errors(case: Case, stream: str, golden: Path, facts: Mapping[str, Any], reference: str) -> Verdict:
+    """Compare error rates over three seeds: within three standard errors of the recorded ones."""
+    inputs, labels = _inputs(golden, torch.float32)[stream], _load(golden / "stream.npz")[f"{stream}_y"]
+    recorded = facts["plain_random_variant_errors_percent"]
+    theirs, spread = recorded["mean_all"][stream], recorded["std_all"][stream]
+    ours = [
+        100 * float(np.mean(_run(case, golden, inputs, seed=seed)[1].argmax(1) != labels[: len(inputs)]))
+        for seed in SEEDS
+    ]
+    widths = [max(SMALLEST_SPREAD, width) for width in (spread, float(np.std(ours, ddof=1)))]
+    tolerance = 3 * math.hypot(*widths) / math.sqrt(len(SEEDS))
+    gap = abs(float(np.mean(ours)) - theirs)
+    note = f"error {np.mean(ours):.2f} %, recorded {theirs:.2f} %"
+    return Verdict(case, stream, reference, gap, tolerance, gap <= tolerance, note)
+
+
+def _run(case: Case, golden: Path, inputs: Tensor, seed: int = 0) -> tuple[AdaptedModel, NDArray[Any], list[Tensor]]:
+    """Return the model at the end, its answers, and what its memory held after every batch."""
+    network = CifarResNet.from_file(golden / "resnet20_cifar10.safetensors").to(inputs.dtype)
+    source = _inputs(golden, inputs.dtype)["iid"][:256].split(case.batch_size) if case.source else None
+    model = adapt(network, case.recipe, source=source, seed=seed, **case.options)
+    answers, held = [], []
+    for batch in inputs.split(case.batch_size):
+        answers.append(model(batch))
+        if case.memory:
+            held.append(model.method.memory.inputs())  # type: ignore[union-attr, operator]
+    joined = torch.cat(answers)
+    return model, (joined.exp() if case.probabilities else joined).numpy(), held
+
+
+def _state_problem(case: Case, stream: str, model: AdaptedModel, expected: Arrays, tolerance: float) -> str | None:
+    """Return which final state differs, as recorded at the end of the whole stream; None when none does."""
+    states = dict(case.states)
+    if f"{stream}_affine" in expected and "affine" not in states:
+        states["affine"] = lambda method: torch.cat([part.flatten() for part in affine_parameters(method)])
+    for name, state in states.items():
+        key = f"{stream}_{name}" if f"{stream}_{name}" in expected else name
+        gap = np.abs(state(model.method).detach().numpy() - expected[key])
+        scale = np.linalg.norm(expected[key])
+        if gap.max() > tolerance / 10 and np.linalg.norm(gap) > 5e-3 * scale:
+            return f"{name} differs by up to {gap.max():.2g}"
+    return None
+
+
+def _wrong_memories(held: list[Tensor], places: NDArray[Any], inputs: Tensor) -> list[int]:
+    """Return the batches after which the memory held other inputs, or the same in another order; -1 is a free place."""
+    return [
+        batch
+        for batch, (found, wanted) in enumerate(zip(held, places, strict=False))
+        if not torch.equal(found, inputs[torch.from_numpy(wanted[wanted >= 0])])
+    ]
+
+
+@lru_cache(maxsize=4)
+def _inputs(golden: Path, dtype: torch.dtype) -> dict[str, Tensor]:
+    arrays = _load(golden / "stream.npz")
+    # Contiguous, as the traces were recorded: channels-last kernels sum in another order (2e-4 in a logit).
+    images = {name: torch.from_numpy(arrays[f"{name}_x"]).permute(0, 3, 1, 2).contiguous() for name in STREAMS}
+    return {name: pictures.to(dtype) / 255 for name, pictures in images.items()}
+
+
+@lru_cache(maxsize=2)
+def _load(path: Path) -> Arrays:
+    with np.load(path) as file:
+        return {name: file[name] for name in file.files}
