@@ -9,16 +9,19 @@ weights the CIFAR ResNet-20 has random ones, which cost the same except where a 
 from __future__ import annotations
 
 import argparse
+import gc
+import itertools
 import json
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
+from torch.profiler import ProfilerActivity, profile
 
 from holdfast.models.cifar_resnet import CifarResNet
 from holdfast.recipes import adapt
@@ -27,7 +30,8 @@ GOLDEN = Path(__file__).resolve().parents[2] / "shared" / "golden"
 ETA = {"optimizer": "sgd", "lr": 5e-3, "momentum": 0.9, "redundancy_margin": 0.4}
 
 # label -> (recipe, options, the official code's cost where the specification has one)
-RECIPES: dict[str, tuple[str, dict[str, Any], float | None]] = {
+Entry = tuple[str, dict[str, Any], float | None]
+RECIPES: dict[str, Entry] = {
     "source": ("source", {}, 1.02),
     "batch_norm": ("batch_norm", {}, 1.29),
     "batch_norm, prior 16": ("batch_norm", {"prior_samples": 16}, 1.37),
@@ -46,19 +50,27 @@ def main() -> None:
     parser.add_argument("--weights", type=Path, default=GOLDEN / "resnet20_cifar10.safetensors")
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--batch-size", type=int, default=64)
+    parser.add_argument("--recipe", action="append", help="only this one; may be given several times")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     torch.set_num_threads(1)
     network = CifarResNet.from_file(options.weights) if options.weights.exists() else CifarResNet().eval()
     batches = list(inputs(options.rounds * options.batch_size).split(options.batch_size))
-    costs = measure(network, batches)
+    chosen = {label: entry for label, entry in RECIPES.items() if not options.recipe or entry[0] in options.recipe}
+    costs = measure(network, batches, chosen)
+    memory = {label: measure_memory(network, batches[:4], *chosen[label][:2]) for label in costs}
     if options.json:
-        print(json.dumps(costs))
+        print(json.dumps({label: (cost, *memory[label]) for label, cost in costs.items()}))
         return
-    print(f"{'recipe':24} {'× forward':>9} {'official':>9}")
+    print(f"{'recipe':26} {'× forward':>9} {'official':>9} {'ratio':>6} {'held':>7} {'peak':>7}   (× the model's size)")
+    ratios = []
     for label, cost in costs.items():
-        official = RECIPES[label][2]
-        print(f"{label:24} {cost:9.2f} {official if official is not None else '–':>9}")
+        official = chosen[label][2]
+        ratio = cost / official if official else float("nan")
+        ratios += [ratio] if official else []
+        held, peak = memory[label]
+        print(f"{label:26} {cost:9.2f} {official or float('nan'):9.2f} {ratio:6.2f} {held:7.2f} {peak:7.1f}")
+    print(f"geometric mean of the ratios: {statistics.geometric_mean(ratios):.2f}")
 
 
 def inputs(samples: int) -> Tensor:
@@ -71,11 +83,11 @@ def inputs(samples: int) -> Tensor:
     return images.repeat(-(-samples // len(images)), 1, 1, 1)[:samples]
 
 
-def measure(network: CifarResNet, batches: list[Tensor]) -> dict[str, float]:
+def measure(network: CifarResNet, batches: list[Tensor], recipes: Mapping[str, Entry]) -> dict[str, float]:
     """Return each recipe's median of (its time / the mean of the bare forwards before and after it)."""
     models = {
         label: adapt(network, recipe, source=batches[:4] if recipe == "eata" else None, **keywords)
-        for label, (recipe, keywords, _) in RECIPES.items()
+        for label, (recipe, keywords, _) in recipes.items()
     }
 
     def forward(batch: Tensor) -> None:
@@ -89,6 +101,32 @@ def measure(network: CifarResNet, batches: list[Tensor]) -> dict[str, float]:
             if round_ >= 2:  # the first batches pay for allocations
                 ratios[label].append(2 * cost / (before + after))
     return {label: statistics.median(values) for label, values in ratios.items()}
+
+
+def measure_memory(
+    network: CifarResNet, batches: list[Tensor], recipe: str, keywords: Mapping[str, Any]
+) -> tuple[float, float]:
+    """Return what a recipe keeps beside the model, and its peak in a step, as multiples of the model's size."""
+    size = sum(weights.nbytes for weights in network.parameters())
+    before = held_bytes()
+    model = adapt(network, recipe, source=batches if recipe == "eata" else None, **keywords)
+    for batch in batches:
+        model(batch)
+    held = held_bytes() - before - size  # the copy of the model itself is what is being adapted
+    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiled:
+        model(batches[-1])
+    events = profiled.profiler.kineto_results.events()  # type: ignore[union-attr]
+    changes = sorted((event.start_ns(), event.nbytes()) for event in events if event.name() == "[memory]")
+    peak = max(itertools.accumulate((nbytes for _, nbytes in changes), initial=0))
+    return held / size, (held + peak) / size
+
+
+def held_bytes() -> int:
+    """Return the bytes of all tensors that are alive."""
+    gc.collect()
+    tensors = (thing for thing in gc.get_objects() if isinstance(thing, Tensor))
+    storages = {tensor.untyped_storage()._cdata: tensor.untyped_storage().nbytes() for tensor in tensors}
+    return sum(storages.values())
 
 
 def seconds(call: Callable[[Tensor], Any], batch: Tensor) -> float:

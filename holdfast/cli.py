@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Mapping
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated, Any, cast, get_args
 
 import typer
 import yaml
 from rich.console import Console
+from rich.live import Live
 from rich.table import Table
 
 from holdfast.registry import UnknownNameError, nearest
@@ -90,6 +92,29 @@ def compare(
 
     comparison = compare_runs(a, b, allow=allow or ())
     typer.echo(json.dumps(comparison.to_dict()) if as_json else comparison.to_markdown())
+
+
+@app.command()
+def conformance(
+    golden: Annotated[Path, typer.Option(help="Folder of recorded traces.")] = Path("tests/conformance/golden"),
+    only: Annotated[list[str] | None, typer.Option(help="A method or recipe; all of them when left out.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Compare every method with recorded outputs of its official implementation."""
+    from holdfast.conformance import judge_all
+
+    table = Table("method", "trace", "stream", "reference", "max |Δ|", "allowed", "verdict", box=None, pad_edge=False)
+    verdicts = []
+    with Live(table, console=console) if not as_json else nullcontext():
+        for verdict in judge_all(golden, only):
+            verdicts.append(verdict)
+            table.add_row(*verdict.in_words())
+    if as_json:
+        typer.echo(json.dumps([verdict.to_dict() for verdict in verdicts]))
+    failed = [verdict for verdict in verdicts if not verdict.passed]
+    if failed:
+        notes = "; ".join(f"{verdict.case.trace} ({verdict.stream}): {verdict.note}" for verdict in failed)
+        raise RuntimeError(f"{len(failed)} of {len(verdicts)} comparisons failed: {notes}")
 
 
 @app.command("list")

@@ -14,6 +14,7 @@ from holdfast.adapted import AdaptedModel
 from holdfast.estimators import ESTIMATORS, Estimator
 from holdfast.methods import METHODS, Method, preset_for
 from holdfast.models.classifier import Classifier, weights_digest
+from holdfast.models.normalised import unwrapped
 from holdfast.recovery import RECOVERIES, Recovery
 from holdfast.registry import Registry, UnknownNameError, check_options, nearest, options_of
 
@@ -95,7 +96,8 @@ def adapt(
     options = {key: value for key, value in options.items() if key in known}
     with torch.inference_mode(False):
         weights = weights_digest(model)
-        classifier = Classifier(model if in_place else copy.deepcopy(model), example=example, head=head)
+        network = unwrapped(model)  # what torch.compile made of it could not be changed layer by layer
+        classifier = Classifier(network if in_place else copy.deepcopy(network), example=example, head=head)
         preset, published = _published(kind, classifier, preset)
         adapted = AdaptedModel(
             kind(classifier, **{**published, **recipe.options, **options}),

@@ -1,8 +1,29 @@
 """Our methods against recorded outputs of the official implementations, logit by logit."""
 
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from pathlib import Path
+
 from holdfast.conformance import entropy
 from holdfast.conformance.case import STREAMS, Case, Verdict, judge
+from holdfast.registry import UnknownNameError, nearest
+
+__all__ = ["CASES", "STREAMS", "Case", "Verdict", "judge", "judge_all"]
 
 CASES: tuple[Case, ...] = (*entropy.CASES,)
 
-__all__ = ["CASES", "STREAMS", "Case", "Verdict", "judge"]
+
+def judge_all(golden: Path, only: Collection[str] | None = None) -> Iterator[Verdict]:
+    """Judge every case that has a trace in the golden folder, or those of some recipes."""
+    if not (golden / "traces").is_dir():
+        raise FileNotFoundError(
+            f"there are no traces in {golden}; run this in a clone of the repository, or pass --golden"
+        )
+    recipes = {case.recipe for case in CASES}
+    for name in only or ():
+        if name not in recipes:
+            raise UnknownNameError(f"there is no trace of {name!r}; {nearest(name, recipes)}")
+    for case in CASES:
+        if (not only or case.recipe in only) and (golden / "traces" / f"{case.trace}.json").exists():
+            yield from (judge(case, stream, golden) for stream in STREAMS)

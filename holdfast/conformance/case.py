@@ -62,6 +62,26 @@ class Verdict:
     passed: bool
     note: str = ""
 
+    def in_words(self) -> tuple[str, ...]:
+        """Return the cells of a table: method, trace, stream, reference, difference, tolerance, verdict."""
+        unit = " points" if self.case.random else ""
+        numbers = (f"{self.difference:.1e}{unit}", f"{self.tolerance:.1e}{unit}")
+        verdict = "equal" if self.passed else "DIFFERS"
+        return (self.case.recipe, self.case.trace, self.stream, self.reference, *numbers, verdict)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as JSON can hold it."""
+        return {
+            "method": self.case.recipe,
+            "trace": self.case.trace,
+            "stream": self.stream,
+            "reference": self.reference,
+            "difference": self.difference,
+            "tolerance": self.tolerance,
+            "passed": self.passed,
+            "note": self.note,
+        }
+
 
 def judge(case: Case, stream: str, golden: Path) -> Verdict:
     """Run a case on one stream of the golden folder and compare everything that its trace holds."""

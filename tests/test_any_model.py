@@ -1,0 +1,67 @@
+"""Every method on every kind of model: few and many classes, one class at a time, half precision, compiled."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor
+
+from holdfast.adapted import AdaptedModel
+from holdfast.methods import METHODS
+from holdfast.models.classifier import main_normalisation
+from holdfast.models.tiny import tiny_resnet, tiny_vit
+from holdfast.recipes import adapt, recipe_names, recipe_of
+
+GENERATOR = torch.Generator().manual_seed(0)
+BATCHES = [torch.rand(8, 3, 16, 16, generator=GENERATOR) for _ in range(3)]
+
+
+def build(name: str, network: torch.nn.Module, batches: list[Tensor] = BATCHES) -> AdaptedModel:
+    if METHODS[recipe_of(name).method].needs_batch_norm and main_normalisation(network) != "batch":
+        pytest.skip("needs BatchNorm, and says so")
+    return adapt(network, name, source=batches, example=batches[0])
+
+
+@pytest.mark.parametrize("classes", [2, 1000])
+@pytest.mark.parametrize("name", recipe_names())
+def test_two_and_a_thousand_classes(name: str, classes: int) -> None:
+    model = build(name, tiny_resnet(num_classes=classes))
+    for batch in BATCHES:
+        logits = model(batch)
+        assert logits.shape == (8, classes)
+        assert torch.isfinite(logits).all()
+
+
+@pytest.mark.parametrize("name", recipe_names())
+def test_one_class_and_one_input_at_a_time(name: str) -> None:
+    model = build(name, tiny_resnet())
+    same = BATCHES[0][:1].expand(8, -1, -1, -1)
+    for _ in range(4):
+        assert torch.isfinite(model(same)).all()
+    assert all(torch.isfinite(tensor).all() for tensor in model.method.moving().values())
+
+
+@pytest.mark.parametrize("name", recipe_names())
+def test_a_vision_transformer(name: str) -> None:
+    model = build(name, tiny_vit(size=16))
+    for batch in BATCHES:
+        assert torch.isfinite(model(batch)).all()
+
+
+@pytest.mark.parametrize("norm", ["batch", "layer"])
+@pytest.mark.parametrize("name", recipe_names())
+def test_bfloat16(name: str, norm: str) -> None:
+    batches = [batch.bfloat16() for batch in BATCHES]
+    model = build(name, tiny_resnet(norm).bfloat16(), batches)
+    for batch in batches:
+        logits = model(batch)
+        assert logits.dtype == torch.bfloat16
+        assert torch.isfinite(logits).all()
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of torch.compile itself
+@pytest.mark.parametrize("name", recipe_names())
+def test_a_compiled_model_is_adapted_like_the_model_behind_it(name: str) -> None:
+    plain, compiled = build(name, tiny_resnet()), build(name, torch.compile(tiny_resnet()))
+    for batch in BATCHES:
+        assert torch.equal(plain(batch), compiled(batch))
