@@ -29,6 +29,7 @@ console = Console()
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
 Out = Annotated[Path, typer.Option("--out", help="Folder of runs; what is finished there is not run again.")]
+Scale = Annotated[str | None, typer.Option(help="One of the suite's sizes, e.g. smoke or paper.")]
 Settings = Annotated[
     list[str] | None, typer.Option("--set", help="Override a key of the suite: --set streams.0.severity=3")
 ]
@@ -59,11 +60,12 @@ def bench(
     out: Out = Path("runs"),
     executor: Executor = "serial",
     workers: Workers = 2,
+    scale: Scale = None,
     settings: Settings = None,
     as_json: AsJson = False,
 ) -> None:
     """Run a suite: finished runs are kept, unfinished ones go on where they were stopped."""
-    folders = _bench(suite, _parse_settings(settings or []), out, executor, workers)
+    folders = _bench(suite, _parse_settings(settings or []), out, executor, workers, scale)
     if as_json:
         typer.echo(json.dumps([str(folder) for folder in folders]))
 
@@ -223,12 +225,14 @@ def corrupt(
         typer.echo(path)
 
 
-def _bench(name: str, overrides: Mapping[str, Any], out: Path, executor: str, workers: int) -> list[Path]:
+def _bench(
+    name: str, overrides: Mapping[str, Any], out: Path, executor: str, workers: int, scale: str | None = None
+) -> list[Path]:
     from holdfast.benchmark import bench as run_suite
     from holdfast.benchmark import load_suite
     from holdfast.benchmark.live import LiveProgress
 
-    suite = load_suite(name, overrides)
+    suite = load_suite(name, overrides, scale=scale)
     with LiveProgress(len(suite.jobs())) as live:
         outcomes = run_suite(suite, out, executor=executor, workers=workers, progress=live)
     failed = [f"{outcome.job}: {outcome.error}" for outcome in outcomes if outcome.error]

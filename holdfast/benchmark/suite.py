@@ -83,6 +83,7 @@ class Suite(BaseModel):
     seeds: list[int] = Field(default=[0], min_length=1)
     batch_size: int = Field(default=64, ge=1)
     samples: int | None = Field(default=None, ge=1)  # the length of an endless stream, or a shorter one
+    scales: dict[str, dict[str, Any]] = {}  # overrides by name, for runs of another size
 
     def jobs(self) -> list[Job]:
         """Return the jobs, all recipes of one stream and seed together."""
@@ -134,8 +135,12 @@ def suite_names() -> list[str]:
     return sorted(entry.name.removesuffix(".yaml") for entry in folder.iterdir() if entry.name.endswith(".yaml"))
 
 
-def load_suite(name_or_path: str | Path, overrides: Mapping[str, Any] | None = None) -> Suite:
+def load_suite(
+    name_or_path: str | Path, overrides: Mapping[str, Any] | None = None, *, scale: str | None = None
+) -> Suite:
     """Read a suite by name or from a file; `overrides` set dotted keys, such as `{"streams.0.severity": 3}`.
+
+    `scale` names one of the suite's own sets of overrides, such as `smoke` or `paper`.
 
     >>> load_suite("demo").name
     'demo'
@@ -150,10 +155,12 @@ def load_suite(name_or_path: str | Path, overrides: Mapping[str, Any] | None = N
         text = (resources.files("holdfast.benchmark") / "suites" / where).read_text()
     else:
         raise SuiteError(f"unknown suite {str(name_or_path)!r}; {nearest(str(name_or_path), suite_names())}")
-    return parse_suite(text, where, overrides)
+    return parse_suite(text, where, overrides, scale=scale)
 
 
-def parse_suite(text: str, where: str = "suite", overrides: Mapping[str, Any] | None = None) -> Suite:
+def parse_suite(
+    text: str, where: str = "suite", overrides: Mapping[str, Any] | None = None, *, scale: str | None = None
+) -> Suite:
     """Turn YAML text into a checked suite."""
     try:
         content, lines = yaml.safe_load(text), dict(_lines(yaml.compose(text, yaml.SafeLoader)))
@@ -162,7 +169,7 @@ def parse_suite(text: str, where: str = "suite", overrides: Mapping[str, Any] | 
         raise SuiteError(f"{where}, line {line}: this is not YAML: {error.problem}") from error
     if not isinstance(content, dict):
         raise SuiteError(f"{where}: a suite is a mapping with name, models, streams and recipes")
-    for key, value in (overrides or {}).items():
+    for key, value in {**_scale(content, scale), **(overrides or {})}.items():
         _set(content, key, value)
 
     def fail(path: Path_, message: str) -> SuiteError:
@@ -199,14 +206,31 @@ def _lines(node: yaml.Node | None, path: Path_ = ()) -> Iterator[tuple[Path_, in
             yield from _lines(value, (*path, index))
 
 
+def _scale(content: Mapping[str, Any], scale: str | None) -> Mapping[str, Any]:
+    """Return the overrides of one of the suite's own scales."""
+    scales = content.get("scales") or {}
+    if scale is None:
+        return {}
+    if scale not in scales:
+        raise SuiteError(f"this suite has no scale {scale!r}; {nearest(scale, scales)}")
+    found: Mapping[str, Any] = scales[scale] or {}
+    return found
+
+
 def _set(content: Any, dotted: str, value: Any) -> None:
-    *parents, last = (int(part) if part.isdigit() else part for part in dotted.split("."))
+    """Set one place, or with `*` each entry of a list: `streams.*.severity`."""
+    first, _, rest = dotted.partition(".")
+    key = int(first) if first.isdigit() else first
     try:
-        for part in parents:
-            content = content[part]
-        if isinstance(content, list) and not isinstance(last, int):
-            raise TypeError(last)
-        content[last] = value
+        if first == "*":
+            for place in range(len(content)):
+                _set(content, f"{place}.{rest}" if rest else str(place), value)
+        elif rest:
+            _set(content[key], rest, value)
+        elif isinstance(content, list) and not isinstance(key, int):
+            raise TypeError(key)
+        else:
+            content[key] = value
     except (KeyError, IndexError, TypeError) as error:
         raise SuiteError(f"--set {dotted}: the suite has no such place; write e.g. streams.0.severity=3") from error
 

@@ -17,6 +17,7 @@ __all__ = [
     "NormLayer",
     "affine_parameters",
     "freeze",
+    "has_batch_norm",
     "replace_batch_norm",
 ]
 
@@ -121,6 +122,11 @@ def freeze(model: nn.Module, frozen: bool = True) -> None:
     for layer in model.modules():
         if isinstance(layer, NormLayer):
             layer.frozen = frozen
+
+
+def has_batch_norm(model: nn.Module) -> bool:
+    """Return whether a network has a BatchNorm layer, among whatever others."""
+    return any(isinstance(layer, (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)) for layer in model.modules())
 
 
 def replace_batch_norm(model: nn.Module, stand_in: Callable[[BatchNorm], nn.Module]) -> int:

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Literal
 import torch
 from torch import Tensor, nn
 
-from holdfast.blocks.norm import BatchStatistics, affine_parameters, freeze, replace_batch_norm
+from holdfast.blocks.norm import BatchStatistics, affine_parameters, freeze, has_batch_norm, replace_batch_norm
 from holdfast.blocks.teacher import MovingAverage
 from holdfast.models.classifier import Classifier
 from holdfast.records import Update
@@ -49,7 +49,7 @@ class Method(Stateful):
         super().__init__()
         self.optimizer, self.lr, self.momentum, self.nesterov = optimizer, lr, momentum, nesterov
         self.betas, self.weight_decay, self.seed = (betas[0], betas[1]), weight_decay, seed
-        if self.needs_batch_norm and model.normalisation != "batch":
+        if self.needs_batch_norm and not has_batch_norm(model):
             raise ValueError(
                 f"this method works on BatchNorm statistics, and the model has none (normalisation: "
                 f"{model.normalisation}); choose a method for any network, such as 'tent' or 'eta'"

@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable
 from dataclasses import asdict
 from functools import lru_cache, partial
+from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -33,15 +34,25 @@ class BlockPlan(Plan):
     ([0, 1, 1, 0, 1, 1], 1000000002)
     """
 
-    def __init__(self, schedule: Schedule, order: Order, labels: NDArray[np.int64], *, seed: int = 0) -> None:
+    def __init__(
+        self,
+        schedule: Schedule,
+        order: Order,
+        labels: NDArray[np.int64],
+        *,
+        shuffle_steps: bool = False,
+        seed: int = 0,
+    ) -> None:
         self.schedule = schedule
+        self.shuffle_steps = shuffle_steps
+        self._blocks = _shuffled(schedule.blocks, seed) if shuffle_steps else schedule.blocks
         self.order = order
         self.labels = labels
         self.seed = seed
         self.domains = schedule.domains
-        self._ends = np.cumsum([block.size for block in schedule.blocks])  # of the blocks of one cycle
+        self._ends = np.cumsum([block.size for block in self._blocks])  # of the blocks of one cycle
         self._cycle_length = int(self._ends[-1])
-        self._breaks = self._ends[[_breaks(*pair) for pair in _neighbours(schedule.blocks)]]
+        self._breaks = self._ends[[_breaks(*pair) for pair in _neighbours(self._blocks)]]
         self.length = None if schedule.cycles is None else schedule.cycles * self._cycle_length
         self._depth = max(len(domain.corruptions) for domain in self.domains)
         self._arranged = lru_cache(maxsize=4)(self._arrange)
@@ -82,21 +93,23 @@ class BlockPlan(Plan):
     def spec(self) -> dict[str, Any]:
         """Return schedule and order as plain JSON."""
         schedule: dict[str, Any] = json.loads(json.dumps(asdict(self.schedule)))
-        return {"kind": "blocks", "version": 1, **schedule, "order": self.order.spec()}
+        shuffled = {"shuffle_steps": True} if self.shuffle_steps else {}
+        return {"kind": "blocks", "version": 1, **schedule, "order": self.order.spec(), **shuffled}
 
     def __reduce__(self) -> tuple[Callable[..., BlockPlan], tuple[Any, ...]]:
         # To another process go the arguments; the blocks arranged so far stay here.
-        return partial(BlockPlan, seed=self.seed), (self.schedule, self.order, self.labels)
+        rebuild = partial(BlockPlan, shuffle_steps=self.shuffle_steps, seed=self.seed)
+        return rebuild, (self.schedule, self.order, self.labels)
 
     def _block(self, index: int) -> Block:
-        return self.schedule.blocks[index % len(self.schedule.blocks)]
+        return self._blocks[index % len(self._blocks)]
 
     def _block_at(self, position: int) -> tuple[int, int]:
         """Return the running number of the block at `position`, over all cycles, and its first position."""
         cycle, offset = divmod(position, self._cycle_length)
         within = int(np.searchsorted(self._ends, offset, side="right"))
-        first = int(self._ends[within]) - self.schedule.blocks[within].size
-        return cycle * len(self.schedule.blocks) + within, cycle * self._cycle_length + first
+        first = int(self._ends[within]) - self._blocks[within].size
+        return cycle * len(self._blocks) + within, cycle * self._cycle_length + first
 
     def _arrange(self, index: int) -> Picks:
         """Choose the samples of every cell, then arrange them all; the choice does not depend on the order."""
@@ -111,6 +124,13 @@ class BlockPlan(Plan):
         arrangement = self.order.arrange(self.labels[unordered], seeded_rng(self.seed, "order", index))
         cells = arrangement // block.samples_per_cell
         return Picks(unordered[arrangement], domains[cells], severities[cells])
+
+
+def _shuffled(blocks: tuple[Block, ...], seed: int) -> tuple[Block, ...]:
+    """Return the steps in an order of the seed's own; blocks of the same cells are one step and stay together."""
+    steps = [list(step) for _, step in groupby(blocks, key=lambda block: block.cells)]
+    order = seeded_rng(seed, "order of steps").permutation(len(steps))
+    return tuple(block for place in order for block in steps[place])
 
 
 def _neighbours(blocks: tuple[Block, ...]) -> list[tuple[Block, Block]]:

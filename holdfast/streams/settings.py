@@ -25,6 +25,7 @@ def stream_of(
     *,
     samples_per_domain: int | None = None,
     cycles: int | None = 1,
+    shuffle_steps: bool = False,
     episodes: bool = False,
     order: str = "shuffled",
     concentration: float | None = None,
@@ -37,13 +38,14 @@ def stream_of(
     """Return the stream of these steps, one after the other, the (domain, severity) cells of each mixed together.
 
     `samples_per_domain` is the size of a cell; more than the data has goes through it again in a new order.
-    `cycles=None` never ends. With `episodes` each step starts from the source model.
+    `cycles=None` never ends. With `shuffle_steps` their order is the seed's; with `episodes` each step starts from the
+    source model.
     """
     schedule = schedule_of(
         steps, samples_per_cell=samples_per_domain, data_size=len(data.labels), cycles=cycles, episodes=episodes
     )
     arranged = order_named(order, concentration=concentration, slots=slots)
-    plan = BlockPlan(schedule, arranged, data.labels, seed=seed)
+    plan = BlockPlan(schedule, arranged, data.labels, shuffle_steps=shuffle_steps, seed=seed)
     return Stream(plan, data, seed=seed, family=family, storage_jpeg_quality=storage_jpeg_quality, draws=draws)
 
 
@@ -59,7 +61,13 @@ def _setting(citation: str, passes_on: Callable[..., Stream] = stream_of) -> Cal
 
 
 @_setting("Wang et al., CVPR 2022")
-def continual(data: Dataset, *, corruptions: Sequence[str | Domain], severity: float = 5, **options: Any) -> Stream:
+def continual(
+    data: Dataset,
+    *,
+    corruptions: Sequence[str | Domain],
+    severity: float = 5,
+    **options: Any,
+) -> Stream:
     """One domain after the other, in the order given, and nobody says when it changes.
 
     >>> from holdfast.data import Digits

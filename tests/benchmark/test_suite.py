@@ -84,3 +84,13 @@ def test_an_unknown_suite_is_answered_with_the_nearest() -> None:
         load_suite("dmeo")
     with pytest.raises(SuiteError, match="no suite file"):
         load_suite("absent.yaml")
+
+
+def test_a_scale_is_a_set_of_overrides_and_a_star_means_each() -> None:
+    text = GOOD + "scales:\n  smoke: {seeds: [0], streams.*.samples_per_domain: 8}\n"
+    suite = parse_suite(text, scale="smoke")
+    assert (len(suite.jobs()), suite.streams[0].options["samples_per_domain"]) == (4, 8)
+    assert parse_suite(text, overrides={"seeds": [5]}, scale="smoke").seeds == [5]
+    assert len(parse_suite(text).jobs()) == 8
+    with pytest.raises(SuiteError, match="did you mean 'smoke'"):
+        parse_suite(text, scale="smok")

@@ -167,3 +167,21 @@ def test_positions_outside_are_refused() -> None:
         with pytest.raises(ValueError, match="at most 23"):
             plan.picks(start, stop)
     assert len(plan.picks(23, 23)) == 0
+
+
+def test_shuffled_steps_are_the_seeds_own_and_the_protocol_stays_the_same(digits: Digits) -> None:
+    names = ["brightness", "contrast", "pixelate", "clean"]
+    streams = [
+        continual(digits, corruptions=names, samples_per_domain=10, shuffle_steps=True, seed=s) for s in range(4)
+    ]
+    orders = {tuple(stream.plan.picks(0, 40).domains[::10]) for stream in streams}
+    assert len(orders) > 1
+    assert all(sorted(order) == [0, 1, 2, 3] for order in orders)
+    assert len({stream.protocol for stream in streams}) == 1
+    assert streams[0].protocol != continual(digits, corruptions=names, samples_per_domain=10).protocol
+
+
+def test_a_shuffled_step_stays_in_one_piece(digits: Digits) -> None:
+    stream = continual(digits, corruptions=["contrast", "clean"], samples_per_domain=2000, shuffle_steps=True, seed=3)
+    domains = stream.plan.picks(0, 4000).domains
+    assert np.count_nonzero(np.diff(domains)) == 1
