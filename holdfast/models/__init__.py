@@ -1,8 +1,9 @@
 """Any torch classifier, wrapped once, and the reference networks."""
 
 from holdfast.models.base import MODELS, WEIGHTS, load_weights, seeded_weights
-from holdfast.models.cifar_resnet import CifarResNet
+from holdfast.models.cifar_resnet import CifarResNet, cifar_resnet
 from holdfast.models.classifier import Classifier, weights_digest
+from holdfast.models.imported import imported
 from holdfast.models.normalised import Normalised
 from holdfast.models.resnet import ResNet
 from holdfast.models.small import digits_resnet, digits_resnet_gn, digits_vit
@@ -17,9 +18,11 @@ __all__ = [
     "Normalised",
     "ResNet",
     "ViT",
+    "cifar_resnet",
     "digits_resnet",
     "digits_resnet_gn",
     "digits_vit",
+    "imported",
     "load_weights",
     "seeded_weights",
     "tiny_resnet",

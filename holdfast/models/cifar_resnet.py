@@ -8,9 +8,10 @@ from safetensors.torch import load_file
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from holdfast.models.base import MODELS
 from holdfast.models.normalised import Normalise
 
-__all__ = ["CifarResNet"]
+__all__ = ["CifarResNet", "cifar_resnet"]
 
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
@@ -81,3 +82,11 @@ def cifar_stage(width_in: int, width: int, stride: int, blocks: int) -> nn.Seque
         CifarBlock(width_in, width, stride),
         *(CifarBlock(width, width, 1) for _ in range(blocks - 1)),
     )
+
+
+@MODELS.register("cifar_resnet")
+def cifar_resnet(*, weights: str) -> CifarResNet:
+    """The CIFAR ResNet of a safetensors file that you bring; depth and classes are read off its weights."""
+    if not Path(weights).is_file():
+        raise ValueError(f"there are no weights at {weights}; pass the path of a safetensors file")
+    return CifarResNet.from_file(weights)
