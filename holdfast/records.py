@@ -53,6 +53,7 @@ class Batch:
     domains: tuple[str, ...]  # one name for each sample
     position: int  # of the first sample in the stream
     new_episode: bool = False  # the protocol starts over here: whoever adapts goes back to the source first
+    expected: float | None = None  # accuracy that the plan was calibrated to, for the frozen model
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -96,3 +97,4 @@ class Row:
     forwards: float
     backwards: float
     step_seconds: float
+    expected: float | None = None

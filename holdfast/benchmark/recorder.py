@@ -38,6 +38,7 @@ def make_row(batch: Batch, step: Step, step_seconds: float) -> Row:
         forwards=step.forwards,
         backwards=step.backwards,
         step_seconds=step_seconds,
+        expected=batch.expected,
     )
 
 

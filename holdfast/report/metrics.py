@@ -9,6 +9,7 @@ from holdfast.report.runs import Rows
 
 __all__ = [
     "accuracy",
+    "collapse_onset",
     "domain_accuracy",
     "estimate_error",
     "estimate_floor",
@@ -43,6 +44,21 @@ def moving_accuracy(rows: Rows, positions: ArrayLike, window_samples: int) -> ND
     correct_so_far = np.concatenate([[0], np.cumsum(rows.correct)])
     gained = np.interp(ends, edges, correct_so_far) - np.interp(starts, edges, correct_so_far)
     return np.asarray(gained / (ends - starts))
+
+
+def collapse_onset(
+    accuracy: NDArray[np.float64], source_accuracy: NDArray[np.float64], least_share: float = 0.05
+) -> int | None:
+    """Return the place from which a moving accuracy stays below the source's to the end; None when it does not.
+
+    A dip in the last `least_share` of the places is too short to tell.
+
+    >>> collapse_onset(np.array([0.9, 0.3, 0.2, 0.1]), np.array([0.5, 0.5, 0.5, 0.5]))
+    1
+    """
+    above = np.flatnonzero(accuracy >= source_accuracy)
+    onset = int(above[-1]) + 1 if len(above) else 0
+    return onset if len(accuracy) - onset > least_share * len(accuracy) else None
 
 
 def passes_per_sample(rows: Rows) -> float:

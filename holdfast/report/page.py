@@ -147,7 +147,7 @@ def section(folder: Path, number: int, table: Table, name: str) -> str:
     files = " · ".join(f'<a href="{quote(name)}.{ending}">{title}</a>' for ending, (title, _) in FORMATS.items())
     over_time = (
         f"Mean over the last {plots.window_samples(table):,} samples, averaged over the seeds; "
-        "click a name to hide it, double-click to see it alone."
+        "click a name to hide it, double-click to see it alone. A cross: below the source from there to the end."
     )
     against_cost = "Mean against cost; the dotted line is the source, which does not adapt."
     return "\n".join(

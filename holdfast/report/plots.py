@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast.report.metrics import moving_accuracy
+from holdfast.report.metrics import collapse_onset, moving_accuracy
 from holdfast.report.runs import Rows
 from holdfast.report.tables import Line, Table, percent, printed
 
@@ -46,10 +46,61 @@ def over_time(table: Table) -> Figure:
     if resetting:
         layout |= reset_panel(layout, len(resetting))
     curves = [curve(table, line, positions) for line in table.lines]
+    collapses = [collapse_mark(table, line, positions) for line in table.lines if line is not table.source]
     return {
-        "data": curves + [reset_marks(table, line, level) for level, line in enumerate(resetting)],
+        "data": curves
+        + [mark for mark in (baseline(table), *collapses) if mark]
+        + [reset_marks(table, line, level) for level, line in enumerate(resetting)],
         "layout": layout,
     }
+
+
+def baseline(table: Table) -> Figure | None:
+    """Return the accuracy that the stream was calibrated to, where it was."""
+    rows = table.runs[0].rows
+    if np.isnan(rows.expected).all():
+        return None
+    window = max(1, round(window_samples(table) / float(np.mean(rows.size))))
+    smooth = np.convolve(rows.expected, np.ones(window) / window, "valid")
+    ends = rows.ends[window - 1 :]
+    chosen = np.unique(np.linspace(0, len(ends) - 1, POINTS).astype(np.int64))
+    return {
+        "type": "scatter",
+        "mode": "lines",
+        "name": "calibrated",
+        "x": ends[chosen].tolist(),
+        "y": [round(percent(share, table.metric), 2) for share in smooth[chosen].tolist()],
+        "line": {"color": GREY, "dash": "longdash", "width": 1},
+        "hovertemplate": "%{y:.1f} %",
+    }
+
+
+def collapse_mark(table: Table, line: Line, positions: NDArray[np.int64]) -> Figure | None:
+    """Return a cross where a recipe falls below the frozen model for good."""
+    if table.source is None:
+        return None
+    mine, sources = moving_mean(table, line, positions), moving_mean(table, table.source, positions)
+    onset = collapse_onset(mine, sources)
+    if onset is None:
+        return None
+    place = int(positions[onset])
+    return {
+        "type": "scatter",
+        "mode": "markers",
+        "name": f"{escape(line.label)} collapsed",
+        "legendgroup": escape(line.label),
+        "showlegend": False,
+        "x": [place],
+        "y": [round(percent(float(mine[onset]), table.metric), 2)],
+        "marker": {"symbol": "x", "size": 11, "color": colour(table, line)},
+        "hovertemplate": f"{escape(line.label)} stays below the frozen model from here on<extra></extra>",
+    }
+
+
+def moving_mean(table: Table, line: Line, positions: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Return the moving accuracy of one recipe, averaged over its seeds."""
+    window = window_samples(table)
+    return np.asarray(np.mean([moving_accuracy(run.rows, positions, window) for run in line.runs], axis=0))
 
 
 def window_samples(table: Table) -> int:
@@ -61,8 +112,7 @@ def window_samples(table: Table) -> int:
 
 def curve(table: Table, line: Line, positions: NDArray[np.int64]) -> Figure:
     """Return the moving score of one recipe, averaged over its seeds."""
-    window = window_samples(table)
-    accuracy = np.mean([moving_accuracy(run.rows, positions, window) for run in line.runs], axis=0)
+    accuracy = moving_mean(table, line, positions)
     return {
         "type": "scatter",
         "mode": "lines",

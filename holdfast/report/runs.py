@@ -95,6 +95,7 @@ class Rows:
     forwards: Floats  # network passes per sample
     backwards: Floats
     step_seconds: Floats
+    expected: Floats  # accuracy of the frozen model that the stream was calibrated to
     recovered: Sequence[str | None]
     skipped: Sequence[str | None]
     estimates: dict[str, Floats]
@@ -226,6 +227,7 @@ def columns(records: Sequence[dict[str, Any]]) -> Rows:
         forwards=floats(record["forwards"] for record in records),
         backwards=floats(record["backwards"] for record in records),
         step_seconds=floats(record["step_seconds"] for record in records),
+        expected=floats(record.get("expected") for record in records),
         recovered=[record["recovered"] for record in records],
         skipped=[record["skipped"] for record in records],
         estimates={name: floats(record["estimates"].get(name) for record in records) for name in estimators},

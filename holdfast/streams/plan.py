@@ -5,6 +5,9 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from holdfast.records import Domain, Picks
 
 __all__ = ["Plan"]
@@ -24,6 +27,10 @@ class Plan(ABC):
     @abstractmethod
     def spec(self) -> dict[str, Any]:
         """Return, as plain JSON, everything but the data and the seed that determines the picks."""
+
+    def expected(self, positions: NDArray[np.int64]) -> NDArray[np.float64] | None:
+        """Return the accuracy between 0 and 1 that a calibrated plan expects of the frozen model at these positions."""
+        return None
 
     def next_break(self, position: int) -> int | None:
         """Return where a batch that begins at `position` must end at the latest, None where nothing ends it."""

@@ -113,12 +113,14 @@ class Stream:
         )
         if self.storage_jpeg_quality is not None:
             images = store_as_jpeg(images, self.storage_jpeg_quality)
+        expected = self.plan.expected(np.arange(start, stop))
         return Batch(
             inputs=as_inputs(images),
             labels=self.data.labels[picks.samples],
             domains=tuple(self.domains[domain] for domain in picks.domains),
             position=start,
             new_episode=self.plan.starts_episode(start),
+            expected=None if expected is None else float(expected.mean()),
         )
 
     def _rng_of(self, picks: Picks, start: int) -> Callable[[str, int], np.random.Generator]:
