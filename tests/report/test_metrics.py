@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import pytest
 from run_files import WriteRun, batches, row
 
@@ -45,3 +46,12 @@ def test_estimates_are_held_against_their_batch(write_run: WriteRun) -> None:
     assert errors["aetta"] == 0.125
     assert math.isnan(errors["late"])
     assert metrics.estimate_floor(found) == pytest.approx(math.sqrt(2 / math.pi * 0.25 / 10))
+
+
+def test_a_collapse_is_a_fall_below_the_source_that_lasts() -> None:
+    source = np.full(100, 0.5)
+    falling = np.linspace(0.9, 0.1, 100)
+    assert metrics.collapse_onset(falling, source) == 50
+    assert metrics.collapse_onset(falling[::-1], source) is None  # recovered
+    assert metrics.collapse_onset(np.r_[np.full(97, 0.9), np.zeros(3)], source) is None  # too late to tell
+    assert metrics.collapse_onset(np.zeros(100), source) == 0

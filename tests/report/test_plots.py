@@ -79,3 +79,20 @@ def test_labels_of_equal_dots_stand_apart(write_run: WriteRun, tmp_path: Path) -
     (table,) = make_tables(read_runs(tmp_path / "runs"))
     places = [dot["textposition"] for dot in against_cost(table)["data"]]
     assert places == ["middle right", "middle left", "middle right", "bottom center"]
+
+
+def test_the_calibrated_accuracy_and_a_collapse_are_drawn(write_run: WriteRun, tmp_path: Path) -> None:
+    write_run("source", batches({"fog": [5] * 40}, expected=0.45))
+    write_run("tent", batches({"fog": [9] * 20 + [1] * 20}, expected=0.45))
+    (table,) = make_tables(read_runs(tmp_path / "runs"), "accuracy")
+    traces = {trace["name"]: trace for trace in over_time(table)["data"]}
+    assert set(traces["calibrated"]["y"]) == {45.0}
+    (onset,) = traces["tent collapsed"]["x"]
+    assert 200 < onset <= 220
+
+
+def test_a_recipe_above_the_source_has_no_cross(write_run: WriteRun, tmp_path: Path) -> None:
+    write_run("source", batches({"fog": [5] * 40}))
+    write_run("tent", batches({"fog": [1] * 20 + [9] * 20}))
+    (table,) = make_tables(read_runs(tmp_path / "runs"))
+    assert [trace["name"] for trace in over_time(table)["data"]] == ["source", "tent"]
