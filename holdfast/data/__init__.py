@@ -1,6 +1,20 @@
 """Where samples come from."""
 
 from holdfast.data.base import DATASETS, Dataset, InMemoryImages
+from holdfast.data.cifar import Cifar10, Cifar100
+from holdfast.data.cifar_c import CifarC
 from holdfast.data.digits import Digits
+from holdfast.data.image_folder import ImageFolder
+from holdfast.data.imagenet_c import ImageNetC
 
-__all__ = ["DATASETS", "Dataset", "Digits", "InMemoryImages"]
+__all__ = [
+    "DATASETS",
+    "Cifar10",
+    "Cifar100",
+    "CifarC",
+    "Dataset",
+    "Digits",
+    "ImageFolder",
+    "ImageNetC",
+    "InMemoryImages",
+]

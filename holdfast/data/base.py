@@ -54,9 +54,10 @@ class InMemoryImages:
         self.name = name
         self.images = images
         self.labels = np.asarray(labels, np.int64)
-        self.class_names: Sequence[str] = tuple(class_names) or tuple(
-            str(c) for c in range(int(self.labels.max(initial=0)) + 1)
-        )
+        highest = int(self.labels.max(initial=0))
+        self.class_names: Sequence[str] = tuple(class_names) or tuple(str(c) for c in range(highest + 1))
+        if highest >= len(self.class_names):
+            raise ValueError(f"{name} has a label {highest} but {len(self.class_names)} class names; pass one for each")
         self.input_spec = InputSpec("image", (3, images.shape[1], images.shape[2]))
 
     @property

@@ -1,0 +1,107 @@
+"""CIFAR as it is downloaded: the binary version, Parquet files, or arrays of one's own; nothing is unpickled."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from holdfast.data.files import arrays_at, folder_at
+from holdfast.data.pictures import decode
+
+__all__ = ["CifarVersion", "read_cifar"]
+
+PIXEL_BYTES = 3 * 32 * 32
+Pictures = tuple[NDArray[np.uint8], NDArray[np.int64]]
+
+
+@dataclass(frozen=True)
+class CifarVersion:
+    """What CIFAR-10 and CIFAR-100 do not share: their names, and how their files are called and laid out."""
+
+    name: str
+    class_names: tuple[str, ...]
+    archive: str  # where the binary version is
+    binary_files: Mapping[str, tuple[str, ...]]  # by split
+    label_bytes: int  # before the pixels of a binary record; the last one is the class
+    label_column: str  # of the Parquet files
+    subfolders: tuple[str, ...]  # that the downloads bring along
+    pickle_folder: str
+    pickle_files: Mapping[str, str]  # by split
+
+
+def read_cifar(version: CifarVersion, folder: str | Path, split: str) -> Pictures:
+    """Return images (n, 32, 32, 3) and labels of one split, from the first layout that is found."""
+    if split not in version.binary_files:
+        raise ValueError(f"{version.name} has no split {split!r}; choose one of {', '.join(version.binary_files)}")
+    remedy = (
+        f"download and unpack {version.archive}, or the Parquet files from Hugging Face, "
+        f"or save images and labels as {split}.npz"
+    )
+    folder = folder_at(folder, remedy)
+    for place in (folder, *(folder / subfolder for subfolder in version.subfolders)):
+        binary = [place / name for name in version.binary_files[split]]
+        if any(path.is_file() for path in binary):
+            return _binary(binary, version.label_bytes)
+        if parquet := sorted(place.glob(f"{split}.parquet")) or sorted(place.glob(f"{split}-*-of-*.parquet")):
+            return _parquet(parquet, version.label_column)
+        if (place / f"{split}.npz").is_file():
+            return _npz(place / f"{split}.npz")
+    pickles = (place / version.pickle_files[split] for place in (folder, folder / version.pickle_folder))
+    if found := next((path for path in pickles if path.is_file()), None):
+        raise ValueError(f"{found} is a pickle, which may run any code and is never read here; {remedy}")
+    raise ValueError(f"{folder} does not hold the {split} split of {version.name}; {remedy}")
+
+
+def _binary(paths: Sequence[Path], label_bytes: int) -> Pictures:
+    records = np.concatenate([_records(path, label_bytes + PIXEL_BYTES) for path in paths])
+    planes = records[:, label_bytes:].reshape(-1, 3, 32, 32)
+    return np.ascontiguousarray(planes.transpose(0, 2, 3, 1)), records[:, label_bytes - 1].astype(np.int64)
+
+
+def _records(path: Path, record_bytes: int) -> NDArray[np.uint8]:
+    if not path.is_file():
+        raise ValueError(f"{path} is missing beside the other batches; unpack the archive again")
+    content = np.fromfile(path, np.uint8)
+    if not len(content) or len(content) % record_bytes:
+        raise ValueError(
+            f"{path} has {len(content)} bytes, not a multiple of {record_bytes}; download and unpack it again"
+        )
+    return content.reshape(-1, record_bytes)
+
+
+def _parquet(paths: Sequence[Path], label_column: str) -> Pictures:
+    images, labels = [], []
+    for path in paths:
+        for row, (stored, label) in enumerate(_parquet_rows(path, "img", label_column)):
+            images.append(np.asarray(decode(io.BytesIO(stored["bytes"]), f"row {row} of {path}")))
+            labels.append(label)
+    return np.stack(images), np.array(labels, np.int64)
+
+
+def _parquet_rows(path: Path, *columns: str) -> Iterator[tuple[Any, ...]]:
+    try:
+        from pyarrow import ArrowInvalid, parquet  # type: ignore[import-not-found,import-untyped,unused-ignore]
+    except ImportError as error:
+        raise RuntimeError(
+            f"{path} is read with pyarrow, which is not installed: pip install 'holdfast[parquet]'"
+        ) from error
+    try:
+        with parquet.ParquetFile(path) as file:
+            missing = set(columns) - set(file.schema_arrow.names)
+            table = file.read([] if missing else list(columns))
+    except (ArrowInvalid, OSError) as error:
+        raise ValueError(f"{path} is not a readable Parquet file ({error}); download it again") from error
+    if missing:
+        raise ValueError(f"{path} has no {' and no '.join(sorted(missing))}; save it with {', '.join(columns)}")
+    return zip(*(table[column].to_pylist() for column in columns), strict=True)
+
+
+def _npz(path: Path) -> Pictures:
+    images, labels = arrays_at(path, "images", "labels")
+    return images, labels.astype(np.int64)
