@@ -76,9 +76,7 @@ def _carry_out(job: Job, folder: Path, checkpoint_seconds: float, progress: Call
     with Recorder(folder / "rows.jsonl", keep_bytes=at.row_bytes) as recorder:
         recorder.samples, recorder.correct = at.samples, at.correct
         saved = time.monotonic()
-        for batch in stream.starting_at(at.samples, batch_size=job.batch_size):
-            if total is not None and batch.position >= total:
-                break
+        for batch in stream.starting_at(at.samples, stop=total, batch_size=job.batch_size):
             if batch.new_episode:
                 model.reset()
             began = time.perf_counter()

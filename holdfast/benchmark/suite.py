@@ -268,6 +268,9 @@ def _entry_problems(
     for option in entry.options:
         if option not in known:
             yield (*path, option), f"{registry.kind} {entry.name!r} has no option {option!r}; {nearest(option, known)}"
+    for option, parameter in options_of(thing).items():
+        if parameter.default is parameter.empty and option not in entry.options:
+            yield path, f"{registry.kind} {entry.name!r} needs {option}; add {option}: …"
 
 
 def _parameters(thing: Any) -> list[str]:

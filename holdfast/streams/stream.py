@@ -86,8 +86,10 @@ class Stream:
     def __iter__(self) -> Iterator[Batch]:
         return self.starting_at(0)
 
-    def starting_at(self, position: int = 0, *, batch_size: int = 64, workers: int = 0) -> Generator[Batch, None, None]:
-        """Return the batches from any position on, rendered ahead by `workers` threads where there are some."""
+    def starting_at(
+        self, position: int = 0, *, stop: int | None = None, batch_size: int = 64, workers: int = 0
+    ) -> Generator[Batch, None, None]:
+        """Return the batches from any position to `stop`, rendered ahead by `workers` threads where there are some."""
         if position < 0 or (self.length is not None and position > self.length):
             latest = "" if self.length is None else f" and at most {self.length}"
             raise ValueError(f"position {position} is not in the stream; pass 0 or more{latest}")
@@ -95,7 +97,7 @@ class Stream:
             raise ValueError(
                 f"batch_size={batch_size} and workers={workers}: pass at least 1 sample and no fewer than 0 threads"
             )
-        spans = self._spans(position, batch_size)
+        spans = self._spans(position, stop, batch_size)
         return _ahead(self.render, spans, workers) if workers else (self.render(*span) for span in spans)
 
     def first(self, samples: int) -> torch.Tensor:
@@ -127,13 +129,14 @@ class Stream:
         keys = picks.samples if self.draws == "sample" else np.arange(start, start + len(picks))
         return lambda purpose, row: seeded_rng(self.seed, purpose, int(keys[row]))
 
-    def _spans(self, position: int, batch_size: int) -> Iterator[tuple[int, int]]:
+    def _spans(self, position: int, stop: int | None, batch_size: int) -> Iterator[tuple[int, int]]:
         """Yield where each batch begins and ends; none goes across a break of the plan."""
-        while self.length is None or position < self.length:
-            ends = (position + batch_size, self.plan.next_break(position), self.length)
-            stop = min(end for end in ends if end is not None)
-            yield position, stop
-            position = stop
+        last = min((end for end in (stop, self.length) if end is not None), default=None)
+        while last is None or position < last:
+            ends = (position + batch_size, self.plan.next_break(position), last)
+            end = min(end for end in ends if end is not None)
+            yield position, end
+            position = end
 
 
 STREAMS: Registry[Callable[..., Stream]] = Registry("stream", "streams")

@@ -68,6 +68,11 @@ def test_a_run_folder_holds_manifest_rows_state_and_summary(tmp_path: Path) -> N
     assert json.loads((folder / "summary.json").read_text())["correct"] == total
 
 
+def test_samples_cut_a_stream_short_to_the_sample(tmp_path: Path) -> None:
+    job = parse_suite(SUITE.replace("STREAM", "continual") + "samples: 70\n").jobs()[0]
+    assert [row["size"] for row in rows(run(job, tmp_path))] == [16, 16, 16, 8, 14]
+
+
 def test_a_finished_run_is_left_alone(tmp_path: Path) -> None:
     job = suite().jobs()[0]
     folder = run(job, tmp_path)

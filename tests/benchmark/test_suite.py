@@ -56,6 +56,8 @@ def test_a_job_is_named_by_its_content() -> None:
         ("seeds: [0, 1]", "batch_size: 0", 3, "batch_size"),
         ("source: {name: digits, split: train, samples: 64}\n", "", 13, "needs unlabelled source inputs"),
         ("seeds: [0, 1]", "seeds: [0, 1", 4, "not YAML"),
+        ("{name: digits, split: test}", "cifar10", 7, "needs folder"),
+        ("    corruptions: [gaussian_noise, contrast]\n", "", 6, "needs corruptions"),
     ],
 )
 def test_a_mistake_is_told_with_its_line(old: str, new: str, line: int, words: str) -> None:
