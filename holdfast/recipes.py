@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -36,6 +36,12 @@ class Recipe:
 RECIPES: Registry[Recipe] = Registry("recipe", "recipes")
 RECIPES.register("rdumb")(
     Recipe("eta", "periodic", "ETA with a full reset every 1000 batches.", "Press et al., NeurIPS 2023")
+)
+RECIPES.register("sar")(
+    Recipe("sar", "loss_collapse", "SAR with a reset when the loss has collapsed.", "Niu et al., ICLR 2023")
+)
+RECIPES.register("cotta")(
+    Recipe("cotta", "stochastic", "CoTTA with its stochastic restoration of weights.", "Wang et al., CVPR 2022")
 )
 
 
@@ -91,18 +97,18 @@ def adapt(
             "will do), or choose a method without them, such as 'eta'"
         )
     known = options_of(kind)
-    going_back, taken = _build_recovery(recovery, recipe, options)
-    check_options(f"{name!r}", options, [*known, *taken])
-    options = {key: value for key, value in options.items() if key in known}
+    recovery = recovery or recipe.recovery
+    known_to_recovery = {} if isinstance(recovery, Recovery) else options_of(RECOVERIES[recovery])
+    check_options(f"{name!r}", options, [*known, *known_to_recovery])
     with torch.inference_mode(False):
         weights = weights_digest(model)
         network = unwrapped(model)  # what torch.compile made of it could not be changed layer by layer
         classifier = Classifier(network if in_place else copy.deepcopy(network), example=example, head=head)
         preset, published = _published(kind, classifier, preset)
         adapted = AdaptedModel(
-            kind(classifier, **{**published, **recipe.options, **options}),
+            kind(classifier, **_taken(known, published, recipe.options, options)),
             estimators=_build_estimators(estimator),
-            recovery=going_back,
+            recovery=_build_recovery(recovery, recipe, published, options),
             name=name,
             preset=preset,
             weights=weights,
@@ -119,16 +125,18 @@ def _method(name: str) -> type[Method]:
 
 
 def _build_recovery(
-    recovery: str | Recovery | None, recipe: Recipe, options: Mapping[str, Any]
-) -> tuple[Recovery, list[str]]:
-    """Return the recovery, and the names of the options that it takes; a seed is for both."""
+    recovery: str | Recovery, recipe: Recipe, preset: Mapping[str, Any], options: Mapping[str, Any]
+) -> Recovery:
+    """Return the recovery; a preset may hold options of the one it was published with, and a seed is for both."""
     if isinstance(recovery, Recovery):
-        return recovery, []
-    name = recovery or recipe.recovery
-    known = options_of(RECOVERIES[name])
-    published = recipe.recovery_options if name == recipe.recovery else {}
-    own = {key: value for key, value in options.items() if key in known}
-    return RECOVERIES[name](**{**published, **own}), list(known)
+        return recovery
+    published = {**preset, **recipe.recovery_options} if recovery == recipe.recovery else {}
+    return RECOVERIES[recovery](**_taken(options_of(RECOVERIES[recovery]), published, options))
+
+
+def _taken(known: Collection[str], *layers: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options that somebody takes; later layers win."""
+    return {key: value for layer in layers for key, value in layer.items() if key in known}
 
 
 def _build_estimators(given: str | Estimator | Sequence[str | Estimator] | None) -> dict[str, Estimator]:

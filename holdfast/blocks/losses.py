@@ -6,7 +6,14 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-__all__ = ["entropy", "soft_cross_entropy"]
+__all__ = [
+    "conjugate_loss",
+    "entropy",
+    "generalised_cross_entropy",
+    "smoothed_entropy",
+    "soft_cross_entropy",
+    "soft_likelihood_ratio",
+]
 
 
 def entropy(logits: Tensor) -> Tensor:
@@ -20,6 +27,16 @@ def entropy(logits: Tensor) -> Tensor:
     return -(log_probs.exp() * log_probs.clamp_min(torch.finfo(log_probs.dtype).min)).sum(1)
 
 
+def smoothed_entropy(logits: Tensor) -> Tensor:
+    """Return -Σ p log(p + 1e-6), (batch,): the entropy as RoTTA, SoTTA and NOTE compute it, negative without doubt.
+
+    >>> round(float(smoothed_entropy(torch.tensor([[100.0, 0.0]]))), 8)
+    -9.5e-07
+    """
+    probs = logits.softmax(1)
+    return -(probs * (probs + 1e-6).log()).sum(1)
+
+
 def soft_cross_entropy(logits: Tensor, targets: Tensor) -> Tensor:
     """Return the cross-entropy of predictions against the distribution of other logits, (batch,).
 
@@ -27,3 +44,57 @@ def soft_cross_entropy(logits: Tensor, targets: Tensor) -> Tensor:
     2.3026
     """
     return -(targets.softmax(1) * F.log_softmax(logits, dim=1)).sum(1)
+
+
+def soft_likelihood_ratio(logits: Tensor, *, clip: float | None = None, eps: float = 0.0) -> Tensor:
+    """Return -Σ p log(p / (1 - p)) of each prediction, (batch,): its gradient does not fade where it is certain.
+
+    Without `clip` it is evaluated from the logits, finite whatever they are (Mummadi et al., 2021). With `clip` the
+    probabilities are cut to `clip` first, `eps` is added inside the logarithm, and no gradient passes through the
+    ones that were cut (Marsden et al., WACV 2024).
+
+    >>> round(float(soft_likelihood_ratio(torch.zeros(1, 10))), 4)  # ln 9
+    2.1972
+    """
+    if clip is not None:
+        probs = logits.softmax(1).clamp_max(clip)
+        return -(probs * (probs / (1 - probs) + eps).log()).sum(1)
+    # -inf for a masked class would turn 0 · inf into NaN.
+    lowest = torch.finfo(logits.dtype).min
+    log_probs = F.log_softmax(logits, dim=1).clamp_min(lowest)
+    probs = log_probs.exp()
+    # log(1 - p) loses all digits near p = 1: only the largest can be there, so its rivals are summed instead.
+    top = logits.argmax(1, keepdim=True)
+    log_rivals = log_probs.scatter(1, top, lowest).logsumexp(1, keepdim=True)
+    log_others = torch.log1p(-probs.scatter(1, top, 0.0)).scatter(1, top, log_rivals)
+    return (probs * (log_others - log_probs)).sum(1)
+
+
+def generalised_cross_entropy(logits: Tensor, labels: Tensor, *, exponent: float) -> Tensor:
+    """Return (1 - p_y^q) / q of each prediction, (batch,): between cross-entropy (q → 0) and 1 - p_y (q = 1).
+
+    Zhang & Sabuncu, NeurIPS 2018: the larger the exponent, the less a wrong label does.
+
+    >>> logits = torch.tensor([[0.0, 0.0]])
+    >>> generalised_cross_entropy(logits, torch.tensor([1]), exponent=1.0)
+    tensor([0.5000])
+    """
+    log_probs = F.log_softmax(logits, dim=1).gather(1, labels[:, None]).squeeze(1)
+    return -torch.expm1(exponent * log_probs) / exponent
+
+
+def conjugate_loss(logits: Tensor, *, poly_epsilon: float = 0.0) -> Tensor:
+    """Return the loss a network was trained with, PolyLoss (CE + ε (1 - p_y)), at its own conjugate labels, (batch,).
+
+    Those labels solve (I + ε diag(p) - ε p pᵀ) y = p, which is y ∝ p / (1 + ε p) (Goyal et al., NeurIPS 2022). With
+    ε = 0 the training loss was cross-entropy, y = p, and the conjugate loss is the entropy.
+
+    >>> logits = torch.tensor([[2.0, 1.0, 0.0]])
+    >>> torch.equal(conjugate_loss(logits), entropy(logits))
+    True
+    """
+    log_probs = F.log_softmax(logits, dim=1).clamp_min(torch.finfo(logits.dtype).min)
+    probs = log_probs.exp()
+    labels = probs / (1 + poly_epsilon * probs)
+    labels = labels / labels.sum(1, keepdim=True)
+    return (labels * (poly_epsilon * (1 - probs) - log_probs)).sum(1)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from pathlib import Path
 
-from holdfast.conformance import entropy
+from holdfast.conformance import entropy, lame, memories, statistics, teachers
 from holdfast.conformance.case import STREAMS, Case, Verdict, judge
 from holdfast.registry import UnknownNameError, nearest
 
 __all__ = ["CASES", "STREAMS", "Case", "Verdict", "judge", "judge_all"]
 
-CASES: tuple[Case, ...] = (*entropy.CASES,)
+CASES: tuple[Case, ...] = (*entropy.CASES, *lame.CASES, *memories.CASES, *statistics.CASES, *teachers.CASES)
 
 
 def judge_all(golden: Path, only: Collection[str] | None = None) -> Iterator[Verdict]:

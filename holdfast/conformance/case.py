@@ -102,13 +102,19 @@ def judge(case: Case, stream: str, golden: Path) -> Verdict:
     passed = bool(gaps.max() <= tolerance and gaps[:first].max() <= case.first_tolerance)
     if not passed:
         # Adam and hard filters amplify a last-bit difference of another CPU's kernels, and input noise of that size
-        # just as much: the bound is five times what one draw of it does, the rule behind the traces' own tolerances.
-        noise = ROUNDING_NOISE * torch.randn(stream_inputs.shape, generator=torch.Generator().manual_seed(0))
-        wobble = 5 * np.abs(_run(case, golden, stream_inputs + noise.to(stream_inputs))[1] - answers)
-        passed = bool(
-            gaps.max() <= max(tolerance, wobble.max())
-            and gaps[:first].max() <= max(case.first_tolerance, wobble[:first].max())
-        )
+        # just as much: the bound is five times what a draw of it does, the rule behind the traces' own tolerances.
+        # Whether a unit switches on or off is a matter of luck, so there are up to three draws.
+        wobble = np.zeros_like(gaps)
+        for seed in SEEDS:
+            noise = ROUNDING_NOISE * torch.randn(stream_inputs.shape, generator=torch.Generator().manual_seed(seed))
+            noisy = _run(case, golden, stream_inputs + noise.to(stream_inputs))[1]
+            wobble = np.maximum(wobble, 5 * np.abs(noisy - answers))
+            passed = bool(
+                gaps.max() <= max(tolerance, wobble.max())
+                and gaps[:first].max() <= max(case.first_tolerance, wobble[:first].max())
+            )
+            if passed:
+                break
         note = f"rounding of this machine moves an answer by up to {wobble.max() / 5:.1g}"
     problem = None
     if case.memory and (wrong := _wrong_memories(held, expected[f"mem_{stream}"], stream_inputs)):
@@ -121,7 +127,7 @@ def judge(case: Case, stream: str, golden: Path) -> Verdict:
 def _judge_errors(case: Case, stream: str, golden: Path, facts: Mapping[str, Any], reference: str) -> Verdict:
     """Compare error rates over three seeds: within three standard errors of the recorded ones."""
     inputs, labels = _inputs(golden, torch.float32)[stream], _load(golden / "stream.npz")[f"{stream}_y"]
-    recorded = facts["plain_random_variant_errors_percent"]
+    recorded = facts.get("plain_random_variant_errors_percent") or facts["errors_percent_by_seed"]
     theirs, spread = recorded["mean_all"][stream], recorded["std_all"][stream]
     ours = [
         100 * float(np.mean(_run(case, golden, inputs, seed=seed)[1].argmax(1) != labels[: len(inputs)]))
@@ -155,9 +161,13 @@ def _state_problem(case: Case, stream: str, model: AdaptedModel, expected: Array
         states["affine"] = lambda method: torch.cat([part.flatten() for part in affine_parameters(method)])
     for name, state in states.items():
         key = f"{stream}_{name}" if f"{stream}_{name}" in expected else name
-        gap = np.abs(state(model.method).detach().numpy() - expected[key])
-        scale = np.linalg.norm(expected[key])
-        if gap.max() > tolerance / 10 and np.linalg.norm(gap) > 5e-3 * scale:
+        if key not in expected:
+            continue  # the shipped selection holds answers only
+        found, wanted = state(model.method).detach().numpy(), expected[key]
+        if wanted.ndim > found.ndim:  # a row for each batch
+            wanted = wanted[-1]
+        gap = np.abs(found - wanted)
+        if gap.max() > tolerance / 10 and np.linalg.norm(gap) > 5e-3 * np.linalg.norm(wanted):
             return f"{name} differs by up to {gap.max():.2g}"
     return None
 
@@ -176,7 +186,8 @@ def _inputs(golden: Path, dtype: torch.dtype) -> dict[str, Tensor]:
     arrays = _load(golden / "stream.npz")
     # Contiguous, as the traces were recorded: channels-last kernels sum in another order (2e-4 in a logit).
     images = {name: torch.from_numpy(arrays[f"{name}_x"]).permute(0, 3, 1, 2).contiguous() for name in STREAMS}
-    return {name: pictures.to(dtype) / 255 for name, pictures in images.items()}
+    # Rounded to single precision first, as the traces in double precision were recorded: it is 5e-3 in a logit of SoTTA.
+    return {name: (pictures.float() / 255).to(dtype) for name, pictures in images.items()}
 
 
 @lru_cache(maxsize=2)

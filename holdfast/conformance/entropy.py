@@ -14,6 +14,8 @@ __all__ = ["CASES"]
 ADAM = {"optimizer": "adam", "lr": 1e-3}
 ETA = {"optimizer": "sgd", "lr": 5e-3, "momentum": 0.9, "redundancy_margin": 0.4}
 ETA_ADAM = {**ADAM, "redundancy_margin": 0.4}
+# As the official code: neither the loss average nor the momentum goes back with a reset.
+SAR = {"optimizer": "sgd", "lr": 2.5e-4, "momentum": 0.9, "keep_average": True, "keep_momentum": True}
 
 
 def fisher(method: Method) -> Tensor:
@@ -51,4 +53,22 @@ CASES = (
     Case("rdumb", "rdumb", ETA, twin=True),
     Case("rdumb_t6", "rdumb", {**ETA, "every_batches": 6}),
     Case("rdumb_adam_t6", "rdumb", {**ETA_ADAM, "every_batches": 6}),
+    Case("sar_official", "sar", SAR, twin=True),
+    Case("sar_aetta", "sar", SAR, twin=True),
+    Case("sar_official_lr1e-3", "sar", {**SAR, "lr": 1e-3}),
+    Case("sar_official_lr1e-2", "sar", {**SAR, "lr": 1e-2}, twin=True),
+    Case("sar_doebler", "sar", {**SAR, "lr": 1e-3, "keep_average": False}),
+    Case("sar_doebler_lr1e-2", "sar", {**SAR, "lr": 1e-2, "keep_average": False}, twin=True),
+    Case("rpl_rdumb", "rpl", {"preset": "ccc"}),
+    Case("rpl_adam", "rpl", ADAM, twin=True),
+    Case("rpl_robusta", "rpl", {"preset": "robusta"}, twin=True),
+    Case("rpl_robusta_example", "rpl", {"preset": "robusta-example"}),
+    Case("slr", "slr"),
+    Case("slr_nofreeze", "slr", {"frozen_layers": None}, twin=True),
+    Case("slr_clip", "slr", {"clip": 0.99}),
+    Case("cpl_ce", "cpl", {"answer": "after"}, twin=True),
+    Case("cpl_ce", "cpl", array="logits_before_update", twin=True),
+    Case("cpl_ce_t2", "cpl", {"temperature": 2.0, "answer": "after"}),
+    Case("cpl_poly6", "cpl", {"poly_epsilon": 6.0, "answer": "after"}),
+    Case("cpl_rdumb", "cpl", {"preset": "ccc"}),
 )

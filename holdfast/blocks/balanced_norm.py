@@ -1,0 +1,117 @@
+"""Balanced BN: a mean over classes, in which a class that comes often counts no more than one that comes rarely."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+from torch import Tensor, nn
+
+from holdfast.blocks.norm import BatchNorm, NormLayer
+from holdfast.blocks.sample_moments import sample_moments
+
+__all__ = ["BalancedStatistics", "cell_sums", "given_labels"]
+
+
+class BalancedStatistics(NormLayer):
+    """Keeps statistics of each class and normalises with those of their even mixture (Su et al., AAAI 2024).
+
+    Passes without labels answer with what is stored. A pass with labels (`given_labels`) moves the statistics first
+    and normalises with the moved ones; gradients flow through what this batch has changed. Samples of one batch add
+    up, each by `class_momentum`, until a class has been replaced by its samples. The `agnostic_share` of a step is the
+    mean over the classes present, and goes to all classes alike.
+    """
+
+    class_mean: Tensor  # (classes, channels)
+    class_var: Tensor
+    mean: Tensor  # of the mixture, (channels,)
+    var: Tensor
+
+    def __init__(
+        self, layer: BatchNorm, *, num_classes: int, class_momentum: float, agnostic_share: float = 0.0
+    ) -> None:
+        super().__init__(layer)
+        self.class_momentum, self.agnostic_share = class_momentum, agnostic_share  # η, γ
+        self.labels: Tensor | None = None
+        self.register_buffer("class_mean", self.source_mean.repeat(num_classes, 1))
+        self.register_buffer("class_var", self.source_var.repeat(num_classes, 1))
+        self.register_buffer("mean", self.source_mean.clone())
+        self.register_buffer("var", self.source_var.clone())
+
+    def forward(self, features: Tensor) -> Tensor:
+        """Normalise (batch, channels, ...), after learning from it where it has labels."""
+        if self.labels is None or self.frozen:
+            return self.normalise(features, self.mean, self.var)
+        class_mean, class_var = self.moved(*sample_moments(features), self.labels)
+        mean, var = class_mean.mean(0), class_var.mean(0) + class_mean.var(0)  # unbiased, as in the official code
+        if not torch.isfinite((mean + var).detach().sum()):
+            return self.normalise(features, self.mean, self.var)
+        self.class_mean, self.class_var = class_mean.detach(), class_var.detach()
+        self.mean, self.var = mean.detach(), var.detach()
+        return self.normalise(features, mean, var)
+
+    def moved(self, sample_mean: Tensor, sample_var: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+        """Return what a batch of samples, (batch, channels), makes of means and variances of the classes."""
+        counts = labels.bincount(minlength=len(self.class_mean)).unsqueeze(1).to(sample_mean)
+        step = (1 / counts.clamp_min(1)).clamp_max(self.class_momentum)  # the weights of a class never exceed 1
+        away, square = cell_sums(sample_mean, sample_var, labels, self.class_mean)
+        shift = step * away  # δ
+        gain, rate, agnostic = step * square - shift**2, step * counts, self.agnostic_share
+        mean = self.class_mean + (1 - agnostic) * shift
+        var = self.class_var + (1 - agnostic) * (gain - rate * self.class_var)
+        if agnostic:
+            each = agnostic / (counts > 0).sum()
+            mean = mean + each * shift.sum(0)
+            var = var + each * (gain.sum(0) - rate.sum() * var)  # of what the class's own share has left
+        return mean, var
+
+    def normalise(self, features: Tensor, mean: Tensor, var: Tensor) -> Tensor:
+        """Normalise with statistics that may carry a gradient, which torch's own function would drop."""
+        if not mean.requires_grad:
+            return super().normalise(features, mean, var)
+        # The fused kernel takes constant statistics. What they owe to the batch is said through its affine arguments
+        # instead: their values are those of weight and bias, their gradients those of the statistics too.
+        deviation = (var + self.eps).sqrt()
+        constant = deviation.detach()
+        weight = constant / deviation if self.weight is None else constant / deviation * self.weight
+        bias = weight * (mean.detach() - mean) / constant
+        bias = bias if self.bias is None else bias + self.bias
+        return nn.functional.batch_norm(features, mean.detach(), var.detach(), weight, bias, False, 0.0, self.eps)
+
+    def extra_repr(self) -> str:
+        """Show width, classes and momentum."""
+        return f"{super().extra_repr()}, classes={len(self.class_mean)}, class_momentum={self.class_momentum}"
+
+
+def cell_sums(sample_mean: Tensor, sample_var: Tensor, cells: Tensor, cell_mean: Tensor) -> tuple[Tensor, Tensor]:
+    """Return Σ (m − μ) and Σ (v + (m − μ)²) over the samples of each cell, about the cell's own mean μ.
+
+    >>> mean, var = torch.tensor([[1.0], [3.0], [7.0]]), torch.ones(3, 1)
+    >>> away, square = cell_sums(mean, var, torch.tensor([0, 0, 1]), torch.tensor([[1.0], [6.0], [0.0]]))
+    >>> away.flatten().tolist(), square.flatten().tolist()
+    ([2.0, 1.0, 0.0], [6.0, 2.0, 0.0])
+    """
+    away = sample_mean - cell_mean[cells]
+    empty = torch.zeros_like(cell_mean)
+    return empty.index_add(0, cells, away), empty.index_add(0, cells, sample_var + away**2)
+
+
+@contextmanager
+def given_labels(network: nn.Module, labels: Tensor) -> Iterator[None]:
+    """Let the balanced layers of a network learn from the passes inside, whose samples have these (pseudo-)labels.
+
+    >>> network = nn.Sequential(BalancedStatistics(nn.BatchNorm1d(1), num_classes=2, class_momentum=0.5))
+    >>> with given_labels(network, torch.tensor([0])):
+    ...     _ = network(torch.tensor([[4.0]]))
+    >>> network[0].class_mean.flatten().tolist(), network[0].mean.tolist()
+    ([2.0, 0.0], [1.0])
+    """
+    layers = [layer for layer in network.modules() if isinstance(layer, BalancedStatistics)]
+    for layer in layers:
+        layer.labels = labels
+    try:
+        yield
+    finally:
+        for layer in layers:
+            layer.labels = None

@@ -1,0 +1,68 @@
+"""Instance-aware normalisation: a sample that is too unlike the rest is normalised with statistics of its own."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from holdfast.blocks.norm import BatchNorm
+from holdfast.blocks.robust_norm import LearningLayer, normalise, pool_moments
+from holdfast.blocks.sample_moments import sample_moments
+
+__all__ = ["InstanceAwareStatistics"]
+
+
+class InstanceAwareStatistics(LearningLayer):
+    """IABN: corrects the statistics for each sample, as far as it lies beyond chance (Gong et al., NeurIPS 2022).
+
+    What is expected are the stored statistics, and in a learning pass those of the batch, with the unbiased variance.
+    `standard_errors` is how far a sample's own may lie from them and still be ignored: without limit this is
+    BatchNorm, at 0 it is instance normalisation. Where a sample has one position only, there is nothing to correct.
+    """
+
+    def __init__(self, layer: BatchNorm, *, momentum: float = 0.01, standard_errors: float = 4.0) -> None:
+        super().__init__(layer, momentum=momentum)
+        self.standard_errors = standard_errors  # k
+
+    def forward(self, features: Tensor) -> Tensor:
+        """Normalise (batch, channels, ...)."""
+        batch, channels = features.shape[:2]
+        positions = features.numel() // (batch * channels)  # L
+        own_mean, own_var = sample_moments(features)
+        mean, var = self._expected(own_mean, own_var, positions)
+        mean, var = self._correct(mean, var, own_mean, own_var, positions)
+        flat = features.reshape(1, batch * channels, -1)  # each channel of each sample is normalised on its own
+        weight, bias = (None if values is None else values.repeat(batch) for values in (self.weight, self.bias))
+        return normalise(flat, mean.flatten(), var.flatten(), weight, bias, self.eps).view_as(features)
+
+    def _expected(self, own_mean: Tensor, own_var: Tensor, positions: int) -> tuple[Tensor, Tensor]:
+        """Return μ̄ and σ̄², (channels,): stored, or put together from those of the samples."""
+        values = len(own_mean) * positions
+        if not self.moves or values == 1:
+            return self.mean, self.var
+        mean, var = pool_moments(own_mean, own_var)
+        var = var * (values / (values - 1))
+        self.store(mean, var, self.momentum)
+        return mean, var
+
+    def _correct(
+        self, mean: Tensor, var: Tensor, own_mean: Tensor, own_var: Tensor, positions: int
+    ) -> tuple[Tensor, Tensor]:
+        """Return μ′ and σ′² for each sample, (batch, channels)."""
+        if positions == 1:
+            return mean.expand_as(own_mean), var.expand_as(own_var)
+        own_var = own_var * (positions / (positions - 1))
+        mean_error = ((var + self.eps) / positions).sqrt()
+        var_error = (var + self.eps) * math.sqrt(2 / (positions - 1))
+        return (
+            mean + _beyond(own_mean - mean, self.standard_errors * mean_error),
+            F.relu(var + _beyond(own_var - var, self.standard_errors * var_error)),
+        )
+
+
+def _beyond(difference: Tensor, limit: Tensor) -> Tensor:
+    """Return ψ: by how much a difference exceeds a limit, with its sign; 0 within it."""
+    return difference - torch.clamp(difference, -limit, limit)

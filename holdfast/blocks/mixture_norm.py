@@ -1,0 +1,97 @@
+"""UnMIX-TNS: several statistics at once, of which each sample moves those that it resembles."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Generator, Tensor
+from torch.nn import functional as F
+
+from holdfast.blocks.norm import BatchNorm, NormLayer
+from holdfast.blocks.sample_moments import sample_moments
+
+__all__ = ["MixtureStatistics"]
+
+
+class MixtureStatistics(NormLayer):
+    """Normalises each sample with a mixture of components, each drawn towards the sample as far as it fits.
+
+    The fit is a softmax over cosine similarities of means (Tomar et al., ICLR 2024). Components start around the
+    source, apart by `spread_share` of its variance. What a batch teaches them is for the next batch.
+    """
+
+    means: Tensor  # (components, channels)
+    vars: Tensor
+
+    def __init__(
+        self,
+        layer: BatchNorm,
+        *,
+        generator: Generator,
+        components: int = 16,
+        spread_share: float = 0.5,
+        temperature: float = 0.07,
+        full_batch_size: int = 64,
+    ) -> None:
+        super().__init__(layer)
+        self.temperature, self.full_batch_size = temperature, full_batch_size
+        self.momentum = 0.1 if layer.momentum is None else layer.momentum
+        share = spread_share if components > 1 else 0.0
+        # In single precision whatever the network's own type: the same seed is the same draw.
+        noise = torch.randn(components, len(self.source_mean), generator=generator).to(self.source_mean)
+        width = math.sqrt(share * components / max(1, components - 1)) * self.source_var.sqrt()
+        self.register_buffer("means", self.source_mean + width * noise)
+        self.register_buffer("vars", ((1 - share) * self.source_var).repeat(components, 1))
+
+    @torch.no_grad()
+    def forward(self, features: Tensor) -> Tensor:
+        """Normalise (batch, channels, ...); maps of a single value have no variance of their own: by the source."""
+        if features.numel() == features.shape[0] * features.shape[1]:
+            return self.normalise(features, self.source_mean, self.source_var)
+        mean, var = sample_moments(features)
+        fit = F.linear(F.normalize(mean, dim=1), F.normalize(self.means, dim=1)).div_(self.temperature).softmax(1)
+        normalised = self.normalise_each(features, *self.mixed(mean, var, fit))
+        if not self.frozen:
+            self.learn(mean, var, fit)
+        return normalised
+
+    def mixed(self, mean: Tensor, var: Tensor, fit: Tensor) -> tuple[Tensor, Tensor]:
+        """Return mean and variance of the mixture as each sample sees it, (batch, channels).
+
+        With a fit of p a component is (1 − p) μ + p m and (1 − p) σ² + p v. Averages of that over the components are
+        matrix products, so that nothing of the size batch × components × channels is ever made.
+        """
+        count = len(self.means)
+        centre = self.means.mean(0)  # about which the moments are taken: differences of large numbers lose digits
+        means, mean = self.means - centre, mean - centre
+        pull = fit @ means
+        mixed_mean = (mean - pull) / count
+        within = self.vars.mean(0) + (var - fit @ self.vars) / count
+        square = means**2
+        between = (fit**2 - 2 * fit) @ square + 2 * mean * (pull - fit**2 @ means)
+        between += mean**2 * (fit**2).sum(1, keepdim=True)
+        second = square.mean(0) + between / count
+        return mixed_mean + centre, within + (second - mixed_mean**2).clamp_min_(0)
+
+    def normalise_each(self, features: Tensor, mean: Tensor, var: Tensor) -> Tensor:
+        """Normalise each sample with statistics of its own, (batch, channels): as one sample of many channels."""
+        batch, channels, *maps = features.shape
+        weight, bias = (None if part is None else part.repeat(batch) for part in (self.weight, self.bias))
+        flat = features.reshape(1, batch * channels, *maps)
+        normalised = F.batch_norm(flat, mean.flatten(), var.flatten(), weight, bias, False, 0.0, self.eps)
+        return normalised.view(features.shape)
+
+    def learn(self, mean: Tensor, var: Tensor, fit: Tensor) -> None:
+        """Move each component towards the samples that fit it, unless they are not finite."""
+        # As many small batches move it as far as one full batch: 1 − (1 − m)^(B / B_max).
+        momentum = 1 - (1 - self.momentum) ** (len(mean) / self.full_batch_size)
+        rate, weight = momentum / len(mean), fit.sum(0).unsqueeze(1)
+        means = self.means + rate * (fit.T @ mean - weight * self.means)
+        vars_ = self.vars + rate * (fit.T @ var - weight * self.vars)
+        if torch.isfinite((means + vars_).sum()):
+            self.means, self.vars = means, vars_
+
+    def extra_repr(self) -> str:
+        """Show width and components."""
+        return f"{super().extra_repr()}, components={len(self.means)}"

@@ -1,0 +1,142 @@
+"""Running statistics that move in the passes meant for learning, and stand still in those meant for answering."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from holdfast.blocks.norm import BatchNorm, NormLayer
+from holdfast.blocks.sample_moments import sample_moments
+
+__all__ = [
+    "LearningLayer",
+    "RobustStatistics",
+    "RunningStatistics",
+    "learning_pass",
+    "moments",
+    "normalise",
+    "pool_moments",
+    "set_learning",
+]
+
+
+class LearningLayer(NormLayer):
+    """Answers with stored statistics, at first those of the source; they move by `momentum` in a learning pass."""
+
+    mean: Tensor
+    var: Tensor
+
+    def __init__(self, layer: BatchNorm, *, momentum: float) -> None:
+        super().__init__(layer)
+        self.learning = False
+        self.momentum = momentum
+        self.register_buffer("mean", self.source_mean.clone())
+        self.register_buffer("var", self.source_var.clone())
+
+    @property
+    def moves(self) -> bool:
+        """Whether this pass is one to learn from."""
+        return self.learning and not self.frozen
+
+    @torch.no_grad()
+    def store(self, mean: Tensor, var: Tensor, share: float) -> None:
+        """Move the stored statistics towards the given ones, unless these are not finite."""
+        if torch.isfinite((mean + var).sum()):
+            self.mean.lerp_(mean, share)
+            self.var.lerp_(var, share)
+
+    def extra_repr(self) -> str:
+        """Show width and momentum."""
+        return f"{super().extra_repr()}, momentum={self.momentum}"
+
+
+class RunningStatistics(LearningLayer):
+    """BatchNorm as in training: a learning pass normalises with the batch and stores its unbiased variance.
+
+    Where a channel has one value only, the batch says nothing: it is normalised as an answer is.
+    """
+
+    def forward(self, features: Tensor) -> Tensor:
+        """Normalise (batch, channels, ...)."""
+        values = features.numel() // features.shape[1]
+        if not self.moves or values == 1:
+            return self.normalise(features, self.mean, self.var)
+        mean, var = moments(features)
+        self.store(mean, var * (values / (values - 1)), self.momentum)
+        return normalise(features, mean, var, self.weight, self.bias, self.eps)
+
+
+class RobustStatistics(LearningLayer):
+    """A learning pass normalises with the moved statistics themselves, not with the batch's (Yuan et al., CVPR 2023).
+
+    The variance is the biased one, and gradients flow through the batch's share of both moments.
+    """
+
+    def __init__(self, layer: BatchNorm, *, momentum: float = 0.05) -> None:
+        super().__init__(layer, momentum=momentum)
+
+    def forward(self, features: Tensor) -> Tensor:
+        """Normalise (batch, channels, ...)."""
+        if not self.moves:
+            return self.normalise(features, self.mean, self.var)
+        batch_mean, batch_var = moments(features)
+        mean, var = self.mean.lerp(batch_mean, self.momentum), self.var.lerp(batch_var, self.momentum)
+        self.store(mean, var, 1.0)
+        return normalise(features, mean, var, self.weight, self.bias, self.eps)
+
+
+def set_learning(model: nn.Module, learning: bool) -> None:
+    """Say whether the next passes of a network are for learning statistics or for answering.
+
+    >>> network = nn.Sequential(RobustStatistics(nn.BatchNorm1d(3)))
+    >>> set_learning(network, True)
+    >>> _ = network(torch.ones(4, 3))
+    >>> network[0].mean
+    tensor([0.0500, 0.0500, 0.0500])
+    """
+    for layer in model.modules():
+        if isinstance(layer, LearningLayer):
+            layer.learning = learning
+
+
+@contextmanager
+def learning_pass(model: nn.Module) -> Iterator[None]:
+    """Learn statistics from what passes through a network, for as long as the block lasts."""
+    set_learning(model, True)
+    try:
+        yield
+    finally:
+        set_learning(model, False)
+
+
+def moments(features: Tensor) -> tuple[Tensor, Tensor]:
+    """Return mean and biased variance per channel of (batch, channels, ...), with their gradient.
+
+    >>> moments(torch.tensor([[1.0], [3.0]]))
+    (tensor([2.]), tensor([1.]))
+    """
+    return pool_moments(*sample_moments(features))
+
+
+def pool_moments(sample_mean: Tensor, sample_var: Tensor) -> tuple[Tensor, Tensor]:
+    """Return mean and biased variance per channel of a batch from those of its samples, (batch, channels)."""
+    mean = sample_mean.mean(0)
+    return mean, (sample_var + (sample_mean - mean).square()).mean(0)
+
+
+def normalise(
+    features: Tensor, mean: Tensor, var: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float
+) -> Tensor:
+    """Normalise (batch, channels, ...) with statistics that carry a gradient, which torch's own function drops."""
+    if mean.requires_grad:
+        # They are constants to batch_norm; what depends on them goes through weight and bias, whose gradients it gives.
+        scale = (var + eps).rsqrt() if weight is None else weight * (var + eps).rsqrt()
+        shift = (mean.detach() - mean) * scale
+        bias = shift if bias is None else bias + shift
+        mean, var = mean.detach(), var.detach()
+        weight = scale * (var + eps).sqrt()
+    return F.batch_norm(features, mean, var, weight, bias, False, 0.0, eps)

@@ -1,0 +1,213 @@
+"""Views: other looks at the same inputs, of which a network should say the same.
+
+A view is a function (inputs, generator) -> inputs. The image pipelines take values in [0, 1], as they come before any
+normalisation, and draw every parameter once per call: all images of a batch are turned, shifted and coloured alike.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+import torch
+from torch import Generator, Tensor
+from torch.nn import functional as F
+
+from holdfast.registry import Registry
+
+__all__ = ["VIEWS", "Draw", "View", "apply_view", "draw_view", "named_view"]
+
+View: TypeAlias = Callable[[Tensor, Generator], Tensor]
+
+VIEWS: Registry[View] = Registry("view", "views")
+
+GREY = (0.2989, 0.587, 0.114)  # what red, green and blue count in brightness
+COLOUR_RANGES = {
+    "brightness": (0.6, 1.4),
+    "contrast": (0.7, 1.3),
+    "saturation": (0.5, 1.5),
+    "hue": (-0.06, 0.06),  # share of the colour circle
+    "gamma": (0.7, 1.3),
+}
+SHIFT_SHARE = 1 / 16  # of a side that was padded by half of itself on both ends; in whole pixels
+NOISE_STD = 0.005
+
+
+@dataclass(frozen=True)
+class Draw:
+    """The parameters of one call, as they were drawn: without softening there is neither blur nor noise."""
+
+    colours: Mapping[str, float]  # operation -> its value, in the order in which they are applied
+    angle_degrees: float
+    shift_pixels: tuple[int, int]  # to the right, down
+    scale: float
+    blur_sigma: float | None
+    flip: bool
+    noise: Tensor | None  # of the inputs' shape
+
+
+def draw_view(shape: Sequence[int], generator: Generator, *, softened: bool = True) -> Draw:
+    """Draw the parameters for inputs of a shape, in the order of the official code.
+
+    >>> draw = draw_view((8, 3, 32, 32), torch.Generator().manual_seed(0))
+    >>> draw.shift_pixels, round(draw.angle_degrees, 3), draw.flip
+    ((-1, -1), 3.969, True)
+    """
+    _check_image(shape)
+    height, width = shape[-2:]
+
+    def uniform(low: float, high: float) -> float:
+        return float(torch.empty(1, device=generator.device).uniform_(low, high, generator=generator))
+
+    names = list(COLOUR_RANGES)
+    order = torch.randperm(len(names), generator=generator, device=generator.device).tolist()
+    colours = {names[place]: uniform(*COLOUR_RANGES[names[place]]) for place in order}
+    angle = uniform(-15.0, 15.0)
+    across, down = (SHIFT_SHARE * (side + 2 * (side // 2)) for side in (width, height))
+    shift = round(uniform(-across, across)), round(uniform(-down, down))
+    scale = uniform(0.9, 1.1)
+    sigma = uniform(0.001, 0.5) if softened else None
+    flip = bool(torch.rand(1, generator=generator, device=generator.device) < 0.5)
+    noise = NOISE_STD * torch.randn(*shape, generator=generator, device=generator.device) if softened else None
+    return Draw(colours, angle, shift, scale, sigma, flip, noise)
+
+
+def apply_view(inputs: Tensor, draw: Draw, *, padding: Literal["border", "reflection"] = "border") -> Tensor:
+    """Return the images (batch, channels, height, width) as drawn; `padding` is what lies beyond their edges.
+
+    Padding, turning, blurring and cropping are one bilinear sampling of the pixels that the crop and the blur need.
+    Saturation and hue are for three channels; other images are left without them.
+    """
+    _check_image(inputs.shape)
+    images = inputs.clamp(0, 1)
+    for name, value in draw.colours.items():
+        if images.shape[1] == 3 or name not in ("saturation", "hue"):
+            images = _COLOUR_STEPS[name](images, value)
+    images = _turn(images, draw, padding)
+    if draw.blur_sigma is not None:
+        images = _blur(images, draw.blur_sigma)
+    if draw.flip:
+        images = images.flip(-1)
+    if draw.noise is not None:
+        images = images + draw.noise.to(images)
+    return images.clamp(0, 1)
+
+
+@VIEWS.register("tta")
+def tta(inputs: Tensor, generator: Generator) -> Tensor:
+    """Colour jitter, rotation, shift, scale, blur, flip and noise (Wang et al., CVPR 2022).
+
+    >>> tta(torch.rand(2, 3, 32, 32), torch.Generator().manual_seed(0)).shape
+    torch.Size([2, 3, 32, 32])
+    """
+    return apply_view(inputs, draw_view(inputs.shape, generator))
+
+
+@VIEWS.register("roid")
+def roid(inputs: Tensor, generator: Generator) -> Tensor:
+    """Colour jitter, rotation, shift, scale and flip, mirrored at the edges (Marsden et al., WACV 2024)."""
+    return apply_view(inputs, draw_view(inputs.shape, generator, softened=False), padding="reflection")
+
+
+@VIEWS.register("identity")
+def identity(inputs: Tensor, generator: Generator) -> Tensor:
+    """The inputs themselves; nothing is drawn."""
+    return inputs
+
+
+def named_view(view: str | View) -> tuple[str, View]:
+    """Return the name of a view, "custom" for a function of your own, and the view itself.
+
+    >>> named_view("identity")[0], named_view(lambda inputs, generator: inputs / 2)[0]
+    ('identity', 'custom')
+    """
+    return (view, VIEWS[view]) if isinstance(view, str) else ("custom", view)
+
+
+def _check_image(shape: Sequence[int]) -> None:
+    if len(shape) != 4:
+        raise ValueError(
+            f"this view is for images, (batch, channels, height, width), and the inputs have the shape {tuple(shape)}; "
+            "choose view='identity', or pass a function (inputs, generator) -> inputs of your own"
+        )
+
+
+def _grey(images: Tensor) -> Tensor:
+    """Return brightness, (batch, 1, height, width)."""
+    if images.shape[1] != 3:
+        return images.mean(1, keepdim=True)
+    red, green, blue = images.split(1, 1)
+    grey: Tensor = GREY[0] * red + GREY[1] * green + GREY[2] * blue
+    return grey
+
+
+def _brightness(images: Tensor, factor: float) -> Tensor:
+    return (images * factor).clamp_(0, 1)
+
+
+def _contrast(images: Tensor, factor: float) -> Tensor:
+    mean = _grey(images).mean((1, 2, 3), keepdim=True)
+    return mean.lerp(images, factor).clamp_(0, 1)
+
+
+def _saturation(images: Tensor, factor: float) -> Tensor:
+    return _grey(images).lerp(images, factor).clamp_(0, 1)
+
+
+def _gamma(images: Tensor, gamma: float) -> Tensor:
+    return images.clamp(1e-8, 1).pow_(gamma)
+
+
+def _hue(images: Tensor, shift: float) -> Tensor:
+    """Turn the colour circle: value and chroma stay, and each channel is a trapezium of the hue."""
+    red, green, blue = images.unbind(1)
+    value = images.amax(1)  # (batch, height, width)
+    chroma = value - images.amin(1)
+    safe = chroma.clamp_min(torch.finfo(images.dtype).tiny)  # grey has no hue: any will do
+    green_or_blue = torch.where(value == green, 2 + (blue - red) / safe, 4 + (red - green) / safe)
+    hue = torch.where(value == red, (green - blue) / safe, green_or_blue)  # in sixths of the circle
+    offsets = torch.tensor([5.0, 3.0, 1.0], device=images.device, dtype=images.dtype).view(3, 1, 1)
+    place = (hue.unsqueeze(1) + (offsets + 6 * shift)).remainder_(6)
+    dip = torch.minimum(place, 4 - place).clamp_(0, 1)
+    return (value.unsqueeze(1) - chroma.unsqueeze(1) * dip).clamp_(0, 1)
+
+
+_COLOUR_STEPS: dict[str, Callable[[Tensor, float], Tensor]] = {
+    "brightness": _brightness,
+    "contrast": _contrast,
+    "saturation": _saturation,
+    "hue": _hue,
+    "gamma": _gamma,
+}
+
+
+def _turn(images: Tensor, draw: Draw, padding: str) -> Tensor:
+    """Rotate, shift and scale about the centre; where a blur follows, with two more pixels on each side for it."""
+    batch, channels, height, width = images.shape
+    margin = 0 if draw.blur_sigma is None else 2
+    x = torch.arange(-margin, width + margin, device=images.device, dtype=images.dtype)
+    y = torch.arange(-margin, height + margin, device=images.device, dtype=images.dtype)
+    right = x - (width - 1) / 2 - draw.shift_pixels[0]
+    down = (y - (height - 1) / 2 - draw.shift_pixels[1]).unsqueeze(1)
+    cos, sin = (turn(math.radians(draw.angle_degrees)) / draw.scale for turn in (math.cos, math.sin))
+    # Where each pixel comes from, with -1 and 1 the centres of the outermost pixels.
+    from_x = (cos * right + sin * down) * (2 / max(width - 1, 1))
+    from_y = (cos * down - sin * right) * (2 / max(height - 1, 1))
+    grid = torch.stack([from_x, from_y], -1)
+    # One grid for all: images and channels together are the channels of one image, so it is worked out once.
+    flat = images.reshape(1, batch * channels, height, width)
+    turned = F.grid_sample(flat, grid.unsqueeze(0), "bilinear", padding, align_corners=True)
+    return turned.view(batch, channels, height + 2 * margin, width + 2 * margin)
+
+
+def _blur(images: Tensor, sigma: float) -> Tensor:
+    """Blur with a 5×5 Gaussian, one axis after the other; the result is two pixels smaller on each side."""
+    weights = [math.exp(-0.5 * (distance / sigma) ** 2) for distance in range(3)]
+    centre, inner, outer = (weight / (2 * sum(weights) - weights[0]) for weight in weights)
+    for axis in (-1, -2):
+        size = images.shape[axis] - 4
+        first, second, third, fourth, fifth = (images.narrow(axis, start, size) for start in range(5))
+        images = centre * third + inner * (second + fourth) + outer * (first + fifth)
+    return images

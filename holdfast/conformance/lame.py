@@ -1,0 +1,13 @@
+"""Cases of LAME, which answers with probabilities."""
+
+from __future__ import annotations
+
+from holdfast.conformance.case import Case
+
+__all__ = ["CASES"]
+
+CASES = (
+    Case("lame_knn", "lame", {"affinity": "knn"}, probabilities=True),
+    Case("lame_rbf", "lame", {"affinity": "rbf"}, probabilities=True),
+    Case("lame_linear", "lame", {"affinity": "linear"}, probabilities=True, twin=True),
+)

@@ -1,0 +1,77 @@
+"""NEO: put the centre of the test features back to the origin."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from holdfast.methods.base import METHODS, Method
+from holdfast.models.classifier import Classifier
+
+__all__ = ["Neo"]
+
+
+@METHODS.register("neo")
+class Neo(Method):
+    """Subtracts the mean of all test features so far before the last layer: a shift moves all classes alike.
+
+    The answer is W (z − μ) + b, with μ the mean over all samples up to and including this batch, and nothing to tune.
+    `centre_momentum` is the authors' variant for shifts that change (0.1): μ ← (1 − α) μ + α · (mean of the batch),
+    from the origin.
+    """
+
+    citation = "Murphy et al., ICLR 2026"
+    passes = "1 forward"
+    keeps = "one vector: the mean of the features"
+    answers = "after"
+    use_when = "there is no budget beyond inference; vision transformers above all"
+    fails_when = "classes come in bursts, or source features are far from centred: the mean is then no shift"
+    centre: Tensor
+    samples: int
+
+    def __init__(self, model: Classifier, *, centre_momentum: float | None = None, seed: int = 0) -> None:
+        self.centre_momentum = centre_momentum
+        super().__init__(model, seed=seed)
+        self.add_state("centre", torch.zeros((), dtype=model.dtype, device=model.device))
+        self.add_state("samples", 0)
+
+    def prepare(self, model: Classifier) -> list[nn.Parameter]:
+        """Train nothing; features are what the last layer receives, so there must be one."""
+        if model.head is None:
+            raise ValueError("no last linear layer was found; pass its name, head='...', or choose 'tent'")
+        return []
+
+    def predict(self, inputs: Tensor) -> Tensor:
+        """Answer with the centred features, once this batch is part of the centre."""
+        logits, features = self.model.forward_with_features(inputs)
+        if not self.frozen and torch.isfinite(logits).all():
+            self.samples += len(features)
+            share = len(features) / self.samples if self.centre_momentum is None else self.centre_momentum
+            self.centre = self.centre.lerp(features.mean(0), share)
+        return self.model.classify(features - self.centre)
+
+    def export(self) -> nn.Module:
+        """Return the network with the centre before its last layer."""
+        exported, name = super().export(), self.model.head_name or ""
+        centred = _Centred(exported.get_submodule(name), self.centre.clone())
+        parent, _, child = name.rpartition(".")
+        if not name:
+            return centred
+        setattr(exported.get_submodule(parent), child, centred)
+        return exported
+
+
+class _Centred(nn.Module):
+    """A last layer that receives centred features."""
+
+    centre: Tensor
+
+    def __init__(self, head: nn.Module, centre: Tensor) -> None:
+        super().__init__()
+        self.head = head
+        self.register_buffer("centre", centre)
+
+    def forward(self, features: Tensor) -> Tensor:
+        centred = features.flatten(1) - self.centre
+        logits: Tensor = self.head(centred.view_as(features))
+        return logits

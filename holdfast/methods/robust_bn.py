@@ -1,0 +1,53 @@
+"""Robust BN: the normalisation of RoTTA on its own."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from torch import Tensor, nn
+
+from holdfast.blocks.norm import replace_batch_norm
+from holdfast.blocks.robust_norm import RobustStatistics, set_learning
+from holdfast.methods.base import METHODS, Method
+from holdfast.models.classifier import Classifier
+from holdfast.records import Update
+
+__all__ = ["RobustBatchNorm"]
+
+
+@METHODS.register("robust_bn")
+class RobustBatchNorm(Method):
+    """Normalises with a slow moving average of test statistics that starts from the source.
+
+    By default a batch moves the average first and is answered with the moved one, in one pass; `predict_first=True`
+    answers with the average of the earlier batches and needs a second pass to learn. The "Robust BN" of the UniTTA
+    tables is another layer: `balanced_bn` with `agnostic_share=1`.
+    """
+
+    citation = "Yuan et al., CVPR 2023 (RoTTA)"
+    needs_batch_norm = True
+    passes = "1 forward; 2 with predict_first"
+    keeps = "source and moving statistics of every BatchNorm layer"
+    use_when = "nothing may be trained, and batches are too small or too uniform for statistics of their own"
+    fails_when = "the domain changes every few batches: the average comes too late"
+
+    def __init__(
+        self, model: Classifier, *, statistics_momentum: float = 0.05, predict_first: bool = False, seed: int = 0
+    ) -> None:
+        self.statistics_momentum, self.predict_first = statistics_momentum, predict_first  # α
+        self.answers = "before" if predict_first else "after"
+        super().__init__(model, seed=seed)
+
+    def prepare(self, model: Classifier) -> list[nn.Parameter]:
+        """Replace the statistics of every BatchNorm layer and train nothing."""
+        replace_batch_norm(model, partial(RobustStatistics, momentum=self.statistics_momentum))
+        set_learning(model, not self.predict_first)
+        return []
+
+    def adapt(self, inputs: Tensor, logits: Tensor | None = None) -> Update:
+        """Move the average, unless the answer has done so already."""
+        if self.predict_first:
+            set_learning(self.model, True)
+            self.model(inputs)
+            set_learning(self.model, False)
+        return super().adapt(inputs, logits)

@@ -1,0 +1,136 @@
+"""ROID: certain and diverse samples, their consistency under views, and a steady pull towards the source."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from holdfast.blocks.losses import entropy, soft_cross_entropy, soft_likelihood_ratio
+from holdfast.blocks.views import View, named_view
+from holdfast.methods.base import METHODS, Method
+from holdfast.models.classifier import Classifier
+from holdfast.models.probing import logits_of
+from holdfast.randomness import seed_for
+from holdfast.records import Update
+
+__all__ = ["Roid"]
+
+_CIFAR = {"optimizer": "adam", "lr": 1e-3}
+_IMAGENET = {"optimizer": "sgd", "lr": 2.5e-4, "momentum": 0.9, "nesterov": True}
+
+
+@METHODS.register("roid")
+class Roid(Method):
+    """Sharpens certain, diverse predictions, keeps them alike under views, and pulls the weights back to the source.
+
+    As in the official code the answers are logits multiplied by the smoothed class shares of the batch: their order is
+    meant, not their size. `prior_correction=False` answers with the logits themselves.
+    """
+
+    citation = "Marsden et al., WACV 2024"
+    passes = "at most 2 forwards, 1 backward through both"
+    use_when = "domains change or mix and batches are of medium size: little is forgotten, and little is lost"
+    fails_when = "classes come in long bursts: diversity within a batch is then diversity of the errors"
+    presets: ClassVar = {
+        "cifar10-c": _CIFAR,
+        "cifar100-c": _CIFAR,
+        "imagenet-c": _IMAGENET,
+        "ccc": _IMAGENET,
+        "unitta": {**_IMAGENET, "lr": 1e-3, "view": "tta"},
+    }
+    mean_probs: Tensor
+
+    def __init__(
+        self,
+        model: Classifier,
+        *,
+        temperature: float = 1 / 3,
+        probs_momentum: float = 0.9,
+        source_share: float = 0.01,
+        view: str | View = "roid",
+        prior_correction: bool = True,
+        loss_divisor: int | None = None,
+        **learning: Any,
+    ) -> None:
+        super().__init__(model, **learning)
+        self.temperature, self.probs_momentum, self.source_share = temperature, probs_momentum, source_share
+        self.prior_correction, self.loss_divisor = prior_correction, loss_divisor  # the batch size where not given
+        self.view, self._view = named_view(view)
+        uniform = torch.full((model.num_classes,), 1 / model.num_classes, device=model.device, dtype=model.dtype)
+        self.add_state("mean_probs", uniform)  # what has been predicted lately
+        self._prior = torch.ones_like(uniform)  # of the newest answer
+
+    def predict(self, inputs: Tensor) -> Tensor:
+        """Answer with the logits times the class shares of the batch."""
+        logits = super().predict(inputs)
+        if self.prior_correction:
+            self._prior = smoothed_class_shares(logits.detach())
+        return logits * self._prior
+
+    def loss(self, inputs: Tensor, logits: Tensor) -> Tensor:
+        """Return Σ ω (SLR + SCE) over the samples more diverse than the mean, divided by the batch size."""
+        logits = logits / self._prior
+        kept, weights = self._weigh(logits.detach())
+        generator = torch.Generator().manual_seed(seed_for(self.seed, "views", self.batches))
+        seen, viewed = logits[kept], self.model(self._view(inputs[kept], generator))
+        certainty = soft_likelihood_ratio(seen, clip=0.99, eps=1e-5)
+        consistency = (soft_cross_entropy(viewed, seen) + soft_cross_entropy(seen, viewed)) / 2
+        return (weights * (certainty + consistency)).sum() / (self.loss_divisor or len(inputs))
+
+    def _weigh(self, logits: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the mask of the samples to learn from and their weights, then count all of them as predicted."""
+        probs = logits.softmax(1)
+        diversity = unit_range(1 - F.cosine_similarity(self.mean_probs[None], probs, dim=1))
+        certainty = unit_range(-entropy(logits))
+        kept = diversity >= diversity.mean()
+        self.mean_probs = probs.mean(0).lerp(self.mean_probs, self.probs_momentum)
+        return kept, (diversity * certainty / self.temperature).exp()[kept]
+
+    def update(self, loss: Tensor, samples: int) -> Update:
+        """Take one step, then pull the weights towards the source."""
+        update = super().update(loss, samples)
+        if update.loss is not None:
+            with torch.no_grad():
+                torch._foreach_lerp_(tuple(self.trained), self.source_weights(), self.source_share)
+        return update
+
+    def export(self) -> nn.Module:
+        """Return the network, with the prior correction as its last step."""
+        network = super().export()
+        return PriorCorrected(network) if self.prior_correction else network
+
+
+class PriorCorrected(nn.Module):
+    """A network whose logits are multiplied by the smoothed class shares of their batch."""
+
+    def __init__(self, network: nn.Module) -> None:
+        super().__init__()
+        self.network = network
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        """Return corrected logits, (batch, classes)."""
+        logits = logits_of(self.network(inputs), len(inputs))
+        return logits * smoothed_class_shares(logits)
+
+
+def smoothed_class_shares(logits: Tensor) -> Tensor:
+    """Return the mean prediction of a batch, the more smoothed the smaller the batch, (classes,)."""
+    samples, classes = logits.shape
+    shares = logits.softmax(1).mean(0)
+    smoothing = max(1 / samples, 1 / classes) / shares.max()
+    return (shares + smoothing) / (1 + smoothing * classes)
+
+
+def unit_range(values: Tensor) -> Tensor:
+    """Scale values to reach from 0 to 1; where all are the same, none is less than another, and each is 1.
+
+    >>> unit_range(torch.tensor([2.0, 4.0, 3.0])), unit_range(torch.tensor([2.0]))
+    (tensor([0.0000, 1.0000, 0.5000]), tensor([1.]))
+    """
+    lowest, highest = values.aminmax()
+    width = highest - lowest
+    # The official code divides by zero here, and the weights are NaN for good.
+    return (values - lowest) / width if width > torch.finfo(values.dtype).eps else torch.ones_like(values)

@@ -1,0 +1,112 @@
+"""RoTTA: a teacher that answers, a student that learns from a balanced memory, and statistics that move slowly."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from holdfast.blocks.losses import smoothed_entropy, soft_cross_entropy
+from holdfast.blocks.memory import BalancedMemory
+from holdfast.blocks.norm import replace_batch_norm
+from holdfast.blocks.robust_norm import RobustStatistics, learning_pass
+from holdfast.blocks.teacher import MovingAverage
+from holdfast.blocks.views import View, named_view
+from holdfast.methods.base import METHODS, Method
+from holdfast.models.classifier import Classifier
+from holdfast.randomness import seed_for
+from holdfast.records import Update
+
+__all__ = ["Rotta"]
+
+_ADAM = {"optimizer": "adam", "lr": 1e-3}
+
+
+@METHODS.register("rotta")
+class Rotta(Method):
+    """Teaches a student on views of a memory that is balanced over classes and recent; its slow teacher answers.
+
+    Student and teacher keep statistics of their own: the student's are of views, the teacher's of the inputs
+    themselves. `fill_first` lets the memory fill before it is balanced, as the copies in SoTTA's and AETTA's code do.
+    """
+
+    citation = "Yuan et al., CVPR 2023"
+    passes = "1 forward; every 64 samples 2 forwards and 1 backward on up to 64 remembered inputs"
+    keeps = "64 inputs; a teacher's affine parameters and statistics"
+    use_when = "classes come in bursts and domains change: the practical setting, with a BatchNorm network"
+    fails_when = "adaptation must be quick: statistics move by a twentieth, and the teacher by a thousandth, at a time"
+    presets: ClassVar = {
+        "cifar10-c": _ADAM,
+        "cifar100-c": _ADAM,
+        "imagenet-c": _ADAM,
+        "unitta": _ADAM,
+        "aetta": {**_ADAM, "fill_first": True},
+    }
+
+    def __init__(
+        self,
+        model: Classifier,
+        *,
+        capacity: int = 64,
+        every_samples: int = 64,
+        timeliness_weight: float = 1.0,
+        uncertainty_weight: float = 1.0,
+        fill_first: bool = False,
+        statistics_momentum: float = 0.05,
+        teacher_momentum: float = 0.999,
+        view: str | View = "tta",
+        **learning: Any,
+    ) -> None:
+        self.capacity, self.every_samples, self.fill_first = capacity, every_samples, fill_first
+        self.timeliness_weight, self.uncertainty_weight = timeliness_weight, uncertainty_weight
+        self.statistics_momentum, self.teacher_momentum = statistics_momentum, teacher_momentum  # α, 1 − ν
+        self.view, self._view = named_view(view)
+        super().__init__(model, **learning)
+        # A view that is not for such inputs says so now, not after the first period.
+        self._view(torch.zeros(1, *model.input_spec.shape), torch.Generator())
+        self.memory = BalancedMemory(
+            model.num_classes,
+            capacity=capacity,
+            every_samples=every_samples,
+            timeliness_weight=timeliness_weight,
+            uncertainty_weight=uncertainty_weight,
+            fill_first=fill_first,
+        )
+
+    def prepare(self, model: Classifier) -> list[nn.Parameter]:
+        """Use robust statistics, copy the teacher, and train the student's affine parameters."""
+        replace_batch_norm(model, partial(RobustStatistics, momentum=self.statistics_momentum))
+        trained = super().prepare(model)
+        self.teacher = MovingAverage(model, trained, momentum=self.teacher_momentum)
+        return trained
+
+    @property
+    def answering(self) -> Classifier:
+        """The teacher."""
+        return self.teacher.network
+
+    def predict(self, inputs: Tensor) -> Tensor:
+        """Answer with the teacher and its stored statistics."""
+        logits: Tensor = self.teacher.network(inputs)
+        return logits
+
+    def adapt(self, inputs: Tensor, logits: Tensor | None = None) -> Update:
+        """Offer the batch to the memory and learn from that whenever it is due, inside the batch too."""
+        if self.frozen:
+            return Update()
+        self.batches += 1
+        logits = self.predict(inputs) if logits is None else logits
+        return self.memory.feed(inputs, logits.argmax(1), smoothed_entropy(logits), learn=self._learn)
+
+    def _learn(self) -> Update:
+        inputs, ages = self.memory.inputs(), self.memory.ages()
+        generator = torch.Generator().manual_seed(seed_for(self.seed, "views", self.memory.offers))
+        with learning_pass(self), torch.enable_grad():
+            targets = self.teacher.network(inputs)
+            logits = self.model(self._view(inputs, generator))
+        timeliness = torch.sigmoid(-ages / self.capacity)  # exp(−a) / (1 + exp(−a))
+        update = self.update((timeliness * soft_cross_entropy(logits, targets)).mean(), len(inputs))
+        self.teacher.follow()
+        return update

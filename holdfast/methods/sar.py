@@ -1,0 +1,85 @@
+"""SAR: entropy minimisation that leaves out noisy samples and looks for flat places."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, ClassVar
+
+from torch import Tensor, nn
+
+from holdfast.blocks.frozen_layers import TOP_LAYERS, affine_parameters_except
+from holdfast.blocks.losses import entropy
+from holdfast.blocks.sharpness import climb
+from holdfast.methods.base import METHODS, Method
+from holdfast.models.classifier import Classifier
+
+__all__ = ["Sar"]
+
+_SGD = {"optimizer": "sgd", "lr": 2.5e-4, "momentum": 0.9}
+
+
+@METHODS.register("sar")
+class Sar(Method):
+    """Minimises the entropy of reliable samples at the worst place nearby, so that noise does little harm.
+
+    The recipe `sar` adds the published recovery, `loss_collapse`. Where no sample is reliable nothing is learnt; the
+    official code then still moves on by momentum. `frozen_layers` is a regular expression: layers with it in their name
+    are not trained; the official one knows ResNets and transformers of twelve blocks. `keep_momentum` keeps the
+    optimiser's momentum through a reset, as the official code does by accident.
+    """
+
+    citation = "Niu et al., ICLR 2023"
+    passes = "2 forward, 2 backward; 1 and 0 where no sample is reliable"
+    use_when = "batches are small, mixed or of few classes, on a network with group or layer normalisation"
+    fails_when = (
+        "few samples are reliable, and it hardly learns; classes are few, and a healthy loss looks like a collapse"
+    )
+    presets: ClassVar = {
+        "cifar10-c": _SGD,
+        "cifar100-c": _SGD,
+        "imagenet-c": _SGD,
+        "imagenet-c-layer": {**_SGD, "lr": 1e-3},
+        "imagenet-c-batch-of-one": {**_SGD, "lr": 4 * 2.5e-4 / 64},
+        "imagenet-c-layer-batch-of-one": {**_SGD, "lr": 2 * 1e-3 / 64},
+        "ccc": _SGD,
+        "aetta": {**_SGD, "keep_momentum": True, "keep_average": True},  # as the official code, on purpose
+    }
+
+    def __init__(
+        self,
+        model: Classifier,
+        *,
+        entropy_margin: float = 0.4,
+        radius: float = 0.05,
+        frozen_layers: str | None = TOP_LAYERS,
+        keep_momentum: bool = False,
+        **learning: Any,
+    ) -> None:
+        self.frozen_layers = frozen_layers
+        super().__init__(model, **learning)
+        self.entropy_margin, self.radius, self.keep_momentum = entropy_margin, radius, keep_momentum
+        self._max_entropy = entropy_margin * math.log(model.num_classes)  # E_0
+
+    def prepare(self, model: Classifier) -> list[nn.Parameter]:
+        """Use batch statistics in all layers and train the affine parameters of those that are not frozen."""
+        super().prepare(model)
+        return affine_parameters_except(model.module, self.frozen_layers)
+
+    def loss(self, inputs: Tensor, logits: Tensor) -> Tensor | None:
+        """Return the mean entropy at the worst place nearby, of the samples reliable here and there."""
+        uncertainty = entropy(logits)
+        reliable = uncertainty.detach() < self._max_entropy
+        if not reliable.any():
+            return None
+        nearby = climb(self.model, self.trained, uncertainty[reliable].mean(), self.radius)
+        self.samples_backwarded += len(inputs)
+        uncertainty = entropy(nearby(inputs))[reliable]
+        still_reliable = uncertainty.detach() < self._max_entropy
+        return uncertainty[still_reliable].mean() if still_reliable.any() else None
+
+    def reset(self) -> None:
+        """Go back to the source; the momentum stays where `keep_momentum` asks for it."""
+        kept = dict(self._optimizer.state) if self._optimizer and self.keep_momentum else {}
+        super().reset()
+        if self._optimizer:
+            self._optimizer.state.update(kept)

@@ -1,0 +1,75 @@
+"""SLR: likelihood ratios whose gradient does not fade, and predictions that stay diverse."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from holdfast.blocks.frozen_layers import affine_parameters_except
+from holdfast.blocks.losses import soft_likelihood_ratio
+from holdfast.methods.base import METHODS, Method
+from holdfast.models.classifier import Classifier
+
+__all__ = ["Slr"]
+
+_ADAM = {"optimizer": "adam", "lr": 6e-4}
+
+
+@METHODS.register("slr")
+class Slr(Method):
+    """Raises the likelihood ratio of its predictions while their running average is held near uniform.
+
+    The ratio can be raised for ever by scaling the logits, so the layers that could do it are not trained:
+    `frozen_layers="top"` are those from the last stage on, a regular expression those with it in their name, None none.
+    `clip` cuts probabilities off, as ROID does, which bounds the ratio instead. There is no official code; the running
+    average starts uniform, about which the published text says nothing.
+    """
+
+    citation = "Mummadi et al., 2021"
+    use_when = "classes are many and balanced over time, so that an average prediction should be near uniform"
+    fails_when = "classes come in bursts: it spreads its answers over classes that are not there"
+    presets: ClassVar = {"cifar10-c": _ADAM, "cifar100-c": _ADAM, "imagenet-c": _ADAM, "ccc": _ADAM}
+    mean_probs: Tensor
+
+    def __init__(
+        self,
+        model: Classifier,
+        *,
+        confidence_weight: float = 0.025,
+        probs_momentum: float = 0.9,
+        frozen_layers: str | None = "top",
+        clip: float | None = None,
+        **learning: Any,
+    ) -> None:
+        self.frozen_layers = frozen_layers
+        super().__init__(model, **learning)
+        self.confidence_weight, self.probs_momentum, self.clip = confidence_weight, probs_momentum, clip  # δ, κ
+        uniform = torch.full((model.num_classes,), 1 / model.num_classes, dtype=model.dtype, device=model.device)
+        self.add_state("mean_probs", uniform)  # π
+
+    def prepare(self, model: Classifier) -> list[nn.Parameter]:
+        """Use batch statistics in all layers and train the affine parameters of those that are not frozen."""
+        frozen = _top_layers(model) if self.frozen_layers == "top" else self.frozen_layers
+        super().prepare(model)
+        return affine_parameters_except(model.module, frozen)
+
+    def loss(self, inputs: Tensor, logits: Tensor) -> Tensor:
+        """Return KL(π ‖ uniform) minus δ times the mean likelihood ratio."""
+        mean_probs = logits.softmax(1).mean(0).lerp(self.mean_probs, self.probs_momentum)
+        self.mean_probs = mean_probs.detach()
+        # A class that is never predicted fades to an exact zero, and 0 · log 0 would be NaN.
+        log_ratios = (len(mean_probs) * mean_probs).clamp_min(torch.finfo(mean_probs.dtype).tiny).log()
+        diversity = (mean_probs * log_ratios).sum()
+        confidence = soft_likelihood_ratio(logits, clip=self.clip, eps=1e-5).mean()
+        return diversity + self.confidence_weight * confidence
+
+
+def _top_layers(model: Classifier) -> str:
+    """Return a pattern of the normalisation layers from the last stage on; without stages, of the last layer."""
+    names = list(model.norm_layers())
+    last_stage = next((name for name, _ in reversed(model.stages())), None)
+    first = next((place for place, name in enumerate(names) if name.startswith(f"{last_stage}.")), -1)
+    return "|".join(f"^{re.escape(name)}$" for name in names[first:])

@@ -1,0 +1,54 @@
+"""Reset when the loss is too small to be true."""
+
+from __future__ import annotations
+
+import math
+from typing import Literal
+
+from holdfast.protocols import Restorable
+from holdfast.records import Step
+from holdfast.recovery.base import RECOVERIES, Recovery
+
+__all__ = ["LossCollapse"]
+
+
+@RECOVERIES.register("loss_collapse")
+class LossCollapse(Recovery):
+    """Resets to the source when the moving average of the loss falls below a threshold: the model is sure of anything.
+
+    It is for losses that measure doubt, such as entropy. The published threshold was chosen for 1000 classes, and a
+    healthy model with ten can be below it: `reset_threshold="scaled"` is 0.2 · ln C / ln 1000. `keep_average` keeps the
+    low average through a reset, as the official code does by accident, so that it resets again until that has risen.
+    """
+
+    citation = "Niu et al., ICLR 2023 (SAR)"
+    average: float | None
+
+    def __init__(
+        self,
+        *,
+        reset_threshold: float | Literal["scaled"] = 0.2,
+        loss_momentum: float = 0.9,
+        keep_average: bool = False,
+    ) -> None:
+        super().__init__()
+        if isinstance(reset_threshold, str) and reset_threshold != "scaled":
+            raise ValueError(f"reset_threshold={reset_threshold!r} is not known; pass a number of nats or 'scaled'")
+        self.reset_threshold, self.loss_momentum, self.keep_average = reset_threshold, loss_momentum, keep_average
+        self.add_state("average", None)
+
+    def recover(self, method: Restorable, step: Step) -> str | None:
+        """Average the loss of this batch in, where there was one, and reset when the average is too low."""
+        if step.loss and not math.isnan(step.loss):  # nothing learnt, or nothing in it
+            previous = step.loss if self.average is None else self.average
+            self.average = self.loss_momentum * previous + (1 - self.loss_momentum) * step.loss
+        threshold = self.reset_threshold
+        if threshold == "scaled":
+            threshold = 0.2 * math.log(step.logits.shape[1]) / math.log(1000)
+        if self.average is None or self.average >= threshold:
+            return None
+        reason = f"moving average of the loss {self.average:.3g} below {threshold:.3g}"
+        method.reset()
+        if not self.keep_average:
+            self.average = None
+        return reason

@@ -1,0 +1,58 @@
+"""Cuts the golden folder down to what is shipped: the first batches of each stream and trace, and the network.
+
+    python tests/conformance/make_golden.py PATH_OF_THE_WHOLE_FOLDER
+
+Random traces are left out (their error rates need whole streams), and so are twins of other traces.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from pathlib import Path
+
+import numpy as np
+
+from holdfast.conformance import CASES
+
+BATCHES = {"iid": 4, "cor": 1}  # EATA looks at the first 256 inputs beforehand
+BATCH_SIZE = 64
+OUT = Path(__file__).parent / "golden"
+FACTS = ("method", "implementation", "source", "suggested_atol", "hyperparameters")
+
+
+def main(golden: Path) -> None:
+    """Write the small folder anew."""
+    shutil.rmtree(OUT, ignore_errors=True)
+    (OUT / "traces").mkdir(parents=True)
+    shutil.copy(golden / "resnet20_cifar10.safetensors", OUT)
+    with np.load(golden / "stream.npz") as file:
+        arrays = {f"{name}_{kind}": file[f"{name}_{kind}"][: count(name)] for name in BATCHES for kind in "xy"}
+    np.savez_compressed(OUT / "stream.npz", **arrays)
+    for case in CASES:
+        if not case.random and not case.twin:
+            cut(case.trace, case.array, golden / "traces")
+    size = sum(path.stat().st_size for path in OUT.rglob("*") if path.is_file())
+    print(f"{len(list((OUT / 'traces').glob('*.npz')))} traces, {size / 1e6:.2f} MB")
+
+
+def cut(trace: str, array: str, traces: Path) -> None:
+    """Write the first answers of one trace, in double precision where there are such, and what its memory held."""
+    double = traces / f"{trace}_f64.npz"
+    with np.load(double if double.exists() else traces / f"{trace}.npz") as file:
+        kept = {f"{name}_{array}": file[f"{name}_{array}"][: count(name)] for name in BATCHES}
+        kept |= {f"mem_{name}": file[f"mem_{name}"][: BATCHES[name]] for name in BATCHES if f"mem_{name}" in file.files}
+    np.savez_compressed(OUT / "traces" / (double.name if double.exists() else f"{trace}.npz"), **kept)
+    facts = json.loads((traces / f"{trace}.json").read_text())
+    short = {key: facts[key] for key in FACTS if key in facts}
+    (OUT / "traces" / f"{trace}.json").write_text(json.dumps(short, indent=1) + "\n")
+
+
+def count(stream: str) -> int:
+    """Return the number of samples that are shipped of a stream."""
+    return BATCHES[stream] * BATCH_SIZE
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
