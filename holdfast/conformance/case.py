@@ -186,7 +186,7 @@ def _inputs(golden: Path, dtype: torch.dtype) -> dict[str, Tensor]:
     arrays = _load(golden / "stream.npz")
     # Contiguous, as the traces were recorded: channels-last kernels sum in another order (2e-4 in a logit).
     images = {name: torch.from_numpy(arrays[f"{name}_x"]).permute(0, 3, 1, 2).contiguous() for name in STREAMS}
-    # Single precision first, as the traces in double precision were recorded: it is 5e-3 in a logit of SoTTA.
+    # Single precision first, as the traces in double precision were recorded: 5e-3 in a logit of SoTTA.
     return {name: (pictures.float() / 255).to(dtype) for name, pictures in images.items()}
 
 
