@@ -78,7 +78,7 @@ def answer_jointly(logits: Tensor, features: Tensor, affinity: Affinity, neighbo
     dtype = torch.promote_types(logits.dtype, torch.float32)  # half precision knows no 1e-10
     log_priors = (logits.to(dtype).softmax(1) + 1e-10).log()
     if len(logits) == 1:
-        return log_priors.log_softmax(1)
+        return log_priors.log_softmax(1).to(logits.dtype)
     weights = affinities(features.to(dtype), affinity, neighbours)
     answers, previous = log_priors.softmax(1), 0.0
     for step in range(MAX_STEPS):
@@ -89,7 +89,7 @@ def answer_jointly(logits: Tensor, features: Tensor, affinity: Affinity, neighbo
         if step > 1 and abs(energy - previous) <= SMALLEST_CHANGE * abs(previous):
             break
         previous = energy
-    return scores - log_totals
+    return (scores - log_totals).to(logits.dtype)
 
 
 def affinities(features: Tensor, affinity: Affinity, neighbours: int) -> Tensor:

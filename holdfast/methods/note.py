@@ -95,5 +95,5 @@ class Note(Method):
         inputs = self.memory.inputs()
         with learning_pass(self.model), torch.enable_grad():
             logits = self.model(inputs)
-        loss = smoothed_entropy(logits).mean() / logits.shape[1] if self.class_mean else entropy(logits).mean()
+            loss = smoothed_entropy(logits).mean() / logits.shape[1] if self.class_mean else entropy(logits).mean()
         return self.update(loss, len(inputs))

@@ -106,7 +106,8 @@ class Rotta(Method):
         with learning_pass(self), torch.enable_grad():
             targets = self.teacher.network(inputs)
             logits = self.model(self._view(inputs, generator))
-        timeliness = torch.sigmoid(-ages / self.capacity)  # exp(−a) / (1 + exp(−a))
-        update = self.update((timeliness * soft_cross_entropy(logits, targets)).mean(), len(inputs))
+            timeliness = torch.sigmoid(-ages / self.capacity)  # exp(−a) / (1 + exp(−a))
+            loss = (timeliness * soft_cross_entropy(logits, targets)).mean()
+        update = self.update(loss, len(inputs))
         self.teacher.follow()
         return update

@@ -25,7 +25,7 @@ _ADAM = {"optimizer": "adam", "lr": 1e-3}
 
 @METHODS.register("sotta")
 class Sotta(Method):
-    """Minimises the entropy of remembered confident inputs, as many of each class, at the worst place nearby.
+    """Minimises the entropy of confident inputs, remembered evenly over classes, at the worst place nearby.
 
     The official scripts ask for no weight decay, as we do, but on CIFAR their code runs with 5e-4: preset `aetta`.
     Both passes of an update move the statistics. Group normalisation is trained too; the official code leaves it out.

@@ -88,6 +88,15 @@ def test_networks_without_batch_norm_are_refused_with_an_alternative() -> None:
         adapt(tiny_resnet("group"), "note")
 
 
+def test_it_may_learn_later_without_the_answer_and_its_graph() -> None:
+    model, method = build()
+    twin = copy.deepcopy(method)
+    model(BATCH)
+    with torch.no_grad():
+        assert twin.adapt(BATCH).loss is not None
+    assert all(torch.equal(one, other) for one, other in zip(method.trained, twin.trained, strict=True))
+
+
 def test_frozen_it_learns_nothing() -> None:
     _, method = build()
     method.frozen = True

@@ -110,6 +110,15 @@ def test_its_views_are_drawn_anew_for_each_update_and_the_same_for_the_same_seed
     assert not torch.equal(moved(0), moved(1))
 
 
+def test_it_may_learn_later_without_the_answer_and_its_graph() -> None:
+    model, method = build()
+    twin = copy.deepcopy(method)
+    model(BATCH)
+    with torch.no_grad():
+        assert twin.adapt(BATCH).loss is not None
+    assert all(torch.equal(one, other) for one, other in zip(method.trained, twin.trained, strict=True))
+
+
 def test_frozen_it_learns_nothing() -> None:
     _, method = build()
     method.frozen = True
