@@ -1,8 +1,8 @@
 """Every method against its recorded traces.
 
 `golden` beside this file holds their first batches, and is compared with by default. The whole traces lie beside the
-repository (`shared/golden`) and are not shipped; where they are, the slow tests compare with all of them. Error rates of
-random variants, minutes each, are compared by `holdfast conformance --golden FOLDER`.
+repository (`shared/golden`) and are not shipped; where they are, the slow tests compare with all of them. Error rates
+of random variants, minutes each, are compared by `holdfast conformance --golden FOLDER`.
 """
 
 from __future__ import annotations
