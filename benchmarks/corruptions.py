@@ -1,7 +1,8 @@
-"""Images per second of every corruption at severity 5, on one thread: `python benchmarks/corruptions.py`.
+"""Images per second of every corruption, on one thread: `python benchmarks/corruptions.py [--severity 5] [name ...]`.
 
-Generators are made beforehand. Where the package `imagecorruptions` can be imported, the ratio to it in the same run
-is printed too; its 32-pixel figures use the 224-pixel severities, the only ones that it has.
+Generators are made beforehand. Where the package `imagecorruptions` can be imported, it is measured too, call by call
+in turn with ours, so that other jobs on the machine slow down both; its 32-pixel figures use the 224-pixel severities,
+the only ones that it has. Figures are medians of processor time.
 """
 
 from __future__ import annotations
@@ -10,61 +11,87 @@ import os
 
 os.environ["OMP_NUM_THREADS"] = "1"  # before numpy reads it
 
+import argparse
 import time
+import warnings
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
 from holdfast.corruptions import CORRUPTIONS
 from holdfast.randomness import seeded_rng
 
-SEVERITY = 5
-SIZES = {32: 64, 224: 8}  # pixels -> images in a batch
-SECONDS = 0.5  # for each figure, at least
+SIZES = {32: (64, 64), 224: (16, 2)}  # pixels -> images in a batch, and how many of them the other package gets
+SECONDS = 1.0  # for each line, at least
 
 
-def images_per_second(corrupt: Callable[[], object], count: int) -> float:
-    """Return the best of several calls: other jobs on the machine only ever make one slower."""
-    corrupt()
-    best, until = float("inf"), time.perf_counter() + SECONDS
-    while time.perf_counter() < until:
-        start = time.process_time()
-        corrupt()
-        best = min(best, time.process_time() - start)
-    return count / best
-
-
-def ours(name: str, images: np.ndarray) -> float:
-    """Measure one batched call."""
+def ours(name: str, severity: int, images: np.ndarray) -> Callable[[], object]:
+    """Return one batched call."""
     rngs = [seeded_rng(0, "benchmark", index) for index in range(len(images))]
-    return images_per_second(lambda: CORRUPTIONS[name].batch(images, SEVERITY, rngs), len(images))
+    return lambda: CORRUPTIONS[name].batch(images, severity, rngs)
 
 
-def theirs(name: str, images: np.ndarray) -> float | None:
-    """Measure `imagecorruptions`, image by image, which is all it offers; None where it is absent or fails."""
+def theirs(name: str, severity: int, images: np.ndarray) -> Callable[[], object] | None:
+    """Return calls of `imagecorruptions`, image by image, which is all it offers; None where it is absent."""
     try:
-        from imagecorruptions import corrupt
-
-        return images_per_second(
-            lambda: [corrupt(image, corruption_name=name, severity=SEVERITY) for image in images], len(images)
-        )
-    except (ImportError, AttributeError, TypeError):  # its last release does not know today's numpy and scikit-image
+        corrupt = _revived()
+    except ImportError:
         return None
+    return lambda: [corrupt(image, corruption_name=name, severity=severity) for image in images]
+
+
+def _revived() -> Callable[..., np.ndarray]:
+    """Return `imagecorruptions.corrupt` with two names put back that its last release misses in today's libraries."""
+    warnings.simplefilter("ignore")
+    setattr(np, "float_", np.float64)  # noqa: B010 (a name that numpy no longer has)
+    from imagecorruptions import corrupt, corruptions
+    from skimage.filters import gaussian
+
+    def with_channels(image: np.ndarray, sigma: float, multichannel: bool = False, **options: Any) -> Any:
+        return gaussian(image, sigma, channel_axis=-1 if multichannel else None, **options)
+
+    corruptions.gaussian = with_channels
+    return corrupt  # type: ignore[no-any-return]
+
+
+def seconds_in_turn(*calls: Callable[[], object]) -> list[float]:
+    """Return the median processor time of each call, all of them made in turn."""
+    times: list[list[float]] = []
+    until = time.perf_counter() + SECONDS
+    while len(times) < 4 or time.perf_counter() < until:
+        times.append([])
+        for call in calls:
+            start = time.process_time()
+            call()
+            times[-1].append(time.process_time() - start)
+    return [float(median) for median in np.median(times[1:], axis=0)]  # the first round warms up
 
 
 def main() -> None:
-    """Print one line for each corruption."""
+    """Print one line for each corruption, and the geometric mean of the ratios."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("names", nargs="*", default=CORRUPTIONS.names())
+    parser.add_argument("--severity", type=int, default=5)
+    chosen = parser.parse_args()
     y, x = np.mgrid[0:1:224j, 0:1:224j]
     picture = np.stack([x, y, (1 + np.sin(40 * x * y)) / 2], axis=-1)
     large = np.uint8(255 * np.clip(picture + np.random.default_rng(0).normal(0, 0.05, picture.shape), 0, 1))
-    for size, count in SIZES.items():
+    for size, (count, fewer) in SIZES.items():
         images = np.stack([large[:size, :size]] * count)
-        print(f"\n{size} pixels, batches of {count}: images per second, ratio to imagecorruptions")
-        for name in CORRUPTIONS:
-            speed, reference = ours(name, images), theirs(name, images)
-            print(
-                f"{name:20}{speed:10.0f}   {'reference absent' if reference is None else f'{speed / reference:.1f}x'}"
-            )
+        print(f"\n{size} pixels, batches of {count}: images per second, ours, theirs, ratio")
+        ratios = []
+        for name in chosen.names:
+            few = images[: 1 if name == "glass_blur" else fewer]
+            calls = ours(name, chosen.severity, images), theirs(name, chosen.severity, few)
+            seconds = seconds_in_turn(*filter(None, calls))
+            line = f"{name:20}{count / seconds[0]:10.0f}"
+            if len(seconds) == 2:
+                ratios.append((count / seconds[0]) / (len(few) / seconds[1]))
+                line += f"{len(few) / seconds[1]:10.0f}{ratios[-1]:8.1f}x"
+            print(line, flush=True)
+        if ratios:
+            print(f"{'geometric mean':40}{np.exp(np.mean(np.log(ratios))):8.1f}x")
 
 
 if __name__ == "__main__":

@@ -1,18 +1,21 @@
 """What happens to a sample."""
 
 from holdfast.corruptions import image
-from holdfast.corruptions.base import CORRUPTIONS, FAMILIES, Corruption, corruption, family_of
+from holdfast.corruptions.base import CORRUPTION_VERSION, CORRUPTIONS, FAMILIES, Corruption, corruption, family_of
+from holdfast.corruptions.image.frost import frost_from
 from holdfast.corruptions.sheet import contact_sheet, corrupt_files
 from holdfast.corruptions.storage import store_as_jpeg
 
 __all__ = [
     "CORRUPTIONS",
+    "CORRUPTION_VERSION",
     "FAMILIES",
     "Corruption",
     "contact_sheet",
     "corrupt_files",
     "corruption",
     "family_of",
+    "frost_from",
     "image",
     "store_as_jpeg",
 ]

@@ -7,12 +7,30 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 from holdfast.corruptions.samples import as_image
 from holdfast.registry import Registry
 
-__all__ = ["CORRUPTIONS", "FAMILIES", "Corruption", "Images", "Rng", "Rows", "corruption", "family_of", "quantise"]
+__all__ = [
+    "CORRUPTIONS",
+    "CORRUPTION_VERSION",
+    "FAMILIES",
+    "Corruption",
+    "Images",
+    "Rng",
+    "Rows",
+    "corruption",
+    "family_of",
+    "images_of",
+    "planes_of",
+    "quantise",
+]
+
+# One more whenever any corruption gives other pixels than before for the same picture, severity and generator, if only
+# by a level: the fingerprints of streams hold this number, and equal fingerprints promise equal pixels. A corruption
+# that is new, or faster with the same pixels, is no reason.
+CORRUPTION_VERSION = 2
 
 Images: TypeAlias = NDArray[np.uint8]  # (n, height, width, 3)
 Rng: TypeAlias = np.random.Generator | np.random.RandomState
@@ -22,6 +40,13 @@ Sample = TypeVar("Sample")
 
 FAMILIES = {"32": 48, "64": 96, "224": None}  # the largest shorter side, in pixels, that each table is meant for
 HENDRYCKS = "Hendrycks & Dietterich, ICLR 2019"
+ORDER = (
+    *("gaussian_noise", "shot_noise", "impulse_noise"),
+    *("defocus_blur", "glass_blur", "motion_blur", "zoom_blur"),
+    *("snow", "frost", "fog", "brightness"),
+    *("contrast", "elastic_transform", "pixelate", "jpeg_compression"),
+    *("speckle_noise", "gaussian_blur", "spatter", "saturate"),  # held out
+)
 CHUNK_VALUES = 1 << 15  # float64 intermediates of this many values stay in the cache and below the page-fault cliff
 
 
@@ -45,6 +70,24 @@ def quantise(values: NDArray[np.floating[Any]]) -> Images:
     return values.astype(np.uint8)
 
 
+def planes_of(images: Images, dtype: DTypeLike = np.float32) -> NDArray[Any]:
+    """Return the channels of images (n, height, width, 3) as planes (3, n, height, width) of values in [0, 1].
+
+    NumPy is slow on axes as short as a pixel, so formulas that mix pixels with a layer of their own use planes.
+    """
+    return np.divide(np.moveaxis(images, -1, 0), 255, dtype=dtype, order="C")
+
+
+def images_of(planes: NDArray[Any]) -> Images:
+    """Return planes (3, n, height, width) of values in [0, 1] as images; the planes are used up.
+
+    >>> images = np.arange(48, dtype=np.uint8).reshape(1, 4, 4, 3)
+    >>> np.array_equal(images_of(planes_of(images)), images)
+    True
+    """
+    return np.stack(list(quantise(planes)), axis=-1)
+
+
 @dataclass(frozen=True, eq=False)
 class Corruption:
     """A pure function of a sample, a severity from 0 to 5 and a generator.
@@ -64,6 +107,7 @@ class Corruption:
     draw: Draw | None = None
     whole_severities: bool = False  # the published steps are not on one line, so nothing lies between them
     citation: str = HENDRYCKS
+    source: str = ""  # of textures that the pixels depend on, for the record
 
     def __post_init__(self) -> None:
         if set(self.tables) != set(FAMILIES) or any(len(rows) != 6 for rows in self.tables.values()):
@@ -71,8 +115,9 @@ class Corruption:
 
     @property
     def summary(self) -> str:
-        """What it does, in one line."""
-        return (self.apply.__doc__ or "").strip().split("\n")[0]
+        """What it does, in one line, and what with."""
+        line = (self.apply.__doc__ or "").strip().split("\n")[0]
+        return f"{line} With {self.source}." if self.source else line
 
     def quantities(self, severity: float, family: str) -> list[float]:
         """Return the physical quantities at a severity, on the line between the two nearest rows of the table.
@@ -90,9 +135,8 @@ class Corruption:
         if family not in self.tables:
             raise ValueError(f"no family {family!r} of severities; choose one of {', '.join(self.tables)}")
         rows = np.array(self.tables[family], np.float64).reshape(6, -1)
-        below = min(int(severity), 4)
-        share = severity - below
-        between: list[float] = ((1 - share) * rows[below] + share * rows[below + 1]).tolist()
+        below, above = rows[int(severity)], rows[min(int(severity) + 1, 5)]
+        between: list[float] = (below + (severity - int(severity)) * (above - below)).tolist()
         return between
 
     def __call__(self, sample: Sample, severity: float, rng: Rng, *, family: str | None = None) -> Sample:
@@ -130,6 +174,8 @@ class Corruption:
         if self.draw is None:
             return []
         drawn = [self.draw(rng, image, *quantities) for rng, image in zip(rngs, images, strict=True)]
+        if len(drawn) == 1:  # of one large image, say: not worth a copy
+            return [np.asarray(field)[None] for field in drawn[0]]
         return [np.stack(field) for field in zip(*drawn, strict=True)]
 
     def __reduce__(self) -> tuple[Callable[[str], Corruption], tuple[str]]:
@@ -149,6 +195,10 @@ class Corruptions(Registry[Corruption]):
 
     def __contains__(self, name: object) -> bool:
         return name in self.aliases or super().__contains__(name)
+
+    def names(self) -> list[str]:
+        """Return every known name: the published ones in the order in which tables print them, then all others."""
+        return sorted(super().names(), key=lambda name: ORDER.index(name) if name in ORDER else len(ORDER))
 
 
 CORRUPTIONS = Corruptions()

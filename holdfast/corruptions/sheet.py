@@ -8,15 +8,15 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image, ImageDraw, ImageFont, ImageOps
+from PIL import Image, ImageDraw, ImageFont
 
 from holdfast.corruptions.base import CORRUPTIONS
+from holdfast.corruptions.files import images_in, read_image
 from holdfast.corruptions.samples import as_image
 from holdfast.randomness import seeded_rng
 
 __all__ = ["contact_sheet", "corrupt_files"]
 
-SUFFIXES = {".bmp", ".gif", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp"}
 SMALLEST_CELL, LARGEST_CELL, GAP, FONT_SIZE = 128, 224, 8, 14  # pixels
 
 
@@ -85,7 +85,7 @@ def corrupt_files(
     written, unreadable = [], []
     for target, (source, relative) in sources.items():
         try:
-            image = _read(source)
+            image = read_image(source)
         except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as problem:
             unreadable.append(f"{source} ({problem})")
             continue
@@ -106,7 +106,7 @@ def _sources(paths: Iterable[str | Path], out: Path) -> dict[Path, tuple[Path, P
     for path in map(Path, paths):
         if path.is_dir() and out.resolve().is_relative_to(path.resolve()):
             raise ValueError(f"the output folder {out} lies inside the input folder {path}; choose one outside of it")
-        for source in _images_in(path):
+        for source in images_in(path):
             relative = source.relative_to(path) if path.is_dir() else Path(source.name)
             target = out / relative.with_suffix(".png")
             if target in sources:
@@ -117,23 +117,6 @@ def _sources(paths: Iterable[str | Path], out: Path) -> dict[Path, tuple[Path, P
         if target.resolve() in inputs:
             raise ValueError(f"{target} is itself an input and would be overwritten; choose another output folder")
     return sources
-
-
-def _images_in(path: Path) -> list[Path]:
-    if not path.exists():
-        raise FileNotFoundError(f"{path} does not exist; name an image file or a folder of images")
-    if not path.is_dir():
-        return [path]
-    found = sorted(file for file in path.rglob("*") if file.suffix.lower() in SUFFIXES and file.is_file())
-    if not found:
-        raise ValueError(f"no images in {path}; looked for {', '.join(sorted(SUFFIXES))}")
-    return found
-
-
-def _read(path: Path) -> NDArray[np.uint8]:
-    with Image.open(path) as picture:
-        image, _ = as_image(ImageOps.exif_transpose(picture))  # PNG would lose the camera's orientation
-        return image
 
 
 def _write(image: NDArray[np.uint8], target: Path) -> None:

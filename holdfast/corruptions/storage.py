@@ -23,7 +23,8 @@ def store_as_jpeg(images: NDArray[np.uint8], quality: int) -> NDArray[np.uint8]:
         raise ValueError(f"JPEG quality {quality} is not between 1 and 100; the published data sets use 85")
     stored = np.empty(images.shape, np.uint8)
     for image, place in zip(images, stored, strict=True):
-        file = BytesIO()
-        Image.fromarray(image).save(file, "JPEG", quality=quality)
-        place[:] = np.asarray(Image.open(file, formats=["JPEG"]))
+        file, picture = BytesIO(), Image.fromarray(image)
+        picture.save(file, "JPEG", quality=quality)
+        # Straight to the decoder: opening a file would read its header twice.
+        place[:] = np.asarray(Image.frombytes("RGB", picture.size, file.getvalue(), "jpeg", "RGB", ""))
     return stored

@@ -12,9 +12,7 @@ from numpy.typing import NDArray
 from holdfast.corruptions import CORRUPTIONS
 from holdfast.records import Domain, Picks
 
-__all__ = ["CORRUPTION_VERSION", "as_inputs", "corrupted"]
-
-CORRUPTION_VERSION = 1  # one more whenever a corruption gives other pixels than before: fingerprints must tell
+__all__ = ["as_inputs", "corrupted"]
 
 
 def corrupted(

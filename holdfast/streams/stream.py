@@ -13,13 +13,13 @@ from typing import Any, Literal, get_args
 import numpy as np
 import torch
 
-from holdfast.corruptions import store_as_jpeg
+from holdfast.corruptions import CORRUPTION_VERSION, store_as_jpeg
 from holdfast.data import Dataset
 from holdfast.randomness import seeded_rng
 from holdfast.records import Batch, Picks
 from holdfast.registry import Registry
 from holdfast.streams.plan import Plan
-from holdfast.streams.render import CORRUPTION_VERSION, as_inputs, corrupted
+from holdfast.streams.render import as_inputs, corrupted
 
 __all__ = ["STREAMS", "Draws", "Stream"]
 

@@ -12,6 +12,11 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from holdfast.corruptions import CORRUPTIONS, FAMILIES, Corruption, corruption, family_of, store_as_jpeg
+from holdfast.corruptions.image import glass
+from holdfast.corruptions.image.motion import trail
+from holdfast.corruptions.image.spatter import distance_to, edges, equalise
+from holdfast.corruptions.image.weather import plasma
+from holdfast.corruptions.image.zoom import zoom_taps
 from holdfast.randomness import seeded_rng
 from holdfast.registry import UnknownNameError
 
@@ -57,6 +62,19 @@ def test_any_size_at_any_quarter_severity(name, height, width, step):
     assert chosen.batch(images, severity, rngs(2)).shape == images.shape
 
 
+@pytest.mark.parametrize("name", [name for name in NAMES if not CORRUPTIONS[name].whole_severities])
+@pytest.mark.parametrize("family", FAMILIES)
+def test_fine_severities_begin_at_nothing_and_have_no_gaps(name, family, pictures):
+    images = pictures(1, 24, 28)
+
+    def change(severity):
+        return np.abs(CORRUPTIONS[name].batch(images, severity, rngs(1), family=family).astype(float) - images).mean()
+
+    for severity in np.arange(0.3, 5, 0.37):
+        assert np.isfinite(change(severity))
+    assert change(0.01) < 0.95 * change(1)
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_the_generator_alone_decides(name, pictures):
     images = pictures(2, 32, 32)
@@ -96,6 +114,12 @@ def test_whole_severities_meet_the_table_exactly(name):
     for family, rows in CORRUPTIONS[name].tables.items():
         for severity, row in enumerate(rows):
             assert CORRUPTIONS[name].quantities(severity, family) == np.atleast_1d(row).tolist()
+
+
+def test_names_come_in_the_published_order():
+    assert NAMES[:3] == ["gaussian_noise", "shot_noise", "impulse_noise"]
+    assert NAMES[7:10] == ["snow", "frost", "fog"]
+    assert NAMES[15:] == ["speckle_noise", "gaussian_blur", "spatter", "saturate"]
 
 
 def test_severities_between_are_on_a_line():
@@ -182,6 +206,7 @@ def test_wrong_arguments_are_refused_with_a_remedy(pictures):
 
 def test_the_catalogue_answers_to_names_and_short_names():
     assert CORRUPTIONS["jpeg"] is CORRUPTIONS["jpeg_compression"]
+    assert CORRUPTIONS["elastic"] is CORRUPTIONS["elastic_transform"]
     assert "jpeg" in CORRUPTIONS
     assert "jpeg" not in CORRUPTIONS.names()
     assert "sepia" not in CORRUPTIONS
@@ -284,11 +309,142 @@ def test_defocus_of_a_point_is_a_disk_and_below_one_pixel_nothing():
 
 
 def test_blurs_keep_an_even_picture_even():
-    for name in ("defocus_blur", "gaussian_blur"):
+    picture = np.full((1, 60, 50, 3), 200, np.uint8)
+    for name in ("defocus_blur", "gaussian_blur", "glass_blur", "motion_blur", "zoom_blur", "elastic_transform"):
         for severity in (1, 2, 3):
-            even = CORRUPTIONS[name].batch(np.full((1, 60, 50, 3), 200, np.uint8), severity, [], family="224")
-            assert even.min() == even.max()
-            assert even.min() in (199, 200)  # truncation may cost the published formula a level
+            even = CORRUPTIONS[name].batch(picture, severity, rngs(1), family="224")
+            assert even.max() <= 200
+            assert even.min() >= 199  # truncation may cost the published formula a level
+            if name in ("defocus_blur", "gaussian_blur", "motion_blur"):
+                assert even.min() == even.max()
+
+
+def test_motion_draws_a_point_out_to_one_side():
+    point = np.zeros((1, 41, 41, 3), np.uint8)
+    point[0, 20, 20] = 255
+    lit = np.argwhere(trail(point, np.array([0.0]), 9, 5)[0, :, :, 0])
+    assert lit[:, 0].tolist() == [20] * len(lit)
+    assert lit[:, 1].max() == 20  # what lies to the right is seen here
+    assert 10 < 20 - lit[:, 1].min() <= 18
+    steep = np.argwhere(trail(point, np.array([-90.0]), 9, 5)[0, :, :, 0])
+    assert np.array_equal(steep[:, 0] - 20, (20 - lit[:, 1])[::-1])
+
+
+def glass_by_hand(values, offsets, reach):
+    values = values.copy()
+    height, width = values.shape
+    order = iter(offsets)
+    for row in range(height - reach, reach, -1):
+        for column in range(width - reach, reach, -1):
+            across, down = next(order)
+            values[row, column] = values[row + down, column + across]
+    return values
+
+
+@pytest.mark.parametrize(("height", "width", "reach"), [(12, 17, 1), (20, 15, 4), (8, 30, 4), (3, 3, 1), (2, 9, 2)])
+def test_glass_copies_pixel_after_pixel(height, width, reach):
+    rng = np.random.default_rng(0)
+    inner = max(0, height - 2 * reach) * max(0, width - 2 * reach)
+    offsets = rng.integers(-reach, reach, (2, inner, 2))
+    sources = glass.sources(offsets, height, width, reach).reshape(2, height, width)
+    places = np.arange(2 * height * width).reshape(2, height, width)
+    for found, start, moves in zip(sources, places, offsets, strict=True):
+        assert np.array_equal(found, glass_by_hand(start, moves, reach))
+
+
+def test_zoom_keeps_the_middle_and_enlarges_about_it():
+    picture = np.zeros((1, 33, 47, 3), np.uint8)
+    picture[0, 16, 23] = 255
+    blurred = CORRUPTIONS["zoom_blur"].batch(picture, 5, [])[0, :, :, 0].astype(float)
+    y, x = np.indices(blurred.shape)
+    assert (y * blurred).sum() / blurred.sum() == pytest.approx(16, abs=0.6)
+    assert (x * blurred).sum() / blurred.sum() == pytest.approx(23, abs=0.6)
+    assert [first.tolist() for first in zoom_taps(5, 1)][0::2] == [[0, 1, 2, 3, 3], [0, 0, 0, 0, 1]]
+
+
+def test_fog_is_as_bright_as_the_picture():
+    dark = np.full((4, 32, 32, 3), 60, np.uint8)
+    hazy = CORRUPTIONS["fog"].batch(dark, 5, rngs(4))
+    assert hazy.max() <= 60
+    assert hazy.std() > 5
+    assert not np.any(CORRUPTIONS["fog"].batch(np.zeros_like(dark), 5, rngs(4)))
+
+
+def test_clouds_fill_the_range_and_join_at_their_borders():
+    clouds = plasma(np.random.default_rng(0).random((3, 64**2 - 1)), 64, 2.5)
+    assert clouds.min(axis=(1, 2)).tolist() == [0, 0, 0]
+    assert clouds.max(axis=(1, 2)).tolist() == [1, 1, 1]
+    inside = np.abs(np.diff(clouds, axis=2)).mean()
+    assert np.abs(clouds[:, :, 0] - clouds[:, :, -1]).mean() < 2 * inside
+
+
+def test_snow_falls_from_both_sides():
+    black = np.zeros((1, 48, 64, 3), np.uint8)
+    fallen = CORRUPTIONS["snow"].batch(black, 4, rngs(1))[0]
+    assert np.array_equal(fallen, fallen[::-1, ::-1])
+    assert np.array_equal(fallen[..., 0], fallen[..., 2])
+
+
+def test_elastic_without_draws_leaves_the_picture_alone(pictures):
+    images = pictures(2, 20, 31)
+    still, fields = np.zeros((2, 3, 2)), np.zeros((2, 2, 20, 31))
+    assert np.array_equal(CORRUPTIONS["elastic"].apply(images, still, fields, 10, 2, 5), images)
+    pushed = np.zeros_like(fields)
+    pushed[:, 0] = 0.5  # everywhere alike, so that smoothing changes nothing
+    pushed[:, 1] = -0.5
+    moved = CORRUPTIONS["elastic"].apply(images, still, pushed, 4, 2, 5)
+    assert np.abs(moved[:, 2:, :-2].astype(int) - images[:, :-2, 2:]).max() <= 1
+
+
+def test_spatter_turns_from_water_to_mud_above_three(pictures):
+    images = pictures(1, 64, 64)
+    for severity in (0.5, 3):
+        assert np.all(CORRUPTIONS["spatter"].batch(images, severity, rngs(1)) >= images)  # water only ever shines
+    muddy = CORRUPTIONS["spatter"].batch(images, 3.01, rngs(1))
+    covered = (muddy != images).any(axis=-1)
+    assert covered.any()
+    assert np.abs(muddy[covered].astype(int) - (63, 42, 20)).mean() < np.abs(images[covered] - (63, 42, 20)).mean()
+    assert np.array_equal(CORRUPTIONS["spatter"].apply(images, np.zeros((1, 64, 64)), 0, 1, 1, 0.5, 1, 0), images)
+
+
+def test_distances_are_those_of_the_shortest_paths():
+    places = np.zeros((2, 30, 50), bool)
+    places[0, 4, 7] = True
+    found = distance_to(places) / 65536
+    assert found[1].min() == found[1].max() == 20
+    assert found[0, 4, 7] == 0
+    assert found[0, 4, 17] == found[0, 14, 7] == 10
+    assert found[0, 7, 10] == pytest.approx(3 * 1.4, abs=1e-4)
+    assert found[0, 6, 11] == found[0, 8, 9] == pytest.approx(2 * 2.1969, abs=1e-4)
+    assert found[0, 29, 49] == 20
+
+
+def test_edges_are_thin_and_need_a_strong_beginning():
+    step = np.zeros((3, 20, 20), np.uint8)
+    step[0, :, 10:] = 200
+    step[1, :, 10:] = 25  # a gradient of 100: enough to go on, not to begin
+    found = edges(step)
+    assert found[0].sum(axis=1).tolist() == [1] * 20
+    assert not found[1:].any()
+    step[1, :5, 10:] = 200
+    assert edges(step)[1, 15, 9:11].any()
+
+
+def test_equalised_levels_span_the_range_in_order():
+    layer = np.repeat(np.array([3, 5, 9, 10], np.uint8), [10, 20, 30, 40]).reshape(10, 10)
+    assert np.unique(equalise(layer)).tolist() == [0, 57, 142, 255]
+    assert np.array_equal(equalise(layer[:1]), layer[:1])
+
+
+def test_saturation_of_grey_and_of_colours():
+    picture = np.array([[[[100, 100, 100], [200, 100, 50], [0, 0, 0]]]], np.uint8)
+    pale, strong = (CORRUPTIONS["saturate"].batch(picture, severity, [], family="224")[0, 0] for severity in (2, 5))
+    assert pale.ravel() == pytest.approx([100, 100, 100, 200, 190, 185, 0, 0, 0], abs=1)
+    assert strong[0].tolist() == [100, 80, 80]  # grey turns reddish, as in the published pictures
+    assert strong[1, 0] == 200
+    assert strong[1, 2] == 0
+    with pytest.raises(ValueError, match=r"saturate has no severity 2\.5"):
+        CORRUPTIONS["saturate"].batch(picture, 2.5, [])
 
 
 def test_storage_is_the_jpeg_corruption_at_its_quality(pictures):

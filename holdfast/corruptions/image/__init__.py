@@ -1,5 +1,27 @@
-"""Corruptions of images; importing this registers them, in the order in which tables print them."""
+"""Corruptions of images; importing this registers them."""
 
-from holdfast.corruptions.image import noise, blur, digital  # isort: skip
+from holdfast.corruptions.image import (
+    blur,
+    digital,
+    elastic,
+    frost,
+    glass,
+    motion,
+    noise,
+    spatter,
+    weather,
+    zoom,
+)
 
-__all__ = ["blur", "digital", "noise"]
+__all__ = [
+    "blur",
+    "digital",
+    "elastic",
+    "frost",
+    "glass",
+    "motion",
+    "noise",
+    "spatter",
+    "weather",
+    "zoom",
+]

@@ -1,25 +1,58 @@
-"""Blur: the lens and the hand that holds it."""
+"""Blur: the lens and its aperture."""
 
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import fft, ndimage
 
-from holdfast.corruptions.base import Images, corruption, quantise
+from holdfast.corruptions.base import Images, corruption, images_of, planes_of, quantise
+from holdfast.corruptions.image.border import reflect
 
-__all__ = ["correlate", "defocus_blur", "disk", "gaussian", "gaussian_blur"]
+__all__ = ["Blocks", "blocks_of", "defocus_blur", "disk", "gaussian", "gaussian_blur", "quick_gaussian", "smooth_rows"]
 
-SETTLE = 2**-10 / 255  # a thousandth of a level: float32 noise below a level must not cost the whole level
+SETTLE = np.float32(2**-10 / 255)  # a thousandth of a level: float32 noise below a level must not cost the whole level
+BLOCK = 64  # rows
+Blocks: TypeAlias = list[tuple[slice, slice, NDArray[Any]]]
 
 
 def gaussian(values: NDArray[Any], sigma: float) -> NDArray[Any]:
-    """Smooth images (n, height, width, channels) with a Gaussian cut off at 4 sigma, borders replicated."""
-    smooth: NDArray[Any] = ndimage.gaussian_filter(values, (0, sigma, sigma, 0), mode="nearest", truncate=4)
-    return smooth
+    """Smooth layers (n, height, width) or images (n, height, width, channels) with a Gaussian cut off at 4 sigma.
+
+    Borders are replicated, and sums are taken in the order of the published code, so they agree to the last bit.
+    """
+    return ndimage.gaussian_filter(values, sigma, axes=(1, 2), mode="nearest", truncate=4)  # type: ignore[no-any-return]
+
+
+def quick_gaussian(layers: NDArray[Any], sigma: float) -> NDArray[Any]:
+    """Smooth layers (..., height, width) like `gaussian`, several times as fast, to the precision of float32."""
+    for length in layers.shape[-2:]:
+        layers = smooth_rows(layers, _replicating(length, sigma))
+    return layers
+
+
+@lru_cache(maxsize=64)
+def _replicating(length: int, sigma: float) -> Blocks:
+    weights = ndimage.gaussian_filter1d(np.eye(length), sigma, axis=0, mode="nearest", truncate=4)
+    return blocks_of(weights.astype(np.float32), int(4 * sigma + 0.5))
+
+
+def blocks_of(matrix: NDArray[Any], reach: int) -> Blocks:
+    """Return a matrix that is empty farther than `reach` from its diagonal as blocks: rows, columns and weights."""
+    starts = range(0, len(matrix), BLOCK)
+    slices = [(slice(start, start + BLOCK), slice(max(start - reach, 0), start + BLOCK + reach)) for start in starts]
+    return [(rows, near, matrix[rows, near].copy()) for rows, near in slices]
+
+
+def smooth_rows(layers: NDArray[Any], blocks: Blocks) -> NDArray[Any]:
+    """Return the product of a matrix with layers (..., height, width), as (..., width, height): half of a filter."""
+    smooth = np.empty_like(layers)
+    for rows, near, weights in blocks:
+        np.matmul(weights, layers[..., near, :], out=smooth[..., rows, :])
+    return np.ascontiguousarray(smooth.swapaxes(-1, -2))
 
 
 @lru_cache(maxsize=64)
@@ -45,26 +78,23 @@ def disk(radius: float, alias_sigma: float) -> NDArray[np.float32]:
     return kernel
 
 
-def correlate(images: Images, kernel: NDArray[np.float32]) -> Images:
-    """Correlate images (n, height, width, channels) with a square kernel, borders mirrored."""
-    if np.count_nonzero(kernel) <= 40:
-        return quantise(ndimage.correlate(images / 255, kernel[None, :, :, None], mode="mirror"))
-    # One image at a time, so that no result can depend on its neighbours through the order of float operations.
-    return np.stack([_correlate_by_fourier(image, kernel) for image in images])
+@lru_cache(maxsize=16)
+def _disk_spectrum(radius: float, alias_sigma: float, shape: tuple[int, int]) -> NDArray[np.complex64]:
+    return fft.rfft2(disk(radius, alias_sigma)[::-1, ::-1], shape)  # type: ignore[no-any-return]
 
 
-def _correlate_by_fourier(image: NDArray[np.uint8], kernel: NDArray[np.float32]) -> NDArray[np.uint8]:
-    height, width, _ = image.shape
-    side = len(kernel)
-    border = (side // 2, (side - 1) // 2)
-    padded = np.pad(np.moveaxis(image, -1, 0), ((0, 0), border, border), mode="reflect")
-    shape = [fft.next_fast_len(length, real=True) for length in padded.shape[1:]]
-    values = np.divide(
-        padded, 255, dtype=np.float32
-    )  # three times as fast as float64, for .1 % of values one level off
-    spectrum = fft.rfft2(values, shape) * fft.rfft2(kernel[::-1, ::-1], shape)
-    blurred = fft.irfft2(spectrum, shape)[:, side - 1 : side - 1 + height, side - 1 : side - 1 + width]
-    return np.moveaxis(quantise(blurred + SETTLE), 0, -1)
+def _defocused(plane: NDArray[np.float32], radius: float, alias_sigma: float) -> NDArray[np.float32]:
+    height, width = plane.shape
+    last = len(disk(radius, alias_sigma)) - 1
+    before = (last + 1) // 2
+    rows, columns = (
+        reflect(np.arange(-before, length + last - before), length, repeat_border=False) for length in (height, width)
+    )
+    padded = plane.take(rows, 0).take(columns, 1)
+    shape = (fft.next_fast_len(len(rows), real=True), fft.next_fast_len(len(columns), real=True))
+    spectrum = fft.rfft2(padded, shape)
+    spectrum *= _disk_spectrum(radius, alias_sigma, shape)
+    return fft.irfft2(spectrum, shape)[last : last + height, last : last + width]  # type: ignore[no-any-return]
 
 
 @corruption(
@@ -77,7 +107,15 @@ def _correlate_by_fourier(image: NDArray[np.uint8], kernel: NDArray[np.float32])
 )
 def defocus_blur(images: Images, radius: float, alias_sigma: float) -> Images:
     """Spread every point over a disk: a lens out of focus."""
-    return correlate(images, disk(radius, alias_sigma))
+    kernel = disk(radius, alias_sigma)
+    if np.count_nonzero(kernel) <= 40:
+        return quantise(ndimage.correlate(images / 255, kernel[None, :, :, None], mode="mirror"))
+    # Float32 is three times as fast as float64, for .1 % of values one level off. One plane at a time, so that no
+    # result can depend on its neighbours through the order of float operations.
+    planes = planes_of(images)
+    for plane in planes.reshape(-1, *planes.shape[2:]):
+        plane[:] = _defocused(plane, radius, alias_sigma)
+    return images_of(planes + SETTLE)
 
 
 @corruption(
@@ -90,4 +128,4 @@ def defocus_blur(images: Images, radius: float, alias_sigma: float) -> Images:
 )
 def gaussian_blur(images: Images, sigma: float) -> Images:
     """Smooth with a Gaussian."""
-    return quantise(gaussian(images / 255, sigma))
+    return images_of(quick_gaussian(planes_of(images), sigma) + SETTLE)

@@ -1,0 +1,150 @@
+"""Elastic transform: the picture as a sheet of rubber."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from holdfast.corruptions.base import Images, Rng, corruption, images_of, planes_of
+from holdfast.corruptions.draws import uniform
+from holdfast.corruptions.image.blur import Blocks, blocks_of, smooth_rows
+from holdfast.corruptions.image.border import reflect
+
+__all__ = ["elastic_transform"]
+
+Planes: TypeAlias = NDArray[np.float32]  # (channels, n, height, width)
+Places: TypeAlias = tuple[NDArray[Any], NDArray[Any]]  # whole pixels, and the share of one beyond them
+FARTHEST = 1e5  # pixels: a tiny picture may be thrown anywhere
+BAND_PIXELS = 1 << 13  # what is worked out for so many at a time stays in the cache
+
+
+def _jitter_and_fields(rng: Rng, image: Images, *_: float) -> tuple[NDArray[Any], NDArray[Any]]:
+    return 2 * uniform(rng, (3, 2)) - 1, 2 * uniform(rng, (2, *image.shape[:2])) - 1
+
+
+def _smooth(fields: NDArray[Any], sigma: float) -> NDArray[Any]:
+    """Smooth fields (..., height, width) with a Gaussian cut off at 3 sigma, borders reflected."""
+    if (reach := int(3 * sigma + 0.5)) == 0:
+        return fields
+    for length in fields.shape[-2:]:
+        fields = smooth_rows(fields, _reflecting(length, sigma, reach, fields.dtype))
+    return fields
+
+
+@lru_cache(maxsize=32)
+def _reflecting(length: int, sigma: float, reach: int, dtype: np.dtype[Any]) -> Blocks:
+    offsets, rows = np.arange(-reach, reach + 1), np.arange(length)
+    weights = np.exp(-(offsets**2) / (2 * sigma**2))
+    # Reflected at both ends, an axis repeats itself after twice its length, however far the kernel reaches.
+    around = np.bincount(offsets % (2 * length), weights / weights.sum(), 2 * length)
+    matrix = around[(rows[:, None] - rows) % (2 * length)] + around[(rows[:, None] + rows + 1) % (2 * length)]
+    return blocks_of(matrix.astype(dtype), reach)
+
+
+def _resampled(planes: Planes, places: Callable[[slice], tuple[Places, Places]], *, repeat_border: bool) -> Planes:
+    """Return planes of values from other places, rows and columns of which are asked for a band of rows at a time."""
+    _, count, height, width = planes.shape
+    resampled = np.empty_like(planes)
+    step = max(BAND_PIXELS // (count * width), 1)
+    for start in range(0, height, step):
+        band = slice(start, start + step)
+        resampled[:, :, band] = _sampled(planes, *places(band), repeat_border)
+    return resampled
+
+
+def _sampled(planes: Planes, rows: Places, columns: Places, repeat_border: bool) -> Planes:
+    """Return the values of planes at some places (n, ..., ...), each a mean of its four neighbours."""
+    channels, count, height, width = planes.shape
+    values = planes.reshape(channels, -1)
+    starts = (np.arange(count) * (height * width))[:, None, None]
+    around = _neighbours(columns, width, 1, repeat_border)
+    sampled = np.zeros((channels, *np.broadcast_shapes(rows[0].shape, columns[0].shape)), np.float32)
+    for line, line_weight in _neighbours(rows, height, width, repeat_border):
+        line += starts
+        for place, weight in around:
+            sampled += values.take(line + place, axis=1) * (line_weight * weight)
+    return sampled
+
+
+def _neighbours(places: Places, length: int, stride: int, repeat_border: bool) -> tuple[Places, Places]:
+    """Return the two pixels that each place lies between, as offsets in memory, and their weights."""
+    whole, share = places
+    lowest = int(whole.min())
+    offsets = stride * reflect(np.arange(lowest, int(whole.max()) + 2), length, repeat_border=repeat_border)
+    whole = whole - lowest
+    return (offsets.take(whole), 1 - share), (offsets[1:].take(whole), share)
+
+
+def _way_back(jitter: NDArray[Any], height: int, width: int) -> NDArray[np.float64]:
+    """Return (n, 2, 3): the affine map from where three points of the picture are moved to where they were."""
+    centre = np.array([width // 2, height // 2], np.float32)
+    reach = np.float32(max(min(height, width) // 3, 1))
+    before = centre + reach * np.array([[1, 1], [1, -1], [-1, -1]], np.float32)
+    after = np.concatenate([before + jitter.astype(np.float32), np.ones((len(jitter), 3, 1))], axis=2)
+    back = np.linalg.solve(after, np.broadcast_to(before, jitter.shape).astype(np.float64))
+    transposed: NDArray[np.float64] = back.swapaxes(1, 2)
+    return transposed
+
+
+def _moved(planes: Planes, jitter: NDArray[Any]) -> Planes:
+    """Return planes after an affine map, borders mirrored, at places rounded to 1/32 pixel as OpenCV 4 does."""
+    height, width = planes.shape[2:]
+    back = _way_back(jitter, height, width)[..., None]
+    along_x = _in_1024ths(back[:, :, 0] * np.arange(width))
+    along_y = _in_1024ths(back[:, :, 1] * np.arange(height) + back[:, :, 2])
+
+    def places(band: slice) -> tuple[Places, Places]:
+        x, y = ((along_x[:, axis, None] + along_y[:, axis, band, None] + 16) >> 5 for axis in (0, 1))
+        rows, columns = ((place >> 5, (place & 31).astype(np.float32) / 32) for place in (y, x))
+        return rows, columns
+
+    return _resampled(planes, places, repeat_border=False)
+
+
+def _in_1024ths(positions: NDArray[np.float64]) -> NDArray[np.intp]:
+    rounded: NDArray[np.intp] = np.rint(1024 * positions.clip(-FARTHEST, FARTHEST)).astype(np.intp)
+    return rounded
+
+
+def _stretched(planes: Planes, across: NDArray[Any], down: NDArray[Any]) -> Planes:
+    """Return planes of which every pixel comes from a little across and down, borders reflected."""
+    y, x = np.arange(planes.shape[2])[:, None], np.arange(planes.shape[3])
+
+    def places(band: slice) -> tuple[Places, Places]:
+        return _split(y[band], down[:, band]), _split(x, across[:, band])
+
+    return _resampled(planes, places, repeat_border=True)
+
+
+def _split(places: NDArray[np.intp], shifts: NDArray[Any]) -> Places:
+    whole = np.floor(shifts)
+    return places + whole.astype(np.intp), (shifts - whole).astype(np.float32)
+
+
+@corruption(
+    "elastic_transform",
+    {
+        "32": ((0, 0, 0), (0, 0, 2.56), (1.6, 6.4, 2.24), (2.56, 1.92, 1.92), (3.2, 1.28, 1.6), (3.2, 0.96, 0.96)),
+        "64": ((0, 0, 0), (0, 0, 5.12), (3.2, 19.2, 3.84), (6.4, 5.12, 3.84), (6.4, 1.92, 1.92), (10.24, 1.92, 1.28)),
+        "224": (
+            (0, 999, 0),
+            (488, 170.8, 24.4),
+            (488, 19.52, 48.8),
+            (12.2, 2.44, 4.88),
+            (17.08, 2.44, 4.88),
+            (29.28, 2.44, 4.88),
+        ),
+    },
+    draw=_jitter_and_fields,
+    alias="elastic",
+)
+def elastic_transform(
+    images: Images, jitter: NDArray[Any], fields: NDArray[Any], strength: float, sigma: float, reach: float
+) -> Images:
+    """Pull three points of the picture aside and stretch the rest a little everywhere, as if it were rubber."""
+    shifts = strength * _smooth(fields, sigma)
+    return images_of(_stretched(_moved(planes_of(images), reach * jitter), shifts[:, 0], shifts[:, 1]))
