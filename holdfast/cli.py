@@ -7,7 +7,7 @@ import sys
 from collections.abc import Mapping
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Annotated, Any, cast, get_args
+from typing import TYPE_CHECKING, Annotated, Any, cast, get_args
 
 import typer
 import yaml
@@ -16,6 +16,9 @@ from rich.live import Live
 from rich.table import Table
 
 from holdfast.registry import UnknownNameError, nearest
+
+if TYPE_CHECKING:
+    from holdfast.streams import Calibration
 
 __all__ = ["app", "main"]
 
@@ -185,6 +188,62 @@ def train(
 
 
 @app.command()
+def calibrate(
+    model: Annotated[str, typer.Option(help="A model by name, or YAML: {name: …, option: …}.")] = "digits_resnet",
+    data: Annotated[
+        str, typer.Option(help="A data set by name, or YAML: {name: digits, split: validation}.")
+    ] = "digits",
+    difficulty: Annotated[str, typer.Option(help="easy, medium or hard, as CCC means it for this model.")] = "medium",
+    target: Annotated[
+        float | None, typer.Option(help="An accuracy in percent to hold instead of a difficulty.")
+    ] = None,
+    pairs: Annotated[int, typer.Option(min=1, help="How many transitions.")] = 3,
+    pictures: Annotated[int, typer.Option(min=2, help="The most pictures to measure on.")] = 500,
+    family: Annotated[str, typer.Option(help="Severities for 32, 64 or 224 px.")] = "224",
+    seed: Annotated[int, typer.Option(help="Draws the pairs; 43, 44 and 45 are the official ones.")] = 43,
+    out: Annotated[Path, typer.Option(help="Folder for calibration.json and a picture of each transition.")] = Path(
+        "calibration"
+    ),
+    as_json: AsJson = False,
+) -> None:
+    """Find a walk of changing corruptions (CCC) on which a model's accuracy stays near a target."""
+    import numpy as np
+
+    from holdfast.data import DATASETS
+    from holdfast.models import MODELS
+    from holdfast.streams import walk_strip
+
+    (model_name, model_options), (data_name, data_options) = _named(model), _named(data)
+    images = DATASETS[data_name](**data_options)
+    calibration = _calibrate(
+        MODELS[model_name](**model_options),
+        images,
+        difficulty=difficulty,
+        target_percent=target,
+        pairs=pairs,
+        pictures=pictures,
+        family=family,
+        seed=seed,
+    )
+    path = calibration.save(out / "calibration.json")
+    (picture,) = images.inputs(np.zeros(1, np.int64))
+    for number in range(len(calibration.transitions)):
+        walk_strip(calibration, picture, transition=number).save(out / f"transition_{number}.png")
+    if as_json:
+        typer.echo(calibration.to_json())
+        return
+    table = Table("transition", "steps", "accuracy %", "pictures", "measured", box=None, pad_edge=False)
+    for entry in calibration.transitions:
+        accuracy = f"{entry.mean_percent:.1f} ± {entry.margin_percent:.1f}"
+        name = f"{entry.first} → {entry.second}"
+        table.add_row(name, str(len(entry.cells)), accuracy, str(entry.pictures), f"{len(entry.measured)} of 441")
+    console.print(f"target {calibration.target_percent:.1f} %, clean {calibration.clean_percent:.1f} %", table)
+    for name, note in calibration.left_out.items():
+        console.print(f"left out: {name} {note}")
+    typer.echo(path)
+
+
+@app.command()
 def corrupt(
     paths: Annotated[
         list[Path] | None, typer.Argument(help="Image files or folders; an embedded digit when left out.")
@@ -199,23 +258,38 @@ def corrupt(
     family: Annotated[
         str | None, typer.Option(help="Parameters for 32, 64 or 224 px; by the image's size when left out.")
     ] = None,
+    walk: Annotated[
+        str | None,
+        typer.Option(help="Animate a walk: ccc-easy, ccc-medium, ccc-hard, a run of CCC, or a calibration file."),
+    ] = None,
     seed: int = 0,
-    out: Annotated[Path, typer.Option(help="Folder for corrupted copies, or the PNG file of a sheet.")] = Path(
-        "corrupted"
-    ),
+    out: Annotated[
+        Path, typer.Option(help="Folder for corrupted copies, PNG file of a sheet, GIF or PNG file of a walk.")
+    ] = Path("corrupted"),
 ) -> None:
-    """Apply a corruption to image files, or draw a contact sheet of all corruptions and severities."""
+    """Apply a corruption to image files, draw a contact sheet of corruptions and severities, or animate a walk."""
     from PIL import Image
 
     from holdfast.corruptions import CORRUPTIONS, contact_sheet, corrupt_files
     from holdfast.data import Digits
 
-    if sheet:
-        names = [name] if name else CORRUPTIONS.names()
+    if sheet or walk:
         with Image.open(paths[0]) if paths else Image.fromarray(Digits().images[0]) as picture:
             image = picture.copy()
-        path = out if out.suffix else out.with_suffix(".png")
+        path = out if out.suffix else out.with_suffix(".gif" if walk else ".png")
         path.parent.mkdir(parents=True, exist_ok=True)
+    if walk:
+        from holdfast.streams import walk_strip, write_walk_gif
+
+        calibration = _walk_named(walk)
+        if path.suffix == ".gif":
+            write_walk_gif(path, calibration, image, seed=seed)
+        else:
+            walk_strip(calibration, image, seed=seed).save(path)
+        typer.echo(path)
+        return
+    if sheet:
+        names = [name] if name else CORRUPTIONS.names()
         contact_sheet(image, names, (1, 2, 3, 4, 5), seed, family).save(path)
         typer.echo(path)
         return
@@ -239,6 +313,51 @@ def _bench(
     if failed:
         raise RuntimeError(f"{len(failed)} of {len(outcomes)} runs failed, the others are kept; " + "; ".join(failed))
     return [outcome.folder for outcome in outcomes if outcome.folder]
+
+
+def _named(text: str) -> tuple[str, dict[str, Any]]:
+    """Return name and options of an entry, written as in a suite."""
+    entry = yaml.safe_load(text)
+    entry = {"name": entry} if isinstance(entry, str) else entry
+    if not isinstance(entry, dict) or "name" not in entry:
+        raise ValueError(f"{text!r} has no name; write a name, or {{name: …, option: …}}")
+    return entry["name"], {key: value for key, value in entry.items() if key != "name"}
+
+
+def _walk_named(name: str) -> Calibration:
+    """Return a calibration from its file, or one of a CCC setting for the embedded digits, quick rather than exact."""
+    from holdfast.data import Digits
+    from holdfast.models import digits_resnet
+    from holdfast.streams import Calibration, ccc_setting
+
+    if name.endswith(".json"):
+        return Calibration.load(name)
+    setting = ccc_setting(name)
+    options = {"difficulty": setting["difficulty"], "seed": setting["seed"], "pictures": 100}
+    return _calibrate(digits_resnet(), Digits("validation"), **options)
+
+
+def _calibrate(model: Any, data: Any, **options: Any) -> Calibration:
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
+    from rich.progress import Progress as Bars
+
+    from holdfast.calibration import Progress
+    from holdfast.calibration import calibrate as calibrate_model
+
+    columns = TextColumn("{task.description}"), BarColumn(bar_width=24), MofNCompleteColumn()
+    with Bars(*columns, TextColumn("{task.fields[saved]}"), console=Console(stderr=True)) as bars:
+        task = bars.add_task("calibrating", total=None, saved="")
+
+        def tell(progress: Progress) -> None:
+            bars.update(
+                task,
+                completed=progress.done,
+                total=progress.done + progress.left,
+                description=f"calibrating {progress.pair or 'the pool'}",
+                saved=f"{progress.saved} saved by sharing",
+            )
+
+        return calibrate_model(model, data, progress=tell, **options)
 
 
 def _report(runs: Path, out: Path | None, metric: str) -> None:

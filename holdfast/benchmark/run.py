@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from holdfast.adapted import AdaptedModel
 from holdfast.benchmark.manifest import make_manifest
 from holdfast.benchmark.recorder import Recorder, make_row
 from holdfast.benchmark.suite import Job
+from holdfast.calibration import calibrate
 from holdfast.data import DATASETS
 from holdfast.estimators import ESTIMATORS
 from holdfast.methods import METHODS
@@ -110,7 +112,10 @@ def _save(model: AdaptedModel, recorder: Recorder, folder: Path) -> None:
 def _make_stream(job: Job) -> Stream:
     options = _options(job.stream, without={"data"})
     data = DATASETS[job.stream["data"]["name"]](**_options(job.stream["data"]))
-    return STREAMS[job.stream["name"]](data, **options, seed=job.seed)
+    make = STREAMS[job.stream["name"]]
+    if getattr(make, "needs_model", False):  # its severities are chosen for the model, as it is before any adaptation
+        options["calibrate"] = partial(calibrate, MODELS[job.model["name"]](**_options(job.model)))
+    return make(data, **options, seed=job.seed)
 
 
 def _make_model(job: Job, stream: Stream) -> tuple[AdaptedModel, str]:

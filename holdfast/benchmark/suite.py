@@ -242,7 +242,7 @@ def _name_problems(suite: Suite) -> Iterator[tuple[Path_, str]]:
     for index, stream in enumerate(suite.streams):
         path: Path_ = ("streams", index)
         yield from _entry_problems((*path, "data"), stream.data, DATASETS)
-        yield from _entry_problems(path, stream, STREAMS, ignore={"seed"})
+        yield from _entry_problems(path, stream, STREAMS, ignore={"seed", "calibrate"})  # these the run decides about
         for place, name in enumerate(stream.options.get("corruptions", [])):
             for part in str(name).split("+"):
                 if part != "clean" and part not in CORRUPTIONS:

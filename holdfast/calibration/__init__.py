@@ -1,0 +1,19 @@
+"""How strong two corruptions must be, one fading into the other, for a model's accuracy to stay near a target."""
+
+from holdfast.calibration.calibrate import calibrate
+from holdfast.calibration.interpolate import interpolate_percent
+from holdfast.calibration.judge import Progress
+from holdfast.calibration.matrices import calibration_of, import_matrices
+from holdfast.calibration.store import default_cache
+from holdfast.streams import Calibration, Transition
+
+__all__ = [
+    "Calibration",
+    "Progress",
+    "Transition",
+    "calibrate",
+    "calibration_of",
+    "default_cache",
+    "import_matrices",
+    "interpolate_percent",
+]

@@ -1,0 +1,113 @@
+"""Calibration in stages, each of which measures no more than the next one needs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from itertools import islice
+from pathlib import Path
+
+from torch import nn
+
+from holdfast.calibration.judge import Judge, Progress
+from holdfast.calibration.pairs import check_pairs, in_order, names_of, reaching, solve_pair
+from holdfast.calibration.store import default_cache
+from holdfast.data import Dataset
+from holdfast.streams.difficulty import POOLS, reach_percent, target_percent_of, walk_pairs
+from holdfast.streams.path import PathRule, check_rule, find_path
+from holdfast.streams.transitions import Calibration
+
+__all__ = ["calibrate"]
+
+USUAL_PAIRS = 3  # where nobody says how many
+USUAL_STEPS = 34  # of a pair, only to tell how much is left
+
+
+def calibrate(
+    model: nn.Module,
+    data: Dataset,
+    *,
+    difficulty: str = "medium",
+    target_percent: float | None = None,
+    pairs: int | Sequence[Sequence[str]] | None = None,
+    steps: int | None = None,
+    pool: Sequence[str] | None = None,
+    path_rule: PathRule = "official",
+    seed: int = 43,
+    family: str | None = "224",
+    storage_jpeg_quality: int | None = None,
+    pictures: int = 500,
+    picture_seed: int = 0,
+    margin_percent: float = 1.0,
+    refinements: int = 2,
+    coarse: bool = True,
+    cache: str | Path | None = None,
+    progress: Callable[[Progress], None] | None = None,
+) -> Calibration:
+    """Find the walk of CCC (Press et al., NeurIPS 2023) for any model and data, with a fraction of the measurements.
+
+    The target is that of a `difficulty` for this model (`target_percent_of`), or `target_percent` itself. From `pool`,
+    by default the official one, corruptions that cannot reach the target are left out; `seed` draws the pairs, three
+    or as many as `pairs` or as `steps` of a walk take. `pairs` may also name them: [["fog", "snow"], …].
+
+    Per pair, the accuracy is measured at whole severities (`coarse=False`: at all 21 × 21), interpolated, and measured
+    again on the path that this gives, up to `refinements` times. Pictures are added, at most `pictures`, until the mean
+    along the path is known to ± `margin_percent` (95 %, over pictures). All cells share pictures and draws; what was
+    measured once is kept in `cache`, HOLDFAST_CACHE or ~/.cache/holdfast, and the result does not depend on it.
+
+    Severities are those of the 224 px tables, the only ones for which CCC defines them, whatever the pictures' size.
+    """
+    check_rule(path_rule)
+    if pictures < 2 or pairs in (0, []) or (steps is not None and steps < 1):
+        raise ValueError(
+            f"pictures={pictures}, pairs={pairs} and steps={steps}: pass at least 2 pictures and 1 pair or step"
+        )
+    judge = Judge(
+        model,
+        data,
+        pictures=pictures,
+        seed=picture_seed,
+        family=family,
+        storage_jpeg_quality=storage_jpeg_quality,
+        cache=Path(cache) if cache is not None else default_cache(),
+        tell=progress or (lambda _: None),
+    )
+    clean, chance = judge.percent(()), 100 / len(data.class_names)
+    target = target_percent_of(difficulty, clean, chance) if target_percent is None else float(target_percent)
+    if clean <= max(target, chance):
+        raise ValueError(
+            f"the model is right on {clean:.1f} % of the clean pictures and cannot be held at {target:.1f} %, where "
+            f"chance is {chance:.1f} %; pass a model that knows these classes, or a lower target"
+        )
+    left_out: dict[str, str] = {}
+    if pairs is None or isinstance(pairs, int):
+        number = USUAL_PAIRS if pairs is None and steps is None else pairs
+        names = names_of(pool or POOLS["easy" if target_percent is not None else difficulty])
+        names, left_out = reaching(judge, names, reach_percent(target, clean, chance))
+        judge.pairs_left = number or -(-(steps or 0) // USUAL_STEPS)
+        walk = list(islice(walk_pairs(names, seed), number)) if number else walk_pairs(names, seed)
+    else:
+        walk = check_pairs(pairs)
+        judge.pairs_left = len(walk)
+    solve = partial(
+        solve_pair,
+        judge,
+        find=partial(find_path, path_rule, target_percent=target),
+        chance_percent=chance,
+        margin_percent=margin_percent,
+        refinements=refinements,
+        coarse=coarse,
+    )
+    return Calibration(
+        in_order(walk, solve, steps),
+        target_percent=target,
+        difficulty=difficulty if target_percent is None else None,
+        clean_percent=round(clean, 4),
+        chance_percent=round(chance, 4),
+        path_rule=path_rule,
+        family=family,
+        storage_jpeg_quality=storage_jpeg_quality,
+        model=judge.model_digest,
+        data=judge.data_digest,
+        left_out=left_out,
+    )

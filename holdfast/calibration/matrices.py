@@ -1,0 +1,101 @@
+"""Matrices that were measured elsewhere, such as the official ones of CCC, in files that cannot execute anything."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from holdfast.calibration.pairs import Pair, check_pairs, in_order, names_of, transition_of
+from holdfast.streams.difficulty import OFFICIAL_TARGETS_PERCENT, POOLS, check_difficulty, walk_pairs
+from holdfast.streams.path import LEVELS, GridCell, PathRule, find_path
+from holdfast.streams.transitions import Calibration, Transition
+
+__all__ = ["calibration_of", "import_matrices"]
+
+OFFICIAL_KEY = re.compile(r"n1_(\w+)_n2_(\w+)")
+
+
+def import_matrices(path: str | Path) -> dict[Pair, NDArray[np.float64]]:
+    """Read 21 × 21 accuracies in percent by pair, from .npz or .json, keys as published (`n1_<c1>_n2_<c2>`) or `c1+c2`.
+
+    The official file is a pickle, which can execute anything, and is not read; whoever trusts it converts it with
+    `numpy.savez("matrices.npz", **content)` first.
+    """
+    path = Path(path)
+    if path.suffix == ".npz":
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
+            content: dict[str, Any] = {key: arrays[key] for key in arrays.files}
+    elif path.suffix == ".json":
+        content = json.loads(path.read_text())
+    else:
+        raise ValueError(f"{path} is neither .npz nor .json; nothing else is read, least of all a pickle: convert it")
+    if not isinstance(content, dict) or not content:
+        raise ValueError(f"{path} holds no matrices by pair; write {{'n1_<c1>_n2_<c2>': 21 × 21 percents, …}}")
+    return {_pair_of(key, path): _matrix_of(key, values, path) for key, values in content.items()}
+
+
+def calibration_of(
+    matrices: Mapping[Pair, NDArray[np.float64]],
+    *,
+    difficulty: str = "medium",
+    target_percent: float | None = None,
+    pairs: int | Sequence[Sequence[str]] | None = None,
+    steps: int | None = None,
+    pool: Sequence[str] | None = None,
+    path_rule: PathRule = "official",
+    seed: int = 43,
+    family: str | None = "224",
+    storage_jpeg_quality: int | None = 85,
+) -> Calibration:
+    """Return the calibration that imported matrices give, with the official pool, order and target of a difficulty.
+
+    The official targets are for the ResNet-50 whose matrices were published; for others pass `target_percent`.
+    """
+    check_difficulty(difficulty)
+    target = OFFICIAL_TARGETS_PERCENT[difficulty] if target_percent is None else float(target_percent)
+    if pairs is None or isinstance(pairs, int):
+        number = 3 if pairs is None and steps is None else pairs
+        walk: Iterable[Pair] = islice(walk_pairs(names_of(pool or POOLS[difficulty]), seed), number)
+    else:
+        walk = check_pairs(pairs)
+
+    def solve(pair: Pair, before: Sequence[GridCell]) -> Transition:
+        if pair not in matrices:
+            raise ValueError(f"there is no matrix for {pair[0]}+{pair[1]}; import one, or choose another pool")
+        path = find_path(path_rule, matrices[pair], target, before)
+        return transition_of(pair, path, matrices[pair], np.ndindex(LEVELS, LEVELS))
+
+    return Calibration(
+        in_order(walk, solve, steps),
+        target_percent=target,
+        difficulty=difficulty if target_percent is None else None,
+        clean_percent=float(next(iter(matrices.values()))[0, 0]),
+        path_rule=path_rule,
+        family=family,
+        storage_jpeg_quality=storage_jpeg_quality,
+    )
+
+
+def _pair_of(key: str, path: Path) -> Pair:
+    official = OFFICIAL_KEY.fullmatch(key)
+    names = official.groups() if official else key.split("+")
+    try:
+        return check_pairs([names])[0]
+    except ValueError as error:
+        raise ValueError(f"{path}, {key!r}: {error}") from error
+
+
+def _matrix_of(key: str, values: Any, path: Path) -> NDArray[np.float64]:
+    matrix = np.asarray(values, np.float64)
+    if matrix.shape != (LEVELS, LEVELS) or not np.isfinite(matrix).all():
+        raise ValueError(f"{path}, {key!r}: {matrix.shape} is not {LEVELS} × {LEVELS} finite numbers")
+    if matrix.min() < 0 or not 1 < matrix.max() <= 100:
+        raise ValueError(f"{path}, {key!r}: {matrix.min():g} to {matrix.max():g} are no percents; 100 is all right")
+    return matrix

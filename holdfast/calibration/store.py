@@ -1,0 +1,59 @@
+"""What was judged before, on disk: a folder for each model and picture set, a file for each pair of corruptions."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import warnings
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["Store", "default_cache"]
+
+
+def default_cache() -> Path:
+    """Return where calibrations are kept: `calibration` in HOLDFAST_CACHE, or in the user's own cache folder."""
+    return Path(os.environ.get("HOLDFAST_CACHE") or Path.home() / ".cache" / "holdfast") / "calibration"
+
+
+class Store:
+    """Arrays by group and name; a file appears whole or not at all, and one that is damaged counts as absent."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise OSError(f"cannot keep calibrations in {folder} ({error}); set HOLDFAST_CACHE to a folder") from error
+
+    def read(self, group: str) -> dict[str, NDArray[np.bool_]]:
+        """Return the arrays of a group, none where nothing was kept."""
+        path = self._path(group)
+        if not path.exists():
+            return {}
+        try:
+            with path.open("rb") as file, np.load(file, allow_pickle=False) as content:
+                arrays = {name: content[name] for name in content.files}
+            if any(array.dtype != np.bool_ or array.ndim != 1 for array in arrays.values()):
+                raise ValueError("these are not outcomes")
+        except (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile) as error:
+            warnings.warn(f"{path} is damaged ({error}); what it held is measured again", stacklevel=2)
+            return {}
+        return arrays
+
+    def write(self, group: str, arrays: Mapping[str, NDArray[np.bool_]]) -> None:
+        """Keep the arrays of a group, and of those that another process has kept meanwhile the longer ones."""
+        kept = self.read(group)
+        for name, array in arrays.items():
+            if len(kept.get(name, ())) < len(array):
+                kept[name] = array
+        with tempfile.NamedTemporaryFile(dir=self.folder, prefix=f".{group}.", delete=False) as file:
+            np.savez(file, **kept)  # type: ignore[arg-type]
+        os.replace(file.name, self._path(group))
+
+    def _path(self, group: str) -> Path:
+        return self.folder / f"{group}.npz"

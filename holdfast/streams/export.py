@@ -1,0 +1,144 @@
+"""Streams as files: WebDataset shards with the keys and the arithmetic of the official CCC generator."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import multiprocessing
+import os
+import tarfile
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
+from io import BytesIO
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+from holdfast.corruptions import CORRUPTIONS
+from holdfast.records import Picks
+from holdfast.streams.stream import Stream
+from holdfast.streams.walk import Walk
+
+__all__ = ["export_shards", "shard_spans"]
+
+OFFICIAL_JPEG_QUALITY = 85
+Span = tuple[Path, int, int]  # a shard, and the positions it begins and ends at
+
+
+def export_shards(stream: Stream, out: str | Path, *, shard_images: int = 25_000, workers: int = 1) -> list[Path]:
+    """Write a stream to `serial_00000.tar` and so on in the folder `out`, and return the files.
+
+    Each sample has `input.jpg`, of the stream's storage quality or 85, `output.cls` and `info`. A shard takes whole
+    steps of a walk until it has `shard_images`. Shards are the same for any number of `workers`, which are processes;
+    each appears whole or not at all, and what is there already is not written again.
+    """
+    if stream.length is None:
+        raise ValueError("an endless stream cannot be written; cut it, e.g. ccc(…, samples=100_000)")
+    if shard_images < 1 or workers < 1:
+        raise ValueError(f"shard_images={shard_images} and workers={workers}: pass at least 1 of each")
+    out = Path(out)
+    out.mkdir(parents=True, exist_ok=True)
+    with _only_one(out):
+        _settle(
+            out / "stream.json", {"fingerprint": stream.fingerprint, "shard_images": shard_images, "spec": stream.spec}
+        )
+        step = stream.plan.images_per_step if isinstance(stream.plan, Walk) else 1
+        spans = [
+            (out / f"serial_{number:05}.tar", start, stop)
+            for number, (start, stop) in enumerate(shard_spans(stream.length, shard_images, step))
+        ]
+        missing = [span for span in spans if not span[0].exists()]
+        shares = [missing[worker::workers] for worker in range(min(workers, len(missing)))]
+        if len(shares) < 2:
+            for share in shares:
+                _write_shards(stream, share)
+        else:
+            # Spawned, not forked: torch's thread pools do not survive a fork.
+            with ProcessPoolExecutor(len(shares), multiprocessing.get_context("spawn")) as pool:
+                for done in [pool.submit(_write_shards, stream, share) for share in shares]:
+                    done.result()
+    return [path for path, _, _ in spans]
+
+
+def shard_spans(length: int, shard_images: int = 25_000, images_per_step: int = 1) -> list[tuple[int, int]]:
+    """Return where shards begin and end: whole steps are added until a shard holds at least so many images.
+
+    >>> [len(shard_spans(*run)) for run in ((7_500_000, 25_000, 1000), (7_514_000, 25_000, 2000))]
+    [300, 289]
+    >>> shard_spans(7_514_000, 25_000, 2000)[0]
+    (0, 26000)
+    """
+    size = -(-shard_images // images_per_step) * images_per_step
+    return [(start, min(start + size, length)) for start in range(0, length, size)]
+
+
+def _write_shards(stream: Stream, spans: Sequence[Span]) -> None:
+    quality = stream.storage_jpeg_quality or OFFICIAL_JPEG_QUALITY
+    # Before storage: encoding is the storage, and must not happen twice.
+    before = Stream(stream.plan, stream.data, seed=stream.seed, family=stream.family, draws=stream.draws)
+    for path, start, stop in spans:
+        partial = path.with_name(f".{path.name}.partial")
+        try:
+            with tarfile.open(partial, "w", format=tarfile.USTAR_FORMAT) as shard:
+                for index, files in enumerate(_records(before, start, stop, quality)):
+                    for name, content in sorted(files.items()):
+                        entry = tarfile.TarInfo(f"sample_{index}.{name}")
+                        entry.size, entry.mode = len(content), 0o444  # and no date: equal samples make equal files
+                        shard.addfile(entry, BytesIO(content))
+            os.replace(partial, path)
+        finally:
+            partial.unlink(missing_ok=True)
+
+
+def _records(stream: Stream, start: int, stop: int, quality: int) -> Iterator[dict[str, bytes]]:
+    for position in range(start, stop, 64):
+        end = min(position + 64, stop)
+        batch, picks = stream.render(position, end), stream.plan.picks(position, end)
+        images = batch.inputs.mul(255).round().byte().permute(0, 2, 3, 1).numpy()
+        for row, (image, label) in enumerate(zip(images, batch.labels, strict=True)):
+            info = _info(stream, picks, row, int(label))
+            yield {"input.jpg": _jpeg(image, quality), "output.cls": str(label).encode(), "info": info.encode()}
+
+
+def _jpeg(image: NDArray[np.uint8], quality: int) -> bytes:
+    file = BytesIO()
+    Image.fromarray(image).save(file, "JPEG", quality=quality, optimize=True)
+    return file.getvalue()
+
+
+def _info(stream: Stream, picks: Picks, row: int, label: int) -> str:
+    """Return the official text: class folder and file name, then every corruption and its severity."""
+    sample = int(picks.samples[row])
+    files = getattr(stream.data, "files", None)  # data that was read from picture files knows their names
+    parts = {"dir": stream.data.class_names[label], "name": Path(files[sample]).name if files else str(sample)}
+    short = {full: alias for alias, full in CORRUPTIONS.aliases.items()}
+    corruptions = stream.plan.domains[picks.domains[row]].corruptions
+    for number, (name, severity) in enumerate(zip(corruptions, picks.severities[row], strict=False), 1):
+        parts |= {f"n{number}": short.get(name, name), f"s{number}": str(float(severity))}
+    return "".join(f"++{key}++{value}" for key, value in parts.items())
+
+
+def _settle(path: Path, content: dict[str, object]) -> None:
+    """Write what is being exported, or make sure that it is what the folder was begun with."""
+    if path.exists():
+        before = json.loads(path.read_text())
+        if (before.get("fingerprint"), before.get("shard_images")) != (content["fingerprint"], content["shard_images"]):
+            raise ValueError(f"{path.parent} holds shards of another stream or size; choose another folder")
+        return
+    partial = path.with_name(f".{path.name}.partial")
+    partial.write_text(json.dumps(content))
+    os.replace(partial, path)
+
+
+@contextmanager
+def _only_one(folder: Path) -> Iterator[None]:
+    """Hold the folder: two exports would write to the same unfinished files. The lock dies with its process."""
+    with (folder / "lock").open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            raise RuntimeError(f"{folder} is being written by another process; wait for it") from error
+        yield

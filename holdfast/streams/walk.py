@@ -1,0 +1,115 @@
+"""A walk along calibrated transitions: both severities change a little on every step, the accuracy hardly."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache, partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from holdfast.randomness import seeded_rng
+from holdfast.records import Domain, Picks
+from holdfast.streams.domains import domains_named
+from holdfast.streams.plan import Plan
+from holdfast.streams.transitions import Calibration
+
+__all__ = ["Walk"]
+
+
+class Walk(Plan):
+    """The transitions of a calibration, one after the other and then again from the first, endless unless cut.
+
+    Every step shuffles the data anew and takes its first images (Press et al., NeurIPS 2023, their code): none comes
+    twice in a step, unless the step wants more than there are. Nothing ends a batch, which may go across steps.
+
+    >>> from holdfast.streams.transitions import Transition
+    >>> paths = Transition("contrast", "brightness", ((2, 0), (1, 0), (1, 1), (0, 1)), (30.0, 50.0, 40.0, 60.0))
+    >>> walk = Walk(Calibration((paths,), 40.0), 100, images_per_step=10)
+    >>> walk.picks(10**9 + 19, 10**9 + 21).severities.tolist()
+    [[0.25, 0.0], [0.25, 0.25]]
+    >>> walk.expected(np.array([0, 15, 45])).tolist()
+    [0.3, 0.5, 0.3]
+    """
+
+    def __init__(
+        self,
+        calibration: Calibration,
+        data_size: int,
+        *,
+        images_per_step: int = 1000,
+        length: int | None = None,
+        seed: int = 43,
+    ) -> None:
+        if images_per_step < 1 or data_size < 1 or (length is not None and length < 1):
+            raise ValueError(
+                f"{images_per_step} images for each step, of {data_size}, and {length} in all make no walk; "
+                "ask for at least 1 of 1"
+            )
+        self.calibration = calibration
+        self.data_size = data_size
+        self.images_per_step = images_per_step
+        self.length = length
+        self.seed = seed
+        pairs = domains_named(f"{entry.first}+{entry.second}" for entry in calibration.transitions)
+        self.domains: tuple[Domain, ...] = tuple(dict.fromkeys(pairs))
+        self._names = [pair.name for pair in pairs]
+        # One row for each step, of all transitions.
+        steps = [len(entry.cells) for entry in calibration.transitions]
+        self._domains = np.repeat([self.domains.index(pair) for pair in pairs], steps)
+        self._severities = np.array([cell for entry in calibration.transitions for cell in entry.cells]) / 4
+        self._expected = np.array([p for entry in calibration.transitions for p in entry.expected_percent]) / 100
+        self._passes = -(-images_per_step // data_size)  # through the data, in one step
+        self._shuffled = lru_cache(maxsize=8)(self._shuffle)
+
+    def picks(self, start: int, stop: int) -> Picks:
+        """Return the picks at positions `start` to `stop`."""
+        if not 0 <= start <= stop or (self.length is not None and stop > self.length):
+            latest = "" if self.length is None else f" and at most {self.length}"
+            raise ValueError(f"positions {start} to {stop} are not in the stream; pass 0 or more{latest}, in order")
+        step, place = np.divmod(np.arange(start, stop), self.images_per_step)
+        pass_, place = np.divmod(place, self.data_size)
+        shuffle = step * self._passes + pass_
+        samples = np.empty(stop - start, np.int64)
+        for index in np.unique(shuffle):
+            rows = shuffle == index
+            samples[rows] = self._shuffled(int(index))[place[rows]]
+        row = step % len(self._expected)
+        return Picks(samples, self._domains[row], self._severities[row])
+
+    def expected(self, positions: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return the accuracy of the model that was calibrated for, a share, at each of these positions."""
+        return self._expected[positions // self.images_per_step % len(self._expected)]
+
+    def spec(self) -> dict[str, Any]:
+        """Return target, pairs, cells and expected accuracies as plain JSON."""
+        calibration = self.calibration
+        return {
+            "kind": "walk",
+            "version": 1,
+            "images_per_step": self.images_per_step,
+            "length": self.length,
+            "target_percent": calibration.target_percent,
+            "difficulty": calibration.difficulty,
+            "clean_percent": calibration.clean_percent,
+            "chance_percent": calibration.chance_percent,
+            "path_rule": calibration.path_rule,
+            "left_out": dict(calibration.left_out),
+            "transitions": [
+                {
+                    "domain": name,
+                    "cells": [list(cell) for cell in entry.cells],
+                    "expected_percent": list(entry.expected_percent),
+                }
+                for name, entry in zip(self._names, calibration.transitions, strict=True)
+            ],
+        }
+
+    def __reduce__(self) -> tuple[Callable[..., Walk], tuple[Any, ...]]:
+        # To another process go the arguments; what was shuffled so far stays here.
+        again = partial(Walk, images_per_step=self.images_per_step, length=self.length, seed=self.seed)
+        return again, (self.calibration, self.data_size)
+
+    def _shuffle(self, index: int) -> NDArray[np.int64]:
+        return seeded_rng(self.seed, "samples", index).permutation(self.data_size)

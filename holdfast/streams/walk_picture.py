@@ -1,0 +1,105 @@
+"""A walk to look at: one picture on its way from a corruption to the next, as a strip or as an animation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image, ImageDraw, ImageFont
+
+from holdfast.corruptions import CORRUPTIONS
+from holdfast.randomness import seeded_rng
+from holdfast.streams.stream import Stream
+from holdfast.streams.transitions import Calibration, Transition
+from holdfast.streams.walk import Walk
+
+__all__ = ["walk_strip", "write_walk_gif"]
+
+SMALLEST_FRAME, GAP, FONT_SIZE, LINE = 160, 8, 13, 17  # pixels
+
+
+def walk_strip(
+    walk: Calibration | Stream,
+    image: Image.Image | NDArray[np.uint8],
+    *,
+    transition: int = 0,
+    frames: int = 7,
+    seed: int = 0,
+) -> Image.Image:
+    """Return one transition as a strip: evenly spread steps, with their severities and the accuracy to expect.
+
+    >>> path = Transition("contrast", "brightness", ((2, 0), (1, 0), (1, 1), (0, 1)), (30.0, 50.0, 40.0, 60.0))
+    >>> walk_strip(Calibration((path,), 40.0), np.zeros((32, 32, 3), np.uint8), frames=4).size
+    (672, 227)
+    """
+    calibration, family = _calibration_of(walk)
+    chosen = calibration.transitions[transition]
+    steps = np.unique(np.linspace(0, len(chosen.cells) - 1, frames).round().astype(int)).tolist()
+    drawn = list(_frames(chosen, image, steps, seed, family))
+    width, height = drawn[0].size
+    strip = Image.new("RGB", (len(drawn) * width, height), "white")
+    for column, frame in enumerate(drawn):
+        strip.paste(frame, (column * width, 0))
+    return strip
+
+
+def write_walk_gif(
+    path: str | Path,
+    walk: Calibration | Stream,
+    image: Image.Image | NDArray[np.uint8],
+    *,
+    seed: int = 0,
+    frame_ms: int = 120,
+) -> Path:
+    """Write all transitions as an animation, a frame for each step."""
+    calibration, family = _calibration_of(walk)
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    frames = [
+        frame
+        for transition in calibration.transitions
+        for frame in _frames(transition, image, range(len(transition.cells)), seed, family)
+    ]
+    frames[0].save(path, "GIF", save_all=True, append_images=frames[1:], duration=frame_ms, loop=0)
+    return path
+
+
+def _calibration_of(walk: Calibration | Stream) -> tuple[Calibration, str | None]:
+    """Return the transitions of a walk and the family of their severities."""
+    if isinstance(walk, Calibration):
+        return walk, walk.family
+    if not isinstance(walk.plan, Walk):
+        raise ValueError("this stream is no walk; pass one of the stream ccc, or a calibration")
+    return walk.plan.calibration, walk.family
+
+
+def _frames(
+    transition: Transition,
+    image: Image.Image | NDArray[np.uint8],
+    steps: Iterable[int],
+    seed: int,
+    family: str | None,
+) -> Iterator[Image.Image]:
+    names = transition.first, transition.second
+    for step in steps:
+        severities = [level / 4 for level in transition.cells[step]]
+        corrupted = image if isinstance(image, Image.Image) else Image.fromarray(image)
+        for name, severity in zip(names, severities, strict=True):
+            # The same draw on every step: only the severities change.
+            corrupted = CORRUPTIONS[name](corrupted, severity, seeded_rng(seed, f"walk/{name}"), family=family)
+        captions = [f"{name} {severity:.2f}" for name, severity in zip(names, severities, strict=True)]
+        yield _captioned(corrupted, [*captions, f"{transition.expected_percent[step]:.0f} % expected"])
+
+
+def _captioned(picture: Image.Image, lines: list[str]) -> Image.Image:
+    """Return the picture, enlarged by a whole factor where it is small, above some lines of text."""
+    scale = max(1, SMALLEST_FRAME // max(picture.size))
+    width, height = picture.width * scale, picture.height * scale
+    frame = Image.new("RGB", (width + GAP, height + 2 * GAP + len(lines) * LINE), "white")
+    frame.paste(picture.convert("RGB").resize((width, height), Image.Resampling.NEAREST), (GAP // 2, GAP // 2))
+    canvas, font = ImageDraw.Draw(frame), ImageFont.load_default(FONT_SIZE)
+    for line, text in enumerate(lines):
+        canvas.text((frame.width // 2, height + GAP + line * LINE), text, "black", font, anchor="ma")
+    return frame
