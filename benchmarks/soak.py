@@ -21,7 +21,7 @@ TOLERANCE_MB = 8  # what allocators keep for themselves
 
 
 class Tiny(nn.Module):
-    """Two normalised layers on 4×4 images: as small as a network with BatchNorm gets."""
+    """Two normalised layers on 8×8 images: as small as a network with BatchNorm gets."""
 
     def __init__(self) -> None:
         super().__init__()

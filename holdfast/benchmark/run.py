@@ -19,6 +19,7 @@ from torch import Tensor
 
 from holdfast.adapted import AdaptedModel
 from holdfast.benchmark.manifest import make_manifest
+from holdfast.benchmark.memory import MARKS, peak_mib
 from holdfast.benchmark.recorder import Recorder, make_row
 from holdfast.benchmark.suite import Job
 from holdfast.calibration import calibrate
@@ -78,6 +79,7 @@ def _carry_out(job: Job, folder: Path, checkpoint_seconds: float, progress: Call
     with Recorder(folder / "rows.jsonl", keep_bytes=at.row_bytes) as recorder:
         recorder.samples, recorder.correct = at.samples, at.correct
         saved = time.monotonic()
+        peaks: dict[str, float] = {}
         for batch in stream.starting_at(at.samples, stop=total, batch_size=job.batch_size):
             if batch.new_episode:
                 model.reset()
@@ -87,10 +89,14 @@ def _carry_out(job: Job, folder: Path, checkpoint_seconds: float, progress: Call
             if time.monotonic() - saved >= checkpoint_seconds:
                 _save(model, recorder, folder)
                 saved = time.monotonic()
+            for share in MARKS:
+                if total and recorder.samples - len(batch) < share * total <= recorder.samples:
+                    peaks[f"{share:.0%}"] = peak_mib()
             progress(Progress(job.name, job.recipe["label"], recorder.samples, total, recorder.correct))
         _save(model, recorder, folder)
         summary = {"samples": recorder.samples, "correct": recorder.correct}
-    _write_json(folder / "summary.json", {**summary, "accuracy": summary["correct"] / max(1, summary["samples"])})
+    accuracy = summary["correct"] / max(1, summary["samples"])
+    _write_json(folder / "summary.json", {**summary, "accuracy": accuracy, "peak_mib": peaks})
     progress(Progress(job.name, job.recipe["label"], summary["samples"], total, summary["correct"], finished=True))
 
 

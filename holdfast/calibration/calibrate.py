@@ -72,42 +72,43 @@ def calibrate(
         cache=Path(cache) if cache is not None else default_cache(),
         tell=progress or (lambda _: None),
     )
-    clean, chance = judge.percent(()), 100 / len(data.class_names)
-    target = target_percent_of(difficulty, clean, chance) if target_percent is None else float(target_percent)
-    if clean <= max(target, chance):
-        raise ValueError(
-            f"the model is right on {clean:.1f} % of the clean pictures and cannot be held at {target:.1f} %, where "
-            f"chance is {chance:.1f} %; pass a model that knows these classes, or a lower target"
+    with judge.store.held():
+        clean, chance = judge.percent(()), 100 / len(data.class_names)
+        target = target_percent_of(difficulty, clean, chance) if target_percent is None else float(target_percent)
+        if clean <= max(target, chance):
+            raise ValueError(
+                f"the model is right on {clean:.1f} % of the clean pictures and cannot be held at {target:.1f} %, "
+                f"where chance is {chance:.1f} %; pass a model that knows these classes, or a lower target"
+            )
+        left_out: dict[str, str] = {}
+        if pairs is None or isinstance(pairs, int):
+            number = USUAL_PAIRS if pairs is None and steps is None else pairs
+            names = names_of(pool or POOLS["easy" if target_percent is not None else difficulty])
+            names, left_out = reaching(judge, names, reach_percent(target, clean, chance))
+            judge.pairs_left = number or -(-(steps or 0) // USUAL_STEPS)
+            walk = list(islice(walk_pairs(names, seed), number)) if number else walk_pairs(names, seed)
+        else:
+            walk = check_pairs(pairs)
+            judge.pairs_left = len(walk)
+        solve = partial(
+            solve_pair,
+            judge,
+            find=partial(find_path, path_rule, target_percent=target),
+            chance_percent=chance,
+            margin_percent=margin_percent,
+            refinements=refinements,
+            coarse=coarse,
         )
-    left_out: dict[str, str] = {}
-    if pairs is None or isinstance(pairs, int):
-        number = USUAL_PAIRS if pairs is None and steps is None else pairs
-        names = names_of(pool or POOLS["easy" if target_percent is not None else difficulty])
-        names, left_out = reaching(judge, names, reach_percent(target, clean, chance))
-        judge.pairs_left = number or -(-(steps or 0) // USUAL_STEPS)
-        walk = list(islice(walk_pairs(names, seed), number)) if number else walk_pairs(names, seed)
-    else:
-        walk = check_pairs(pairs)
-        judge.pairs_left = len(walk)
-    solve = partial(
-        solve_pair,
-        judge,
-        find=partial(find_path, path_rule, target_percent=target),
-        chance_percent=chance,
-        margin_percent=margin_percent,
-        refinements=refinements,
-        coarse=coarse,
-    )
-    return Calibration(
-        in_order(walk, solve, steps),
-        target_percent=target,
-        difficulty=difficulty if target_percent is None else None,
-        clean_percent=round(clean, 4),
-        chance_percent=round(chance, 4),
-        path_rule=path_rule,
-        family=family,
-        storage_jpeg_quality=storage_jpeg_quality,
-        model=judge.model_digest,
-        data=judge.data_digest,
-        left_out=left_out,
-    )
+        return Calibration(
+            in_order(walk, solve, steps),
+            target_percent=target,
+            difficulty=difficulty if target_percent is None else None,
+            clean_percent=round(clean, 4),
+            chance_percent=round(chance, 4),
+            path_rule=path_rule,
+            family=family,
+            storage_jpeg_quality=storage_jpeg_quality,
+            model=judge.model_digest,
+            data=judge.data_digest,
+            left_out=left_out,
+        )

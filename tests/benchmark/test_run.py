@@ -65,7 +65,9 @@ def test_a_run_folder_holds_manifest_rows_state_and_summary(tmp_path: Path) -> N
     assert all(0 <= row["estimates"]["softmax_score"] <= 1 for row in found)
     assert all(row["forwards"] == 1 for row in found)
     total = sum(correct for row in found for correct, _ in row["domains"].values())
-    assert json.loads((folder / "summary.json").read_text())["correct"] == total
+    summary = json.loads((folder / "summary.json").read_text())
+    assert summary["correct"] == total
+    assert list(summary["peak_mib"]) == ["10%", "50%", "100%"]
 
 
 def test_samples_cut_a_stream_short_to_the_sample(tmp_path: Path) -> None:
