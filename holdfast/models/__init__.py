@@ -8,6 +8,7 @@ from holdfast.models.normalised import Normalised
 from holdfast.models.resnet import ResNet
 from holdfast.models.small import digits_resnet, digits_resnet_gn, digits_vit
 from holdfast.models.tiny import tiny_resnet, tiny_vit
+from holdfast.models.torchvision_zoo import torchvision
 from holdfast.models.vit import ViT
 
 __all__ = [
@@ -27,5 +28,6 @@ __all__ = [
     "seeded_weights",
     "tiny_resnet",
     "tiny_vit",
+    "torchvision",
     "weights_digest",
 ]

@@ -1,0 +1,58 @@
+"""The suites that come with the package: complete line-ups at every scale, and the smallest of them runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from holdfast.benchmark import load_suite, run, suite_names
+from holdfast.data import Digits
+from holdfast.streams import CCC_SETTINGS, continual
+
+TABLE_1 = ["source", "batch_norm", "tent", "rpl", "slr", "cpl", "cotta", "eata", "eta", "rdumb"]
+SCALES = ["smoke", "small", "paper"]
+
+
+@pytest.mark.parametrize("scale", SCALES)
+@pytest.mark.parametrize("name", [name for name in suite_names() if name != "demo"])
+def test_every_suite_has_three_scales(name: str, scale: str) -> None:
+    assert load_suite(name, scale=scale).jobs()
+
+
+def test_ccc_is_the_27_official_runs_with_the_recipes_of_table_1() -> None:
+    jobs = load_suite("ccc", scale="paper").jobs()
+    assert len(jobs) == 27 * len(TABLE_1)
+    assert [job.recipe["name"] for job in jobs[:10]] == TABLE_1
+    asked = {
+        (stream["difficulty"], stream["images_per_step"], job.seed, stream["samples"], stream["storage_jpeg_quality"])
+        for job in jobs
+        for stream in [job.stream]
+    }
+    assert asked == {tuple(setting[key] for key in (
+        "difficulty", "images_per_step", "seed", "samples", "storage_jpeg_quality"
+    )) for setting in CCC_SETTINGS.values()}  # fmt: skip
+
+
+def test_cin_c_has_ten_orders_of_fifteen_corruptions() -> None:
+    jobs = load_suite("cin-c", scale="paper").jobs()
+    assert len({job.seed for job in jobs}) == 10
+    assert {len(job.stream["corruptions"]) for job in jobs} == {15}
+    assert [job.recipe["name"] for job in jobs[:10]] == TABLE_1
+
+
+def test_the_holdout_comes_in_each_of_its_24_orders() -> None:
+    suite = load_suite("cin-c-holdout")
+    options = suite.streams[0].options | {"samples_per_domain": 1, "cycles": 1}
+    streams = [continual(Digits(), **options, seed=seed) for seed in suite.seeds]
+    orders = {tuple(stream.plan.picks(0, 4).domains.tolist()) for stream in streams}
+    assert len(streams) == len(orders) == 24
+    paper = load_suite("cin-c-holdout", scale="paper").recipes
+    assert [entry.options["every_batches"] for entry in paper[2:]] == [125, 250, 500, 1000, 1500, 2000]
+
+
+def test_the_smallest_ccc_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOLDFAST_CACHE", str(tmp_path / "cache"))
+    jobs = load_suite("ccc", {"batch_size": 16}, scale="smoke").jobs()
+    job = next(job for job in jobs if job.recipe["name"] == "rdumb" and job.stream["label"] == "medium-5000")
+    assert (run(job, tmp_path) / "summary.json").exists()
