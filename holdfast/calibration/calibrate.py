@@ -110,5 +110,6 @@ def calibrate(
             storage_jpeg_quality=storage_jpeg_quality,
             model=judge.model_digest,
             data=judge.data_digest,
+            seed=seed if pairs is None or isinstance(pairs, int) else None,
             left_out=left_out,
         )

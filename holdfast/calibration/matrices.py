@@ -80,6 +80,7 @@ def calibration_of(
         path_rule=path_rule,
         family=family,
         storage_jpeg_quality=storage_jpeg_quality,
+        seed=seed if pairs is None or isinstance(pairs, int) else None,
     )
 
 

@@ -28,6 +28,10 @@ class Plan(ABC):
     def spec(self) -> dict[str, Any]:
         """Return, as plain JSON, everything but the data and the seed that determines the picks."""
 
+    def protocol(self) -> dict[str, Any]:
+        """Return the spec without what the seed has decided: runs with other seeds may stand in one table."""
+        return self.spec()
+
     def expected(self, positions: NDArray[np.int64]) -> NDArray[np.float64] | None:
         """Return the accuracy between 0 and 1 that a calibrated plan expects of the frozen model at these positions."""
         return None

@@ -75,8 +75,8 @@ class Stream:
 
     @property
     def protocol(self) -> str:
-        """Hex digest of the spec: equal for streams that differ in their seeds only."""
-        return _digest(self.spec)
+        """Hex digest of what the seeds do not decide: equal for streams that differ in their seeds only."""
+        return _digest({**self.spec, "plan": self.plan.protocol()})
 
     @property
     def fingerprint(self) -> str:

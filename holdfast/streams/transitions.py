@@ -60,6 +60,7 @@ class Calibration:
     storage_jpeg_quality: int | None = None
     model: str = ""  # digest of the weights
     data: str = ""  # digest of the pictures
+    seed: int | None = None  # that drew the pairs; None: they were named
     left_out: Mapping[str, str] = field(default_factory=dict)  # corruption -> why it is not in the pool
 
     def __post_init__(self) -> None:

@@ -95,6 +95,7 @@ class Walk(Plan):
             "clean_percent": calibration.clean_percent,
             "chance_percent": calibration.chance_percent,
             "path_rule": calibration.path_rule,
+            "pairs": "named" if calibration.seed is None else "drawn",
             "left_out": dict(calibration.left_out),
             "transitions": [
                 {
@@ -105,6 +106,11 @@ class Walk(Plan):
                 for name, entry in zip(self._names, calibration.transitions, strict=True)
             ],
         }
+
+    def protocol(self) -> dict[str, Any]:
+        """Return target and rules; pairs and their paths only where no seed has drawn them."""
+        spec = self.spec()
+        return {key: value for key, value in spec.items() if key != "transitions" or spec["pairs"] == "named"}
 
     def __reduce__(self) -> tuple[Callable[..., Walk], tuple[Any, ...]]:
         # To another process go the arguments; what was shuffled so far stays here.

@@ -84,3 +84,17 @@ def test_calibrate_writes_a_file_that_streams_and_pictures_take(tmp_path: Path) 
     strip = invoke("corrupt", "--walk", str(path), "--out", str(tmp_path / "strip.png"))
     with Image.open(strip.strip()) as picture:
         assert picture.width > picture.height
+
+
+def test_runs_that_differ_in_the_seed_alone_share_a_protocol(tmp_path: Path) -> None:
+    text = SUITE.replace("pairs: [[gaussian_noise, contrast]]", "pairs: 1, samples: 48").replace(
+        "seeds: [43]", "seeds: [43, 44]"
+    )
+    first, second = [
+        json.loads((run(job, tmp_path) / "manifest.json").read_text())
+        for job in parse_suite(text).jobs()
+        if job.recipe["name"] == "source"
+    ]
+    pairs = [manifest["stream"]["spec"]["plan"]["transitions"][0]["domain"] for manifest in (first, second)]
+    assert pairs[0] != pairs[1]
+    assert first["protocol"]["stream"] == second["protocol"]["stream"]
