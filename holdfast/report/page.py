@@ -15,6 +15,7 @@ from plotly.offline import get_plotlyjs
 
 from holdfast.report import plots
 from holdfast.report.formats import to_csv, to_html, to_latex, to_markdown
+from holdfast.report.grid import Grid, grid_to_csv, make_grids
 from holdfast.report.metrics import estimate_error, estimate_floor
 from holdfast.report.runs import RunRecord, read_runs
 from holdfast.report.style import SCRIPT, STYLE
@@ -39,7 +40,12 @@ def write_report(runs_folder: Path | str, out: Path | str | None = None, *, metr
     for name, table in zip(names, tables, strict=True):
         for ending, (_, render) in FORMATS.items():
             write_whole(page.with_name(f"{name}.{ending}"), render(table))
-    write_whole(page, render_page(folder, runs, tables, names))
+    grids = make_grids(tables)
+    for grid in grids:
+        write_whole(page.with_name(grid_file(page.stem, grid)), grid_to_csv(grid))
+    write_whole(
+        page, render_page(folder, runs, tables, names, [grid_section(page.stem, *entry) for entry in enumerate(grids)])
+    )
     return page
 
 
@@ -48,6 +54,11 @@ def write_whole(path: Path, text: str) -> None:
     unfinished = path.with_name(f".{path.name}.{os.getpid()}")
     unfinished.write_text(text, encoding="utf-8", newline="\n")
     unfinished.replace(path)
+
+
+def grid_file(stem: str, grid: Grid) -> str:
+    """Return the name of a grid's file."""
+    return f"{stem}-all-{re.sub(r'[^A-Za-z0-9]+', '-', grid.title).strip('-').lower()}.csv"
 
 
 def file_names(stem: str, tables: Sequence[Table]) -> list[str]:
@@ -61,13 +72,20 @@ def file_names(stem: str, tables: Sequence[Table]) -> list[str]:
     return names
 
 
-def render_page(folder: Path, runs: Sequence[RunRecord], tables: Sequence[Table], names: Sequence[str]) -> str:
+def render_page(
+    folder: Path,
+    runs: Sequence[RunRecord],
+    tables: Sequence[Table],
+    names: Sequence[str],
+    grid_sections: Sequence[str] = (),
+) -> str:
     """Return the whole page."""
     suites = ", ".join(dict.fromkeys(run.manifest.suite for run in runs))
     unfinished = [run for run in runs if not run.finished]
     body = [
         f"<header><p class='eyebrow'>holdfast report</p>\n<h1>{escape(suites)}</h1>",
         f"<p class='lead'>{overview(runs, unfinished)}</p></header>",
+        *grid_sections,
         contents(tables) if len(tables) > 1 else "",
         *(section(folder, number, table, name) for number, (table, name) in enumerate(zip(tables, names, strict=True))),
         unfinished_section(folder, unfinished) if unfinished else "",
@@ -142,6 +160,20 @@ def unfinished_section(folder: Path, runs: Sequence[RunRecord]) -> str:
     return f"<section id='unfinished'><h2>Unfinished runs</h2>\n{grid}</section>"
 
 
+def grid_section(stem: str, number: int, grid: Grid) -> str:
+    """Return all streams of a suite in one table."""
+    rows = [[recipe, *(grid.cell(recipe, column) for column in grid.columns)] for recipe in grid.scores]
+    direction = "lower" if grid.metric == "error" else "higher"
+    note = (
+        f"{grid.metric.capitalize()} in %, {direction} is better; mean over samples, seeds and, in averages, streams."
+    )
+    if grid.published:
+        note += " In brackets: as published for the same network, data and length."
+    words = plain_table(["recipe", *(column.name for column in grid.columns)], rows, note)
+    link = f'<p class="files">This table as <a href="{quote(grid_file(stem, grid))}">CSV</a></p>'
+    return f"<section id='all-{number}'><h2>{escape(grid.title)}: all streams</h2>\n{words}\n{link}</section>"
+
+
 def section(folder: Path, number: int, table: Table, name: str) -> str:
     """Return everything about one table: verdict, scores, charts, protocol."""
     files = " · ".join(f'<a href="{quote(name)}.{ending}">{title}</a>' for ending, (title, _) in FORMATS.items())
@@ -159,6 +191,7 @@ def section(folder: Path, number: int, table: Table, name: str) -> str:
             f"<p class='files'>This table as {files}</p>",
             f"<h3>{table.metric.capitalize()} over time</h3>",
             chart(plots.over_time(table), over_time),
+            severities_section(table),
             f"<h3>{table.metric.capitalize()} against cost</h3>",
             chart(plots.against_cost(table), against_cost),
             estimates_section(table),
@@ -169,6 +202,17 @@ def section(folder: Path, number: int, table: Table, name: str) -> str:
             "</section>",
         ]
     )
+
+
+def severities_section(table: Table) -> str:
+    """Return the severities along a walk, where the stream is one."""
+    figure = plots.severities(table)
+    if figure is None:
+        return ""
+    note = (
+        "One corruption fades out while the next fades in, along the path on which the accuracy stays near its target"
+    )
+    return f"<h3>Severities over time</h3>\n{chart(figure, f'{note} (seed {table.runs[0].manifest.seed}).')}"
 
 
 def chart(figure: Mapping[str, Any], note: str) -> str:

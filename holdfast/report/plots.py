@@ -12,7 +12,7 @@ from holdfast.report.metrics import collapse_onset, moving_accuracy
 from holdfast.report.runs import Rows
 from holdfast.report.tables import Line, Table, percent, printed
 
-__all__ = ["against_cost", "domain_starts", "over_time", "window_samples"]
+__all__ = ["against_cost", "domain_starts", "over_time", "severities", "window_samples"]
 
 Figure = dict[str, Any]
 
@@ -195,6 +195,40 @@ def domain_starts(rows: Rows) -> list[tuple[int, str]]:
     domain = rows.pair_domain[main]
     changes = np.flatnonzero(np.diff(domain, prepend=-1))
     return [(int(rows.position[batch]), rows.domains[domain[batch]]) for batch in changes]
+
+
+def severities(table: Table) -> Figure | None:
+    """Return both severities along a walk, as the first run met them; None for any other stream."""
+    run = table.runs[0]
+    plan = run.manifest.stream.spec.get("plan", {})
+    if plan.get("kind") != "walk":
+        return None
+    cells = [cell for entry in plan["transitions"] for cell in entry["cells"]]
+    names = [entry["domain"].split("+") for entry in plan["transitions"] for _ in entry["cells"]]
+    # A long walk comes round again and again; more steps than this would be a blur.
+    steps = range(min(-(-run.samples // plan["images_per_step"]), 2 * POINTS))
+    place = [step % len(cells) for step in steps]
+    sides = [
+        {
+            "type": "scatter",
+            "mode": "lines",
+            "name": name,
+            "x": [step * plan["images_per_step"] for step in steps],
+            "y": [cells[index][side] / 4 for index in place],
+            "text": [escape(names[index][side]) for index in place],
+            "line": {"shape": "hv", "color": colour, "width": 1.5},
+            "hovertemplate": "%{text} %{y}",
+        }
+        for side, (name, colour) in enumerate(zip(("fading out", "fading in"), COLOURS, strict=False))
+    ]
+    layout = {
+        "height": 260,
+        "hovermode": "x unified",
+        "xaxis": {"title": {"text": "samples seen", "standoff": 8}},
+        "yaxis": {"title": {"text": "severity", "standoff": 8}, "range": [-0.2, 5.2]},
+        "margin": {"t": 16},
+    }
+    return {"data": sides, "layout": layout}
 
 
 def against_cost(table: Table) -> Figure:

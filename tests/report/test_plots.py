@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import plotly.graph_objects
@@ -7,7 +8,7 @@ import pytest
 from run_files import WriteRun, batches, row
 
 from holdfast.report import Table, against_cost, make_tables, over_time, read_run, read_runs
-from holdfast.report.plots import domain_starts, window_samples
+from holdfast.report.plots import domain_starts, severities, window_samples
 
 
 @pytest.fixture
@@ -96,3 +97,20 @@ def test_a_recipe_above_the_source_has_no_cross(write_run: WriteRun, tmp_path: P
     write_run("tent", batches({"fog": [1] * 20 + [9] * 20}))
     (table,) = make_tables(read_runs(tmp_path / "runs"))
     assert [trace["name"] for trace in over_time(table)["data"]] == ["source", "tent"]
+
+
+def test_the_severities_of_a_walk_are_drawn(write_run: WriteRun, tmp_path: Path) -> None:
+    folder = write_run("source", batches({"fog+<i>snow": [5] * 5}))
+    (without,) = make_tables(read_runs(tmp_path / "runs"))
+    assert severities(without) is None
+    manifest = json.loads((folder / "manifest.json").read_text())
+    transition = {"domain": "fog+<i>snow", "cells": [[2, 0], [1, 0], [1, 1], [0, 1]]}
+    manifest["stream"]["spec"] = {"plan": {"kind": "walk", "images_per_step": 10, "transitions": [transition]}}
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+    (table,) = make_tables(read_runs(tmp_path / "runs"))
+    figure = severities(table)
+    assert figure is not None
+    plotly.graph_objects.Figure(figure)
+    assert figure["data"][0]["y"] == [0.5, 0.25, 0.25, 0, 0.5]  # 50 samples: the fifth step is the first again
+    assert figure["data"][1]["y"] == [0, 0, 0.25, 0.25, 0]
+    assert figure["data"][1]["text"][0] == "&lt;i&gt;snow"
