@@ -12,6 +12,7 @@ sample goes where is decided on plain numbers.
 from __future__ import annotations
 
 import math
+import random
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, get_args
 
@@ -35,6 +36,7 @@ class Memory(Stateful):
     `choices="first"` takes the first of what there is to choose from instead, and the middle of a range.
     """
 
+    draws: random.Random | None = None  # instead of the seed: with Python's own generator, the official code's choices
     held: Tensor | None
     slots: dict[int, list[int]]
     offers: int
@@ -130,9 +132,13 @@ class Memory(Stateful):
         """Return a number in [0, 1) of the next sample's own."""
         if self.choices == "first":
             return otherwise
+        if self.draws is not None:
+            return self.draws.random()
         return (seed_for(self.seed, f"memory/{purpose}", self.offers) >> 10) / 2**53
 
     def _pick(self, items: Sequence[int], purpose: str) -> int:
+        if self.draws is not None:
+            return self.draws.choice(items)
         return items[int(self._uniform(purpose, 0.0) * len(items))]
 
     def _replace_any(self, old_label: int, label: int) -> int:

@@ -38,6 +38,8 @@ class Case:
     trace: str
     recipe: str
     options: Mapping[str, Any] = field(default_factory=dict)
+    fresh_options: Callable[[], Mapping[str, Any]] = dict  # those with a state of their own, made anew for each run
+    arrange: Callable[[Method], None] | None = None  # what options cannot say, before the first batch
     source: bool = False  # the method sees the first 256 inputs of the i.i.d. stream beforehand
     array: str = "logits"  # the trace's array of answers, without the stream's prefix
     probabilities: bool = False  # the trace holds probabilities, and we answer with their logarithms
@@ -144,7 +146,9 @@ def _run(case: Case, golden: Path, inputs: Tensor, seed: int = 0) -> tuple[Adapt
     """Return the model at the end, its answers, and what its memory held after every batch."""
     network = CifarResNet.from_file(golden / "resnet20_cifar10.safetensors").to(inputs.dtype)
     source = _inputs(golden, inputs.dtype)["iid"][:256].split(case.batch_size) if case.source else None
-    model = adapt(network, case.recipe, source=source, seed=seed, **case.options)
+    model = adapt(network, case.recipe, source=source, seed=seed, **case.options, **case.fresh_options())
+    if case.arrange is not None:
+        case.arrange(model.method)
     answers, held = [], []
     for batch in inputs.split(case.batch_size):
         answers.append(model(batch))

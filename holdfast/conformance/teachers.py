@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from itertools import cycle
+from typing import Any
 
+import torch
 from torch import Generator, Tensor
 
+from holdfast.blocks.views import VIEWS
 from holdfast.conformance.case import Case
 from holdfast.methods import Method
+from holdfast.protocols import Restorable
+from holdfast.records import Step
+from holdfast.recovery import Recovery
 
 __all__ = ["CASES"]
 
@@ -18,17 +25,37 @@ FOUR: tuple[Callable[[Tensor], Tensor], ...] = (
     lambda inputs: inputs.roll(3, -1),
     lambda inputs: 0.8 * inputs,
 )
-in_turn = cycle(FOUR)
 
 
-def fixed_views(inputs: Tensor, generator: Generator) -> Tensor:
-    """Return the next of the four views that CoTTA's traces were recorded with."""
-    return next(in_turn)(inputs)
+def four_views() -> dict[str, Any]:
+    """Return the fixed views, one after the other, that CoTTA's traces were recorded with."""
+    in_turn = cycle(FOUR)
+    return {"view": lambda inputs, generator: next(in_turn)(inputs)}
 
 
 def darker_mirrored(inputs: Tensor, generator: Generator) -> Tensor:
-    """Return the view that ROID's trace was recorded with."""
+    """Return the fixed view that ROID's trace was recorded with."""
     return 0.8 * inputs.flip(-1)
+
+
+class Restoration(Recovery):
+    """Restores one weight in a hundred, drawn from a generator that others draw from too."""
+
+    def __init__(self, generator: Generator) -> None:
+        super().__init__()
+        self.generator = generator
+
+    def recover(self, method: Restorable, step: Step) -> str | None:
+        """Restore after every batch."""
+        method.restore(lambda weight, gradient: torch.rand(weight.shape, generator=self.generator) < 0.01)
+        return None
+
+
+def recorded_draws(view: str, *, restoring: bool = False) -> dict[str, Any]:
+    """Draw everything from one generator, seeded once before the first batch, as the official code does."""
+    generator = torch.Generator().manual_seed(0)
+    options: dict[str, Any] = {"view": lambda inputs, _: VIEWS[view](inputs, generator)}
+    return {**options, "recovery": Restoration(generator)} if restoring else options
 
 
 def mean_probs(method: Method) -> Tensor:
@@ -38,20 +65,21 @@ def mean_probs(method: Method) -> Tensor:
     return found
 
 
-# No confidence reaches a threshold of 2, and every one that of 0.
-COTTA_VIEWS = {"preset": "cifar10-c", "confidence_threshold": 2.0, "views": 4, "view": fixed_views}
+ALWAYS = {"confidence_threshold": 2.0, "views": 4}  # no confidence reaches it
+NEVER = {"confidence_threshold": 0.0, "restore_share": 0.0}
+IMAGENET, CCC = ({"preset": preset, "restore_share": 0.0} for preset in ("imagenet-c", "ccc"))
 STATES = {"class_probs_ema": mean_probs}
 
 # Twins: in double precision a network takes ten times as long, and CoTTA looks at 32 views of each batch.
 CASES = (
-    Case("cotta_det", "cotta", {**COTTA_VIEWS, "restore_share": 0.0}, tolerance=1e-3),
-    Case("cotta_restore1_det", "cotta", {**COTTA_VIEWS, "restore_share": 1.0}, tolerance=1e-3),
-    Case("cotta_noaug_det", "cotta", {"confidence_threshold": 0.0, "restore_share": 0.0}, tolerance=1e-3, twin=True),
-    Case("cotta_imagenet_det", "cotta", {"preset": "imagenet-c", "restore_share": 0.0}, tolerance=1e-3, twin=True),
-    Case("cotta_ccc_det", "cotta", {"preset": "ccc", "restore_share": 0.0}, tolerance=1e-3),
-    Case("cotta", "cotta", random=True, twin=True),
+    Case("cotta_det", "cotta", {**ALWAYS, "restore_share": 0.0}, fresh_options=four_views, tolerance=1e-3),
+    Case("cotta_restore1_det", "cotta", {**ALWAYS, "restore_share": 1.0}, fresh_options=four_views, tolerance=1e-3),
+    Case("cotta_noaug_det", "cotta", NEVER, tolerance=1e-3, twin=True),
+    Case("cotta_imagenet_det", "cotta", IMAGENET, tolerance=1e-3, twin=True),
+    Case("cotta_ccc_det", "cotta", CCC, tolerance=1e-3),
+    Case("cotta", "cotta", fresh_options=partial(recorded_draws, "tta", restoring=True), tolerance=1e-3, twin=True),
     Case("roid_det", "roid", {"view": darker_mirrored}, states=STATES),
     Case("roid_identity_det", "roid", {"view": "identity"}, states=STATES, twin=True),
     Case("roid_sgd_det", "roid", {"preset": "imagenet-c", "view": "identity"}, states=STATES),
-    Case("roid", "roid", random=True),
+    Case("roid", "roid", fresh_options=partial(recorded_draws, "roid"), states=STATES, twin=True),
 )
