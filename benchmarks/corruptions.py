@@ -71,7 +71,7 @@ def seconds_in_turn(*calls: Callable[[], object]) -> list[float]:
 def main() -> None:
     """Print one line for each corruption, and the geometric mean of the ratios."""
     parser = argparse.ArgumentParser()
-    parser.add_argument("names", nargs="*", default=CORRUPTIONS.names())
+    parser.add_argument("names", nargs="*", default=CORRUPTIONS.names("image"))
     parser.add_argument("--severity", type=int, default=5)
     chosen = parser.parse_args()
     y, x = np.mgrid[0:1:224j, 0:1:224j]

@@ -289,7 +289,7 @@ def corrupt(
         typer.echo(path)
         return
     if sheet:
-        names = [name] if name else CORRUPTIONS.names()
+        names = [name] if name else CORRUPTIONS.names("image")
         contact_sheet(image, names, (1, 2, 3, 4, 5), seed, family).save(path)
         typer.echo(path)
         return

@@ -1,6 +1,6 @@
 """What happens to a sample."""
 
-from holdfast.corruptions import image
+from holdfast.corruptions import audio, image
 from holdfast.corruptions.base import CORRUPTION_VERSION, CORRUPTIONS, FAMILIES, Corruption, corruption, family_of
 from holdfast.corruptions.image.frost import frost_from
 from holdfast.corruptions.sheet import contact_sheet, corrupt_files
@@ -11,6 +11,7 @@ __all__ = [
     "CORRUPTION_VERSION",
     "FAMILIES",
     "Corruption",
+    "audio",
     "contact_sheet",
     "corrupt_files",
     "corruption",

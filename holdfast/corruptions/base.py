@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, ClassVar, Literal, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -18,6 +18,7 @@ __all__ = [
     "FAMILIES",
     "Corruption",
     "Images",
+    "Kind",
     "Rng",
     "Rows",
     "corruption",
@@ -36,6 +37,7 @@ Images: TypeAlias = NDArray[np.uint8]  # (n, height, width, 3)
 Rng: TypeAlias = np.random.Generator | np.random.RandomState
 Rows: TypeAlias = Sequence[float] | Sequence[tuple[float, ...]]  # six: severities 0 to 5
 Draw: TypeAlias = Callable[..., tuple[Any, ...]]
+Kind: TypeAlias = Literal["image", "audio"]
 Sample = TypeVar("Sample")
 
 FAMILIES = {"32": 48, "64": 96, "224": None}  # the largest shorter side, in pixels, that each table is meant for
@@ -46,6 +48,8 @@ ORDER = (
     *("snow", "frost", "fog", "brightness"),
     *("contrast", "elastic_transform", "pixelate", "jpeg_compression"),
     *("speckle_noise", "gaussian_blur", "spatter", "saturate"),  # held out
+    *("white_noise", "enq", "end1", "end2", "ensc", "time_stretch", "pitch_shift"),  # of sounds
+    *("white_noise_compat", "time_stretch_compat"),
 )
 CHUNK_VALUES = 1 << 15  # float64 intermediates of this many values stay in the cache and below the page-fault cliff
 
@@ -93,7 +97,8 @@ class Corruption:
     """A pure function of a sample, a severity from 0 to 5 and a generator.
 
     Sampling is apart from applying: `draw(rng, image, *quantities)` returns the random fields of one image, and
-    `apply(images, *fields, *quantities)` is a formula in them, stacked over the images.
+    `apply(images, *fields, *quantities)` is a formula in them, stacked over the images. Those of sounds are
+    `SoundCorruption`s (holdfast.corruptions.audio).
 
     >>> from holdfast.corruptions import CORRUPTIONS
     >>> dark = np.zeros((32, 32, 3), np.uint8)
@@ -101,17 +106,21 @@ class Corruption:
     76
     """
 
+    kind: ClassVar[Kind] = "image"
+    families: ClassVar[Iterable[str]] = FAMILIES
+
     name: str
     tables: Mapping[str, Rows]  # one for each family
-    apply: Callable[..., Images]
+    apply: Callable[..., NDArray[Any]]
     draw: Draw | None = None
     whole_severities: bool = False  # the published steps are not on one line, so nothing lies between them
     citation: str = HENDRYCKS
     source: str = ""  # of textures that the pixels depend on, for the record
 
     def __post_init__(self) -> None:
-        if set(self.tables) != set(FAMILIES) or any(len(rows) != 6 for rows in self.tables.values()):
-            raise ValueError(f"{self.name} needs six rows, severities 0 to 5, for each family {', '.join(FAMILIES)}")
+        if set(self.tables) != set(self.families) or any(len(rows) != 6 for rows in self.tables.values()):
+            families = ", ".join(self.families)
+            raise ValueError(f"{self.name} needs six rows, severities 0 to 5, for each family {families}")
 
     @property
     def summary(self) -> str:
@@ -149,31 +158,46 @@ class Corruption:
         image, back = as_image(sample)
         return back(self.batch(image[None], severity, [rng], family=family)[0])
 
-    def batch(self, images: Images, severity: float, rngs: Iterable[Rng], *, family: str | None = None) -> Images:
+    def batch(self, samples: Images, severity: float, rngs: Iterable[Rng], *, family: str | None = None) -> Images:
         """Return corrupted copies of images (n, height, width, 3), each from its own generator.
 
         The generators are not touched by a corruption that draws nothing.
         """
-        if images.dtype != np.uint8 or images.ndim != 4 or images.shape[-1] != 3:
-            raise ValueError(f"images are {images.dtype} {images.shape}; pass uint8 (n, height, width, 3)")
-        quantities = self.quantities(severity, family or family_of(*images.shape[1:3]))
+        if samples.dtype != np.uint8 or samples.ndim != 4 or samples.shape[-1] != 3:
+            raise ValueError(f"images are {samples.dtype} {samples.shape}; pass uint8 (n, height, width, 3)")
+        quantities = self.quantities(severity, family or family_of(*samples.shape[1:3]))
+        return self._corrupted(samples, severity, rngs, quantities)
+
+    def _corrupted(
+        self,
+        samples: NDArray[Any],
+        severity: float,
+        rngs: Iterable[Rng],
+        quantities: Sequence[float],
+        **known: Any,
+    ) -> NDArray[Any]:
+        """Draw with what is `known` of the samples besides their values, and apply, as many at once as are quick."""
         if severity == 0:
-            return np.array(images)
+            return np.array(samples)
         rngs = list(rngs) if self.draw else []
-        if self.draw and len(rngs) != len(images):
-            raise ValueError(f"{len(images)} images but {len(rngs)} generators; pass one generator for each image")
-        corrupted = np.empty(images.shape, np.uint8)
-        size = max(1, CHUNK_VALUES // max(1, images[:1].size))
-        for start in range(0, len(images), size):
+        if self.draw and len(rngs) != len(samples):
+            raise ValueError(
+                f"{len(samples)} samples but {len(rngs)} generators; pass one generator for each {self.kind}"
+            )
+        corrupted = np.empty(samples.shape, samples.dtype)
+        size = max(1, CHUNK_VALUES // max(1, samples[:1].size))
+        for start in range(0, len(samples), size):
             chunk = slice(start, start + size)
-            fields = self._fields(images[chunk], rngs[chunk], quantities)
-            corrupted[chunk] = self.apply(images[chunk], *fields, *quantities)
+            fields = self._fields(samples[chunk], rngs[chunk], quantities, known)
+            corrupted[chunk] = self.apply(samples[chunk], *fields, *quantities)
         return corrupted
 
-    def _fields(self, images: Images, rngs: Sequence[Rng], quantities: Sequence[float]) -> list[NDArray[Any]]:
+    def _fields(
+        self, samples: NDArray[Any], rngs: Sequence[Rng], quantities: Sequence[float], known: Mapping[str, Any]
+    ) -> list[NDArray[Any]]:
         if self.draw is None:
             return []
-        drawn = [self.draw(rng, image, *quantities) for rng, image in zip(rngs, images, strict=True)]
+        drawn = [self.draw(rng, sample, *quantities, **known) for rng, sample in zip(rngs, samples, strict=True)]
         if len(drawn) == 1:  # of one large image, say: not worth a copy
             return [np.asarray(field)[None] for field in drawn[0]]
         return [np.stack(field) for field in zip(*drawn, strict=True)]
@@ -196,9 +220,13 @@ class Corruptions(Registry[Corruption]):
     def __contains__(self, name: object) -> bool:
         return name in self.aliases or super().__contains__(name)
 
-    def names(self) -> list[str]:
-        """Return every known name: the published ones in the order in which tables print them, then all others."""
-        return sorted(super().names(), key=lambda name: ORDER.index(name) if name in ORDER else len(ORDER))
+    def names(self, kind: Kind | None = None) -> list[str]:
+        """Return the names of those for one kind of sample, or all.
+
+        The published ones come first, in the order in which tables print them.
+        """
+        known = [name for name in super().names() if kind in (None, self[name].kind)]
+        return sorted(known, key=lambda name: ORDER.index(name) if name in ORDER else len(ORDER))
 
 
 CORRUPTIONS = Corruptions()

@@ -34,7 +34,7 @@ def golden():
     return {name: dict(np.load(GOLDEN / f"{name}.npz")) for name in ("cifar", "imagenet", "ccc224")}
 
 
-@pytest.mark.parametrize("name", CORRUPTIONS.names())
+@pytest.mark.parametrize("name", CORRUPTIONS.names("image"))
 @pytest.mark.parametrize("source", ["cifar", "imagenet", "ccc224"])
 def test_legacy_draws_give_the_published_pixels(source, name, golden):
     inputs = golden["cifar"]["inputs"] if source == "cifar" else golden["imagenet"]["input"][None]
@@ -105,13 +105,13 @@ def check_statistics(family, name, severities, clean):
             assert abs(found[statistic] - expected[statistic]) <= bound, (severity, statistic)
 
 
-@pytest.mark.parametrize("name", CORRUPTIONS.names())
+@pytest.mark.parametrize("name", CORRUPTIONS.names("image"))
 def test_counter_based_draws_have_the_published_statistics(name, golden):
     check_statistics("cifar", name, (1, 2, 3, 4, 5), golden["cifar"]["inputs64"])
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", CORRUPTIONS.names())
+@pytest.mark.parametrize("name", CORRUPTIONS.names("image"))
 def test_counter_based_draws_have_the_published_statistics_at_224_pixels(name):
     check_statistics("imagenet", name, (1, 3, 5), tiles())
 

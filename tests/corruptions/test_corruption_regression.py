@@ -18,7 +18,7 @@ FILE = Path(__file__).with_name("regression.npz")
 STEPS = [("32", 2.5), ("32", 5), ("64", 5), ("224", 2), ("224", 4.75), ("224", 5)]  # family, severity
 CASES = [
     (name, family, severity)
-    for name in CORRUPTIONS
+    for name in CORRUPTIONS.names("image")
     for family, severity in STEPS
     if severity == int(severity) or not CORRUPTIONS[name].whole_severities
 ]

@@ -28,7 +28,7 @@ def pixels(path):
 
 def test_sheet_shows_every_cell_enlarged_and_labelled(pictures):
     image = pictures(1, 32, 32)[0]
-    names = CORRUPTIONS.names()
+    names = CORRUPTIONS.names("image")
     sheet = contact_sheet(image, names, [0, 1, 5])
     assert np.array_equal(np.asarray(sheet), np.asarray(contact_sheet(image, names, [0, 1, 5])))
     large = image.repeat(4, axis=0).repeat(4, axis=1)

@@ -20,7 +20,7 @@ from holdfast.corruptions.image.zoom import zoom_taps
 from holdfast.randomness import seeded_rng
 from holdfast.registry import UnknownNameError
 
-NAMES = CORRUPTIONS.names()
+NAMES = CORRUPTIONS.names("image")
 
 
 def rngs(count, seed=0):
@@ -208,7 +208,7 @@ def test_the_catalogue_answers_to_names_and_short_names():
     assert CORRUPTIONS["jpeg"] is CORRUPTIONS["jpeg_compression"]
     assert CORRUPTIONS["elastic"] is CORRUPTIONS["elastic_transform"]
     assert "jpeg" in CORRUPTIONS
-    assert "jpeg" not in CORRUPTIONS.names()
+    assert "jpeg" not in CORRUPTIONS.names("image")
     assert "sepia" not in CORRUPTIONS
     with pytest.raises(UnknownNameError, match="did you mean 'gaussian_noise'"):
         CORRUPTIONS["gausian_noise"]

@@ -1,0 +1,27 @@
+"""Corruptions of sounds; importing this registers them."""
+
+from holdfast.corruptions.audio.base import SoundCorruption, sound_corruption
+from holdfast.corruptions.audio.corpora import demand, qut_noise, recordings_in, speech_commands_background
+from holdfast.corruptions.audio.environments import environments
+from holdfast.corruptions.audio.noise import mix, noise_from
+from holdfast.corruptions.audio.recordings import FileRecording, Recording
+from holdfast.corruptions.audio.tempo import shift_pitch, stretch
+from holdfast.corruptions.audio.waveforms import fit_length, store_as_pcm16
+
+__all__ = [
+    "FileRecording",
+    "Recording",
+    "SoundCorruption",
+    "demand",
+    "environments",
+    "fit_length",
+    "mix",
+    "noise_from",
+    "qut_noise",
+    "recordings_in",
+    "shift_pitch",
+    "sound_corruption",
+    "speech_commands_background",
+    "store_as_pcm16",
+    "stretch",
+]

@@ -1,0 +1,77 @@
+"""What a corruption of sounds is: that of images, on waveforms and with their sample rate."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, ClassVar, TypeAlias, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from holdfast.corruptions.audio.waveforms import as_waveform
+from holdfast.corruptions.base import CORRUPTIONS, Corruption, Draw, Kind, Rng, Rows
+
+__all__ = ["DHAUDS", "SoundCorruption", "Waveforms", "sound_corruption"]
+
+Waveforms: TypeAlias = NDArray[np.float32]  # (n, samples)
+Sample = TypeVar("Sample")
+
+DHAUDS = "Shao et al., arXiv 2511.18421"
+
+
+@dataclass(frozen=True, eq=False)
+class SoundCorruption(Corruption):
+    """A pure function of a mono waveform, a severity from 0 to 5 and a generator; lengths stay as they are.
+
+    `draw(rng, waveform, *quantities, sample_rate)` returns the random fields of one clip. The published levels lie at
+    certain severities (`holdfast.corruptions.audio.dhauds`); the axis itself is ours.
+
+    >>> from holdfast.corruptions import CORRUPTIONS
+    >>> clip = np.sin(np.arange(16_000, dtype=np.float32) / 9)
+    >>> noise = CORRUPTIONS["white_noise"](clip, 5, np.random.default_rng(0)) - clip
+    >>> round(float(np.var(clip) / np.mean(noise**2)), 4)  # 0 dB
+    1.0
+    """
+
+    kind: ClassVar[Kind] = "audio"
+    families: ClassVar[Iterable[str]] = ("audio",)
+
+    def __call__(
+        self, sample: Sample, severity: float, rng: Rng, *, family: str | None = None, sample_rate: int = 16_000
+    ) -> Sample:
+        """Return a corrupted copy of a mono waveform, a floating array or tensor (samples,) in its own type."""
+        if severity == 0:
+            return sample
+        waveform, back = as_waveform(sample)
+        return back(self.batch(waveform[None], severity, [rng], family=family, sample_rate=sample_rate)[0])
+
+    def batch(
+        self,
+        samples: NDArray[Any],
+        severity: float,
+        rngs: Iterable[Rng],
+        *,
+        family: str | None = None,
+        sample_rate: int = 16_000,
+    ) -> NDArray[Any]:
+        """Return corrupted copies of waveforms float32 (n, samples), each from its own generator."""
+        if samples.dtype != np.float32 or samples.ndim != 2 or not samples.shape[1]:
+            raise ValueError(f"waveforms are {samples.dtype} {samples.shape}; pass float32 (n, samples)")
+        quantities = self.quantities(severity, family or "audio")
+        return self._corrupted(samples, severity, rngs, quantities, sample_rate=sample_rate)
+
+
+def sound_corruption(
+    name: str, rows: Rows, *, draw: Draw | None = None, alias: str | None = None
+) -> Callable[[Callable[..., Waveforms]], SoundCorruption]:
+    """Register a formula `apply(waveforms, *fields, *quantities)` with its severities 0 to 5, as a decorator."""
+
+    def register(apply: Callable[..., Waveforms]) -> SoundCorruption:
+        entry = SoundCorruption(name, {"audio": rows}, apply, draw, citation=DHAUDS)
+        CORRUPTIONS.register(name)(entry)
+        if alias:
+            CORRUPTIONS.aliases[alias] = name
+        return entry
+
+    return register

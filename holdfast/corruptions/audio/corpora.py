@@ -1,0 +1,53 @@
+"""Corpora of noise in the layouts in which they are downloaded, or any folder of recordings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from holdfast.corruptions.audio.recordings import FileRecording
+
+__all__ = ["demand", "qut_noise", "recordings_in", "speech_commands_background"]
+
+SUFFIXES = {".flac", ".ogg", ".wav"}
+
+
+def recordings_in(folder: str | Path) -> list[FileRecording]:
+    """Return all recordings below a folder, sorted, each labelled with the folder that it lies in."""
+    path = Path(folder).expanduser()
+    if not path.is_dir():
+        raise ValueError(f"there is no folder {path}; name one with recordings")
+    files = sorted(file for file in path.rglob("*") if file.suffix.lower() in SUFFIXES and file.is_file())
+    if not files:
+        raise ValueError(f"no recordings in {path}; looked for {', '.join(sorted(SUFFIXES))}")
+    return [FileRecording(file, file.parent.name) for file in files]
+
+
+def qut_noise(folder: str | Path, types: Sequence[str]) -> list[FileRecording]:
+    """Return the recordings of QUT-NOISE of these types, files `<TYPE>-<PLACE>-<n>.wav` (Dean et al., 2010)."""
+    return _of(folder, types, lambda file: file.name.split("-")[0], "download QUT-NOISE from its SAIVT page")
+
+
+def demand(folder: str | Path, environments: Sequence[str]) -> list[FileRecording]:
+    """Return the channels of DEMAND in these environments, `<ENVIRONMENT>/ch01.wav` to `ch16.wav`, each on its own.
+
+    Thiemann et al., 2013.
+    """
+    return _of(folder, environments, lambda file: file.parent.name, "download <environment>_16k.zip, Zenodo 1227121")
+
+
+def speech_commands_background(folder: str | Path, names: Sequence[str]) -> list[FileRecording]:
+    """Return these recordings of `_background_noise_` in Speech Commands (Warden, arXiv 1804.03209)."""
+    path = Path(folder).expanduser()
+    # Nowhere else: the folders beside it hold a hundred thousand words.
+    depths = (sorted(path.glob(f"{above}_background_noise_")) for above in ("", "*/", "*/*/"))
+    inner = next((found[0] for found in depths if found), path)
+    return _of(inner, names, lambda file: file.stem, "download speech_commands_v0.02.tar.gz")
+
+
+def _of(folder: str | Path, labels: Sequence[str], label_of: Callable[[Path], str], remedy: str) -> list[FileRecording]:
+    found = [FileRecording(recording.path, label_of(recording.path)) for recording in recordings_in(folder)]
+    missing = set(labels) - {recording.label for recording in found}
+    if missing:
+        raise ValueError(f"no {', '.join(sorted(missing))} in {folder}; {remedy}")
+    return [recording for recording in found if recording.label in labels]

@@ -1,0 +1,103 @@
+"""Short-time spectra: a waveform to overlapping frames and back, and the phase vocoder between the two.
+
+Everything is float32 and laid out (frames, bins), so that one call transforms all frames of a clip.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from math import ceil
+from typing import TypeAlias
+
+import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
+from numpy.typing import NDArray
+from scipy import fft
+
+from holdfast.corruptions.audio.waveforms import Waveform
+
+__all__ = ["Frames", "analyse", "stretch_frames", "synthesise"]
+
+Frames: TypeAlias = NDArray[np.complex64]  # (frames, bins)
+OVERLAP = 4  # windows over each sample: the hop is a quarter of the window
+
+
+@lru_cache(maxsize=8)
+def _hann(size: int) -> Waveform:
+    return np.asarray(0.5 - 0.5 * np.cos(2 * np.pi * np.arange(size) / size), np.float32)
+
+
+def analyse(waveform: Waveform, size: int) -> Frames:
+    """Return the spectra of Hann windows of `size` samples, a quarter apart, the first centred on the first sample.
+
+    >>> analyse(np.ones(1024, np.float32), 512).shape
+    (9, 257)
+    """
+    if len(waveform) <= size // 2:
+        raise ValueError(
+            f"the waveform has {len(waveform)} samples, too few to be mirrored at its ends; pass more than {size // 2}"
+        )
+    mirrored = np.pad(waveform, size // 2, mode="reflect")
+    windows = sliding_window_view(mirrored, size)[:: size // OVERLAP] * _hann(size)
+    return np.asarray(fft.rfft(windows, overwrite_x=True), np.complex64)
+
+
+@lru_cache(maxsize=64)
+def _overlapped_power(count: int, size: int) -> Waveform:
+    """Return the sum of squared windows, by which overlapping frames are divided; 1 where there is none."""
+    power = _overlap(np.tile(_hann(size) ** 2, (count, 1)), size)
+    return np.where(power > 1e-11, power, 1).astype(np.float32)
+
+
+def _overlap(windows: NDArray[np.float32], size: int) -> Waveform:
+    """Return the sum of windows, each a quarter later than the one before."""
+    hop, count = size // OVERLAP, len(windows)
+    quarters = windows.reshape(count, OVERLAP, hop)
+    total = np.zeros((count + OVERLAP - 1, hop), np.float32)
+    for place in range(OVERLAP):
+        total[place : place + count] += quarters[:, place]
+    return total.reshape(-1)
+
+
+def synthesise(frames: Frames, samples: int) -> Waveform:
+    """Return the waveform whose spectra are nearest to these, cut or filled with silence to so many samples.
+
+    >>> wave = np.sin(np.arange(2000, dtype=np.float32) / 9)
+    >>> bool(np.allclose(synthesise(analyse(wave, 512), 2000), wave, atol=1e-5))
+    True
+    """
+    size = 2 * (frames.shape[1] - 1)
+    windows = np.asarray(fft.irfft(frames, size), np.float32)
+    windows *= _hann(size)
+    whole = _overlap(windows, size)
+    whole /= _overlapped_power(len(frames), size)
+    inside = whole[size // 2 : size // 2 + samples]  # from the centre of the first frame
+    return np.pad(inside, (0, samples - len(inside)))
+
+
+def stretch_frames(frames: Frames, rate: float) -> Frames:
+    """Return the frames that play `rate` times as fast at the same pitch (Flanagan & Golden, 1966).
+
+    Magnitudes lie on the line between neighbouring frames; phases go on by what they advance between these two. That
+    advance is a product of unit numbers, so neither angles nor unwrapping are needed.
+
+    >>> stretch_frames(np.ones((10, 5), np.complex64), 1.25).shape
+    (8, 5)
+    """
+    count = len(frames)
+    places = np.arange(ceil(count / rate)) * rate
+    places = places[places < count]
+    before = places.astype(np.int64)
+    share = (places - before).astype(np.float32)[:, None]
+    padded = np.concatenate([frames, np.zeros((2, frames.shape[1]), frames.dtype)])
+    magnitudes = np.abs(padded)
+    silent = magnitudes == 0
+    units = np.divide(padded, magnitudes, where=~silent, out=np.ones_like(padded))
+    advances = units[before + 1]
+    advances *= units[before].conj()
+    # The first frame has its own phase, each later one that of the frame before and its advance.
+    phases = np.concatenate([units[:1], advances[:-1]])
+    for now in range(1, len(phases)):
+        phases[now] *= phases[now - 1]
+    phases *= magnitudes[before] * (1 - share) + magnitudes[before + 1] * share
+    return phases

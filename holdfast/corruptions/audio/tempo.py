@@ -1,0 +1,118 @@
+"""Time and pitch: the same sound played faster or slower, higher or lower."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from holdfast.corruptions.audio.base import Waveforms, sound_corruption
+from holdfast.corruptions.audio.resampling import resample
+from holdfast.corruptions.audio.spectrum import Frames, analyse, stretch_frames, synthesise
+from holdfast.corruptions.audio.waveforms import Waveform, fit_length
+from holdfast.corruptions.base import Rng
+from holdfast.corruptions.draws import integers
+
+__all__ = [
+    "griffin_lim",
+    "pitch_shift",
+    "shift_pitch",
+    "stretch",
+    "stretch_compat",
+    "time_stretch",
+    "time_stretch_compat",
+]
+
+STRETCH_WINDOW, PITCH_WINDOW = 1024, 512  # samples at every sample rate, as in the official code
+STRETCH_ROWS = (0, 0.04, 0.06, 0.08, 0.12, 0.2)  # share of the tempo: 1 to 2 is the published L1, 3 to 4 is L2
+PITCH_ROWS = (0, 2, 4, 5, 7, 9)  # semitones: 2 to 3 is L1, 3 to 4 is L2
+
+
+def stretch(waveform: Waveform, rate: float) -> Waveform:
+    """Return the waveform played `rate` times as fast at the same pitch, `round(samples / rate)` samples.
+
+    >>> len(stretch(np.zeros(16_000, np.float32), 1.25))
+    12800
+    """
+    return synthesise(stretch_frames(analyse(waveform, STRETCH_WINDOW), rate), round(len(waveform) / rate))
+
+
+def stretch_compat(waveform: Waveform, rate: float, rng: np.random.Generator) -> Waveform:
+    """Return what the official code of DHAuDS makes of a time stretch: square roots of the magnitudes, phases lost.
+
+    Griffin-Lim is told there that magnitudes are powers: level differences are halved in decibels and the level drops.
+    The length is a multiple of 256 samples.
+    """
+    magnitudes = np.sqrt(np.abs(stretch_frames(analyse(waveform, STRETCH_WINDOW), rate)))
+    shape = magnitudes.shape
+    return griffin_lim(magnitudes, rng.random(shape, np.float32) + 1j * rng.random(shape, np.float32))
+
+
+def griffin_lim(
+    magnitudes: NDArray[np.float32], phases: NDArray[Any], *, rounds: int = 32, momentum: float = 0.99
+) -> Waveform:
+    """Return a waveform with these magnitudes (frames, bins), starting from the given phases.
+
+    Griffin & Lim, 1984, quickened by momentum (Perraudin et al., WASPAA 2013).
+    """
+    size = 2 * (magnitudes.shape[1] - 1)
+    samples = size // 4 * (len(magnitudes) - 1)
+    frames: Frames = np.asarray(magnitudes * phases, np.complex64)
+    previous = np.zeros_like(frames)
+    for _ in range(rounds):
+        rebuilt = analyse(synthesise(frames, samples), size)
+        frames = rebuilt - np.float32(momentum / (1 + momentum)) * previous
+        frames *= magnitudes / (np.abs(frames) + np.float32(1e-16))
+        previous = rebuilt
+    return synthesise(frames, samples)
+
+
+def shift_pitch(waveform: Waveform, semitones: float) -> Waveform:
+    """Return the waveform that many semitones higher, as long as before: stretched, then resampled back.
+
+    >>> wave = np.sin(2 * np.pi * 440 * np.arange(16_000) / 16_000).astype(np.float32)
+    >>> int(np.abs(np.fft.rfft(shift_pitch(wave, 12))).argmax())
+    880
+    """
+    samples = len(waveform)
+    rate = 2.0 ** (-semitones / 12)
+    stretched = synthesise(stretch_frames(analyse(waveform, PITCH_WINDOW), rate), round(samples / rate))
+    # Off by a few millionths, and small terms keep the filter short.
+    shifted = resample(stretched, Fraction(rate).limit_denominator(500))[:samples]
+    return np.pad(shifted, (0, samples - len(shifted)))
+
+
+def _direction(rng: Rng, waveform: Waveform, amount: float, *, sample_rate: int) -> tuple[NDArray[Any]]:
+    return (1 - 2 * integers(rng, 0, 2),)
+
+
+def _direction_and_seed(
+    rng: Rng, waveform: Waveform, amount: float, *, sample_rate: int
+) -> tuple[NDArray[Any], NDArray[Any]]:
+    # The phases themselves would be as many as there are frames, and that depends on the direction.
+    return 1 - 2 * integers(rng, 0, 2), integers(rng, 0, 2**31 - 1)
+
+
+@sound_corruption("time_stretch", STRETCH_ROWS, draw=_direction, alias="tst")
+def time_stretch(waveforms: Waveforms, direction: NDArray[Any], share: float) -> Waveforms:
+    """Play faster or slower at the same pitch: shorter clips stand in the middle of silence, longer ones are cut."""
+    rates = 1 + direction * share
+    return np.stack([fit_length(stretch(wave, rate), len(wave)) for wave, rate in zip(waveforms, rates, strict=True)])
+
+
+@sound_corruption("time_stretch_compat", STRETCH_ROWS, draw=_direction_and_seed, alias="tst_compat")
+def time_stretch_compat(waveforms: Waveforms, direction: NDArray[Any], seed: NDArray[Any], share: float) -> Waveforms:
+    """Play faster or slower as the official code does, with square roots of the magnitudes and lost phases."""
+    stretched = [
+        stretch_compat(wave, 1 + sign * share, np.random.default_rng(each))
+        for wave, sign, each in zip(waveforms, direction, seed, strict=True)
+    ]
+    return np.stack([fit_length(wave, waveforms.shape[1]) for wave in stretched])
+
+
+@sound_corruption("pitch_shift", PITCH_ROWS, draw=_direction, alias="psh")
+def pitch_shift(waveforms: Waveforms, direction: NDArray[Any], semitones: float) -> Waveforms:
+    """Make everything higher or lower at the same tempo."""
+    return np.stack([shift_pitch(wave, sign * semitones) for wave, sign in zip(waveforms, direction, strict=True)])
