@@ -1,6 +1,8 @@
-"""Per-sample losses on logits."""
+"""Losses on logits: of each sample, but for the nuclear norm, which is one of the batch."""
 
 from __future__ import annotations
+
+from typing import Literal
 
 import torch
 from torch import Tensor
@@ -10,6 +12,9 @@ __all__ = [
     "conjugate_loss",
     "entropy",
     "generalised_cross_entropy",
+    "generalised_entropy",
+    "negative_nuclear_norm",
+    "prediction_distance",
     "smoothed_entropy",
     "soft_cross_entropy",
     "soft_likelihood_ratio",
@@ -27,14 +32,16 @@ def entropy(logits: Tensor) -> Tensor:
     return -(log_probs.exp() * log_probs.clamp_min(torch.finfo(log_probs.dtype).min)).sum(1)
 
 
-def smoothed_entropy(logits: Tensor) -> Tensor:
-    """Return -Σ p log(p + 1e-6), (batch,): the entropy as RoTTA, SoTTA and NOTE compute it, negative without doubt.
+def smoothed_entropy(logits: Tensor, *, eps: float = 1e-6) -> Tensor:
+    """Return -Σ p log(p + ε), (batch,): the entropy as RoTTA, SoTTA and NOTE compute it, negative without doubt.
+
+    DHAuDS takes ε = 1e-8, and 1e-6 for HuBERT on Speech Commands.
 
     >>> round(float(smoothed_entropy(torch.tensor([[100.0, 0.0]]))), 8)
     -9.5e-07
     """
     probs = logits.softmax(1)
-    return -(probs * (probs + 1e-6).log()).sum(1)
+    return -(probs * (probs + eps).log()).sum(1)
 
 
 def soft_cross_entropy(logits: Tensor, targets: Tensor) -> Tensor:
@@ -98,3 +105,49 @@ def conjugate_loss(logits: Tensor, *, poly_epsilon: float = 0.0) -> Tensor:
     labels = probs / (1 + poly_epsilon * probs)
     labels = labels / labels.sum(1, keepdim=True)
     return (labels * (poly_epsilon * (1 - probs) - log_probs)).sum(1)
+
+
+def generalised_entropy(logits: Tensor, *, exponent: float) -> Tensor:
+    """Return (1 - Σ p^q) / (q - 1) of each prediction, (batch,): the entropy where q = 1 (Tsallis, 1988).
+
+    The larger the exponent, the less the unlikely classes count.
+
+    >>> generalised_entropy(torch.zeros(1, 4), exponent=2.0)  # 1 - Σ p²
+    tensor([0.7500])
+    """
+    if exponent == 1:
+        return entropy(logits)
+    # From the logarithm: the derivative of p^q with q < 1 is infinite at 0, that of exp(q log p) is not.
+    powers = (exponent * F.log_softmax(logits, dim=1)).exp()
+    return (1 - powers.sum(1)) / (exponent - 1)
+
+
+def negative_nuclear_norm(logits: Tensor, *, exact: bool = False) -> Tensor:
+    """Return minus the nuclear norm of the predictions (batch, classes) over the classes: low where they differ.
+
+    As in the official code of DHAuDS the sum of the singular values is replaced by that of the column norms (Cui et al.,
+    2021), equal to it where every prediction is certain; `exact` takes the singular values, as the paper writes.
+
+    >>> negative_nuclear_norm(torch.eye(3) * 100)  # three certain answers, all different
+    tensor(-1.)
+    """
+    probs = logits.softmax(1)
+    if exact:
+        return -torch.linalg.matrix_norm(probs, "nuc") / probs.shape[1]
+    # A class that nobody predicts has norm 0, where the root has no derivative.
+    return -(probs.square().sum(0) + torch.finfo(probs.dtype).tiny).sqrt().mean()
+
+
+def prediction_distance(logits: Tensor, others: Tensor, *, order: Literal[1, 2] = 2) -> Tensor:
+    """Return the distance between the predictions for two views of each sample, (batch,).
+
+    Euclidean as in the official code of DHAuDS; order 1 is the sum of absolute differences, as its paper writes.
+
+    >>> prediction_distance(torch.tensor([[99.0, 0.0]]), torch.tensor([[0.0, 99.0]]), order=1)
+    tensor([2.])
+    """
+    difference = logits.softmax(1) - others.softmax(1)
+    if order == 1:
+        return difference.abs().sum(1)
+    # The root has no derivative at 0, which two equal views would turn into NaN.
+    return (difference.square().sum(1) + 1e-14).sqrt()

@@ -6,6 +6,7 @@ from holdfast.data.cifar_c import CifarC
 from holdfast.data.digits import Digits
 from holdfast.data.image_folder import ImageFolder
 from holdfast.data.imagenet_c import ImageNetC
+from holdfast.data.splits import split_by_label
 
 __all__ = [
     "DATASETS",
@@ -17,4 +18,5 @@ __all__ = [
     "ImageFolder",
     "ImageNetC",
     "InMemoryImages",
+    "split_by_label",
 ]

@@ -1,0 +1,172 @@
+"""Noise on disk, in the layouts of the corpora, and the embedded noise."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+
+import numpy as np
+import pytest
+from scipy.io import wavfile
+
+from holdfast.corruptions.audio import (
+    FileRecording,
+    demand,
+    environments,
+    noise_from,
+    qut_noise,
+    recordings_in,
+    speech_commands_background,
+)
+from holdfast.corruptions.audio.environments import ENVIRONMENTS
+from holdfast.corruptions.audio.noise import cut_noise
+from holdfast.corruptions.audio.sounds import SOUNDS
+from holdfast.randomness import seeded_rng
+
+
+def write(path, sample_rate=16_000, values=None):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    wavfile.write(path, sample_rate, np.arange(400, dtype=np.int16) if values is None else values)
+
+
+def test_qut_noise_is_chosen_by_type(tmp_path):
+    for name in ("CAFE-CAFE-1", "HOME-KITCHEN-1", "HOME-KITCHEN-2", "STREET-CITY-1"):
+        write(tmp_path / "QUT-NOISE" / "QUT-NOISE" / f"{name}.wav", 48_000)
+    found = qut_noise(tmp_path, ["HOME", "STREET"])
+    assert [recording.path.stem for recording in found] == ["HOME-KITCHEN-1", "HOME-KITCHEN-2", "STREET-CITY-1"]
+    with pytest.raises(ValueError, match="no REVERB in .*; download QUT-NOISE"):
+        qut_noise(tmp_path, ["REVERB"])
+
+
+def test_every_channel_of_demand_is_a_recording(tmp_path):
+    for environment in ("NFIELD", "TCAR", "OOFFICE"):
+        for channel in range(1, 4):
+            write(tmp_path / environment / f"ch{channel:02}.wav")
+    found = demand(tmp_path, ["TCAR", "NFIELD"])
+    assert [recording.name for recording in found][2:4] == ["NFIELD/ch03.wav", "TCAR/ch01.wav"]
+    assert len(found) == 6
+
+
+@pytest.mark.parametrize("above", ["", "speech_commands_v0.02/speech_commands_v0.02/"])
+def test_backgrounds_are_found_beside_the_words(tmp_path, above):
+    write(tmp_path / f"{above}yes/white_noise.wav")
+    for name in ("running_tap", "white_noise", "pink_noise"):
+        write(tmp_path / f"{above}_background_noise_/{name}.wav")
+    found = speech_commands_background(tmp_path, ["running_tap", "white_noise"])
+    assert [recording.name for recording in found] == [
+        "_background_noise_/running_tap.wav",
+        "_background_noise_/white_noise.wav",
+    ]
+
+
+def test_any_folder_will_do_and_says_what_it_is_made_of(tmp_path):
+    for name in ("b/two.WAV", "a/one.wav"):
+        write(tmp_path / name, values=np.full(4_000, 1000, np.int16))
+    mine = noise_from(recordings_in(tmp_path), name="mine")
+    assert mine.source.startswith("2 recordings of digest ")
+    clip = np.full(1_000, 0.1, np.float32)
+    assert mine(clip, 5, seeded_rng(0, "x")) == pytest.approx(np.full(1_000, 0.2), abs=1e-6)
+    with pytest.raises(ValueError, match="no recordings in"):
+        recordings_in(tmp_path.joinpath("empty").mkdir() or tmp_path / "empty")
+    with pytest.raises(ValueError, match="there is no folder"):
+        recordings_in(tmp_path / "absent")
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        (np.array([[16384, 0], [-32768, 0]], np.int16), [0.25, -0.5]),
+        (np.array([192, 0], np.uint8), [0.5, -1]),
+        (np.array([2**30, -(2**31)], np.int32), [0.5, -1]),
+        (np.array([0.5, -1], np.float32), [0.5, -1]),
+        (np.array([0.5, -1], np.float64), [0.5, -1]),
+    ],
+)
+def test_all_kinds_of_wav_are_read_as_mono_between_minus_one_and_one(tmp_path, values, expected):
+    write(tmp_path / "a.wav", values=values)
+    recording = FileRecording(tmp_path / "a.wav")
+    assert recording.samples(16_000) == 2
+    assert recording.cut(0, 2, 16_000).tolist() == expected
+    assert recording.cut(1, 1, 16_000).tolist() == expected[1:]
+
+
+def test_24_bits_are_read(tmp_path):
+    header = b"RIFF" + (36 + 6).to_bytes(4, "little") + b"WAVEfmt " + (16).to_bytes(4, "little")
+    fields = (1, 2), (1, 2), (8_000, 4), (24_000, 4), (3, 2), (24, 2)
+    header += b"".join(value.to_bytes(size, "little") for value, size in fields) + b"data" + (6).to_bytes(4, "little")
+    (tmp_path / "a.wav").write_bytes(
+        header + (2**22).to_bytes(3, "little") + (-(2**23)).to_bytes(3, "little", signed=True)
+    )
+    assert FileRecording(tmp_path / "a.wav").cut(0, 2, 8_000).tolist() == [0.5, -1]
+
+
+def test_recordings_are_resampled_where_they_are_cut(tmp_path):
+    time = np.arange(48_000) / 48_000
+    stereo = np.stack([np.sin(2 * np.pi * 440 * time), np.zeros(48_000)], axis=1)
+    write(tmp_path / "a.wav", 48_000, np.int16(32767 * stereo))
+    recording = FileRecording(tmp_path / "a.wav")
+    for rate in (16_000, 44_100):
+        assert recording.samples(rate) == rate
+        cut = recording.cut(rate // 2, rate // 4, rate)
+        expected = 0.5 * np.sin(2 * np.pi * 440 * (0.5 + np.arange(rate // 4) / rate))
+        assert cut[100:-100] == pytest.approx(expected[100:-100], abs=2e-3)
+        assert len(recording.cut(rate - 7, 7, rate)) == 7
+
+
+def test_unreadable_recordings_are_named(tmp_path):
+    (tmp_path / "a.wav").write_bytes(b"RIFF nothing")
+    with pytest.raises(ValueError, match=r"a\.wav is not a readable WAV file"):
+        FileRecording(tmp_path / "a.wav").samples(16_000)
+    write(tmp_path / "b.wav", values=np.zeros(0, np.int16))
+    with pytest.raises(ValueError, match=r"b\.wav is (empty|not a readable)"):
+        FileRecording(tmp_path / "b.wav").samples(16_000)
+
+
+def test_without_soundfile_flac_says_what_to_install(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "soundfile", None)
+    with pytest.raises(ImportError, match=r"pip install holdfast\[audio\]"):
+        FileRecording(tmp_path / "a.flac").samples(16_000)
+
+
+@pytest.mark.skipif(importlib.util.find_spec("soundfile") is None, reason="soundfile is not installed")
+def test_flac_is_read_where_it_is_cut(tmp_path):
+    import soundfile
+
+    values = np.arange(-500, 500, dtype=np.int16) * 32
+    soundfile.write(tmp_path / "a.flac", values, 16_000)
+    assert FileRecording(tmp_path / "a.flac").cut(300, 50, 16_000) == pytest.approx(values[300:350] / 32768)
+
+
+def test_which_and_where_are_drawn(tmp_path):
+    for level in (1, 2):
+        write(tmp_path / f"{level}.wav", values=np.int16(1000 * level + np.arange(900)))
+    recordings = recordings_in(tmp_path)
+    firsts = {round(32768 * float(cut_noise(recordings, seeded_rng(0, "x", k), 899, 16_000)[0])) for k in range(40)}
+    assert firsts == {1000, 1001, 2000, 2001}
+    with pytest.raises(ValueError, match="shorter than a clip"):
+        cut_noise(recordings, seeded_rng(0, "x"), 901, 16_000)
+
+
+@pytest.mark.parametrize("name", SOUNDS)
+def test_sounds_are_audible_and_seeded(name):
+    for rate in (8_000, 44_100):
+        first, again, other = (SOUNDS[name](np.random.default_rng(seed), 2 * rate, rate) for seed in (0, 0, 1))
+        assert np.array_equal(first, again)
+        assert not np.array_equal(first, other)
+        assert np.isfinite(first).all()
+        assert first.std() > 0
+
+
+def test_environments_are_all_different_and_made_of_every_sound():
+    assert {family: len(labels) for family, labels in ENVIRONMENTS.items()} == {
+        "enq": 5,
+        "end1": 6,
+        "end2": 6,
+        "ensc": 6,
+    }
+    mixtures = [mixture for labels in ENVIRONMENTS.values() for mixture in labels.values()]
+    assert {name for mixture in mixtures for name in mixture} == set(SOUNDS)
+    assert len({str(mixture) for mixture in mixtures}) == 23
+    tap, dishes = (environments("ensc", [label])[0].cut(0, 8_000, 8_000) for label in ("running_tap", "pink_noise"))
+    assert tap.std() == pytest.approx(0.1, rel=0.2)
+    assert abs(np.corrcoef(tap, dishes)[0, 1]) < 0.1
