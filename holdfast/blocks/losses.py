@@ -125,15 +125,15 @@ def generalised_entropy(logits: Tensor, *, exponent: float) -> Tensor:
 def negative_nuclear_norm(logits: Tensor, *, exact: bool = False) -> Tensor:
     """Return minus the nuclear norm of the predictions (batch, classes) over the classes: low where they differ.
 
-    As in the official code of DHAuDS the sum of the singular values is replaced by that of the column norms (Cui et al.,
-    2021), equal to it where every prediction is certain; `exact` takes the singular values, as the paper writes.
+    As in the official code of DHAuDS, the sum of the singular values is replaced by that of the column norms, equal to
+    it where every prediction is certain (Cui et al., 2021); `exact` takes the singular values, as the paper writes.
 
     >>> negative_nuclear_norm(torch.eye(3) * 100)  # three certain answers, all different
     tensor(-1.)
     """
     probs = logits.softmax(1)
     if exact:
-        return -torch.linalg.matrix_norm(probs, "nuc") / probs.shape[1]
+        return -torch.linalg.svdvals(probs).sum() / probs.shape[1]
     # A class that nobody predicts has norm 0, where the root has no derivative.
     return -(probs.square().sum(0) + torch.finfo(probs.dtype).tiny).sqrt().mean()
 

@@ -34,7 +34,7 @@ def test_qut_noise_is_chosen_by_type(tmp_path):
         write(tmp_path / "QUT-NOISE" / "QUT-NOISE" / f"{name}.wav", 48_000)
     found = qut_noise(tmp_path, ["HOME", "STREET"])
     assert [recording.path.stem for recording in found] == ["HOME-KITCHEN-1", "HOME-KITCHEN-2", "STREET-CITY-1"]
-    with pytest.raises(ValueError, match="no REVERB in .*; download QUT-NOISE"):
+    with pytest.raises(ValueError, match=r"no REVERB in .*; download QUT-NOISE"):
         qut_noise(tmp_path, ["REVERB"])
 
 

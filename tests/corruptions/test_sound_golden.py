@@ -52,7 +52,7 @@ def test_white_noise_is_mixed_as_in_the_official_code(name, seed, golden, drawn)
 @pytest.mark.parametrize("rate", [0.92, 1.05, 1.08])
 def test_stretched_magnitudes_are_those_of_the_official_code(rate, golden):
     magnitudes = np.abs(stretch_frames(analyse(golden["signal"], 1024), rate)).T
-    assert magnitudes == pytest.approx(golden[f"tst_mag_rate{rate}"].astype(float), abs=2e-3, rel=1e-3)  # 16 bits
+    assert np.allclose(magnitudes, golden[f"tst_mag_rate{rate}"], atol=2e-3, rtol=1e-3)  # stored in 16 bits
 
 
 @pytest.mark.parametrize(("power", "error"), [(1, 1e-4), (2, 3e-3)])

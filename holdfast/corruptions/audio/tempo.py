@@ -36,7 +36,8 @@ def stretch(waveform: Waveform, rate: float) -> Waveform:
     >>> len(stretch(np.zeros(16_000, np.float32), 1.25))
     12800
     """
-    return synthesise(stretch_frames(analyse(waveform, STRETCH_WINDOW), rate), round(len(waveform) / rate))
+    frames = stretch_frames(analyse(waveform, STRETCH_WINDOW), rate, anchored=True)
+    return synthesise(frames, round(len(waveform) / rate))
 
 
 def stretch_compat(waveform: Waveform, rate: float, rng: np.random.Generator) -> Waveform:
@@ -71,6 +72,8 @@ def griffin_lim(
 
 def shift_pitch(waveform: Waveform, semitones: float) -> Waveform:
     """Return the waveform that many semitones higher, as long as before: stretched, then resampled back.
+
+    Window and phases are those of the official code.
 
     >>> wave = np.sin(2 * np.pi * 440 * np.arange(16_000) / 16_000).astype(np.float32)
     >>> int(np.abs(np.fft.rfft(shift_pitch(wave, 12))).argmax())

@@ -1,0 +1,75 @@
+"""Clips per second of the corruptions of sounds, on one thread: `python benchmarks/audio.py`.
+
+Where librosa can be imported, its time stretch and pitch shift are measured too, call by call in turn with ours, so
+that other jobs on the machine slow down both. Figures are medians of processor time.
+"""
+
+from __future__ import annotations
+
+import os
+
+os.environ["OMP_NUM_THREADS"] = "1"  # before numpy reads it
+
+import importlib.util
+import time
+from collections.abc import Callable
+from functools import partial
+
+import numpy as np
+
+from holdfast.corruptions import CORRUPTIONS
+from holdfast.corruptions.audio import shift_pitch, stretch
+from holdfast.randomness import seeded_rng
+
+CLIPS = {"1 s at 16 kHz": (16_000, 16_000), "4 s at 44.1 kHz": (44_100, 176_400)}  # sample rate, samples
+RATES = (0.9, 1.1)  # slower and faster
+SEMITONES = (-5, 5)
+ROUNDS = 15
+
+
+def seconds_in_turn(*calls: Callable[[], object]) -> list[float]:
+    """Return the median processor time of each call, all of them made in turn."""
+    times = np.empty((ROUNDS + 1, len(calls)))
+    for row in times:
+        for column, call in enumerate(calls):
+            start = time.process_time()
+            call()
+            row[column] = time.process_time() - start
+    return [float(median) for median in np.median(times[1:], axis=0)]  # the first round warms up
+
+
+def against_librosa(clip: np.ndarray, sample_rate: int) -> None:
+    """Print ours, librosa's and the ratio for both directions of both."""
+    from librosa import effects
+
+    pairs: dict[str, tuple[Callable[[], object], Callable[[], object]]] = {}
+    for rate in RATES:
+        pairs[f"time stretch {rate:.1f}"] = partial(stretch, clip, rate), partial(effects.time_stretch, clip, rate=rate)
+    for steps in SEMITONES:
+        theirs = partial(effects.pitch_shift, clip, sr=sample_rate, n_steps=steps)
+        pairs[f"pitch shift {steps:+d}"] = partial(shift_pitch, clip, steps), theirs
+    for name, calls in pairs.items():
+        our_seconds, their_seconds = seconds_in_turn(*calls)
+        print(
+            f"{name:22}{1 / our_seconds:10.0f}{1 / their_seconds:10.0f}{their_seconds / our_seconds:8.1f}x", flush=True
+        )
+
+
+def main() -> None:
+    """Print one line for each corruption, and with librosa one for each of its effects."""
+    for title, (sample_rate, samples) in CLIPS.items():
+        time_axis = np.arange(samples) / sample_rate
+        tone = 0.3 * np.sin(2 * np.pi * (220 + 90 * time_axis) * time_axis)
+        clip = (tone + np.random.default_rng(0).normal(0, 0.02, samples)).astype(np.float32)
+        print(f"\n{title}: clips per second")
+        for name in CORRUPTIONS.names("audio"):
+            corrupt, rng = CORRUPTIONS[name], seeded_rng(0, "benchmark")
+            (seconds,) = seconds_in_turn(partial(corrupt, clip, 3, rng, sample_rate=sample_rate))
+            print(f"{name:22}{1 / seconds:10.0f}", flush=True)
+        if importlib.util.find_spec("librosa"):
+            print("against librosa: ours, theirs, ratio")
+            against_librosa(clip, sample_rate)
+
+
+if __name__ == "__main__":
+    main()
