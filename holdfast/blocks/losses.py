@@ -133,7 +133,8 @@ def negative_nuclear_norm(logits: Tensor, *, exact: bool = False) -> Tensor:
     """
     probs = logits.softmax(1)
     if exact:
-        return -torch.linalg.svdvals(probs).sum() / probs.shape[1]
+        singular_values: Tensor = torch.linalg.svdvals(probs)
+        return -singular_values.sum() / probs.shape[1]
     # A class that nobody predicts has norm 0, where the root has no derivative.
     return -(probs.square().sum(0) + torch.finfo(probs.dtype).tiny).sqrt().mean()
 

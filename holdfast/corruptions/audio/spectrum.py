@@ -79,9 +79,9 @@ def stretch_frames(frames: Frames, rate: float, *, anchored: bool = False) -> Fr
     """Return the frames that play `rate` times as fast at the same pitch (Flanagan & Golden, 1966).
 
     Magnitudes lie on the line between neighbouring frames; phases go on by what they advance between these two. That
-    advance is a product of unit numbers, so neither angles nor unwrapping are needed. As everywhere, phases start from
-    the first frame, which a mirrored beginning has put in disorder, and slow tones lose up to half of their level by it;
-    `anchored`, which is ours, they start both ways from the loudest frame instead.
+    advance is a product of unit numbers, so neither angles nor unwrapping are needed. Phases usually start from the
+    first frame, which a mirrored beginning has put in disorder, and tones that are slowed down lose up to half of their
+    level by it; with `anchored`, which is ours, they start both ways from the loudest frame.
 
     >>> stretch_frames(np.ones((10, 5), np.complex64), 1.25).shape
     (8, 5)

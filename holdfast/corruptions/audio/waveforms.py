@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, TypeAlias, TypeVar, cast
 
 import numpy as np
@@ -26,8 +27,7 @@ def as_waveform(sample: Sample) -> tuple[Waveform, Callable[[Waveform], Sample]]
         values = values.detach().float().cpu().numpy() if values.is_floating_point() else values.cpu().numpy()
         back: Callable[[Waveform], Any] = cast("Any", sample).new_tensor
     elif isinstance(sample, np.ndarray):
-        kind = sample.dtype
-        back = lambda waveform: waveform.astype(kind, copy=False)  # noqa: E731
+        back = partial(np.asarray, dtype=sample.dtype)
     else:
         raise TypeError(f"cannot corrupt the sound of a {type(sample).__name__}; pass an array or a tensor")
     if values.dtype.kind != "f":
