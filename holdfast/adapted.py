@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import json
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -11,8 +13,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from holdfast.estimators import Estimator
+from holdfast.estimators import Estimator, Observation
 from holdfast.methods import METHODS, Method
+from holdfast.models.classifier import Classifier
+from holdfast.models.replay import recording
 from holdfast.records import Step, Update
 from holdfast.recovery import RECOVERIES, Never, Recovery
 from holdfast.registry import options_of
@@ -69,17 +73,12 @@ class AdaptedModel(nn.Module):
             return self._step(inputs.detach())
 
     def _step(self, inputs: Tensor) -> Step:
-        forwarded, backwarded = self.method.samples_forwarded, self.method.samples_backwarded
+        forwarded, backwarded = self._samples_forwarded(), self.method.samples_backwarded
         recovered = self.recovery.begin(self.method)
         inputs, bad_samples = _finite(inputs)
         self.method.frozen = bad_samples > 0
-        logits = self.method.predict(inputs)
+        logits, estimates = self._predict(inputs)
         answer = logits.detach()
-        with torch.no_grad():
-            estimates = {
-                name: estimator.estimate(inputs, answer, self.method.answering)
-                for name, estimator in self.estimators.items()
-            }
         if bad_samples:
             update = Update(skipped=f"non-finite values in {bad_samples} of {len(inputs)} inputs")
         elif not torch.isfinite(answer).all():
@@ -92,16 +91,57 @@ class AdaptedModel(nn.Module):
             estimates,
             recovered,
             update.skipped,
-            (self.method.samples_forwarded - forwarded) / len(inputs),
+            (self._samples_forwarded() - forwarded) / len(inputs),
             (self.method.samples_backwarded - backwarded) / len(inputs),
         )
         reason = self.recovery.recover(self.method, step)
         return step if reason is None else replace(step, recovered=reason)
 
+    def _predict(self, inputs: Tensor) -> tuple[Tensor, dict[str, float]]:
+        """Return the answer, and what the estimators make of it while the network is still the one that gave it."""
+        if not self.estimators:
+            return self.method.predict(inputs), {}
+        network = self.method.answering
+        wanted = {name for estimator in self.estimators.values() for name in estimator.replays(network)}
+        with recording(network, inputs, wanted) as recorded:
+            logits = self.method.predict(inputs)
+        if not torch.isfinite(logits).all():  # nothing to learn about, for an estimator's memory neither
+            return logits, dict.fromkeys(self.estimators, math.nan)
+        moving = {id(tensor) for tensor in self.method.moving().values()}
+        named = itertools.chain(network.named_parameters(), network.named_buffers())
+        seen = Observation(
+            inputs,
+            logits.detach(),
+            network,
+            recorded=recorded,
+            moving={name: tensor for name, tensor in named if id(tensor) in moving},
+        )
+        with torch.no_grad():
+            return logits, {name: estimator.estimate(seen) for name, estimator in self.estimators.items()}
+
+    def _samples_forwarded(self) -> int:
+        return sum(part.samples_forwarded for part in self.modules() if isinstance(part, Classifier))
+
+    def enter_domain(self, domain: str) -> None:
+        """Say which domain comes next: known to benchmarks only, and of use to an oracle only."""
+        self.recovery.enter_domain(domain)
+
     def fit_source(self, batches: Iterable[Tensor | Sequence[Tensor]]) -> None:
         """Show the method unlabelled source inputs before the first batch; of (inputs, labels) only inputs are used."""
         with torch.inference_mode(False):
             self.method.fit_source(batch if isinstance(batch, Tensor) else batch[0] for batch in batches)
+
+    def fit_holdout(self, batches: Iterable[Tensor | Sequence[Tensor]]) -> None:
+        """Show held-out source data, (inputs, labels) or inputs alone, to those estimators that need it, and to no method."""
+        pairs = [(batch, None) if isinstance(batch, Tensor) else (batch[0], batch[1]) for batch in batches]
+        with torch.inference_mode(False), torch.no_grad():
+            for name, estimator in self.estimators.items():
+                if estimator.needs == "labels" and any(labels is None for _, labels in pairs):
+                    raise ValueError(
+                        f"{name!r} needs the labels of held-out source data: pass holdout=[(inputs, labels), …]"
+                    )
+                if estimator.needs != "nothing":
+                    estimator.fit(pairs, self.method.answering)
 
     def reset(self) -> None:
         """Go back to the state at construction: the future is that of a new object."""

@@ -71,6 +71,7 @@ def adapt(
     recovery: str | Recovery | None = None,
     preset: str | None = None,
     source: Iterable[Tensor | Sequence[Tensor]] | None = None,
+    holdout: Iterable[Tensor | Sequence[Tensor]] | None = None,
     example: Tensor | None = None,
     head: str | None = None,
     in_place: bool = False,
@@ -80,8 +81,10 @@ def adapt(
 
     `method` is a method or recipe by name (`holdfast list methods`), or a `Method` class of your own; further keywords
     are its options, or its recovery's. `preset` names a published setting; without it one is chosen by the number of
-    classes and the normalisation. `source` are unlabelled source inputs, for methods that need them. `example` (a batch
-    of inputs) and `head` (the name of the last layer) are asked for only when probing the model cannot find them.
+    classes and the normalisation. `source` are unlabelled source inputs, for methods that need them. `holdout` are
+    held-out source data, (inputs, labels) or inputs alone, for estimators that need them; no method ever sees them.
+    `example` (a batch of inputs) and `head` (the name of the last layer) are asked for only when probing the model
+    cannot find them.
 
     >>> from holdfast.models.tiny import tiny_resnet
     >>> model = adapt(tiny_resnet(), "tent", lr=1e-4)
@@ -105,16 +108,23 @@ def adapt(
         network = unwrapped(model)  # what torch.compile made of it could not be changed layer by layer
         classifier = Classifier(network if in_place else copy.deepcopy(network), example=example, head=head)
         preset, published = _published(kind, classifier, preset)
+        recovery = _build_recovery(recovery, recipe, published, options)
+        estimators = _build_estimators(estimator, recovery)
+        source = None if source is None else list(source)
+        holdout = _holdout_for(estimators, holdout, source)
+        for watching in estimators.values():
+            watching.prepare(classifier)  # before the method changes its layers
         adapted = AdaptedModel(
             kind(classifier, **_taken(known, published, recipe.options, options)),
-            estimators=_build_estimators(estimator),
-            recovery=_build_recovery(recovery, recipe, published, options),
+            estimators=estimators,
+            recovery=recovery,
             name=name,
             preset=preset,
             weights=weights,
         )
         if source is not None:
             adapted.fit_source(source)
+        adapted.fit_holdout(holdout)
     return adapted
 
 
@@ -139,10 +149,32 @@ def _taken(known: Collection[str], *layers: Mapping[str, Any]) -> dict[str, Any]
     return {key: value for layer in layers for key, value in layer.items() if key in known}
 
 
-def _build_estimators(given: str | Estimator | Sequence[str | Estimator] | None) -> dict[str, Estimator]:
+def _build_estimators(
+    given: str | Estimator | Sequence[str | Estimator] | None, recovery: Recovery
+) -> dict[str, Estimator]:
+    """Return the estimators by name: those asked for, and those whose estimates the recovery reads."""
     several = [] if given is None else [given] if isinstance(given, (str, Estimator)) else given
     built = [ESTIMATORS[entry]() if isinstance(entry, str) else entry for entry in several]
-    return {ESTIMATORS.name_of(type(estimator)): estimator for estimator in built}
+    named = {ESTIMATORS.name_of(type(estimator)): estimator for estimator in built}
+    return {**{name: ESTIMATORS[name]() for name in recovery.reads if name not in named}, **named}
+
+
+def _holdout_for(
+    estimators: Mapping[str, Estimator],
+    holdout: Iterable[Tensor | Sequence[Tensor]] | None,
+    source: Sequence[Tensor | Sequence[Tensor]] | None,
+) -> Iterable[Tensor | Sequence[Tensor]]:
+    """Return the held-out data; where labels are not needed, inputs for the method will do."""
+    if holdout is not None:
+        return holdout
+    for name, estimator in estimators.items():
+        if estimator.needs == "labels" or (estimator.needs == "inputs" and source is None):
+            entry = "(inputs, labels)" if estimator.needs == "labels" else "inputs"
+            raise ValueError(
+                f"the estimator {name!r} needs held-out source data before the first batch: pass holdout=[{entry}, …] "
+                "(a few hundred will do), or choose one without them, such as 'aetta' with its published rate"
+            )
+    return [batch if isinstance(batch, Tensor) else batch[0] for batch in source or ()]
 
 
 def _published(kind: type[Method], model: Classifier, preset: str | None) -> tuple[str | None, Mapping[str, Any]]:

@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
@@ -192,15 +193,28 @@ METHOD_CHECKS: tuple[Callable[[Build, Batches], None], ...] = (
 )
 
 
-def check_estimator(estimator: str | Estimator, model: nn.Module, batches: Batches) -> None:
-    """An estimate lies between 0 and 1, and making it changes nothing about the model's answers."""
+def check_estimator(estimator: str | Estimator, model: nn.Module, batches: Batches, *, method: str = "tent") -> None:
+    """An estimate lies between 0 and 1, is remade after loading, and making it changes nothing about the answers."""
     name = estimator if isinstance(estimator, str) else ESTIMATORS.name_of(type(estimator))
-    watched, alone = adapt(model, "source", estimator=estimator), adapt(model, "source")
-    for batch in batches:
+    holdout = [(batch, torch.zeros(len(batch), dtype=torch.long)) for batch in batches[:1]]
+
+    def build(watching: str | Estimator | None) -> AdaptedModel:
+        return adapt(model, method, estimator=copy.deepcopy(watching), source=batches[:1], holdout=holdout)
+
+    watched, again, alone = build(estimator), build(estimator), build(None)
+    state = torch.get_rng_state()
+    for batch in (*batches, batches[0][:1]):
         step = watched.step(batch)
         assert 0.0 <= step.estimates[name] <= 1.0, f"{name} estimated {step.estimates[name]}"
         _same([alone(batch)], [step.logits], f"answers beside {name}")
+    assert torch.equal(state, torch.get_rng_state()), f"{name} draws from the global generator"
     _same(_weights(alone), _weights(watched), f"weights beside {name}")
+    assert not any(part._forward_hooks or part._forward_pre_hooks for part in watched.modules()), f"{name} left hooks"
+    with tempfile.TemporaryDirectory() as folder:
+        watched.save(Path(folder) / "state.safetensors")
+        again.load(Path(folder) / "state.safetensors")
+    expected, found = watched.step(batches[0]).estimates, again.step(batches[0]).estimates
+    assert expected == found, f"{name} forgot its state: {expected[name]} became {found[name]}"
 
 
 def check_recovery(recovery: str | Recovery, model: nn.Module, batches: Batches) -> None:
@@ -225,8 +239,8 @@ def _weights(model: AdaptedModel) -> list[Tensor]:
 
 
 def _tensors(model: AdaptedModel) -> Iterator[Tensor]:
-    yield from model.parameters()
-    yield from model.buffers()
+    yield from model.method.parameters()
+    yield from model.method.buffers()
 
 
 def _logits(output: Any) -> Tensor:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TypeAlias
 
 import torch
@@ -17,6 +18,7 @@ __all__ = [
     "NormLayer",
     "affine_parameters",
     "freeze",
+    "frozen",
     "has_batch_norm",
     "replace_batch_norm",
 ]
@@ -122,6 +124,18 @@ def freeze(model: nn.Module, frozen: bool = True) -> None:
     for layer in model.modules():
         if isinstance(layer, NormLayer):
             layer.frozen = frozen
+
+
+@contextmanager
+def frozen(model: nn.Module) -> Iterator[None]:
+    """Learn no statistics from what passes through a network, for as long as the block lasts."""
+    before = {layer: layer.frozen for layer in model.modules() if isinstance(layer, NormLayer)}
+    freeze(model)
+    try:
+        yield
+    finally:
+        for layer, was_frozen in before.items():
+            layer.frozen = was_frozen
 
 
 def has_batch_norm(model: nn.Module) -> bool:

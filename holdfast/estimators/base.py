@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import ClassVar
+from collections.abc import Collection, Sequence
+from typing import ClassVar, Literal
 
 from torch import Tensor
 
+from holdfast.estimators.observation import Observation
 from holdfast.models.classifier import Classifier
 from holdfast.registry import Registry
 from holdfast.state import Stateful
@@ -19,8 +21,23 @@ class Estimator(Stateful):
 
     citation: ClassVar[str] = ""
 
+    @property
+    def needs(self) -> Literal["nothing", "inputs", "labels"]:
+        """What it must be shown of the source before the first batch, where a `fit` is written."""
+        return "nothing"
+
+    def prepare(self, source: Classifier) -> None:
+        """Look at the source network before any method has touched it; what is wanted of it later is copied."""
+
+    def fit(self, batches: Sequence[tuple[Tensor, Tensor | None]], model: Classifier) -> None:
+        """Learn from held-out source inputs, and their labels where it needs them, once, before the first batch."""
+
+    def replays(self, model: Classifier) -> Collection[str]:
+        """Return the parts of the network whose outputs, in the pass that answers, it would use again."""
+        return ()
+
     @abstractmethod
-    def estimate(self, inputs: Tensor, logits: Tensor, model: Classifier) -> float:
+    def estimate(self, seen: Observation) -> float:
         """Return the estimated accuracy on this batch, between 0 and 1."""
 
 

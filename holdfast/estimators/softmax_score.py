@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
-from torch import Tensor
+import math
+from collections.abc import Sequence
+from typing import Literal
 
+import torch
+from scipy.optimize import minimize_scalar
+from torch import Tensor
+from torch.nn import functional as F
+
+from holdfast.blocks.norm import frozen
 from holdfast.estimators.base import ESTIMATORS, Estimator
+from holdfast.estimators.observation import Observation
 from holdfast.models.classifier import Classifier
 
 __all__ = ["SoftmaxScore"]
@@ -12,14 +21,42 @@ __all__ = ["SoftmaxScore"]
 
 @ESTIMATORS.register("softmax_score")
 class SoftmaxScore(Estimator):
-    """Takes the mean confidence, at a temperature, for the accuracy."""
+    """Takes the mean confidence, at a temperature, for the accuracy.
+
+    AETTA's code has a constant temperature of 2; `temperature="fitted"` is the temperature scaling of its paper (Guo
+    et al., ICML 2017), which needs held-out source data with labels once.
+    """
 
     citation = "Elsahar & Gallé, EMNLP 2019; as in Lee et al., CVPR 2024"
+    fitted_temperature: float | None
 
-    def __init__(self, *, temperature: float = 2.0) -> None:
+    def __init__(self, *, temperature: float | Literal["fitted"] = 2.0) -> None:
         super().__init__()
+        if isinstance(temperature, str) and temperature != "fitted":
+            raise ValueError(f"temperature={temperature!r} is not known; pass a positive number or 'fitted'")
         self.temperature = temperature
+        self.add_state("fitted_temperature", None, kept=True)
 
-    def estimate(self, inputs: Tensor, logits: Tensor, model: Classifier) -> float:
+    @property
+    def needs(self) -> Literal["nothing", "labels"]:
+        """Labels, to fit the temperature."""
+        return "labels" if self.temperature == "fitted" else "nothing"
+
+    @torch.no_grad()
+    def fit(self, batches: Sequence[tuple[Tensor, Tensor | None]], model: Classifier) -> None:
+        """Take the temperature of least cross-entropy on the held-out labels."""
+        with frozen(model):
+            logits = torch.cat([model(inputs) for inputs, _ in batches]).double()
+        labels = torch.cat([labels for _, labels in batches if labels is not None]).to(logits.device)
+
+        def cross_entropy(log_temperature: float) -> float:
+            return float(F.cross_entropy(logits / math.exp(log_temperature), labels))
+
+        found = minimize_scalar(cross_entropy, bounds=(math.log(0.05), math.log(50)), method="bounded")
+        self.fitted_temperature = math.exp(float(found.x))
+
+    def estimate(self, seen: Observation) -> float:
         """Return the mean over the batch of the largest probability."""
-        return float((logits / self.temperature).softmax(1).amax(1).mean())
+        temperature = self.temperature if self.fitted_temperature is None else self.fitted_temperature
+        assert not isinstance(temperature, str)  # fitted before the first batch
+        return float((seen.logits / temperature).softmax(1).amax(1).mean())

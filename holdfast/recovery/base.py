@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import ClassVar
 
 from holdfast.protocols import Restorable
@@ -16,6 +17,14 @@ class Recovery(Stateful):
     """Decides, without labels, when an adapted model goes back; each decision returns its reason, or None."""
 
     citation: ClassVar[str] = ""
+
+    @property
+    def reads(self) -> Sequence[str]:
+        """The estimators, by name, whose estimates it decides by."""
+        return ()
+
+    def enter_domain(self, domain: str) -> None:
+        """Be told which domain comes next; only an oracle listens."""
 
     def begin(self, method: Restorable) -> str | None:
         """Go back before a batch is answered: for recoveries that follow the clock."""

@@ -1,0 +1,61 @@
+"""AdvPerturb: agreement with the source on inputs that were pushed towards its decision boundary."""
+
+from __future__ import annotations
+
+import copy
+from typing import Literal
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from holdfast.estimators.base import ESTIMATORS, Estimator
+from holdfast.estimators.observation import Observation
+from holdfast.models.classifier import Classifier
+
+__all__ = ["AdvPerturb"]
+
+
+@ESTIMATORS.register("adv_perturb")
+class AdvPerturb(Estimator):
+    """Takes the agreement of the answer with the source network, on inputs perturbed against that, for the accuracy.
+
+    `norm="l2"` is AETTA's code: the sign of a gradient, scaled to length 1/255 for a whole input, which hardly changes
+    anything; its loss is a divergence of raw logits, whose gradient is that of −½|z|². `norm="linf"` is ours: 1/255 for
+    each value, along the gradient of the cross-entropy to the source's own label. Inputs are taken to lie in [0, 1].
+    """
+
+    citation = "Lee et al., ICML 2023; as in Lee et al., CVPR 2024"
+
+    def __init__(self, *, norm: Literal["l2", "linf"] = "l2", size: float = 1 / 255) -> None:
+        super().__init__()
+        if norm not in ("l2", "linf"):
+            raise ValueError(f"norm={norm!r} is not known; choose 'l2' or 'linf'")
+        self.norm, self.size = norm, size
+        self.source: Classifier | None = None
+
+    def prepare(self, source: Classifier) -> None:
+        """Keep a copy of the source, with the statistics that it came with."""
+        self.source = copy.deepcopy(source).eval().requires_grad_(False)
+
+    def estimate(self, seen: Observation) -> float:
+        """Return the share of answers that the source gives to the perturbed inputs."""
+        if self.source is None:
+            raise ValueError("adv_perturb has not seen the source network; build it through holdfast.adapt")
+        return seen.agreement(self.source(self.perturb(seen.inputs)))
+
+    def perturb(self, inputs: Tensor) -> Tensor:
+        """Return inputs one step nearer to where the source changes its mind."""
+        assert self.source is not None
+        with torch.enable_grad():
+            given = inputs.detach().requires_grad_()
+            logits = self.source(given)
+            if self.norm == "l2":
+                loss = -logits.square().sum() / 2
+            else:
+                loss = F.cross_entropy(logits, logits.detach().argmax(1), reduction="sum")
+            (gradient,) = torch.autograd.grad(loss, given)
+        step = gradient.sign()
+        if self.norm == "l2":
+            step = F.normalize(step.flatten(1), dim=1).view_as(step)
+        return (inputs + self.size * step).clamp(0, 1)

@@ -1,0 +1,48 @@
+"""How often answers differ under dropout, and what AETTA makes of it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from torch import Tensor
+
+__all__ = ["Disagreement", "measure_disagreement"]
+
+
+@dataclass(frozen=True)
+class Disagreement:
+    """The terms of AETTA's error for one batch (Lee et al., CVPR 2024, Algorithm 1)."""
+
+    share: float  # PDD: of samples and masks where the answer differs
+    entropy: float  # E_avg: of the mean prediction, in nats
+    skew: float  # b: larger the fewer classes are predicted
+    error: float  # b · PDD, as far as it can be an error rate
+
+
+def measure_disagreement(logits: Tensor, dropped: Tensor, skew_power: float = 3.0) -> Disagreement:
+    """Return the terms of the error of an answer, (batch, classes), given those under dropout, (masks, batch, classes).
+
+    As in the official code: 1e-6 inside the logarithm, ln K to four decimals, and an error of at most 1 − 1/K.
+
+    >>> import torch
+    >>> answer = 9.0 * torch.eye(4)
+    >>> measure_disagreement(answer, torch.stack([answer, answer.roll(1, 0)])).share
+    0.5
+    """
+    classes = logits.shape[1]
+    share = 1 - float((dropped.argmax(2) == logits.argmax(1)).double().mean())
+    mean = dropped.float().softmax(2).mean(0).mean(0)
+    entropy = float(-(mean * (mean + 1e-6).log()).sum())
+    skew = _power(entropy / round(math.log(classes), 4), -skew_power)
+    raw, worst = skew * share, 1 - 1 / classes
+    # What cannot be computed is not taken for health: non-finite answers, or a skew without bounds.
+    error = worst if math.isnan(raw) else min(max(raw, 0.0), worst)
+    return Disagreement(share, entropy, skew, error)
+
+
+def _power(base: float, exponent: float) -> float:
+    """The power of a number that can be zero, or in total collapse just below it (from the 1e-6)."""
+    if math.isnan(base) or (base < 0 and not exponent.is_integer()):
+        return math.nan
+    return math.inf if base == 0 and exponent < 0 else float(base**exponent)

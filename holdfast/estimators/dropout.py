@@ -1,0 +1,291 @@
+"""Answering again under dropout, which is put into any network by hooks and taken out again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+
+from holdfast.blocks.norm import NormLayer, frozen
+from holdfast.estimators.observation import Observation
+from holdfast.estimators.source_error import source_error_of
+from holdfast.models.classifier import Classifier
+from holdfast.models.probing import random_pair, untouched
+from holdfast.models.replay import Recorded, finished_parts, patched, recording, replaying
+from holdfast.randomness import seed_for
+from holdfast.state import Stateful
+
+__all__ = ["Dropout", "Points", "drop", "find_points"]
+
+MOST_POINTS = 4  # as many as the official ResNets have
+
+
+@dataclass(frozen=True)
+class Points:
+    """Where dropout sits: at the outputs of the named parts, and perhaps at the input of the head."""
+
+    names: tuple[str, ...]
+    head: bool = False
+    finished: tuple[str, ...] = ()  # parts that the first point makes known, so that they need not run again
+
+
+class Dropout(Stateful):
+    """Element-wise inverted dropout at chosen points, and the answers that a network gives under many masks of it.
+
+    `points` is "stages" (the ends of the main stages, four at most, and the input of the head where these are tokens),
+    "features" (the input of the head alone, which costs next to nothing) or a list of names of modules. The rate is
+    None for the published one, which goes by the number of classes, or "fitted": the one at which answers to held-out
+    source data differ as often as they are wrong. That error comes from labels, from `source_error` (one number, for an
+    unlabelled sample) or, for want of both, from the confidence.
+    """
+
+    batches: int
+    fitted_rate: float | None
+
+    def __init__(
+        self,
+        *,
+        points: Literal["stages", "features"] | Sequence[str],
+        rate: float | Literal["fitted"] | None,
+        masks: int,
+        source_error: float | None = None,
+        seed: int = 0,
+    ) -> None:
+        super().__init__()
+        if isinstance(points, str) and points not in ("stages", "features"):
+            raise ValueError(f"points={points!r} is not known; choose 'stages', 'features' or a list of module names")
+        if isinstance(rate, str) and rate != "fitted":
+            raise ValueError(f"rate={rate!r} is not known; pass a number from 0 to below 1, None or 'fitted'")
+        if isinstance(rate, (int, float)) and not 0 <= rate < 1:
+            raise ValueError(f"rate={rate} is not a dropout rate; pass a number from 0 to below 1")
+        if masks < 1:
+            raise ValueError(f"masks={masks} leaves nothing to compare with; pass at least 1")
+        self.points = points if isinstance(points, str) else tuple(points)
+        self.rate, self.masks, self.source_error, self.seed = rate, masks, source_error, seed
+        self.add_state("batches", 0)
+        self.add_state("fitted_rate", None, kept=True)
+        self._places: Points | None = None
+
+    def places(self, model: Classifier) -> Points:
+        """Return where dropout sits in a network; it is looked for once."""
+        if self._places is None:
+            self._places = _with_finished_parts(model, _named_points(model, self.points))
+        return self._places
+
+    @property
+    def needs(self) -> Literal["nothing", "inputs"]:
+        """Inputs of the source, where the rate is to be fitted."""
+        return "inputs" if self.rate == "fitted" else "nothing"
+
+    def rate_for(self, classes: int) -> float:
+        """Return the rate: the fitted or the given one, or the published one for the nearest number of classes."""
+        if self.fitted_rate is not None:
+            return self.fitted_rate
+        if isinstance(self.rate, (int, float)):
+            return self.rate
+        if self.points == "features":
+            return 0.5
+        return 0.4 if classes < 10**1.5 else 0.3 if classes < 10**2.5 else 0.2  # CIFAR10, CIFAR100, ImageNet
+
+    def logits(self, seen: Observation) -> Tensor:
+        """Return the answers under each mask, (masks, batch, classes); another estimator with the same masks shares."""
+        rate, batch = self.rate_for(seen.model.num_classes), self.batches
+        self.batches += 1
+        key = ("dropout", self.points, rate, self.masks, self.seed, batch)
+        return seen.once(key, lambda: self.passes(seen, rate, batch))
+
+    def passes(self, seen: Observation, rate: float, batch: int) -> Tensor:
+        """Answer again with the masks of one batch: from the first point on, or from the features on."""
+        seeds = (seed_for(self.seed, "dropout", batch * self.masks + mask) for mask in range(self.masks))
+        generators = [torch.Generator().manual_seed(seed) for seed in seeds]
+        places = self.places(seen.model)
+        with frozen(seen.model):
+            if not places.names:
+                return _from_features(seen, rate, generators)
+            outputs = _known_outputs(seen, places)
+            # On a processor a pass for each mask is quicker than one for all: the caches hold it.
+            together = 1 if seen.inputs.device.type == "cpu" else self.masks
+            groups = (generators[first : first + together] for first in range(0, self.masks, together))
+            return torch.cat([answer_again(seen.model, seen.inputs, outputs, places, rate, group) for group in groups])
+
+    def fit(self, batches: Sequence[tuple[Tensor, Tensor | None]], model: Classifier) -> None:
+        """Find the rate by bisection; that disagreement should equal error is the idea of Lee et al. (CVPR 2024)."""
+        error = source_error_of(batches, model) if self.source_error is None else self.source_error
+        observations = [_clean(inputs, model, self.places(model)) for inputs, _ in batches]
+        lowest, highest = 0.0, 0.95
+        for _ in range(8):
+            self.fitted_rate = (lowest + highest) / 2
+            if self._disagreement(observations, self.fitted_rate) > error:
+                highest = self.fitted_rate
+            else:
+                lowest = self.fitted_rate
+
+    def _disagreement(self, observations: Sequence[Observation], rate: float) -> float:
+        agreeing = (
+            len(seen.inputs) * seen.agreement(self.passes(seen, rate, number))
+            for number, seen in enumerate(observations)
+        )
+        return 1 - sum(agreeing) / sum(len(seen.inputs) for seen in observations)
+
+
+def find_points(model: Classifier) -> Points:
+    """Return the ends of a network's main stages, four at most; the head's input after tokens, or without stages.
+
+    >>> from holdfast.models.tiny import tiny_resnet, tiny_vit
+    >>> find_points(Classifier(tiny_resnet()))
+    Points(names=('stages.0', 'stages.1'), head=False, finished=())
+    >>> find_points(Classifier(tiny_vit()))
+    Points(names=('blocks.0', 'blocks.1'), head=True, finished=())
+    """
+    stages = [name for name, _ in model.stages()]
+    many = max(len(stages), MOST_POINTS)
+    ends = [-(-many * quarter // MOST_POINTS) for quarter in range(1, MOST_POINTS + 1)]
+    names = tuple(stages[end - 1] for end in ends if end <= len(stages))
+    tokens = bool(names) and _output_axes(model, names[-1]) == 3
+    return Points(names, head=model.head is not None and (tokens or not names))
+
+
+def drop(values: Tensor, rate: float, generators: Sequence[torch.Generator]) -> Tensor:
+    """Return values of which a share is zero and the rest larger, with one generator for each equal part of the batch.
+
+    >>> dropped = drop(torch.ones(4, 1000), 0.25, [torch.Generator().manual_seed(0)])
+    >>> bool(abs((dropped == 0).float().mean() - 0.25) < 0.02), float(dropped.amax())
+    (True, 1.3333333730697632)
+    """
+    # Sixteen bits for each element, drawn 64 at a time on the CPU: quick, and the same masks on every device.
+    threshold, each = round(rate * 2**16) - 2**15, values.numel() // len(generators)
+    words = torch.empty(len(generators), -(-each // 4), dtype=torch.int64)
+    for row, generator in zip(words, generators, strict=True):
+        row.random_(-(2**63), None, generator=generator)
+    kept = words.view(torch.int16)[:, :each].reshape(values.shape) >= threshold
+    return torch.where(kept.to(values.device), values * (1 / (1 - rate)), 0.0)
+
+
+def answer_again(
+    model: Classifier,
+    inputs: Tensor,
+    outputs: dict[str, Tensor],
+    places: Points,
+    rate: float,
+    generators: Sequence[torch.Generator],
+) -> Tensor:
+    """Return the answers under the masks of these generators in one pass, (masks, batch, classes)."""
+    masks = len(generators)
+
+    def dropped(_: nn.Module, args: Any, output: Any) -> Any:
+        if isinstance(output, tuple):  # the layers of some transformers return more than their tokens
+            return drop(output[0], rate, generators), *output[1:]
+        return drop(output, rate, generators)
+
+    with ExitStack() as stack:
+        repeated = {name: _repeated(output, masks) for name, output in outputs.items()}
+        stack.enter_context(replaying(model.module, repeated))
+        if masks > 1:
+            stack.enter_context(_separate_statistics(model, masks))
+        for name in places.names:
+            stack.callback(model.module.get_submodule(name).register_forward_hook(dropped).remove)
+        if places.head and model.head is not None:
+            hook = model.head.register_forward_pre_hook(lambda _, args: drop(args[0], rate, generators))
+            stack.callback(hook.remove)
+        logits: Tensor = model(_repeated(inputs, masks))
+    return logits.view(masks, len(inputs), -1)
+
+
+def _named_points(model: Classifier, points: str | Sequence[str]) -> Points:
+    if points == "features" and model.head is not None:
+        return Points((), head=True)
+    if points == "stages":
+        found = find_points(model)
+        if found.names or found.head:
+            return found
+    elif not isinstance(points, str):
+        for name in points:
+            model.module.get_submodule(name)  # torch's own message names the part that is missing
+        return Points(tuple(points))
+    raise ValueError("no place for dropout was found; name the modules after which to put it, points=[...]")
+
+
+def _with_finished_parts(model: Classifier, places: Points) -> Points:
+    """Add the parts that need not run again, if answers are then the same to the bit on two random inputs."""
+    if not places.names:
+        return places
+    inputs = random_pair(model.module, model.input_spec.shape)
+    with untouched(model), frozen(model):
+        before = model.samples_forwarded
+        finished = finished_parts(model.module, inputs, places.names[0])
+        with recording(model, inputs, finished) as recorded:
+            model(inputs)
+        whole, *replayed = (  # twice: a layer that works in place would spoil the record only for the second
+            answer_again(model, inputs, outputs, places, 0.5, [torch.Generator().manual_seed(0)])
+            for outputs in ({}, recorded.outputs, recorded.outputs)
+        )
+        model.samples_forwarded = before
+    same = all(torch.equal(whole, answers) for answers in replayed)
+    return Points(places.names, places.head, finished if same else ())
+
+
+def _output_axes(model: Classifier, name: str) -> int:
+    inputs = random_pair(model.module, model.input_spec.shape)
+    axes: list[int] = []
+
+    def note(_: nn.Module, args: Any, output: Any) -> None:
+        axes.append((output[0] if isinstance(output, tuple) else output).dim())
+
+    handle = model.module.get_submodule(name).register_forward_hook(note)
+    try:
+        with untouched(model), frozen(model):
+            model.module(inputs)
+    finally:
+        handle.remove()
+    return axes[-1]
+
+
+def _known_outputs(seen: Observation, places: Points) -> dict[str, Tensor]:
+    """Return what the finished parts returned; where the answer was not one plain pass, one is made now."""
+    recorded = seen.recorded
+    if not set(places.finished) <= set(recorded.outputs):
+        recorded = seen.once(("record", places.finished), lambda: _record(seen, places.finished))
+    return {name: recorded.outputs[name] for name in places.finished}
+
+
+def _record(seen: Observation, names: Sequence[str]) -> Recorded:
+    with recording(seen.model, seen.inputs, names) as recorded:
+        seen.model(seen.inputs)
+    return recorded
+
+
+def _from_features(seen: Observation, rate: float, generators: Sequence[torch.Generator]) -> Tensor:
+    features = seen.recorded.features
+    if features is None:
+        features = seen.once("features", lambda: seen.model.encode(seen.inputs))
+    logits = seen.model.classify(drop(_repeated(features, len(generators)), rate, generators))
+    return logits.view(len(generators), len(features), -1)
+
+
+def _clean(inputs: Tensor, model: Classifier, places: Points) -> Observation:
+    with frozen(model), recording(model, inputs, places.finished) as recorded:
+        logits = model(inputs)
+    return Observation(inputs, logits, model, recorded=recorded)
+
+
+def _repeated(values: Tensor, times: int) -> Tensor:
+    return values if times == 1 else values.repeat(times, *[1] * (values.dim() - 1))
+
+
+@contextmanager
+def _separate_statistics(model: Classifier, masks: int) -> Iterator[None]:
+    """Let layers that look at the whole batch look at the samples of one mask at a time."""
+
+    def each(forward: Callable[[Tensor], Tensor], features: Tensor) -> Tensor:
+        return torch.cat([forward(part) for part in features.chunk(masks)])
+
+    with ExitStack() as stack:
+        for layer in model.modules():
+            if isinstance(layer, (NormLayer, nn.modules.batchnorm._BatchNorm)):
+                stack.enter_context(patched(layer, partial(each, layer.forward)))
+        yield

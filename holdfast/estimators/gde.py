@@ -1,0 +1,37 @@
+"""GDE: agreement with oneself, one update ago."""
+
+from __future__ import annotations
+
+from torch import Tensor
+from torch.func import functional_call
+
+from holdfast.blocks.norm import frozen
+from holdfast.estimators.base import ESTIMATORS, Estimator
+from holdfast.estimators.observation import Observation
+
+__all__ = ["Gde"]
+
+
+@ESTIMATORS.register("gde")
+class Gde(Estimator):
+    """Takes the agreement of the network with itself as it was one batch ago, on the same inputs, for the accuracy.
+
+    The first batch has nothing to compare with and counts as agreement. As in AETTA's code a recovery is not noticed:
+    the batch after it compares with the network before it.
+    """
+
+    citation = "Jiang et al., ICLR 2022; as in Lee et al., CVPR 2024"
+    previous: dict[str, Tensor] | None
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.add_state("previous", None)  # values of all that moves in the network
+
+    def estimate(self, seen: Observation) -> float:
+        """Return the share of answers that the previous values give too."""
+        previous = self.previous
+        self.previous = {name: tensor.detach().clone() for name, tensor in seen.moving.items()}
+        if previous is None:
+            return 1.0
+        with frozen(seen.model):
+            return seen.agreement(functional_call(seen.model, previous, (seen.inputs,)))

@@ -1,0 +1,51 @@
+"""One answered batch as the estimators see it; a pass that several of them need is made once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping
+from typing import Any, TypeVar
+
+from torch import Tensor
+
+from holdfast.models.classifier import Classifier
+from holdfast.models.replay import Recorded
+
+__all__ = ["Observation"]
+
+T = TypeVar("T")
+
+
+class Observation:
+    """Inputs, the answer, and the network that gave it, as it was before its update."""
+
+    def __init__(
+        self,
+        inputs: Tensor,
+        logits: Tensor,
+        model: Classifier,
+        *,
+        recorded: Recorded | None = None,
+        moving: Mapping[str, Tensor] | None = None,
+    ) -> None:
+        self.inputs, self.logits, self.model = inputs, logits, model
+        self.recorded = recorded or Recorded()  # of the very pass that gave the answer, where it was a plain one
+        self.moving = moving or {}  # what adaptation may change in the network, by name
+        self._made: dict[Hashable, Any] = {}
+
+    def once(self, key: Hashable, make: Callable[[], T]) -> T:
+        """Return what another estimator made under this key, or make it.
+
+        >>> import torch
+        >>> from holdfast.models.tiny import tiny_resnet
+        >>> seen = Observation(torch.zeros(1, 3, 8, 8), torch.zeros(1, 10), Classifier(tiny_resnet()))
+        >>> seen.once("passes", lambda: 1), seen.once("passes", lambda: 2)
+        (1, 1)
+        """
+        if key not in self._made:
+            self._made[key] = make()
+        made: T = self._made[key]
+        return made
+
+    def agreement(self, logits: Tensor) -> float:
+        """Return the share of this batch to which other logits, (…, batch, classes), give the same answer."""
+        return float((logits.argmax(-1) == self.logits.argmax(-1)).double().mean())

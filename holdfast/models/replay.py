@@ -1,0 +1,131 @@
+"""What parts of a network returned in one pass, kept, and returned again in later ones instead of being computed."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from torch import Tensor, nn
+
+from holdfast.models.classifier import Classifier
+from holdfast.models.stages import is_inside
+
+__all__ = ["Recorded", "finished_parts", "patched", "recording", "replaying"]
+
+
+@dataclass
+class Recorded:
+    """What named parts returned, and what the head received, the last time that certain inputs were answered."""
+
+    outputs: dict[str, Tensor] = field(default_factory=dict)
+    features: Tensor | None = None
+
+
+@contextmanager
+def recording(model: Classifier, inputs: Tensor, names: Collection[str]) -> Iterator[Recorded]:
+    """Keep what the named parts return whenever the model answers these very inputs, views of them excluded.
+
+    What is kept is not copied: a layer that works in place on what another returned changes the record too.
+
+    >>> import torch
+    >>> network = Classifier(nn.Sequential(nn.Flatten(), nn.Linear(4, 4), nn.Linear(4, 2)), example=torch.zeros(1, 4))
+    >>> inputs = torch.ones(3, 4)
+    >>> with recording(network, inputs, ["1"]) as recorded:
+    ...     logits, other = network(inputs), network(2 * inputs)
+    >>> recorded.outputs["1"].equal(network.module[1](inputs)), recorded.features.equal(recorded.outputs["1"])
+    (True, True)
+    """
+    recorded = Recorded()
+    listening = False
+
+    def begin(_: nn.Module, args: tuple[Any, ...]) -> None:
+        nonlocal listening
+        listening = args[0] is inputs
+        if listening:
+            recorded.outputs.clear()
+            recorded.features = None
+
+    def end(_: nn.Module, args: tuple[Any, ...], output: Any) -> None:
+        nonlocal listening
+        listening = False
+
+    def keep(name: str) -> Callable[[nn.Module, Any, Any], None]:
+        def note(_: nn.Module, args: Any, output: Any) -> None:
+            if listening and isinstance(output, Tensor):
+                recorded.outputs[name] = output.detach()
+
+        return note
+
+    def keep_features(_: nn.Module, args: tuple[Any, ...]) -> None:
+        if listening:
+            recorded.features = args[0].detach().flatten(1)
+
+    with ExitStack() as hooks:
+        hooks.callback(model.register_forward_pre_hook(begin).remove)
+        hooks.callback(model.register_forward_hook(end).remove)
+        for name in names:
+            hooks.callback(model.module.get_submodule(name).register_forward_hook(keep(name)).remove)
+        if model.head is not None:
+            hooks.callback(model.head.register_forward_pre_hook(keep_features).remove)
+        yield recorded
+
+
+@contextmanager
+def replaying(module: nn.Module, outputs: Mapping[str, Tensor]) -> Iterator[None]:
+    """Let the named parts of a network return what is given here, for as long as the block lasts."""
+    with ExitStack() as patches:
+        for name, output in outputs.items():
+            patches.enter_context(patched(module.get_submodule(name), lambda *_, known=output, **__: known))
+        yield
+
+
+@contextmanager
+def patched(part: nn.Module, forward: Callable[..., Any]) -> Iterator[None]:
+    """Let a module compute something else, for as long as the block lasts; its hooks still run."""
+    before = vars(part).get("forward")
+    vars(part)["forward"] = forward
+    try:
+        yield
+    finally:
+        if before is None:
+            del vars(part)["forward"]
+        else:
+            vars(part)["forward"] = before
+
+
+def finished_parts(module: nn.Module, inputs: Tensor, point: str) -> tuple[str, ...]:
+    """Return the largest parts that have done all their work by the time `point` has: what a replay can leave out.
+
+    Parts that run twice, or return anything but a tensor with one row for each input, are not among them.
+
+    >>> import torch
+    >>> network = nn.Sequential(nn.Sequential(nn.Linear(2, 2), nn.ReLU()), nn.Linear(2, 2), nn.Linear(2, 2))
+    >>> finished_parts(network, torch.zeros(1, 2), "1")
+    ('0', '1')
+    """
+    calls: Counter[str] = Counter()
+    finished: dict[str, bool] = {}  # whether its output can be kept
+
+    def begin(name: str) -> Callable[[nn.Module, Any], None]:
+        return lambda *_: calls.update([name])
+
+    def end(name: str) -> Callable[[nn.Module, Any, Any], None]:
+        def note(_: nn.Module, args: Any, output: Any) -> None:
+            if point not in finished:
+                finished[name] = isinstance(output, Tensor) and output.dim() > 0 and len(output) == len(inputs)
+
+        return note
+
+    with ExitStack() as hooks:
+        for name, part in module.named_modules():
+            hooks.callback(part.register_forward_pre_hook(begin(name)).remove)
+            hooks.callback(part.register_forward_hook(end(name)).remove)
+        module(inputs)
+    kept = [name for name, whole in finished.items() if whole and calls[name] == 1]
+    if point not in kept:
+        return ()
+    largest = [name for name in kept if not any(name != other and is_inside(name, other) for other in kept)]
+    return tuple(largest)
