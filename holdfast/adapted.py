@@ -132,7 +132,7 @@ class AdaptedModel(nn.Module):
             self.method.fit_source(batch if isinstance(batch, Tensor) else batch[0] for batch in batches)
 
     def fit_holdout(self, batches: Iterable[Tensor | Sequence[Tensor]]) -> None:
-        """Show held-out source data, (inputs, labels) or inputs alone, to those estimators that need it, and to no method."""
+        """Show held-out source data, (inputs, labels) or inputs alone, to estimators that need it, and to no method."""
         pairs = [(batch, None) if isinstance(batch, Tensor) else (batch[0], batch[1]) for batch in batches]
         with torch.inference_mode(False), torch.no_grad():
             for name, estimator in self.estimators.items():

@@ -83,6 +83,7 @@ def _carry_out(job: Job, folder: Path, checkpoint_seconds: float, progress: Call
         for batch in stream.starting_at(at.samples, stop=total, batch_size=job.batch_size):
             if batch.new_episode:
                 model.reset()
+            model.enter_domain(batch.domains[0])
             began = time.perf_counter()
             step = model.step(batch.inputs)
             recorder.write(make_row(batch, step, time.perf_counter() - began))

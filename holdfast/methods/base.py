@@ -119,14 +119,23 @@ class Method(Stateful):
 
     def reset(self) -> None:
         """Go back to the source exactly: weights, statistics, optimiser and declared state."""
+        self.return_to({})
+        self.reset_state()
+
+    def snapshot(self) -> dict[str, Tensor]:
+        """Return a copy of all that has moved away from the source: weights and statistics, by name."""
+        moving, origin = self.moving(), self._origin
+        return {name: moving[name].detach().clone() for name in origin if not torch.equal(moving[name], origin[name])}
+
+    @torch.no_grad()
+    def return_to(self, snapshot: Mapping[str, Tensor]) -> None:
+        """Go back to a snapshot; the optimiser starts afresh, and declared state stays."""
         moving = self.moving()
-        with torch.no_grad():
-            for name, source in self._origin.items():
-                moving[name].copy_(source)
+        for name, source in self._origin.items():
+            moving[name].copy_(snapshot.get(name, source))
         if self._optimizer is not None:
             self._optimizer.state.clear()
             self._optimizer.zero_grad(set_to_none=True)
-        self.reset_state()
 
     @torch.no_grad()
     def restore(self, mask: Callable[[Tensor, Tensor | None], Tensor]) -> None:
