@@ -28,13 +28,16 @@ class Adaptive(Recovery):
     usual: float | None
     variance: float
 
-    def __init__(self, *, momentum: float = 0.95, deviations: float = 4.0, min_share: float = 0.1) -> None:
+    def __init__(
+        self, *, momentum: float = 0.95, deviations: float = 4.0, min_margin: float = 0.1, min_share: float = 0.1
+    ) -> None:
         super().__init__()
         if not 0 <= momentum < 1:
             raise ValueError(f"momentum={momentum} never moves or overshoots; pass a number from 0 to below 1")
         if not 0 < min_share <= 1:
             raise ValueError(f"min_share={min_share} is not a share of the weights; pass a number above 0, at most 1")
-        self.momentum, self.deviations, self.min_share = momentum, deviations, min_share
+        self.momentum, self.deviations = momentum, deviations
+        self.min_margin, self.min_share = min_margin, min_share  # in nats; of the parameters
         self.add_state("usual", None)
         self.add_state("variance", (math.log(2) / deviations) ** 2)
 
@@ -46,7 +49,7 @@ class Adaptive(Recovery):
         if self.usual is None:  # nothing has been learnt yet that could be taken back
             self.usual = found
             return None
-        usual, margin = self.usual, self.deviations * math.sqrt(self.variance)
+        usual, margin = self.usual, max(self.min_margin, self.deviations * math.sqrt(self.variance))
         excess = found - usual
         # What exceeds the margin counts as the margin: a collapse must not pass for usual, a lasting change may.
         change = min(excess, margin)

@@ -1,0 +1,136 @@
+"""What the other estimators compare with: a fitted temperature, the past, the source, and held-out data."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch.nn import functional as F
+
+from holdfast.estimators import AdvPerturb, Aetta, Pdd, SoftmaxScore, SourceValidation
+from holdfast.models import Classifier, tiny_resnet
+from holdfast.recipes import adapt, recipe_names
+from holdfast.testing import check_estimator
+
+GENERATOR = torch.Generator().manual_seed(0)
+BATCHES = list(torch.rand(4, 8, 3, 16, 16, generator=GENERATOR))
+LABELS = torch.randint(10, (8,), generator=GENERATOR)
+
+
+def test_the_fitted_temperature_is_the_one_of_least_cross_entropy() -> None:
+    estimator = SoftmaxScore(temperature="fitted")
+    adapt(tiny_resnet(), "source", estimator=estimator, holdout=[(BATCHES[0], LABELS), (BATCHES[1], LABELS)])
+    with torch.no_grad():
+        logits, labels = tiny_resnet()(torch.cat(BATCHES[:2])).double(), torch.cat([LABELS, LABELS])
+    fitted = estimator.fitted_temperature
+    assert fitted is not None
+    best = F.cross_entropy(logits / fitted, labels)
+    assert all(best <= F.cross_entropy(logits / (fitted * factor), labels) for factor in (0.9, 1.1))
+
+
+def test_labels_are_asked_for_and_not_invented() -> None:
+    for estimator in (SoftmaxScore(temperature="fitted"), SourceValidation()):
+        with pytest.raises(ValueError, match=r"pass holdout=\[\(inputs, labels\)"):
+            adapt(tiny_resnet(), "tent", estimator=estimator, source=BATCHES)
+        with pytest.raises(ValueError, match="needs the labels"):
+            adapt(tiny_resnet(), "tent", estimator=estimator, holdout=BATCHES)
+
+
+def test_gde_compares_with_the_weights_before_the_update() -> None:
+    model, twin = (adapt(tiny_resnet(), "tent", lr=3.0, estimator=estimator) for estimator in ("gde", None))
+    assert model.step(BATCHES[0]).estimates["gde"] == 1.0
+    before = tiny_resnet()  # with batch statistics: what it was before its first update
+    previous = adapt(before, "batch_norm")(BATCHES[1])
+    twin(BATCHES[0])
+    now = twin(BATCHES[1])
+    expected = float((previous.argmax(1) == now.argmax(1)).double().mean())
+    assert expected < 1
+    assert model.step(BATCHES[1]).estimates["gde"] == expected
+
+
+def test_gde_saves_only_what_moves() -> None:
+    model = adapt(tiny_resnet(), "tent", estimator="gde")
+    model.step(BATCHES[0])
+    assert model.estimators["gde"].previous
+    assert not any("conv" in name for name in model.estimators["gde"].previous)
+
+
+def test_adv_perturb_asks_the_source_as_it_was_shipped() -> None:
+    model = adapt(tiny_resnet(), "tent", lr=3.0, estimator=AdvPerturb(size=0.0))
+    for batch in BATCHES:
+        step = model.step(batch)
+        with torch.no_grad():
+            shipped = tiny_resnet()(batch).argmax(1)
+        assert step.estimates["adv_perturb"] == float((step.logits.argmax(1) == shipped).double().mean())
+
+
+def test_perturbations_have_the_size_they_say() -> None:
+    inputs = BATCHES[0] * 0.8 + 0.1
+    for norm, order in (("l2", 2), ("linf", float("inf"))):
+        estimator = AdvPerturb(norm=norm)  # type: ignore[arg-type]
+        estimator.prepare(Classifier(tiny_resnet()))
+        change = (estimator.perturb(inputs) - inputs).flatten(1)
+        assert torch.allclose(change.norm(order, dim=1), torch.tensor(1 / 255), rtol=1e-3)
+    with pytest.raises(ValueError, match="has not seen the source"):
+        AdvPerturb().estimate(None)  # type: ignore[arg-type]
+
+
+def test_linf_lowers_the_source_confidence() -> None:
+    estimator = AdvPerturb(norm="linf", size=0.05)
+    estimator.prepare(Classifier(tiny_resnet()))
+    with torch.no_grad():
+        clean, perturbed = (tiny_resnet()(inputs) for inputs in (BATCHES[0], estimator.perturb(BATCHES[0])))
+    labels = clean.argmax(1)
+    assert F.cross_entropy(perturbed, labels) > F.cross_entropy(clean, labels)
+
+
+def test_source_validation_is_the_accuracy_of_the_network_as_it_is_now() -> None:
+    holdout = (torch.cat(BATCHES[:2]), torch.cat([LABELS, LABELS]))
+    model = adapt(tiny_resnet(), "tent", lr=3.0, estimator=SourceValidation(samples=12), holdout=[holdout])
+    twin = adapt(tiny_resnet(), "tent", lr=3.0)
+    for batch in BATCHES:
+        with torch.no_grad():
+            expected = (twin.method.predict(holdout[0][:12]).argmax(1) == holdout[1][:12]).double().mean()
+        twin(batch)
+        assert model.step(batch).estimates["source_validation"] == float(expected)
+
+
+def test_held_out_labels_change_no_answer_and_reach_no_method() -> None:
+    first, second, alone = (
+        adapt(tiny_resnet(), "tent", estimator=estimator, holdout=[(BATCHES[0], labels)])
+        for estimator, labels in (("source_validation", LABELS), ("source_validation", 9 - LABELS), (None, LABELS))
+    )
+    for batch in BATCHES:
+        answers = [model(batch) for model in (first, second, alone)]
+        assert torch.equal(answers[0], answers[1])
+        assert torch.equal(answers[0], answers[2])
+
+
+@pytest.mark.parametrize("name", recipe_names())
+def test_all_estimators_at_once_leave_every_method_as_it_is(name: str) -> None:
+    everything = [Aetta(masks=2), Pdd(masks=2), "softmax_score", "gde", "adv_perturb", "source_validation"]
+    watched, alone = (
+        adapt(tiny_resnet(), name, estimator=estimators, source=BATCHES[:1], holdout=[(BATCHES[0], LABELS)])
+        for estimators in (everything, None)
+    )
+    for batch in BATCHES[:3]:
+        step = watched.step(batch)
+        assert torch.equal(step.logits, alone(batch))
+        assert len(step.estimates) == 6
+        assert all(0 <= estimate <= 1 for estimate in step.estimates.values())
+
+
+@pytest.mark.parametrize(
+    "estimator", [Aetta(points="features"), Aetta(masks=3, rate="fitted")], ids=["features", "fitted"]
+)
+def test_variants_keep_the_contracts(estimator: Aetta) -> None:
+    check_estimator(estimator, tiny_resnet(), BATCHES)
+
+
+def test_a_network_that_answers_nonsense_is_not_estimated() -> None:
+    network = tiny_resnet()
+    with torch.no_grad():
+        network.fc.bias.fill_(float("nan"))
+    model = adapt(network, "tent", estimator="aetta", example=BATCHES[0], head="fc")
+    estimate = model.step(BATCHES[0]).estimates["aetta"]
+    assert estimate != estimate
+    assert model.estimators["aetta"].error is None

@@ -1,0 +1,96 @@
+"""Back in time: snapshots hold all that moved, the newest settled one is used, then older ones, then the source."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+import torch
+from torch import Tensor
+
+from holdfast.methods import Method
+from holdfast.models.tiny import tiny_resnet
+from holdfast.recipes import adapt
+from holdfast.records import Step
+from holdfast.recovery import LastGood
+
+BATCHES = torch.rand(6, 8, 3, 16, 16, generator=torch.Generator().manual_seed(0))
+
+
+class Clock:
+    """A model that is nothing but the number of batches it has learnt from."""
+
+    now = 0
+
+    def reset(self) -> None:
+        self.now = 0
+
+    def snapshot(self) -> dict[str, Tensor]:
+        return {"now": torch.tensor(self.now)}
+
+    def return_to(self, snapshot: Mapping[str, Tensor]) -> None:
+        self.now = int(snapshot["now"])
+
+
+def live(recovery: LastGood, clock: Clock, batches: int, estimate: float = 0.5) -> list[str]:
+    reasons = []
+    for _ in range(batches):
+        clock.now += 1
+        step = Step(torch.zeros(1, 10), 0.5, {"aetta": estimate})
+        reasons.append(recovery.recover(clock, step))  # type: ignore[arg-type]
+    return [reason for reason in reasons if reason]
+
+
+def test_it_goes_to_the_newest_settled_snapshot_then_further_back_then_to_the_source() -> None:
+    recovery, clock = LastGood(every_batches=5, snapshots=3, settled_batches=6), Clock()
+    assert not live(recovery, clock, 22)  # snapshots at 10, 15 and 20
+    (first,) = live(recovery, clock, 1, estimate=0.1)
+    assert first == "estimated accuracy 0.1 below 0.2; back by 8 batches"
+    assert clock.now == 15
+    (second,) = live(recovery, clock, 1, estimate=0.1)
+    assert clock.now == 10
+    assert second.endswith("back by 14 batches")
+    (third,) = live(recovery, clock, 1, estimate=0.1)
+    assert third.endswith("back to the source")
+    assert clock.now == 0
+
+
+@pytest.mark.parametrize("name", ["tent", "cotta", "rotta", "unmix_tns"])
+def test_a_snapshot_is_all_that_answers(name: str) -> None:
+    model = adapt(tiny_resnet(), name, lr=0.1)
+    assert isinstance(model.method, Method)
+    for batch in BATCHES[:3]:
+        model(batch)
+    snapshot = model.method.snapshot()
+    assert snapshot
+    kept = {key: tensor.clone() for key, tensor in model.method.moving().items()}
+    for batch in BATCHES[3:]:
+        model(batch)
+    model.method.return_to(snapshot)
+    assert all(torch.equal(tensor, kept[key]) for key, tensor in model.method.moving().items())
+
+
+def test_snapshots_of_an_untouched_model_are_empty() -> None:
+    assert adapt(tiny_resnet(), "tent").method.snapshot() == {}
+
+
+def test_any_recovery_can_be_the_trigger() -> None:
+    model = adapt(
+        tiny_resnet(),
+        "tent",
+        recovery="last_good",
+        trigger="periodic",
+        trigger_options={"every_batches": 4},
+        every_batches=1,
+        settled_batches=2,
+        lr=0.1,
+    )
+    reasons = [model.step(batch).recovered for batch in BATCHES]
+    assert [place for place, reason in enumerate(reasons) if reason] == [4]
+    assert reasons[4] == "4 batches since the last reset; back by 2 batches"
+    assert model.recipe["recovery_options"]["trigger_options"] == {"every_batches": 4}
+
+
+def test_nothing_to_go_back_to_is_refused() -> None:
+    with pytest.raises(ValueError, match="at least 1"):
+        LastGood(snapshots=0)
