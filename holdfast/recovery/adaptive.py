@@ -64,7 +64,7 @@ class Adaptive(Recovery):
 def concentration(logits: Tensor) -> float:
     """Return how far the mean prediction of a batch is from uniform, in nats: 0 to ln C.
 
-    >>> concentration(torch.zeros(4, 10)), round(concentration(torch.tensor([[50.0, 0, 0, 0]])), 4)
+    >>> round(concentration(torch.zeros(4, 10)), 4), round(concentration(torch.tensor([[50.0, 0, 0, 0]])), 4)
     (0.0, 1.3863)
     """
     mean = logits.double().softmax(1).mean(0)

@@ -8,7 +8,6 @@ import pytest
 import torch
 from torch import Tensor
 
-from holdfast.methods import Method
 from holdfast.models.tiny import tiny_resnet
 from holdfast.recipes import adapt
 from holdfast.records import Step
@@ -55,10 +54,12 @@ def test_it_goes_to_the_newest_settled_snapshot_then_further_back_then_to_the_so
     assert clock.now == 0
 
 
-@pytest.mark.parametrize("name", ["tent", "cotta", "rotta", "unmix_tns"])
-def test_a_snapshot_is_all_that_answers(name: str) -> None:
-    model = adapt(tiny_resnet(), name, lr=0.1)
-    assert isinstance(model.method, Method)
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [("tent", {"lr": 0.1}), ("cotta", {"lr": 0.1}), ("rotta", {"every_samples": 8}), ("unmix_tns", {})],
+)
+def test_a_snapshot_is_all_that_answers(name: str, options: dict[str, float]) -> None:
+    model = adapt(tiny_resnet(), name, **options)
     for batch in BATCHES[:3]:
         model(batch)
     snapshot = model.method.snapshot()

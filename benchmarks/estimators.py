@@ -1,0 +1,101 @@
+"""What estimators cost: extra time per batch as a multiple of a bare forward, on one thread, in one run.
+
+    python benchmarks/estimators.py [--weights resnet20_cifar10.safetensors] [--rounds 9] [--json]
+
+Steps with and without estimators are interleaved batch by batch, and ratios are taken: absolute times mean nothing on a
+shared machine. The method is TENT's network without its update (`batch_norm`), so that an estimator's own cost is seen.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import runpy
+import statistics
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from holdfast.estimators import AdvPerturb, Aetta, Estimator, Gde, Pdd, SoftmaxScore, SourceValidation
+from holdfast.models.cifar_resnet import CifarResNet
+from holdfast.recipes import adapt
+
+STEP_COST = runpy.run_path(str(Path(__file__).with_name("step_cost.py")))
+GOLDEN, inputs, seconds = STEP_COST["GOLDEN"], STEP_COST["inputs"], STEP_COST["seconds"]
+BATCH_SIZE, HOLDOUT = 64, 1000
+LIMITS = {"aetta": 6.5, "aetta, features": 0.1}  # what we hold ourselves to; the official code costs 12 to 15
+LIMIT_TOGETHER = 1.3  # × the dearest alone
+
+
+def line_up() -> dict[str, list[Estimator]]:
+    """Return the estimators to measure, alone and together."""
+    alone: dict[str, list[Estimator]] = {
+        "softmax_score": [SoftmaxScore()],
+        "gde": [Gde()],
+        "adv_perturb": [AdvPerturb()],
+        "aetta": [Aetta()],
+        "pdd": [Pdd()],
+        "aetta, features": [Aetta(points="features")],
+        "source_validation": [SourceValidation(samples=HOLDOUT)],
+    }
+    return {**alone, "together": together("stages"), "together, features": together("features")}
+
+
+def together(points: Literal["stages", "features"]) -> list[Estimator]:
+    """Return one of each, all of them at once."""
+    dropout = [Aetta(points=points), Pdd(points=points)]
+    return [SoftmaxScore(), Gde(), AdvPerturb(), *dropout, SourceValidation(samples=HOLDOUT)]
+
+
+def main() -> None:
+    """Measure and print the table."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--weights", type=Path, default=GOLDEN / "resnet20_cifar10.safetensors")
+    parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--estimator", action="append", help="only this line; may be given several times")
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    network = CifarResNet.from_file(options.weights) if options.weights.exists() else CifarResNet().eval()
+    chosen = {label: several for label, several in line_up().items() if label in (options.estimator or line_up())}
+    costs = measure(network, list(inputs(options.rounds * BATCH_SIZE).split(BATCH_SIZE)), chosen)
+    if options.json:
+        print(json.dumps(costs))
+        return
+    print(f"{'estimator':20} {'extra, × forward':>16} {'limit':>6}")
+    for label, cost in costs.items():
+        print(f"{label:20} {cost:16.2f} {LIMITS.get(label, float('nan')):6.1f}")
+    dearest = max((cost for label, cost in costs.items() if not label.startswith("together")), default=float("nan"))
+    for label in costs:
+        if label.startswith("together"):
+            print(f"{label}: {costs[label] / dearest:.2f} × the dearest alone (limit {LIMIT_TOGETHER})")
+
+
+def measure(
+    network: CifarResNet, batches: Sequence[Tensor], estimators: Mapping[str, Sequence[Estimator]]
+) -> dict[str, float]:
+    """Return each line-up's median of (its step − the bare step) / a bare forward."""
+    holdout = [(inputs(HOLDOUT), torch.zeros(HOLDOUT, dtype=torch.long))]
+    bare = adapt(network, "batch_norm")
+    watched = {
+        label: adapt(network, "batch_norm", estimator=several, holdout=holdout) for label, several in estimators.items()
+    }
+
+    def forward(batch: Tensor) -> None:
+        with torch.no_grad():
+            network(batch)
+
+    ratios: dict[str, list[float]] = {label: [] for label in watched}
+    for round_, batch in enumerate(batches):
+        for label, model in watched.items():
+            once, without, cost, again = (seconds(call, batch) for call in (forward, bare, model, bare))
+            if round_ >= 2:  # the first batches pay for allocations
+                ratios[label].append((cost - (without + again) / 2) / once)
+    return {label: statistics.median(values) for label, values in ratios.items()}
+
+
+if __name__ == "__main__":
+    main()
