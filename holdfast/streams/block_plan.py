@@ -59,9 +59,7 @@ class BlockPlan(Plan):
 
     def picks(self, start: int, stop: int) -> Picks:
         """Return the picks at positions `start` to `stop`, block by block."""
-        if not 0 <= start <= stop or (self.length is not None and stop > self.length):
-            latest = "" if self.length is None else f" and at most {self.length}"
-            raise ValueError(f"positions {start} to {stop} are not in the stream; pass 0 or more{latest}, in order")
+        self.check_span(start, stop)
         parts = [Picks(np.empty(0, np.int64), np.empty(0, np.int64), np.empty((0, self._depth)))]
         while start < stop:
             index, first = self._block_at(start)

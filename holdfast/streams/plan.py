@@ -32,6 +32,12 @@ class Plan(ABC):
         """Return the spec without what the seed has decided: runs with other seeds may stand in one table."""
         return self.spec()
 
+    def check_span(self, start: int, stop: int) -> None:
+        """Raise unless positions `start` to `stop` are in the stream."""
+        if not 0 <= start <= stop or (self.length is not None and stop > self.length):
+            latest = "" if self.length is None else f" and at most {self.length}"
+            raise ValueError(f"positions {start} to {stop} are not in the stream; pass 0 or more{latest}, in order")
+
     def expected(self, positions: NDArray[np.int64]) -> NDArray[np.float64] | None:
         """Return the accuracy between 0 and 1 that a calibrated plan expects of the frozen model at these positions."""
         return None

@@ -56,18 +56,17 @@ class Walk(Plan):
         self.domains: tuple[Domain, ...] = tuple(dict.fromkeys(pairs))
         self._names = [pair.name for pair in pairs]
         # One row for each step, of all transitions.
-        steps = [len(entry.cells) for entry in calibration.transitions]
-        self._domains = np.repeat([self.domains.index(pair) for pair in pairs], steps)
-        self._severities = np.array([cell for entry in calibration.transitions for cell in entry.cells]) / 4
-        self._expected = np.array([p for entry in calibration.transitions for p in entry.expected_percent]) / 100
+        self._steps = np.array([len(entry.cells) for entry in calibration.transitions])
+        self._firsts = self._steps.cumsum() - self._steps
+        self.row_domains = np.repeat([self.domains.index(pair) for pair in pairs], self._steps)
+        self.row_severities = np.array([cell for entry in calibration.transitions for cell in entry.cells]) / 4
+        self.row_expected = np.array([p for entry in calibration.transitions for p in entry.expected_percent]) / 100
         self._passes = -(-images_per_step // data_size)  # through the data, in one step
         self._shuffled = lru_cache(maxsize=8)(self._shuffle)
 
     def picks(self, start: int, stop: int) -> Picks:
         """Return the picks at positions `start` to `stop`."""
-        if not 0 <= start <= stop or (self.length is not None and stop > self.length):
-            latest = "" if self.length is None else f" and at most {self.length}"
-            raise ValueError(f"positions {start} to {stop} are not in the stream; pass 0 or more{latest}, in order")
+        self.check_span(start, stop)
         step, place = np.divmod(np.arange(start, stop), self.images_per_step)
         pass_, place = np.divmod(place, self.data_size)
         shuffle = step * self._passes + pass_
@@ -75,12 +74,21 @@ class Walk(Plan):
         for index in np.unique(shuffle):
             rows = shuffle == index
             samples[rows] = self._shuffled(int(index))[place[rows]]
-        row = step % len(self._expected)
-        return Picks(samples, self._domains[row], self._severities[row])
+        row = self.rows(np.arange(start, stop))
+        return Picks(samples, self.row_domains[row], self.row_severities[row])
+
+    def rows(self, positions: NDArray[np.int64], transitions: NDArray[np.int64] | None = None) -> NDArray[np.int64]:
+        """Return which step of all transitions comes at these positions, or of those given, each round its own path."""
+        step = positions // self.images_per_step
+        if transitions is None:
+            rows: NDArray[np.int64] = step % len(self.row_expected)
+        else:
+            rows = self._firsts[transitions] + step % self._steps[transitions]
+        return rows
 
     def expected(self, positions: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return the accuracy of the model that was calibrated for, a share, at each of these positions."""
-        return self._expected[positions // self.images_per_step % len(self._expected)]
+        return self.row_expected[self.rows(positions)]
 
     def spec(self) -> dict[str, Any]:
         """Return target, pairs, cells and expected accuracies as plain JSON."""

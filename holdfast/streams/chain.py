@@ -1,0 +1,220 @@
+"""A chain over the states of one attribute, domain or class: how long each lasts, and which comes next."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from holdfast.registry import check_options, nearest
+from holdfast.streams.holding import HOLDINGS
+
+__all__ = ["Chain", "States", "chain_of", "states_along"]
+
+States = NDArray[np.int32]
+CLOSE = 1e-12  # 1 − 14/15 and 1/15 differ by rounding
+
+
+@dataclass(frozen=True, kw_only=True)
+class Chain:
+    """A uniformly leaving Markov chain with a long tail (Du et al., arXiv 2407.20080), and what it can be widened to.
+
+    The head stays with probability `stay` (α₁) and has `imbalance` (β) times the share of the tail; between them the
+    shares fall geometrically, α_i = 1 − (1 − α₁)·β^((i−1)/(n−1)). `stay="iid"` draws every sample from the shares,
+    which no such chain with a long tail can; "continual", or 1, goes through the states once, in order.
+
+    >>> chain = Chain(size=10, stay=0.95, imbalance=10)
+    >>> chain.stays[[0, 9]].round(3).tolist(), round(float(chain.shares[0] / chain.shares[9]), 3)
+    ([0.95, 0.5], 10.0)
+    >>> Chain(size=10, stay=0.5, imbalance=10).check()
+    Traceback (most recent call last):
+    ...
+    ValueError: stay=0.5 and imbalance=10 would let the last of 10 states stay with probability -4; pass stay=0.91 \
+or more, imbalance=1.8 or less, or stay='iid'
+    """
+
+    size: int
+    stay: float | Literal["iid", "continual"] = "iid"  # α₁; below 1/n the chain is anti-correlated
+    imbalance: float = 1.0  # β
+    head: int = 0  # place of the head in `head_to_tail`; after the last state comes the first
+    head_to_tail: tuple[int, ...] | None = None  # None: as the states are numbered
+    leaving: tuple[float, ...] | None = None  # weights w: P(i→j) = (1 − α_i)·w_j/Σ_{l≠i} w_l; None: all alike
+    holding: str = "geometric"
+
+    def __post_init__(self) -> None:
+        if self.size < 1 or not 1 <= self.imbalance < np.inf:
+            raise ValueError(
+                f"{self.size} states with an imbalance of {self.imbalance} make no chain; pass at least 1 of both"
+            )
+        if self.stay not in ("iid", "continual") and (isinstance(self.stay, str) or not 0 <= self.stay <= 1):
+            raise ValueError(f"stay={self.stay!r} is no probability; pass one from 0 to 1, 'iid' or 'continual'")
+        if self.head_to_tail is not None and sorted(self.head_to_tail) != list(range(self.size)):
+            raise ValueError(f"head_to_tail must name each of the states 0 to {self.size - 1} once")
+        if self.holding not in HOLDINGS:
+            raise ValueError(f"unknown holding {self.holding!r}; {nearest(self.holding, HOLDINGS)}")
+        if self.leaving is not None and (len(self.leaving) != self.size or min(self.leaving) <= 0):
+            raise ValueError(f"leaving must give each of the {self.size} states a positive weight")
+        if not self.is_plain and (self.is_continual or self.stay == "iid"):
+            raise ValueError(f"stay={self.stay!r} leaves nothing to leaving and holding; drop them or pass a number")
+
+    @property
+    def is_continual(self) -> bool:
+        """Whether the states come once each, in order."""
+        return self.stay in ("continual", 1)
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether it leaves uniformly and holds geometrically, as published."""
+        return self.leaving is None and self.holding == "geometric"
+
+    @property
+    def is_feasible(self) -> bool:
+        """Whether all α_i are in [1/n, 1): the paper's Corollary 1 with the "at least" of its code."""
+        return self.size > 1 and not self.is_continual and self._tail_stay >= 1 / self.size - CLOSE
+
+    @cached_property
+    def tail(self) -> NDArray[np.float64]:
+        """The shares of the long tail: β^(−(i−1)/(n−1)), normalised."""
+        return _normalised(self.imbalance**-self._depth)
+
+    @cached_property
+    def stays(self) -> NDArray[np.float64]:
+        """The probability of every state to be followed by itself, α."""
+        if self.is_continual or self.size == 1:
+            return np.ones(self.size)
+        if self.stay == "iid":
+            return self.tail
+        return 1 - (1 - self._head_stay) * self.imbalance**self._depth
+
+    @cached_property
+    def shares(self) -> NDArray[np.float64]:
+        """The stationary distribution, π: visits of the jump chain, which is reversible, times how long they last."""
+        if self.is_continual or self.size == 1:
+            return self.tail
+        return _normalised(self._weights * (1 - self._weights) / (1 - self.stays))
+
+    def check(self) -> None:
+        """Raise unless the chain exists, naming the values that would do."""
+        if self.size == 1 or self.is_continual or self.stay == "iid" or self.is_feasible:
+            return
+        # Who asks for less than chance asks for anti-correlation, down to a tail that never stays.
+        lowest = 0.0 if self._head_stay < 1 / self.size - CLOSE else 1 / self.size
+        if self._tail_stay < lowest - CLOSE:
+            enough = np.ceil(1e3 * (1 - (1 - lowest) / self.imbalance)) / 1e3
+            most = np.floor(1e3 * (1 - lowest) / (1 - self._head_stay)) / 1e3
+            raise ValueError(
+                f"stay={self.stay:g} and imbalance={self.imbalance:g} would let the last of {self.size} states stay "
+                f"with probability {self._tail_stay:.3g}; pass stay={enough:g} or more, imbalance={most:g} or less, or "
+                "stay='iid'"
+            )
+
+    def spec(self) -> dict[str, Any]:
+        """Return its options as plain JSON; 1 and 1.0, or 1 and "continual", are the same."""
+        stay = "continual" if self.is_continual else self.stay
+        plain = {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(self).items()}
+        return {**plain, "stay": stay, "imbalance": float(self.imbalance)}
+
+    def states(self, length: int, rng: np.random.Generator, *, start: int | None = None) -> States:
+        """Return `length` states; without `start` the first is drawn from the shares, and a run begins with it.
+
+        Runs are drawn, not steps: the states visited, then how long each of them lasts.
+        """
+        if self.is_continual:
+            ends = np.rint(self.tail.cumsum() * length).astype(np.int64)
+            return np.repeat(np.arange(self.size, dtype=np.int32), np.diff(ends, prepend=0))
+        if self.size == 1:
+            return np.zeros(length, np.int32)
+        means = 1 / (1 - self.stays)
+        hold = HOLDINGS[self.holding]
+        weights = self._weights
+        samples_per_draw = float(weights @ ((1 - weights) * means))
+        first = rng.choice(self.size, p=self.shares) if start is None else start
+        visits: States = np.array([first], np.int32)
+        ends = hold(means[visits], rng)
+        while ends[-1] < length:
+            more = self.draw(int(1.05 * (length - ends[-1]) / samples_per_draw) + 64, rng)
+            more = more[more != np.concatenate([visits[-1:], more[:-1]])]  # a chain leaves for another state
+            visits = np.concatenate([visits, more])
+            ends = np.concatenate([ends, ends[-1] + hold(means[more], rng).cumsum()])
+        needed = int(np.searchsorted(ends, length)) + 1
+        return np.repeat(visits[:needed], np.diff(np.minimum(ends[:needed], length), prepend=0))
+
+    def draw(self, count: int, rng: np.random.Generator) -> States:
+        """Return states by their leaving weights, independent of one another; those of a visit differ from the last."""
+        if self.leaving is None and (self.stay != "iid" or self.imbalance == 1):
+            return rng.integers(self.size, size=count, dtype=np.int32)
+        edges = self._weights.cumsum()[:-1]
+        return np.searchsorted(edges, rng.random(count), side="right").astype(np.int32)
+
+    @property
+    def _head_stay(self) -> float:
+        return 1 / self.size if isinstance(self.stay, str) else self.stay
+
+    @property
+    def _tail_stay(self) -> float:
+        return 1 - (1 - self._head_stay) * self.imbalance  # α_n
+
+    @property
+    def _depth(self) -> NDArray[np.float64]:
+        """Return how far each state is from the head: 0 for the head itself, 1 for the tail."""
+        places = np.argsort(self.head_to_tail if self.head_to_tail is not None else np.arange(self.size))
+        return (places - self.head) % self.size / max(1, self.size - 1)
+
+    @cached_property
+    def _weights(self) -> NDArray[np.float64]:
+        """Return where the chain goes when it leaves: w, normalised."""
+        if self.leaving is None:
+            return self.tail if self.stay == "iid" else np.full(self.size, 1 / self.size)
+        return _normalised(np.array(self.leaving, np.float64))
+
+
+def _normalised(weights: NDArray[np.float64]) -> NDArray[np.float64]:
+    shares: NDArray[np.float64] = weights / weights.sum()
+    return shares
+
+
+def chain_of(what: str, size: int, options: Chain | Mapping[str, Any]) -> Chain:
+    """Return the chain of these options, lists as tuples, refusing an option that a chain does not have.
+
+    >>> chain_of("classes", 3, {"stay": 0.9, "head_to_tail": [2, 0, 1]}).head_to_tail
+    (2, 0, 1)
+    """
+    if isinstance(options, Chain):
+        if options.size != size:
+            raise ValueError(f"the chain of {what} has {options.size} states; pass one with size={size}")
+        return options
+    check_options(f"the chain of {what}", options, [field.name for field in fields(Chain) if field.name != "size"])
+    given: dict[str, Any] = {n: tuple(value) if isinstance(value, list) else value for n, value in options.items()}
+    return Chain(size=size, **given)
+
+
+def states_along(chains: Sequence[Chain], domains: States, rng: np.random.Generator) -> States:
+    """Return classes whose chain is that of the domain they arrive in: P_D(d,d′)·P_C^(d′)(k,k′), step by step."""
+    if any(chain.is_continual or chain.holding != "geometric" for chain in chains):
+        raise ValueError("a chain for each domain must be one without memory; pass stay below 1 and no holding")
+    leaves = [(1 - chain.stays).tolist() for chain in chains]
+    draws = rng.random(len(domains))
+    moves = np.flatnonzero(draws < np.array([max(leave) for leave in leaves])[domains])  # may be; the state decides
+    targets = np.empty(len(moves), np.int32)
+    for domain, chain in enumerate(chains):
+        here = domains[moves] == domain
+        targets[here] = chain.draw(int(here.sum()), rng)
+    state = int(rng.choice(chains[0].size, p=chains[domains[0]].shares))
+    states: States = np.full(len(domains), state, np.int32)
+    since = 0
+    for position, domain, draw, target in zip(
+        moves.tolist(), domains[moves].tolist(), draws[moves].tolist(), targets.tolist(), strict=True
+    ):
+        if position and draw < leaves[domain][state]:
+            states[since:position] = state
+            since = position
+            left = state
+            while target == left:
+                target = int(chains[domain].draw(1, rng)[0])
+            state = target
+    states[since:] = state
+    return states

@@ -1,0 +1,70 @@
+"""What chains want and what a stretch of a plan has got: stays, shares and repeats."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from holdfast.records import Picks
+from holdfast.streams.chain import Chain
+
+__all__ = ["ChainReport", "StreamReport", "report_on"]
+
+
+@dataclass(frozen=True)
+class ChainReport:
+    """One attribute, state by state; the wishes are None where no single chain moves it."""
+
+    stays: NDArray[np.float64] | None  # α
+    shares: NDArray[np.float64] | None  # π
+    counts: NDArray[np.int64]
+    stayed: NDArray[np.int64]  # how many of them were followed by the same state
+
+    @property
+    def realised_stay(self) -> float:
+        """The share of samples that were followed by the same state."""
+        return float(self.stayed.sum() / max(1, self.counts.sum() - 1))
+
+    @property
+    def realised_shares(self) -> NDArray[np.float64]:
+        """The share of each state."""
+        return cast(NDArray[np.float64], self.counts / max(1, self.counts.sum()))
+
+
+@dataclass(frozen=True)
+class StreamReport:
+    """Domains, classes, and how many samples had come before in the same domain."""
+
+    domains: ChainReport
+    classes: ChainReport
+    samples: int
+    repeats: int
+
+
+def report_on(
+    picks: Picks,
+    classes: NDArray[np.integer],
+    domain_chain: Chain | None,
+    class_chain: Chain | None,
+    sizes: tuple[int, int],
+) -> StreamReport:
+    """Return the report on these picks, whose classes are given as states; `sizes` are those of domains and classes."""
+    return StreamReport(
+        domains=_chain_report(picks.domains, sizes[0], domain_chain),
+        classes=_chain_report(classes, sizes[1], class_chain),
+        samples=len(picks),
+        repeats=len(picks) - len(np.unique(picks.samples * sizes[0] + picks.domains)),
+    )
+
+
+def _chain_report(states: NDArray[np.integer], size: int, chain: Chain | None) -> ChainReport:
+    stayed = states[:-1][states[1:] == states[:-1]]
+    return ChainReport(
+        stays=None if chain is None else chain.stays,
+        shares=None if chain is None else chain.shares,
+        counts=np.bincount(states, minlength=size),
+        stayed=np.bincount(stayed, minlength=size),
+    )

@@ -1,0 +1,150 @@
+"""A chain over a walk: the corruptions follow their calibrated path while the classes follow a chain."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from holdfast.data import Dataset
+from holdfast.randomness import seeded_rng
+from holdfast.records import Picks
+from holdfast.streams.ccc import ccc
+from holdfast.streams.cells import deal, turns
+from holdfast.streams.chain import Chain, chain_of
+from holdfast.streams.chain_report import StreamReport, report_on
+from holdfast.streams.pieces import Pieces
+from holdfast.streams.plan import Plan
+from holdfast.streams.stream import STREAMS, Stream
+from holdfast.streams.walk import Walk
+
+__all__ = ["CrossPlan", "cross"]
+
+PIECE = 2**18  # samples; one in so many follows its predecessor by chance and not by the chain
+
+
+class CrossPlan(Plan):
+    """The steps of a walk with classes from a chain of their own; with a second chain also the transitions.
+
+    A combination of Press et al. (NeurIPS 2023) and Du et al. (arXiv 2407.20080) that is ours. A transition that a
+    chain has chosen stands where the clock says on its own path: every sample is as hard as was calibrated. Chains are
+    drawn in pieces of 262 144 samples, each begun at a draw from the shares and keyed by its number: any place of an
+    endless stream costs one piece, and two are kept. A class deals its samples in turn, anew in each piece.
+
+    >>> from holdfast.streams.transitions import Calibration, Transition
+    >>> path = Transition("contrast", "brightness", ((2, 0), (1, 0), (1, 1), (0, 1)), (30.0, 50.0, 40.0, 60.0))
+    >>> labels = np.arange(100) % 10
+    >>> walk = Walk(Calibration((path,), 40.0), 100, images_per_step=10)
+    >>> plan = CrossPlan(walk, labels, Chain(size=10, stay=0.95))
+    >>> plan.picks(10**9, 10**9 + 5).severities.tolist() == walk.picks(10**9, 10**9 + 5).severities.tolist()
+    True
+    >>> round(plan.report(10**9, 10**9 + 10**5).classes.realised_stay, 2)
+    0.95
+    """
+
+    def __init__(
+        self,
+        walk: Walk,
+        labels: NDArray[np.int64],
+        class_chain: Chain,
+        transition_chain: Chain | None = None,
+    ) -> None:
+        self.walk = walk
+        self.labels = labels
+        self.class_chain, self.transition_chain = class_chain, transition_chain
+        self.domains, self.length, self.seed = walk.domains, walk.length, walk.seed
+        self.classes, self._codes = np.unique(labels, return_inverse=True)
+        for chain, size in ((class_chain, len(self.classes)), (transition_chain, len(walk.calibration.transitions))):
+            if chain is not None:
+                chain.check()
+                if chain.size != size:
+                    raise ValueError(f"a chain of {chain.size} states has {size} to move through; pass size={size}")
+        self._pieces = Pieces(self._draw, PIECE)
+
+    def picks(self, start: int, stop: int) -> Picks:
+        """Return the picks at positions `start` to `stop`."""
+        self.check_span(start, stop)
+        positions = np.arange(start, stop)
+        samples = self._pieces.at(positions)[0]
+        rows = self._rows(positions)
+        return Picks(samples, self.walk.row_domains[rows], self.walk.row_severities[rows])
+
+    def expected(self, positions: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return the accuracy of the model that was calibrated for, a share, at each of these positions."""
+        return self.walk.row_expected[self._rows(positions)]
+
+    def report(self, start: int, stop: int) -> StreamReport:
+        """Return what the chains want and what these positions have got."""
+        picks = self.picks(start, stop)
+        sizes = len(self.domains), len(self.classes)
+        # The same pair may have several paths, so a chain of paths says nothing of the domains' own shares.
+        return report_on(picks, self._codes[picks.samples], None, self.class_chain, sizes)
+
+    def spec(self) -> dict[str, Any]:
+        """Return the walk and the chains as plain JSON."""
+        return {
+            "kind": "cross",
+            "version": 1,
+            "walk": self.walk.spec(),
+            "class_chain": self.class_chain.spec(),
+            "transition_chain": None if self.transition_chain is None else self.transition_chain.spec(),
+        }
+
+    def __reduce__(self) -> tuple[Callable[..., CrossPlan], tuple[Any, ...]]:
+        # To another process go the arguments; what was drawn so far stays here.
+        return CrossPlan, (self.walk, self.labels, self.class_chain, self.transition_chain)
+
+    def _rows(self, positions: NDArray[np.int64]) -> NDArray[np.int64]:
+        return self.walk.rows(positions, None if self.transition_chain is None else self._pieces.at(positions)[1])
+
+    def _draw(self, index: int) -> NDArray[np.int32]:
+        """Draw a piece: the samples, and the transitions where a chain chooses them."""
+        classes = self.class_chain.states(PIECE, seeded_rng(self.seed, "class states", index))
+        rng = seeded_rng(self.seed, "class samples", index)
+        samples = deal(np.zeros_like(classes), classes, turns(classes), self._codes, rng)
+        if self.transition_chain is None:
+            return samples[None]
+        return np.stack(
+            [samples, self.transition_chain.states(PIECE, seeded_rng(self.seed, "transition states", index))]
+        )
+
+
+@STREAMS.register("cross")
+def cross(
+    data: Dataset,
+    *,
+    classes: Chain | Mapping[str, Any] | None = None,
+    transitions: Chain | Mapping[str, Any] | None = None,
+    **options: Any,
+) -> Stream:
+    """A CCC walk whose classes come from a chain: the corruption follows its calibrated path, whatever class comes.
+
+    `classes` and `transitions` are options of `Chain`; without the latter the pairs of corruptions follow one another
+    as in the walk. The other options are those of `ccc`.
+    """
+    stream = ccc(data, **options)
+    walk = stream.plan
+    assert isinstance(walk, Walk)
+    plan = CrossPlan(
+        walk,
+        data.labels,
+        chain_of("classes", len(np.unique(data.labels)), classes or {}),
+        None if transitions is None else chain_of("transitions", len(walk.calibration.transitions), transitions),
+    )
+    return Stream(
+        plan,
+        data,
+        seed=stream.seed,
+        family=stream.family,
+        storage_jpeg_quality=stream.storage_jpeg_quality,
+        draws=stream.draws,
+    )
+
+
+vars(cross).update(
+    citation="Press et al., NeurIPS 2023; Du et al., arXiv 2407.20080; the combination is ours",
+    needs_model=True,
+    passes_on=ccc,
+)

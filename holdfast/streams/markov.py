@@ -1,0 +1,69 @@
+"""Streams whose domains and classes come from Markov chains, and the settings of the UniTTA benchmark by name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from holdfast.data import Dataset
+from holdfast.records import Domain
+from holdfast.streams.chain import Chain, chain_of
+from holdfast.streams.domains import domains_named
+from holdfast.streams.markov_plan import Exhaust, MarkovPlan, Mode
+from holdfast.streams.stream import STREAMS, Draws, Stream
+
+__all__ = ["markov"]
+
+Options = Chain | Mapping[str, Any]
+
+
+@STREAMS.register("markov")
+def markov(
+    data: Dataset,
+    *,
+    corruptions: Sequence[str | Domain],
+    severity: float = 5,
+    domains: Options | None = None,
+    classes: Options | Sequence[Options] | None = None,
+    class_head_shift: int = 0,
+    mode: Mode = "stationary",
+    samples: int | None = None,
+    samples_per_cell: int | None = None,
+    exhaust: Exhaust = "cycle",
+    endless: bool = False,
+    seed: int = 0,
+    family: str | None = None,
+    storage_jpeg_quality: int | None = None,
+    draws: Draws = "sample",
+) -> Stream:
+    """The domain of each sample from one chain and its class from another: correlated, imbalanced, both or neither.
+
+    `domains` and `classes` are options of `Chain`, such as `{stay: 0.95, imbalance: 10}`, i.i.d. and balanced where
+    left out; `classes` may be a list, one for each domain. `class_head_shift` gives every domain a head class so much
+    after that of the domain before. The other options are those of `MarkovPlan`; only classes that occur are states.
+    """
+    named = domains_named(corruptions)
+    given = classes if isinstance(classes, Sequence) else [classes or {}]
+    chains = [chain_of("classes", len(np.unique(data.labels)), options) for options in given]
+    if class_head_shift and len(chains) == 1:
+        chains = [replace(chains[0], head=chains[0].head + class_head_shift * d) for d in range(len(named))]
+    plan = MarkovPlan(
+        named,
+        data.labels,
+        chain_of("domains", len(named), domains or {}) if named else Chain(size=1),
+        chains,
+        severity=severity,
+        mode=mode,
+        samples=samples,
+        samples_per_cell=samples_per_cell,
+        exhaust=exhaust,
+        endless=endless,
+        seed=seed,
+    )
+    return Stream(plan, data, seed=seed, family=family, storage_jpeg_quality=storage_jpeg_quality, draws=draws)
+
+
+vars(markov).update(citation="Du et al., arXiv 2407.20080 (UniTTA)")

@@ -1,0 +1,174 @@
+"""A plan of two chains: one moves through the domains, the other through the classes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from holdfast.randomness import seeded_rng
+from holdfast.records import Domain, Picks
+from holdfast.streams.capped import official_chain, official_states
+from holdfast.streams.cells import deal, turns
+from holdfast.streams.chain import Chain, States, states_along
+from holdfast.streams.chain_report import StreamReport, report_on
+from holdfast.streams.pieces import Pieces
+from holdfast.streams.plan import Plan
+
+__all__ = ["Exhaust", "MarkovPlan", "Mode"]
+
+Mode = Literal["official", "stationary"]
+Exhaust = Literal["cycle", "stop", "error"]
+
+
+class MarkovPlan(Plan):
+    """Domain and class of every sample from a chain each (Du et al., arXiv 2407.20080); cells deal samples in turn.
+
+    `mode="stationary"`: `samples` of them, by default as many as all domains have, begun at a draw from the shares and
+    without any cap. A cell that is used up begins again, or ends the stream before its first repeat, or is an error
+    (`exhaust`). With `endless`, such pieces follow one another, each drawn anew: a place far out costs one piece.
+    `mode="official"`: the rules of the official code, see `official_states`; by default `samples_per_cell` are those
+    that the data has. One class chain serves all domains, or each domain has its own.
+
+    >>> labels = np.repeat(np.arange(10), 100)
+    >>> chains = Chain(size=2, stay=0.9), [Chain(size=10, stay=0.95, imbalance=10)]
+    >>> plan = MarkovPlan([Domain("fog", ("fog",)), Domain("clean")], labels, *chains, samples=50_000)
+    >>> plan.length, round(plan.report().domains.realised_stay, 2), round(plan.report().classes.realised_stay, 2)
+    (50000, 0.9, 0.88)
+    """
+
+    def __init__(
+        self,
+        domains: Sequence[Domain],
+        labels: NDArray[np.int64],
+        domain_chain: Chain,
+        class_chains: Sequence[Chain],
+        *,
+        severity: float = 5,
+        mode: Mode = "stationary",
+        samples: int | None = None,
+        samples_per_cell: int | None = None,
+        exhaust: Exhaust = "cycle",
+        endless: bool = False,
+        seed: int = 0,
+    ) -> None:
+        self.domains = tuple(domains)
+        self.labels = labels
+        self.classes, self._codes = np.unique(labels, return_inverse=True)
+        self.domain_chain, self.class_chains = domain_chain, tuple(class_chains)
+        self.severity = float(severity)
+        self.mode, self.exhaust, self.endless = mode, exhaust, endless
+        self.samples, self.samples_per_cell = samples, samples_per_cell
+        self.seed = seed
+        self._check()
+        self._severities = np.zeros((len(domains), max(len(domain.corruptions) for domain in domains)))
+        for row, domain in zip(self._severities, domains, strict=True):
+            row[: len(domain.corruptions)] = severity
+        if mode == "official":
+            self.samples_per_cell = samples_per_cell or max(1, len(labels) // len(self.classes))
+        else:
+            self.samples = samples or len(domains) * len(labels)
+        # Where neither `samples` nor a cycle decides, only the draw says where it ends.
+        self._pieces = Pieces(self._draw, self.samples if exhaust == "cycle" else None)
+        self.length = None if endless else self._pieces.length
+
+    def picks(self, start: int, stop: int) -> Picks:
+        """Return the picks at positions `start` to `stop`."""
+        self.check_span(start, stop)
+        samples, domains = self._pieces.at(np.arange(start, stop))
+        return Picks(samples, domains, self._severities[domains])
+
+    def report(self, start: int = 0, stop: int | None = None) -> StreamReport:
+        """Return what the chains want and what these positions have got; all, or the first piece, by default."""
+        picks = self.picks(start, self._pieces.length if stop is None else stop)
+        chains = [self.domain_chain, self.class_chains[0]]
+        if self.mode == "official":
+            chains = [official_chain(chain) for chain in chains]
+        sizes = len(self.domains), len(self.classes)
+        one_for_all = chains[1] if len(self.class_chains) == 1 else None
+        return report_on(picks, self._codes[picks.samples], chains[0], one_for_all, sizes)
+
+    def spec(self) -> dict[str, Any]:
+        """Return chains, domains and rules as plain JSON."""
+        return {
+            "kind": "markov",
+            "version": 1,
+            "domains": [{"name": domain.name, "corruptions": list(domain.corruptions)} for domain in self.domains],
+            "severity": self.severity,
+            "domain_chain": self.domain_chain.spec(),
+            "class_chains": [chain.spec() for chain in self.class_chains],
+            **self._rules(),
+        }
+
+    def __reduce__(self) -> tuple[Callable[..., MarkovPlan], tuple[Any, ...]]:
+        # To another process go the arguments; what was drawn so far stays here.
+        again = partial(MarkovPlan, severity=self.severity, seed=self.seed, **self._rules())
+        return again, (self.domains, self.labels, self.domain_chain, self.class_chains)
+
+    def _rules(self) -> dict[str, Any]:
+        names = ("mode", "samples", "samples_per_cell", "exhaust", "endless")
+        return {name: getattr(self, name) for name in names}
+
+    def _draw(self, index: int) -> NDArray[np.int32]:
+        """Draw the domains and the classes of a piece, then which sample of its cell each is; (samples, domains)."""
+        domains, classes = self._draw_states(index)
+        turn = turns(domains * np.int32(len(self.classes)) + classes)
+        if self.exhaust != "cycle":
+            repeats = np.flatnonzero(turn >= np.bincount(self._codes)[classes])
+            end = int(repeats[0]) if len(repeats) else len(turn)
+            if len(repeats) and self.exhaust == "error":
+                raise ValueError(f"the first repeat is at position {end}; pass samples={end}, or exhaust='cycle'")
+            domains, classes, turn = domains[:end], classes[:end], turn[:end]
+        samples = deal(domains, classes, turn, self._codes, seeded_rng(self.seed, "samples", index))
+        return np.stack([samples, domains])
+
+    def _draw_states(self, index: int) -> tuple[States, States]:
+        if self.samples is None:
+            assert self.samples_per_cell is not None
+            rng = seeded_rng(self.seed, "states", index)
+            return official_states(self.domain_chain, self.class_chains[0], self.samples_per_cell, rng)
+        domains = self.domain_chain.states(self.samples, seeded_rng(self.seed, "domain states", index))
+        rng = seeded_rng(self.seed, "class states", index)
+        if len(self.class_chains) == 1:
+            return domains, self.class_chains[0].states(self.samples, rng)
+        return domains, states_along(self.class_chains, domains, rng)
+
+    def _check(self) -> None:
+        if self.mode not in get_args(Mode) or self.exhaust not in get_args(Exhaust):
+            known = f"mode one of {', '.join(get_args(Mode))} and exhaust one of {', '.join(get_args(Exhaust))}"
+            raise ValueError(f"mode={self.mode!r} with exhaust={self.exhaust!r} is unknown; choose {known}")
+        wanted = [number for number in (self.samples, self.samples_per_cell) if number is not None]
+        if min([*wanted, len(self.labels), len(self.domains)]) < 1:
+            raise ValueError("a stream without samples or domains is none; ask for at least 1 of both, of data with 1")
+        if not 0 <= self.severity <= 5:
+            raise ValueError(f"severity {self.severity:g} is out of range; pass a number from 0 to 5")
+        sizes = [self.domain_chain.size, *(chain.size for chain in self.class_chains)]
+        if sizes not in ([len(self.domains), *[len(self.classes)] * count] for count in (1, len(self.domains))):
+            raise ValueError(
+                f"chains of {sizes} states do not fit {len(self.domains)} domains and {len(self.classes)} classes; "
+                "pass one of each, or a class chain for each domain"
+            )
+        if self.mode == "official":
+            self._check_official()
+        else:
+            self._check_stationary()
+
+    def _check_official(self) -> None:
+        chains = [self.domain_chain, *self.class_chains]
+        own_end = self.samples is None and self.exhaust == "cycle" and not self.endless
+        if len(chains) > 2 or not own_end or not all(chain.is_plain for chain in chains):
+            raise ValueError(
+                "the official mode ends by its own rules and knows one plain chain of each kind; leave out samples, "
+                "endless, exhaust, leaving, holding and chains of single domains, or pass mode='stationary'"
+            )
+
+    def _check_stationary(self) -> None:
+        if self.samples_per_cell is not None:
+            raise ValueError("samples_per_cell belongs to mode='official'; pass samples for mode='stationary'")
+        if self.endless and self.exhaust != "cycle":
+            raise ValueError(f"an endless stream cannot end with exhaust={self.exhaust!r}; pass exhaust='cycle'")
+        for chain in (self.domain_chain, *self.class_chains):
+            chain.check()

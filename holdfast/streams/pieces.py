@@ -1,0 +1,34 @@
+"""A row of equally long pieces, each drawn on its own: any place costs the pieces that it lies in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["Pieces"]
+
+
+class Pieces:
+    """Columns by position, of which `draw` gives one piece, (rows, length); the last two pieces stay in memory.
+
+    >>> tens = Pieces(lambda index: np.arange(10)[None] + 100 * index, 10)
+    >>> tens.at(np.array([9, 10, 10**6])).tolist()
+    [[9, 100, 10000000]]
+    """
+
+    def __init__(self, draw: Callable[[int], NDArray[np.integer]], length: int | None = None) -> None:
+        self._draw = lru_cache(maxsize=2)(draw)
+        self.length = self._draw(0).shape[1] if length is None else length
+
+    def at(self, positions: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the columns at these positions."""
+        pieces, places = np.divmod(positions, self.length)
+        indices = np.unique(pieces).tolist() or [0]
+        found = np.empty((len(self._draw(indices[0])), len(positions)), np.int64)
+        for index in indices:
+            here = pieces == index
+            found[:, here] = self._draw(index)[:, places[here]]
+        return found

@@ -1,0 +1,115 @@
+"""UniTTA's settings by name: how classes and domains are correlated and balanced, in 24 combinations."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from itertools import product
+from typing import Any
+
+from holdfast.data import Dataset
+from holdfast.records import Domain
+from holdfast.registry import UnknownNameError, nearest
+from holdfast.streams.markov import markov
+from holdfast.streams.markov_plan import Mode
+from holdfast.streams.stream import STREAMS, Stream
+
+__all__ = ["UNITTA_DOMAINS", "UNITTA_MAIN", "UNITTA_SETTINGS", "unitta", "unitta_setting"]
+
+# The order of the continual settings; in the imbalanced ones the first is the head.
+UNITTA_DOMAINS = (
+    "motion_blur",
+    "snow",
+    "fog",
+    "shot_noise",
+    "defocus_blur",
+    "contrast",
+    "zoom_blur",
+    "brightness",
+    "frost",
+    "elastic_transform",
+    "glass_blur",
+    "gaussian_noise",
+    "pixelate",
+    "jpeg_compression",
+    "impulse_noise",
+)
+CLASSES: Mapping[str, dict[str, Any]] = {  # correlation, then balance
+    "(i,1)": {"stay": "iid", "imbalance": 1.0},
+    "(i,u)": {"stay": "iid", "imbalance": 10.0},
+    "(n,1)": {"stay": 0.95, "imbalance": 1.0},
+    "(n,u)": {"stay": 0.95, "imbalance": 10.0},
+}
+DOMAINS: Mapping[str, dict[str, Any]] = {
+    "(1,1)": {"stay": "continual", "imbalance": 1.0},
+    "(1,u)": {"stay": "continual", "imbalance": 5.0},
+    "(i,1)": {"stay": "iid", "imbalance": 1.0},
+    "(i,u)": {"stay": "iid", "imbalance": 5.0},
+    "(n,1)": {"stay": 0.85, "imbalance": 1.0},
+    "(n,u)": {"stay": 0.85, "imbalance": 5.0},
+}
+
+UNITTA_SETTINGS: dict[str, dict[str, dict[str, Any]]] = {
+    f"{classes}/{domains}": {"classes": CLASSES[classes], "domains": DOMAINS[domains]}
+    for classes, domains in product(CLASSES, DOMAINS)
+}
+UNITTA_MAIN = tuple(
+    f"{classes}/{domains}"
+    for classes, domains in product(("(i,1)", "(n,1)", "(n,u)"), ("(1,1)", "(i,1)", "(i,u)", "(n,1)", "(n,u)"))
+    if classes != "(i,1)" or domains in ("(1,1)", "(i,1)")
+)
+# The settings of other papers, as the paper's Table 1 sorts them in; their own classes came from other draws.
+ALIASES = {
+    "cotta": "(i,1)/(1,1)",
+    "rotta": "(n,1)/(1,1)",
+    "tribe": "(n,u)/(1,1)",
+    "roid": "(i,1)/(i,1)",
+    "lame": "(n,1)/(1,1)",
+    "lame-imbalanced": "(n,u)/(1,1)",
+}
+
+
+@STREAMS.register("unitta")
+def unitta(
+    data: Dataset,
+    *,
+    setting: str,
+    corruptions: Sequence[str | Domain] = UNITTA_DOMAINS,
+    mode: Mode = "official",
+    classes: Mapping[str, Any] | None = None,
+    domains: Mapping[str, Any] | None = None,
+    **options: Any,
+) -> Stream:
+    """A setting of the UniTTA benchmark by its name, class before domain: "(n,u)/(1,1)", or that of a paper: "rotta".
+
+    By default the rules are those of the official code, whose i.i.d. imbalanced streams use up the tail first;
+    `mode="stationary"` gives the honest ones. Further options of a chain, such as another head, go to `classes` and
+    `domains`. The code writes the chance of 15 domains as 0.067; here it is 1/15.
+    """
+    if setting.startswith("lame") and len(corruptions) != 1:
+        raise ValueError(f"the setting {setting!r} has one domain, not {len(corruptions)}; pass one in corruptions")
+    found = unitta_setting(setting)
+    return markov(
+        data,
+        corruptions=corruptions,
+        mode=mode,
+        classes={**found["classes"], **(classes or {})},
+        domains={**found["domains"], **(domains or {})},
+        **options,
+    )
+
+
+vars(unitta).update(citation="Du et al., arXiv 2407.20080 (UniTTA)", passes_on=markov)
+
+
+def unitta_setting(name: str) -> dict[str, dict[str, Any]]:
+    """Return the options of both chains; brackets and commas may be left out.
+
+    >>> unitta_setting("nu/11") == unitta_setting("(n,u)/(1,1)") == unitta_setting("tribe")
+    True
+    """
+    full = {re.sub("[(),]", "", setting): setting for setting in UNITTA_SETTINGS}
+    short = re.sub(r"[(),\s]", "", ALIASES.get(name, name))
+    if short not in full:
+        raise UnknownNameError(f"unknown setting {name!r}; {nearest(name, [*UNITTA_SETTINGS, *ALIASES])}")
+    return {what: dict(options) for what, options in UNITTA_SETTINGS[full[short]].items()}
