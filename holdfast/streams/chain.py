@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from functools import cached_property
@@ -16,6 +17,7 @@ from holdfast.streams.holding import HOLDINGS
 __all__ = ["Chain", "States", "chain_of", "states_along"]
 
 States = NDArray[np.int32]
+DRAWS = 4096  # of states at a time
 CLOSE = 1e-12  # 1 − 14/15 and 1/15 differ by rounding
 
 
@@ -91,11 +93,18 @@ or more, imbalance=1.8 or less, or stay='iid'
         return 1 - (1 - self._head_stay) * self.imbalance**self._depth
 
     @cached_property
+    def weights(self) -> NDArray[np.float64]:
+        """Where the chain goes when it leaves: w, normalised."""
+        if self.leaving is None:
+            return self.tail if self.stay == "iid" else np.full(self.size, 1 / self.size)
+        return _normalised(np.array(self.leaving, np.float64))
+
+    @cached_property
     def shares(self) -> NDArray[np.float64]:
         """The stationary distribution, π: visits of the jump chain, which is reversible, times how long they last."""
         if self.is_continual or self.size == 1:
             return self.tail
-        return _normalised(self._weights * (1 - self._weights) / (1 - self.stays))
+        return _normalised(self.weights * (1 - self.weights) / (1 - self.stays))
 
     def check(self) -> None:
         """Raise unless the chain exists, naming the values that would do."""
@@ -104,8 +113,8 @@ or more, imbalance=1.8 or less, or stay='iid'
         # Who asks for less than chance asks for anti-correlation, down to a tail that never stays.
         lowest = 0.0 if self._head_stay < 1 / self.size - CLOSE else 1 / self.size
         if self._tail_stay < lowest - CLOSE:
-            enough = np.ceil(1e3 * (1 - (1 - lowest) / self.imbalance)) / 1e3
-            most = np.floor(1e3 * (1 - lowest) / (1 - self._head_stay)) / 1e3
+            enough = np.ceil(1e3 * (1 - (1 - lowest) / self.imbalance - CLOSE)) / 1e3
+            most = np.floor(1e3 * ((1 - lowest) / (1 - self._head_stay) + CLOSE)) / 1e3
             raise ValueError(
                 f"stay={self.stay:g} and imbalance={self.imbalance:g} would let the last of {self.size} states stay "
                 f"with probability {self._tail_stay:.3g}; pass stay={enough:g} or more, imbalance={most:g} or less, or "
@@ -130,24 +139,25 @@ or more, imbalance=1.8 or less, or stay='iid'
             return np.zeros(length, np.int32)
         means = 1 / (1 - self.stays)
         hold = HOLDINGS[self.holding]
-        weights = self._weights
-        samples_per_draw = float(weights @ ((1 - weights) * means))
         first = rng.choice(self.size, p=self.shares) if start is None else start
-        visits: States = np.array([first], np.int32)
-        ends = hold(means[visits], rng)
-        while ends[-1] < length:
-            more = self.draw(int(1.05 * (length - ends[-1]) / samples_per_draw) + 64, rng)
-            more = more[more != np.concatenate([visits[-1:], more[:-1]])]  # a chain leaves for another state
-            visits = np.concatenate([visits, more])
-            ends = np.concatenate([ends, ends[-1] + hold(means[more], rng).cumsum()])
-        needed = int(np.searchsorted(ends, length)) + 1
-        return np.repeat(visits[:needed], np.diff(np.minimum(ends[:needed], length), prepend=0))
+        visits: list[States] = [np.array([first], np.int32)]
+        ends = [hold(means[visits[0]], rng)]
+        while ends[-1][-1] < length:
+            # Always as many at a time: a longer stream begins as a shorter one does.
+            more = self.draw(DRAWS, rng)
+            more = more[more != np.concatenate([visits[-1][-1:], more[:-1]])]  # a chain leaves for another state
+            if len(more):
+                visits.append(more)
+                ends.append(ends[-1][-1] + hold(means[more], rng).cumsum())
+        until = np.concatenate(ends)
+        needed = int(np.searchsorted(until, length)) + 1
+        return np.repeat(np.concatenate(visits)[:needed], np.diff(np.minimum(until[:needed], length), prepend=0))
 
     def draw(self, count: int, rng: np.random.Generator) -> States:
         """Return states by their leaving weights, independent of one another; those of a visit differ from the last."""
         if self.leaving is None and (self.stay != "iid" or self.imbalance == 1):
             return rng.integers(self.size, size=count, dtype=np.int32)
-        edges = self._weights.cumsum()[:-1]
+        edges = self.weights.cumsum()[:-1]
         return np.searchsorted(edges, rng.random(count), side="right").astype(np.int32)
 
     @property
@@ -163,13 +173,6 @@ or more, imbalance=1.8 or less, or stay='iid'
         """Return how far each state is from the head: 0 for the head itself, 1 for the tail."""
         places = np.argsort(self.head_to_tail if self.head_to_tail is not None else np.arange(self.size))
         return (places - self.head) % self.size / max(1, self.size - 1)
-
-    @cached_property
-    def _weights(self) -> NDArray[np.float64]:
-        """Return where the chain goes when it leaves: w, normalised."""
-        if self.leaving is None:
-            return self.tail if self.stay == "iid" else np.full(self.size, 1 / self.size)
-        return _normalised(np.array(self.leaving, np.float64))
 
 
 def _normalised(weights: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -196,25 +199,23 @@ def states_along(chains: Sequence[Chain], domains: States, rng: np.random.Genera
     """Return classes whose chain is that of the domain they arrive in: P_D(d,d′)·P_C^(d′)(k,k′), step by step."""
     if any(chain.is_continual or chain.holding != "geometric" for chain in chains):
         raise ValueError("a chain for each domain must be one without memory; pass stay below 1 and no holding")
-    leaves = [(1 - chain.stays).tolist() for chain in chains]
-    draws = rng.random(len(domains))
-    moves = np.flatnonzero(draws < np.array([max(leave) for leave in leaves])[domains])  # may be; the state decides
-    targets = np.empty(len(moves), np.int32)
-    for domain, chain in enumerate(chains):
-        here = domains[moves] == domain
-        targets[here] = chain.draw(int(here.sum()), rng)
     state = int(rng.choice(chains[0].size, p=chains[domains[0]].shares))
-    states: States = np.full(len(domains), state, np.int32)
-    since = 0
-    for position, domain, draw, target in zip(
-        moves.tolist(), domains[moves].tolist(), draws[moves].tolist(), targets.tolist(), strict=True
-    ):
+    draws, aims = rng.random((len(domains), 2)).T
+    leaves = [(1 - chain.stays).tolist() for chain in chains]
+    edges = [[0.0, *chain.weights.cumsum().tolist()] for chain in chains]
+    hopeful = np.flatnonzero(draws < np.array([max(leave) for leave in leaves])[domains])  # their state decides
+    steps = zip(*(column[hopeful].tolist() for column in (domains, draws, aims)), strict=True)
+    moves, visits = [0], [state]
+    for position, (domain, draw, aim) in zip(hopeful.tolist(), steps, strict=True):
         if position and draw < leaves[domain][state]:
-            states[since:position] = state
-            since = position
-            left = state
-            while target == left:
-                target = int(chains[domain].draw(1, rng)[0])
-            state = target
-    states[since:] = state
-    return states
+            state = _another(state, aim, edges[domain])
+            moves.append(position)
+            visits.append(state)
+    return np.repeat(np.array(visits, np.int32), np.diff(moves, append=len(domains)))
+
+
+def _another(state: int, aim: float, edges: Sequence[float]) -> int:
+    """Return which of the other states a number from 0 to 1 falls on, where this one is taken out."""
+    width = edges[state + 1] - edges[state]
+    aim *= 1 - width
+    return min(bisect_right(edges, aim if aim < edges[state] else aim + width) - 1, len(edges) - 2)
