@@ -133,8 +133,8 @@ or more, imbalance=1.8 or less, or stay='iid'
         Runs are drawn, not steps: the states visited, then how long each of them lasts.
         """
         if self.is_continual:
-            ends = np.rint(self.tail.cumsum() * length).astype(np.int64)
-            return np.repeat(np.arange(self.size, dtype=np.int32), np.diff(ends, prepend=0))
+            borders = np.rint(self.tail.cumsum() * length).astype(np.int64)
+            return np.repeat(np.arange(self.size, dtype=np.int32), np.diff(borders, prepend=0))
         if self.size == 1:
             return np.zeros(length, np.int32)
         means = 1 / (1 - self.stays)

@@ -1,4 +1,4 @@
-"""Streams whose domains and classes come from Markov chains, and the settings of the UniTTA benchmark by name."""
+"""Streams whose domains and classes come from Markov chains."""
 
 from __future__ import annotations
 
@@ -48,8 +48,9 @@ def markov(
     named = domains_named(corruptions)
     given = classes if isinstance(classes, Sequence) else [classes or {}]
     chains = [chain_of("classes", len(np.unique(data.labels)), options) for options in given]
-    if class_head_shift and len(chains) == 1:
-        chains = [replace(chains[0], head=chains[0].head + class_head_shift * d) for d in range(len(named))]
+    if class_head_shift:
+        one_each = chains * len(named) if len(chains) == 1 else chains
+        chains = [replace(chain, head=chain.head + class_head_shift * place) for place, chain in enumerate(one_each)]
     plan = MarkovPlan(
         named,
         data.labels,

@@ -27,6 +27,8 @@ class Pieces:
         """Return the columns at these positions."""
         pieces, places = np.divmod(positions, self.length)
         indices = np.unique(pieces).tolist() or [0]
+        if len(indices) == 1:
+            return self._draw(indices[0])[:, places].astype(np.int64)
         found = np.empty((len(self._draw(indices[0])), len(positions)), np.int64)
         for index in indices:
             here = pieces == index

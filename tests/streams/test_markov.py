@@ -170,6 +170,14 @@ def test_settings_have_the_names_of_the_paper() -> None:
         unitta(SMALL, setting="lame")
 
 
+def test_every_domain_may_have_another_head_class() -> None:
+    plan = markov(SMALL, corruptions=NAMES, class_head_shift=1, classes={"imbalance": 8}, samples=9000).plan
+    picks = plan.picks(0, 9000)
+    for domain in range(3):
+        assert np.bincount(SMALL.labels[picks.samples[picks.domains == domain]]).argmax() == domain
+    assert plan.report().classes.shares is None  # no single chain has them
+
+
 def test_only_classes_that_occur_are_states() -> None:
     sparse = InMemoryImages(np.zeros((6, 32, 32, 3), np.uint8), np.array([2, 2, 7, 7, 9, 9]))
     plan = markov(sparse, corruptions=["clean"], classes={"stay": 0.8}, samples=500).plan

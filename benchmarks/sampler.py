@@ -1,0 +1,121 @@
+"""How long a Markov plan takes: `python benchmarks/sampler.py [--samples 750000] [--classes 1000] [--repeats 3]`.
+
+Samples of 15 domains × 1000 classes, image indices included, in each of the 24 settings of UniTTA, in both modes; then
+a batch far out in an endless cross-stream. Times are processor time on one thread, the least of the repeats; the ratio
+is that to a loop that takes one step after the other, in the same run. Memory is the peak of what is allocated.
+"""
+
+from __future__ import annotations
+
+import os
+
+os.environ["OMP_NUM_THREADS"] = "1"  # before numpy reads it
+
+import argparse
+import time
+import tracemalloc
+from collections.abc import Callable
+
+import numpy as np
+
+from holdfast.records import Domain
+from holdfast.streams import (
+    UNITTA_DOMAINS,
+    UNITTA_SETTINGS,
+    Calibration,
+    Chain,
+    CrossPlan,
+    MarkovPlan,
+    Transition,
+    Walk,
+)
+
+ALLOWED_SECONDS, ALLOWED_MB = 0.5, 100
+IMAGES_PER_CLASS = 50
+
+
+def plan_of(setting: str, labels: np.ndarray, **options: object) -> MarkovPlan:
+    """Return the plan of one setting; no image is needed for it."""
+    chains = UNITTA_SETTINGS[setting]
+    domains = [Domain(name) for name in UNITTA_DOMAINS]
+    classes = Chain(size=int(labels.max()) + 1, **chains["classes"])
+    return MarkovPlan(domains, labels, Chain(size=len(domains), **chains["domains"]), [classes], **options)  # type: ignore[arg-type]
+
+
+def read_all(setting: str, labels: np.ndarray, **options: object) -> int:
+    """Make a plan and read the whole of it, as a stream would; return its length."""
+    plan = plan_of(setting, labels, **options)
+    return len(plan.picks(0, plan.length or 0))
+
+
+def step_by_step(samples: int, classes: int) -> None:
+    """Take one step after the other, and one image after the other from the queue of its cell."""
+    rng = np.random.default_rng(0)
+    chains = Chain(size=15, stay=0.85, imbalance=5), Chain(size=classes, stay=0.95, imbalance=10)
+    (domain_stays, class_stays), draws = [chain.stays.tolist() for chain in chains], rng.random((samples, 2)).tolist()
+    domain = class_ = 0
+    dealt = [[0] * classes for _ in range(15)]
+    for leave_domain, leave_class in draws:
+        if leave_domain >= domain_stays[domain]:
+            domain = (domain + int(rng.integers(1, 15))) % 15
+        if leave_class >= class_stays[class_]:
+            class_ = (class_ + int(rng.integers(1, classes))) % classes
+        dealt[domain][class_] = (dealt[domain][class_] + 1) % IMAGES_PER_CLASS
+
+
+def seconds(call: Callable[[], object], repeats: int) -> float:
+    """Return the least processor time of some calls."""
+    times = []
+    for _ in range(repeats):
+        start = time.process_time()
+        call()
+        times.append(time.process_time() - start)
+    return min(times)
+
+
+def peak_mb(call: Callable[[], object]) -> float:
+    """Return the most that was allocated at a time during a call."""
+    tracemalloc.start()
+    call()
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    return peak / 1e6
+
+
+def far_out(classes: int) -> float:
+    """Return the seconds of the first batch at position 10¹² of an endless cross-stream."""
+    path = Transition("contrast", "brightness", ((2, 0), (1, 0), (1, 1), (0, 1)), (30.0, 50.0, 40.0, 60.0))
+    labels = np.arange(IMAGES_PER_CLASS * classes) % classes
+    walk = Walk(Calibration((path,), 40.0), len(labels))
+    plan = CrossPlan(walk, labels, Chain(size=classes, stay=0.95, imbalance=10))
+    return seconds(lambda: plan.picks(10**12, 10**12 + 64), 1)
+
+
+def main() -> None:
+    """Print a line for each setting and whether all are within what is allowed."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--samples", type=int, default=750_000)
+    parser.add_argument("--classes", type=int, default=1000)
+    parser.add_argument("--repeats", type=int, default=3)
+    chosen = parser.parse_args()
+    labels = np.arange(IMAGES_PER_CLASS * chosen.classes) % chosen.classes
+    steps = chosen.samples // 10
+    slow = seconds(lambda: step_by_step(steps, chosen.classes), chosen.repeats) / steps
+    print(f"{chosen.samples} samples of 15 x {chosen.classes} states; step by step {1e6 * slow:.2f} µs a sample")
+    print(f"{'setting':14}{'seconds':>10}{'peak MB':>10}{'ratio':>8}{'official':>12}{'samples':>10}")
+    worst_seconds = worst_mb = 0.0
+    for setting in UNITTA_SETTINGS:
+        call = lambda setting=setting: read_all(setting, labels, samples=chosen.samples)  # noqa: E731
+        took, peak = seconds(call, chosen.repeats), peak_mb(call)
+        official = lambda setting=setting: read_all(setting, labels, mode="official")  # noqa: E731
+        line = f"{setting:14}{took:10.3f}{peak:10.1f}{slow * chosen.samples / took:7.0f}x"
+        print(f"{line}{seconds(official, 1):12.3f}{official():10}", flush=True)
+        worst_seconds, worst_mb = max(worst_seconds, took), max(worst_mb, peak)
+    print(f"worst: {worst_seconds:.3f} s (allowed {ALLOWED_SECONDS}), {worst_mb:.1f} MB (allowed {ALLOWED_MB})")
+    print(f"first batch at 10^12 of an endless cross-stream: {far_out(chosen.classes):.3f} s")
+    kept = worst_seconds <= ALLOWED_SECONDS and worst_mb < ALLOWED_MB
+    print("within what is allowed" if kept else "NOT within what is allowed")
+
+
+if __name__ == "__main__":
+    main()

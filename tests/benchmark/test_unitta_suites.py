@@ -1,0 +1,51 @@
+"""The UniTTA suites hold the settings of the paper's tables, at every scale."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from holdfast.benchmark import load_suite, run
+from holdfast.data import Digits
+from holdfast.streams import STREAMS, UNITTA_MAIN, UNITTA_SETTINGS
+
+
+@pytest.mark.parametrize("scale", [None, "smoke", "small", "paper"])
+@pytest.mark.parametrize(("name", "settings"), [("unitta", tuple(UNITTA_SETTINGS)), ("unitta-main", UNITTA_MAIN)])
+def test_every_setting_is_there_once_and_under_its_name(
+    name: str, settings: tuple[str, ...], scale: str | None
+) -> None:
+    suite = load_suite(name, scale=scale)
+    assert tuple(stream.options["setting"] for stream in suite.streams) == settings
+    assert tuple(stream.label for stream in suite.streams) == settings
+    assert len({job.name for job in suite.jobs()}) == len(suite.jobs())
+
+
+def test_both_suites_compare_the_same_methods_under_the_same_rules() -> None:
+    one, other = load_suite("unitta"), load_suite("unitta-main")
+    assert one.recipes == other.recipes
+    assert one.scales == other.scales
+    assert [stream for stream in one.streams if stream.label in UNITTA_MAIN] == other.streams
+
+
+def test_the_stream_of_every_entry_can_be_made() -> None:
+    data = Digits("test")
+    for entry in load_suite("unitta").streams:
+        assert STREAMS[entry.name](data, **entry.options).length == 3000
+    for entry in load_suite("unitta-main", scale="paper").streams:
+        plan = STREAMS[entry.name](data, **entry.options).plan
+        assert (plan.spec()["mode"], plan.spec()["samples_per_cell"]) == ("official", 1000)
+        assert plan.length is not None
+        assert 20_000 < plan.length <= 150_000
+
+
+def test_a_smoke_run_of_a_setting_ends_and_names_its_chains(tmp_path: Path) -> None:
+    jobs = load_suite("unitta-main", scale="smoke").jobs()
+    job = next(job for job in jobs if job.stream["label"] == "(n,u)/(i,1)" and job.recipe["name"] == "batch_norm")
+    folder = run(job, tmp_path)
+    plan = json.loads((folder / "manifest.json").read_text())["stream"]["spec"]["plan"]
+    assert (plan["kind"], plan["mode"], plan["samples"]) == ("markov", "stationary", 3000)
+    assert plan["class_chains"][0]["imbalance"] == 10
+    assert json.loads((folder / "summary.json").read_text())["samples"] == 64
