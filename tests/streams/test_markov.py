@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from holdfast.data import InMemoryImages
@@ -122,6 +122,7 @@ def test_a_used_up_cell_may_end_the_stream_or_be_an_error() -> None:
 
 
 @given(st.sampled_from(PLANS), st.data())
+@settings(max_examples=40, deadline=None)
 def test_any_stretch_is_part_of_the_whole(plan: MarkovPlan, data: st.DataObject) -> None:
     end = plan.length or 300
     start, stop = sorted(data.draw(st.tuples(st.integers(0, end), st.integers(0, end))))
