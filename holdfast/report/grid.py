@@ -60,17 +60,21 @@ def title_of(table: Table) -> str:
 
 
 def columns_of(labels: Sequence[str]) -> list[Column]:
-    """Return the columns of these streams: those that share all before their last dash have a mean of their own.
+    """Return the columns of these streams: those that share all before their last dash or slash have their mean.
 
     >>> [column.name for column in columns_of(["easy-1000", "easy-2000", "hard"])]
     ['easy-1000', 'easy-2000', 'easy', 'hard', 'average']
     """
     columns = []
-    for group in grouped(labels, lambda label: label.rpartition("-")[0] or label):
+    for group in grouped(labels, _group_of):
         columns += [Column(label, [label]) for label in group]
         if len(group) > 1:
-            columns.append(Column(group[0].rpartition("-")[0], group))
+            columns.append(Column(_group_of(group[0]), group))
     return [*columns, Column("average", labels)] if len(labels) > 1 else columns
+
+
+def _group_of(label: str) -> str:
+    return label[: max(label.rfind("-"), label.rfind("/"))] if {"-", "/"} & set(label) else label
 
 
 def _make_grid(tables: Sequence[Table]) -> Grid:

@@ -201,6 +201,7 @@ def severities(table: Table) -> Figure | None:
     """Return both severities along a walk, as the first run met them; None for any other stream."""
     run = table.runs[0]
     plan = run.manifest.stream.spec.get("plan", {})
+    plan = plan["walk"] if plan.get("kind") == "cross" and plan["transition_chain"] is None else plan
     if plan.get("kind") != "walk":
         return None
     cells = [cell for entry in plan["transitions"] for cell in entry["cells"]]

@@ -92,6 +92,10 @@ class CrossPlan(Plan):
             "transition_chain": None if self.transition_chain is None else self.transition_chain.spec(),
         }
 
+    def protocol(self) -> dict[str, Any]:
+        """Return the spec without what a seed has drawn of the walk."""
+        return {**self.spec(), "walk": self.walk.protocol()}
+
     def __reduce__(self) -> tuple[Callable[..., CrossPlan], tuple[Any, ...]]:
         # To another process go the arguments; what was drawn so far stays here.
         return CrossPlan, (self.walk, self.labels, self.class_chain, self.transition_chain)
