@@ -74,14 +74,6 @@ class MixtureStatistics(NormLayer):
         second = square.mean(0) + between / count
         return mixed_mean + centre, within + (second - mixed_mean**2).clamp_min_(0)
 
-    def normalise_each(self, features: Tensor, mean: Tensor, var: Tensor) -> Tensor:
-        """Normalise each sample with statistics of its own, (batch, channels): as one sample of many channels."""
-        batch, channels, *maps = features.shape
-        weight, bias = (None if part is None else part.repeat(batch) for part in (self.weight, self.bias))
-        flat = features.reshape(1, batch * channels, *maps)
-        normalised = F.batch_norm(flat, mean.flatten(), var.flatten(), weight, bias, False, 0.0, self.eps)
-        return normalised.view(features.shape)
-
     def learn(self, mean: Tensor, var: Tensor, fit: Tensor) -> None:
         """Move each component towards the samples that fit it, unless they are not finite."""
         # As many small batches move it as far as one full batch: 1 − (1 − m)^(B / B_max).

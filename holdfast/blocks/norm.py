@@ -49,6 +49,14 @@ class NormLayer(nn.Module):
         """Normalise with the given statistics and apply the affine parameters."""
         return F.batch_norm(features, mean, var, self.weight, self.bias, False, 0.0, self.eps)
 
+    def normalise_each(self, features: Tensor, mean: Tensor, var: Tensor) -> Tensor:
+        """Normalise each sample with statistics of its own, (batch, channels): as one sample of many channels."""
+        batch, channels, *maps = features.shape
+        weight, bias = (None if part is None else part.repeat(batch) for part in (self.weight, self.bias))
+        flat = features.reshape(1, batch * channels, *maps)
+        normalised = F.batch_norm(flat, mean.flatten(), var.flatten(), weight, bias, False, 0.0, self.eps)
+        return normalised.view(features.shape)
+
     def extra_repr(self) -> str:
         """Show the width, as torch's own layers do."""
         return f"{len(self.source_mean)}, eps={self.eps}"

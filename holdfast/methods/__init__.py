@@ -3,6 +3,8 @@
 from holdfast.methods.balanced_bn import BalancedBatchNorm
 from holdfast.methods.base import METHODS, Method, preset_for
 from holdfast.methods.batch_norm import BatchNorm
+from holdfast.methods.bdn import Bdn
+from holdfast.methods.cofa import Cofa
 from holdfast.methods.cotta import Cotta
 from holdfast.methods.cpl import Cpl
 from holdfast.methods.eata import Eata, Eta
@@ -20,6 +22,7 @@ from holdfast.methods.source import Source
 from holdfast.methods.t3a import T3a
 from holdfast.methods.tent import Tent
 from holdfast.methods.tribe import Tribe
+from holdfast.methods.unitta import Unitta
 from holdfast.methods.unmix_tns import UnmixTns
 
 __all__ = [

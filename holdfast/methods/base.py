@@ -17,7 +17,7 @@ from holdfast.records import Update
 from holdfast.registry import Registry
 from holdfast.state import Stateful
 
-__all__ = ["METHODS", "Method", "preset_for"]
+__all__ = ["METHODS", "Answering", "Method", "preset_for"]
 
 
 class Method(Stateful):
@@ -207,6 +207,19 @@ class Method(Stateful):
         if self._optimizer is not None:
             groups = self._optimizer.state_dict()["param_groups"]
             self._optimizer.load_state_dict({"state": copy.deepcopy(state["optimizer"]), "param_groups": groups})
+
+
+class Answering(nn.Module):
+    """A method that has stopped learning: a copy of it, for those whose answer is more than one pass of a network."""
+
+    def __init__(self, method: Method) -> None:
+        super().__init__()
+        self.method = copy.deepcopy(method).requires_grad_(False)
+        self.method.frozen = True
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        """Return the logits of a batch."""
+        return self.method.predict(inputs)
 
 
 METHODS: Registry[type[Method]] = Registry("method", "methods")

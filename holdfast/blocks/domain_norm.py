@@ -1,0 +1,146 @@
+"""Balanced domain normalisation: statistics of each class in each domain, of which only those met take up room."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from holdfast.blocks.balanced_norm import BalancedStatistics, cell_sums
+from holdfast.blocks.norm import BatchNorm
+from holdfast.blocks.sample_moments import sample_moments
+from holdfast.state import Stateful
+
+__all__ = ["DomainMoments", "DomainStatistics", "Placement", "Regrouping"]
+
+
+@dataclass(frozen=True)
+class Placement:
+    """Where the samples of a batch belong: to domains, and where they teach, to cells of a domain and a label."""
+
+    present: Tensor  # the domains of the batch
+    domains: Tensor  # (batch,) places among them
+    rows: Tensor | None = None  # in which the cells of the batch are kept
+    row_domains: Tensor | None = None
+    row_samples: Tensor | None = None  # how many samples of the batch they have
+    cells: Tensor | None = None  # (batch,) places among the rows
+
+
+@dataclass(frozen=True)
+class Regrouping:
+    """What becomes of domains and cells when there are too many: what is kept, and what joins something kept."""
+
+    domains: list[int]  # slots that stay
+    rows: list[int]  # rows that stay
+    joined: list[int]  # places among these that take in another row
+    joining: list[int]  # those other rows
+    shares: list[float]  # of the samples of both that the other row brings
+    row_domains: list[int]  # afterwards, of the rows that stay
+
+
+class DomainMoments(Stateful):
+    """Mean and variance of every domain in one layer, an even mixture of its classes, as differences from the source.
+
+    Cells that were never met are those of the source: nothing is stored of them, and they add nothing to the three
+    sums from which the moments of a domain are read. A batch changes the sums by what it changes in its cells.
+    """
+
+    cells: Tensor  # (rows, 2, channels): mean and variance
+    sums: Tensor  # (slots, 3, channels): of means, squared means and variances over the cells of a domain
+
+    def __init__(self, source_mean: Tensor, *, num_classes: int) -> None:
+        super().__init__()
+        self.num_classes = num_classes
+        channels, dtype = len(source_mean), torch.promote_types(source_mean.dtype, torch.float32)
+        self.add_state("cells", source_mean.new_zeros(0, 2, channels, dtype=dtype))
+        # In double precision: they are never summed anew, however long the stream.
+        self.add_state("sums", source_mean.new_zeros(2, 3, channels, dtype=torch.float64))
+
+    def of(self, domains: Tensor) -> tuple[Tensor, Tensor]:
+        """Return mean and variance of these domains, (domains, channels)."""
+        total, square, within = self.sums[domains].unbind(1)
+        mean = total / self.num_classes
+        between = (square - total * mean) / max(self.num_classes - 1, 1)  # unbiased, as in the official code
+        return mean, within / self.num_classes + between
+
+    def learn(self, sample_mean: Tensor, sample_var: Tensor, placed: Placement, momentum: float, capped: bool) -> None:
+        """Move the cells of a batch by its samples, unless these are not finite; a domain not yet met gets its slot."""
+        rows, samples = placed.rows, placed.row_samples
+        assert rows is not None and samples is not None and placed.row_domains is not None and placed.cells is not None
+        self._make_room(int(rows.max()) + 1, int(placed.present.max()) + 2)
+        cells = self.cells[rows]
+        old_mean, old_var = cells.unbind(1)
+        samples = samples.unsqueeze(1).to(cells)
+        step = torch.full_like(samples, momentum)
+        step = step.minimum(1 / samples) if capped else step  # with a cap the weights of a cell never exceed 1
+        away, square = cell_sums(sample_mean.to(cells), sample_var.to(cells), placed.cells, old_mean)
+        shift = step * away  # δ
+        mean, var = old_mean + shift, old_var + step * (square - samples * old_var) - shift**2
+        new = torch.stack([mean, var], 1)
+        if torch.isfinite(new.sum()):
+            self.cells[rows] = new
+            self.sums.index_add_(0, placed.row_domains, _terms(new) - _terms(cells))
+
+    def regroup(self, plan: Regrouping) -> None:
+        """Keep and join cells as planned, and read the sums of the domains off them."""
+        old, self.cells = self.cells, self.cells[plan.rows]
+        if plan.joined:
+            share = torch.tensor(plan.shares).view(-1, 1).to(old)
+            (mean, var), (other_mean, other_var) = self.cells[plan.joined].unbind(1), old[plan.joining].unbind(1)
+            between = share * (1 - share) * (other_mean - mean) ** 2
+            self.cells[plan.joined] = torch.stack(
+                [mean.lerp(other_mean, share), var.lerp(other_var, share) + between], 1
+            )
+        domains = torch.tensor(plan.row_domains, dtype=torch.long, device=old.device)
+        self.sums = torch.zeros_like(self.sums[plan.domains]).index_add_(0, domains, _terms(self.cells))
+
+    def _make_room(self, rows: int, slots: int) -> None:
+        if rows > len(self.cells):  # twice as much, so that growing costs no more than filling
+            more = self.cells.new_zeros(max(rows, 2 * len(self.cells)) - len(self.cells), *self.cells.shape[1:])
+            self.cells = torch.cat([self.cells, more])
+        if slots > len(self.sums):
+            self.sums = torch.cat([self.sums, self.sums.new_zeros(slots - len(self.sums), *self.sums.shape[1:])])
+
+
+def _terms(cells: Tensor) -> Tensor:
+    """Return what each cell adds to the sums of its domain."""
+    mean, var = cells.double().unbind(1)
+    return torch.stack([mean, mean**2, var], 1)
+
+
+class DomainStatistics(BalancedStatistics):
+    """Balanced statistics of all domains and, in a pass for which samples were placed, of each domain apart.
+
+    The layer of UniTTA (Du et al., 2024), with two differences: `capped` steps, without which a cell with more than
+    2 / `class_momentum` samples in a batch diverges, and the layer's own epsilon in every pass, as in the paper.
+    """
+
+    def __init__(self, layer: BatchNorm, *, num_classes: int, capped: bool = True, **options: float) -> None:
+        super().__init__(layer, num_classes=num_classes, **options)
+        self.capped = capped
+        self.domains = DomainMoments(self.source_mean, num_classes=num_classes)
+        self.placed: Placement | None = None
+        self.watched = False
+        self.seen: tuple[Tensor, Tensor] | None = None  # moments of the samples in the last pass of all together
+
+    def forward(self, features: Tensor) -> Tensor:
+        """Normalise (batch, channels, ...), after learning from it where it has labels or places."""
+        if self.placed is None:
+            self.seen = sample_moments(features) if self.watched else None
+            return super().forward(features)
+        if self.placed.rows is not None and not self.frozen:
+            mean, var = sample_moments(features)
+            mean, var = mean - self.source_mean, var - self.source_var
+            self.domains.learn(mean, var, self.placed, self.class_momentum, self.capped)
+        mean, var = self.domain_moments(self.placed.present)
+        mean, var = mean.to(features), var.to(features)
+        if len(mean) == 1:
+            return self.normalise(features, mean[0], var[0])
+        return self.normalise_each(features, mean[self.placed.domains], var[self.placed.domains])
+
+    def domain_moments(self, domains: Tensor) -> tuple[Tensor, Tensor]:
+        """Return mean and variance of these domains, (domains, channels)."""
+        mean, var = self.domains.of(domains)
+        # Steps without a cap can make a variance negative.
+        return self.source_mean + mean, (self.source_var + var).clamp_min_(0)

@@ -1,0 +1,174 @@
+"""The domains of a stream: found one by one, counted, and never more than there is room for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from holdfast.blocks.domain_norm import DomainStatistics, Placement, Regrouping
+from holdfast.registry import nearest
+from holdfast.state import Stateful
+
+__all__ = ["Distance", "Domains", "Overflow", "distances", "prediction_layer"]
+
+Distance = Literal["w2", "kl"]
+Overflow = Literal["merge", "prune"]
+
+
+class Domains(Stateful):
+    """Finds the domain of each sample at one layer of a network, and lets all layers normalise the domains apart.
+
+    There is one slot more than domains: the reserve, whose statistics are the source's. A sample nearer to it than to
+    every domain opens a new one, together with all such samples of its batch (Du et al., 2024). At `max_domains` slots,
+    the reserve included, the closest two are merged before the next batch, which is ours; the official code prunes
+    instead, among the older half those with the fewest samples.
+    """
+
+    counts: list[int]  # samples by slot; the last is the reserve
+    cells: dict[int, int]  # domain · classes + label -> row in which the layers keep its statistics
+    cell_counts: list[int]  # samples by row
+
+    def __init__(
+        self,
+        network: nn.Module,
+        layer: str,
+        *,
+        num_classes: int,
+        distance: Distance = "w2",
+        max_domains: int = 32,
+        overflow: Overflow = "merge",
+    ) -> None:
+        super().__init__()
+        self.num_classes, self.distance, self.max_domains, self.overflow = num_classes, distance, max_domains, overflow
+        # Parts of the network: in a tuple they are not registered here a second time.
+        self._layers = tuple(part for part in network.modules() if isinstance(part, DomainStatistics))
+        chosen = network.get_submodule(layer).modules()
+        self._watched = next(part for part in chosen if isinstance(part, DomainStatistics))
+        self._watched.watched = True
+        self.found: Tensor | None = None  # the domain of each sample of the last batch
+        self.add_state("counts", [0, 0])
+        self.add_state("cells", {})
+        self.add_state("cell_counts", [])
+
+    @contextmanager
+    def apart(self, labels: Tensor | None) -> Iterator[None]:
+        """Normalise by domain in the pass inside, which follows one of the same samples; with labels, learn from it."""
+        assert self._watched.seen is not None
+        domains = distances(*self._watched.seen, *self.moments(), self.distance).argmin(1)  # the first of equals
+        full = len(self.counts) >= self.max_domains
+        slots = len(self.counts)
+        placed = self._place(domains) if labels is None else self._admit(domains, labels)
+        try:
+            for layer in self._layers:
+                layer.placed = placed
+            yield
+        finally:
+            for layer in self._layers:
+                layer.placed = None
+        self.found = domains
+        if full and len(self.counts) > slots:
+            self._regroup(self._merged() if self.overflow == "merge" else self._pruned(slots))
+
+    def moments(self) -> tuple[Tensor, Tensor]:
+        """Return mean and variance of every slot in the layer where domains are found, (slots, channels)."""
+        slots = torch.arange(len(self.counts), device=self._watched.source_mean.device)
+        return self._watched.domain_moments(slots)
+
+    def _place(self, domains: Tensor) -> Placement:
+        return Placement(*domains.unique(return_inverse=True))
+
+    def _admit(self, domains: Tensor, labels: Tensor) -> Placement:
+        """Count the samples, open a domain for those in the reserve, and give every cell its row."""
+        if bool((domains == len(self.counts) - 1).any()):
+            self.counts.append(0)
+        for domain, samples in enumerate(domains.bincount().tolist()):
+            self.counts[domain] += samples
+        keys, cells, row_samples = (domains * self.num_classes + labels).unique(
+            return_inverse=True, return_counts=True
+        )
+        for key, samples in zip(keys.tolist(), row_samples.tolist(), strict=True):
+            row = self.cells.setdefault(key, len(self.cells))
+            self.cell_counts[row : row + 1] = [samples + sum(self.cell_counts[row : row + 1])]
+        rows = torch.tensor([self.cells[key] for key in keys.tolist()], device=keys.device)
+        return Placement(*domains.unique(return_inverse=True), rows, keys // self.num_classes, row_samples, cells)
+
+    def _merged(self) -> list[int | None]:
+        """Return the new slot of each one when the closest two domains share the first of their slots."""
+        moments = [part[:-1] for part in self.moments()]
+        apart = distances(*moments, *moments, self.distance).fill_diagonal_(torch.inf)
+        first, second = sorted(divmod(int(apart.argmin()), len(apart)))
+        return [first if slot == second else slot - (slot > second) for slot in range(len(self.counts))]
+
+    def _pruned(self, slots: int) -> list[int | None]:
+        """Return the new slot of each one when the smallest of the older half are forgotten."""
+        older = self.counts[: slots // 2]
+        kept = [slot for slot in range(len(self.counts)) if slot >= len(older) or older[slot] > min(older)]
+        return [kept.index(slot) if slot in kept else None for slot in range(len(self.counts))]
+
+    def _regroup(self, places: Sequence[int | None]) -> None:
+        """Move every slot to its new place, in the counts and in the layers."""
+        first_of = {place: slot for slot, place in reversed(list(enumerate(places))) if place is not None}
+        plan = Regrouping([first_of[place] for place in sorted(first_of)], [], [], [], [], [])
+        counts, cell_counts, cells = [0] * len(first_of), [], {}
+        for slot, place in enumerate(places):
+            if place is not None:
+                counts[place] += self.counts[slot]
+        for key, row in self.cells.items():
+            place = places[key // self.num_classes]
+            if place is None:
+                continue
+            key = place * self.num_classes + key % self.num_classes
+            if key not in cells:
+                cells[key] = len(cells)
+                cell_counts.append(self.cell_counts[row])
+                plan.rows.append(row)
+                plan.row_domains.append(place)
+            else:
+                joined = cells[key]
+                cell_counts[joined] += self.cell_counts[row]
+                plan.joined.append(joined)
+                plan.joining.append(row)
+                plan.shares.append(self.cell_counts[row] / cell_counts[joined])
+        self.counts, self.cells, self.cell_counts = counts, cells, cell_counts
+        for layer in self._layers:
+            layer.domains.regroup(plan)
+
+
+def distances(mean: Tensor, var: Tensor, domain_mean: Tensor, domain_var: Tensor, distance: Distance) -> Tensor:
+    """Return how far each sample is from each domain, (samples, domains): both are normal in every channel.
+
+    `w2` is the squared Wasserstein distance of the official code, `kl` the symmetric divergence of the paper.
+
+    >>> mean, var = torch.tensor([[0.0], [2.0]]), torch.ones(2, 1)
+    >>> distances(mean, var, torch.tensor([[0.0], [1.0]]), torch.tensor([[1.0], [4.0]]), "w2").tolist()
+    [[0.0, 2.0], [4.0, 2.0]]
+    """
+    mean, var, domain_mean, domain_var = (part.double() for part in (mean, var, domain_mean, domain_var))
+    shift = (mean[:, None] - domain_mean).square()  # Δ², (samples, domains, channels)
+    if distance == "w2":
+        return (shift + (var.sqrt()[:, None] - domain_var.sqrt()).square()).sum(2)
+    smallest = torch.finfo(torch.float32).eps  # a constant channel has no variance, and nothing is near it
+    var, domain_var = var.clamp_min(smallest)[:, None], domain_var.clamp_min(smallest)
+    return ((var + shift) / domain_var + (domain_var + shift) / var - 2).sum(2) / 2
+
+
+def prediction_layer(layers: Sequence[str], stages: Sequence[str], name: str | None = None) -> str:
+    """Return the name of the layer that tells domains: the first of the middle stage, or the one asked for.
+
+    The official choices are such layers; that they are found by themselves is ours. Without stages it is the middle
+    layer of all.
+
+    >>> prediction_layer(["bn", "a.bn", "b.0.bn1", "b.0.bn2", "c.bn"], ["a", "b", "c"])
+    'b.0.bn1'
+    """
+    if name is not None:
+        if name not in layers:
+            raise ValueError(f"{name!r} is not a normalisation layer of this model; {nearest(name, layers)}")
+        return name
+    middle = stages[len(stages) // 2 :]
+    inside = (layer for stage in middle for layer in layers if layer.startswith(f"{stage}."))
+    return next(inside, layers[len(layers) // 2])

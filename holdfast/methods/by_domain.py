@@ -1,0 +1,107 @@
+"""What BDN and UniTTA share: three passes, of which the last normalises each domain apart."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import partial
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from holdfast.blocks.balanced_norm import given_labels
+from holdfast.blocks.domain_norm import DomainStatistics
+from holdfast.blocks.domains import Distance, Domains, Overflow, prediction_layer
+from holdfast.blocks.neighbours import Filter, surer
+from holdfast.blocks.norm import has_batch_norm, replace_batch_norm
+from holdfast.methods.base import Answering, Method
+from holdfast.models.classifier import Classifier
+
+__all__ = ["ByDomain"]
+
+
+class ByDomain(Method):
+    """Labels a batch, finds the domains of its samples, then answers with the statistics of each domain."""
+
+    answers = "after"
+
+    def __init__(
+        self,
+        model: Classifier,
+        *,
+        class_momentum: float = 0.01,
+        agnostic_share: float = 0.0,
+        filter: Filter = "official",
+        distance: Distance = "w2",
+        prediction_layer: str | None = None,
+        step: Literal["capped", "official"] = "capped",
+        max_domains: int = 32,
+        overflow: Overflow = "merge",
+        seed: int = 0,
+    ) -> None:
+        known = {
+            "filter": (filter, ("official", "fixed", "off")),
+            "distance": (distance, ("w2", "kl")),
+            "step": (step, ("capped", "official")),
+            "overflow": (overflow, ("merge", "prune")),
+        }
+        for name, (value, values) in known.items():
+            if value not in values:
+                raise ValueError(f"{name}={value!r} is not known; choose one of {', '.join(map(repr, values))}")
+        if max_domains < 2:
+            raise ValueError(f"max_domains={max_domains} has no room for a domain and the reserve; pass at least 2")
+        self.class_momentum, self.agnostic_share = class_momentum, agnostic_share  # η, γ
+        self.filter, self.distance, self.step = filter, distance, step
+        self.prediction_layer, self.max_domains, self.overflow = prediction_layer, max_domains, overflow
+        super().__init__(model, seed=seed)
+
+    def prepare(self, model: Classifier) -> list[nn.Parameter]:
+        """Replace the statistics of every normalisation layer, choose the one that tells domains, and train nothing."""
+        stand_in = partial(
+            DomainStatistics,
+            num_classes=model.num_classes,
+            class_momentum=self.class_momentum,
+            agnostic_share=self.agnostic_share,
+            capped=self.step == "capped",
+        )
+        stages = [name for name, _ in model.stages()]
+        replace_batch_norm(model, stand_in)
+        layers = [name for name, part in model.module.named_modules() if isinstance(part, DomainStatistics)]
+        self.domains = Domains(
+            model.module,
+            prediction_layer(layers, stages, self.prediction_layer),
+            num_classes=model.num_classes,
+            distance=self.distance,
+            max_domains=self.max_domains,
+            overflow=self.overflow,
+        )
+        return []
+
+    def predict(self, inputs: Tensor) -> Tensor:
+        """Return log-probabilities: by the statistics of each domain, or of all together where those are surer."""
+        labels = None
+        if self.frozen:
+            second = self.answer(inputs, 1)
+        else:
+            first = self.answer(inputs, 0)
+            if not torch.isfinite(first).all():
+                return first
+            labels = first.argmax(1)
+            with given_labels(self.model, labels):
+                second = self.answer(inputs, 1)
+        with self.domains.apart(labels):
+            third = self.answer(inputs, 2)
+        return self.choose(second, third)
+
+    def answer(self, inputs: Tensor, turn: int) -> Tensor:
+        """Return the log-probabilities of one pass, the first, second or third of a batch."""
+        logits: Tensor = self.model(inputs)
+        return logits.log_softmax(1)
+
+    def choose(self, together: Tensor, apart: Tensor) -> Tensor:
+        """Return the surer of two answers to each sample, unless there is no filter."""
+        return apart if self.filter == "off" else surer(together, apart)
+
+    def export(self) -> nn.Module:
+        """Return a module that answers by the domains found so far."""
+        return Answering(self)
