@@ -9,7 +9,7 @@ from torch import Tensor
 
 from holdfast.state import Stateful
 
-__all__ = ["Filter", "NeighbourAverage", "surer"]
+__all__ = ["Filter", "NeighbourAverage", "check_filter", "surer"]
 
 Filter = Literal["official", "fixed", "off"]
 
@@ -32,9 +32,20 @@ class NeighbourAverage(Stateful):
         """Return the averages, (batch, width); the very first sample has itself for a neighbour."""
         first = features[:1] if self.last is None else self.last
         averages = (features + torch.cat([first, features[:-1]])) / 2
-        if learn:
+        if learn and torch.isfinite(features[-1]).all():
             self.last = features[-1:].detach().clone()
         return averages
+
+
+def check_filter(filter: Filter) -> Filter:
+    """Return the filter, unless there is no such.
+
+    >>> check_filter("off")
+    'off'
+    """
+    if filter not in ("official", "fixed", "off"):
+        raise ValueError(f"filter={filter!r} is not known; choose 'official', 'fixed' or 'off'")
+    return filter
 
 
 def surer(log_probs: Tensor, others: Tensor) -> Tensor:
@@ -43,5 +54,6 @@ def surer(log_probs: Tensor, others: Tensor) -> Tensor:
     >>> surer(torch.tensor([[-1.0, -3.0], [-2.0, -2.0]]), torch.tensor([[-2.0, -2.0], [-1.0, -3.0]])).tolist()
     [[-1.0, -3.0], [-1.0, -3.0]]
     """
-    first = log_probs.amax(1, keepdim=True) >= others.amax(1, keepdim=True)
+    # As probabilities, like the official code: two that are both 1 to the last bit are equals, their logarithms not.
+    first = log_probs.amax(1, keepdim=True).exp() >= others.amax(1, keepdim=True).exp()
     return torch.where(first, log_probs, others)

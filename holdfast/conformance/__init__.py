@@ -5,13 +5,20 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from pathlib import Path
 
-from holdfast.conformance import entropy, lame, memories, statistics, teachers
+from holdfast.conformance import entropy, lame, memories, statistics, teachers, unitta
 from holdfast.conformance.case import STREAMS, Case, Verdict, judge
 from holdfast.registry import UnknownNameError, nearest
 
 __all__ = ["CASES", "STREAMS", "Case", "Verdict", "judge", "judge_all"]
 
-CASES: tuple[Case, ...] = (*entropy.CASES, *lame.CASES, *memories.CASES, *statistics.CASES, *teachers.CASES)
+CASES: tuple[Case, ...] = (
+    *entropy.CASES,
+    *lame.CASES,
+    *memories.CASES,
+    *statistics.CASES,
+    *teachers.CASES,
+    *unitta.CASES,
+)
 
 
 def judge_all(golden: Path, only: Collection[str] | None = None) -> Iterator[Verdict]:

@@ -48,6 +48,7 @@ class Case:
     tolerance: float = 1e-4  # on the whole stream, where the trace suggests none
     random: bool = False  # other draws than the trace's: error rates are compared, not logits
     memory: bool = False  # `method.memory.inputs()` must be the trace's, after every batch
+    domains: bool = False  # `method.domains` must find the trace's, sample by sample, and open as many
     states: Mapping[str, Callable[[Method], Tensor]] = field(default_factory=dict)  # trace array -> final state
     twin: bool = False  # the same code path as another case
 
@@ -121,6 +122,8 @@ def judge(case: Case, stream: str, golden: Path) -> Verdict:
     problem = None
     if case.memory and (wrong := _wrong_memories(held, expected[f"mem_{stream}"], stream_inputs)):
         problem = f"the memory differs after batches {wrong[:5]}"
+    elif case.domains and (wrong := _wrong_domains(held, stream, expected)):
+        problem = f"the domains differ in batches {wrong[:5]}"
     elif len(wanted) == len(_load(golden / "stream.npz")[f"{stream}_y"]):
         problem = _state_problem(case, stream, model, expected, tolerance)
     return Verdict(case, stream, reference, float(gaps.max()), tolerance, passed and problem is None, problem or note)
@@ -143,7 +146,7 @@ def _judge_errors(case: Case, stream: str, golden: Path, facts: Mapping[str, Any
 
 
 def _run(case: Case, golden: Path, inputs: Tensor, seed: int = 0) -> tuple[AdaptedModel, NDArray[Any], list[Tensor]]:
-    """Return the model at the end, its answers, and what its memory held after every batch."""
+    """Return the model at the end, its answers, and what its memory held, or which domains it had, after every batch."""
     network = CifarResNet.from_file(golden / "resnet20_cifar10.safetensors").to(inputs.dtype)
     source = _inputs(golden, inputs.dtype)["iid"][:256].split(case.batch_size) if case.source else None
     model = adapt(network, case.recipe, source=source, seed=seed, **case.options, **case.fresh_options())
@@ -154,6 +157,9 @@ def _run(case: Case, golden: Path, inputs: Tensor, seed: int = 0) -> tuple[Adapt
         answers.append(model(batch))
         if case.memory:
             held.append(model.method.memory.inputs())  # type: ignore[union-attr, operator]
+        if case.domains:  # those of the samples, then how many there are
+            domains = model.method.domains
+            held.append(torch.tensor([*domains.found.tolist(), len(domains.counts)]))  # type: ignore[union-attr, operator, arg-type]
     joined = torch.cat(answers)
     return model, (joined.exp() if case.probabilities else joined).numpy(), held
 
@@ -182,6 +188,17 @@ def _wrong_memories(held: list[Tensor], places: NDArray[Any], inputs: Tensor) ->
         batch
         for batch, (found, wanted) in enumerate(zip(held, places, strict=False))
         if not torch.equal(found, inputs[torch.from_numpy(wanted[wanted >= 0])])
+    ]
+
+
+def _wrong_domains(held: list[Tensor], stream: str, expected: Arrays) -> list[int]:
+    """Return the batches whose samples were given other domains, or after which there were more or fewer of them."""
+    starts = np.cumsum([0] + [len(found) - 1 for found in held])
+    return [
+        batch
+        for batch, found in enumerate(held)
+        if found[-1] != expected[f"{stream}_num_domains"][batch]
+        or (found[:-1].numpy() != expected[f"{stream}_domain_pred"][starts[batch] : starts[batch + 1]]).any()
     ]
 
 

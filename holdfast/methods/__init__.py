@@ -23,12 +23,15 @@ from holdfast.methods.t3a import T3a
 from holdfast.methods.tent import Tent
 from holdfast.methods.tribe import Tribe
 from holdfast.methods.unitta import Unitta
+from holdfast.methods.unitta_auto import UnittaAuto
 from holdfast.methods.unmix_tns import UnmixTns
 
 __all__ = [
     "METHODS",
     "BalancedBatchNorm",
     "BatchNorm",
+    "Bdn",
+    "Cofa",
     "Cotta",
     "Cpl",
     "Eata",
@@ -48,6 +51,8 @@ __all__ = [
     "T3a",
     "Tent",
     "Tribe",
+    "Unitta",
+    "UnittaAuto",
     "UnmixTns",
     "preset_for",
 ]

@@ -10,9 +10,10 @@ import torch
 from torch import Tensor, nn
 
 from holdfast.blocks.balanced_norm import given_labels
+from holdfast.blocks.domain_align import Aligned, AlignedStatistics, align_norm_layers, fit_alignment
 from holdfast.blocks.domain_norm import DomainStatistics
 from holdfast.blocks.domains import Distance, Domains, Overflow, prediction_layer
-from holdfast.blocks.neighbours import Filter, surer
+from holdfast.blocks.neighbours import Filter, check_filter, surer
 from holdfast.blocks.norm import has_batch_norm, replace_batch_norm
 from holdfast.methods.base import Answering, Method
 from holdfast.models.classifier import Classifier
@@ -21,9 +22,15 @@ __all__ = ["ByDomain"]
 
 
 class ByDomain(Method):
-    """Labels a batch, finds the domains of its samples, then answers with the statistics of each domain."""
+    """Labels a batch, finds the domains of its samples, then answers with the statistics of each domain.
 
+    The options are explained where they belong to a paper: in `unitta`.
+    """
+
+    passes = "3 forward"
+    keeps = "mean and variance of every class, and of every class met in every domain, in every normalisation layer"
     answers = "after"
+    fails_when = "predicted labels are mostly wrong, or a domain has too few samples to learn its statistics"
 
     def __init__(
         self,
@@ -39,34 +46,32 @@ class ByDomain(Method):
         overflow: Overflow = "merge",
         seed: int = 0,
     ) -> None:
-        known = {
-            "filter": (filter, ("official", "fixed", "off")),
-            "distance": (distance, ("w2", "kl")),
-            "step": (step, ("capped", "official")),
-            "overflow": (overflow, ("merge", "prune")),
-        }
-        for name, (value, values) in known.items():
-            if value not in values:
-                raise ValueError(f"{name}={value!r} is not known; choose one of {', '.join(map(repr, values))}")
+        for name, value, first, second in (
+            ("distance", distance, "w2", "kl"),
+            ("step", step, "capped", "official"),
+            ("overflow", overflow, "merge", "prune"),
+        ):
+            if value not in (first, second):
+                raise ValueError(f"{name}={value!r} is not known; choose {first!r} or {second!r}")
         if max_domains < 2:
             raise ValueError(f"max_domains={max_domains} has no room for a domain and the reserve; pass at least 2")
         self.class_momentum, self.agnostic_share = class_momentum, agnostic_share  # η, γ
-        self.filter, self.distance, self.step = filter, distance, step
+        self.filter, self.distance, self.step = check_filter(filter), distance, step
         self.prediction_layer, self.max_domains, self.overflow = prediction_layer, max_domains, overflow
         super().__init__(model, seed=seed)
 
     def prepare(self, model: Classifier) -> list[nn.Parameter]:
         """Replace the statistics of every normalisation layer, choose the one that tells domains, and train nothing."""
-        stand_in = partial(
-            DomainStatistics,
-            num_classes=model.num_classes,
-            class_momentum=self.class_momentum,
-            agnostic_share=self.agnostic_share,
-            capped=self.step == "capped",
-        )
+        options = {
+            "num_classes": model.num_classes,
+            "class_momentum": self.class_momentum,
+            "agnostic_share": self.agnostic_share,
+            "capped": self.step == "capped",
+        }
         stages = [name for name, _ in model.stages()]
-        replace_batch_norm(model, stand_in)
-        layers = [name for name, part in model.module.named_modules() if isinstance(part, DomainStatistics)]
+        if not replace_batch_norm(model, partial(DomainStatistics, **options)):
+            align_norm_layers(model, partial(AlignedStatistics, **options))
+        layers = [name for name, part in model.module.named_modules() if isinstance(part, (DomainStatistics, Aligned))]
         self.domains = Domains(
             model.module,
             prediction_layer(layers, stages, self.prediction_layer),
@@ -76,6 +81,10 @@ class ByDomain(Method):
             overflow=self.overflow,
         )
         return []
+
+    def fit_source(self, batches: Iterable[Tensor]) -> None:
+        """Learn what features look like at the source, in networks without BatchNorm, which know it."""
+        fit_alignment(self.model, batches)
 
     def predict(self, inputs: Tensor) -> Tensor:
         """Return log-probabilities: by the statistics of each domain, or of all together where those are surer."""
@@ -95,8 +104,7 @@ class ByDomain(Method):
 
     def answer(self, inputs: Tensor, turn: int) -> Tensor:
         """Return the log-probabilities of one pass, the first, second or third of a batch."""
-        logits: Tensor = self.model(inputs)
-        return logits.log_softmax(1)
+        raise NotImplementedError
 
     def choose(self, together: Tensor, apart: Tensor) -> Tensor:
         """Return the surer of two answers to each sample, unless there is no filter."""

@@ -38,11 +38,13 @@ def main(golden: Path) -> None:
 
 
 def cut(trace: str, array: str, traces: Path) -> None:
-    """Write the first answers of one trace, in double precision where there are such, and what its memory held."""
+    """Write the first answers of one trace, in double precision where there are such, with what its memory held or its domains."""
     double = traces / f"{trace}_f64.npz"
     with np.load(double if double.exists() else traces / f"{trace}.npz") as file:
         kept = {f"{name}_{array}": file[f"{name}_{array}"][: count(name)] for name in BATCHES}
-        kept |= {f"mem_{name}": file[f"mem_{name}"][: BATCHES[name]] for name in BATCHES if f"mem_{name}" in file.files}
+        for name, batches in BATCHES.items():
+            others = {f"mem_{name}": batches, f"{name}_num_domains": batches, f"{name}_domain_pred": count(name)}
+            kept |= {key: file[key][:length] for key, length in others.items() if key in file.files}
     np.savez_compressed(OUT / "traces" / (double.name if double.exists() else f"{trace}.npz"), **kept)
     facts = json.loads((traces / f"{trace}.json").read_text())
     short = {key: facts[key] for key in FACTS if key in facts}
