@@ -53,5 +53,5 @@ class ClassRuns(Stateful):
         far = slice(0, FURTHEST - NEAREST + 1)
         counts = torch.stack([agree[:, -1], known[:, -1], agree[:, far].sum(1), known[:, far].sum(1)], 1).double()
         age = torch.arange(len(labels) - 1, -1, -1, device=labels.device)
-        self.sums = self.sums * self.decay ** len(labels) + self.decay**age.double() @ counts
+        self.sums = self.sums * self.decay ** len(labels) + self.decay ** age.double() @ counts
         self.recent = stream[-FURTHEST:]

@@ -50,7 +50,7 @@ class AlignedStatistics(DomainStatistics):
         return super().normalise_each(features, *self._toward_reference(mean, var))
 
     def _toward_reference(self, mean: Tensor, var: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the statistics that normalise to the reference: (x − μ) σ₀ / σ + μ₀ is (x − μ + μ₀ σ / σ₀) / (σ / σ₀)."""
+        """Return what normalises to the reference: (x − μ) σ₀ / σ + μ₀ = (x − (μ − μ₀ σ / σ₀)) / (σ / σ₀)."""
         toward = (self.mean, self.var) if self.domains.source is None else self.domains.source
         ratio = (var + self.eps) / (toward[1] + self.eps)
         return mean - toward[0] * ratio.sqrt(), ratio - self.eps

@@ -12,19 +12,26 @@ from holdfast.blocks.norm import BatchNorm
 from holdfast.blocks.sample_moments import sample_moments
 from holdfast.state import Stateful
 
-__all__ = ["DomainMoments", "DomainStatistics", "Placement", "Regrouping"]
+__all__ = ["Cells", "DomainMoments", "DomainStatistics", "Placement", "Regrouping"]
+
+
+@dataclass(frozen=True)
+class Cells:
+    """The cells of a batch, each of a domain and a label, and which samples teach them."""
+
+    rows: Tensor  # where they are kept
+    domains: Tensor
+    counts: Tensor  # of samples in the batch
+    places: Tensor  # (batch,) of each sample among them
 
 
 @dataclass(frozen=True)
 class Placement:
-    """Where the samples of a batch belong: to domains, and where they teach, to cells of a domain and a label."""
+    """Where the samples of a batch belong: to domains and, in a pass to learn from, to cells."""
 
     present: Tensor  # the domains of the batch
-    domains: Tensor  # (batch,) places among them
-    rows: Tensor | None = None  # in which the cells of the batch are kept
-    row_domains: Tensor | None = None
-    row_samples: Tensor | None = None  # how many samples of the batch they have
-    cells: Tensor | None = None  # (batch,) places among the rows
+    places: Tensor  # (batch,) of each sample among them
+    cells: Cells | None
 
 
 @dataclass(frozen=True)
@@ -64,26 +71,26 @@ class DomainMoments(Stateful):
         between = (square - total * mean) / max(self.num_classes - 1, 1)  # unbiased, as in the official code
         return mean, within / self.num_classes + between
 
-    def learn(self, sample_mean: Tensor, sample_var: Tensor, placed: Placement, momentum: float, capped: bool) -> None:
-        """Move the cells of a batch by its samples, unless these are not finite; a domain not yet met gets its slot."""
-        rows, samples = placed.rows, placed.row_samples
-        assert rows is not None and samples is not None and placed.row_domains is not None and placed.cells is not None
-        self._make_room(int(rows.max()) + 1, int(placed.present.max()) + 2)
-        cells = self.cells[rows]
+    def learn(self, sample_mean: Tensor, sample_var: Tensor, taught: Cells, momentum: float, capped: bool) -> None:
+        """Move the cells of a batch by its samples, unless these are not finite; what is new gets its room."""
+        self._make_room(int(taught.rows.max()) + 1, int(taught.domains.max()) + 2)
+        cells = self.cells[taught.rows]
         old_mean, old_var = cells.unbind(1)
-        samples = samples.unsqueeze(1).to(cells)
-        step = torch.full_like(samples, momentum)
-        step = step.minimum(1 / samples) if capped else step  # with a cap the weights of a cell never exceed 1
-        away, square = cell_sums(sample_mean.to(cells), sample_var.to(cells), placed.cells, old_mean)
+        counts = taught.counts.unsqueeze(1).to(cells)
+        step = torch.full_like(counts, momentum)
+        step = step.minimum(1 / counts) if capped else step  # with a cap the weights of a cell never exceed 1
+        away, square = cell_sums(sample_mean.to(cells), sample_var.to(cells), taught.places, old_mean)
         shift = step * away  # δ
-        mean, var = old_mean + shift, old_var + step * (square - samples * old_var) - shift**2
+        mean, var = old_mean + shift, old_var + step * (square - counts * old_var) - shift**2
         new = torch.stack([mean, var], 1)
         if torch.isfinite(new.sum()):
-            self.cells[rows] = new
-            self.sums.index_add_(0, placed.row_domains, _terms(new) - _terms(cells))
+            self.cells[taught.rows] = new
+            self.sums.index_add_(0, taught.domains, _terms(new) - _terms(cells))
 
     def regroup(self, plan: Regrouping) -> None:
         """Keep and join cells as planned, and read the sums of the domains off them."""
+        # A layer that was not called in the last pass may not have heard of all of them.
+        self._make_room(max([*plan.rows, *plan.joining]) + 1, max(plan.domains) + 1)
         old, self.cells = self.cells, self.cells[plan.rows]
         if plan.joined:
             share = torch.tensor(plan.shares).view(-1, 1).to(old)
@@ -129,15 +136,15 @@ class DomainStatistics(BalancedStatistics):
         if self.placed is None:
             self.seen = sample_moments(features) if self.watched else None
             return super().forward(features)
-        if self.placed.rows is not None and not self.frozen:
+        if self.placed.cells is not None and not self.frozen:
             mean, var = sample_moments(features)
             mean, var = mean - self.source_mean, var - self.source_var
-            self.domains.learn(mean, var, self.placed, self.class_momentum, self.capped)
+            self.domains.learn(mean, var, self.placed.cells, self.class_momentum, self.capped)
         mean, var = self.domain_moments(self.placed.present)
         mean, var = mean.to(features), var.to(features)
         if len(mean) == 1:
             return self.normalise(features, mean[0], var[0])
-        return self.normalise_each(features, mean[self.placed.domains], var[self.placed.domains])
+        return self.normalise_each(features, mean[self.placed.places], var[self.placed.places])
 
     def domain_moments(self, domains: Tensor) -> tuple[Tensor, Tensor]:
         """Return mean and variance of these domains, (domains, channels)."""

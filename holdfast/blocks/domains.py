@@ -9,7 +9,7 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from holdfast.blocks.domain_norm import DomainStatistics, Placement, Regrouping
+from holdfast.blocks.domain_norm import Cells, DomainStatistics, Placement, Regrouping
 from holdfast.registry import nearest
 from holdfast.state import Stateful
 
@@ -47,8 +47,7 @@ class Domains(Stateful):
         # Parts of the network: in a tuple they are not registered here a second time.
         self._layers = tuple(part for part in network.modules() if isinstance(part, DomainStatistics))
         chosen = network.get_submodule(layer).modules()
-        self._watched = next(part for part in chosen if isinstance(part, DomainStatistics))
-        self._watched.watched = True
+        next(part for part in chosen if isinstance(part, DomainStatistics)).watched = True
         self.found: Tensor | None = None  # the domain of each sample of the last batch
         self.add_state("counts", [0, 0])
         self.add_state("cells", {})
@@ -57,11 +56,11 @@ class Domains(Stateful):
     @contextmanager
     def apart(self, labels: Tensor | None) -> Iterator[None]:
         """Normalise by domain in the pass inside, which follows one of the same samples; with labels, learn from it."""
-        assert self._watched.seen is not None
+        assert self._watched.seen is not None, "there was no pass before this one"
         domains = distances(*self._watched.seen, *self.moments(), self.distance).argmin(1)  # the first of equals
-        full = len(self.counts) >= self.max_domains
         slots = len(self.counts)
-        placed = self._place(domains) if labels is None else self._admit(domains, labels)
+        cells = None if labels is None else self._admit(domains, labels)
+        placed = Placement(*domains.unique(return_inverse=True), cells)
         try:
             for layer in self._layers:
                 layer.placed = placed
@@ -70,31 +69,33 @@ class Domains(Stateful):
             for layer in self._layers:
                 layer.placed = None
         self.found = domains
-        if full and len(self.counts) > slots:
+        if len(self.counts) > slots >= self.max_domains:
             self._regroup(self._merged() if self.overflow == "merge" else self._pruned(slots))
+
+    @property
+    def _watched(self) -> DomainStatistics:
+        return next(layer for layer in self._layers if layer.watched)
 
     def moments(self) -> tuple[Tensor, Tensor]:
         """Return mean and variance of every slot in the layer where domains are found, (slots, channels)."""
         slots = torch.arange(len(self.counts), device=self._watched.source_mean.device)
         return self._watched.domain_moments(slots)
 
-    def _place(self, domains: Tensor) -> Placement:
-        return Placement(*domains.unique(return_inverse=True))
-
-    def _admit(self, domains: Tensor, labels: Tensor) -> Placement:
+    def _admit(self, domains: Tensor, labels: Tensor) -> Cells:
         """Count the samples, open a domain for those in the reserve, and give every cell its row."""
         if bool((domains == len(self.counts) - 1).any()):
             self.counts.append(0)
         for domain, samples in enumerate(domains.bincount().tolist()):
             self.counts[domain] += samples
-        keys, cells, row_samples = (domains * self.num_classes + labels).unique(
-            return_inverse=True, return_counts=True
-        )
-        for key, samples in zip(keys.tolist(), row_samples.tolist(), strict=True):
-            row = self.cells.setdefault(key, len(self.cells))
-            self.cell_counts[row : row + 1] = [samples + sum(self.cell_counts[row : row + 1])]
-        rows = torch.tensor([self.cells[key] for key in keys.tolist()], device=keys.device)
-        return Placement(*domains.unique(return_inverse=True), rows, keys // self.num_classes, row_samples, cells)
+        keys, places, counts = (domains * self.num_classes + labels).unique(return_inverse=True, return_counts=True)
+        for key in keys.tolist():
+            if key not in self.cells:
+                self.cells[key] = len(self.cells)
+                self.cell_counts.append(0)
+        rows = [self.cells[key] for key in keys.tolist()]
+        for row, count in zip(rows, counts.tolist(), strict=True):
+            self.cell_counts[row] += count
+        return Cells(torch.tensor(rows, device=keys.device), keys // self.num_classes, counts, places)
 
     def _merged(self) -> list[int | None]:
         """Return the new slot of each one when the closest two domains share the first of their slots."""

@@ -146,7 +146,7 @@ def _judge_errors(case: Case, stream: str, golden: Path, facts: Mapping[str, Any
 
 
 def _run(case: Case, golden: Path, inputs: Tensor, seed: int = 0) -> tuple[AdaptedModel, NDArray[Any], list[Tensor]]:
-    """Return the model at the end, its answers, and what its memory held, or which domains it had, after every batch."""
+    """Return the model at the end, its answers, and its memory, or its domains, after every batch."""
     network = CifarResNet.from_file(golden / "resnet20_cifar10.safetensors").to(inputs.dtype)
     source = _inputs(golden, inputs.dtype)["iid"][:256].split(case.batch_size) if case.source else None
     model = adapt(network, case.recipe, source=source, seed=seed, **case.options, **case.fresh_options())

@@ -14,7 +14,7 @@ from holdfast.blocks.domain_align import Aligned, AlignedStatistics, align_norm_
 from holdfast.blocks.domain_norm import DomainStatistics
 from holdfast.blocks.domains import Distance, Domains, Overflow, prediction_layer
 from holdfast.blocks.neighbours import Filter, check_filter, surer
-from holdfast.blocks.norm import has_batch_norm, replace_batch_norm
+from holdfast.blocks.norm import replace_batch_norm
 from holdfast.methods.base import Answering, Method
 from holdfast.models.classifier import Classifier
 
@@ -69,8 +69,9 @@ class ByDomain(Method):
             "capped": self.step == "capped",
         }
         stages = [name for name, _ in model.stages()]
-        if not replace_batch_norm(model, partial(DomainStatistics, **options)):
-            align_norm_layers(model, partial(AlignedStatistics, **options))
+        replaced = replace_batch_norm(model, partial(DomainStatistics, **options))
+        if not replaced and not align_norm_layers(model, partial(AlignedStatistics, **options)):
+            raise ValueError("the model has no normalisation layer that could tell domains apart; choose 'cofa'")
         layers = [name for name, part in model.module.named_modules() if isinstance(part, (DomainStatistics, Aligned))]
         self.domains = Domains(
             model.module,

@@ -38,7 +38,7 @@ def main(golden: Path) -> None:
 
 
 def cut(trace: str, array: str, traces: Path) -> None:
-    """Write the first answers of one trace, in double precision where there are such, with what its memory held or its domains."""
+    """Write the first answers of one trace, in double precision where there are such, with its memory or domains."""
     double = traces / f"{trace}_f64.npz"
     with np.load(double if double.exists() else traces / f"{trace}.npz") as file:
         kept = {f"{name}_{array}": file[f"{name}_{array}"][: count(name)] for name in BATCHES}
