@@ -56,6 +56,7 @@ RECIPES: dict[str, Entry] = {
     "bdn": ("bdn", {}, 5.7),
     "cofa": ("cofa", {}, 1.0),
     "unitta": ("unitta", {}, 5.9),
+    "unitta_auto": ("unitta_auto", {}, None),
     "tribe, no view": ("tribe", {"view": "identity"}, 13.0),
     "t3a": ("t3a", {}, None),
     "neo": ("neo", {}, None),

@@ -10,8 +10,19 @@ from torch import Tensor, nn
 
 from holdfast.blocks.domain_norm import DomainStatistics
 from holdfast.blocks.robust_norm import moments, pool_moments
+from holdfast.state import Stateful
 
-__all__ = ["Aligned", "AlignedStatistics", "align_norm_layers", "fit_alignment"]
+__all__ = ["Aligned", "AlignedStatistics", "Reference", "align_norm_layers", "channel_axis", "fit_alignment"]
+
+
+class Reference(Stateful):
+    """What source inputs have told about one layer, which a reset does not forget."""
+
+    moments: Tensor | None  # mean and variance, (2, channels)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.add_state("moments", None, kept=True)
 
 
 class AlignedStatistics(DomainStatistics):
@@ -22,12 +33,12 @@ class AlignedStatistics(DomainStatistics):
     what all domains have in common: that takes out how they differ, not what they share.
     """
 
-    def __init__(self, width: int, like: Tensor, **options: Any) -> None:
-        layer = nn.BatchNorm1d(width, affine=False, device=like.device, dtype=like.dtype)
+    def __init__(self, width: int, *, device: torch.device, dtype: torch.dtype, **options: Any) -> None:
+        layer = nn.BatchNorm1d(width, affine=False, device=device, dtype=dtype)
         assert layer.running_var is not None
         layer.running_var.zero_()  # nothing is known as yet
         super().__init__(layer, **options)
-        self.domains.add_state("source", None, kept=True)  # mean and variance, (2, channels)
+        self.reference = Reference()
         self.fitting: list[tuple[Tensor, Tensor]] | None = None
 
     def forward(self, features: Tensor) -> Tensor:
@@ -37,8 +48,9 @@ class AlignedStatistics(DomainStatistics):
             return features
         if not self.source_var.any():
             if self.frozen:
+                self.watch(features)
                 return features
-            self._start(*(moments(features) if self.domains.source is None else self.domains.source))
+            self._start(*(moments(features) if self.reference.moments is None else self.reference.moments))
         return super().forward(features)
 
     def normalise(self, features: Tensor, mean: Tensor, var: Tensor) -> Tensor:
@@ -51,9 +63,10 @@ class AlignedStatistics(DomainStatistics):
 
     def _toward_reference(self, mean: Tensor, var: Tensor) -> tuple[Tensor, Tensor]:
         """Return what normalises to the reference: (x − μ) σ₀ / σ + μ₀ = (x − (μ − μ₀ σ / σ₀)) / (σ / σ₀)."""
-        toward = (self.mean, self.var) if self.domains.source is None else self.domains.source
-        ratio = (var + self.eps) / (toward[1] + self.eps)
-        return mean - toward[0] * ratio.sqrt(), ratio - self.eps
+        known = self.reference.moments
+        toward_mean, toward_var = (self.mean, self.var) if known is None else known.to(mean)
+        ratio = (var + self.eps) / (toward_var + self.eps)
+        return mean - toward_mean * ratio.sqrt(), ratio - self.eps
 
     def _start(self, mean: Tensor, var: Tensor) -> None:
         for own in (self.source_mean, self.class_mean, self.mean):
@@ -71,14 +84,6 @@ class Aligned(nn.Module):
     def __init__(self, layer: nn.GroupNorm | nn.LayerNorm, alignment: AlignedStatistics) -> None:
         super().__init__()
         self.layer, self.alignment = layer, alignment
-
-    @property
-    def weight(self) -> Tensor:
-        return self.layer.weight
-
-    @property
-    def bias(self) -> Tensor:
-        return self.layer.bias
 
     def forward(self, features: Tensor) -> Tensor:
         """Align the channels, over all positions or tokens, and normalise."""
@@ -99,14 +104,13 @@ def channel_axis(layer: nn.GroupNorm | nn.LayerNorm, features: Tensor) -> int:
     return features.dim() - len(layer.normalized_shape)
 
 
-def align_norm_layers(network: nn.Module, build: Callable[[int, Tensor], AlignedStatistics]) -> int:
+def align_norm_layers(network: nn.Module, build: Callable[[int], AlignedStatistics]) -> int:
     """Put an alignment before each GroupNorm and LayerNorm layer and return how many there are."""
     found = 0
     for name, child in list(network.named_children()):
         if isinstance(child, (nn.GroupNorm, nn.LayerNorm)):
             width = child.num_channels if isinstance(child, nn.GroupNorm) else child.normalized_shape[0]
-            like = next(network.parameters())
-            setattr(network, name, Aligned(child, build(width, like)))
+            setattr(network, name, Aligned(child, build(width)))
             found += 1
         else:
             found += align_norm_layers(child, build)
@@ -125,7 +129,7 @@ def fit_alignment(network: nn.Module, batches: Iterable[Tensor]) -> None:
         for layer in layers:
             if layer.fitting:
                 means, vars_ = zip(*layer.fitting, strict=True)
-                layer.domains.source = torch.stack(pool_moments(torch.stack(means), torch.stack(vars_)))
+                layer.reference.moments = torch.stack(pool_moments(torch.stack(means), torch.stack(vars_)))
     finally:
         for layer in layers:
             layer.fitting = None

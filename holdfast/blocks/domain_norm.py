@@ -90,7 +90,7 @@ class DomainMoments(Stateful):
     def regroup(self, plan: Regrouping) -> None:
         """Keep and join cells as planned, and read the sums of the domains off them."""
         # A layer that was not called in the last pass may not have heard of all of them.
-        self._make_room(max([*plan.rows, *plan.joining]) + 1, max(plan.domains) + 1)
+        self._make_room(max([*plan.rows, *plan.joining], default=-1) + 1, max(plan.domains) + 1)
         old, self.cells = self.cells, self.cells[plan.rows]
         if plan.joined:
             share = torch.tensor(plan.shares).view(-1, 1).to(old)
@@ -134,7 +134,7 @@ class DomainStatistics(BalancedStatistics):
     def forward(self, features: Tensor) -> Tensor:
         """Normalise (batch, channels, ...), after learning from it where it has labels or places."""
         if self.placed is None:
-            self.seen = sample_moments(features) if self.watched else None
+            self.watch(features)
             return super().forward(features)
         if self.placed.cells is not None and not self.frozen:
             mean, var = sample_moments(features)
@@ -145,6 +145,11 @@ class DomainStatistics(BalancedStatistics):
         if len(mean) == 1:
             return self.normalise(features, mean[0], var[0])
         return self.normalise_each(features, mean[self.placed.places], var[self.placed.places])
+
+    def watch(self, features: Tensor) -> None:
+        """Keep the moments of the samples, where domains are told by this layer."""
+        if self.watched:
+            self.seen = sample_moments(features)
 
     def domain_moments(self, domains: Tensor) -> tuple[Tensor, Tensor]:
         """Return mean and variance of these domains, (domains, channels)."""

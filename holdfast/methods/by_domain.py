@@ -69,8 +69,10 @@ class ByDomain(Method):
             "capped": self.step == "capped",
         }
         stages = [name for name, _ in model.stages()]
-        replaced = replace_batch_norm(model, partial(DomainStatistics, **options))
-        if not replaced and not align_norm_layers(model, partial(AlignedStatistics, **options)):
+        aligned = partial(AlignedStatistics, device=model.device, dtype=model.dtype, **options)
+        if not replace_batch_norm(model, partial(DomainStatistics, **options)) and not align_norm_layers(
+            model, aligned
+        ):
             raise ValueError("the model has no normalisation layer that could tell domains apart; choose 'cofa'")
         layers = [name for name, part in model.module.named_modules() if isinstance(part, (DomainStatistics, Aligned))]
         self.domains = Domains(

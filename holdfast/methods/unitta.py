@@ -30,12 +30,12 @@ class Unitta(ByDomain):
 
     citation = "Du et al., 2024"
     use_when = "neighbours in the stream are mostly of one class, whatever the domains do"
+    fails_when = "neighbours are unrelated: choose 'bdn', or 'unitta_auto', which finds out"
     presets: ClassVar = {
         "cifar10-c": {"class_momentum": 0.01, "agnostic_share": 0.0},
         "cifar100-c": {"class_momentum": 0.05, "agnostic_share": 0.1},
         "imagenet-c": {"class_momentum": 0.5, "agnostic_share": 0.5},
     }
-    fails_when = "neighbours are unrelated: choose 'bdn', or 'unitta_auto', which finds out"
 
     def __init__(self, model: Classifier, **options: Any) -> None:
         super().__init__(model, **options)

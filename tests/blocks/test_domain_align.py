@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from holdfast.blocks.domain_align import Aligned, AlignedStatistics, align_norm_layers, channel_axis, fit_alignment
 from holdfast.blocks.domains import Domains
 from holdfast.models.resnet import ChannelLayerNorm
+from holdfast.models.tiny import tiny_resnet
 from holdfast.recipes import adapt
 
 OPTIONS = {"num_classes": 2, "class_momentum": 0.5, "agnostic_share": 0.0}
@@ -18,7 +19,8 @@ OPTIONS = {"num_classes": 2, "class_momentum": 0.5, "agnostic_share": 0.0}
 
 def aligned(layer: nn.Module) -> nn.Sequential:
     network = nn.Sequential(layer).double()
-    assert align_norm_layers(network, lambda width, like: AlignedStatistics(width, like.double(), **OPTIONS)) == 1
+    place = {"device": torch.device("cpu"), "dtype": torch.float64}
+    assert align_norm_layers(network, lambda width: AlignedStatistics(width, **place, **OPTIONS)) == 1  # type: ignore[arg-type]
     return network.requires_grad_(False)
 
 
@@ -71,6 +73,14 @@ def test_without_source_inputs_a_single_domain_stays_as_it_is() -> None:
         batch = torch.rand(32, 3, 8, 8, generator=generator)
         gap = (model(batch) - network(batch).log_softmax(1)).abs().max()
         assert gap < 0.1
+
+
+def test_a_first_batch_that_is_not_finite_is_answered_by_the_source() -> None:
+    network = tiny_resnet("group")
+    inputs = torch.rand(4, 3, 16, 16, generator=torch.Generator().manual_seed(0))
+    inputs[0, 0, 0, 0] = torch.nan
+    expected = network(inputs.nan_to_num(0.0)).log_softmax(1)
+    torch.testing.assert_close(adapt(network, "bdn")(inputs), expected)
 
 
 def test_torch_transformer_layers_do_not_pass_it_by() -> None:
