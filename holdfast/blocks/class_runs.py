@@ -40,7 +40,7 @@ class ClassRuns(Stateful):
     @property
     def correlation(self) -> float:
         """Cohen's κ: by how much of what is left above chance neighbours agree; 0 while nothing is known."""
-        agree, pairs, far_agree, far_pairs = self.sums.tolist()
+        agree, pairs, far_agree, far_pairs = map(float, self.sums)
         chance = far_agree / far_pairs if far_pairs else 1.0
         return (agree - chance * pairs) / ((1 - chance) * pairs + PRIOR_PAIRS)
 

@@ -60,7 +60,8 @@ class Domains(Stateful):
         domains = distances(*self._watched.seen, *self.moments(), self.distance).argmin(1)  # the first of equals
         slots = len(self.counts)
         cells = None if labels is None else self._admit(domains, labels)
-        placed = Placement(*domains.unique(return_inverse=True), cells)
+        present, places = domains.unique(return_inverse=True)
+        placed = Placement(present, places, cells)
         try:
             for layer in self._layers:
                 layer.placed = placed
@@ -99,8 +100,8 @@ class Domains(Stateful):
 
     def _merged(self) -> list[int | None]:
         """Return the new slot of each one when the closest two domains share the first of their slots."""
-        moments = [part[:-1] for part in self.moments()]
-        apart = distances(*moments, *moments, self.distance).fill_diagonal_(torch.inf)
+        mean, var = (part[:-1] for part in self.moments())
+        apart = distances(mean, var, mean, var, self.distance).fill_diagonal_(torch.inf)
         first, second = sorted(divmod(int(apart.argmin()), len(apart)))
         return [first if slot == second else slot - (slot > second) for slot in range(len(self.counts))]
 
@@ -114,7 +115,7 @@ class Domains(Stateful):
         """Move every slot to its new place, in the counts and in the layers."""
         first_of = {place: slot for slot, place in reversed(list(enumerate(places))) if place is not None}
         plan = Regrouping([first_of[place] for place in sorted(first_of)], [], [], [], [], [])
-        counts, cell_counts, cells = [0] * len(first_of), [], {}
+        counts, cells, cell_counts = [0] * len(first_of), dict[int, int](), list[int]()
         for slot, place in enumerate(places):
             if place is not None:
                 counts[place] += self.counts[slot]

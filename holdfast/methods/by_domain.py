@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import partial
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -62,7 +62,7 @@ class ByDomain(Method):
 
     def prepare(self, model: Classifier) -> list[nn.Parameter]:
         """Replace the statistics of every normalisation layer, choose the one that tells domains, and train nothing."""
-        options = {
+        options: dict[str, Any] = {
             "num_classes": model.num_classes,
             "class_momentum": self.class_momentum,
             "agnostic_share": self.agnostic_share,
@@ -70,9 +70,7 @@ class ByDomain(Method):
         }
         stages = [name for name, _ in model.stages()]
         aligned = partial(AlignedStatistics, device=model.device, dtype=model.dtype, **options)
-        if not replace_batch_norm(model, partial(DomainStatistics, **options)) and not align_norm_layers(
-            model, aligned
-        ):
+        if not (replace_batch_norm(model, partial(DomainStatistics, **options)) or align_norm_layers(model, aligned)):
             raise ValueError("the model has no normalisation layer that could tell domains apart; choose 'cofa'")
         layers = [name for name, part in model.module.named_modules() if isinstance(part, (DomainStatistics, Aligned))]
         self.domains = Domains(
@@ -86,7 +84,7 @@ class ByDomain(Method):
         return []
 
     def fit_source(self, batches: Iterable[Tensor]) -> None:
-        """Learn what features look like at the source, in networks without BatchNorm, which know it."""
+        """Learn what features look like at the source, in a network without BatchNorm: with it, its layers know."""
         fit_alignment(self.model, batches)
 
     def predict(self, inputs: Tensor) -> Tensor:

@@ -41,6 +41,12 @@ class Unitta(ByDomain):
         super().__init__(model, **options)
         self.neighbours = nn.ModuleList(NeighbourAverage() for _ in range(3))  # of each pass its own
 
+    def prepare(self, model: Classifier) -> list[nn.Parameter]:
+        """Prepare the layers; features are what the last layer receives, so there must be one."""
+        if model.head is None:
+            raise ValueError("no last linear layer was found; pass its name, head='...', or choose 'bdn'")
+        return super().prepare(model)
+
     def answer(self, inputs: Tensor, turn: int) -> Tensor:
         """Return the log-probabilities of one pass, next to the sample before where that is surer."""
         logits, features = self.model.forward_with_features(inputs)

@@ -43,6 +43,12 @@ class UnittaAuto(ByDomain):
         self.neighbours = nn.ModuleList(NeighbourAverage() for _ in range(3))
         self.runs = ClassRuns(memory_samples=memory_samples)
 
+    def prepare(self, model: Classifier) -> list[nn.Parameter]:
+        """Prepare the layers; features are what the last layer receives, so there must be one."""
+        if model.head is None:
+            raise ValueError("no last linear layer was found; pass its name, head='...', or choose 'bdn'")
+        return super().prepare(model)
+
     @property
     def correlated(self) -> bool:
         """Whether neighbours are being answered together at this point of the stream."""

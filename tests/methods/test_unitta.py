@@ -68,9 +68,10 @@ def test_cofa_is_the_mean_with_the_sample_before_across_batches() -> None:
         torch.testing.assert_close(found, expected.detach())
 
 
-def test_cofa_without_a_head_is_refused() -> None:
+@pytest.mark.parametrize("name", ["cofa", "unitta", "unitta_auto"])
+def test_neighbours_without_a_head_are_refused(name: str) -> None:
     with pytest.raises(ValueError, match="head="):
-        adapt(nn.Sequential(nn.Flatten(), nn.Softmax(1)), "cofa", example=torch.zeros(2, 12))
+        adapt(nn.Sequential(nn.Flatten(), nn.BatchNorm1d(12), nn.Softmax(1)), name, example=torch.zeros(2, 12))
 
 
 @pytest.mark.parametrize(
