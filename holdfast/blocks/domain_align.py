@@ -2,35 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from holdfast.blocks.domain_norm import DomainStatistics
-from holdfast.blocks.robust_norm import moments, pool_moments
-from holdfast.state import Stateful
+from holdfast.blocks.robust_norm import moments
 
-__all__ = ["Aligned", "AlignedStatistics", "Reference", "align_norm_layers", "channel_axis", "fit_alignment"]
-
-
-class Reference(Stateful):
-    """What source inputs have told about one layer, which a reset does not forget."""
-
-    moments: Tensor | None  # mean and variance, (2, channels)
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.add_state("moments", None, kept=True)
+__all__ = ["Aligned", "AlignedStatistics", "align_norm_layers", "channel_axis"]
 
 
 class AlignedStatistics(DomainStatistics):
-    """Brings features from the statistics of their domain to reference ones, and leaves them as they are at first.
+    """Brings features from the statistics of their domain to those of all domains, and leaves them alone at first.
 
-    Ours: UniTTA is for BatchNorm, whose layers know the statistics of the source. Here source inputs tell them
-    (`fit_alignment`), and are the reference. Without them domains start from the first batch met, and the reference is
-    what all domains have in common: that takes out how they differ, not what they share.
+    Ours: UniTTA is for BatchNorm, whose layers know the statistics of the source. Here nobody does: domains start from
+    the first batch met, and what is taken out is how they differ, not what they share. A single domain stays as it is.
     """
 
     def __init__(self, width: int, *, device: torch.device, dtype: torch.dtype, **options: Any) -> None:
@@ -38,35 +26,28 @@ class AlignedStatistics(DomainStatistics):
         assert layer.running_var is not None
         layer.running_var.zero_()  # nothing is known as yet
         super().__init__(layer, **options)
-        self.reference = Reference()
-        self.fitting: list[tuple[Tensor, Tensor]] | None = None
 
     def forward(self, features: Tensor) -> Tensor:
         """Align (batch, channels, ...)."""
-        if self.fitting is not None:
-            self.fitting.append(moments(features))
-            return features
         if not self.source_var.any():
             if self.frozen:
                 self.watch(features)
                 return features
-            self._start(*(moments(features) if self.reference.moments is None else self.reference.moments))
+            self._start(*moments(features))
         return super().forward(features)
 
     def normalise(self, features: Tensor, mean: Tensor, var: Tensor) -> Tensor:
         """Align all samples alike."""
-        return super().normalise(features, *self._toward_reference(mean, var))
+        return super().normalise(features, *self._toward_all(mean, var))
 
     def normalise_each(self, features: Tensor, mean: Tensor, var: Tensor) -> Tensor:
         """Align each sample by statistics of its own, (batch, channels)."""
-        return super().normalise_each(features, *self._toward_reference(mean, var))
+        return super().normalise_each(features, *self._toward_all(mean, var))
 
-    def _toward_reference(self, mean: Tensor, var: Tensor) -> tuple[Tensor, Tensor]:
-        """Return what normalises to the reference: (x − μ) σ₀ / σ + μ₀ = (x − (μ − μ₀ σ / σ₀)) / (σ / σ₀)."""
-        known = self.reference.moments
-        toward_mean, toward_var = (self.mean, self.var) if known is None else known.to(mean)
-        ratio = (var + self.eps) / (toward_var + self.eps)
-        return mean - toward_mean * ratio.sqrt(), ratio - self.eps
+    def _toward_all(self, mean: Tensor, var: Tensor) -> tuple[Tensor, Tensor]:
+        """Return what normalises to the mixture of all: (x − μ) σ₀ / σ + μ₀ = (x − (μ − μ₀ σ / σ₀)) / (σ / σ₀)."""
+        ratio = (var + self.eps) / (self.var + self.eps)
+        return mean - self.mean * ratio.sqrt(), ratio - self.eps
 
     def _start(self, mean: Tensor, var: Tensor) -> None:
         for own in (self.source_mean, self.class_mean, self.mean):
@@ -115,21 +96,3 @@ def align_norm_layers(network: nn.Module, build: Callable[[int], AlignedStatisti
         else:
             found += align_norm_layers(child, build)
     return found
-
-
-@torch.no_grad()
-def fit_alignment(network: nn.Module, batches: Iterable[Tensor]) -> None:
-    """Learn the reference of every alignment from source inputs."""
-    layers = [part for part in network.modules() if isinstance(part, AlignedStatistics)]
-    for layer in layers:
-        layer.fitting = []
-    try:
-        for inputs in batches if layers else ():
-            network(inputs)
-        for layer in layers:
-            if layer.fitting:
-                means, vars_ = zip(*layer.fitting, strict=True)
-                layer.reference.moments = torch.stack(pool_moments(torch.stack(means), torch.stack(vars_)))
-    finally:
-        for layer in layers:
-            layer.fitting = None

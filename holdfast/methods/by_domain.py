@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from functools import partial
 from typing import Any, Literal
 
@@ -10,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from holdfast.blocks.balanced_norm import given_labels
-from holdfast.blocks.domain_align import Aligned, AlignedStatistics, align_norm_layers, fit_alignment
+from holdfast.blocks.domain_align import Aligned, AlignedStatistics, align_norm_layers
 from holdfast.blocks.domain_norm import DomainStatistics
 from holdfast.blocks.domains import Distance, Domains, Overflow, prediction_layer
 from holdfast.blocks.neighbours import Filter, check_filter, surer
@@ -82,10 +81,6 @@ class ByDomain(Method):
             overflow=self.overflow,
         )
         return []
-
-    def fit_source(self, batches: Iterable[Tensor]) -> None:
-        """Learn what features look like at the source, in a network without BatchNorm: with it, its layers know."""
-        fit_alignment(self.model, batches)
 
     def predict(self, inputs: Tensor) -> Tensor:
         """Return log-probabilities: by the statistics of each domain, or of all together where those are surer."""

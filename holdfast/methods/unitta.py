@@ -24,8 +24,8 @@ class Unitta(ByDomain):
     diverge. `overflow="prune"` is the official limit on domains; merging the closest two is ours.
 
     Ours: `prediction_layer` finds itself, the first normalisation layer of the middle stage. In networks without
-    BatchNorm the features that GroupNorm and LayerNorm layers receive are aligned by domain, over channels or tokens:
-    to what all domains have in common, or to the source where `source` inputs were given.
+    BatchNorm the features that GroupNorm and LayerNorm layers receive are aligned by domain, over positions or tokens,
+    to what all domains have in common; expect little of it.
     """
 
     citation = "Du et al., 2024"
