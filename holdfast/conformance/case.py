@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -25,8 +24,7 @@ __all__ = ["STREAMS", "Case", "Verdict", "judge"]
 
 STREAMS = ("iid", "cor")
 ROUNDING_NOISE = 2e-7  # standard deviation on inputs in [0, 1]: what a last bit is worth
-SEEDS = (0, 1, 2)
-SMALLEST_SPREAD = 0.1  # points; a spread of three seeds can be zero by chance
+NOISE_DRAWS = 3
 
 Arrays = Mapping[str, NDArray[Any]]
 
@@ -46,7 +44,6 @@ class Case:
     batch_size: int = 64
     first_tolerance: float = 1e-4  # on the first five batches
     tolerance: float = 1e-4  # on the whole stream, where the trace suggests none
-    random: bool = False  # other draws than the trace's: error rates are compared, not logits
     memory: bool = False  # `method.memory.inputs()` must be the trace's, after every batch
     domains: bool = False  # `method.domains` must find the trace's, sample by sample, and open as many
     close_calls: int = 0  # samples for which a filter chooses between two answers that are equally sure to the last bit
@@ -56,7 +53,7 @@ class Case:
 
 @dataclass(frozen=True)
 class Verdict:
-    """How far a recipe is from its trace: a logit's or a probability's largest difference, or points of error."""
+    """How far a recipe is from its trace: a logit's or a probability's largest difference."""
 
     case: Case
     stream: str
@@ -68,8 +65,7 @@ class Verdict:
 
     def in_words(self) -> tuple[str, ...]:
         """Return the cells of a table: method, trace, stream, reference, difference, tolerance, verdict."""
-        unit = " points" if self.case.random else ""
-        numbers = (f"{self.difference:.1e}{unit}", f"{self.tolerance:.1e}{unit}")
+        numbers = (f"{self.difference:.1e}", f"{self.tolerance:.1e}")
         verdict = "equal" if self.passed else "DIFFERS"
         return (self.case.recipe, self.case.trace, self.stream, self.reference, *numbers, verdict)
 
@@ -91,8 +87,6 @@ def judge(case: Case, stream: str, golden: Path) -> Verdict:
     """Run a case on one stream of the golden folder and compare everything that its trace holds."""
     facts = json.loads((golden / "traces" / f"{case.trace}.json").read_text())
     reference = facts.get("implementation") or facts.get("source") or "UniTTA repository"
-    if case.random:
-        return _judge_errors(case, stream, golden, facts, reference)
     double = golden / "traces" / f"{case.trace}_f64.npz"
     expected = _load(double if double.exists() else golden / "traces" / f"{case.trace}.npz")
     inputs = _inputs(golden, torch.float64 if double.exists() else torch.float32)
@@ -110,7 +104,7 @@ def judge(case: Case, stream: str, golden: Path) -> Verdict:
         # just as much: the bound is five times what a draw of it does, the rule behind the traces' own tolerances.
         # Whether a unit switches on or off is a matter of luck, so there are up to three draws.
         wobble = np.zeros_like(gaps)
-        for seed in SEEDS:
+        for seed in range(NOISE_DRAWS):
             noise = ROUNDING_NOISE * torch.randn(stream_inputs.shape, generator=torch.Generator().manual_seed(seed))
             noisy = _run(case, golden, stream_inputs + noise.to(stream_inputs))[1]
             wobble = np.maximum(wobble, 5 * np.abs(noisy - answers))
@@ -131,27 +125,11 @@ def judge(case: Case, stream: str, golden: Path) -> Verdict:
     return Verdict(case, stream, reference, float(gaps.max()), tolerance, passed and problem is None, problem or note)
 
 
-def _judge_errors(case: Case, stream: str, golden: Path, facts: Mapping[str, Any], reference: str) -> Verdict:
-    """Compare error rates over three seeds: within three standard errors of the recorded ones."""
-    inputs, labels = _inputs(golden, torch.float32)[stream], _load(golden / "stream.npz")[f"{stream}_y"]
-    recorded = facts.get("plain_random_variant_errors_percent") or facts["errors_percent_by_seed"]
-    theirs, spread = recorded["mean_all"][stream], recorded["std_all"][stream]
-    ours = [
-        100 * float(np.mean(_run(case, golden, inputs, seed=seed)[1].argmax(1) != labels[: len(inputs)]))
-        for seed in SEEDS
-    ]
-    widths = [max(SMALLEST_SPREAD, width) for width in (spread, float(np.std(ours, ddof=1)))]
-    tolerance = 3 * math.hypot(*widths) / math.sqrt(len(SEEDS))
-    gap = abs(float(np.mean(ours)) - theirs)
-    note = f"error {np.mean(ours):.2f} %, recorded {theirs:.2f} %"
-    return Verdict(case, stream, reference, gap, tolerance, gap <= tolerance, note)
-
-
-def _run(case: Case, golden: Path, inputs: Tensor, seed: int = 0) -> tuple[AdaptedModel, NDArray[Any], list[Tensor]]:
+def _run(case: Case, golden: Path, inputs: Tensor) -> tuple[AdaptedModel, NDArray[Any], list[Tensor]]:
     """Return the model at the end, its answers, and its memory, or its domains, after every batch."""
     network = CifarResNet.from_file(golden / "resnet20_cifar10.safetensors").to(inputs.dtype)
     source = _inputs(golden, inputs.dtype)["iid"][:256].split(case.batch_size) if case.source else None
-    model = adapt(network, case.recipe, source=source, seed=seed, **case.options, **case.fresh_options())
+    model = adapt(network, case.recipe, source=source, **case.options, **case.fresh_options())
     if case.arrange is not None:
         case.arrange(model.method)
     answers, held = [], []

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import random
 
+import torch
 from torch import Generator, Tensor
 
 from holdfast.blocks.memory import Memory
+from holdfast.blocks.views import VIEWS
 from holdfast.conformance.case import Case
 from holdfast.methods import Method
+from holdfast.methods.rotta import Rotta
 
 __all__ = ["CASES"]
 
@@ -24,6 +27,13 @@ def recorded_draws(method: Method) -> None:
     method.memory.draws = random.Random(0)
 
 
+def recorded_views(method: Method) -> None:
+    """Draw all views from one generator, seeded once before the first batch, as the official code does."""
+    assert isinstance(method, Rotta)
+    generator = torch.Generator().manual_seed(0)
+    method._view = lambda inputs, _: VIEWS["tta"](inputs, generator)
+
+
 ROTTA = {"view": mirrored}
 FIRST = {"choices": "first"}
 DECAY = {"weight_decay": 5e-4}
@@ -31,7 +41,7 @@ DECAY = {"weight_decay": 5e-4}
 CASES = (
     Case("rotta_det", "rotta", ROTTA, memory=True, tolerance=1e-3),
     Case("rotta_fillfirst_det", "rotta", {**ROTTA, "fill_first": True}, memory=True, tolerance=1e-3),
-    Case("rotta", "rotta", random=True, twin=True),
+    Case("rotta", "rotta", arrange=recorded_views, memory=True, tolerance=1e-3, twin=True),
     Case("sotta_det", "sotta", FIRST, memory=True),
     Case("sotta_wd_det", "sotta", {**FIRST, **DECAY}, memory=True, tolerance=1e-3),
     Case("sotta", "sotta", arrange=recorded_draws, memory=True, tolerance=1e-3, twin=True),

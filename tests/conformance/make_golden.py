@@ -2,7 +2,7 @@
 
     python tests/conformance/make_golden.py PATH_OF_THE_WHOLE_FOLDER
 
-Random traces are left out (their error rates need whole streams), and so are twins of other traces.
+Twins of other traces are left out.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def main(golden: Path) -> None:
         arrays = {f"{name}_{kind}": file[f"{name}_{kind}"][: count(name)] for name in BATCHES for kind in "xy"}
     np.savez_compressed(OUT / "stream.npz", **arrays)
     for case in CASES:
-        if not case.random and not case.twin:
+        if not case.twin:
             cut(case.trace, case.array, golden / "traces")
     size = sum(path.stat().st_size for path in OUT.rglob("*") if path.is_file())
     print(f"{len(list((OUT / 'traces').glob('*.npz')))} traces, {size / 1e6:.2f} MB")
