@@ -190,7 +190,7 @@ def spread_over_classes(labels: NDArray[np.int64], rng: np.random.Generator) -> 
     Strong corruptions make a model answer with few classes, so that accuracies differ between classes most of all.
 
     >>> order = spread_over_classes(np.array([0, 0, 0, 0, 1, 1]), np.random.default_rng(0))
-    >>> sorted(order[:3] // 4)  # twice the first class, once the second
+    >>> sorted((order[:3] // 4).tolist())  # twice the first class, once the second
     [0, 0, 1]
     """
     shuffled = rng.permutation(len(labels))

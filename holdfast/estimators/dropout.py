@@ -158,7 +158,7 @@ def drop(values: Tensor, rate: float, generators: Sequence[torch.Generator]) -> 
     (True, 1.3333333730697632)
     """
     # Sixteen bits for each element, drawn 64 at a time on the CPU: quick, and the same masks on every device.
-    threshold, each = round(rate * 2**16) - 2**15, values.numel() // len(generators)
+    threshold, each = min(round(rate * 2**16), 2**16 - 1) - 2**15, values.numel() // len(generators)
     words = torch.empty(len(generators), -(-each // 4), dtype=torch.int64)
     for row, generator in zip(words, generators, strict=True):
         row.random_(-(2**63), None, generator=generator)

@@ -24,29 +24,29 @@ class EstimateDrop(Recovery):
     estimates: list[float]
 
     def __init__(
-        self, *, estimator: str = "aetta", threshold: float = 0.2, window: int = 5, margin: float = 0.02
+        self, *, estimate: str = "aetta", threshold: float = 0.2, window: int = 5, margin: float = 0.02
     ) -> None:
         super().__init__()
         if window < 1:
             raise ValueError(f"window={window} holds no estimate; pass a whole number of at least 1")
-        self.estimator, self.threshold, self.window, self.margin = estimator, threshold, window, margin
+        self.estimate, self.threshold, self.window, self.margin = estimate, threshold, window, margin
         self.add_state("estimates", [])  # since the last reset, two windows at most
 
     @property
     def reads(self) -> Sequence[str]:
-        """The estimator that it was given."""
-        return (self.estimator,)
+        """The one estimator whose estimate it follows."""
+        return (self.estimate,)
 
     def recover(self, method: Restorable, step: Step) -> str | None:
         """Reset when the newest estimate is too low, or the newest window lower than the one before."""
         if step.skipped:  # an estimate on faulty inputs says nothing about the model
             return None
-        if self.estimator not in step.estimates:
+        if self.estimate not in step.estimates:
             raise ValueError(
-                f"estimate_drop reads the estimate of {self.estimator!r}, and nobody makes it; pass "
-                f"estimator={self.estimator!r} to adapt, or estimate_drop the name of one that is there"
+                f"estimate_drop reads the estimate of {self.estimate!r}, and nobody makes it; pass "
+                f"estimator={self.estimate!r} to adapt, or estimate='...' with one of {', '.join(step.estimates)}"
             )
-        self.estimates = [*self.estimates, step.estimates[self.estimator]][-2 * self.window :]
+        self.estimates = [*self.estimates, step.estimates[self.estimate]][-2 * self.window :]
         reason = self._reason()
         if reason is not None:
             method.reset()

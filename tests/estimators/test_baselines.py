@@ -7,7 +7,7 @@ import torch
 from torch.nn import functional as F
 
 from holdfast.estimators import AdvPerturb, Aetta, Pdd, SoftmaxScore, SourceValidation
-from holdfast.models import Classifier, tiny_resnet
+from holdfast.models import Classifier, digits_resnet, tiny_resnet
 from holdfast.recipes import adapt, recipe_names
 from holdfast.testing import check_estimator
 
@@ -36,7 +36,7 @@ def test_labels_are_asked_for_and_not_invented() -> None:
 
 
 def test_gde_compares_with_the_network_of_the_batch_before() -> None:
-    model, source = adapt(tiny_resnet(), "tent", estimator="gde"), adapt(tiny_resnet(), "batch_norm")
+    model, source = adapt(digits_resnet(), "tent", estimator="gde"), adapt(digits_resnet(), "batch_norm")
     assert model.step(BATCHES[0]).estimates["gde"] == 1.0
     noise = torch.Generator().manual_seed(0)
     with torch.no_grad():
@@ -55,11 +55,11 @@ def test_gde_saves_only_what_moves() -> None:
 
 
 def test_adv_perturb_asks_the_source_as_it_was_shipped() -> None:
-    model = adapt(tiny_resnet(), "tent", lr=3.0, estimator=AdvPerturb(size=0.0))
+    model = adapt(digits_resnet(), "tent", lr=3.0, estimator=AdvPerturb(size=0.0))
     for batch in BATCHES:
         step = model.step(batch)
         with torch.no_grad():
-            shipped = tiny_resnet()(batch).argmax(1)
+            shipped = digits_resnet()(batch).argmax(1)
         assert step.estimates["adv_perturb"] == float((step.logits.argmax(1) == shipped).double().mean())
 
 
@@ -85,8 +85,8 @@ def test_linf_lowers_the_source_confidence() -> None:
 
 def test_source_validation_is_the_accuracy_of_the_network_as_it_is_now() -> None:
     holdout = (torch.cat(BATCHES[:2]), torch.cat([LABELS, LABELS]))
-    model = adapt(tiny_resnet(), "tent", lr=3.0, estimator=SourceValidation(samples=12), holdout=[holdout])
-    twin = adapt(tiny_resnet(), "tent", lr=3.0)
+    model = adapt(digits_resnet(), "tent", lr=3.0, estimator=SourceValidation(samples=12), holdout=[holdout])
+    twin = adapt(digits_resnet(), "tent", lr=3.0)
     for batch in BATCHES:
         with torch.no_grad():
             expected = (twin.method.predict(holdout[0][:12]).argmax(1) == holdout[1][:12]).double().mean()

@@ -70,7 +70,7 @@ def test_the_estimator_it_reads_comes_with_it() -> None:
 
 
 def test_another_estimator_can_be_read_and_a_missing_one_is_named() -> None:
-    model = adapt(tiny_resnet(), "tent", recovery=EstimateDrop(estimator="softmax_score"))
+    model = adapt(tiny_resnet(), "tent", recovery="estimate_drop", estimate="softmax_score")
     assert set(model.step(BATCHES[0]).estimates) == {"softmax_score"}
     with pytest.raises(ValueError, match="pass estimator='gde'"):
-        EstimateDrop(estimator="gde").recover(Counted(), step(0.5))  # type: ignore[arg-type]
+        EstimateDrop(estimate="gde").recover(Counted(), step(0.5))  # type: ignore[arg-type]

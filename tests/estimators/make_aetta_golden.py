@@ -1,6 +1,6 @@
 """Cuts the golden data of AETTA down to what is shipped: four recorded batches, the edge cases and all decisions.
 
-python tests/estimators/make_golden.py PATH_OF_THE_WHOLE_FILE
+python tests/estimators/make_aetta_golden.py PATH_OF_THE_WHOLE_FILE
 """
 
 from __future__ import annotations
