@@ -1,8 +1,8 @@
 """Every method against its recorded traces.
 
 `golden` beside this file holds their first batches, and is compared with by default. The whole traces lie beside the
-repository (`shared/golden`) and are not shipped; where they are, the slow tests compare with them to the end. Twins, the
-same code with other options, would take as long again: `holdfast conformance --golden FOLDER` has them all.
+repository (`shared/golden`) and are not shipped; where they are, the slow tests compare with them to the end. Twins,
+the same code with other options, would take as long again: `holdfast conformance --golden FOLDER` has them all.
 """
 
 from __future__ import annotations
