@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import time
@@ -25,6 +24,7 @@ from holdfast.benchmark.suite import Job
 from holdfast.calibration import calibrate
 from holdfast.data import DATASETS
 from holdfast.estimators import ESTIMATORS
+from holdfast.folders import held
 from holdfast.methods import METHODS
 from holdfast.models import MODELS
 from holdfast.randomness import seeded_rng
@@ -61,7 +61,7 @@ def run(
     folder = runs / job.suite / job.name
     folder.mkdir(parents=True, exist_ok=True)
     if not (folder / "summary.json").exists():
-        with _only_one(folder), _threads(threads):
+        with held(folder), _threads(threads):
             _carry_out(job, folder, checkpoint_seconds, progress or (lambda _: None))
     elif progress:
         summary = json.loads((folder / "summary.json").read_text())
@@ -172,19 +172,6 @@ def _write_json(path: Path, content: Any) -> None:
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     temporary.write_text(json.dumps(content, indent=1))
     os.replace(temporary, path)
-
-
-@contextmanager
-def _only_one(folder: Path) -> Iterator[None]:
-    """Hold the folder: two processes would write over each other's rows. The lock dies with its process."""
-    with (folder / "lock").open("w") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            raise RuntimeError(
-                f"{folder} is being run by another process; wait for it or choose another --out"
-            ) from error
-        yield
 
 
 @contextmanager

@@ -13,6 +13,7 @@ from holdfast.calibration.judge import Judge, Progress
 from holdfast.calibration.pairs import check_pairs, in_order, names_of, reaching, solve_pair
 from holdfast.calibration.store import default_cache
 from holdfast.data import Dataset
+from holdfast.folders import held
 from holdfast.streams.difficulty import POOLS, reach_percent, target_percent_of, walk_pairs
 from holdfast.streams.path import PathRule, check_rule, find_path
 from holdfast.streams.transitions import Calibration
@@ -72,7 +73,7 @@ def calibrate(
         cache=Path(cache) if cache is not None else default_cache(),
         tell=progress or (lambda _: None),
     )
-    with judge.store.held():
+    with held(judge.store.folder, wait=True):  # what another process measures meanwhile need not be measured again
         clean, chance = judge.percent(()), 100 / len(data.class_names)
         target = target_percent_of(difficulty, clean, chance) if target_percent is None else float(target_percent)
         if clean <= max(target, chance):

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import tempfile
 import warnings
 import zipfile
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -31,13 +29,6 @@ class Store:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise OSError(f"cannot keep calibrations in {folder} ({error}); set HOLDFAST_CACHE to a folder") from error
-
-    @contextmanager
-    def held(self) -> Iterator[None]:
-        """Wait until no other process measures for this store: what it finds need not be measured again."""
-        with (self.folder / "lock").open("w") as file:
-            fcntl.flock(file, fcntl.LOCK_EX)  # it dies with its process
-            yield
 
     def read(self, group: str) -> dict[str, NDArray[np.bool_]]:
         """Return the arrays of a group, none where nothing was kept."""

@@ -2,60 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from typing import Literal
+from typing import Any
 
-from torch import Tensor
-
-from holdfast.estimators.base import ESTIMATORS, Estimator
+from holdfast.estimators.base import ESTIMATORS
 from holdfast.estimators.disagreement import measure_disagreement
-from holdfast.estimators.dropout import Dropout
 from holdfast.estimators.observation import Observation
-from holdfast.models.classifier import Classifier
+from holdfast.estimators.under_dropout import UnderDropout
 
 __all__ = ["Aetta"]
 
 
 @ESTIMATORS.register("aetta")
-class Aetta(Estimator):
+class Aetta(UnderDropout):
     """Takes disagreement under dropout for the error, the more so the fewer classes are predicted, and smooths it.
 
     The published estimator exactly: at total collapse nothing disagrees and it reports health, and it takes classes
     that come in bursts for collapse. `points`, `rate`, `masks` and `source_error` are those of `Dropout`.
     """
 
-    citation = "Lee et al., CVPR 2024"
     error: float | None
 
-    def __init__(
-        self,
-        *,
-        points: Literal["stages", "features"] | Sequence[str] = "stages",
-        rate: float | Literal["fitted"] | None = None,
-        masks: int = 10,
-        skew_power: float = 3.0,
-        smoothing: float = 0.6,
-        source_error: float | None = None,
-        seed: int = 0,
-    ) -> None:
-        super().__init__()
-        self.points, self.rate, self.masks, self.seed = points, rate, masks, seed  # p, N
-        self.skew_power, self.smoothing, self.source_error = skew_power, smoothing, source_error  # α
-        self.dropout = Dropout(points=points, rate=rate, masks=masks, source_error=source_error, seed=seed)
+    def __init__(self, *, skew_power: float = 3.0, smoothing: float = 0.6, **dropout: Any) -> None:
+        super().__init__(**dropout)
+        self.skew_power, self.smoothing = skew_power, smoothing  # α
         self.add_state("error", None)
-
-    @property
-    def needs(self) -> Literal["nothing", "inputs"]:
-        """Inputs of the source, where the rate is to be fitted."""
-        return self.dropout.needs
-
-    def fit(self, batches: Sequence[tuple[Tensor, Tensor | None]], model: Classifier) -> None:
-        """Fit the rate of the dropout."""
-        self.dropout.fit(batches, model)
-
-    def replays(self, model: Classifier) -> Collection[str]:
-        """Return the parts before the first dropout."""
-        return self.dropout.places(model).finished
 
     def estimate(self, seen: Observation) -> float:
         """Return one minus the smoothed error."""

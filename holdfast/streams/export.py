@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import multiprocessing
 import os
 import tarfile
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import contextmanager
 from io import BytesIO
 from pathlib import Path
 
@@ -18,6 +16,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from holdfast.corruptions import CORRUPTIONS
+from holdfast.folders import held
 from holdfast.records import Picks
 from holdfast.streams.stream import Stream
 from holdfast.streams.walk import Walk
@@ -41,7 +40,7 @@ def export_shards(stream: Stream, out: str | Path, *, shard_images: int = 25_000
         raise ValueError(f"shard_images={shard_images} and workers={workers}: pass at least 1 of each")
     out = Path(out)
     out.mkdir(parents=True, exist_ok=True)
-    with _only_one(out):
+    with held(out):
         _settle(
             out / "stream.json", {"fingerprint": stream.fingerprint, "shard_images": shard_images, "spec": stream.spec}
         )
@@ -131,14 +130,3 @@ def _settle(path: Path, content: dict[str, object]) -> None:
     partial = path.with_name(f".{path.name}.partial")
     partial.write_text(json.dumps(content))
     os.replace(partial, path)
-
-
-@contextmanager
-def _only_one(folder: Path) -> Iterator[None]:
-    """Hold the folder: two exports would write to the same unfinished files. The lock dies with its process."""
-    with (folder / "lock").open("w") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            raise RuntimeError(f"{folder} is being written by another process; wait for it") from error
-        yield

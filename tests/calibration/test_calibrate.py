@@ -14,7 +14,6 @@ from torch import nn
 
 from holdfast.calibration import Calibration, Progress, calibrate
 from holdfast.calibration.pairs import margin_percent_of
-from holdfast.calibration.store import Store
 from holdfast.data import Dataset, Digits, InMemoryImages
 from holdfast.models import digits_resnet
 from holdfast.registry import UnknownNameError
@@ -198,20 +197,20 @@ def test_mistakes_are_told(
 
 
 def test_two_processes_do_not_measure_the_same_thing_twice(tmp_path: Path) -> None:
-    held, let_go = threading.Event(), threading.Event()
+    holding, let_go = threading.Event(), threading.Event()
 
     def hold() -> None:
-        with Store(tmp_path).held():
-            held.set()
+        with held(tmp_path, wait=True):
+            holding.set()
             let_go.wait(10)
             finished.append("other")
 
     finished: list[str] = []
     other = threading.Thread(target=hold)
     other.start()
-    held.wait(10)
+    holding.wait(10)
     threading.Timer(0.1, let_go.set).start()
-    with Store(tmp_path).held():  # flock is between open files, so threads stand for processes
+    with held(tmp_path, wait=True):  # flock is between open files, so threads stand for processes
         finished.append("this")
     other.join()
     assert finished == ["other", "this"]

@@ -1,0 +1,46 @@
+"""What estimators have in common that look at answers under dropout."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Literal
+
+from torch import Tensor
+
+from holdfast.estimators.base import Estimator
+from holdfast.estimators.dropout import Dropout
+from holdfast.models.classifier import Classifier
+
+__all__ = ["UnderDropout"]
+
+
+class UnderDropout(Estimator):
+    """An estimator with a dropout of its own; `points`, `rate`, `masks` and `source_error` are those of `Dropout`."""
+
+    citation = "Lee et al., CVPR 2024"
+
+    def __init__(
+        self,
+        *,
+        points: Literal["stages", "features"] | Sequence[str] = "stages",
+        rate: float | Literal["fitted"] | None = None,
+        masks: int = 10,
+        source_error: float | None = None,
+        seed: int = 0,
+    ) -> None:
+        super().__init__()
+        self.points, self.rate, self.masks, self.source_error, self.seed = points, rate, masks, source_error, seed
+        self.dropout = Dropout(points=points, rate=rate, masks=masks, source_error=source_error, seed=seed)
+
+    @property
+    def needs(self) -> Literal["nothing", "inputs"]:
+        """Inputs of the source, where the rate is to be fitted."""
+        return self.dropout.needs
+
+    def fit(self, batches: Sequence[tuple[Tensor, Tensor | None]], model: Classifier) -> None:
+        """Fit the rate of the dropout."""
+        self.dropout.fit(batches, model)
+
+    def replays(self, model: Classifier) -> Collection[str]:
+        """Return the parts before the first dropout."""
+        return self.dropout.places(model).finished
