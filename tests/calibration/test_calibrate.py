@@ -15,6 +15,7 @@ from torch import nn
 from holdfast.calibration import Calibration, Progress, calibrate
 from holdfast.calibration.pairs import margin_percent_of
 from holdfast.data import Dataset, Digits, InMemoryImages
+from holdfast.folders import held
 from holdfast.models import digits_resnet
 from holdfast.registry import UnknownNameError
 from holdfast.streams import ccc
