@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import sys
 from collections.abc import Mapping
 from contextlib import nullcontext
@@ -241,6 +242,61 @@ def calibrate(
     for name, note in calibration.left_out.items():
         console.print(f"left out: {name} {note}")
     typer.echo(path)
+
+
+@app.command()
+def recommend(
+    model: Annotated[str, typer.Option(help="A model by name, or YAML: {name: …, option: …}.")] = "digits_resnet",
+    data: Annotated[
+        str, typer.Option(help="Your validation data, by name or as YAML: {name: digits, split: validation}.")
+    ] = "{name: digits, split: validation}",
+    scenario: Annotated[
+        str, typer.Option(help="What the stream will be like: phrases such as 'correlated classes, few domains'.")
+    ] = "",
+    class_stay: Annotated[float | None, typer.Option(help="Probability that a class is followed by itself.")] = None,
+    class_imbalance: Annotated[float | None, typer.Option(help="The most frequent class over the rarest.")] = None,
+    domain_stay: Annotated[float | None, typer.Option(help="Probability that a domain is followed by itself.")] = None,
+    batch_size: Annotated[int | None, typer.Option(min=1)] = None,
+    max_time: Annotated[float | None, typer.Option(help="What a step may cost, as a multiple of not adapting.")] = None,
+    severity: Annotated[float, typer.Option(min=0, max=5)] = 3,
+    family: Annotated[str | None, typer.Option(help="Severities for 32, 64 or 224 px; by size when left out.")] = None,
+    samples: Annotated[int, typer.Option(min=1, help="The length of the stream.")] = 2000,
+    seeds: Annotated[int, typer.Option(min=1)] = 3,
+    out: Out = Path("runs"),
+    as_json: AsJson = False,
+) -> None:
+    """Try methods on your own model and data under the stream that you expect, and say which to use, if any."""
+    from holdfast.benchmark.live import LiveProgress
+    from holdfast.recommend import CANDIDATES, scenario_of
+    from holdfast.recommend import recommend as rank
+
+    (model_name, model_options), (data_name, data_options) = _named(model), _named(data)
+    known = {"class_stay": class_stay, "class_imbalance": class_imbalance, "domain_stay": domain_stay}
+    with LiveProgress(len(CANDIDATES) * seeds) as live:
+        found = rank(
+            {"name": model_name, **model_options},
+            {"name": data_name, **data_options},
+            scenario_of(scenario, **known, batch_size=batch_size),
+            out=out,
+            severity=severity,
+            family=family,
+            samples=samples,
+            seeds=seeds,
+            max_time=math.inf if max_time is None else max_time,
+            progress=live,
+        )
+    if as_json:
+        typer.echo(json.dumps(found.to_dict()))
+        return
+    table = Table("method", "accuracy %", "over not adapting", "95 % interval", "time ×", box=None, pad_edge=False)
+    for choice in found.choices:
+        interval = f"{choice.low:+.1f} … {choice.high:+.1f}"
+        cost = f"{choice.time:.1f}" if choice.affordable else f"{choice.time:.1f}, too dear"
+        table.add_row(choice.name, f"{choice.accuracy:.1f}", f"{choice.gain:+.1f}", interval, cost)
+    console.print(table)
+    for name, reason in found.unfit.items():
+        console.print(f"does not fit: {name} ({reason})")
+    typer.echo(found.verdict)
 
 
 @app.command()

@@ -1,0 +1,186 @@
+"""Which method for my model, my data and the stream I expect: a small benchmark that answers in plain words."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from holdfast.benchmark import Progress, bench
+from holdfast.benchmark.suite import parse_suite
+from holdfast.registry import UnknownNameError, nearest
+from holdfast.report import Line, Table, make_tables, read_runs
+from holdfast.report.compare import matched, paired_difference
+
+__all__ = ["CANDIDATES", "PHRASES", "Choice", "Recommendation", "Scenario", "recommend", "scenario_of"]
+
+# One of each kind, from free to dear, none of which needs source data.
+CANDIDATES = (
+    *("source", "neo", "lame", "batch_norm", "robust_bn", "unmix_tns", "bdn", "unitta_auto"),
+    *("tent", "rdumb", "sar", "roid", "rotta"),
+)
+CORRUPTIONS = (  # four that differ most come first: noise, blur, weather, compression
+    *("gaussian_noise", "defocus_blur", "fog", "jpeg_compression", "contrast", "motion_blur", "snow", "pixelate"),
+    *("impulse_noise", "glass_blur", "frost", "elastic_transform", "shot_noise", "zoom_blur", "brightness"),
+)
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """What the stream to come is like; chains as those of the stream `markov`."""
+
+    class_stay: float | Literal["iid"] = "iid"  # the probability that a sample is of the class of the one before
+    class_imbalance: float = 1.0
+    domain_stay: float | Literal["iid", "continual"] = "continual"
+    domain_imbalance: float = 1.0
+    domains: int = 15
+    batch_size: int = 64
+
+
+PHRASES: Mapping[str, Mapping[str, Any]] = {
+    "independent classes": {"class_stay": "iid"},
+    "correlated classes": {"class_stay": 0.95},
+    "imbalanced classes": {"class_imbalance": 10.0},
+    "one domain": {"domains": 1},
+    "few domains": {"domains": 4},
+    "many domains": {"domains": 15},
+    "domains in turn": {"domain_stay": "continual"},
+    "lasting domains": {"domain_stay": 0.85},
+    "mixed domains": {"domain_stay": "iid"},
+    "small batches": {"batch_size": 8},
+    "single samples": {"batch_size": 1},
+}
+
+
+def scenario_of(words: str, **known: Any) -> Scenario:
+    """Return the scenario of phrases with commas between them; what is `known` exactly wins over them.
+
+    >>> found = scenario_of("correlated classes, few domains", batch_size=16)
+    >>> found.class_stay, found.domains, found.batch_size
+    (0.95, 4, 16)
+    """
+    scenario = Scenario()
+    for phrase in filter(None, (" ".join(part.split()) for part in words.lower().split(","))):
+        if phrase not in PHRASES:
+            raise UnknownNameError(f"unknown phrase {phrase!r}; {nearest(phrase, PHRASES)}")
+        scenario = replace(scenario, **PHRASES[phrase])
+    return replace(scenario, **{name: value for name, value in known.items() if value is not None})
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One candidate: accuracy in %, its gain over not adapting in points with a 95 % interval, and what it costs."""
+
+    name: str
+    accuracy: float
+    gain: float
+    low: float
+    high: float
+    time: float  # of the median step, as a multiple of the source's
+    affordable: bool = True
+
+    @property
+    def helps(self) -> bool:
+        """Whether it is surely better than not adapting."""
+        return self.low > 0
+
+
+@dataclass(frozen=True)
+class Recommendation:
+    """The candidates, the best first, and those that could not run."""
+
+    scenario: Scenario
+    choices: Sequence[Choice]
+    unfit: Mapping[str, str]  # name -> why
+
+    @property
+    def best(self) -> Choice | None:
+        """The affordable candidate that helps most; None: do not adapt."""
+        return next((choice for choice in self.choices if choice.helps and choice.affordable), None)
+
+    @property
+    def verdict(self) -> str:
+        """The answer in one sentence."""
+        if self.best is None:
+            return "do not adapt: no candidate that you can afford is surely better than the model as it is"
+        best = self.best
+        return (
+            f"use {best.name}: {best.gain:+.1f} points over not adapting ({best.low:+.1f} to {best.high:+.1f}), "
+            f"at {best.time:.1f} times its cost"
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as JSON can hold it."""
+        return {**asdict(self), "verdict": self.verdict}
+
+
+def recommend(
+    model: Mapping[str, Any],
+    data: Mapping[str, Any],
+    scenario: Scenario,
+    *,
+    out: Path,
+    candidates: Sequence[str] = CANDIDATES,
+    severity: float = 3,
+    family: str | None = None,
+    samples: int = 2000,
+    seeds: int = 3,
+    max_time: float = math.inf,
+    progress: Callable[[Progress], None] | None = None,
+) -> Recommendation:
+    """Run candidates on a stream of this kind made from your own validation data, and rank them.
+
+    `model` and `data` are entries as in a suite, and runs are kept in `out` as those of any suite. `max_time` is what a
+    step may cost, as a multiple of not adapting. The interval is over batches (`holdfast compare`), pooled over seeds.
+    """
+    stream = {
+        "name": "markov",
+        "data": dict(data),
+        "corruptions": list(CORRUPTIONS[: scenario.domains]),
+        "domains": {"stay": scenario.domain_stay, "imbalance": scenario.domain_imbalance},
+        "classes": {"stay": scenario.class_stay, "imbalance": scenario.class_imbalance},
+        "severity": severity,
+        "family": family,
+        "samples": samples,
+    }
+    content = {
+        "name": "recommend",
+        "models": [dict(model)],
+        "streams": [stream],
+        "recipes": list(dict.fromkeys(["source", *candidates])),
+        "seeds": list(range(seeds)),
+        "batch_size": scenario.batch_size,
+    }
+    suite = parse_suite(json.dumps(content), "recommend")  # JSON is YAML
+    outcomes = bench(suite, out, progress=progress)
+    labels = {job.name: job.recipe["label"] for job in suite.jobs()}
+    unfit = {labels[outcome.job]: outcome.error for outcome in outcomes if outcome.error}
+    if "source" in unfit:
+        raise ValueError(f"the model itself cannot run on this stream: {unfit['source']}")
+    folders = {outcome.folder for outcome in outcomes if outcome.folder}
+    (table,) = make_tables([run for run in read_runs(out) if run.folder in folders], "accuracy")
+    ranked = sorted((_choice(table, line, max_time) for line in table.lines), key=lambda choice: -choice.accuracy)
+    return Recommendation(scenario, ranked, unfit)
+
+
+def _choice(table: Table, line: Line, max_time: float) -> Choice:
+    assert table.source is not None
+    pairs = [
+        paired_difference(*matched(source.rows, run.rows))
+        for source, run in zip(table.source.runs, line.runs, strict=True)
+    ]
+    gain = sum(difference for difference, _ in pairs) / len(pairs)
+    margin = math.sqrt(sum(half_width**2 for _, half_width in pairs)) / len(pairs)
+    time = table.relative_time(line) or math.nan
+    return Choice(
+        line.label,
+        line.mean,
+        gain=100 * gain,
+        low=100 * (gain - margin),
+        high=100 * (gain + margin),
+        time=time,
+        affordable=line.is_source or time <= max_time,
+    )

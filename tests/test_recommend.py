@@ -1,0 +1,62 @@
+"""A recommendation is a ranking on the user's own model, data and stream, and may be not to adapt."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from holdfast.cli import app
+from holdfast.recommend import Recommendation, Scenario, recommend, scenario_of
+from holdfast.registry import UnknownNameError
+
+DIGITS = {"name": "digits", "split": "validation"}
+
+
+def ranked(tmp_path: Path, scenario: Scenario, *candidates: str, **options: float) -> Recommendation:
+    kept = {"family": "224", "severity": 3, "samples": 512, "seeds": 2, **options}
+    return recommend({"name": "digits_resnet"}, DIGITS, scenario, out=tmp_path, candidates=candidates, **kept)  # type: ignore[arg-type]
+
+
+def test_what_helps_is_recommended_with_its_interval(tmp_path: Path) -> None:
+    found = ranked(tmp_path, scenario_of("few domains"), "batch_norm")
+    assert [choice.name for choice in found.choices] == ["batch_norm", "source"]
+    best = found.best
+    assert best is not None
+    assert best.low < best.gain < best.high
+    assert best.gain == pytest.approx(best.accuracy - found.choices[1].accuracy)
+    assert found.verdict.startswith("use batch_norm: +")
+
+
+def test_batch_statistics_are_not_recommended_for_single_samples(tmp_path: Path) -> None:
+    found = ranked(tmp_path, scenario_of("one domain, single samples"), "batch_norm", samples=64)
+    assert found.best is None
+    assert found.verdict.startswith("do not adapt")
+
+
+def test_what_is_too_dear_or_does_not_fit_is_said(tmp_path: Path) -> None:
+    found = ranked(tmp_path, scenario_of("few domains"), "batch_norm", max_time=0.01)
+    assert found.best is None
+    assert not found.choices[0].affordable
+    vit = recommend(
+        {"name": "digits_vit"}, DIGITS, scenario_of(""), out=tmp_path, candidates=["batch_norm"], samples=64, seeds=1
+    )
+    assert "BatchNorm" in vit.unfit["batch_norm"]
+
+
+def test_phrases_are_checked_and_numbers_win() -> None:
+    with pytest.raises(UnknownNameError, match="did you mean 'correlated classes'"):
+        scenario_of("corelated classes")
+    assert scenario_of("correlated  classes, Small batches", class_stay=0.8) == Scenario(class_stay=0.8, batch_size=8)
+
+
+def test_the_command_prints_a_ranking_and_a_verdict(tmp_path: Path) -> None:
+    words = ["recommend", "--samples", "64", "--seeds", "1", "--family", "224", "--out", str(tmp_path), "--json"]
+    result = CliRunner().invoke(app, [*words, "--scenario", "one domain"], catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    content = json.loads(result.stdout)
+    assert {"source", "tent", "rdumb", "bdn"} <= {choice["name"] for choice in content["choices"]}
+    assert content["scenario"]["domains"] == 1
+    assert content["verdict"]
