@@ -14,19 +14,18 @@ import numpy as np
 
 from holdfast.report import RunRecord, read_runs
 
-WINDOWS = 60
+WINDOW = 1000  # samples
 
 
 def condensed(run: RunRecord) -> dict[str, Any]:
     """Return what is worth keeping of one run."""
-    edges = np.linspace(0, run.samples, WINDOWS + 1)
-    window = np.searchsorted(edges, run.rows.ends, side="left") - 1
-    correct, samples = (np.bincount(window, counts, WINDOWS) for counts in (run.rows.correct, run.rows.size))
+    window = (run.rows.ends - 1) // WINDOW  # a batch belongs to the one that it ends in
+    correct, samples = (np.bincount(window, counts) for counts in (run.rows.correct, run.rows.size))
     return {
         "recipe": run.manifest.recipe.label,
         "summary": json.loads((run.folder / "summary.json").read_text()),
         "resets": sum(reason is not None for reason in run.rows.recovered),
-        "window_samples": run.samples / WINDOWS,
+        "window_samples": WINDOW,
         "window_accuracy": np.round(correct / np.maximum(samples, 1), 4).tolist(),
         "manifest": json.loads((run.folder / "manifest.json").read_text()),
     }
