@@ -11,9 +11,9 @@ import pytest
 import torch
 
 from holdfast.corruptions.audio import mix, shift_pitch
-from holdfast.corruptions.audio.resampling import resample
 from holdfast.corruptions.audio.spectrum import analyse, stretch_frames, synthesise
 from holdfast.corruptions.audio.tempo import griffin_lim
+from holdfast.sounds import resample
 
 GOLDEN = Path(__file__).resolve().parents[3] / "shared" / "golden" / "audio"
 pytestmark = pytest.mark.skipif(not GOLDEN.exists(), reason="the golden arrays are not here")

@@ -4,9 +4,8 @@ from holdfast.corruptions.audio.base import SoundCorruption, sound_corruption
 from holdfast.corruptions.audio.corpora import demand, qut_noise, recordings_in, speech_commands_background
 from holdfast.corruptions.audio.environments import environments
 from holdfast.corruptions.audio.noise import mix, noise_from
-from holdfast.corruptions.audio.recordings import FileRecording, Recording
 from holdfast.corruptions.audio.tempo import shift_pitch, stretch
-from holdfast.corruptions.audio.waveforms import fit_length, store_as_pcm16
+from holdfast.sounds import FileRecording, Recording, fit_length, store_as_pcm16
 
 __all__ = [
     "FileRecording",

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from holdfast.corruptions.audio.recordings import FileRecording
+from holdfast.sounds import FileRecording
+from holdfast.sounds.files import SUFFIXES
 
 __all__ = ["demand", "qut_noise", "recordings_in", "speech_commands_background"]
-
-SUFFIXES = {".flac", ".ogg", ".wav"}
 
 
 def recordings_in(folder: str | Path) -> list[FileRecording]:

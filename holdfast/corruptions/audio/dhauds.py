@@ -19,11 +19,10 @@ import numpy as np
 from holdfast.corruptions.audio.corpora import demand, qut_noise, speech_commands_background
 from holdfast.corruptions.audio.environments import environments
 from holdfast.corruptions.audio.noise import cut_noise, draw_white, mix
-from holdfast.corruptions.audio.recordings import FileRecording, Recording
 from holdfast.corruptions.audio.tempo import shift_pitch, stretch, stretch_compat
-from holdfast.corruptions.audio.waveforms import Waveform, fit_length, store_as_pcm16
 from holdfast.corruptions.draws import integers
 from holdfast.randomness import seeded_rng
+from holdfast.sounds import CLIPS, FileRecording, Recording, Waveform, fit_length, store_as_pcm16
 
 __all__ = ["CLIPS", "FAMILIES", "SEEDS", "Criterion", "criteria", "criterion", "noises_of"]
 
@@ -32,7 +31,6 @@ Change: TypeAlias = Callable[[Waveform, float, np.random.Generator], Waveform]
 
 FAMILIES = ("WHN", "ENQ", "END1", "END2", "ENSC", "TST", "PSH")
 SEEDS: dict[Copy, int] = {"adaptation": 2025, "evaluation": 123456}
-CLIPS = {"us8": (44_100, 176_400), "sc2": (16_000, 16_000), "vs": (16_000, 160_000), "rs": (16_000, 30_080)}
 
 SNR_DB = {  # noise, in steps of half a decibel
     "WHN-L1": (6, 6.5, 7),

@@ -12,8 +12,8 @@ from functools import lru_cache
 import numpy as np
 
 from holdfast.corruptions.audio.sounds import SOUNDS
-from holdfast.corruptions.audio.waveforms import Waveform
 from holdfast.randomness import seeded_rng
+from holdfast.sounds import Waveform
 
 __all__ = ["ENVIRONMENTS", "ProceduralRecording", "environments"]
 

@@ -12,10 +12,9 @@ from numpy.typing import NDArray
 
 from holdfast.corruptions.audio.base import DHAUDS, SoundCorruption, Waveforms, sound_corruption
 from holdfast.corruptions.audio.environments import environments
-from holdfast.corruptions.audio.recordings import Recording
-from holdfast.corruptions.audio.waveforms import Waveform
 from holdfast.corruptions.base import CORRUPTIONS, Rng
 from holdfast.corruptions.draws import integers, normal, uniform
+from holdfast.sounds import Recording, Waveform
 
 __all__ = [
     "cut_noise",

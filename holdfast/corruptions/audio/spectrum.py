@@ -14,7 +14,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 from scipy import fft
 
-from holdfast.corruptions.audio.waveforms import Waveform
+from holdfast.sounds import Waveform
 
 __all__ = ["Frames", "analyse", "stretch_frames", "synthesise"]
 

@@ -9,11 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.corruptions.audio.base import Waveforms, sound_corruption
-from holdfast.corruptions.audio.resampling import resample
 from holdfast.corruptions.audio.spectrum import Frames, analyse, stretch_frames, synthesise
-from holdfast.corruptions.audio.waveforms import Waveform, fit_length
 from holdfast.corruptions.base import Rng
 from holdfast.corruptions.draws import integers
+from holdfast.sounds import Waveform, fit_length, resample
 
 __all__ = [
     "griffin_lim",

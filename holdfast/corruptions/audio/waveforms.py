@@ -1,17 +1,17 @@
-"""The kinds of waveform a corruption takes, the way back to each of them, and lengths."""
+"""The kinds of waveform a corruption takes, and the way back to each of them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, TypeAlias, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
-__all__ = ["Waveform", "as_waveform", "fit_length", "store_as_pcm16"]
+from holdfast.sounds import Waveform
 
-Waveform: TypeAlias = NDArray[np.float32]  # (samples,), mono, in [-1, 1]
+__all__ = ["as_waveform"]
+
 Sample = TypeVar("Sample")
 
 
@@ -37,22 +37,3 @@ def as_waveform(sample: Sample) -> tuple[Waveform, Callable[[Waveform], Sample]]
     if not np.isfinite(values).all():
         raise ValueError("the waveform holds NaN or infinite values; leave this recording out")
     return np.ascontiguousarray(values, np.float32), back
-
-
-def fit_length(waveform: Waveform, samples: int) -> Waveform:
-    """Return the waveform with so many samples: in the middle of silence where it is shorter, else its beginning.
-
-    >>> fit_length(np.ones(3, np.float32), 6).tolist()
-    [0.0, 1.0, 1.0, 1.0, 0.0, 0.0]
-    """
-    missing = max(0, samples - len(waveform))
-    return np.pad(waveform, (missing // 2, missing - missing // 2))[:samples]
-
-
-def store_as_pcm16(waveform: Waveform) -> Waveform:
-    """Return the waveform as it comes back from a 16-bit file: beyond ±1 it is clipped.
-
-    >>> store_as_pcm16(np.array([-1.5, 0.5, 1.5], np.float32)).tolist()
-    [-1.0, 0.5, 0.999969482421875]
-    """
-    return np.asarray(np.clip(np.rint(waveform * 32768), -32768, 32767) / 32768, np.float32)

@@ -1,0 +1,18 @@
+"""Sounds as waveforms: their lengths, their sample rates, and the files that they are read from."""
+
+from holdfast.sounds.clips import CLIPS
+from holdfast.sounds.files import read_sound
+from holdfast.sounds.recordings import FileRecording, Recording
+from holdfast.sounds.resampling import resample
+from holdfast.sounds.waveforms import Waveform, fit_length, store_as_pcm16
+
+__all__ = [
+    "CLIPS",
+    "FileRecording",
+    "Recording",
+    "Waveform",
+    "fit_length",
+    "read_sound",
+    "resample",
+    "store_as_pcm16",
+]

@@ -1,0 +1,70 @@
+"""Sound files: whatever they hold comes back as mono at the rate asked for, or they are refused by name."""
+
+from __future__ import annotations
+
+import importlib.util
+import io
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy.io import wavfile
+
+from holdfast.sounds import read_sound
+
+
+def wav(values: np.ndarray, rate: int = 16_000) -> io.BytesIO:
+    file = io.BytesIO()
+    wavfile.write(file, rate, values)
+    file.seek(0)
+    return file
+
+
+def test_channels_are_averaged_and_the_rate_is_made_to_fit() -> None:
+    time = np.arange(48_000) / 48_000
+    stereo = np.float32(np.stack([np.sin(2 * np.pi * 440 * time), np.zeros(48_000)], axis=1))
+    found = read_sound(wav(stereo, 48_000), 16_000)
+    expected = 0.5 * np.sin(2 * np.pi * 440 * np.arange(16_000) / 16_000)
+    assert found[100:-100] == pytest.approx(expected[100:-100], abs=2e-3)
+    assert len(read_sound(wav(stereo, 48_000))) == 48_000
+
+
+@pytest.mark.parametrize(
+    ("file", "problem"),
+    [
+        (io.BytesIO(b"RIFF nothing"), "clip 7 is not a readable WAV file"),
+        (wav(np.zeros(0, np.int16)), r"clip 7 is (empty|not a readable)"),
+        (wav(np.zeros(900, np.int16)), "clip 7 is silent"),
+        (wav(np.array([0.1, np.nan], np.float32)), "clip 7 holds NaN"),
+        (wav(np.ones(9, np.int16), 0), "clip 7 claims 0 samples a second"),
+    ],
+)
+def test_what_is_no_sound_is_refused_by_its_name(file: io.BytesIO, problem: str) -> None:
+    with pytest.raises(ValueError, match=problem):
+        read_sound(file, name="clip 7")
+
+
+def test_silence_may_be_meant() -> None:
+    assert not read_sound(wav(np.zeros(900, np.int16)), may_be_silent=True).any()
+
+
+def test_unusual_wav_files_need_soundfile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    header = bytearray(wav(np.ones(64, np.int16)).getvalue())
+    header[20:22] = (2).to_bytes(2, "little")  # says that it is ADPCM
+    (tmp_path / "a.wav").write_bytes(header)
+    monkeypatch.setitem(sys.modules, "soundfile", None)
+    with pytest.raises(ValueError, match=r"a\.wav is not a readable WAV file .* pip install holdfast\[audio\]"):
+        read_sound(tmp_path / "a.wav")
+
+
+@pytest.mark.skipif(importlib.util.find_spec("soundfile") is None, reason="soundfile is not installed")
+def test_flac_is_read_from_a_file_and_from_memory(tmp_path: Path) -> None:
+    import soundfile
+
+    values = np.arange(-500, 500, dtype=np.int16) * 32
+    soundfile.write(tmp_path / "a.flac", values, 16_000)
+    for source in (tmp_path / "a.flac", io.BytesIO((tmp_path / "a.flac").read_bytes())):
+        assert read_sound(source) == pytest.approx(values / 32768)
+    with pytest.raises(ValueError, match="nothing is not a readable recording"):
+        read_sound(io.BytesIO(b"fLaC nothing"), name="nothing")
