@@ -15,7 +15,9 @@ from safetensors.torch import save
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from holdfast.blocks.views import circular_shift
 from holdfast.data import DATASETS, Dataset
+from holdfast.data.tensors import as_inputs
 from holdfast.models import MODELS, weights_digest
 from holdfast.models.classifier import main_normalisation
 from holdfast.randomness import seeded_rng
@@ -32,7 +34,7 @@ WEIGHT_DECAY = 0.05
 MAX_GRADIENT_NORM = 1.0
 MAX_ROTATION_DEGREES = 10.0
 MAX_SCALE_CHANGE = 0.1
-MAX_SHIFT_SHARE = 0.1  # of the image's side
+MAX_SHIFT_SHARE = 0.1  # of the image's side, or of the sound's length
 
 
 @dataclass(frozen=True)
@@ -68,7 +70,7 @@ def train(
 
 
 def fit(module: nn.Module, samples: Dataset, *, epochs: int, seed: int = 0, progress: Progress | None = None) -> None:
-    """Train a network in place on images and leave it in eval mode; the same seed gives the same weights."""
+    """Train a network in place on images or sounds and leave it in eval mode; the same seed gives the same weights."""
     inputs, labels = tensors_of(samples)
     optimizer = torch.optim.AdamW(module.parameters(), weight_decay=WEIGHT_DECAY)
     module.train()
@@ -103,7 +105,13 @@ def learning_rate(done_share: float) -> float:
 
 
 def moved(inputs: Tensor, rng: np.random.Generator) -> Tensor:
-    """Return images slightly turned, scaled and shifted; no noise, blur or contrast, which are to stay a real shift."""
+    """Return images slightly turned, scaled and shifted; no noise, blur or contrast, which are to stay a real shift.
+
+    Sounds are shifted in time, round the ends.
+    """
+    if inputs.dim() == 2:
+        furthest = int(MAX_SHIFT_SHARE * inputs.shape[1])
+        return circular_shift(inputs, torch.from_numpy(rng.integers(-furthest, furthest + 1, len(inputs))))
     angles = np.deg2rad(rng.uniform(-MAX_ROTATION_DEGREES, MAX_ROTATION_DEGREES, len(inputs)))
     scales = rng.uniform(1 - MAX_SCALE_CHANGE, 1 + MAX_SCALE_CHANGE, len(inputs))
     shifts = rng.uniform(-2 * MAX_SHIFT_SHARE, 2 * MAX_SHIFT_SHARE, (2, len(inputs)))  # the side is 2 long
@@ -123,9 +131,8 @@ def accuracy(module: nn.Module, samples: Dataset) -> float:
 
 
 def tensors_of(samples: Dataset) -> tuple[Tensor, Tensor]:
-    """Return all images in [0, 1], (n, 3, height, width), and their labels."""
-    images = torch.from_numpy(samples.inputs(np.arange(len(samples.labels))))
-    return images.permute(0, 3, 1, 2).float() / 255, torch.from_numpy(samples.labels)
+    """Return all images in [0, 1], (n, 3, height, width), or sounds, (n, samples), and their labels."""
+    return as_inputs(samples.inputs(np.arange(len(samples.labels)))), torch.from_numpy(samples.labels)
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 A view is a function (inputs, generator) -> inputs. The image pipelines take values in [0, 1], as they come before any
 normalisation, and draw every parameter once per call: all images of a batch are turned, shifted and coloured alike.
+Sounds are moved in time, each by its own draw.
 """
 
 from __future__ import annotations
@@ -17,7 +18,16 @@ from torch.nn import functional as F
 
 from holdfast.registry import Registry
 
-__all__ = ["VIEWS", "Draw", "View", "apply_view", "draw_view", "named_view"]
+__all__ = [
+    "VIEWS",
+    "Draw",
+    "View",
+    "apply_view",
+    "circular_shift",
+    "draw_shifts",
+    "draw_view",
+    "named_view",
+]
 
 View: TypeAlias = Callable[[Tensor, Generator], Tensor]
 
@@ -33,6 +43,7 @@ COLOUR_RANGES = {
 }
 SHIFT_SHARE = 1 / 16  # of a side that was padded by half of itself on both ends; in whole pixels
 NOISE_STD = 0.005
+SOUND_SHIFT_SHARE = 0.17  # of a clip, at most
 
 
 @dataclass(frozen=True)
@@ -117,13 +128,44 @@ def identity(inputs: Tensor, generator: Generator) -> Tensor:
     return inputs
 
 
-def named_view(view: str | View) -> tuple[str, View]:
+@VIEWS.register("shift")
+def shift(inputs: Tensor, generator: Generator) -> Tensor:
+    """Sounds moved in time by up to 17 % to either side, round the ends (Shao et al., arXiv 2511.18421)."""
+    later = torch.rand(len(inputs), generator=generator, device=generator.device) < 0.5
+    steps = draw_shifts(inputs.shape, generator)
+    return circular_shift(inputs, torch.where(later, steps, -steps))
+
+
+def draw_shifts(shape: Sequence[int], generator: Generator) -> Tensor:
+    """Draw for each sample by how much to move it, at most 17 % of its last axis, (batch,)."""
+    drawn = torch.rand(shape[0], generator=generator, device=generator.device)
+    return (drawn * SOUND_SHIFT_SHARE * shape[-1]).long()
+
+
+def circular_shift(inputs: Tensor, steps: Tensor) -> Tensor:
+    """Return each sample moved by so many steps along its last axis; what leaves at one end enters at the other.
+
+    >>> circular_shift(torch.tensor([[1, 2, 3, 4], [1, 2, 3, 4]]), torch.tensor([1, -1])).tolist()
+    [[4, 1, 2, 3], [2, 3, 4, 1]]
+    """
+    length = inputs.shape[-1]
+    places = (torch.arange(length, device=inputs.device) - steps.to(inputs.device).unsqueeze(1)) % length
+    axes = [1] * (inputs.dim() - 2)
+    return inputs.gather(-1, places.view(len(inputs), *axes, length).expand_as(inputs))
+
+
+def named_view(view: str | View, kind: Literal["image", "audio", "other"] = "image") -> tuple[str, View]:
     """Return the name of a view, "custom" for a function of your own, and the view itself.
 
-    >>> named_view("identity")[0], named_view(lambda inputs, generator: inputs / 2)[0]
-    ('identity', 'custom')
+    The published pipelines are for images; for sounds "shift" takes their place, which is ours.
+
+    >>> named_view("identity")[0], named_view("tta", "audio")[0], named_view(lambda inputs, generator: inputs / 2)[0]
+    ('identity', 'shift', 'custom')
     """
-    return (view, VIEWS[view]) if isinstance(view, str) else ("custom", view)
+    if not isinstance(view, str):
+        return "custom", view
+    name = "shift" if kind == "audio" and view in ("tta", "roid") else view
+    return name, VIEWS[name]
 
 
 def _check_image(shape: Sequence[int]) -> None:

@@ -19,10 +19,10 @@ from torch import nn
 from holdfast.calibration.store import Store
 from holdfast.corruptions import CORRUPTION_VERSION, CORRUPTIONS, store_as_jpeg
 from holdfast.data import Dataset
+from holdfast.data.tensors import as_inputs
 from holdfast.models import Classifier, weights_digest
 from holdfast.randomness import seeded_rng
 from holdfast.streams.path import GridCell
-from holdfast.streams.render import as_inputs
 
 __all__ = ["Chain", "Judge", "Progress", "chain_of", "spread_over_classes"]
 

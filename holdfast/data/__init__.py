@@ -6,7 +6,13 @@ from holdfast.data.cifar_c import CifarC
 from holdfast.data.digits import Digits
 from holdfast.data.image_folder import ImageFolder
 from holdfast.data.imagenet_c import ImageNetC
+from holdfast.data.reefset import ReefSet
+from holdfast.data.sound_files import SoundFolder
+from holdfast.data.sounds import InMemorySounds, SoundParquet
+from holdfast.data.speech_commands import SpeechCommands
 from holdfast.data.splits import split_by_label
+from holdfast.data.urbansound import UrbanSound8K
+from holdfast.data.vocalsound import VocalSound
 
 __all__ = [
     "DATASETS",
@@ -18,5 +24,12 @@ __all__ = [
     "ImageFolder",
     "ImageNetC",
     "InMemoryImages",
+    "InMemorySounds",
+    "ReefSet",
+    "SoundFolder",
+    "SoundParquet",
+    "SpeechCommands",
+    "UrbanSound8K",
+    "VocalSound",
     "split_by_label",
 ]

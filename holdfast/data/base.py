@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from holdfast.records import InputSpec
 from holdfast.registry import Registry
 
-__all__ = ["DATASETS", "Dataset", "InMemoryImages"]
+__all__ = ["DATASETS", "Dataset", "InMemoryImages", "names_of_classes"]
 
 
 class Dataset(Protocol):
@@ -27,8 +27,8 @@ class Dataset(Protocol):
     def digest(self) -> str:
         """Hex digest of the samples and labels: equal digests mean equal data."""
 
-    def inputs(self, indices: NDArray[np.int64]) -> NDArray[np.uint8]:
-        """Return the samples at these indices, (n, height, width, 3) for images."""
+    def inputs(self, indices: NDArray[np.int64]) -> NDArray[Any]:
+        """Return the samples at these indices: uint8 (n, height, width, 3) images, or float32 (n, samples) sounds."""
 
 
 DATASETS: Registry[type] = Registry("data set", "data")
@@ -54,10 +54,7 @@ class InMemoryImages:
         self.name = name
         self.images = images
         self.labels = np.asarray(labels, np.int64)
-        highest = int(self.labels.max(initial=0))
-        self.class_names: Sequence[str] = tuple(class_names) or tuple(str(c) for c in range(highest + 1))
-        if highest >= len(self.class_names):
-            raise ValueError(f"{name} has a label {highest} but {len(self.class_names)} class names; pass one for each")
+        self.class_names: Sequence[str] = names_of_classes(name, self.labels, class_names)
         self.input_spec = InputSpec("image", (3, images.shape[1], images.shape[2]))
 
     @property
@@ -72,3 +69,16 @@ class InMemoryImages:
     def inputs(self, indices: NDArray[np.int64]) -> NDArray[np.uint8]:
         """Return the images at these indices."""
         return self.images[indices]
+
+
+def names_of_classes(name: str, labels: NDArray[np.int64], class_names: Sequence[str] = ()) -> tuple[str, ...]:
+    """Return the names given, refusing too few of them, or numbers in their place.
+
+    >>> names_of_classes("few", np.array([0, 2]))
+    ('0', '1', '2')
+    """
+    highest = int(labels.max(initial=0))
+    names = tuple(class_names) or tuple(str(label) for label in range(highest + 1))
+    if highest >= len(names):
+        raise ValueError(f"{name} has a label {highest} but {len(names)} class names; pass one for each")
+    return names

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast.data.files import arrays_at, folder_at
+from holdfast.data.files import arrays_at, folder_at, parquet_rows
 from holdfast.data.pictures import decode
 
 __all__ = ["CifarVersion", "read_cifar"]
@@ -78,28 +77,10 @@ def _records(path: Path, record_bytes: int) -> NDArray[np.uint8]:
 def _parquet(paths: Sequence[Path], label_column: str) -> Pictures:
     images, labels = [], []
     for path in paths:
-        for row, (stored, label) in enumerate(_parquet_rows(path, "img", label_column)):
+        for row, (stored, label) in enumerate(parquet_rows(path, "img", label_column)):
             images.append(np.asarray(decode(io.BytesIO(stored["bytes"]), f"row {row} of {path}")))
             labels.append(label)
     return np.stack(images), np.array(labels, np.int64)
-
-
-def _parquet_rows(path: Path, *columns: str) -> Iterator[tuple[Any, ...]]:
-    try:
-        from pyarrow import ArrowInvalid, parquet  # type: ignore[import-not-found,import-untyped,unused-ignore]
-    except ImportError as error:
-        raise RuntimeError(
-            f"{path} is read with pyarrow, which is not installed: pip install 'holdfast[parquet]'"
-        ) from error
-    try:
-        with parquet.ParquetFile(path) as file:
-            missing = set(columns) - set(file.schema_arrow.names)
-            table = file.read([] if missing else list(columns))
-    except (ArrowInvalid, OSError) as error:
-        raise ValueError(f"{path} is not a readable Parquet file ({error}); download it again") from error
-    if missing:
-        raise ValueError(f"{path} has no {' and no '.join(sorted(missing))}; save it with {', '.join(columns)}")
-    return zip(*(table[column].to_pylist() for column in columns), strict=True)
 
 
 def _npz(path: Path) -> Pictures:

@@ -34,6 +34,8 @@ def export_shards(stream: Stream, out: str | Path, *, shard_images: int = 25_000
     steps of a walk until it has `shard_images`. Shards are the same for any number of `workers`, which are processes;
     each appears whole or not at all, and what is there already is not written again.
     """
+    if stream.input_spec.kind != "image":
+        raise ValueError(f"shards hold pictures, and {stream.data.name} holds sounds; render its batches instead")
     if stream.length is None:
         raise ValueError("an endless stream cannot be written; cut it, e.g. ccc(…, samples=100_000)")
     if shard_images < 1 or workers < 1:

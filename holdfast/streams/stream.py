@@ -13,13 +13,14 @@ from typing import Any, Literal, get_args
 import numpy as np
 import torch
 
-from holdfast.corruptions import CORRUPTION_VERSION, store_as_jpeg
+from holdfast.corruptions import CORRUPTION_VERSION, CORRUPTIONS, store_as_jpeg
 from holdfast.data import Dataset
+from holdfast.data.tensors import as_inputs
 from holdfast.randomness import seeded_rng
 from holdfast.records import Batch, Picks
 from holdfast.registry import Registry
 from holdfast.streams.plan import Plan
-from holdfast.streams.render import as_inputs, corrupted
+from holdfast.streams.render import corrupted
 
 __all__ = ["STREAMS", "Draws", "Stream"]
 
@@ -33,8 +34,6 @@ class Stream:
     as in published corrupted data sets; `draws="position"` draws anew at every visit.
     """
 
-    preprocessing = "uint8 / 255, float32, NCHW"
-
     def __init__(
         self,
         plan: Plan,
@@ -45,8 +44,15 @@ class Stream:
         storage_jpeg_quality: int | None = None,
         draws: Draws = "sample",
     ) -> None:
-        if data.input_spec.kind != "image":
-            raise ValueError(f"{data.name} holds {data.input_spec.kind}, and a stream renders images; pass image data")
+        spec = data.input_spec
+        if spec.kind == "other":
+            raise ValueError(f"{data.name} holds neither images nor sounds; a stream can render nothing else")
+        if spec.kind == "audio" and (family or storage_jpeg_quality):
+            raise ValueError(f"{data.name} holds sounds, which have no family and no JPEG; leave both options out")
+        for name in (name for domain in plan.domains for name in domain.corruptions):
+            if CORRUPTIONS[name].kind != spec.kind:
+                suited = ", ".join(CORRUPTIONS.names(spec.kind))
+                raise ValueError(f"{name} is no corruption of {spec.kind} data such as {data.name}; choose of {suited}")
         if draws not in get_args(Draws):
             raise ValueError(f"draws={draws!r} is unknown; choose one of {', '.join(get_args(Draws))}")
         self.plan = plan
@@ -57,7 +63,9 @@ class Stream:
         self.draws = draws
         self.domains = tuple(domain.name for domain in plan.domains)
         self.length = plan.length
-        self.input_spec = data.input_spec
+        self.input_spec = spec
+        sounds = f"mono float32 in [-1, 1] at {spec.sample_rate} Hz"
+        self.preprocessing = sounds if spec.kind == "audio" else "uint8 / 255, float32, NCHW"
         self.num_classes = len(data.class_names)
 
     @cached_property
@@ -110,14 +118,16 @@ class Stream:
     def render(self, start: int, stop: int) -> Batch:
         """Return the samples at positions `start` to `stop` as one batch."""
         picks = self.plan.picks(start, stop)
-        images = corrupted(
-            self.data.inputs(picks.samples), picks, self.plan.domains, self._rng_of(picks, start), family=self.family
+        rate = self.input_spec.sample_rate
+        known = {"family": self.family} if rate is None else {"sample_rate": rate}
+        samples = corrupted(
+            self.data.inputs(picks.samples), picks, self.plan.domains, self._rng_of(picks, start), **known
         )
         if self.storage_jpeg_quality is not None:
-            images = store_as_jpeg(images, self.storage_jpeg_quality)
+            samples = store_as_jpeg(samples, self.storage_jpeg_quality)
         expected = self.plan.expected(np.arange(start, stop))
         return Batch(
-            inputs=as_inputs(images),
+            inputs=as_inputs(samples),
             labels=self.data.labels[picks.samples],
             domains=tuple(self.domains[domain] for domain in picks.domains),
             position=start,

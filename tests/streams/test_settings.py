@@ -75,8 +75,8 @@ def test_impossible_streams_are_refused_at_once(few: InMemoryImages, options: di
         continual(few, **{"corruptions": ["brightness"], **options})  # type: ignore[arg-type]
 
 
-def test_only_images_are_rendered(few: InMemoryImages) -> None:
-    sound = InMemoryImages(few.images, few.labels, name="speech")
-    sound.input_spec = type(sound.input_spec)("audio", (16000,), 16000)
-    with pytest.raises(ValueError, match="speech holds audio"):
-        continual(sound, corruptions=["clean"])
+def test_only_images_and_sounds_are_rendered(few: InMemoryImages) -> None:
+    table = InMemoryImages(few.images, few.labels, name="prices")
+    table.input_spec = type(table.input_spec)("other", (7,))
+    with pytest.raises(ValueError, match="prices holds neither images nor sounds"):
+        continual(table, corruptions=["clean"])

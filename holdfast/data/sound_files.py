@@ -1,0 +1,144 @@
+"""Sound files, read when they are asked for: listed by a data set, or sorted into one folder for each class."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from holdfast.data.base import DATASETS, names_of_classes
+from holdfast.data.files import folder_at
+from holdfast.records import InputSpec
+from holdfast.sounds import CLIPS, Waveform, fit_length, read_sound
+from holdfast.sounds.files import SUFFIXES
+
+__all__ = ["ListedSounds", "PublishedSounds", "SoundFolder", "folder_with", "sounds_in"]
+
+DIGEST_BYTES = 8192  # of each file
+
+
+class ListedSounds:
+    """Sound files below a folder with their labels; every clip becomes mono, of one rate and of one length."""
+
+    may_be_silent = False
+
+    def __init__(
+        self,
+        folder: Path,
+        files: Sequence[str],
+        labels: Sequence[int],
+        *,
+        name: str,
+        sample_rate: int,
+        samples: int,
+        class_names: Sequence[str] = (),
+    ) -> None:
+        if not files:
+            raise ValueError(f"{name} lists no sounds in {folder}; unpack it again")
+        if sample_rate < 1 or samples < 1:
+            raise ValueError(f"{samples} samples at {sample_rate} Hz are no clip; pass at least 1 of both")
+        self.folder = folder
+        self.files = tuple(files)  # relative to the folder
+        self.labels = np.array(labels, np.int64)
+        self.name = name
+        self.class_names: Sequence[str] = names_of_classes(name, self.labels, class_names)
+        self.input_spec = InputSpec("audio", (samples,), sample_rate)
+        self.clip(0)  # a folder that is not what it seems is better known now than in the middle of a run
+
+    @cached_property
+    def digest(self) -> str:
+        """Hex digest of rate, length and labels, and of every file's name, size and the 8192 bytes in its middle."""
+        content = hashlib.blake2b(repr((self.input_spec, tuple(self.class_names))).encode(), digest_size=16)
+        content.update(self.labels.tobytes())
+        for name in self.files:
+            with (self.folder / name).open("rb") as file:
+                size = file.seek(0, os.SEEK_END)
+                file.seek(max(0, size - DIGEST_BYTES) // 2)
+                content.update(f"\n{name}\n{size}\n".encode())
+                content.update(file.read(DIGEST_BYTES))
+        return content.hexdigest()
+
+    def clip(self, index: int) -> Waveform:
+        """Return one sound with all of its own length, which a change of tempo wants to see."""
+        path = self.folder / self.files[index]
+        if not path.is_file():
+            raise ValueError(f"{path} is missing beside the others; unpack {self.name} again")
+        return read_sound(path, self.input_spec.sample_rate, may_be_silent=self.may_be_silent)
+
+    def inputs(self, indices: NDArray[np.int64]) -> NDArray[np.float32]:
+        """Return the clips at these indices, (n, samples): the middle of silence, or the beginning of a longer one."""
+        (samples,) = self.input_spec.shape
+        clips = np.empty((len(indices), samples), np.float32)
+        for row, index in enumerate(indices):
+            clips[row] = fit_length(self.clip(int(index)), samples)
+        return clips
+
+
+class PublishedSounds(ListedSounds):
+    """A data set of DHAuDS, whose clips have a published rate and length; a silent one stays, for the list is fixed."""
+
+    may_be_silent = True
+
+    def __init__(
+        self,
+        dataset: str,
+        split: str,
+        folder: Path,
+        rows: Sequence[tuple[str, int]],
+        *,
+        class_names: Sequence[str],
+        sample_rate: int | None = None,
+    ) -> None:
+        own_rate, samples = CLIPS[dataset]
+        rate = sample_rate or own_rate
+        super().__init__(
+            folder,
+            [file for file, _ in rows],
+            [label for _, label in rows],
+            name=f"{dataset}/{split}",
+            sample_rate=rate,
+            samples=samples * rate // own_rate,
+            class_names=class_names,
+        )
+
+
+@DATASETS.register("sound_folder")
+class SoundFolder(ListedSounds):
+    """Sounds in one folder for each class: the classes are the folders, sorted by name; WAV, FLAC or Ogg."""
+
+    def __init__(self, *, folder: str | Path, sample_rate: int = 16_000, seconds: float = 1.0) -> None:
+        path = folder_at(folder, "pass the one that holds a folder of sounds for each class")
+        names = sorted(entry.name for entry in path.iterdir() if entry.is_dir() and entry.name[0] not in "._")
+        rows = [(file, label) for label, name in enumerate(names) for file in sounds_in(path, name)]
+        if not rows:
+            raise ValueError(f"{path} has no class folders with sounds; sort them into one for each class")
+        super().__init__(
+            path,
+            [file for file, _ in rows],
+            [label for _, label in rows],
+            name="sound_folder",  # the digest tells folders apart
+            sample_rate=sample_rate,
+            samples=round(seconds * sample_rate),
+            class_names=names,
+        )
+
+
+def sounds_in(folder: Path, class_name: str) -> list[str]:
+    """Return the sound files of one class, however deep, in an order that is the same on every machine."""
+    found = (path for path in (folder / class_name).rglob("*") if path.suffix.lower() in SUFFIXES)
+    return sorted(path.relative_to(folder).as_posix() for path in found if path.name[0] != ".")
+
+
+def folder_with(folder: str | Path, entry: str, remedy: str) -> Path:
+    """Return the folder that holds an entry: the one given, or one or two levels inside it, as archives unpack."""
+    path = folder_at(folder, remedy)
+    for depth in ("", "*/", "*/*/"):
+        found = sorted(path.glob(f"{depth}{entry}"))
+        if found:
+            return found[0].parents[len(Path(entry).parts) - 1]
+    raise ValueError(f"there is no {entry} in {path}; {remedy}")

@@ -1,0 +1,107 @@
+"""Sounds that fit in memory, whole or read from Parquet files as on Hugging Face."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from holdfast.data.base import DATASETS, names_of_classes
+from holdfast.data.files import parquet_rows
+from holdfast.records import InputSpec
+from holdfast.sounds import fit_length, read_sound
+
+__all__ = ["InMemorySounds", "SoundParquet"]
+
+
+class InMemorySounds:
+    """Mono clips of one length that fit in memory, (n, samples) float32 in [-1, 1], with their labels.
+
+    >>> data = InMemorySounds(np.ones((2, 8_000), np.float32), np.array([0, 1]), sample_rate=8_000)
+    >>> data.input_spec
+    InputSpec(kind='audio', shape=(8000,), sample_rate=8000)
+    """
+
+    def __init__(
+        self,
+        waveforms: NDArray[np.float32],
+        labels: NDArray[np.int64],
+        *,
+        sample_rate: int,
+        name: str = "sounds",
+        class_names: Sequence[str] = (),
+    ) -> None:
+        if waveforms.ndim != 2 or not waveforms.shape[1] or waveforms.dtype != np.float32:
+            raise ValueError(
+                f"waveforms have shape {waveforms.shape} and type {waveforms.dtype}; pass float32 (n, samples), mono"
+            )
+        if len(waveforms) != len(labels):
+            raise ValueError(f"{len(waveforms)} waveforms but {len(labels)} labels; pass one label for each clip")
+        if not np.isfinite(waveforms.sum(1)).all():
+            row = int(np.argmin(np.isfinite(waveforms.sum(1))))
+            raise ValueError(f"clip {row} of {name} holds NaN or infinite values; leave it out")
+        if sample_rate < 1:
+            raise ValueError(f"sample_rate={sample_rate} is no rate; pass the samples of a second, e.g. 16000")
+        self.name = name
+        self.waveforms = waveforms
+        self.labels = np.asarray(labels, np.int64)
+        self.class_names: Sequence[str] = names_of_classes(name, self.labels, class_names)
+        self.input_spec = InputSpec("audio", (waveforms.shape[1],), sample_rate)
+
+    @property
+    def digest(self) -> str:
+        """Hex digest of rate, waveforms and labels."""
+        content = hashlib.blake2b(digest_size=16)
+        content.update(repr((self.waveforms.shape, self.input_spec.sample_rate)).encode())
+        content.update(self.waveforms.tobytes())
+        content.update(self.labels.tobytes())
+        return content.hexdigest()
+
+    def inputs(self, indices: NDArray[np.int64]) -> NDArray[np.float32]:
+        """Return the clips at these indices."""
+        return self.waveforms[indices]
+
+
+@DATASETS.register("sound_parquet")
+class SoundParquet(InMemorySounds):
+    """Sounds of a Parquet file with a column `audio` of file contents and one of labels, as on Hugging Face.
+
+    Clips become mono at `sample_rate` and as long as `seconds`, or as the longest: shorter ones lie in the middle of
+    silence. `only` keeps the rows whose columns hold one of the values named, such as `{"fold": [5]}`. FLAC needs the
+    extra `audio`, all of it the extra `parquet`.
+    """
+
+    def __init__(
+        self,
+        *,
+        file: str | Path,
+        sample_rate: int = 16_000,
+        seconds: float | None = None,
+        label_column: str = "label",
+        only: Mapping[str, Collection[Any]] | None = None,
+        class_names: Sequence[str] = (),
+    ) -> None:
+        path = Path(file).expanduser()
+        if not path.is_file():
+            raise ValueError(f"there is no file {path}; pass a Parquet file with sounds")
+        wanted = dict(only or {})
+        clips, labels = [], []
+        for row, (stored, label, *values) in enumerate(parquet_rows(path, "audio", label_column, *wanted)):
+            if all(value in kept for value, kept in zip(values, wanted.values(), strict=True)):
+                clips.append(read_sound(io.BytesIO(stored["bytes"]), sample_rate, name=f"row {row} of {path}"))
+                labels.append(int(label))
+        if not clips:
+            raise ValueError(f"no row of {path} is left by {wanted}; name values that its columns hold")
+        samples = max(map(len, clips)) if seconds is None else round(seconds * sample_rate)
+        super().__init__(
+            np.stack([fit_length(clip, samples) for clip in clips]),
+            np.array(labels, np.int64),
+            sample_rate=sample_rate,
+            name="sound_parquet",  # the digest tells files apart; where they are is no part of a protocol
+            class_names=class_names,
+        )

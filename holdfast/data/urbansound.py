@@ -1,0 +1,51 @@
+"""UrbanSound8K: ten kinds of sounds of a city, in the split of DHAuDS."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+from typing import Literal
+
+from holdfast.data.base import DATASETS
+from holdfast.data.sound_files import PublishedSounds, folder_with
+
+__all__ = ["UrbanSound8K"]
+
+CLASS_NAMES = (
+    "air_conditioner",
+    "car_horn",
+    "children_playing",
+    "dog_bark",
+    "drilling",
+    "engine_idling",
+    "gun_shot",
+    "jackhammer",
+    "siren",
+    "street_music",
+)
+FOLDS = {"train": range(1, 8), "test": range(8, 11)}
+INDEX = "metadata/UrbanSound8K.csv"
+
+
+@DATASETS.register("us8")
+class UrbanSound8K(PublishedSounds):
+    """8732 clips of up to 4 s: folds 1 to 7 train (6273), folds 8 to 10 test (2459), one fold after the other.
+
+    At 44.1 kHz as in DHAuDS (Shao et al., arXiv 2511.18421), whose HuBERT hears 16 kHz. A few files are in formats that
+    need the extra `audio`.
+    """
+
+    citation = "Salamon et al., ACM MM 2014"
+
+    def __init__(
+        self, split: Literal["train", "test"] = "test", *, folder: str | Path, sample_rate: int = 44_100
+    ) -> None:
+        if split not in FOLDS:
+            raise ValueError(f"us8 has no split {split!r}; choose train or test")
+        root = folder_with(folder, INDEX, "download and unpack UrbanSound8K, Zenodo 1203745")
+        with (root / INDEX).open(newline="") as file:
+            index = [(int(row["fold"]), row["slice_file_name"], int(row["classID"])) for row in csv.DictReader(file)]
+        rows = [
+            (f"audio/fold{fold}/{name}", label) for fold in FOLDS[split] for own, name, label in index if own == fold
+        ]
+        super().__init__("us8", split, root, rows, class_names=CLASS_NAMES, sample_rate=sample_rate)

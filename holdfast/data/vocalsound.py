@@ -1,0 +1,35 @@
+"""VocalSound: laughs, sighs, coughs and the like."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path, PurePosixPath
+from typing import Literal
+
+from holdfast.data.base import DATASETS
+from holdfast.data.sound_files import PublishedSounds, folder_with
+
+__all__ = ["VocalSound"]
+
+LISTS = {"train": "tr", "validation": "val", "test": "te"}
+CLASSES = "class_labels_indices_vs.csv"
+
+
+@DATASETS.register("vs")
+class VocalSound(PublishedSounds):
+    """20 977 clips of up to 10 s at 16 kHz (`vs_release_16k.zip`): train 15 531, validation 1855, test 3591."""
+
+    citation = "Gong et al., ICASSP 2022"
+
+    def __init__(self, split: Literal["train", "validation", "test"] = "test", *, folder: str | Path) -> None:
+        if split not in LISTS:
+            raise ValueError(f"vs has no split {split!r}; choose train, validation or test")
+        root = folder_with(folder, CLASSES, "download and unpack vs_release_16k.zip")
+        with (root / CLASSES).open(newline="") as file:
+            classes = sorted((int(row["index"]), row["mid"], row["display_name"]) for row in csv.DictReader(file))
+        label_of = {code: label for label, code, _ in classes}
+        listed = json.loads((root / "datafiles" / f"{LISTS[split]}.json").read_text())["data"]
+        # The paths in the lists are those of the authors' machine.
+        rows = [(f"audio_16k/{PurePosixPath(row['wav']).name}", label_of[row["labels"]]) for row in listed]
+        super().__init__("vs", split, root, rows, class_names=[name for _, _, name in classes])
