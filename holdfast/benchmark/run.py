@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from holdfast.adapted import AdaptedModel
 from holdfast.benchmark.manifest import make_manifest
@@ -23,12 +23,14 @@ from holdfast.benchmark.recorder import Recorder, make_row
 from holdfast.benchmark.suite import Job
 from holdfast.calibration import calibrate
 from holdfast.data import DATASETS
+from holdfast.data.tensors import as_inputs
 from holdfast.estimators import ESTIMATORS
 from holdfast.folders import held
 from holdfast.methods import METHODS
 from holdfast.models import MODELS
 from holdfast.randomness import seeded_rng
 from holdfast.recipes import adapt, recipe_of
+from holdfast.records import InputSpec
 from holdfast.streams import STREAMS, Stream
 
 __all__ = ["Progress", "run"]
@@ -134,7 +136,20 @@ def _make_model(job: Job, stream: Stream) -> tuple[AdaptedModel, str]:
     if METHODS[recipe_of(name).method].needs_source:
         source, words = _source_inputs(job, stream)
     options = {**_options(job.recipe), "seed": job.seed}
-    return adapt(module, name, estimator=estimators, source=source, **options), words
+    example = _example_for(module, stream.input_spec)
+    return adapt(module, name, estimator=estimators, source=source, example=example, **options), words
+
+
+def _example_for(module: nn.Module, given: InputSpec) -> Tensor | None:
+    """Return a sound of the stream's length, for a network that does not say what it hears; refuse one that differs."""
+    stated = (getattr(part, "input_spec", None) for part in module.modules())
+    wanted = next((spec for spec in stated if isinstance(spec, InputSpec)), None)
+    if wanted is not None and wanted != given:
+        raise ValueError(
+            f"the model takes {wanted.kind} {wanted.shape} at {wanted.sample_rate} Hz, and the stream gives "
+            f"{given.kind} {given.shape} at {given.sample_rate} Hz; choose data, or a rate and length of it, that fit"
+        )
+    return torch.zeros(1, *given.shape) if given.kind == "audio" and wanted is None else None
 
 
 def _source_inputs(job: Job, stream: Stream) -> tuple[Sequence[Tensor], str]:
@@ -145,7 +160,7 @@ def _source_inputs(job: Job, stream: Stream) -> tuple[Sequence[Tensor], str]:
         return stream.first(samples).split(job.batch_size), f"the first {samples} inputs of the stream"
     data = DATASETS[job.source["name"]](**_options(job.source, without={"samples"}))
     chosen = seeded_rng(job.seed, "source inputs").permutation(len(data.labels))[:samples]
-    inputs = torch.from_numpy(data.inputs(np.sort(chosen))).permute(0, 3, 1, 2).float() / 255
+    inputs = as_inputs(data.inputs(np.sort(chosen)))
     return inputs.split(job.batch_size), f"{len(chosen)} inputs of {data.name} ({data.digest[:8]})"
 
 

@@ -47,7 +47,7 @@ def probe(module: nn.Module, example: Tensor | None = None, head: str | None = N
         logits, arrivals = trace_logits(module, inputs)
     head_name = choose_head(module, arrivals, head)
     return Probe(
-        InputSpec(kind_of(module, inputs), tuple(inputs.shape[1:])),
+        spec_of(module, inputs),
         logits.shape[1],
         head_name,
         arrivals[head_name] if head_name is not None else (),
@@ -143,8 +143,11 @@ def guessed_pairs(module: nn.Module) -> Iterator[Tensor]:
 
 
 def declared_shapes(module: nn.Module) -> Iterator[tuple[int, ...]]:
-    """Yield the shapes that a network states itself, as timm's `default_cfg` or Hugging Face's `config` do."""
+    """Yield the shapes that a network states itself: our `input_spec`, timm's `default_cfg`, or Hugging Face's."""
     for part in module.modules():
+        own = getattr(part, "input_spec", None)
+        if isinstance(own, InputSpec):
+            yield own.shape
         timm = getattr(part, "default_cfg", None)
         if isinstance(timm, Mapping) and "input_size" in timm:
             yield tuple(timm["input_size"])
@@ -172,6 +175,15 @@ def shapes_by_first_layer(module: nn.Module) -> Iterator[tuple[int, ...]]:
             yield from ((length,) for length in WAVEFORM_LENGTHS)
         if isinstance(part, nn.Conv1d):
             yield from ((part.in_channels, length) for length in WAVEFORM_LENGTHS)
+            yield from ((length,) for length in WAVEFORM_LENGTHS)  # its channels may be made by a front-end
+
+
+def spec_of(module: nn.Module, inputs: Tensor) -> InputSpec:
+    """Return what such inputs are: what a part of the network says of them, or what their axes tell."""
+    shape = tuple(inputs.shape[1:])
+    stated = (getattr(part, "input_spec", None) for part in module.modules())
+    own = next((spec for spec in stated if isinstance(spec, InputSpec) and spec.shape == shape), None)
+    return own or InputSpec(kind_of(module, inputs), shape)
 
 
 def kind_of(module: nn.Module, inputs: Tensor) -> Literal["image", "audio", "other"]:

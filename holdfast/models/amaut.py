@@ -1,0 +1,293 @@
+"""AMAuT: mel bands become tokens by convolutions over time, and a transformer reads them (Shao et al., 2025)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import torch
+from safetensors.torch import load_file
+from torch import Tensor, nn
+from torch.nn import functional as F
+from torch.nn.utils.parametrizations import weight_norm
+
+from holdfast.models.base import MODELS, seeded_weights
+from holdfast.models.mel import LogMel
+from holdfast.models.residual1d import stages, stem
+from holdfast.registry import UnknownNameError, nearest
+from holdfast.sounds import CLIPS
+
+__all__ = ["AMAUT_VERSIONS", "AMAuT", "AMAuTVersion", "amaut"]
+
+NORM_EPS = 1e-6
+OFFICIAL_NAMES = {  # parts of the names in official weights -> here
+    "embedding.restnet.root": "tokenizer.stem",
+    "embedding.restnet.layers": "tokenizer.stages",
+    "embedding.patch_embedding": "tokenizer.projection",
+    "downsample": "shortcut.0",
+    "ds_gn": "shortcut.1",
+    "cls_token": "class_token",
+    "pos_embed": "positions",
+    "tf_norm": "norm",
+    "attention.q": "attention.query",
+    "attention.k": "attention.key",
+    "attention.v": "attention.value",
+    "attention.o": "attention.out",
+    "ffn.fc1": "mlp.0",
+    "ffn.fc2": "mlp.2",
+    "head.fc1": "head.wide",
+    "head.fc2": "head.narrow",
+    "head.bn2": "head.norm",
+    "head.fc3": "head.classifier",
+    "head.fc.": "head.classifier.",
+}
+
+
+class Tokenizer(nn.Module):
+    """Convolutions over time that turn mel bands into few wide tokens."""
+
+    def __init__(self, mels: int, width: int, extra_blocks: Sequence[int], token_width: int) -> None:
+        super().__init__()
+        self.stem = stem(mels, width)
+        self.stages = stages(width, extra_blocks)
+        self.projection = nn.Conv1d(4 * width * 2 ** (len(extra_blocks) - 1), token_width, 1)
+
+    def forward(self, spectrogram: Tensor) -> Tensor:
+        """Return tokens, (batch, tokens, width)."""
+        tokens: Tensor = self.projection(self.stages(self.stem(spectrogram)))
+        return tokens.transpose(1, 2)
+
+
+class Attention(nn.Module):
+    """Multi-head self-attention (Vaswani et al., NeurIPS 2017)."""
+
+    def __init__(self, width: int, heads: int) -> None:
+        super().__init__()
+        self.heads = heads
+        self.query, self.key, self.value, self.out = (nn.Linear(width, width) for _ in range(4))
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        """Return tokens that have looked at one another, (batch, tokens, width)."""
+        query, key, value = (
+            part(tokens).unflatten(-1, (self.heads, -1)).transpose(1, 2) for part in (self.query, self.key, self.value)
+        )
+        mixed: Tensor = self.out(F.scaled_dot_product_attention(query, key, value).transpose(1, 2).flatten(2))
+        return mixed
+
+
+class EncoderLayer(nn.Module):
+    """Attention behind a layer norm, then a perceptron behind none.
+
+    As in the official code, the second norm exists and its output goes nowhere; the paper draws a pre-norm layer.
+    """
+
+    def __init__(self, width: int, heads: int, hidden: int) -> None:
+        super().__init__()
+        self.attention_norm = nn.LayerNorm(width, NORM_EPS)
+        self.attention = Attention(width, heads)
+        self.ffn_norm = nn.LayerNorm(width, NORM_EPS)
+        self.mlp = nn.Sequential(nn.Linear(width, hidden), nn.GELU(), nn.Linear(hidden, width))
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        """Return the next tokens, (batch, tokens, width)."""
+        tokens = tokens + self.attention(self.attention_norm(tokens))
+        change: Tensor = self.mlp(tokens)
+        return tokens + change
+
+
+class Backbone(nn.Module):
+    """The tokens of a spectrogram between a class token and a tail token, read by a transformer."""
+
+    def __init__(
+        self,
+        *,
+        mels: int,
+        frames: int,
+        width: int,
+        extra_blocks: Sequence[int],
+        token_width: int,
+        depth: int,
+        heads: int,
+        hidden: int,
+        dropout: float,
+    ) -> None:
+        super().__init__()
+        self.tokenizer = Tokenizer(mels, width, extra_blocks, token_width)
+        count = token_count(frames, len(extra_blocks))
+        self.class_token = nn.Parameter(torch.zeros(1, 1, token_width))
+        self.tail_token = nn.Parameter(torch.zeros(1, 1, token_width))
+        self.positions = nn.Parameter(torch.empty(1, count + 2, token_width))
+        nn.init.trunc_normal_(self.positions, std=0.02)
+        self.dropout = nn.Dropout(dropout)
+        self.layers = nn.Sequential(*(EncoderLayer(token_width, heads, hidden) for _ in range(depth)))
+        self.norm = nn.LayerNorm(token_width, NORM_EPS)
+
+    def forward(self, spectrogram: Tensor) -> Tensor:
+        """Return tokens, the class token first and the tail token last, (batch, tokens + 2, width)."""
+        tokens = self.tokenizer(spectrogram)
+        first, last = (token.expand(len(tokens), -1, -1) for token in (self.class_token, self.tail_token))
+        tokens = self.dropout(torch.cat([first, tokens, last], dim=1) + self.positions)
+        read: Tensor = self.norm(self.layers(tokens))
+        return read
+
+
+class MeanHead(nn.Module):
+    """The mean of all tokens through two linear layers, as in the official code with nothing between them."""
+
+    def __init__(self, token_width: int, wide: int, narrow: int, num_classes: int) -> None:
+        super().__init__()
+        self.wide = nn.Linear(token_width, wide)
+        self.narrow = nn.Linear(wide, narrow)
+        self.norm = nn.BatchNorm1d(narrow, NORM_EPS)
+        self.classifier = weight_norm(nn.Linear(narrow, num_classes))
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        """Return logits, (batch, classes)."""
+        logits: Tensor = self.classifier(self.norm(self.narrow(self.wide(tokens.mean(1)))))
+        return logits
+
+
+class EndsHead(nn.Module):
+    """The class and the tail token, merged by a convolution over their width."""
+
+    def __init__(self, token_width: int, num_classes: int) -> None:
+        super().__init__()
+        self.merge = nn.Conv1d(2, 1, 15, padding=7)
+        self.norm = nn.LayerNorm(token_width)
+        self.classifier = nn.Linear(token_width, num_classes)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        """Return logits, (batch, classes)."""
+        merged = self.merge(tokens[:, [0, -1]]).squeeze(1)
+        logits: Tensor = self.classifier(self.norm(merged))
+        return logits
+
+
+@dataclass(frozen=True)
+class AMAuTVersion:
+    """One configuration: front-end, convolutions, and which head; the transformer is the same in all published ones."""
+
+    sample_rate: int
+    samples: int
+    num_classes: int
+    mels: int
+    fft: int
+    window: int
+    hop: int
+    width: int
+    extra_blocks: tuple[int, ...]
+    frames: int | None = None
+    head: Literal["mean", "ends"] = "mean"
+    head_widths: tuple[int, int] = (2048, 256)
+    token_width: int = 768
+    depth: int = 12
+    heads: int = 12
+    hidden: int = 3072
+    dropout: float = 0.15
+
+
+AMAUT_VERSIONS = {
+    "sc2": AMAuTVersion(*CLIPS["sc2"], 35, mels=80, fft=1024, window=400, hop=155, width=128, extra_blocks=(6, 12)),
+    "rs": AMAuTVersion(*CLIPS["rs"], 37, mels=80, fft=1024, window=400, hop=155, width=128, extra_blocks=(6, 8)),
+    "us8": AMAuTVersion(*CLIPS["us8"], 10, mels=64, fft=2048, window=800, hop=300, width=64, extra_blocks=(6, 4, 8)),
+    "vs": AMAuTVersion(
+        *CLIPS["vs"],
+        6,
+        mels=64,
+        fft=1024,
+        window=400,
+        hop=154,
+        frames=1040,
+        width=64,
+        extra_blocks=(6, 4, 8),
+        head="ends",
+    ),
+}
+
+
+class AMAuT(nn.Module):
+    """The audio transformer of Shao et al. (arXiv 2510.19368) in one of its versions, for waveforms of one length.
+
+    Official weights load with `load_official`.
+    """
+
+    def __init__(self, version: AMAuTVersion) -> None:
+        super().__init__()
+        self.front_end: nn.Module = LogMel(
+            sample_rate=version.sample_rate,
+            samples=version.samples,
+            mels=version.mels,
+            fft=version.fft,
+            window=version.window,
+            hop=version.hop,
+            frames=version.frames,
+        )
+        self.backbone = Backbone(
+            mels=version.mels,
+            frames=version.frames or 1 + version.samples // version.hop,
+            width=version.width,
+            extra_blocks=version.extra_blocks,
+            token_width=version.token_width,
+            depth=version.depth,
+            heads=version.heads,
+            hidden=version.hidden,
+            dropout=version.dropout,
+        )
+        self.head: nn.Module = (
+            MeanHead(version.token_width, *version.head_widths, version.num_classes)
+            if version.head == "mean"
+            else EndsHead(version.token_width, version.num_classes)
+        )
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        """Return logits for waveforms in [-1, 1], (batch, samples)."""
+        logits: Tensor = self.head(self.backbone(self.front_end(inputs)))
+        return logits
+
+    def load_official(self, weights: Mapping[str, Tensor]) -> None:
+        """Load weights under the names of the official code, those of its two modules behind `backbone.` and `head.`.
+
+        Its files hold the two apart: `{**{f"backbone.{name}": …}, **{f"head.{name}": …}}`.
+        """
+        self.load_state_dict({_own_name(name): tensor for name, tensor in weights.items()})
+
+
+def token_count(frames: int, stages: int) -> int:
+    """Return how many tokens the convolutions make of so many frames.
+
+    >>> token_count(104, 2), token_count(589, 3)
+    (13, 37)
+    """
+    count = ((frames - 2) // 2 + 1 - 2) // 2 + 1  # the stem: kernels 14 and 6 behind a padding of 6 and 2
+    for _ in range(stages - 1):
+        count = (count - 1) // 2 + 1
+    return count
+
+
+@MODELS.register("amaut")
+def amaut(*, version: str, weights: str | None = None, seed: int = 0) -> AMAuT:
+    """AMAuT as published for "sc2", "rs", "us8" or "vs" (97 to 103 million weights), from a safetensors file.
+
+    Without one its weights are random, to be trained.
+    """
+    if version not in AMAUT_VERSIONS:
+        raise UnknownNameError(f"unknown version {version!r} of AMAuT; {nearest(version, AMAUT_VERSIONS)}")
+    with seeded_weights(seed):
+        network = AMAuT(AMAUT_VERSIONS[version])
+    if weights is not None:
+        if not Path(weights).is_file():
+            raise ValueError(f"there are no weights at {weights}; pass the path of a safetensors file")
+        found = load_file(weights)
+        if "backbone.cls_token" in found:
+            network.load_official(found)
+        else:
+            network.load_state_dict(found)
+    return network.eval()
+
+
+def _own_name(name: str) -> str:
+    for theirs, ours in OFFICIAL_NAMES.items():
+        name = name.replace(theirs, ours)
+    return name

@@ -1,0 +1,77 @@
+"""Log-mel spectrograms inside the network, so that every method hears raw waveforms."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from holdfast.records import InputSpec
+
+__all__ = ["LogMel", "mel_filters"]
+
+RANGE_DB = 80.0  # below the loudest value of a clip
+SMALLEST_POWER = 1e-10
+# Slaney's scale: even steps of 200/3 Hz up to 1000 Hz, then 27 steps for each factor of 6.4.
+HZ_PER_MEL, BREAK_HZ, LOG_STEP = 200 / 3, 1000.0, math.log(6.4) / 27
+BREAK_MEL = BREAK_HZ / HZ_PER_MEL
+
+
+class LogMel(nn.Module):
+    """Turns waveforms (batch, samples) into decibels over 40 in mel bands, (batch, mels, frames).
+
+    Power in frames of a Hann window of `window` samples, `hop` apart and mirrored at both ends; the level is left as it
+    is, so a quieter clip gives smaller values. `frames` beyond those of the clip are filled with 0. Constants, so none
+    of it is in the state dict.
+
+    >>> LogMel(sample_rate=16_000, samples=16_000, mels=80, fft=1024, window=400, hop=155)(torch.zeros(2, 16_000)).shape
+    torch.Size([2, 80, 104])
+    """
+
+    hann: Tensor
+    filters: Tensor
+
+    def __init__(
+        self, *, sample_rate: int, samples: int, mels: int, fft: int, window: int, hop: int, frames: int | None = None
+    ) -> None:
+        super().__init__()
+        self.input_spec = InputSpec("audio", (samples,), sample_rate)
+        self.mels, self.fft, self.window, self.hop = mels, fft, window, hop
+        self.frames = frames or 1 + samples // hop
+        self.register_buffer("hann", torch.hann_window(window), persistent=False)
+        self.register_buffer("filters", mel_filters(mels, fft, sample_rate), persistent=False)
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        """Return spectrograms, (batch, mels, frames)."""
+        (samples,) = self.input_spec.shape
+        if inputs.dim() != 2 or inputs.shape[1] != samples:
+            raise ValueError(
+                f"the inputs have shape {tuple(inputs.shape)}, and this network hears mono clips (batch, {samples}) at "
+                f"{self.input_spec.sample_rate} Hz; resample them and bring them to that length"
+            )
+        spectrum = torch.stft(inputs, self.fft, self.hop, self.window, self.hann, center=True, return_complex=True)
+        power = spectrum.real.square() + spectrum.imag.square()  # (batch, frequencies, frames)
+        decibels = 10 * (self.filters @ power).clamp_min(SMALLEST_POWER).log10()
+        floor = decibels.amax((1, 2), keepdim=True) - RANGE_DB
+        scaled = torch.maximum(decibels, floor) / (RANGE_DB / 2)
+        return F.pad(scaled, (0, self.frames - scaled.shape[-1]))
+
+
+def mel_filters(mels: int, fft: int, sample_rate: int) -> Tensor:
+    """Return triangles on Slaney's mel scale, each with the height 1, (mels, frequencies).
+
+    >>> mel_filters(4, 16, 16_000).shape
+    torch.Size([4, 9])
+    """
+    highest_hz = sample_rate / 2
+    highest = (
+        BREAK_MEL + math.log(highest_hz / BREAK_HZ) / LOG_STEP if highest_hz > BREAK_HZ else highest_hz / HZ_PER_MEL
+    )
+    points = torch.linspace(0, highest, mels + 2, dtype=torch.float64)
+    corners = torch.where(points < BREAK_MEL, points * HZ_PER_MEL, BREAK_HZ * ((points - BREAK_MEL) * LOG_STEP).exp())
+    frequencies = torch.linspace(0, highest_hz, fft // 2 + 1, dtype=torch.float64)
+    left, middle, right = (part.unsqueeze(1) for part in (corners[:-2], corners[1:-1], corners[2:]))
+    rising, falling = (frequencies - left) / (middle - left), (right - frequencies) / (right - middle)
+    return torch.minimum(rising, falling).clamp_min(0).float()

@@ -1,0 +1,56 @@
+"""Runs on sounds: the same suite, runner and files as for images."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy.io import wavfile
+
+from holdfast.benchmark import run
+from holdfast.benchmark.suite import parse_suite
+
+SUITE = """\
+name: sounds
+models: [{name: imported, label: tiny, target: "holdfast.models.tiny:tiny_amaut"}]
+batch_size: 8
+source: {name: sound_folder, folder: FOLDER, seconds: 0.1, samples: 8}
+streams:
+  - name: continual
+    data: {name: sound_folder, folder: FOLDER, seconds: 0.1}
+    corruptions: [white_noise, clean]
+recipes: [dhauds, eata]
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    rng = np.random.default_rng(0)
+    for number in range(12):
+        path = tmp_path / "data" / f"class{number % 3}" / f"{number}.wav"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        wavfile.write(path, 8_000, np.int16(rng.integers(-9000, 9000, (700, 2))))
+    return tmp_path / "data"
+
+
+@pytest.mark.parametrize("place", [0, 1])
+def test_a_run_on_sounds_is_a_run(place: int, folder: Path, tmp_path: Path) -> None:
+    job = parse_suite(SUITE.replace("FOLDER", str(folder))).jobs()[place]
+    done = run(job, tmp_path)
+    manifest = json.loads((done / "manifest.json").read_text())
+    assert manifest["protocol"]["preprocessing"] == "mono float32 in [-1, 1] at 16000 Hz"
+    assert json.loads((done / "summary.json").read_text())["samples"] == 24
+    rows = [json.loads(line) for line in (done / "rows.jsonl").read_text().splitlines()]
+    assert [list(row["domains"]) for row in rows] == [["white_noise"], ["white_noise"], ["clean"], ["clean"]]
+    assert all(row["skipped"] is None for row in rows)
+
+
+def test_a_network_that_hears_something_else_is_refused_before_the_run(folder: Path, tmp_path: Path) -> None:
+    for wrong in ("seconds: 0.2", "seconds: 0.2, sample_rate: 8000"):
+        job = parse_suite(SUITE.replace("FOLDER", str(folder)).replace("seconds: 0.1", wrong)).jobs()[0]
+        with pytest.raises(
+            ValueError, match=r"the model takes audio \(1600,\) at 16000 Hz, and the stream gives audio"
+        ):
+            run(job, tmp_path)
