@@ -1,4 +1,4 @@
-"""The public contracts, over every registry and the three normalisations: a new entry is tested on arrival."""
+"""The public contracts, over every registry, three normalisations and sounds: a new entry is tested on arrival."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from holdfast.estimators import ESTIMATORS
 from holdfast.methods import METHODS, Method
-from holdfast.models.tiny import tiny_resnet
+from holdfast.models.tiny import tiny_amaut, tiny_resnet
 from holdfast.recipes import adapt, recipe_names
 from holdfast.recovery import RECOVERIES
 from holdfast.testing import METHOD_CHECKS, check_estimator, check_method, check_recovery
@@ -22,10 +22,22 @@ def batches() -> list[Tensor]:
     return [torch.rand(size, 3, 16, 16, generator=generator) for size in (8, 8, 5, 8)]
 
 
+@pytest.fixture(scope="module")
+def sounds() -> list[Tensor]:
+    generator = torch.Generator().manual_seed(0)
+    return [torch.rand(size, 1_600, generator=generator) - 0.5 for size in (8, 8, 5, 8)]
+
+
 @pytest.mark.parametrize("norm", NORMS)
 @pytest.mark.parametrize("name", recipe_names())
 def test_every_method_keeps_the_contracts(name: str, norm: str, batches: list[Tensor]) -> None:
     check_method(name, tiny_resnet(norm), batches)
+
+
+@pytest.mark.parametrize("name", recipe_names())
+def test_every_method_keeps_the_contracts_on_sounds(name: str, sounds: list[Tensor]) -> None:
+    adapt(tiny_amaut(), name, source=sounds)  # none of them may refuse: there is batch and layer normalisation
+    check_method(name, tiny_amaut(), sounds)
 
 
 @pytest.mark.parametrize("norm", NORMS)

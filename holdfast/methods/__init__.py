@@ -7,6 +7,7 @@ from holdfast.methods.bdn import Bdn
 from holdfast.methods.cofa import Cofa
 from holdfast.methods.cotta import Cotta
 from holdfast.methods.cpl import Cpl
+from holdfast.methods.dhauds import Dhauds
 from holdfast.methods.eata import Eata, Eta
 from holdfast.methods.lame import Lame
 from holdfast.methods.neo import Neo
@@ -34,6 +35,7 @@ __all__ = [
     "Cofa",
     "Cotta",
     "Cpl",
+    "Dhauds",
     "Eata",
     "Eta",
     "Lame",

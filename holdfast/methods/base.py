@@ -75,6 +75,10 @@ class Method(Stateful):
             raise ValueError("the model has no normalisation layer with affine parameters to adapt; choose 'source'")
         return parameters
 
+    def learning_rates(self) -> list[tuple[list[nn.Parameter], float]]:
+        """Return the trained parameters in groups, each with its learning rate."""
+        return [(self.trained, self.lr)]
+
     def predict(self, inputs: Tensor) -> Tensor:
         """Answer a batch with the network as it stands."""
         logits: Tensor = self.model(inputs)
@@ -185,13 +189,12 @@ class Method(Stateful):
         return self
 
     def _make_optimizer(self) -> torch.optim.Optimizer:
+        groups = [{"params": parameters, "lr": lr} for parameters, lr in self.learning_rates()]
         if self.optimizer == "adam":
-            return torch.optim.Adam(self.trained, self.lr, self.betas, weight_decay=self.weight_decay, foreach=True)
+            return torch.optim.Adam(groups, self.lr, self.betas, weight_decay=self.weight_decay, foreach=True)
         if self.optimizer == "sgd":
             decay, nesterov = self.weight_decay, self.nesterov
-            return torch.optim.SGD(
-                self.trained, self.lr, self.momentum, weight_decay=decay, nesterov=nesterov, foreach=True
-            )
+            return torch.optim.SGD(groups, self.lr, self.momentum, weight_decay=decay, nesterov=nesterov, foreach=True)
         raise ValueError(f"optimizer={self.optimizer!r} is not known; choose 'sgd' or 'adam'")
 
     def get_extra_state(self) -> dict[str, Any]:

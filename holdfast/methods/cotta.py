@@ -67,7 +67,7 @@ class Cotta(Method):
             raise ValueError(f"views={views} leaves nothing to average; pass at least 1, or confidence_threshold=0")
         self.trainable, self.teacher_momentum, self.symmetric = trainable, teacher_momentum, symmetric
         self.confidence_threshold, self.views = confidence_threshold, views
-        self.view, self._view = named_view(view)
+        self.view, self._view = named_view(view, model.input_spec.kind)
         super().__init__(model, **learning)
         # The anchor holds the source weights: student and teacher go back to these very tensors.
         source = {name: weight.detach() for name, weight in self.anchor.named_parameters()}

@@ -58,7 +58,7 @@ class Roid(Method):
         super().__init__(model, **learning)
         self.temperature, self.probs_momentum, self.source_share = temperature, probs_momentum, source_share
         self.prior_correction, self.loss_divisor = prior_correction, loss_divisor  # the batch size where not given
-        self.view, self._view = named_view(view)
+        self.view, self._view = named_view(view, model.input_spec.kind)
         uniform = torch.full((model.num_classes,), 1 / model.num_classes, device=model.device, dtype=model.dtype)
         self.add_state("mean_probs", uniform)  # what has been predicted lately
         self._prior = torch.ones_like(uniform)  # of the newest answer

@@ -62,7 +62,7 @@ class Rotta(Method):
         self.capacity, self.every_samples, self.fill_first = capacity, every_samples, fill_first
         self.timeliness_weight, self.uncertainty_weight = timeliness_weight, uncertainty_weight
         self.statistics_momentum, self.teacher_momentum = statistics_momentum, teacher_momentum  # α, 1 − ν
-        self.view, self._view = named_view(view)
+        self.view, self._view = named_view(view, model.input_spec.kind)
         super().__init__(model, **learning)
         # A view that is not for such inputs says so now, not after the first period.
         self._view(torch.zeros(1, *model.input_spec.shape), torch.Generator())
