@@ -111,6 +111,8 @@ class PublishedSounds(ListedSounds):
 class SoundFolder(ListedSounds):
     """Sounds in one folder for each class: the classes are the folders, sorted by name; WAV, FLAC or Ogg."""
 
+    citation = "Warden, arXiv 1804.03209"
+
     def __init__(self, *, folder: str | Path, sample_rate: int = 16_000, seconds: float = 1.0) -> None:
         path = folder_at(folder, "pass the one that holds a folder of sounds for each class")
         names = sorted(entry.name for entry in path.iterdir() if entry.is_dir() and entry.name[0] not in "._")

@@ -76,6 +76,8 @@ class SoundParquet(InMemorySounds):
     extra `audio`, all of it the extra `parquet`.
     """
 
+    citation = "Lhoest et al., EMNLP 2021"
+
     def __init__(
         self,
         *,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
+from torch.nn.utils.parametrize import is_parametrized, remove_parametrizations
 
 from holdfast.blocks.losses import entropy
 from holdfast.methods.base import METHODS, Method
@@ -40,7 +41,10 @@ class T3a(Method):
 
     def prepare(self, model: Classifier) -> list[nn.Parameter]:
         """Take the rows of the last layer for supports, under the labels that it gives them, and train nothing."""
-        rows = _linear_head(model).weight.detach().flatten(1)
+        head = _linear_head(model)
+        if is_parametrized(head, "weight"):  # as under weight normalisation; prototypes are weights themselves
+            remove_parametrizations(head, "weight")
+        rows = head.weight.detach().flatten(1)
         logits = model.classify(rows)
         self.add_state("supports", F.normalize(rows, dim=1))
         self.add_state("labels", logits.argmax(1))

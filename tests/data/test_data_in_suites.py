@@ -21,6 +21,12 @@ ENTRIES = [
     "{name: digits, split: test}",
     "{name: image_folder, folder: x, resize: 64, crop: 32, cache_bytes: 0}",
     "{name: imagenet_c, folder: x, corruption: fog, severity: 3, cache_bytes: 0}",
+    "{name: rs, split: test, folder: x}",
+    "{name: sc2, split: validation, folder: x}",
+    "{name: sound_folder, folder: x, sample_rate: 8000, seconds: 0.5}",
+    "{name: sound_parquet, file: x, sample_rate: 8000, label_column: word}",
+    "{name: us8, split: train, folder: x, sample_rate: 16000}",
+    "{name: vs, split: test, folder: x}",
 ]
 
 
