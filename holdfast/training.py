@@ -17,7 +17,6 @@ from torch.nn import functional as F
 
 from holdfast.blocks.views import circular_shift
 from holdfast.data import DATASETS, Dataset
-from holdfast.data.tensors import as_inputs
 from holdfast.models import MODELS, weights_digest
 from holdfast.models.classifier import main_normalisation
 from holdfast.randomness import seeded_rng
@@ -132,7 +131,11 @@ def accuracy(module: nn.Module, samples: Dataset) -> float:
 
 def tensors_of(samples: Dataset) -> tuple[Tensor, Tensor]:
     """Return all images in [0, 1], (n, 3, height, width), or sounds, (n, samples), and their labels."""
-    return as_inputs(samples.inputs(np.arange(len(samples.labels)))), torch.from_numpy(samples.labels)
+    inputs = torch.from_numpy(samples.inputs(np.arange(len(samples.labels))))
+    if samples.input_spec.kind == "image":
+        # Channels stay last in memory, as when the networks of the package were trained: kernels round accordingly.
+        inputs = inputs.permute(0, 3, 1, 2).float() / 255
+    return inputs, torch.from_numpy(samples.labels)
 
 
 @contextmanager
