@@ -110,7 +110,7 @@ class Eata(Eta):
             with torch.enable_grad():
                 logits = self.predict(inputs)
                 loss = F.cross_entropy(logits, logits.detach().argmax(1))
-            gradients = torch.autograd.grad(loss, self.trained)
+            gradients = torch.autograd.grad(loss, self.trained, materialize_grads=True)  # 0 where a layer goes unused
             squares.append(torch.cat([gradient.flatten() for gradient in gradients]) ** 2)
         if not squares:
             raise ValueError(
