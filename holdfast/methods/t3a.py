@@ -42,8 +42,8 @@ class T3a(Method):
     def prepare(self, model: Classifier) -> list[nn.Parameter]:
         """Take the rows of the last layer for supports, under the labels that it gives them, and train nothing."""
         head = _linear_head(model)
-        if is_parametrized(head, "weight"):  # as under weight normalisation; prototypes are weights themselves
-            remove_parametrizations(head, "weight")
+        if is_parametrized(head, "weight"):
+            _fix_weight(head)
         rows = head.weight.detach().flatten(1)
         logits = model.classify(rows)
         self.add_state("supports", F.normalize(rows, dim=1))
@@ -99,6 +99,14 @@ def _lowest(values: Tensor, labels: Tensor, per_class: int) -> Tensor:
     counts = labels.bincount()
     rank = torch.arange(len(order), device=order.device) - (counts.cumsum(0) - counts)[labels[order]]
     return order[rank < per_class]
+
+
+def _fix_weight(head: nn.Module) -> None:
+    """Make a weight that is computed, as under weight normalisation, one that prototypes can take the place of."""
+    own = type(head)
+    # torch takes the computation off the class, which all copies of the layer share: the caller's, too.
+    head.__class__ = type(own.__name__, own.__bases__, dict(vars(own)))
+    remove_parametrizations(head, "weight")
 
 
 def _linear_head(model: Classifier) -> nn.Linear | nn.Conv1d | nn.Conv2d:
