@@ -170,12 +170,13 @@ def shapes_by_first_layer(module: nn.Module) -> Iterator[tuple[int, ...]]:
             yield from ((part.in_channels, size, size) for size in IMAGE_SIZES)
         if isinstance(part, nn.Linear):
             yield (part.in_features,)
-        # A single channel may be the network's own affair: then it takes bare waveforms.
+        # A single channel, or more than a recording has, may be the network's own affair: then it takes bare waveforms.
         if isinstance(part, nn.Conv1d | nn.Conv2d) and part.in_channels == 1:
             yield from ((length,) for length in WAVEFORM_LENGTHS)
         if isinstance(part, nn.Conv1d):
+            if part.in_channels > 2:
+                yield from ((length,) for length in WAVEFORM_LENGTHS)
             yield from ((part.in_channels, length) for length in WAVEFORM_LENGTHS)
-            yield from ((length,) for length in WAVEFORM_LENGTHS)  # its channels may be made by a front-end
 
 
 def spec_of(module: nn.Module, inputs: Tensor) -> InputSpec:
