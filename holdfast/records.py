@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["Batch", "Domain", "InputSpec", "Picks", "Row", "Step", "Update"]
+__all__ = ["Batch", "Domain", "Estimate", "InputSpec", "Picks", "Row", "Step", "Update"]
 
 
 @dataclass(frozen=True)
@@ -67,13 +67,34 @@ class Update:
     skipped: str | None = None
 
 
+class Estimate(float):
+    """An accuracy without labels: a number that may know its interval, or why it is not known (`nan`).
+
+    >>> found = Estimate(0.7, 0.6, 0.75)
+    >>> found + 0.1 == 0.7 + 0.1, found.low, found.unknown
+    (True, 0.6, None)
+    """
+
+    low: float | None
+    high: float | None
+    unknown: str | None  # why there is no number
+
+    def __new__(
+        cls, value: float, low: float | None = None, high: float | None = None, *, unknown: str | None = None
+    ) -> Estimate:
+        """Make one; an unknown accuracy is `Estimate(math.nan, unknown="…")`."""
+        made = super().__new__(cls, value)
+        made.low, made.high, made.unknown = low, high, unknown
+        return made
+
+
 @dataclass(frozen=True)
 class Step:
     """What one batch did to an adapted model: the answer, and everything worth writing down."""
 
     logits: Tensor
     loss: float | None = None  # None: nothing was learnt from this batch
-    estimates: Mapping[str, float] = field(default_factory=dict)
+    estimates: Mapping[str, float] = field(default_factory=dict)  # those with an interval are an `Estimate`
     recovered: str | None = None  # the reason of a reset, where there was one
     skipped: str | None = None  # why the update was left out, where it was
     forwards: float = 0.0  # network passes per sample, estimators included
@@ -98,3 +119,5 @@ class Row:
     backwards: float
     step_seconds: float
     expected: float | None = None
+    intervals: Mapping[str, tuple[float, float]] = field(default_factory=dict)  # of the estimates that have one
+    unknown: Mapping[str, str] = field(default_factory=dict)  # why there is no estimate, by estimator

@@ -99,6 +99,8 @@ class Rows:
     recovered: Sequence[str | None]
     skipped: Sequence[str | None]
     estimates: dict[str, Floats]
+    intervals: dict[str, Floats]  # (batches, 2) for each estimator that gives one
+    unknown: dict[str, Sequence[str | None]]  # why there is no estimate, for each estimator that says so
     # A batch holds a few of the many domains of a stream, so (batch, domain) pairs are kept, not a grid.
     domains: Sequence[str]
     pair_batch: Ints  # (pairs,)
@@ -231,6 +233,14 @@ def columns(records: Sequence[dict[str, Any]]) -> Rows:
         recovered=[record["recovered"] for record in records],
         skipped=[record["skipped"] for record in records],
         estimates={name: floats(record["estimates"].get(name) for record in records) for name in estimators},
+        intervals={
+            name: np.array([record.get("intervals", {}).get(name, (np.nan, np.nan)) for record in records])
+            for name in dict.fromkeys(name for record in records for name in record.get("intervals", {}))
+        },
+        unknown={
+            name: [record.get("unknown", {}).get(name) for record in records]
+            for name in dict.fromkeys(name for record in records for name in record.get("unknown", {}))
+        },
         domains=domains,
         pair_batch=pair_batch,
         pair_domain=ints(index[pair[1]] for pair in pairs),

@@ -28,6 +28,17 @@ def test_rows_become_columns(write_run: WriteRun) -> None:
     assert list(found.domains) == ["fog", "snow"]
 
 
+def test_intervals_and_what_is_unknown_are_read_where_they_were_written(write_run: WriteRun) -> None:
+    rows = [
+        row(0, {"fog": (3, 4)}, estimates={"sure": 0.7}, intervals={"sure": [0.6, 0.8]}, unknown={}),
+        row(4, {"fog": (3, 4)}, estimates={"sure": None}, intervals={}, unknown={"sure": "signals disagree"}),
+        row(8, {"fog": (3, 4)}, estimates={"sure": 0.5}),
+    ]
+    found = read_run(write_run("tent", rows)).rows
+    np.testing.assert_array_equal(found.intervals["sure"], [[0.6, 0.8], [np.nan] * 2, [np.nan] * 2])
+    assert found.unknown == {"sure": [None, "signals disagree", None]}
+
+
 def test_torn_last_line_is_ignored(write_run: WriteRun) -> None:
     folder = write_run("tent", batches({"fog": [5, 6]}), finished=False, length=100)
     whole = read_run(folder)
