@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,7 @@ from holdfast.benchmark.memory import MARKS, peak_mib
 from holdfast.benchmark.recorder import Recorder, make_row
 from holdfast.benchmark.suite import Job
 from holdfast.calibration import calibrate
-from holdfast.data import DATASETS
+from holdfast.data import DATASETS, Dataset
 from holdfast.data.tensors import as_inputs
 from holdfast.estimators import ESTIMATORS
 from holdfast.folders import held
@@ -120,11 +120,18 @@ def _save(model: AdaptedModel, recorder: Recorder, folder: Path) -> None:
 
 def _make_stream(job: Job) -> Stream:
     options = _options(job.stream, without={"data"})
-    data = DATASETS[job.stream["data"]["name"]](**_options(job.stream["data"]))
+    data = _read_data(json.dumps(job.stream["data"]))
     make = STREAMS[job.stream["name"]]
     if getattr(make, "needs_model", False):  # its severities are chosen for the model, as it is before any adaptation
         options["calibrate"] = partial(calibrate, MODELS[job.model["name"]](**_options(job.model)))
     return make(data, **options, seed=job.seed)
+
+
+@lru_cache(maxsize=2)  # jobs that follow each other draw from the same data, and decoding it can take as long as a run
+def _read_data(entry: str) -> Dataset:
+    """Return the data set of a suite's entry, given as JSON; nobody writes into one."""
+    options = json.loads(entry)
+    return DATASETS[options["name"]](**_options(options))
 
 
 def _make_model(job: Job, stream: Stream) -> tuple[AdaptedModel, str]:
@@ -158,7 +165,7 @@ def _source_inputs(job: Job, stream: Stream) -> tuple[Sequence[Tensor], str]:
     samples = int(job.source["samples"])
     if job.source["name"] == "stream":
         return stream.first(samples).split(job.batch_size), f"the first {samples} inputs of the stream"
-    data = DATASETS[job.source["name"]](**_options(job.source, without={"samples"}))
+    data = _read_data(json.dumps({key: value for key, value in job.source.items() if key != "samples"}))
     chosen = seeded_rng(job.seed, "source inputs").permutation(len(data.labels))[:samples]
     inputs = as_inputs(data.inputs(np.sort(chosen)))
     return inputs.split(job.batch_size), f"{len(chosen)} inputs of {data.name} ({data.digest[:8]})"
