@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 import random
+from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, get_args
 
@@ -99,9 +100,9 @@ class Memory(Stateful):
         """Return the classes under which the inputs are held, in the order of `inputs`."""
         return [label for label in sorted(self.slots) for _ in self.slots[label]]
 
+    @abstractmethod
     def _admit(self, label: int, score: float) -> int | None:
         """Return the slot for one sample, or None where it is not wanted."""
-        raise NotImplementedError
 
     def _order(self) -> list[int]:
         return [slot for label in sorted(self.slots) for slot in self.slots[label]]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from functools import partial
 from typing import Any, Literal
 
@@ -98,9 +99,9 @@ class ByDomain(Method):
             third = self.answer(inputs, 2)
         return self.choose(second, third)
 
+    @abstractmethod
     def answer(self, inputs: Tensor, turn: int) -> Tensor:
         """Return the log-probabilities of one pass, the first, second or third of a batch."""
-        raise NotImplementedError
 
     def choose(self, together: Tensor, apart: Tensor) -> Tensor:
         """Return the surer of two answers to each sample, unless there is no filter."""
