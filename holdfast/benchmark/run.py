@@ -131,7 +131,8 @@ def _make_stream(job: Job) -> Stream:
 def _read_data(entry: str) -> Dataset:
     """Return the data set of a suite's entry, given as JSON; nobody writes into one."""
     options = json.loads(entry)
-    return DATASETS[options["name"]](**_options(options))
+    data: Dataset = DATASETS[options["name"]](**_options(options))
+    return data
 
 
 def _make_model(job: Job, stream: Stream) -> tuple[AdaptedModel, str]:

@@ -86,21 +86,3 @@ def test_unitta_runs_it_another_way() -> None:
 def test_networks_without_batch_norm_are_refused_with_an_alternative() -> None:
     with pytest.raises(ValueError, match="'tent'"):
         adapt(tiny_resnet("group"), "note")
-
-
-def test_it_may_learn_later_without_the_answer_and_its_graph() -> None:
-    model, method = build()
-    twin = copy.deepcopy(method)
-    model(BATCH)
-    with torch.no_grad():
-        assert twin.adapt(BATCH).loss is not None
-    assert all(torch.equal(one, other) for one, other in zip(method.trained, twin.trained, strict=True))
-
-
-def test_frozen_it_learns_nothing() -> None:
-    _, method = build()
-    method.frozen = True
-    before = {name: tensor.clone() for name, tensor in method.moving().items()}
-    method.adapt(BATCH)
-    assert method.batches == method.memory.offers == 0
-    assert all(torch.equal(before[name], tensor) for name, tensor in method.moving().items())

@@ -110,24 +110,6 @@ def test_its_views_are_drawn_anew_for_each_update_and_the_same_for_the_same_seed
     assert not torch.equal(moved(0), moved(1))
 
 
-def test_it_may_learn_later_without_the_answer_and_its_graph() -> None:
-    model, method = build()
-    twin = copy.deepcopy(method)
-    model(BATCH)
-    with torch.no_grad():
-        assert twin.adapt(BATCH).loss is not None
-    assert all(torch.equal(one, other) for one, other in zip(method.trained, twin.trained, strict=True))
-
-
-def test_frozen_it_learns_nothing() -> None:
-    _, method = build()
-    method.frozen = True
-    before = {name: tensor.clone() for name, tensor in method.moving().items()}
-    method.adapt(BATCH)
-    assert method.batches == method.memory.offers == 0
-    assert all(torch.equal(before[name], tensor) for name, tensor in method.moving().items())
-
-
 def test_a_view_of_ones_own_is_told_as_such() -> None:
     model, _ = build(view=lambda inputs, generator: inputs)
     assert json.loads(json.dumps(model.recipe))["options"]["view"] == "custom"

@@ -121,21 +121,3 @@ def test_answers_come_from_running_statistics_before_the_update() -> None:
         expected = tiny_resnet()(BATCH)
     torch.testing.assert_close(model(BATCH), expected)
     assert not torch.allclose(method.predict(BATCH), expected)
-
-
-def test_it_may_learn_later_without_the_answer_and_its_graph() -> None:
-    model, method = build()
-    twin = copy.deepcopy(method)
-    model(BATCH)
-    with torch.no_grad():
-        assert twin.adapt(BATCH).loss is not None
-    assert all(torch.equal(one, other) for one, other in zip(method.trained, twin.trained, strict=True))
-
-
-def test_frozen_it_learns_nothing() -> None:
-    _, method = build()
-    method.frozen = True
-    before = {name: tensor.clone() for name, tensor in method.moving().items()}
-    method.adapt(BATCH)
-    assert method.batches == method.memory.offers == 0
-    assert all(torch.equal(before[name], tensor) for name, tensor in method.moving().items())
