@@ -1,12 +1,16 @@
 """Make one small file of a folder of runs: `python benchmarks/condense.py runs/ccc-cifar10 results/ccc-cifar10.json`.
 
-For each run: its manifest, its summary with the peak memory, and its accuracy in windows along the stream.
+For each run: its manifest, its summary with the peak memory, its accuracy in windows along the stream, and, where
+accuracy was estimated, the estimates and the accuracy of every batch. Whole parts of manifests that many runs have in
+common (network, stream, recipe, protocol) are written once, under `parts`, and stand in the manifests by their name.
 """
 
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,14 +25,54 @@ def condensed(run: RunRecord) -> dict[str, Any]:
     """Return what is worth keeping of one run."""
     window = (run.rows.ends - 1) // WINDOW  # a batch belongs to the one that it ends in
     correct, samples = (np.bincount(window, counts) for counts in (run.rows.correct, run.rows.size))
-    return {
+    kept = {
         "recipe": run.manifest.recipe.label,
         "summary": json.loads((run.folder / "summary.json").read_text()),
         "resets": sum(reason is not None for reason in run.rows.recovered),
         "window_samples": WINDOW,
         "window_accuracy": np.round(correct / np.maximum(samples, 1), 4).tolist(),
-        "manifest": json.loads((run.folder / "manifest.json").read_text()),
     }
+    if run.rows.estimates:
+        kept["batch_accuracy"] = np.round(run.rows.correct / run.rows.size, 4).tolist()
+        kept["estimates"] = {name: _rounded(found) for name, found in run.rows.estimates.items()}
+        kept["intervals"] = {name: _rounded(found) for name, found in run.rows.intervals.items()}
+        kept["reset_batches"] = [batch for batch, reason in enumerate(run.rows.recovered) if reason is not None]
+    return {**kept, "manifest": json.loads((run.folder / "manifest.json").read_text())}
+
+
+def _rounded(values: Any) -> Any:
+    """Return nested lists of four digits, with null for what is not known."""
+    return [
+        _rounded(value) if np.ndim(value) else None if np.isnan(value) else round(float(value), 4) for value in values
+    ]
+
+
+def shared(runs: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Return the runs with the parts of their manifests written once."""
+    parts: dict[str, Any] = {}
+
+    def name_of(part: dict[str, Any]) -> str:
+        name = hashlib.blake2b(json.dumps(part, sort_keys=True).encode(), digest_size=4).hexdigest()
+        parts[name] = part
+        return name
+
+    named = [
+        {
+            **run,
+            "manifest": {
+                key: name_of(value) if isinstance(value, dict) else value for key, value in run["manifest"].items()
+            },
+        }
+        for run in runs
+    ]
+    return {"parts": parts, "runs": named}
+
+
+def one_line_each(content: dict[str, Any]) -> str:
+    """Return JSON with a line for each part and each run, so that a change of one is a change of one line."""
+    parts = ",\n".join(f"{json.dumps(name)}: {json.dumps(part)}" for name, part in content["parts"].items())
+    runs = ",\n".join(map(json.dumps, content["runs"]))
+    return f'{{"parts": {{\n{parts}\n}}, "runs": [\n{runs}\n]}}\n'
 
 
 def main() -> None:
@@ -41,9 +85,9 @@ def main() -> None:
     for run in runs:
         if not run.finished:
             print(f"left out, not finished: {run.folder}")
-    content = [condensed(run) for run in runs if run.finished]
-    options.out.write_text(json.dumps(content, indent=1) + "\n")
-    print(f"{len(content)} runs in {options.out}")
+    content = shared([condensed(run) for run in runs if run.finished])
+    options.out.write_text(one_line_each(content))
+    print(f"{len(content['runs'])} runs in {options.out}")
 
 
 if __name__ == "__main__":

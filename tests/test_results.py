@@ -13,10 +13,23 @@ RESULTS = Path(__file__).resolve().parents[1] / "results"
 pytestmark = pytest.mark.skipif(not RESULTS.exists(), reason="the results are not beside the tests")
 
 
+def read(name: str) -> list[dict[str, Any]]:
+    """Return the runs of a committed result, each with its whole manifest."""
+    content = json.loads((RESULTS / name).read_text())
+    for run in content["runs"]:
+        manifest = run["manifest"]
+        run["manifest"] = {
+            key: content["parts"].get(value, value) if isinstance(value, str) else value
+            for key, value in manifest.items()
+        }
+    runs: list[dict[str, Any]] = content["runs"]
+    return runs
+
+
 @pytest.fixture(scope="module")
 def walk() -> dict[str, dict[str, Any]]:
     """The runs of CCC-Medium on CIFAR-10 by recipe."""
-    return {run["recipe"]: run for run in json.loads((RESULTS / "ccc-cifar10.json").read_text())}
+    return {run["recipe"]: run for run in read("ccc-cifar10.json")}
 
 
 def accuracy(run: dict[str, Any], *, last: float = 1.0) -> float:
