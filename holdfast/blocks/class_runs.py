@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor
 
@@ -10,7 +12,7 @@ from holdfast.state import Stateful
 __all__ = ["ClassRuns"]
 
 FURTHEST, NEAREST = 64, 17  # how many samples apart those are that chance is taken from
-PRIOR_PAIRS = 16  # that are assumed to agree as chance has it
+DOUBT = 2.0  # standard errors that are taken off
 
 
 class ClassRuns(Stateful):
@@ -23,7 +25,7 @@ class ClassRuns(Stateful):
     >>> runs.observe(torch.arange(10).repeat_interleave(8).repeat(4))
     >>> mixed.observe(torch.randint(10, (320,), generator=torch.Generator().manual_seed(0)))
     >>> round(runs.correlation, 1), round(mixed.correlation, 1)
-    (0.8, 0.0)
+    (0.9, 0.0)
     """
 
     recent: Tensor  # labels, the latest last; -1 before the first
@@ -40,9 +42,19 @@ class ClassRuns(Stateful):
     @property
     def correlation(self) -> float:
         """Cohen's κ: by how much of what is left above chance neighbours agree; 0 while nothing is known."""
+        return self._above_chance(doubt=0.0)
+
+    @property
+    def sure_correlation(self) -> float:
+        """What remains of κ after two standard errors: the first batch of any stream has some agreement by luck."""
+        return self._above_chance(doubt=DOUBT)
+
+    def _above_chance(self, doubt: float) -> float:
         agree, pairs, far_agree, far_pairs = map(float, self.sums)
-        chance = far_agree / far_pairs if far_pairs else 1.0
-        return (agree - chance * pairs) / ((1 - chance) * pairs + PRIOR_PAIRS)
+        if not far_pairs or far_agree == far_pairs:
+            return 0.0
+        share, chance = agree / pairs, far_agree / far_pairs
+        return (share - chance - doubt * math.sqrt(share * (1 - share) / pairs)) / (1 - chance)
 
     def observe(self, labels: Tensor) -> None:
         """Take in the predicted labels of the next samples of the stream."""

@@ -22,8 +22,9 @@ class UnittaAuto(ByDomain):
 
     Ours: published UniTTA loses to BDN whenever classes come independently, because it averages unrelated neighbours.
     Predicted labels, before any averaging, tell which kind of stream it is: neighbours are averaged as long as their
-    agreement exceeds that of samples 17 to 64 apart by `min_correlation` of what it could (Cohen's κ), over about the
-    last `memory_samples`. Other options are those of `unitta`; the official filter is that of whichever is at work.
+    agreement exceeds that of samples 17 to 64 apart by `min_correlation` of what it could (Cohen's κ), by two standard
+    errors, over about the last `memory_samples`. Other options are those of `unitta`; the official filter is that of
+    whichever is at work.
     """
 
     citation = "after Du et al., 2024 (UniTTA)"
@@ -36,7 +37,7 @@ class UnittaAuto(ByDomain):
     }
 
     def __init__(
-        self, model: Classifier, *, min_correlation: float = 0.1, memory_samples: int = 1024, **options: Any
+        self, model: Classifier, *, min_correlation: float = 0.05, memory_samples: int = 1024, **options: Any
     ) -> None:
         self.min_correlation, self.memory_samples = min_correlation, memory_samples
         super().__init__(model, **options)
@@ -52,7 +53,7 @@ class UnittaAuto(ByDomain):
     @property
     def correlated(self) -> bool:
         """Whether neighbours are being answered together at this point of the stream."""
-        return self.runs.correlation > self.min_correlation
+        return self.runs.sure_correlation > self.min_correlation
 
     def answer(self, inputs: Tensor, turn: int) -> Tensor:
         """Return the log-probabilities of one pass; the first tells what kind of stream it is."""

@@ -35,9 +35,22 @@ def test_runs_are_told_from_classes_that_come_independently(share_right: float, 
         labels = classes(1280, stay, seed)
         for domain, part in enumerate(labels.split(256)):  # each with a favourite of its own
             runs.observe(predicted(part, share_right, favourite=domain, seed=seed))
-        correlation[stay] = runs.correlation
+        correlation[stay] = runs.sure_correlation
     assert correlation[0.1] < 0.07
     assert correlation[0.95] > 0.13
+
+
+def test_the_luck_of_a_first_batch_is_no_correlation() -> None:
+    def share_correlated(stay: float) -> float:
+        found = []
+        for seed in range(200):
+            runs = ClassRuns()
+            runs.observe(predicted(classes(64, stay, seed), 0.6, favourite=seed % 10, seed=seed))
+            found.append(runs.sure_correlation > 0.05)
+        return sum(found) / len(found)
+
+    assert share_correlated(0.1) < 0.02
+    assert share_correlated(0.95) > 0.6  # most of those that are show it this early
 
 
 def test_the_result_does_not_depend_on_the_batches() -> None:
