@@ -52,6 +52,7 @@ def make_manifest(job: Job, model: AdaptedModel, stream: Stream, source_data: st
         "suite": job.suite,
         "job": job.name,
         "place": job.place,
+        "averages": {name: list(labels) for name, labels in job.averages.items()},
         "recipe": {**recipe, "label": job.recipe["label"], "citation": getattr(entry[recipe["name"]], "citation", "")},
         "model": {
             "name": job.model["label"],

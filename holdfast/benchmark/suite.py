@@ -7,7 +7,7 @@ import inspect
 import itertools
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -83,6 +83,7 @@ class Suite(BaseModel):
     seeds: list[int] = Field(default=[0], min_length=1)
     batch_size: int = Field(default=64, ge=1)
     samples: int | None = Field(default=None, ge=1)  # the length of an endless stream, or a shorter one
+    averages: dict[str, list[str]] = {}  # beside the one over all streams: name -> labels of some
     scales: dict[str, dict[str, Any]] = {}  # overrides by name, for runs of another size
 
     def jobs(self) -> list[Job]:
@@ -100,6 +101,7 @@ class Suite(BaseModel):
                 batch_size=self.batch_size,
                 samples=self.samples,
                 place=place,
+                averages=self.averages,
             )
             for place, (model, stream, seed, recipe) in enumerate(combinations)
         ]
@@ -119,11 +121,12 @@ class Job:
     batch_size: int
     samples: int | None
     place: int = 0  # in the suite: tables keep its order
+    averages: Mapping[str, Sequence[str]] = field(default_factory=dict)  # that tables of the suite have
 
     @property
     def name(self) -> str:
         """Readable, and unlike that of any other job: the name of its folder."""
-        content = {key: value for key, value in asdict(self).items() if key not in ("suite", "place")}
+        content = {key: value for key, value in asdict(self).items() if key not in ("suite", "place", "averages")}
         digest = hashlib.blake2b(json.dumps(content, sort_keys=True).encode(), digest_size=4).hexdigest()
         words = (self.recipe["label"], self.stream["label"], self.model["label"], f"seed{self.seed}", digest)
         return "-".join(word.replace("/", "_") for word in words)

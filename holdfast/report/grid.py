@@ -8,19 +8,28 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import resources
+from itertools import groupby
 from typing import Any
 
-from holdfast.report.tables import Metric, Table, canonical, grouped, mean_or_nan, percent, printed
+from holdfast.report.formats import Cell, latex_cell, latex_text
+from holdfast.report.tables import Metric, Table, better, canonical, grouped, mean_or_nan, percent, printed
 
-__all__ = ["Column", "Grid", "grid_to_csv", "make_grids"]
+__all__ = ["Column", "Grid", "grid_to_csv", "grid_to_latex", "make_grids"]
 
 
 @dataclass(frozen=True)
 class Column:
-    """Scores of one stream, or the mean over several."""
+    """Scores of one stream, or the mean over several; in a group it has a shorter title."""
 
     name: str
     streams: Sequence[str]  # their labels
+    group: str = ""
+    title: str = ""
+
+    @property
+    def head(self) -> str:
+        """What stands above its scores, below the name of its group."""
+        return self.title or self.name
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,10 +42,32 @@ class Grid:
     scores: Mapping[str, Mapping[str, float]]
     published: Mapping[tuple[str, str], float] = field(default_factory=dict)  # (recipe, column) -> score
 
-    def cell(self, recipe: str, column: Column) -> str:
+    def cell(self, recipe: str, column: Column) -> Cell:
         """Return a score as it is printed, the published one behind it in brackets."""
-        known = self.published.get((recipe, column.name))
-        return printed(self.scores[recipe][column.name]) + (f" ({printed(known)})" if known is not None else "")
+        score, known = self.scores[recipe][column.name], self.published.get((recipe, column.name))
+        others = [scores[column.name] for scores in self.scores.values()]
+        return Cell(
+            printed(score) + (f" ({printed(known)})" if known is not None else ""),
+            best=not math.isnan(score) and not any(better(self.metric, other, score) for other in others),
+            worse=better(self.metric, self.scores.get("source", {}).get(column.name, math.nan), score),
+        )
+
+    @property
+    def groups(self) -> list[tuple[str, int]]:
+        """The groups of neighbouring columns and how many each has; a column without one stands alone under ""."""
+        named = groupby(self.columns, lambda column: column.group or column.name)
+        runs = [list(run) for _, run in named]
+        return [(run[0].group, len(run)) for run in runs]
+
+    @property
+    def note(self) -> str:
+        """What the scores are and what their marks mean."""
+        direction = "lower" if self.metric == "error" else "higher"
+        told = (
+            f"{self.metric.capitalize()} in %, {direction} is better; mean over samples, seeds and, in means, streams."
+        )
+        told += f" Bold: best of its column{'; grey: worse than the source' if 'source' in self.scores else ''}."
+        return told + (" In brackets: as published for the same network, data and length." if self.published else "")
 
 
 def make_grids(tables: Sequence[Table]) -> list[Grid]:
@@ -59,18 +90,28 @@ def title_of(table: Table) -> str:
     return f"{manifest.suite} · {manifest.model.name}"
 
 
-def columns_of(labels: Sequence[str]) -> list[Column]:
-    """Return the columns of these streams: those that share all before their last dash or slash have their mean.
+def columns_of(labels: Sequence[str], averages: Mapping[str, Sequence[str]] | None = None) -> list[Column]:
+    """Return the columns of these streams: those that share all before their last dash or slash are a group.
 
-    >>> [column.name for column in columns_of(["easy-1000", "easy-2000", "hard"])]
-    ['easy-1000', 'easy-2000', 'easy', 'hard', 'average']
+    A group ends with its mean, and the columns end with the averages over subsets, where all of one is there, and all.
+
+    >>> [column.name for column in columns_of(["easy-1000", "easy-2000", "hard"], {"two": ["easy-1000", "hard"]})]
+    ['easy-1000', 'easy-2000', 'easy', 'hard', 'average (two)', 'average']
     """
     columns = []
     for group in grouped(labels, _group_of):
-        columns += [Column(label, [label]) for label in group]
-        if len(group) > 1:
-            columns.append(Column(_group_of(group[0]), group))
-    return [*columns, Column("average", labels)] if len(labels) > 1 else columns
+        name = _group_of(group[0])
+        if len(group) == 1:
+            columns.append(Column(group[0], group))
+        else:
+            columns += [Column(label, [label], name, label[len(name) + 1 :]) for label in group]
+            columns.append(Column(name, group, name, "mean"))
+    if len(labels) == 1:
+        return columns
+    parts = {name: part for name, part in (averages or {}).items() if set(part) < set(labels)}
+    columns += [Column(f"average ({name})", part, "average", name) for name, part in parts.items()]
+    whole = Column("average", labels, "average", f"all {len(labels)}") if parts else Column("average", labels)
+    return [*columns, whole]
 
 
 def _group_of(label: str) -> str:
@@ -79,17 +120,22 @@ def _group_of(label: str) -> str:
 
 def _make_grid(tables: Sequence[Table]) -> Grid:
     metric = tables[0].metric
+    by_stream: dict[str, list[Table]] = {}
+    averages: dict[str, Sequence[str]] = {}
     means: dict[str, dict[str, list[float]]] = {}  # recipe -> stream -> means
     for table in tables:
+        manifest = table.runs[0].manifest
+        by_stream.setdefault(manifest.stream.label, []).append(table)
+        for run in table.runs:
+            averages.update(run.manifest.averages)
         for line in table.lines:
-            label = line.recipe.label
-            means.setdefault(label, {}).setdefault(table.runs[0].manifest.stream.label, []).append(line.mean)
-    columns = columns_of(list(dict.fromkeys(table.runs[0].manifest.stream.label for table in tables)))
+            means.setdefault(line.recipe.label, {}).setdefault(manifest.stream.label, []).append(line.mean)
+    columns = columns_of(list(by_stream), averages)
     scores = {
         recipe: {column.name: _mean([found.get(stream, []) for stream in column.streams]) for column in columns}
         for recipe, found in means.items()
     }
-    return Grid(title_of(tables[0]), metric, columns, scores, _published(tables, metric))
+    return Grid(title_of(tables[0]), metric, columns, scores, _published(columns, by_stream, metric))
 
 
 def _mean(by_stream: Iterable[Sequence[float]]) -> float:
@@ -98,26 +144,83 @@ def _mean(by_stream: Iterable[Sequence[float]]) -> float:
     return math.nan if any(map(math.isnan, means)) else mean_or_nan(means)
 
 
-def _published(tables: Sequence[Table], metric: Metric) -> dict[tuple[str, str], float]:
+def _published(
+    columns: Sequence[Column], by_stream: Mapping[str, Sequence[Table]], metric: Metric
+) -> dict[tuple[str, str], float]:
     """Return the scores of the paper, where suite, size of the network and length of the streams are the paper's."""
-    manifest = tables[0].runs[0].manifest
-    shortest = min(run.samples for table in tables for run in table.runs)
+    named = {column.name: column for column in columns}
     text = (resources.files("holdfast.report") / "published.csv").read_text(encoding="utf-8")
-    return {
+    known = {
         (row["recipe"], row["column"]): percent(float(row["accuracy"]) / 100, metric)
         for row in csv.DictReader(io.StringIO(text))
-        if row["suite"] == manifest.suite
-        and int(row["parameters"]) == manifest.model.parameters
-        and int(row["samples"]) <= shortest
+        if row["column"] in named
+        and all(_is_like(table, row) for stream in named[row["column"]].streams for table in by_stream[stream])
     }
+    for recipe in dict.fromkeys(recipe for recipe, _ in known):
+        for column in columns:
+            parts = [known.get((recipe, stream)) for stream in column.streams]
+            if (recipe, column.name) not in known and None not in parts:
+                known[recipe, column.name] = mean_or_nan([part for part in parts if part is not None])
+    return known
+
+
+def _is_like(table: Table, row: Mapping[str, str]) -> bool:
+    """Return whether a table has the suite, or a part of it, the network and the length that a number is for.
+
+    A stream that ends by the official rules of UniTTA has the length that it should, unless it was cut short.
+    """
+    manifest = table.runs[0].manifest
+    per_cell = manifest.stream.spec.get("plan", {}).get("samples_per_cell")
+    return (
+        f"{manifest.suite}-".startswith(f"{row['suite']}-")
+        and int(row["parameters"]) == manifest.model.parameters
+        and int(row["samples"] or 0) <= min(run.samples for run in table.runs)
+        and row["samples_per_cell"] == str(per_cell or "")
+        and (per_cell is None or manifest.protocol.get("samples") is None)
+    )
 
 
 def grid_to_csv(grid: Grid) -> str:
-    """Return the grid as CSV, at full precision."""
+    """Return the grid as CSV, at full precision, published scores in columns of their own."""
     out = io.StringIO()
     write = csv.writer(out, lineterminator="\n").writerow
-    write(["recipe", *(f"{column.name} {grid.metric} (%)" for column in grid.columns)])
+    known = [column for column in grid.columns if any(column.name == name for _, name in grid.published)]
+    names = [*(column.name for column in grid.columns), *(f"published {column.name}" for column in known)]
+    write(["recipe", *(f"{name} {grid.metric} (%)" for name in names)])
     for recipe, scores in grid.scores.items():
         values = [scores[column.name] for column in grid.columns]
+        values += [grid.published.get((recipe, column.name), math.nan) for column in known]
         write([recipe, *("" if math.isnan(value) else f"{value:.6g}" for value in values)])
     return out.getvalue()
+
+
+def grid_to_latex(grid: Grid) -> str:
+    """Return the grid as LaTeX, groups above their columns, for a preamble with booktabs, graphicx and xcolor."""
+    spans, rules, place = [], [], 2
+    for group, width in grid.groups:
+        spans.append(rf"\multicolumn{{{width}}}{{c}}{{{latex_text(group)}}}")
+        rules.append(rf"\cmidrule(lr){{{place}-{place + width - 1}}}" if group else "")
+        place += width
+    body = [
+        " & ".join([latex_text(recipe), *(latex_cell(grid.cell(recipe, column)) for column in grid.columns)]) + r" \\"
+        for recipe in grid.scores
+    ]
+    return "\n".join(
+        [
+            r"% needs \usepackage{booktabs,graphicx,xcolor}",
+            r"\begin{table}",
+            r"\centering",
+            rf"\caption{{{latex_text(grid.title)}. {latex_text(grid.note)}}}",
+            r"\resizebox{\linewidth}{!}{%",
+            rf"\begin{{tabular}}{{l{'r' * len(grid.columns)}}}",
+            r"\toprule",
+            *([rf" & {' & '.join(spans)} \\", "".join(rules)] if any(rules) else []),
+            rf"recipe & {' & '.join(latex_text(column.head) for column in grid.columns)} \\",
+            r"\midrule",
+            *body,
+            r"\bottomrule",
+            r"\end{tabular}}",
+            r"\end{table}",
+            "",
+        ]
+    )

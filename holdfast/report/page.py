@@ -14,8 +14,8 @@ from urllib.parse import quote
 from plotly.offline import get_plotlyjs
 
 from holdfast.report import plots
-from holdfast.report.formats import to_csv, to_html, to_latex, to_markdown
-from holdfast.report.grid import Grid, grid_to_csv, make_grids
+from holdfast.report.formats import html_cell, to_csv, to_html, to_latex, to_markdown
+from holdfast.report.grid import Grid, grid_to_csv, grid_to_latex, make_grids
 from holdfast.report.metrics import estimate_error, estimate_floor
 from holdfast.report.runs import RunRecord, read_runs
 from holdfast.report.style import SCRIPT, STYLE
@@ -24,6 +24,7 @@ from holdfast.report.tables import RECIPE_FIELDS, Line, Metric, Table, make_tabl
 __all__ = ["write_report"]
 
 FORMATS = {"csv": ("CSV", to_csv), "md": ("Markdown", to_markdown), "tex": ("LaTeX", to_latex)}
+GRID_FORMATS = {"csv": ("CSV", grid_to_csv), "tex": ("LaTeX", grid_to_latex)}
 # The browser itself refuses whatever would leave the page.
 POLICY = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:"
 
@@ -42,7 +43,8 @@ def write_report(runs_folder: Path | str, out: Path | str | None = None, *, metr
             write_whole(page.with_name(f"{name}.{ending}"), render(table))
     grids = make_grids(tables)
     for grid in grids:
-        write_whole(page.with_name(grid_file(page.stem, grid)), grid_to_csv(grid))
+        for ending, (_, render_grid) in GRID_FORMATS.items():
+            write_whole(page.with_name(f"{grid_file(page.stem, grid)}.{ending}"), render_grid(grid))
     write_whole(
         page, render_page(folder, runs, tables, names, [grid_section(page.stem, *entry) for entry in enumerate(grids)])
     )
@@ -57,8 +59,8 @@ def write_whole(path: Path, text: str) -> None:
 
 
 def grid_file(stem: str, grid: Grid) -> str:
-    """Return the name of a grid's file."""
-    return f"{stem}-all-{re.sub(r'[^A-Za-z0-9]+', '-', grid.title).strip('-').lower()}.csv"
+    """Return the name of a grid's files, without their ending."""
+    return f"{stem}-all-{re.sub(r'[^A-Za-z0-9]+', '-', grid.title).strip('-').lower()}"
 
 
 def file_names(stem: str, tables: Sequence[Table]) -> list[str]:
@@ -161,17 +163,25 @@ def unfinished_section(folder: Path, runs: Sequence[RunRecord]) -> str:
 
 
 def grid_section(stem: str, number: int, grid: Grid) -> str:
-    """Return all streams of a suite in one table."""
-    rows = [[recipe, *(grid.cell(recipe, column) for column in grid.columns)] for recipe in grid.scores]
-    direction = "lower" if grid.metric == "error" else "higher"
-    note = (
-        f"{grid.metric.capitalize()} in %, {direction} is better; mean over samples, seeds and, in averages, streams."
+    """Return all streams of a suite in one table, its columns in groups."""
+    above = "".join(f'<th scope="colgroup" colspan="{width}">{escape(name)}</th>' for name, width in grid.groups)
+    heads = "".join(f'<th scope="col">{escape(column.head)}</th>' for column in grid.columns)
+    rows = []
+    for recipe in grid.scores:
+        cells = "".join(html_cell(grid.cell(recipe, column)) for column in grid.columns)
+        rows.append(f'<tr><th scope="row">{escape(recipe)}</th>{cells}</tr>')
+    head = f'<tr><th scope="col">recipe</th>{heads}</tr>'
+    if any(name for name, _ in grid.groups):
+        head = f'<tr class="groups"><th></th>{above}</tr>{head}'
+    table = f"<table><thead>{head}</thead><tbody>{''.join(rows)}</tbody></table>"
+    files = " · ".join(
+        f'<a href="{quote(grid_file(stem, grid))}.{ending}">{title}</a>' for ending, (title, _) in GRID_FORMATS.items()
     )
-    if grid.published:
-        note += " In brackets: as published for the same network, data and length."
-    words = plain_table(["recipe", *(column.name for column in grid.columns)], rows, note)
-    link = f'<p class="files">This table as <a href="{quote(grid_file(stem, grid))}">CSV</a></p>'
-    return f"<section id='all-{number}'><h2>{escape(grid.title)}: all streams</h2>\n{words}\n{link}</section>"
+    return (
+        f"<section id='all-{number}'><h2>{escape(grid.title)}: all streams</h2>\n"
+        f'<figure class="grid"><div class="scroll">{table}</div><figcaption>{escape(grid.note)}</figcaption></figure>\n'
+        f'<p class="files">This table as {files}</p></section>'
+    )
 
 
 def section(folder: Path, number: int, table: Table, name: str) -> str:

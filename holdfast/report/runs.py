@@ -82,6 +82,7 @@ class Manifest(_Stored):
     seed: int
     protocol: dict[str, Any]
     fingerprint: str
+    averages: dict[str, list[str]] = {}  # name -> labels of the streams that its suite also wants the mean over
 
 
 @dataclass(frozen=True, eq=False)

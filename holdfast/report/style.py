@@ -62,6 +62,10 @@ tbody tr:hover > * { background: var(--wash); }
   text-align: left; padding-left: 0.9rem;
 }
 .scores tbody td:nth-last-child(9), .scores thead th:nth-last-child(9) { padding-left: 1rem; padding-right: 0.8rem; }
+.groups th { text-align: center; padding-bottom: 0.2rem; border-bottom: 1px solid var(--rule); }
+.groups th:empty { border-bottom: none; }
+.groups + tr th { border-top: none; }
+.grid tbody td, .grid thead th { padding-left: 0.4rem; padding-right: 0.4rem; }
 .best { font-weight: 700; }
 .worse { color: var(--faint); }
 .files { font-size: 0.875rem; color: var(--soft); margin: 0.7rem 0 0; }

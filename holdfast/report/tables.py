@@ -76,9 +76,8 @@ class Table:
         return (min if self.metric == "error" else max)(self.lines, key=lambda line: line.mean)
 
     def better(self, score: float, other: float) -> bool:
-        """Return whether a score beats another one at the precision that is printed; nothing beats `nan`."""
-        score, other = round(score, 1), round(other, 1)
-        return score < other if self.metric == "error" else score > other
+        """Return whether a score beats another one of this table."""
+        return better(self.metric, score, other)
 
     def relative_time(self, line: Line) -> float | None:
         """Return the median step of a line as a multiple of the source's, where there is a source."""
@@ -191,6 +190,16 @@ def grouped(things: Iterable[T], key: Callable[[T], str]) -> list[list[T]]:
     for thing in things:
         groups.setdefault(key(thing), []).append(thing)
     return list(groups.values())
+
+
+def better(metric: Metric, score: float, other: float) -> bool:
+    """Return whether a score beats another one at the precision that is printed; nothing beats `nan`.
+
+    >>> better("error", 12.31, 12.34), better("error", 12.3, 12.4), better("accuracy", 12.3, float("nan"))
+    (False, True, False)
+    """
+    score, other = round(score, 1), round(other, 1)
+    return score < other if metric == "error" else score > other
 
 
 def percent(accuracy: float, metric: Metric) -> float:

@@ -30,6 +30,13 @@ def test_both_suites_compare_the_same_methods_under_the_same_rules() -> None:
     assert [stream for stream in one.streams if stream.label in UNITTA_MAIN] == other.streams
 
 
+def test_the_whole_suite_also_averages_over_the_main_settings(tmp_path: Path) -> None:
+    suite = load_suite("unitta", scale="smoke")
+    assert [tuple(labels) for labels in suite.averages.values()] == [UNITTA_MAIN]
+    folder = run(suite.jobs()[0], tmp_path)
+    assert json.loads((folder / "manifest.json").read_text())["averages"] == suite.averages
+
+
 def test_the_stream_of_every_entry_can_be_made() -> None:
     data = Digits("test")
     for entry in load_suite("unitta").streams:

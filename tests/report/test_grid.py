@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import math
+from importlib import resources
 from pathlib import Path
+from typing import Any
 
 import pytest
 from run_files import WriteRun, batches
 
 from holdfast.report import make_tables, read_runs, write_report
-from holdfast.report.grid import grid_to_csv, make_grids
+from holdfast.report.grid import columns_of, grid_to_csv, grid_to_latex, make_grids
 
 
-def as_paper(folder: Path, suite: str, *, parameters: int = 25_557_032) -> None:
+def as_paper(folder: Path, suite: str, *, parameters: int = 25_557_032, **changes: Any) -> None:
     manifest = json.loads((folder / "manifest.json").read_text())
-    manifest["suite"] = suite
+    manifest |= {"suite": suite, **changes}
     manifest["model"]["parameters"] = parameters
     (folder / "manifest.json").write_text(json.dumps(manifest))
 
@@ -50,7 +54,7 @@ def test_published_numbers_stand_beside_the_same_network_and_length_only(write_r
         )
         as_paper(folder, "cin-c", parameters=parameters)
         found = make_grids(make_tables(read_runs(folder.parent), "error"))
-        return [grid.cell("rdumb", column) for grid in found for column in grid.columns]
+        return [grid.cell("rdumb", column).text for grid in found for column in grid.columns]
 
     assert grids(750_000, 25_557_032) == ["50.0 (53.5)"]
     assert grids(750_000, 11_689_512) == []
@@ -62,3 +66,70 @@ def test_the_page_shows_the_grid_first(runs: Path) -> None:
     text = page.read_text()
     assert 0 < text.index("all streams") < text.index('id="table-0"')
     assert page.with_name("report-all-demo-digits-resnet.csv").is_file()
+    assert page.with_name("report-all-demo-digits-resnet.tex").is_file()
+
+
+def test_columns_stand_below_their_groups_with_averages_last() -> None:
+    labels = ["(i,1)/(1,1)", "(n,1)/(1,1)", "(n,1)/(i,u)"]
+    columns = columns_of(labels, {"main": labels[1:], "absent": ["(n,u)/(1,1)"]})
+    assert [(column.group, column.head) for column in columns] == [
+        ("", "(i,1)/(1,1)"),
+        ("(n,1)", "(1,1)"),
+        ("(n,1)", "(i,u)"),
+        ("(n,1)", "mean"),
+        ("average", "main"),
+        ("average", "all 3"),
+    ]
+
+
+def test_groups_and_marks_are_in_the_page_and_in_latex(runs: Path) -> None:
+    for manifest in runs.glob("*/manifest.json"):
+        as_paper(manifest.parent, "ccc", averages={"slow": ["easy-2000", "hard-1000"]})
+    (grid,) = make_grids(make_tables(read_runs(runs), "accuracy"))
+    assert grid.groups == [("easy", 3), ("", 1), ("average", 2)]
+    assert grid.scores["source"]["average (slow)"] == pytest.approx(47.5)
+    worst, best = (grid.cell(recipe, grid.columns[0]) for recipe in ("source", "tent"))
+    assert (worst.best, best.best, worst.worse, best.worse) == (False, True, False, False)
+    lines = grid_to_latex(grid).splitlines()
+    assert r" & \multicolumn{3}{c}{easy} & \multicolumn{1}{c}{} & \multicolumn{2}{c}{average} \\" in lines
+    assert r"\cmidrule(lr){2-4}\cmidrule(lr){6-7}" in lines
+    assert r"recipe & 1000 & 2000 & mean & hard-1000 & slow & all 3 \\" in lines
+    assert r"tent & \textbf{80.0} & \textbf{75.0} & \textbf{77.5} & -- & -- & -- \\" in lines
+    assert '<th scope="colgroup" colspan="3">easy</th>' in write_report(runs).read_text()
+
+
+@pytest.mark.parametrize(
+    ("suite", "per_cell", "samples", "shown"),
+    [
+        ("unitta", 1000, None, True),
+        ("unitta-main", 1000, None, True),
+        ("unitta", None, None, False),  # stationary
+        ("unitta", 100, None, False),
+        ("unitta", 1000, 10, False),  # cut short
+    ],
+)
+def test_published_numbers_of_unitta_want_its_own_rules(
+    write_run: WriteRun, tmp_path: Path, suite: str, per_cell: int | None, samples: int | None, shown: bool
+) -> None:
+    for setting in ("(i,1)/(1,1)", "(i,1)/(i,u)"):
+        protocol = {"stream": setting, "samples": samples}
+        folder = write_run("source", batches({"fog": [5]}), stream=setting, protocol=protocol)
+        stream = json.loads((folder / "manifest.json").read_text())["stream"]
+        stream["spec"] = {"plan": {"kind": "markov", "samples_per_cell": per_cell}}
+        as_paper(folder, suite, parameters=36_479_194, stream=stream)
+    (grid,) = make_grids(make_tables(read_runs(tmp_path / "runs"), "error"))
+    assert grid.cell("source", grid.columns[1]).text == ("50.0 (40.3)" if shown else "50.0")
+    assert grid.published.get(("source", "average"), 0) == pytest.approx((43.46 + 40.30) / 2 if shown else 0)
+    assert ("published average error (%)" in grid_to_csv(grid)) == shown
+
+
+@pytest.mark.parametrize(
+    ("parameters", "recipe", "error"),
+    [("36479194", "unitta", 23.95), ("6900132", "bdn", 40.19), ("25557032", "rotta", 76.07)],
+)
+def test_the_published_settings_average_to_what_the_paper_prints(parameters: str, recipe: str, error: float) -> None:
+    text = (resources.files("holdfast.report") / "published.csv").read_text()
+    rows = [row for row in csv.DictReader(io.StringIO(text)) if row["suite"] == "unitta"]
+    found = [100 - float(row["accuracy"]) for row in rows if (row["parameters"], row["recipe"]) == (parameters, recipe)]
+    assert len(rows) == 3 * 17 * 24
+    assert sum(found) / 24 == pytest.approx(error, abs=0.006)
