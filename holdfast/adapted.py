@@ -93,6 +93,7 @@ class AdaptedModel(nn.Module):
             update.skipped,
             (self._samples_forwarded() - forwarded) / len(inputs),
             (self.method.samples_backwarded - backwarded) / len(inputs),
+            self.method.gauges(),
         )
         reason = self.recovery.recover(self.method, step)
         return step if reason is None else replace(step, recovered=reason)

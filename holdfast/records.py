@@ -99,6 +99,7 @@ class Step:
     skipped: str | None = None  # why the update was left out, where it was
     forwards: float = 0.0  # network passes per sample, estimators included
     backwards: float = 0.0
+    gauges: Mapping[str, float] = field(default_factory=dict)  # the method's own numbers, after its update
 
 
 @dataclass(frozen=True)
@@ -121,3 +122,4 @@ class Row:
     expected: float | None = None
     intervals: Mapping[str, tuple[float, float]] = field(default_factory=dict)  # of the estimates that have one
     unknown: Mapping[str, str] = field(default_factory=dict)  # why there is no estimate, by estimator
+    gauges: Mapping[str, float] = field(default_factory=dict)

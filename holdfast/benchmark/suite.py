@@ -58,9 +58,14 @@ class Named(BaseModel):
 
 
 class StreamEntry(Named):
-    """A stream by name, the data it draws from, and its keyword arguments."""
+    """A stream by name, the data it draws from, and its keyword arguments.
+
+    It may have a batch size and recipes of its own in place of the suite's: for suites that vary one thing at a time.
+    """
 
     data: Named
+    batch_size: int | None = Field(default=None, ge=1)
+    recipes: list[Named] | None = Field(default=None, min_length=1)
 
 
 class SourceEntry(Named):
@@ -88,17 +93,21 @@ class Suite(BaseModel):
 
     def jobs(self) -> list[Job]:
         """Return the jobs, all recipes of one stream and seed together."""
-        combinations = itertools.product(self.models, self.streams, self.seeds, self.recipes)
+        combinations = [
+            (*chosen, recipe)
+            for chosen in itertools.product(self.models, self.streams, self.seeds)
+            for recipe in chosen[1].recipes or self.recipes
+        ]
         return [
             Job(
                 suite=self.name,
                 model=model.model_dump(),
-                stream=stream.model_dump(),
+                stream=stream.model_dump(exclude={"batch_size", "recipes"}),
                 recipe=recipe.model_dump(),
                 estimators=tuple(estimator.model_dump() for estimator in self.estimators),
                 source=self.source.model_dump() if self.source else None,
                 seed=seed,
-                batch_size=self.batch_size,
+                batch_size=stream.batch_size or self.batch_size,
                 samples=self.samples,
                 place=place,
                 averages=self.averages,
@@ -246,6 +255,8 @@ def _name_problems(suite: Suite) -> Iterator[tuple[Path_, str]]:
         path: Path_ = ("streams", index)
         yield from _entry_problems((*path, "data"), stream.data, DATASETS)
         yield from _entry_problems(path, stream, STREAMS, ignore={"seed", "calibrate"})  # these the run decides about
+        for place, recipe in enumerate(stream.recipes or []):
+            yield from _recipe_problems((*path, "recipes", place), recipe, suite)
         for place, name in enumerate(stream.options.get("corruptions", [])):
             for part in str(name).split("+"):
                 if part != "clean" and part not in CORRUPTIONS:

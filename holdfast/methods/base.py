@@ -91,6 +91,10 @@ class Method(Stateful):
     def fit_source(self, batches: Iterable[Tensor]) -> None:
         """Learn what the method needs from unlabelled source inputs, once, before the first batch."""
 
+    def gauges(self) -> Mapping[str, float]:
+        """Return numbers that are worth watching besides the loss, by name: they are kept for every batch."""
+        return {}
+
     @property
     def answering(self) -> Classifier:
         """The network that gives the answers: a teacher, where there is one."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Mapping
 from functools import partial
 from typing import Any, Literal
 
@@ -106,6 +107,10 @@ class ByDomain(Method):
     def choose(self, together: Tensor, apart: Tensor) -> Tensor:
         """Return the surer of two answers to each sample, unless there is no filter."""
         return apart if self.filter == "off" else surer(together, apart)
+
+    def gauges(self) -> Mapping[str, float]:
+        """Return how many domains there are, the reserve not among them."""
+        return {"domains": float(len(self.domains.counts) - 1)}
 
     def export(self) -> nn.Module:
         """Return a module that answers by the domains found so far."""

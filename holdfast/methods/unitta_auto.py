@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import torch
@@ -54,6 +55,10 @@ class UnittaAuto(ByDomain):
     def correlated(self) -> bool:
         """Whether neighbours are being answered together at this point of the stream."""
         return self.runs.sure_correlation > self.min_correlation
+
+    def gauges(self) -> Mapping[str, float]:
+        """Return how many domains there are, and by how much of what it could neighbours' agreement exceeds chance."""
+        return {**super().gauges(), "correlation": self.runs.correlation}
 
     def answer(self, inputs: Tensor, turn: int) -> Tensor:
         """Return the log-probabilities of one pass; the first tells what kind of stream it is."""

@@ -11,6 +11,7 @@ __all__ = [
     "accuracy",
     "collapse_onset",
     "domain_accuracy",
+    "domains_seen",
     "estimate_error",
     "estimate_floor",
     "median_step_seconds",
@@ -31,6 +32,12 @@ def domain_accuracy(rows: Rows) -> dict[str, float]:
     correct = np.bincount(rows.pair_domain, rows.pair_correct)
     samples = np.bincount(rows.pair_domain, rows.pair_samples)
     return dict(zip(rows.domains, (correct / samples).tolist(), strict=True))
+
+
+def domains_seen(rows: Rows) -> NDArray[np.int64]:
+    """Return how many domains the stream has shown so far, after each batch."""
+    first = np.unique(rows.pair_domain, return_index=True)[1]  # pairs are in the order of their batches
+    return np.bincount(rows.pair_batch[first], minlength=len(rows)).cumsum()
 
 
 def moving_accuracy(rows: Rows, positions: ArrayLike, window_samples: int) -> NDArray[np.float64]:

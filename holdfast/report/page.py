@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -19,12 +19,14 @@ from holdfast.report.grid import Grid, grid_to_csv, grid_to_latex, make_grids
 from holdfast.report.metrics import estimate_error, estimate_floor
 from holdfast.report.runs import RunRecord, read_runs
 from holdfast.report.style import SCRIPT, STYLE
+from holdfast.report.sweeps import Sweep, make_sweeps, sweep_figure
 from holdfast.report.tables import RECIPE_FIELDS, Line, Metric, Table, make_tables, mean_or_nan, printed
 
 __all__ = ["write_report"]
 
 FORMATS = {"csv": ("CSV", to_csv), "md": ("Markdown", to_markdown), "tex": ("LaTeX", to_latex)}
 GRID_FORMATS = {"csv": ("CSV", grid_to_csv), "tex": ("LaTeX", grid_to_latex)}
+GAUGE_NOTES = {"domains": "; dashed: how many different domains the stream has shown so far"}
 # The browser itself refuses whatever would leave the page.
 POLICY = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:"
 
@@ -45,9 +47,9 @@ def write_report(runs_folder: Path | str, out: Path | str | None = None, *, metr
     for grid in grids:
         for ending, (_, render_grid) in GRID_FORMATS.items():
             write_whole(page.with_name(f"{grid_file(page.stem, grid)}.{ending}"), render_grid(grid))
-    write_whole(
-        page, render_page(folder, runs, tables, names, [grid_section(page.stem, *entry) for entry in enumerate(grids)])
-    )
+    sections = [grid_section(page.stem, *entry) for entry in enumerate(grids)]
+    sections.append(sweeps_section(make_sweeps(tables)))
+    write_whole(page, render_page(folder, runs, tables, names, sections))
     return page
 
 
@@ -184,6 +186,18 @@ def grid_section(stem: str, number: int, grid: Grid) -> str:
     )
 
 
+def sweeps_section(sweeps: Sequence[Sweep]) -> str:
+    """Return a chart for each option that was varied, nothing where none was."""
+    if not sweeps:
+        return ""
+    charts = (
+        f"<h3>{sweep.metric.capitalize()} against {escape(sweep.option)}</h3>\n"
+        f"{chart(sweep_figure(sweep), 'All else is equal. Streams: ' + ', '.join(sweep.streams) + '.')}"
+        for sweep in sweeps
+    )
+    return f"<section id='sensitivity'><h2>Sensitivity</h2>\n{''.join(charts)}</section>"
+
+
 def section(folder: Path, number: int, table: Table, name: str) -> str:
     """Return everything about one table: verdict, scores, charts, protocol."""
     files = " · ".join(f'<a href="{quote(name)}.{ending}">{title}</a>' for ending, (title, _) in FORMATS.items())
@@ -202,6 +216,7 @@ def section(folder: Path, number: int, table: Table, name: str) -> str:
             f"<h3>{table.metric.capitalize()} over time</h3>",
             chart(plots.over_time(table), over_time),
             severities_section(table),
+            *gauge_sections(table),
             f"<h3>{table.metric.capitalize()} against cost</h3>",
             chart(plots.against_cost(table), against_cost),
             estimates_section(table),
@@ -223,6 +238,13 @@ def severities_section(table: Table) -> str:
         "One corruption fades out while the next fades in, along the path on which the accuracy stays near its target"
     )
     return f"<h3>Severities over time</h3>\n{chart(figure, f'{note} (seed {table.runs[0].manifest.seed}).')}"
+
+
+def gauge_sections(table: Table) -> Iterator[str]:
+    """Yield a chart for each number that methods keep of themselves."""
+    for name in dict.fromkeys(name for run in table.runs for name in run.rows.gauges):
+        note = f"As the methods see themselves, averaged over the seeds{GAUGE_NOTES.get(name, '')}."
+        yield f"<h3>{escape(name.capitalize())} over time</h3>\n{chart(plots.gauge_over_time(table, name), note)}"
 
 
 def chart(figure: Mapping[str, Any], note: str) -> str:

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from html import escape
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast.report.metrics import collapse_onset, moving_accuracy
+from holdfast.report.metrics import collapse_onset, domains_seen, moving_accuracy
 from holdfast.report.runs import Rows
 from holdfast.report.tables import Line, Table, percent, printed
 
-__all__ = ["against_cost", "domain_starts", "over_time", "severities", "window_samples"]
+__all__ = ["against_cost", "domain_starts", "gauge_over_time", "over_time", "severities", "window_samples"]
 
 Figure = dict[str, Any]
 
@@ -230,6 +231,52 @@ def severities(table: Table) -> Figure | None:
         "margin": {"t": 16},
     }
     return {"data": sides, "layout": layout}
+
+
+def gauge_over_time(table: Table, name: str) -> Figure:
+    """Return a number that methods keep of themselves along the stream; beside their domains, the true ones so far."""
+    length = max(int(run.rows.ends[-1]) for run in table.runs)
+    positions = np.unique(np.linspace(0, length, POINTS).astype(np.int64))
+    curves: list[tuple[str, Figure, list[tuple[Rows, NDArray[Any]]]]] = [
+        (escape(line.label), {"color": colour(table, line), "dash": dash(table, line)}, found)
+        for line in table.lines
+        if (found := [(run.rows, run.rows.gauges[name]) for run in line.runs if name in run.rows.gauges])
+    ]
+    if name == "domains":
+        seen = [(run.rows, domains_seen(run.rows)) for run in table.lines[0].runs]
+        curves.insert(0, ("in the stream", {"color": GREY, "dash": "longdash"}, seen))
+    return {
+        "data": [
+            {
+                "type": "scatter",
+                "mode": "lines",
+                "name": label,
+                "x": positions.tolist(),
+                "y": known(np.mean([held(*run, positions) for run in runs], 0)),
+                "line": {**stroke, "shape": "hv", "width": 2},
+                "hovertemplate": "%{y:.3~g}",
+            }
+            for label, stroke, runs in curves
+        ],
+        "layout": {
+            "height": 300,
+            "hovermode": "x unified",
+            "xaxis": {"title": {"text": "samples seen", "standoff": 8}, "range": [0, length]},
+            "yaxis": {"title": {"text": name, "standoff": 8}, "rangemode": "tozero"},
+            "margin": {"t": 16},
+        },
+    }
+
+
+def known(values: NDArray[np.float64]) -> list[float | None]:
+    """Return what a chart can show: `nan` is a gap."""
+    return [None if math.isnan(value) else round(value, 3) for value in values.tolist()]
+
+
+def held(rows: Rows, values: NDArray[Any], positions: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Return at each position the value of the batch that it is in, and beyond the last batch that of the last."""
+    batch = np.minimum(np.searchsorted(rows.ends, positions, side="right"), len(rows) - 1)
+    return np.asarray(values, np.float64)[batch]
 
 
 def against_cost(table: Table) -> Figure:

@@ -102,6 +102,7 @@ class Rows:
     estimates: dict[str, Floats]
     intervals: dict[str, Floats]  # (batches, 2) for each estimator that gives one
     unknown: dict[str, Sequence[str | None]]  # why there is no estimate, for each estimator that says so
+    gauges: dict[str, Floats]  # a method's own numbers
     # A batch holds a few of the many domains of a stream, so (batch, domain) pairs are kept, not a grid.
     domains: Sequence[str]
     pair_batch: Ints  # (pairs,)
@@ -241,6 +242,10 @@ def columns(records: Sequence[dict[str, Any]]) -> Rows:
         unknown={
             name: [record.get("unknown", {}).get(name) for record in records]
             for name in dict.fromkeys(name for record in records for name in record.get("unknown", {}))
+        },
+        gauges={
+            name: floats(record.get("gauges", {}).get(name) for record in records)
+            for name in dict.fromkeys(name for record in records for name in record.get("gauges", {}))
         },
         domains=domains,
         pair_batch=pair_batch,

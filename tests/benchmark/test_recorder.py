@@ -16,7 +16,8 @@ def test_an_estimate_is_written_with_its_interval_or_with_why_there_is_none() ->
         "sure": Estimate(0.7, 0.6, 0.8),
         "lost": Estimate(math.nan, unknown="its signals disagree"),
     }
-    row = make_row(batch, Step(torch.eye(2), estimates=estimates), 0.0)
+    row = make_row(batch, Step(torch.eye(2), estimates=estimates, gauges={"domains": 3.0}), 0.0)
+    assert row.gauges == {"domains": 3.0}
     assert row.estimates["plain"] == 0.5
     assert row.estimates["sure"] == 0.7
     assert row.intervals == {"sure": (0.6, 0.8)}

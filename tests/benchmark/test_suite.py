@@ -32,6 +32,17 @@ def test_jobs_are_the_product_of_models_streams_seeds_and_recipes() -> None:
     assert [job.place for job in jobs] == list(range(8))
 
 
+def test_a_stream_may_have_a_batch_size_and_recipes_of_its_own() -> None:
+    own = GOOD.replace(
+        "    samples_per_domain: 64", "    samples_per_domain: 64\n    batch_size: 8\n    recipes: [source]"
+    )
+    (job, _) = parse_suite(own).jobs()
+    assert (job.batch_size, job.recipe["name"]) == (8, "source")
+    assert not {"batch_size", "recipes"} & set(job.stream)
+    with pytest.raises(SuiteError, match="did you mean 'source'"):
+        parse_suite(own.replace("[source]", "[soruce]"))
+
+
 def test_a_job_is_named_by_its_content() -> None:
     first = parse_suite(GOOD).jobs()
     again = parse_suite(GOOD.replace("name: small", "name: other")).jobs()

@@ -9,6 +9,8 @@ import pytest
 
 from holdfast.benchmark import load_suite, run
 from holdfast.data import Digits
+from holdfast.models import digits_resnet
+from holdfast.models.cifar_resnet import CifarResNet
 from holdfast.streams import STREAMS, UNITTA_MAIN, UNITTA_SETTINGS
 
 
@@ -46,6 +48,31 @@ def test_the_stream_of_every_entry_can_be_made() -> None:
         assert (plan.spec()["mode"], plan.spec()["samples_per_cell"]) == ("official", 1000)
         assert plan.length is not None
         assert 20_000 < plan.length <= 150_000
+
+
+def test_the_sensitivity_suite_varies_one_thing_at_a_time() -> None:
+    data = Digits("test")
+    suite = load_suite("unitta-sensitivity")
+    base, layer, *others = suite.streams
+    wanted = STREAMS[base.name](data, **base.options).plan.spec()
+    assert STREAMS[layer.name](data, **layer.options).plan.spec() == wanted
+    for entry in others:
+        spec = STREAMS[entry.name](data, **entry.options).plan.spec()
+        differing = [
+            (chain, option)
+            for chain, own, other in (
+                ("class", spec["class_chains"][0], wanted["class_chains"][0]),
+                ("domain", spec["domain_chain"], wanted["domain_chain"]),
+            )
+            for option in own
+            if own[option] != other[option]
+        ]
+        changed = [("batch", "")] * (entry.batch_size is not None) + differing
+        assert ["-".join(change).strip("-") for change in changed] == [entry.label.rpartition("-")[0]]
+    names = {name for name, _ in digits_resnet().named_modules()}
+    assert {recipe.options["prediction_layer"] for recipe in layer.recipes or []} < names
+    paper = load_suite("unitta-sensitivity", scale="paper").streams[1].recipes or []
+    assert {recipe.options["prediction_layer"] for recipe in paper} < {n for n, _ in CifarResNet().named_modules()}
 
 
 def test_a_smoke_run_of_a_setting_ends_and_names_its_chains(tmp_path: Path) -> None:

@@ -25,6 +25,15 @@ def test_three_passes_and_no_gradient(name: str) -> None:
     torch.testing.assert_close(step.logits.exp().sum(1), torch.ones(8))
 
 
+def test_a_step_tells_how_many_domains_there_are() -> None:
+    model = adapt(tiny_resnet(), "unitta", class_momentum=0.3)
+    assert model.step(BATCHES[0]).gauges == {"domains": 1}
+    method_of(model).domains.counts.append(0)  # as when samples went to the reserve
+    assert model.step(BATCHES[1]).gauges["domains"] >= 2
+    assert set(adapt(tiny_resnet(), "unitta_auto").step(BATCHES[0]).gauges) == {"domains", "correlation"}
+    assert adapt(tiny_resnet(), "tent").step(BATCHES[0]).gauges == {}
+
+
 def test_the_filter_takes_the_surer_of_two_answers() -> None:
     model = adapt(tiny_resnet(), "bdn")
     together, apart = (torch.tensor(probs).log() for probs in ([[0.6, 0.4], [0.7, 0.3]], [[0.3, 0.7], [0.6, 0.4]]))

@@ -7,8 +7,8 @@ import plotly.graph_objects
 import pytest
 from run_files import WriteRun, batches, row
 
-from holdfast.report import Table, against_cost, make_tables, over_time, read_run, read_runs
-from holdfast.report.plots import domain_starts, severities, window_samples
+from holdfast.report import Table, against_cost, make_tables, over_time, read_run, read_runs, write_report
+from holdfast.report.plots import domain_starts, gauge_over_time, severities, window_samples
 
 
 @pytest.fixture
@@ -114,3 +114,16 @@ def test_the_severities_of_a_walk_are_drawn(write_run: WriteRun, tmp_path: Path)
     assert figure["data"][0]["y"] == [0.5, 0.25, 0.25, 0, 0.5]  # 50 samples: the fifth step is the first again
     assert figure["data"][1]["y"] == [0, 0, 0.25, 0.25, 0]
     assert figure["data"][1]["text"][0] == "&lt;i&gt;snow"
+
+
+def test_domains_found_stand_beside_those_of_the_stream(write_run: WriteRun, tmp_path: Path) -> None:
+    write_run("source", batches({"fog": [5, 5], "snow": [5], "frost": [5]}))  # as rows were before they had gauges
+    rows = batches({"fog": [5, 5], "snow": [5], "frost": [5]})
+    write_run("bdn", [{**one, "gauges": {"domains": found}} for one, found in zip(rows, (1, 1, 2, 2), strict=True)])
+    (table,) = make_tables(read_runs(tmp_path / "runs"))
+    true, found = gauge_over_time(table, "domains")["data"]
+    assert (true["name"], found["name"]) == ("in the stream", "bdn")
+    at = dict(zip(found["x"], zip(true["y"], found["y"], strict=True), strict=True))
+    assert [at[position] for position in (0, 19, 20, 29, 30, 39)] == [(1, 1), (1, 1), (2, 2), (2, 2), (3, 2), (3, 2)]
+    plotly.graph_objects.Figure(gauge_over_time(table, "domains"))
+    assert "Domains over time" in write_report(tmp_path / "runs").read_text()

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from scipy.stats import chi2
+from scipy.stats import chi2, norm
 
 from holdfast.streams import UNITTA_SETTINGS, Chain
 from holdfast.streams.cells import turns
@@ -18,6 +19,8 @@ from holdfast.streams.holding import HOLDINGS
 
 GOLDEN = json.loads((Path(__file__).parent / "markov_golden.json").read_text())
 SAMPLES = 500_000
+MOST_TILES = 50  # of each side of a matrix of moves: thousands of states share half a million of them
+FEWEST_VISITS = 200
 
 
 def matrix(chain: Chain) -> NDArray[np.float64]:
@@ -29,6 +32,7 @@ def matrix(chain: Chain) -> NDArray[np.float64]:
     return (1 - chain.stays)[:, None] * leaving + np.diag(chain.stays)
 
 
+@cache
 def standard_errors(chain: Chain, samples: int) -> NDArray[np.float64]:
     """Return those of the realised shares: v = 2·π·diag(Z) − π − π², Z = (I − P + 1πᵀ)⁻¹."""
     fundamental = np.linalg.inv(np.eye(chain.size) - matrix(chain) + chain.shares)
@@ -36,20 +40,30 @@ def standard_errors(chain: Chain, samples: int) -> NDArray[np.float64]:
 
 
 def check_law(chain: Chain, states: NDArray[np.integer]) -> None:
-    """The tests of the shares, the stays, where a state is left for, and the decay from head to tail."""
+    """The tests of the shares, of the stays and of where a state is left for; of many states one may be further off."""
+    far = max(4.0, float(norm.isf(1e-3 / chain.size / 2)))
     moves = np.bincount(states[:-1].astype(np.int64) * chain.size + states[1:], minlength=chain.size**2)
     moves = moves.reshape(chain.size, chain.size)
     visits = moves.sum(1)
     errors = standard_errors(chain, len(states))
-    assert (np.abs(np.bincount(states) / len(states) - chain.shares) <= 4 * errors).all()
-    deviation = np.sqrt(chain.stays * (1 - chain.stays) / visits)
-    assert (np.abs(np.diag(moves) / visits - chain.stays) <= 4 * deviation).all()
+    assert (np.abs(np.bincount(states) / len(states) - chain.shares) <= far * errors).all()
+    often = visits >= FEWEST_VISITS
+    deviation = np.sqrt(chain.stays * (1 - chain.stays) / visits.clip(1))
+    assert (np.abs(np.diag(moves) / visits.clip(1) - chain.stays) <= far * deviation)[often].all()
     left = moves - np.diag(np.diag(moves))
     leaving = matrix(chain) - np.diag(chain.stays)
     wanted = left.sum(1, keepdims=True) * leaving / leaving.sum(1, keepdims=True)
-    off = ~np.eye(chain.size, dtype=bool)
-    statistic = float(((left - wanted)[off] ** 2 / wanted[off]).sum())
-    assert chain.size == 2 or chi2.sf(statistic, chain.size * (chain.size - 2)) > 1e-3
+    if chain.size > MOST_TILES:
+        left, wanted = (tiles(counts, chain.size // MOST_TILES) for counts in (left, wanted))
+    known = wanted > 0
+    statistic = float(((left - wanted)[known] ** 2 / wanted[known]).sum())
+    assert chain.size == 2 or chi2.sf(statistic, known.sum() - len(left)) > 1e-3
+
+
+def tiles(counts: NDArray[Any], size: int) -> NDArray[Any]:
+    """Return the sums over tiles of neighbouring states."""
+    edges = np.arange(0, len(counts), size)
+    return np.add.reduceat(np.add.reduceat(counts, edges, 0), edges, 1)
 
 
 @pytest.mark.parametrize("entry", GOLDEN["chains"], ids=lambda e: f"{e['n']}-{e['alpha1']:.2g}-{e['beta']:g}")
@@ -73,11 +87,12 @@ def test_the_joint_chain_is_the_recorded_product() -> None:
     assert (joint * np.outer(places + 1, places + 2)).sum() == pytest.approx(924612.0064676439)
 
 
+@pytest.mark.parametrize("classes", [10, 100, 1000])
 @pytest.mark.parametrize("setting", UNITTA_SETTINGS)
-def test_half_a_million_samples_of_every_setting_obey_its_law(setting: str) -> None:
+def test_half_a_million_samples_of_every_setting_obey_its_law(setting: str, classes: int) -> None:
     seed = list(UNITTA_SETTINGS).index(setting)
     rng = np.random.default_rng(seed)
-    chains = [Chain(size=n, **UNITTA_SETTINGS[setting][what]) for n, what in ((15, "domains"), (10, "classes"))]
+    chains = [Chain(size=n, **UNITTA_SETTINGS[setting][what]) for n, what in ((15, "domains"), (classes, "classes"))]
     paths = [chain.states(SAMPLES, rng) for chain in chains]
     for chain, states in zip(chains, paths, strict=True):
         if chain.is_continual:

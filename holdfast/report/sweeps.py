@@ -1,0 +1,165 @@
+"""Sensitivity: scores against an option that varies between runs which are otherwise the same."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+from typing import Any
+
+from holdfast.report.plots import COLOURS, GREY, Figure
+from holdfast.report.tables import Line, Metric, Table, canonical, flattened
+
+__all__ = ["Sweep", "make_sweeps", "sweep_figure"]
+
+FEWEST_VALUES = 3  # two make no course
+NOT_SETTINGS = {"label", "citation"}
+
+
+@dataclass(frozen=True, eq=False)
+class Sweep:
+    """One option and the scores at each of its values, recipe by recipe."""
+
+    option: str
+    metric: Metric
+    streams: Sequence[str]  # their labels
+    values: Sequence[Any]  # in order: numbers by size, names as they came
+    lines: Mapping[str, Mapping[Any, Line]]  # recipe -> value -> what it scored
+
+
+@dataclass(frozen=True, eq=False)
+class _Point:
+    table: Table
+    line: Line
+    settings: Mapping[str, Any]
+
+    def without(self, option: str, *, recipe: bool) -> frozenset[tuple[str, Any]]:
+        """Return all other settings, with or without those of the recipe."""
+        others = self.settings.items()
+        return frozenset((k, v) for k, v in others if k != option and (recipe or not k.startswith("recipe.")))
+
+
+def make_sweeps(tables: Sequence[Table]) -> list[Sweep]:
+    """Find every option of stream, recipe or batch size that takes three values or more while all else is equal.
+
+    The values are all numbers or all names: "iid" beside 0.85 is another kind of stream and no point on a line.
+    """
+    points = [_Point(table, line, _settings(table, line)) for table in tables for line in table.lines]
+    options = dict.fromkeys(option for point in points for option in point.settings)
+    found = []
+    for option in options:
+        if len({point.settings.get(option) for point in points}) < FEWEST_VALUES:
+            continue
+        known = [point for point in points if point.settings.get(option) is not None]
+        charts: dict[frozenset[tuple[str, Any]], list[_Point]] = {}
+        for point in known:
+            charts.setdefault(point.without(option, recipe=False), []).append(point)
+        found += [sweep for chart in charts.values() for sweep in _sweeps(option, chart)]
+    return found
+
+
+def _sweeps(option: str, points: Sequence[_Point]) -> Iterator[Sweep]:
+    """Yield the sweep of these points, which differ in their recipes and in the option, if there is one."""
+    series: dict[frozenset[tuple[str, Any]], dict[Any, _Point]] = {}
+    for point in points:
+        series.setdefault(point.without(option, recipe=True), {}).setdefault(point.settings[option], point)
+    courses = [course for course in series.values() if len(course) >= FEWEST_VALUES and _alike(list(course))]
+    if courses:
+        values = list(dict.fromkeys(value for course in courses for value in course))
+        firsts = [next(iter(course.values())).line.recipe for course in courses]
+        names = [recipe.name if option.startswith("recipe.") else recipe.label for recipe in firsts]
+        shown = [point for course in courses for point in course.values()]
+        yield Sweep(
+            option=in_words(option),
+            metric=shown[0].table.metric,
+            streams=list(dict.fromkeys(point.table.runs[0].manifest.stream.label for point in shown)),
+            values=values if isinstance(values[0], str) else sorted(values),
+            lines={
+                name: {value: point.line for value, point in course.items()}
+                for name, course in zip(names, courses, strict=True)
+            },
+        )
+
+
+def _alike(values: Sequence[Any]) -> bool:
+    return all(isinstance(value, str) for value in values) or all(
+        isinstance(value, (int, float)) and not isinstance(value, bool) for value in values
+    )
+
+
+def _settings(table: Table, line: Line) -> dict[str, Any]:
+    """Return everything that was chosen for a line under dotted names; lists as text."""
+    manifest = line.runs[0].manifest
+    content = {
+        "suite": manifest.suite,
+        "model": manifest.model.name,
+        "batch_size": manifest.protocol.get("batch_size"),
+        "samples": manifest.protocol.get("samples"),
+        "stream": manifest.stream.spec or {"protocol": manifest.protocol.get("stream")},
+        "recipe": manifest.recipe.model_dump(exclude=NOT_SETTINGS),
+    }
+    return {key: value if isinstance(value, (str, int, float)) else _text(value) for key, value in _flat(content)}
+
+
+def _flat(content: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    for key, value in flattened(content).items():
+        if isinstance(value, list) and len(value) == 1 and isinstance(value[0], Mapping):  # the only chain of its kind
+            yield from _flat({key: value[0]})
+        else:
+            yield key, value
+
+
+def _text(value: Any) -> str | None:
+    return None if value is None else canonical({"": value})
+
+
+def in_words(option: str) -> str:
+    """Return the name of an option for the axis of a chart.
+
+    >>> in_words("stream.plan.domain_chain.stay"), in_words("recipe.options.prediction_layer"), in_words("batch_size")
+    ('domain chain: stay', 'prediction layer', 'batch size')
+    """
+    parts = [part for part in option.split(".") if part not in ("stream", "plan", "recipe", "options")]
+    return ": ".join(part.removesuffix("_options").replace("_", " ") for part in parts[-2:])
+
+
+def sweep_figure(sweep: Sweep) -> Figure:
+    """Return the scores over the values, evenly spaced, with a bar for the spread over the seeds."""
+    names = [str(value) for value in sweep.values]
+    return {
+        "data": [
+            curve(sweep, recipe, GREY if recipe == "source" else COLOURS[place % len(COLOURS)])
+            for place, recipe in enumerate(sweep.lines)
+        ],
+        "layout": {
+            "height": 360,
+            "hovermode": "x unified",
+            "xaxis": {
+                "title": {"text": escape(sweep.option), "standoff": 8},
+                "type": "category",
+                "categoryorder": "array",
+                "categoryarray": names,
+            },
+            "yaxis": {"title": {"text": f"{sweep.metric} (%)", "standoff": 8}},
+            "margin": {"t": 16},
+        },
+    }
+
+
+def curve(sweep: Sweep, recipe: str, colour: str) -> Figure:
+    """Return one recipe along the values."""
+    lines = [(str(value), sweep.lines[recipe][value]) for value in sweep.values if value in sweep.lines[recipe]]
+    return {
+        "type": "scatter",
+        "mode": "lines+markers",
+        "name": escape(recipe),
+        "x": [value for value, _ in lines],
+        "y": [round(line.mean, 3) for _, line in lines],
+        "error_y": {
+            "array": [round(line.std or 0, 3) for _, line in lines],
+            "visible": any(line.std is not None for _, line in lines),
+            "thickness": 1,
+        },
+        "line": {"color": colour, "dash": "dot" if recipe == "source" else "solid", "width": 2},
+        "hovertemplate": "%{y:.1f} %",
+    }
