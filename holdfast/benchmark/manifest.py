@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import platform
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -22,8 +23,11 @@ __all__ = ["SCHEMA", "make_manifest"]
 SCHEMA = 1
 
 
-def make_manifest(job: Job, model: AdaptedModel, stream: Stream, source_data: str) -> dict[str, Any]:
-    """Return everything that determines the numbers of a run, and a fingerprint of its protocol."""
+def make_manifest(job: Job, model: AdaptedModel, stream: Stream, seen: Mapping[str, str]) -> dict[str, Any]:
+    """Return everything that determines the numbers of a run, and a fingerprint of its protocol.
+
+    `seen` tells in words which source data the model was shown, by protocol field.
+    """
     recipe = model.recipe
     protocol = {
         "stream": stream.protocol,
@@ -35,7 +39,7 @@ def make_manifest(job: Job, model: AdaptedModel, stream: Stream, source_data: st
         "batch_size": job.batch_size,
         "order": f"predicts {model.method.answers} its update",
         "recovery": _call(recipe["recovery"], recipe["recovery_options"]),
-        "source_data": source_data,
+        **seen,
         "metric": "accuracy, every sample weighs the same",
         "threads": torch.get_num_threads(),
         "versions": {

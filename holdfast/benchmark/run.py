@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache, partial
@@ -74,8 +74,8 @@ def run(
 
 def _carry_out(job: Job, folder: Path, checkpoint_seconds: float, progress: Callable[[Progress], None]) -> None:
     stream = _make_stream(job)
-    model, source_data = _make_model(job, stream)
-    _settle_manifest(folder / "manifest.json", make_manifest(job, model, stream, source_data))
+    model, seen = _make_model(job, stream)
+    _settle_manifest(folder / "manifest.json", make_manifest(job, model, stream, seen))
     total = min(filter(None, (job.samples, stream.length)), default=None)
     at = _Place(**model.load(folder / "state.safetensors")) if (folder / "state.safetensors").exists() else _Place()
     with Recorder(folder / "rows.jsonl", keep_bytes=at.row_bytes) as recorder:
@@ -135,17 +135,18 @@ def _read_data(entry: str) -> Dataset:
     return data
 
 
-def _make_model(job: Job, stream: Stream) -> tuple[AdaptedModel, str]:
-    """Return the adapted model, and in words which source inputs it has seen."""
+def _make_model(job: Job, stream: Stream) -> tuple[AdaptedModel, dict[str, str]]:
+    """Return the adapted model, and in words which source data it has seen, by protocol field."""
     name = job.recipe["name"]
     module = MODELS[job.model["name"]](**_options(job.model))
     estimators = [ESTIMATORS[entry["name"]](**_options(entry)) for entry in job.estimators]
-    source, words = None, "none"
+    source, holdout, seen = None, None, {"source_data": "none"}
     if METHODS[recipe_of(name).method].needs_source:
-        source, words = _source_inputs(job, stream)
-    options = {**_options(job.recipe), "seed": job.seed}
-    example = _example_for(module, stream.input_spec)
-    return adapt(module, name, estimator=estimators, source=source, example=example, **options), words
+        source, seen["source_data"] = _source_inputs(job, stream)
+    if job.holdout is not None:
+        holdout, seen["holdout_data"] = _holdout(job.holdout, job, stream)
+    options = {**_options(job.recipe), "seed": job.seed, "example": _example_for(module, stream.input_spec)}
+    return adapt(module, name, estimator=estimators, source=source, holdout=holdout, **options), seen
 
 
 def _example_for(module: nn.Module, given: InputSpec) -> Tensor | None:
@@ -163,13 +164,27 @@ def _example_for(module: nn.Module, given: InputSpec) -> Tensor | None:
 def _source_inputs(job: Job, stream: Stream) -> tuple[Sequence[Tensor], str]:
     """Return batches of unlabelled source inputs, drawn without a look at the stream's labels."""
     assert job.source is not None  # checked when the suite was read
-    samples = int(job.source["samples"])
     if job.source["name"] == "stream":
+        samples = int(job.source["samples"])
         return stream.first(samples).split(job.batch_size), f"the first {samples} inputs of the stream"
-    data = _read_data(json.dumps({key: value for key, value in job.source.items() if key != "samples"}))
-    chosen = seeded_rng(job.seed, "source inputs").permutation(len(data.labels))[:samples]
-    inputs = as_inputs(data.inputs(np.sort(chosen)))
-    return inputs.split(job.batch_size), f"{len(chosen)} inputs of {data.name} ({data.digest[:8]})"
+    data, inputs, _ = _drawn(job.source, job.seed, "source inputs")
+    return inputs.split(job.batch_size), f"{len(inputs)} inputs of {data.name} ({data.digest[:8]})"
+
+
+def _holdout(entry: Mapping[str, Any], job: Job, stream: Stream) -> tuple[Sequence[tuple[Tensor, Tensor]], str]:
+    """Return batches of held-out source data with their labels, none of which are in the stream."""
+    data, inputs, labels = _drawn(entry, job.seed, "held-out data")
+    if data.digest == stream.data.digest:
+        raise ValueError(f"the held-out data are those of the stream, {data.name}; hold out others")
+    batches = list(zip(inputs.split(job.batch_size), labels.split(job.batch_size), strict=True))
+    return batches, f"{len(inputs)} inputs of {data.name} with labels ({data.digest[:8]})"
+
+
+def _drawn(entry: Mapping[str, Any], seed: int, purpose: str) -> tuple[Dataset, Tensor, Tensor]:
+    """Return a data set, and some of its inputs and labels, drawn without a look at them."""
+    data = _read_data(json.dumps({key: value for key, value in entry.items() if key != "samples"}))
+    chosen = np.sort(seeded_rng(seed, purpose).permutation(len(data.labels))[: int(entry["samples"])])
+    return data, as_inputs(data.inputs(chosen)), torch.from_numpy(data.labels[chosen])
 
 
 def _options(entry: Any, without: frozenset[str] | set[str] = frozenset()) -> dict[str, Any]:

@@ -69,7 +69,7 @@ class StreamEntry(Named):
 
 
 class SourceEntry(Named):
-    """Unlabelled source inputs for methods that need them: a data set, or `stream` for the stream's own beginning."""
+    """Samples of a data set, for methods and estimators that look at the source before the first batch."""
 
     samples: int = Field(default=512, ge=1)
 
@@ -84,7 +84,8 @@ class Suite(BaseModel):
     streams: list[StreamEntry] = Field(min_length=1)
     recipes: list[Named] = Field(min_length=1)
     estimators: list[Named] = []
-    source: SourceEntry | None = None
+    source: SourceEntry | None = None  # unlabelled, for methods; `stream` is the stream's own beginning
+    holdout: SourceEntry | None = None  # with labels, for estimators, and for no method
     seeds: list[int] = Field(default=[0], min_length=1)
     batch_size: int = Field(default=64, ge=1)
     samples: int | None = Field(default=None, ge=1)  # the length of an endless stream, or a shorter one
@@ -106,6 +107,7 @@ class Suite(BaseModel):
                 recipe=recipe.model_dump(),
                 estimators=tuple(estimator.model_dump() for estimator in self.estimators),
                 source=self.source.model_dump() if self.source else None,
+                holdout=self.holdout.model_dump() if self.holdout else None,
                 seed=seed,
                 batch_size=stream.batch_size or self.batch_size,
                 samples=self.samples,
@@ -126,6 +128,7 @@ class Job:
     recipe: Mapping[str, Any]
     estimators: Sequence[Mapping[str, Any]]
     source: Mapping[str, Any] | None
+    holdout: Mapping[str, Any] | None
     seed: int
     batch_size: int
     samples: int | None
@@ -136,6 +139,8 @@ class Job:
     def name(self) -> str:
         """Readable, and unlike that of any other job: the name of its folder."""
         content = {key: value for key, value in asdict(self).items() if key not in ("suite", "place", "averages")}
+        if self.holdout is None:
+            del content["holdout"]  # so that jobs without one keep the names they had before there was any
         digest = hashlib.blake2b(json.dumps(content, sort_keys=True).encode(), digest_size=4).hexdigest()
         words = (self.recipe["label"], self.stream["label"], self.model["label"], f"seed{self.seed}", digest)
         return "-".join(word.replace("/", "_") for word in words)
@@ -266,8 +271,31 @@ def _name_problems(suite: Suite) -> Iterator[tuple[Path_, str]]:
         yield from _recipe_problems(("recipes", index), recipe, suite)
     for index, estimator in enumerate(suite.estimators):
         yield from _entry_problems(("estimators", index), estimator, ESTIMATORS)
+        yield from _need_problems(("estimators", index), estimator.name, estimator.options, suite)
     if suite.source and suite.source.name != "stream":
         yield from _entry_problems(("source",), suite.source, DATASETS)
+    if suite.holdout:
+        yield from _entry_problems(("holdout",), suite.holdout, DATASETS)
+        if any(_given(suite.holdout) == _given(stream.data) for stream in suite.streams):
+            yield ("holdout",), "these are the samples of the stream; hold out others, such as another split"
+
+
+def _given(data: Named) -> tuple[str, dict[str, Any]]:
+    """Return a data set and all its options, those included that were left at their defaults."""
+    bound = inspect.signature(DATASETS[data.name]).bind_partial(**data.options)
+    bound.apply_defaults()
+    return data.name, bound.arguments
+
+
+def _need_problems(path: Path_, name: str, options: Mapping[str, Any], suite: Suite) -> Iterator[tuple[Path_, str]]:
+    """Find an estimator that needs held-out data where there are none."""
+    try:
+        needs = ESTIMATORS[name](**options).needs
+    except ValueError as error:
+        yield path, str(error)
+        return
+    if needs != "nothing" and suite.holdout is None:
+        yield path, f"{name!r} needs held-out source data; add e.g. holdout: {{name: digits, split: validation}}"
 
 
 def _entry_problems(
@@ -311,3 +339,11 @@ def _recipe_problems(path: Path_, entry: Named, suite: Suite) -> Iterator[tuple[
         yield (*path, "preset"), f"{entry.name!r} has no preset {preset!r}; {nearest(str(preset), kind.presets)}"
     if kind.needs_source and suite.source is None:
         yield path, f"{entry.name!r} needs unlabelled source inputs; add e.g. source: {{name: digits, split: train}}"
+    taken = {option: entry.options[option] for option in options_of(RECOVERIES[recovery]) if option in entry.options}
+    try:
+        reads = {*RECOVERIES[recovery](**taken).reads} - {estimator.name for estimator in suite.estimators}
+    except ValueError as error:
+        yield path, str(error)
+        return
+    for name in sorted(reads):
+        yield from _need_problems(path, name, {}, suite)

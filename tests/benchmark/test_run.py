@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -68,6 +69,23 @@ def test_a_run_folder_holds_manifest_rows_state_and_summary(tmp_path: Path) -> N
     summary = json.loads((folder / "summary.json").read_text())
     assert summary["correct"] == total
     assert list(summary["peak_mib"]) == ["10%", "50%", "100%"]
+
+
+def test_held_out_data_reach_the_estimators_and_stand_in_the_manifest(tmp_path: Path) -> None:
+    text = SUITE.replace("STREAM", "continual").replace("[softmax_score]", "[source_validation]") + "samples: 32\n"
+    jobs = parse_suite(text + "holdout: {name: digits, split: validation, samples: 40}\n").jobs()
+    folder = run(jobs[1], tmp_path)
+    told = json.loads((folder / "manifest.json").read_text())["protocol"]["holdout_data"]
+    assert told.startswith("40 inputs of digits/validation with labels (")
+    shares = [row["estimates"]["source_validation"] for row in rows(folder)]
+    assert all(share > 0.9 and round(40 * share, 9).is_integer() for share in shares)
+
+
+def test_held_out_data_that_are_those_of_the_stream_are_refused(tmp_path: Path) -> None:
+    text = SUITE.replace("STREAM", "continual") + "holdout: {name: digits, split: validation}\n"
+    job = parse_suite(text).jobs()[0]
+    with pytest.raises(ValueError, match="held-out data are those of the stream"):
+        run(replace(job, holdout={"name": "digits", "label": "digits", "split": "test", "samples": 8}), tmp_path)
 
 
 def test_samples_cut_a_stream_short_to_the_sample(tmp_path: Path) -> None:

@@ -77,6 +77,41 @@ def test_a_mistake_is_told_with_its_line(old: str, new: str, line: int, words: s
     assert f"small.yaml, line {line}:" in str(caught.value)
 
 
+WATCHED = GOOD.replace("  - eata\n", "  - {name: tent, label: watched, recovery: estimate_drop, estimate: aetta}\n") + (
+    "estimators: [aetta, source_validation]\nholdout: {name: digits, split: validation, samples: 32}\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "line", "words"),
+    [
+        ("holdout: {name: digits, split: validation, samples: 32}\n", "", 15, "'source_validation' needs held-out"),
+        ("split: validation", "split: test", 16, "the samples of the stream"),
+        (", split: validation", "", 16, "the samples of the stream"),  # the default of the data set
+        ("name: digits, split: validation", "name: digit", 16, "did you mean 'digits'"),
+        ("[aetta, ", "[{name: aetta, masks: 0}, ", 15, "masks=0"),
+        ("estimate: aetta", "estimate: aeta", 14, "did you mean 'aetta'"),
+        ("estimate: aetta", "window: 0", 14, "window=0"),
+    ],
+)
+def test_held_out_data_are_checked_before_anything_is_run(old: str, new: str, line: int, words: str) -> None:
+    assert parse_suite(WATCHED).jobs()[0].holdout == {
+        "name": "digits",
+        "label": "digits",
+        "samples": 32,
+        "split": "validation",
+    }
+    with pytest.raises(SuiteError, match=words) as caught:
+        parse_suite(WATCHED.replace(old, new), "small.yaml")
+    assert f"small.yaml, line {line}:" in str(caught.value)
+
+
+def test_what_a_recovery_reads_needs_its_data_too() -> None:
+    text = GOOD.replace("lr: 1.0e-4", "recovery: estimate_drop, estimate: source_validation")
+    with pytest.raises(SuiteError, match="line 12: 'source_validation' needs held-out"):
+        parse_suite(text)
+
+
 def test_overrides_set_dotted_keys() -> None:
     suite = parse_suite(GOOD, overrides={"streams.0.samples_per_domain": 8, "batch_size": 4, "recipes": ["source"]})
     assert suite.streams[0].options["samples_per_domain"] == 8
