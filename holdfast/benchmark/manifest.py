@@ -6,6 +6,7 @@ import hashlib
 import json
 import platform
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -49,6 +50,8 @@ def make_manifest(job: Job, model: AdaptedModel, stream: Stream, seen: Mapping[s
             "numpy": np.__version__,
         },
     }
+    if "collapse" in job.stream:
+        protocol["collapse"] = job.stream["collapse"]
     classifier = model.method.model
     entry = RECIPES if recipe["name"] in RECIPES else METHODS
     return {
@@ -57,6 +60,7 @@ def make_manifest(job: Job, model: AdaptedModel, stream: Stream, seen: Mapping[s
         "job": job.name,
         "place": job.place,
         "averages": {name: list(labels) for name, labels in job.averages.items()},
+        "asked": asdict(job),
         "recipe": {**recipe, "label": job.recipe["label"], "citation": getattr(entry[recipe["name"]], "citation", "")},
         "model": {
             "name": job.model["label"],

@@ -17,6 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from holdfast.adapted import AdaptedModel
+from holdfast.benchmark.collapse import ScriptedCollapse
 from holdfast.benchmark.manifest import make_manifest
 from holdfast.benchmark.memory import MARKS, peak_mib
 from holdfast.benchmark.recorder import Recorder, make_row
@@ -77,6 +78,7 @@ def _carry_out(job: Job, folder: Path, checkpoint_seconds: float, progress: Call
     model, seen = _make_model(job, stream)
     _settle_manifest(folder / "manifest.json", make_manifest(job, model, stream, seen))
     total = min(filter(None, (job.samples, stream.length)), default=None)
+    script = ScriptedCollapse(**job.stream["collapse"]) if "collapse" in job.stream else None
     at = _Place(**model.load(folder / "state.safetensors")) if (folder / "state.safetensors").exists() else _Place()
     with Recorder(folder / "rows.jsonl", keep_bytes=at.row_bytes) as recorder:
         recorder.samples, recorder.correct = at.samples, at.correct
@@ -86,6 +88,8 @@ def _carry_out(job: Job, folder: Path, checkpoint_seconds: float, progress: Call
             if batch.new_episode:
                 model.reset()
             model.enter_domain(batch.domains[0])
+            if script:
+                model.method.lr_scale = script.scale_at(batch.position)
             began = time.perf_counter()
             step = model.step(batch.inputs)
             recorder.write(make_row(batch, step, time.perf_counter() - began))
@@ -119,7 +123,7 @@ def _save(model: AdaptedModel, recorder: Recorder, folder: Path) -> None:
 
 
 def _make_stream(job: Job) -> Stream:
-    options = _options(job.stream, without={"data"})
+    options = _options(job.stream, without={"data", "collapse"})
     data = _read_data(json.dumps(job.stream["data"]))
     make = STREAMS[job.stream["name"]]
     if getattr(make, "needs_model", False):  # its severities are chosen for the model, as it is before any adaptation

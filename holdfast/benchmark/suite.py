@@ -15,6 +15,7 @@ from typing import Any
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from holdfast.benchmark.collapse import ScriptedCollapse
 from holdfast.corruptions import CORRUPTIONS
 from holdfast.data import DATASETS
 from holdfast.estimators import ESTIMATORS
@@ -58,7 +59,7 @@ class Named(BaseModel):
 
 
 class StreamEntry(Named):
-    """A stream by name, the data it draws from, and its keyword arguments.
+    """A stream by name, the data it draws from, its keyword arguments, and perhaps a collapse of whatever meets it.
 
     It may have a batch size and recipes of its own in place of the suite's: for suites that vary one thing at a time.
     """
@@ -66,6 +67,12 @@ class StreamEntry(Named):
     data: Named
     batch_size: int | None = Field(default=None, ge=1)
     recipes: list[Named] | None = Field(default=None, min_length=1)
+    collapse: ScriptedCollapse | None = None
+
+    def as_entry(self) -> dict[str, Any]:
+        """Return the stream itself as plain data, in which a collapse stands only where there is one."""
+        others = {"batch_size", "recipes"}
+        return self.model_dump(exclude=others | {"collapse"} if self.collapse is None else others)
 
 
 class SourceEntry(Named):
@@ -103,7 +110,7 @@ class Suite(BaseModel):
             Job(
                 suite=self.name,
                 model=model.model_dump(),
-                stream=stream.model_dump(exclude={"batch_size", "recipes"}),
+                stream=stream.as_entry(),
                 recipe=recipe.model_dump(),
                 estimators=tuple(estimator.model_dump() for estimator in self.estimators),
                 source=self.source.model_dump() if self.source else None,
@@ -201,7 +208,8 @@ def parse_suite(
         path = tuple(part for part in first["loc"])
         message = f"{'.'.join(str(part) for part in path)}: {first['msg'].lower()}"
         if first["type"] == "extra_forbidden":
-            message = f"unknown key {path[-1]!r}; {nearest(str(path[-1]), Suite.model_fields)}"
+            known = ScriptedCollapse if "collapse" in path else Suite
+            message = f"unknown key {path[-1]!r}; {nearest(str(path[-1]), known.model_fields)}"
         raise fail(path, message) from error
     for path, problem in _name_problems(suite):
         raise fail(path, problem)

@@ -61,7 +61,7 @@ class Method(Stateful):
             parameter.requires_grad_(True)
         self._optimizer = self._make_optimizer() if self.trained else None
         self._origin = {name: tensor.detach().clone() for name, tensor in self.moving().items()}
-        self._frozen = False
+        self._frozen, self._lr_scale = False, 1.0
         self.samples_backwarded = 0
         self.add_state("batches", 0)
 
@@ -181,6 +181,18 @@ class Method(Stateful):
         if frozen != self._frozen:
             self._frozen = frozen
             freeze(self, frozen)
+
+    @property
+    def lr_scale(self) -> float:
+        """The multiple of its learning rates at which it learns; a benchmark may script a collapse with it."""
+        return self._lr_scale
+
+    @lr_scale.setter
+    def lr_scale(self, scale: float) -> None:
+        if self._optimizer is not None and scale != self._lr_scale:
+            for group, (_, lr) in zip(self._optimizer.param_groups, self.learning_rates(), strict=True):
+                group["lr"] = scale * lr
+        self._lr_scale = scale
 
     @property
     def samples_forwarded(self) -> int:

@@ -129,7 +129,7 @@ class Dhauds(Method):
             epoch = (self.batches - 1) // self.batches_per_epoch
             factor = lr_factor(epoch, self.decay_epochs, self.decay_strength, self.steady_epochs)
             for group, (_, lr) in zip(self._optimizer.param_groups, self.learning_rates(), strict=True):
-                group["lr"] = factor * lr
+                group["lr"] = self.lr_scale * factor * lr
                 group["momentum"], group["weight_decay"] = (self.momentum, self.weight_decay) if epoch else (0.0, 0.0)
         return super().update(loss, samples)
 

@@ -69,6 +69,8 @@ def test_a_job_is_named_by_its_content() -> None:
         ("seeds: [0, 1]", "seeds: [0, 1", 4, "not YAML"),
         ("{name: digits, split: test}", "cifar10", 7, "needs folder"),
         ("    corruptions: [gaussian_noise, contrast]\n", "", 6, "needs corruptions"),
+        ("samples_per_domain: 64", "collapse: {from_sampel: 64}", 9, "did you mean 'from_sample'"),
+        ("samples_per_domain: 64", "collapse: {from_sample: 1, samples: 1, lr_factor: 1}", 9, "greater than 1"),
     ],
 )
 def test_a_mistake_is_told_with_its_line(old: str, new: str, line: int, words: str) -> None:
