@@ -8,6 +8,8 @@ import pytest
 
 from holdfast.benchmark import load_suite, run, suite_names
 from holdfast.data import Digits
+from holdfast.recipes import recipe_of
+from holdfast.recovery import RECOVERIES
 from holdfast.streams import CCC_SETTINGS, continual
 
 TABLE_1 = ["source", "batch_norm", "tent", "rpl", "slr", "cpl", "cotta", "eata", "eta", "rdumb"]
@@ -49,6 +51,46 @@ def test_the_holdout_comes_in_each_of_its_24_orders() -> None:
     assert len(streams) == len(orders) == 24
     paper = load_suite("cin-c-holdout", scale="paper").recipes
     assert [entry.options["every_batches"] for entry in paper[2:]] == [125, 250, 500, 1000, 1500, 2000]
+
+
+@pytest.mark.parametrize("name", ["aetta-fully", "aetta-continual"])
+def test_the_tables_of_aetta_are_six_methods_times_five_estimators(name: str) -> None:
+    suite = load_suite(name, scale="paper")
+    assert [entry.name for entry in suite.recipes] == ["source", "tent", "eata", "sar", "cotta", "rotta", "sotta"]
+    published = {"source_validation", "softmax_score", "gde", "adv_perturb", "aetta"}
+    assert published <= {entry.name for entry in suite.estimators}
+    assert {len(job.stream["corruptions"]) for job in suite.jobs()} == {15}
+    assert suite.streams[0].name == ("reset_each_shift" if name == "aetta-fully" else "continual")
+
+
+def test_recovery_has_each_of_six_recoveries_on_each_of_six_methods() -> None:
+    by_method: dict[str, set[str]] = {}
+    for entry in load_suite("recovery", scale="paper").recipes[1:]:
+        recovery = entry.options.get("recovery") or recipe_of(entry.name).recovery
+        by_method.setdefault(entry.name, set()).add(recovery)
+    asked = {"episodic", "loss_collapse", "stochastic", "fisher", "oracle", "estimate_drop"}
+    assert len(by_method) == 6
+    assert all(found - {"never"} == asked for found in by_method.values())
+
+
+@pytest.mark.parametrize("scale", SCALES)
+def test_the_arena_has_every_recovery_and_a_collapse_inside_its_streams(scale: str) -> None:
+    suite = load_suite("arena", scale=scale)
+    methods = [recipe for recipe in suite.recipes if recipe.name == "tent"]
+    assert [recipe.label for recipe in methods] == [recipe.options.get("recovery", "never") for recipe in methods]
+    assert {recipe.label for recipe in methods} == set(RECOVERIES)
+    assert [stream.label for stream in suite.streams] == ["continual", "ccc", "unitta-correlated", "cross", "collapse"]
+    script = suite.streams[-1].collapse
+    assert script is not None
+    assert suite.samples is not None
+    assert script.from_sample + script.samples < suite.samples
+    assert script.from_sample % suite.batch_size == script.samples % suite.batch_size == 0
+
+
+@pytest.mark.parametrize(("name", "label"), [("aetta-fully", "rotta"), ("recovery", "tent + estimate_drop")])
+def test_the_smallest_runs_of_estimators_and_recoveries(tmp_path: Path, name: str, label: str) -> None:
+    job = next(job for job in load_suite(name, scale="smoke").jobs() if job.recipe["label"] == label)
+    assert (run(job, tmp_path) / "summary.json").exists()
 
 
 def test_the_smallest_ccc_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
