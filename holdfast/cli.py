@@ -417,14 +417,20 @@ def _calibrate(model: Any, data: Any, **options: Any) -> Calibration:
 
 
 def _report(runs: Path, out: Path | None, metric: str) -> None:
-    from holdfast.report import Metric, make_tables, read_runs, to_markdown, write_report
+    from holdfast import report as reports
+    from holdfast.report import Metric
 
     if metric not in get_args(Metric):
         raise UnknownNameError(f"unknown metric {metric!r}; {nearest(metric, get_args(Metric))}")
     shown = cast(Metric, metric)
-    page = write_report(runs, out, metric=shown)
-    for table in make_tables(read_runs(runs), shown):
-        typer.echo(to_markdown(table))
+    page = reports.write_report(runs, out, metric=shown)
+    tables = reports.make_tables(reports.read_runs(runs), shown)
+    for table in tables:
+        typer.echo(reports.to_markdown(table))
+        for made in filter(None, (reports.gain_table(table), reports.error_table(table))):
+            typer.echo(reports.words_to_markdown(made))
+    for arena in reports.arena_tables(tables):
+        typer.echo(reports.words_to_markdown(arena))
     typer.echo(f"report: {page.resolve()}")
 
 

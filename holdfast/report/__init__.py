@@ -1,11 +1,15 @@
 """From the files of runs to tables, charts and a page; nothing here runs a model."""
 
+from holdfast.report.arena import arena_tables
 from holdfast.report.compare import Comparison, Pair, UnequalProtocolsError, compare
+from holdfast.report.estimates import error_table
 from holdfast.report.formats import to_csv, to_html, to_latex, to_markdown
+from holdfast.report.gains import gain_table
 from holdfast.report.page import write_report
 from holdfast.report.plots import against_cost, over_time
 from holdfast.report.runs import DamagedRunError, Manifest, Rows, RunRecord, read_run, read_runs
 from holdfast.report.tables import Line, Metric, Table, make_tables
+from holdfast.report.words import WordTable, words_to_markdown
 
 __all__ = [
     "Comparison",
@@ -18,8 +22,12 @@ __all__ = [
     "RunRecord",
     "Table",
     "UnequalProtocolsError",
+    "WordTable",
     "against_cost",
+    "arena_tables",
     "compare",
+    "error_table",
+    "gain_table",
     "make_tables",
     "over_time",
     "read_run",
@@ -28,5 +36,6 @@ __all__ = [
     "to_html",
     "to_latex",
     "to_markdown",
+    "words_to_markdown",
     "write_report",
 ]

@@ -7,11 +7,11 @@ import io
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from importlib import resources
 from itertools import groupby
 from typing import Any
 
 from holdfast.report.formats import Cell, latex_cell, latex_text
+from holdfast.report.published import published
 from holdfast.report.tables import Metric, Table, better, canonical, grouped, mean_or_nan, percent, printed
 
 __all__ = ["Column", "Grid", "grid_to_csv", "grid_to_latex", "make_grids"]
@@ -147,37 +147,19 @@ def _mean(by_stream: Iterable[Sequence[float]]) -> float:
 def _published(
     columns: Sequence[Column], by_stream: Mapping[str, Sequence[Table]], metric: Metric
 ) -> dict[tuple[str, str], float]:
-    """Return the scores of the paper, where suite, size of the network and length of the streams are the paper's."""
-    named = {column.name: column for column in columns}
-    text = (resources.files("holdfast.report") / "published.csv").read_text(encoding="utf-8")
-    known = {
-        (row["recipe"], row["column"]): percent(float(row["accuracy"]) / 100, metric)
-        for row in csv.DictReader(io.StringIO(text))
-        if row["column"] in named
-        and all(_is_like(table, row) for stream in named[row["column"]].streams for table in by_stream[stream])
-    }
+    """Return the scores of the paper, and their averages where it has all that belong to one."""
+    known: dict[tuple[str, str], float] = {}
+    for column in columns:
+        runs = [run for stream in column.streams for table in by_stream[stream] for run in table.runs]
+        for (recipe, name), value in published(runs, "accuracy").items():
+            if name == column.name:
+                known[recipe, name] = percent(value / 100, metric)
     for recipe in dict.fromkeys(recipe for recipe, _ in known):
         for column in columns:
             parts = [known.get((recipe, stream)) for stream in column.streams]
             if (recipe, column.name) not in known and None not in parts:
                 known[recipe, column.name] = mean_or_nan([part for part in parts if part is not None])
     return known
-
-
-def _is_like(table: Table, row: Mapping[str, str]) -> bool:
-    """Return whether a table has the suite, or a part of it, the network and the length that a number is for.
-
-    A stream that ends by the official rules of UniTTA has the length that it should, unless it was cut short.
-    """
-    manifest = table.runs[0].manifest
-    per_cell = manifest.stream.spec.get("plan", {}).get("samples_per_cell")
-    return (
-        f"{manifest.suite}-".startswith(f"{row['suite']}-")
-        and int(row["parameters"]) == manifest.model.parameters
-        and int(row["samples"] or 0) <= min(run.samples for run in table.runs)
-        and row["samples_per_cell"] == str(per_cell or "")
-        and (per_cell is None or manifest.protocol.get("samples") is None)
-    )
 
 
 def grid_to_csv(grid: Grid) -> str:

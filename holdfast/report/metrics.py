@@ -14,11 +14,15 @@ __all__ = [
     "domains_seen",
     "estimate_error",
     "estimate_floor",
+    "interval_coverage",
+    "interval_width",
+    "last_accuracy",
     "median_step_seconds",
     "moving_accuracy",
     "passes_per_sample",
     "resets",
     "skipped_batches",
+    "unknown_share",
 ]
 
 
@@ -51,6 +55,12 @@ def moving_accuracy(rows: Rows, positions: ArrayLike, window_samples: int) -> ND
     correct_so_far = np.concatenate([[0], np.cumsum(rows.correct)])
     gained = np.interp(ends, edges, correct_so_far) - np.interp(starts, edges, correct_so_far)
     return np.asarray(gained / (ends - starts))
+
+
+def last_accuracy(rows: Rows, share: float) -> float:
+    """Return the accuracy over the last share of a run."""
+    end = int(rows.ends[-1])
+    return float(moving_accuracy(rows, [end], max(1, round(share * (end - int(rows.position[0])))))[0])
 
 
 def collapse_onset(
@@ -103,6 +113,25 @@ def estimate_floor(rows: Rows) -> float:
     expected_correct = np.bincount(rows.pair_batch, by_domain[rows.pair_domain] * rows.pair_samples, len(rows))
     expected = expected_correct / rows.size
     return float(np.mean(np.sqrt(2 / np.pi * expected * (1 - expected) / rows.size)))
+
+
+def unknown_share(rows: Rows) -> dict[str, float]:
+    """Return the share of batches for which an estimator gives no number."""
+    return {name: float(np.isnan(estimate).mean()) for name, estimate in rows.estimates.items()}
+
+
+def interval_coverage(rows: Rows) -> dict[str, float]:
+    """Return the share of intervals that hold the accuracy of their batch, for estimators that give intervals."""
+    truth = rows.correct / rows.size
+    return {
+        name: mean_of_known(np.where(np.isnan(low + high), np.nan, (low <= truth) & (truth <= high)))
+        for name, (low, high) in ((name, bounds.T) for name, bounds in rows.intervals.items())
+    }
+
+
+def interval_width(rows: Rows) -> dict[str, float]:
+    """Return the mean width of the intervals, for estimators that give them."""
+    return {name: mean_of_known(bounds[:, 1] - bounds[:, 0]) for name, bounds in rows.intervals.items()}
 
 
 def mean_of_known(values: NDArray[np.float64]) -> float:

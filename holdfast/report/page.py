@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -13,14 +13,17 @@ from urllib.parse import quote
 
 from plotly.offline import get_plotlyjs
 
-from holdfast.report import plots
+from holdfast.report import estimate_plots, plots
+from holdfast.report.arena import arena_tables
+from holdfast.report.estimates import error_table, interval_table
 from holdfast.report.formats import html_cell, to_csv, to_html, to_latex, to_markdown
+from holdfast.report.gains import gain_table
 from holdfast.report.grid import Grid, grid_to_csv, grid_to_latex, make_grids
-from holdfast.report.metrics import estimate_error, estimate_floor
 from holdfast.report.runs import RunRecord, read_runs
 from holdfast.report.style import SCRIPT, STYLE
 from holdfast.report.sweeps import Sweep, make_sweeps, sweep_figure
-from holdfast.report.tables import RECIPE_FIELDS, Line, Metric, Table, make_tables, mean_or_nan, printed
+from holdfast.report.tables import RECIPE_FIELDS, Metric, Table, make_tables
+from holdfast.report.words import WordTable, plain_table, words_to_csv
 
 __all__ = ["write_report"]
 
@@ -43,12 +46,19 @@ def write_report(runs_folder: Path | str, out: Path | str | None = None, *, metr
     for name, table in zip(names, tables, strict=True):
         for ending, (_, render) in FORMATS.items():
             write_whole(page.with_name(f"{name}.{ending}"), render(table))
-    grids = make_grids(tables)
-    for grid in grids:
+    sections = []
+    for number, grid in enumerate(make_grids(tables)):
         for ending, (_, render_grid) in GRID_FORMATS.items():
             write_whole(page.with_name(f"{grid_file(page.stem, grid)}.{ending}"), render_grid(grid))
-    sections = [grid_section(page.stem, *entry) for entry in enumerate(grids)]
+        sections.append(grid_section(page.stem, number, grid))
     sections.append(sweeps_section(make_sweeps(tables)))
+    for arena in arena_tables(tables):
+        write_whole(page.with_name(words_file(page.stem, arena)), words_to_csv(arena))
+        sections.append(words_section(page.stem, arena))
+    for name, table in zip(names, tables, strict=True):
+        for ending, made in (("estimates", error_table(table)), ("gains", gain_table(table))):
+            if made:
+                write_whole(page.with_name(f"{name}-{ending}.csv"), words_to_csv(made))
     write_whole(page, render_page(folder, runs, tables, names, sections))
     return page
 
@@ -63,6 +73,22 @@ def write_whole(path: Path, text: str) -> None:
 def grid_file(stem: str, grid: Grid) -> str:
     """Return the name of a grid's files, without their ending."""
     return f"{stem}-all-{re.sub(r'[^A-Za-z0-9]+', '-', grid.title).strip('-').lower()}"
+
+
+def words_file(stem: str, table: WordTable) -> str:
+    """Return the name of the file of a table over several streams."""
+    return f"{stem}-{re.sub(r'[^A-Za-z0-9]+', '-', table.title).strip('-').lower()}.csv"
+
+
+def words_section(stem: str, table: WordTable) -> str:
+    """Return a table over several streams, with its file."""
+    link = csv_link(words_file(stem, table))
+    return f"<section><h2>{escape(table.title)}</h2>\n{table.to_html()}\n{link}</section>"
+
+
+def csv_link(file: str) -> str:
+    """Return the line below a table that names its file."""
+    return f'<p class="files">This table as <a href="{quote(file)}">CSV</a></p>'
 
 
 def file_names(stem: str, tables: Sequence[Table]) -> list[str]:
@@ -219,7 +245,8 @@ def section(folder: Path, number: int, table: Table, name: str) -> str:
             *gauge_sections(table),
             f"<h3>{table.metric.capitalize()} against cost</h3>",
             chart(plots.against_cost(table), against_cost),
-            estimates_section(table),
+            gains_section(table, name),
+            estimates_section(table, name),
             "<h3>Protocol</h3>",
             protocol_list(table),
             f"<details><summary>Recipes</summary>{recipes_table(table)}</details>",
@@ -256,29 +283,40 @@ def chart(figure: Mapping[str, Any], note: str) -> str:
     )
 
 
-def estimates_section(table: Table) -> str:
-    """Return how far the estimates were from the truth, where there are any."""
-    rows = [
-        [line.label, name, printed(100 * mean_or_nan(errors)), printed(100 * mean_or_nan(floors))]
-        for line in table.lines
-        for name, errors, floors in estimates(line)
-    ]
-    if not rows:
+def estimates_section(table: Table, name: str) -> str:
+    """Return estimates against the truth, where there are any: errors, course, scatter and calibration."""
+    errors = error_table(table)
+    if errors is None:
         return ""
-    note = (
-        "Mean absolute error against the accuracy of each batch, in points, mean over the seeds. "
-        "The floor is what remains to an estimator that knows the accuracy of every domain: batches scatter around it."
+    intervals = interval_table(table)
+    seed = table.runs[0].manifest.seed
+    course = f"One recipe at a time, seed {seed}; the band is the interval where there is one, triangles are resets" + (
+        ", the shade is the scripted collapse." if "collapse" in table.protocol else "."
     )
-    grid = plain_table(["recipe", "estimator", "error (points)", "floor (points)"], rows, note)
-    return f"<h3>Accuracy estimated without labels</h3>\n{grid}"
+    both = [
+        chart(
+            estimate_plots.scatter(table), f"All recipes and seeds, at most {plots.POINTS} batches of each estimator."
+        ),
+        chart(estimate_plots.calibration(table), "Means in bins of ten points; a larger dot stands for more batches."),
+    ]
+    return "\n".join(
+        [
+            f"<h3>{escape(errors.title)}</h3>",
+            errors.to_html(),
+            csv_link(f"{name}-estimates.csv"),
+            intervals.to_html() if intervals else "",
+            "<h3>Estimate and truth over time</h3>",
+            chart(estimate_plots.estimates_over_time(table), course),
+            "<h3>Estimate against truth</h3>",
+            f"<div class='pair'>{''.join(both)}</div>",
+        ]
+    )
 
 
-def estimates(line: Line) -> Iterable[tuple[str, list[float], list[float]]]:
-    """Yield each estimator of a recipe, with its error and the floor for each seed."""
-    by_seed = [estimate_error(run.rows) for run in line.runs]
-    floors = [estimate_floor(run.rows) for run in line.runs]
-    for name in dict.fromkeys(name for errors in by_seed for name in errors):
-        yield name, [errors[name] for errors in by_seed if name in errors], floors
+def gains_section(table: Table, name: str) -> str:
+    """Return what recoveries add to methods, where a method ran with several."""
+    gains = gain_table(table)
+    return f"<h3>{escape(gains.title)}</h3>\n{gains.to_html()}\n{csv_link(f'{name}-gains.csv')}" if gains else ""
 
 
 def protocol_list(table: Table) -> str:
@@ -333,15 +371,3 @@ def runs_table(folder: Path, table: Table) -> str:
 def place(run: RunRecord, folder: Path) -> str:
     """Return the folder of a run, seen from the folder of all runs."""
     return run.folder.relative_to(folder).as_posix()
-
-
-def plain_table(titles: Sequence[str], rows: Iterable[Sequence[str]], note: str = "") -> str:
-    """Return a table of words; the first column is the heading of its line."""
-    head = "".join(f'<th scope="col">{escape(title)}</th>' for title in titles)
-    body = "".join(
-        f'<tr><th scope="row">{escape(first)}</th>{"".join(f"<td>{escape(text)}</td>" for text in others)}</tr>'
-        for first, *others in rows
-    )
-    caption = f"<figcaption>{escape(note)}</figcaption>" if note else ""
-    grid = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
-    return f'<figure class="words"><div class="scroll">{grid}</div>{caption}</figure>'

@@ -13,7 +13,15 @@ from holdfast.report.metrics import collapse_onset, domains_seen, moving_accurac
 from holdfast.report.runs import Rows
 from holdfast.report.tables import Line, Table, percent, printed
 
-__all__ = ["against_cost", "domain_starts", "gauge_over_time", "over_time", "severities", "window_samples"]
+__all__ = [
+    "against_cost",
+    "collapse_shapes",
+    "domain_starts",
+    "gauge_over_time",
+    "over_time",
+    "severities",
+    "window_samples",
+]
 
 Figure = dict[str, Any]
 
@@ -44,6 +52,7 @@ def over_time(table: Table) -> Figure:
         "yaxis": {"title": {"text": axis_title(table), "standoff": 8}},
         **domain_marks(table, length),
     }
+    layout["shapes"] = [*layout.get("shapes", []), *collapse_shapes(table)]
     if resetting:
         layout |= reset_panel(layout, len(resetting))
     curves = [curve(table, line, positions) for line in table.lines]
@@ -54,6 +63,16 @@ def over_time(table: Table) -> Figure:
         + [reset_marks(table, line, level) for level, line in enumerate(resetting)],
         "layout": layout,
     }
+
+
+def collapse_shapes(table: Table) -> list[Figure]:
+    """Return a shade over the stretch of a scripted collapse, where there is one."""
+    script = table.protocol.get("collapse")
+    if script is None:
+        return []
+    ends = {"x0": script["from_sample"], "x1": script["from_sample"] + script["samples"]}
+    shade = {"fillcolor": "#d64b4b", "opacity": 0.15, "line": {"width": 0}, "layer": "below"}
+    return [{"type": "rect", "yref": "paper", "y0": 0, "y1": 1, **ends, **shade}]
 
 
 def baseline(table: Table) -> Figure | None:

@@ -72,6 +72,8 @@ tbody tr:hover > * { background: var(--wash); }
 figure { margin: 0; overflow: hidden; }
 figcaption { color: var(--soft); font-size: 0.84rem; line-height: 1.5; margin-top: 0.6rem; max-width: 60rem; }
 .chart { width: 100%; }
+.pair { display: grid; grid-template-columns: 1fr 1fr; gap: 1.5rem; }
+.pair > * { min-width: 0; }
 dl {
   display: grid; grid-template-columns: minmax(8rem, max-content) 1fr; gap: 0.3rem 1.4rem; margin: 0; font-size: 0.9rem;
 }
@@ -82,6 +84,9 @@ details { margin-top: 1.4rem; }
 summary { cursor: pointer; font-weight: 600; font-size: 0.95rem; margin-bottom: 0.6rem; }
 footer {
   margin-top: 4rem; padding-top: 1rem; border-top: 1px solid var(--rule); color: var(--soft); font-size: 0.84rem;
+}
+@media (max-width: 60rem) {
+  .pair { grid-template-columns: 1fr; }
 }
 @media (max-width: 40rem) {
   main { padding: 2rem 1rem 3rem; }
@@ -119,6 +124,9 @@ const coloured = (layout, { ink, grid, paper }) => {
     if (axis in dressed || axis !== "yaxis2") {
       dressed[axis] = { gridcolor: grid, zerolinecolor: grid, automargin: true, ...dressed[axis] };
     }
+  }
+  for (const menu of dressed.updatemenus ?? []) {
+    Object.assign(menu, { bgcolor: paper, bordercolor: grid });
   }
   return { paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", dragmode: "zoom",
     font: { color: ink, size: 12, family: getComputedStyle(document.body).fontFamily },

@@ -21,6 +21,7 @@ def write_run(tmp_path: Path) -> WriteRun:
         seed: int = 0,
         method: str | None = None,
         options: Mapping[str, Any] | None = None,
+        recovery: str | None = None,
         stream: str = "continual",
         protocol: Mapping[str, Any] | None = None,
         finished: bool = True,
@@ -29,7 +30,7 @@ def write_run(tmp_path: Path) -> WriteRun:
     ) -> Path:
         content = {**PROTOCOL, "seed": seed, **(protocol or {})}
         domains = list(dict.fromkeys(name for one in rows for name in one["domains"]))
-        spec = json.dumps([label, options, stream, content]).encode()
+        spec = json.dumps([label, options, recovery, stream, content]).encode()
         place = (
             folder
             or tmp_path / "runs" / f"{len(list(tmp_path.glob('runs/*'))):02d}-{hashlib.md5(spec).hexdigest()[:8]}"
@@ -45,7 +46,7 @@ def write_run(tmp_path: Path) -> WriteRun:
                 "method": method or label,
                 "preset": None,
                 "options": dict(options or {}),
-                "recovery": None,
+                "recovery": recovery,
                 "recovery_options": {},
                 "estimators": [],
                 "citation": f"{label} et al.",

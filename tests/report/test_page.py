@@ -57,7 +57,7 @@ def test_page_and_files_beside_it(runs: Path) -> None:
     assert page == runs / "report.html"
     beside = sorted(path.name for path in runs.iterdir() if path.is_file())
     name = "report-continual-digits-resnet"
-    assert beside == [f"{name}.csv", f"{name}.md", f"{name}.tex", "report.html"]
+    assert beside == [f"{name}-estimates.csv", f"{name}.csv", f"{name}.md", f"{name}.tex", "report.html"]
     links = [str(attributes["href"]) for tag, attributes in parsed(page).tags if tag == "a"]
     assert all((runs / link).exists() for link in links)
 
@@ -96,8 +96,8 @@ def test_plotly_is_embedded_once_and_without_its_logo(runs: Path, write_run: Wri
 def test_what_comes_from_files_is_escaped(runs: Path) -> None:
     page = write_report(runs)
     tags = parsed(page)
-    # Plotly, our own script, and the data of two charts: the label has not become a fifth one.
-    assert sum(tag == "script" for tag, _ in tags.tags) == 4
+    # Plotly, our own script, and the data of five charts: the label has not become an eighth one.
+    assert sum(tag == "script" for tag, _ in tags.tags) == 7
     assert EVIL not in page.read_text(encoding="utf-8")
     assert f"best: {EVIL}, 22.5" in tags.text
 
@@ -150,7 +150,7 @@ def test_several_tables_have_a_list_of_contents(runs: Path, write_run: WriteRun)
     links = [str(attributes["href"]) for tag, attributes in tags.tags if tag == "a"]
     assert ids == ["table-0", "table-1"]
     assert [link for link in links if link.startswith("#")] == ["#table-0", "#table-1"]
-    assert len(list(runs.glob("*.csv"))) == 2
+    assert len(list(runs.glob("*.csv"))) == 3  # of one of the tables the estimates too
 
 
 def test_a_failed_write_leaves_the_old_page(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -181,9 +181,11 @@ def test_a_browser_draws_the_charts_without_an_error(runs: Path, tmp_path: Path)
     assert "CONSOLE" not in result.stderr, result.stderr
     drawn = re.sub(r"<script.*?</script>", "", result.stdout, flags=re.DOTALL)
     charts = drawn.split('class="chart')[1:]
-    assert len(charts) == 2
+    assert len(charts) == 5
     assert charts[0].count('class="lines"><path class="js-line"') == 2  # a curve for each recipe
     assert charts[0].count('class="point"') == 1  # a tick for the resets, at the same position in both seeds
     assert charts[1].count('class="point"') == 2
+    assert charts[2].count('class="lines"><path class="js-line"') == 2  # estimate and truth
+    assert charts[4].count('class="point"') == 1  # one bin
     assert "&lt;script&gt;alert(1)" in charts[0]
     assert "plotlyjsicon" not in drawn

@@ -1,0 +1,115 @@
+"""The reset arena: who resets a healthy model, who misses a collapse, and how long it takes the others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from statistics import fmean
+
+import numpy as np
+
+from holdfast.report.gains import base_of, same_method
+from holdfast.report.metrics import accuracy, collapse_onset, moving_accuracy
+from holdfast.report.runs import RunRecord
+from holdfast.report.tables import Line, Table, grouped, mean_or_nan, printed
+from holdfast.report.words import WordTable
+
+__all__ = ["Score", "arena_tables", "healthy_batches", "scripted_onset"]
+
+WINDOW_BATCHES = 10  # over which a run is compared with the source, to see whether it has collapsed by itself
+
+
+@dataclass
+class Score:
+    """What one recipe did over all its runs of a suite; accuracies as shares."""
+
+    accuracies: list[float] = field(default_factory=list)
+    after_collapse: list[float] = field(default_factory=list)  # accuracies from the scripted onset to the end
+    healthy: int = 0  # batches
+    false_resets: int = 0
+    collapses: int = 0
+    delays: list[int] = field(default_factory=list)  # in batches, of those collapses that a reset followed
+
+    def cells(self) -> list[str]:
+        """Return the numbers as they are printed."""
+        return [
+            printed(100 * fmean(self.accuracies)),
+            printed(100 * mean_or_nan(self.after_collapse)),
+            printed(100 * self.false_resets / self.healthy) if self.healthy else "–",
+            f"{self.collapses - len(self.delays)} of {self.collapses}",
+            printed(mean_or_nan(self.delays)),
+        ]
+
+
+def arena_tables(tables: Sequence[Table]) -> list[WordTable]:
+    """Return one table for each suite and model in which a collapse was scripted."""
+    return [
+        _arena_table(group) for group in grouped(tables, _place) if any("collapse" in table.protocol for table in group)
+    ]
+
+
+def _place(table: Table) -> str:
+    manifest = table.runs[0].manifest
+    return f"{manifest.suite} · {manifest.model.name}"
+
+
+def _arena_table(tables: Sequence[Table]) -> WordTable:
+    scores: dict[str, Score] = {}
+    for table in tables:
+        for lines in same_method(table):
+            for line in lines:
+                add_to(scores.setdefault(line.recipe.label, Score()), table, line, base_of(lines))
+    columns = ["recipe", "accuracy (%)", "after the collapse (%)", "false resets / 100", "missed", "delay (batches)"]
+    note = (
+        "Accuracy is the mean over streams and seeds; after the collapse: from its scripted onset to the end. A reset "
+        "is false while the model is healthy: before a scripted onset, or else before the same method without a "
+        "recovery falls below the frozen model to stay there; they are counted per 100 such batches. A collapse is "
+        "missed when no reset follows its onset; the delay is the mean over the others. Recoveries that restore a few "
+        "weights all the time report no resets."
+    )
+    rows = [[label, *score.cells()] for label, score in scores.items()]
+    return WordTable(f"{_place(tables[0])}: the reset arena", columns, rows, note)
+
+
+def add_to(score: Score, table: Table, line: Line, base: Line) -> None:
+    """Count the runs of one recipe on one stream in."""
+    for run in line.runs:
+        reset = np.array([reason is not None for reason in run.rows.recovered])
+        healthy = healthy_batches(table, run, base)
+        score.accuracies.append(accuracy(run.rows))
+        score.healthy += healthy
+        score.false_resets += int(reset[:healthy].sum())
+        onset = scripted_onset(run)
+        if onset is not None:
+            score.collapses += 1
+            score.after_collapse.append(float(run.rows.correct[onset:].sum() / run.rows.size[onset:].sum()))
+            score.delays += np.flatnonzero(reset[onset:])[:1].tolist()
+
+
+def scripted_onset(run: RunRecord) -> int | None:
+    """Return the first batch of a scripted collapse; None where there is none, or the run ends before."""
+    script = run.manifest.protocol.get("collapse")
+    begun = [] if script is None else np.flatnonzero(run.rows.position >= script["from_sample"])
+    return int(begun[0]) if len(begun) else None
+
+
+def healthy_batches(table: Table, run: RunRecord, base: Line) -> int:
+    """Return how many batches at the beginning of a stream do the method no harm that lasts.
+
+    That is up to a scripted onset, or else to where the same method without a recovery falls below the source to stay.
+    """
+    onset = scripted_onset(run)
+    if onset is None:
+        onset = next(own_onsets(table, run, base), None)
+    return len(run.rows) if onset is None else onset
+
+
+def own_onsets(table: Table, run: RunRecord, base: Line) -> Iterator[int]:
+    """Yield where the run of the same seed without a recovery falls below that of the source, if it does."""
+    for source in table.source.runs if table.source else ():
+        for twin in base.runs:
+            if source.manifest.seed == twin.manifest.seed == run.manifest.seed:
+                window = WINDOW_BATCHES * int(run.rows.size.max())
+                onset = collapse_onset(*(moving_accuracy(one.rows, run.rows.ends, window) for one in (twin, source)))
+                if onset is not None:
+                    yield onset

@@ -1,0 +1,174 @@
+"""Figures of estimates against the truth: over time, batch by batch, and in bins."""
+
+from __future__ import annotations
+
+from html import escape
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from holdfast.report.estimates import estimators_of
+from holdfast.report.plots import COLOURS, GREY, POINTS, Figure, collapse_shapes
+from holdfast.report.runs import Rows
+from holdfast.report.tables import Line, Table
+
+__all__ = ["calibration", "estimates_over_time", "scatter"]
+
+BINS = 10
+BAND_OPACITY = 0.18
+AXIS: Figure = {"range": [-3, 103], "dtick": 20}
+DIAGONAL: Figure = {
+    "type": "line",
+    "x0": 0,
+    "y0": 0,
+    "x1": 100,
+    "y1": 100,
+    "line": {"width": 1, "dash": "dot", "color": GREY},
+}
+
+
+def estimates_over_time(table: Table) -> Figure:
+    """Return estimate and truth along the stream for one recipe at a time, with intervals and resets."""
+    watched = [line for line in table.lines if line.runs[0].rows.estimates]
+    watched.sort(key=lambda line: line.is_source)  # what adapts is looked at first
+    groups = [one_recipe(table, line, visible=line is watched[0]) for line in watched]
+    traces = [trace for group in groups for trace in group]
+    owners = [number for number, group in enumerate(groups) for _ in group]
+    length = max(int(line.runs[0].rows.ends[-1]) for line in watched)
+    layout: Figure = {
+        "height": 420,
+        "hovermode": "x unified",
+        "xaxis": {"title": {"text": "samples seen", "standoff": 8}, "range": [0, length]},
+        "yaxis": {"title": {"text": "accuracy (%)", "standoff": 8}, "range": [0, 107], "dtick": 20},
+        "margin": {"t": 48},
+        "shapes": collapse_shapes(table),
+    }
+    if len(watched) > 1:
+        choices = [
+            {
+                "label": escape(line.label),
+                "method": "restyle",
+                "args": [{"visible": [owner == one for owner in owners]}],
+            }
+            for one, line in enumerate(watched)
+        ]
+        place = {"x": 0, "xanchor": "left", "y": 1.02, "yanchor": "bottom", "pad": {"b": 4}}
+        layout["updatemenus"] = [{"buttons": choices, **place}]
+    return {"data": traces, "layout": layout}
+
+
+def one_recipe(table: Table, line: Line, *, visible: bool) -> list[Figure]:
+    """Return the truth, each estimate with its interval, and the resets of a recipe's first seed."""
+    rows = line.runs[0].rows
+    bins = np.array_split(np.arange(len(rows)), min(len(rows), POINTS))
+    ends = [int(rows.ends[chosen[-1]]) for chosen in bins]
+
+    def curve(values: NDArray[np.float64], name: str, **style: Any) -> Figure:
+        shares = [_percent(values[chosen]) for chosen in bins]
+        known = {"type": "scatter", "mode": "lines", "name": name, "x": ends, "y": shares, "visible": visible}
+        return {**known, "hovertemplate": "%{y:.1f} %", **style}
+
+    drawn = []
+    for number, name in enumerate(estimators_of(table)):
+        if name not in rows.estimates:
+            continue
+        colour = COLOURS[number % len(COLOURS)]
+        if name in rows.intervals:
+            low, high = rows.intervals[name].T
+            hidden = {"showlegend": False, "hoverinfo": "skip", "legendgroup": name, "line": {"width": 0}}
+            filled = {"fill": "tonexty", "fillcolor": _faint(colour)}
+            drawn += [curve(low, f"{name} low", **hidden), curve(high, f"{name} high", **hidden, **filled)]
+        drawn.append(curve(rows.estimates[name], name, legendgroup=name, line={"width": 2, "color": colour}))
+    drawn.append(curve(rows.correct / rows.size, "truth", line={"width": 1.5, "color": GREY, "dash": "dot"}))
+    marks = [(int(end), reason) for end, reason in zip(rows.ends, rows.recovered, strict=True) if reason is not None]
+    if marks:
+        drawn.append(
+            {
+                "type": "scatter",
+                "mode": "markers",
+                "name": "resets",
+                "x": [end for end, _ in marks],
+                "y": [104] * len(marks),
+                "text": [escape(reason) for _, reason in marks],
+                "hovertemplate": "reset: %{text}<extra></extra>",
+                "marker": {"symbol": "triangle-down", "size": 8, "color": GREY},
+                "visible": visible,
+            }
+        )
+    return drawn
+
+
+def scatter(table: Table) -> Figure:
+    """Return one dot for each batch and estimator: what was estimated, and what was true."""
+    dots = []
+    for number, name in enumerate(estimators_of(table)):
+        estimate, truth = pairs(table, name)
+        chosen = np.unique(np.linspace(0, len(estimate) - 1, POINTS).astype(np.int64)) if len(estimate) else []
+        dots.append(
+            {
+                "type": "scatter",
+                "mode": "markers",
+                "name": name,
+                "x": np.round(100 * estimate[chosen], 2).tolist(),
+                "y": np.round(100 * truth[chosen], 2).tolist(),
+                "marker": {"size": 5, "opacity": 0.5, "color": COLOURS[number % len(COLOURS)]},
+                "hovertemplate": "estimated %{x:.1f} %, true %{y:.1f} %",
+            }
+        )
+    return {"data": dots, "layout": square("estimated accuracy (%)", "true accuracy (%)")}
+
+
+def calibration(table: Table) -> Figure:
+    """Return the mean truth over the mean estimate in bins of ten points; where they are equal, on the diagonal."""
+    curves = []
+    for number, name in enumerate(estimators_of(table)):
+        estimate, truth = pairs(table, name)
+        place = np.clip((BINS * estimate).astype(np.int64), 0, BINS - 1)
+        filled = [place == index for index in range(BINS) if (place == index).any()]
+        colour = COLOURS[number % len(COLOURS)]
+        curves.append(
+            {
+                "type": "scatter",
+                "mode": "lines+markers",
+                "name": name,
+                "x": [_percent(estimate[chosen]) for chosen in filled],
+                "y": [_percent(truth[chosen]) for chosen in filled],
+                "text": [str(int(chosen.sum())) for chosen in filled],
+                "line": {"width": 1, "color": colour},
+                "marker": {"size": [6 + 14 * float(chosen.mean()) for chosen in filled], "color": colour},
+                "hovertemplate": "estimated %{x:.1f} %, true %{y:.1f} %, %{text} batches",
+            }
+        )
+    return {"data": curves, "layout": square("estimated accuracy (%)", "true accuracy (%)")}
+
+
+def pairs(table: Table, name: str) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the known estimates of all runs of a table, and the truth."""
+    rows: list[Rows] = [run.rows for run in table.runs if name in run.rows.estimates]
+    estimate = np.concatenate([one.estimates[name] for one in rows])
+    truth = np.concatenate([one.correct / one.size for one in rows])
+    known = ~np.isnan(estimate)
+    return estimate[known], truth[known]
+
+
+def square(x_title: str, y_title: str) -> Figure:
+    """Return a layout in which the diagonal is drawn."""
+    return {
+        "height": 420,
+        "hovermode": "closest",
+        "xaxis": {**AXIS, "title": {"text": x_title, "standoff": 8}},
+        "yaxis": {**AXIS, "title": {"text": y_title, "standoff": 8}},
+        "shapes": [DIAGONAL],
+        "margin": {"t": 16},
+    }
+
+
+def _percent(shares: NDArray[np.float64]) -> float | None:
+    known = shares[~np.isnan(shares)]
+    return round(100 * float(known.mean()), 2) if len(known) else None
+
+
+def _faint(colour: str) -> str:
+    red, green, blue = (int(colour[place : place + 2], 16) for place in (1, 3, 5))
+    return f"rgba({red},{green},{blue},{BAND_OPACITY})"

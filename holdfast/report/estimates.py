@@ -1,0 +1,76 @@
+"""How far estimates were from the truth: the error of each estimator for each recipe, and what its intervals hold."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from statistics import stdev
+
+from holdfast.report.metrics import estimate_error, estimate_floor, interval_coverage, interval_width, unknown_share
+from holdfast.report.published import published
+from holdfast.report.runs import Rows
+from holdfast.report.tables import Line, Table, mean_or_nan, printed
+from holdfast.report.words import WordTable
+
+__all__ = ["error_table", "estimators_of", "interval_table", "spread"]
+
+
+def estimators_of(table: Table) -> list[str]:
+    """Return the estimators that watched any recipe, in order of appearance."""
+    return list(dict.fromkeys(name for run in table.runs for name in run.rows.estimates))
+
+
+def error_table(table: Table) -> WordTable | None:
+    """Return the mean absolute error of every estimator for every recipe, where there are any."""
+    names = estimators_of(table)
+    watched = [line for line in table.lines if any(run.rows.estimates for run in line.runs)]
+    if not watched:
+        return None
+    stream = table.runs[0].manifest.stream.label
+    known = {name: published(table.runs, f"mae:{name}") for name in names}
+    rows = []
+    for line in watched:
+        cells = [_error(line, name, known[name].get((line.recipe.label, stream))) for name in names]
+        rows.append([line.label, *cells, printed(100 * mean_or_nan([estimate_floor(run.rows) for run in line.runs]))])
+    note = (
+        "Mean absolute error against the accuracy of each batch, in points, lower is better; mean ± standard deviation "
+        "over the seeds. The floor is what remains to an estimator that knows the accuracy of every domain: batches "
+        "scatter around it."
+    )
+    if any(known.values()):
+        note += " In brackets: as published for the same network, data and length."
+    return WordTable("Accuracy estimated without labels", ["recipe", *names, "floor"], rows, note)
+
+
+def _error(line: Line, name: str, known: float | None) -> str:
+    beside = "" if known is None else f" ({printed(known)})"
+    return spread([100 * error for error in by_seed(line, name, estimate_error)]) + beside
+
+
+def interval_table(table: Table) -> WordTable | None:
+    """Return what intervals hold and how often an estimator does not know, where any gives intervals or does not."""
+    rows = []
+    for line in table.lines:
+        for name in estimators_of(table):
+            unknown = mean_or_nan(by_seed(line, name, unknown_share))
+            covered, width = (mean_or_nan(by_seed(line, name, of)) for of in (interval_coverage, interval_width))
+            if unknown > 0 or not math.isnan(covered):
+                rows.append([line.label, name, *(printed(100 * share) for share in (unknown, covered, width))])
+    note = "Batches without an estimate; intervals that hold the accuracy of their batch; the mean width of intervals."
+    columns = ["recipe", "estimator", "not known (%)", "coverage (%)", "width (points)"]
+    return WordTable("What is not known, and the intervals", columns, rows, note) if rows else None
+
+
+def by_seed(line: Line, name: str, measure: Callable[[Rows], Mapping[str, float]]) -> list[float]:
+    """Return a measure of one estimator for each seed that has it."""
+    found = [measure(run.rows).get(name, math.nan) for run in line.runs]
+    return [value for value in found if not math.isnan(value)]
+
+
+def spread(values: list[float]) -> str:
+    """Return mean ± standard deviation over seeds, as every table prints it.
+
+    >>> spread([4.0, 6.0]), spread([4.0]), spread([])
+    ('5.0 ± 1.4', '4.0', '–')
+    """
+    return printed(mean_or_nan(values)) + (f" ± {stdev(values):.1f}" if len(values) > 1 else "")

@@ -1,0 +1,71 @@
+"""What a recovery adds to a method: the difference to the same method without it, seed by seed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from holdfast.report.estimates import spread
+from holdfast.report.metrics import accuracy
+from holdfast.report.published import published
+from holdfast.report.tables import Line, Table, canonical, grouped, told_apart
+from holdfast.report.words import WordTable
+
+__all__ = ["gain_table", "recoveries_of", "same_method"]
+
+
+def gain_table(table: Table) -> WordTable | None:
+    """Return gains in points, recoveries × methods; None unless some method ran with several recoveries."""
+    groups = [lines for lines in same_method(table) if len({line.recipe.recovery for line in lines}) > 1]
+    if not groups:
+        return None
+    stream = table.runs[0].manifest.stream.label
+    names = told_apart([lines[0].recipe.name for lines in groups], [lines[0].recipe.options for lines in groups])
+    by_method = {name: recoveries_of(lines) for name, lines in zip(names, groups, strict=True)}
+    recoveries = list(dict.fromkeys(recovery for lines in by_method.values() for recovery in lines))
+    known = {recovery: published(table.runs, f"gain:{recovery}") for recovery in recoveries}
+    bases = {name: base_of(list(lines.values())) for name, lines in by_method.items()}
+    rows = [["accuracy without (%)", *(spread(accuracies(bases[name])) for name in names)]]
+    for recovery in recoveries:
+        if recovery == "never":
+            continue
+        cells = []
+        for name, lines in by_method.items():
+            beside = known[recovery].get((name, stream))
+            gained = spread(gains(lines[recovery], bases[name])) if recovery in lines else "–"
+            cells.append(gained + (f" ({beside:.1f})" if beside is not None else ""))
+        rows.append([recovery, *cells])
+    note = (
+        "Accuracy gained in points over the same method without a recovery, or, where there is no such run, over the "
+        "first one of that method; mean ± standard deviation over the seeds."
+    )
+    if any(known.values()):
+        note += " In brackets: as published for the same network, data and length."
+    return WordTable("What recoveries add", ["recovery", *names], rows, note)
+
+
+def same_method(table: Table) -> list[list[Line]]:
+    """Return the lines of a table that differ in their recovery only, together; the source is left out."""
+    adapting = [line for line in table.lines if not line.is_source]
+    return grouped(adapting, lambda line: canonical({"method": line.recipe.method, "options": line.recipe.options}))
+
+
+def recoveries_of(lines: Sequence[Line]) -> Mapping[str, Line]:
+    """Return the lines of one method by their recovery, told apart by its options where one came twice."""
+    names = [line.recipe.recovery or "never" for line in lines]
+    return dict(zip(told_apart(names, [line.recipe.recovery_options for line in lines]), lines, strict=True))
+
+
+def base_of(lines: Sequence[Line]) -> Line:
+    """Return the line without a recovery, or the first one."""
+    return next((line for line in lines if line.recipe.recovery in (None, "never")), lines[0])
+
+
+def accuracies(line: Line) -> list[float]:
+    """Return the accuracy of each seed, in %."""
+    return [100 * accuracy(run.rows) for run in line.runs]
+
+
+def gains(line: Line, base: Line) -> list[float]:
+    """Return the difference for each seed that both have, in points."""
+    before = {run.manifest.seed: 100 * accuracy(run.rows) for run in base.runs}
+    return [100 * accuracy(run.rows) - before[seed] for run in line.runs if (seed := run.manifest.seed) in before]
