@@ -300,6 +300,43 @@ def recommend(
 
 
 @app.command()
+def replay(
+    target: Annotated[str, typer.Argument(help="The folder of a run, or a suite by name or as a YAML file.")],
+    recoveries: Annotated[
+        list[str] | None,
+        typer.Option("--recovery", "-r", help="A name, or YAML: {name: …, option: …}; all of them when left out."),
+    ] = None,
+    job: Annotated[str, typer.Option(help="Which job of a suite: how its name begins, e.g. tent.")] = "",
+    scale: Scale = None,
+    out: Out = Path("runs"),
+    as_json: AsJson = False,
+) -> None:
+    """Run a recorded stream again, for the same model, method and seed, through several recoveries."""
+    from holdfast.benchmark.live import LiveProgress
+    from holdfast.recovery import RECOVERIES
+    from holdfast.replay import replay as replay_run
+
+    entries = [{"name": name, **options} for name, options in map(_named, recoveries or RECOVERIES.names())]
+    with LiveProgress(1 + len(entries)) as live:
+        found = replay_run(target, entries, out=out, job=job, scale=scale, progress=live)
+    if as_json:
+        typer.echo(json.dumps([one.to_dict() for one in found]))
+        return
+    table = Table("recovery", "accuracy %", "last tenth %", "× forward", "resets", "at batch", box=None, pad_edge=False)
+    for one in found:
+        shares = f"{one.accuracy:.1f}", f"{one.last_tenth:.1f}", f"{one.passes:.2f}"
+        places = [str(reset.batch) for reset in one.resets]
+        table.add_row(
+            one.recovery, *shares, str(len(places)), ", ".join(places[:8]) + (" …" if len(places) > 8 else "")
+        )
+    console.print(table)
+    for one in found:
+        if one.resets:
+            console.print(f"{one.recovery}, batch {one.resets[0].batch}: {one.resets[0].reason}", highlight=False)
+    typer.echo(f"runs: {out / 'replay'} (holdfast report makes a page of them)")
+
+
+@app.command()
 def corrupt(
     paths: Annotated[
         list[Path] | None, typer.Argument(help="Image files or folders; an embedded digit when left out.")

@@ -1,0 +1,153 @@
+"""Replay: a recorded stream once more, for the same model, method and seed, through several recoveries."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from holdfast.benchmark import Job, Progress, load_suite, run, suite_names
+from holdfast.methods import METHODS
+from holdfast.recipes import recipe_of
+from holdfast.recovery import RECOVERIES
+from holdfast.registry import check_options, nearest, options_of
+from holdfast.report import RunRecord, read_run
+from holdfast.report.metrics import accuracy, last_accuracy, passes_per_sample
+
+__all__ = ["Replayed", "Reset", "job_of", "replay", "replayed_jobs"]
+
+# What must be today as it was when the run was recorded, or the comparison would be with something else.
+RECORDED_FIELDS = ("stream", "weights", "preprocessing", "seed", "batch_size", "samples")
+
+
+@dataclass(frozen=True)
+class Reset:
+    """One reset: the batch that it followed or preceded, counted from 0, and its reason."""
+
+    batch: int
+    reason: str
+
+
+@dataclass(frozen=True)
+class Replayed:
+    """How one recovery did: accuracies in %, and forward plus backward passes per sample."""
+
+    recovery: str
+    accuracy: float
+    last_tenth: float  # accuracy over the end of the stream
+    passes: float
+    resets: Sequence[Reset]
+    folder: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as JSON can hold it."""
+        return asdict(self)
+
+
+def job_of(target: str | Path, *, job: str = "", scale: str | None = None) -> Job:
+    """Return the job of a run's folder, or of a suite the first one that adapts and whose name begins with `job`.
+
+    >>> job_of("demo", job="tent").recipe["name"]
+    'tent'
+    """
+    folder = Path(target)
+    if not folder.is_dir():
+        jobs = load_suite(target, scale=scale).jobs() if _names_a_suite(str(target)) else []
+        if not jobs:
+            raise ValueError(
+                f"{target} is neither the folder of a run nor a suite; {nearest(str(target), suite_names())}"
+            )
+        found = [one for one in jobs if one.recipe["name"] != "source" and one.name.startswith(job)]
+        if not found:
+            raise ValueError(f"{target} has no job {job!r} that adapts; {nearest(job, [one.name for one in jobs])}")
+        return found[0]
+    manifest = _manifest(folder)
+    if "asked" not in manifest:
+        raise ValueError(f"{folder} was recorded before runs told how to build their streams; run that job again")
+    return Job(**manifest["asked"])
+
+
+def replayed_jobs(job: Job, recoveries: Sequence[Mapping[str, Any]]) -> list[Job]:
+    """Return the frozen source, then the job with each recovery (`{"name": …, option: …}`) in the place of its own.
+
+    >>> job = job_of("demo", job="rdumb")
+    >>> jobs = replayed_jobs(job, [{"name": "never"}, {"name": "periodic", "every_batches": 5}])
+    >>> [one.recipe["label"] for one in jobs]
+    ['source', 'rdumb + never', 'rdumb + periodic(every_batches=5)']
+    """
+    name = job.recipe["name"]
+    own = {"preset", *options_of(METHODS[recipe_of(name).method])}
+    kept = {option: value for option, value in job.recipe.items() if option in own}
+    recipes: list[dict[str, Any]] = [{"name": "source", "label": "source"}]
+    for entry in recoveries:
+        options = {option: value for option, value in entry.items() if option != "name"}
+        kind = RECOVERIES[entry["name"]]
+        check_options(f"the recovery {entry['name']!r}", options, set(options_of(kind)) - {"seed"})
+        kind(**options)  # an option out of range is told now, not after the first run
+        told = ", ".join(f"{option}={value}" for option, value in options.items())
+        label = f"{name} + {entry['name']}" + (f"({told})" if told else "")
+        recipes.append({"name": name, "label": label, **kept, "recovery": entry["name"], **options})
+    return [replace(job, suite="replay", recipe=recipe, place=place) for place, recipe in enumerate(recipes)]
+
+
+def replay(
+    target: str | Path,
+    recoveries: Sequence[Mapping[str, Any]] = (),
+    *,
+    out: Path,
+    job: str = "",
+    scale: str | None = None,
+    progress: Callable[[Progress], None] | None = None,
+) -> list[Replayed]:
+    """Run the stream of a recorded run, or of a suite's job, through recoveries (all of them by default); source first.
+
+    Runs are kept in `out/replay` as those of any suite. A stream or a network that is no longer the recorded one is
+    refused before anything adapts.
+    """
+    recorded = job_of(target, job=job, scale=scale)
+    jobs = replayed_jobs(recorded, recoveries or [{"name": name} for name in RECOVERIES.names()])
+    folders = []
+    for one in jobs:
+        folders.append(run(one, out, progress=progress))
+        if Path(target).is_dir():
+            _check_as_recorded(Path(target), folders[-1])
+    return [_replayed(one, read_run(folder)) for one, folder in zip(jobs, folders, strict=True)]
+
+
+def _names_a_suite(target: str) -> bool:
+    return target in suite_names() or target.endswith((".yaml", ".yml"))
+
+
+def _manifest(folder: Path) -> dict[str, Any]:
+    path = folder / "manifest.json"
+    if not path.is_file():
+        raise ValueError(f"{folder} has no manifest.json, so it is no run; name a folder that holds one")
+    try:
+        manifest = json.loads(path.read_text())
+    except json.JSONDecodeError as error:
+        raise ValueError(f"{path} is not JSON; run that job again") from error
+    return dict(manifest)
+
+
+def _check_as_recorded(recorded: Path, again: Path) -> None:
+    before, now = (_manifest(folder)["protocol"] for folder in (recorded, again))
+    differing = [field for field in RECORDED_FIELDS if before.get(field) != now.get(field)]
+    if differing:
+        raise ValueError(
+            f"{', '.join(differing)} of {recorded.name} cannot be had again: {before.get(differing[0])} was recorded "
+            f"and {now.get(differing[0])} is there now; restore the data and weights, or run that job again"
+        )
+
+
+def _replayed(job: Job, found: RunRecord) -> Replayed:
+    rows = found.rows
+    return Replayed(
+        recovery=job.recipe["label"],
+        accuracy=100 * accuracy(rows),
+        last_tenth=100 * last_accuracy(rows, 0.1),
+        passes=passes_per_sample(rows),
+        resets=[Reset(batch, reason) for batch, reason in enumerate(rows.recovered) if reason is not None],
+        folder=str(found.folder),
+    )
