@@ -17,7 +17,7 @@ from holdfast.estimators import Estimator, Observation
 from holdfast.methods import METHODS, Method
 from holdfast.models.classifier import Classifier
 from holdfast.models.replay import recording
-from holdfast.records import Step, Update
+from holdfast.records import Estimate, Step, Update
 from holdfast.recovery import RECOVERIES, Never, Recovery
 from holdfast.registry import options_of
 from holdfast.state import SavedStateError, read_state, write_state
@@ -107,7 +107,7 @@ class AdaptedModel(nn.Module):
         with recording(network, inputs, wanted) as recorded:
             logits = self.method.predict(inputs)
         if not torch.isfinite(logits).all():  # nothing to learn about, for an estimator's memory neither
-            return logits, dict.fromkeys(self.estimators, math.nan)
+            return logits, dict.fromkeys(self.estimators, Estimate(math.nan, unknown="non-finite logits"))
         moving = {id(tensor) for tensor in self.method.moving().values()}
         named = itertools.chain(network.named_parameters(), network.named_buffers())
         seen = Observation(

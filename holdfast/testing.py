@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import copy
 import inspect
+import math
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -24,6 +25,7 @@ from holdfast.estimators import ESTIMATORS, Estimator
 from holdfast.methods import METHODS, Method
 from holdfast.models.classifier import weights_digest
 from holdfast.recipes import adapt, recipe_names, recipe_of
+from holdfast.records import Estimate
 from holdfast.recovery import RECOVERIES, Recovery
 
 __all__ = ["METHOD_CHECKS", "check_estimator", "check_method", "check_recovery"]
@@ -194,7 +196,7 @@ METHOD_CHECKS: tuple[Callable[[Build, Batches], None], ...] = (
 
 
 def check_estimator(estimator: str | Estimator, model: nn.Module, batches: Batches, *, method: str = "tent") -> None:
-    """An estimate lies between 0 and 1, is remade after loading, and making it changes nothing about the answers."""
+    """An estimate lies in 0 … 1 or says why it is unknown, is remade after loading, and no answer changes for it."""
     name = estimator if isinstance(estimator, str) else ESTIMATORS.name_of(type(estimator))
     holdout = [(batch, torch.zeros(len(batch), dtype=torch.long)) for batch in batches[:1]]
 
@@ -205,7 +207,7 @@ def check_estimator(estimator: str | Estimator, model: nn.Module, batches: Batch
     state = torch.get_rng_state()
     for batch in (*batches, batches[0][:1]):
         step = watched.step(batch)
-        assert 0.0 <= step.estimates[name] <= 1.0, f"{name} estimated {step.estimates[name]}"
+        _check_estimate(name, step.estimates[name])
         _same([alone(batch)], [step.logits], f"answers beside {name}")
     assert torch.equal(state, torch.get_rng_state()), f"{name} draws from the global generator"
     _same(_weights(alone), _weights(watched), f"weights beside {name}")
@@ -213,8 +215,19 @@ def check_estimator(estimator: str | Estimator, model: nn.Module, batches: Batch
     with tempfile.TemporaryDirectory() as folder:
         watched.save(Path(folder) / "state.safetensors")
         again.load(Path(folder) / "state.safetensors")
-    expected, found = watched.step(batches[0]).estimates, again.step(batches[0]).estimates
-    assert expected == found, f"{name} forgot its state: {expected[name]} became {found[name]}"
+    expected, found = (model.step(batches[0]).estimates[name] for model in (watched, again))
+    assert repr(expected) == repr(found), f"{name} forgot its state: {expected} became {found}"  # nan is not nan
+
+
+def _check_estimate(name: str, estimate: float) -> None:
+    """An accuracy lies between 0 and 1 and inside its interval; one that is unknown is nan and says why."""
+    if isinstance(estimate, Estimate) and estimate.unknown is not None:
+        assert math.isnan(estimate), f"{name} estimated {estimate}, and that it is unknown: {estimate.unknown}"
+        assert estimate.unknown.strip(), f"{name} does not know the accuracy, and does not say why"
+        return
+    assert 0.0 <= estimate <= 1.0, f"{name} estimated {estimate}"
+    if isinstance(estimate, Estimate) and estimate.low is not None and estimate.high is not None:
+        assert 0.0 <= estimate.low <= estimate <= estimate.high <= 1.0, f"{name}: {estimate} is not in its interval"
 
 
 def check_recovery(recovery: str | Recovery, model: nn.Module, batches: Batches) -> None:

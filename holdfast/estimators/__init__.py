@@ -2,6 +2,7 @@
 
 from holdfast.estimators.adv_perturb import AdvPerturb
 from holdfast.estimators.aetta import Aetta
+from holdfast.estimators.anchored import Anchored
 from holdfast.estimators.base import ESTIMATORS, Estimator
 from holdfast.estimators.dropout import Dropout
 from holdfast.estimators.gde import Gde
@@ -14,6 +15,7 @@ __all__ = [
     "ESTIMATORS",
     "AdvPerturb",
     "Aetta",
+    "Anchored",
     "Dropout",
     "Estimator",
     "Gde",

@@ -22,8 +22,8 @@ class Estimator(Stateful):
     citation: ClassVar[str] = ""
 
     @property
-    def needs(self) -> Literal["nothing", "inputs", "labels"]:
-        """What it must be shown of the source before the first batch, where a `fit` is written."""
+    def needs(self) -> Literal["nothing", "anything", "inputs", "labels"]:
+        """What it must be shown of the source before the first batch, to `fit` it; "anything" may be nothing, too."""
         return "nothing"
 
     def prepare(self, source: Classifier) -> None:

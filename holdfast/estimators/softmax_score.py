@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Literal
 
 import torch
-from scipy.optimize import minimize_scalar
 from torch import Tensor
-from torch.nn import functional as F
 
 from holdfast.blocks.norm import frozen
 from holdfast.estimators.base import ESTIMATORS, Estimator
 from holdfast.estimators.observation import Observation
+from holdfast.estimators.temperature import fit_temperature
 from holdfast.models.classifier import Classifier
 
 __all__ = ["SoftmaxScore"]
@@ -46,14 +44,10 @@ class SoftmaxScore(Estimator):
     def fit(self, batches: Sequence[tuple[Tensor, Tensor | None]], model: Classifier) -> None:
         """Take the temperature of least cross-entropy on the held-out labels."""
         with frozen(model):
-            logits = torch.cat([model(inputs) for inputs, _ in batches]).double()
-        labels = torch.cat([labels for _, labels in batches if labels is not None]).to(logits.device)
-
-        def cross_entropy(log_temperature: float) -> float:
-            return float(F.cross_entropy(logits / math.exp(log_temperature), labels))
-
-        found = minimize_scalar(cross_entropy, bounds=(math.log(0.05), math.log(50)), method="bounded")
-        self.fitted_temperature = math.exp(float(found.x))
+            logits = torch.cat([model(inputs) for inputs, _ in batches])
+        self.fitted_temperature = fit_temperature(
+            logits, torch.cat([labels for _, labels in batches if labels is not None])
+        )
 
     def estimate(self, seen: Observation) -> float:
         """Return the mean over the batch of the largest probability."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from statistics import fmean
 
@@ -46,7 +47,10 @@ class EstimateDrop(Recovery):
                 f"estimate_drop reads the estimate of {self.estimate!r}, and nobody makes it; pass "
                 f"estimator={self.estimate!r} to adapt, or estimate='...' with one of {', '.join(step.estimates)}"
             )
-        self.estimates = [*self.estimates, step.estimates[self.estimate]][-2 * self.window :]
+        newest = step.estimates[self.estimate]
+        if math.isnan(newest):  # an unknown accuracy is no evidence, neither now nor as part of a window
+            return None
+        self.estimates = [*self.estimates, newest][-2 * self.window :]
         reason = self._reason()
         if reason is not None:
             method.reset()

@@ -1,0 +1,61 @@
+"""Source statistics, blended with those of the last samples: neither a shift nor a burst of one class undoes them."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from holdfast.blocks.norm import BatchNorm, NormLayer, batch_moments
+from holdfast.state import Stateful
+
+__all__ = ["RecentMoments", "RecentStatistics"]
+
+
+class RecentMoments(Stateful):
+    """Mean and variance of about the last `memory_samples` samples; the source counts as the first `prior_samples`."""
+
+    mean: Tensor | None
+    var: Tensor | None
+    samples: int
+
+    def __init__(self, memory_samples: int, prior_samples: int) -> None:
+        super().__init__()
+        self.memory_samples = memory_samples
+        self.add_state("mean", None)
+        self.add_state("var", None)
+        self.add_state("samples", prior_samples)
+
+    def follow(self, features: Tensor, source_mean: Tensor, source_var: Tensor) -> tuple[Tensor, Tensor]:
+        """Add a batch, (batch, channels, ...), and return the moments; what is not finite is left out."""
+        mean, var = (source_mean, source_var) if self.mean is None or self.var is None else (self.mean, self.var)
+        new_mean, new_var = batch_moments(features, unbiased=False)
+        if not torch.isfinite(new_mean.sum() + new_var.sum()):
+            return mean, var
+        self.samples = min(self.samples + len(features), max(self.memory_samples, len(features)))
+        share = len(features) / self.samples
+        # How far means lie apart is variance too: of single pictures it is a good part.
+        self.var = var.lerp(new_var, share) + share * (1 - share) * (new_mean - mean).square()
+        self.mean = mean.lerp(new_mean, share)
+        return self.mean, self.var
+
+
+class RecentStatistics(NormLayer):
+    """Normalises with λ · source + (1 − λ) · recent statistics, this batch included, in train and eval mode alike.
+
+    >>> from torch import nn
+    >>> layer = RecentStatistics(nn.BatchNorm1d(1), source_share=0.5, memory_samples=8, prior_samples=0)
+    >>> float(layer(torch.tensor([[2.0], [2.0]]))[0].round(decimals=3))  # (2 − 1) / √½
+    1.414
+    """
+
+    def __init__(self, layer: BatchNorm, *, source_share: float, memory_samples: int, prior_samples: int) -> None:
+        super().__init__(layer)
+        self.source_share = source_share  # λ
+        self.recent = RecentMoments(memory_samples, prior_samples)
+
+    @torch.no_grad()
+    def forward(self, features: Tensor) -> Tensor:
+        """Normalise (batch, channels, ...)."""
+        mean, var = self.recent.follow(features, self.source_mean, self.source_var)
+        share = self.source_share
+        return self.normalise(features, mean.lerp(self.source_mean, share), var.lerp(self.source_var, share))
