@@ -1,25 +1,34 @@
 """A long run of every recipe on a tiny network: does memory stay flat?
 
-    python benchmarks/soak.py [--batches 100000] [--recipe tent --recipe eata …]
+    python benchmarks/soak.py [--batches 100000] [--recipe tent --recipe eata …] [--cross]
 
-Prints the resident memory at 1 %, 10 %, 50 % and 100 % of the batches, each recipe in a process of its own.
+Prints the resident memory at 1 %, 10 %, 50 % and 100 % of the batches, each recipe in a process of its own. Inputs are
+a pool of noise that comes round; with `--cross` they come from an endless stream, classes by a chain over a CCC walk,
+and the recipes are by default those that keep statistics of every domain they meet.
 """
 
 from __future__ import annotations
 
 import argparse
 import multiprocessing
+from collections.abc import Iterator
+from itertools import cycle, islice, pairwise
 from pathlib import Path
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
+from holdfast.data import InMemoryImages
 from holdfast.recipes import adapt, recipe_names
+from holdfast.streams import Calibration, Chain, CrossPlan, Stream, Transition, Walk
 
 MARKS = (0.01, 0.1, 0.5, 1.0)
 TOLERANCE_MB = 8  # what allocators keep for themselves
 
 
+BY_DOMAIN = ("bdn", "unitta", "unitta_auto")
+WALKED = ("brightness", "contrast", "gaussian_noise", "brightness")  # quick ones
 OPTIONS = {"cotta": {"views": 1}, "slr": {"frozen_layers": None}}  # what is dear, and what needs a deeper network
 
 
@@ -37,20 +46,33 @@ class Tiny(nn.Module):
         return self.head(self.bn(self.conv(inputs)).relu().mean((2, 3)))
 
 
-def soak(job: tuple[str, int]) -> tuple[str, list[float]]:
+def soak(job: tuple[str, int, bool]) -> tuple[str, list[float]]:
     """Return the resident megabytes of one recipe at each mark."""
-    name, batches = job
+    name, batches, cross = job
     torch.set_num_threads(1)
+    torch.manual_seed(0)  # of the weights
     generator = torch.Generator().manual_seed(0)
     pool = torch.rand(64, 4, 3, 4, 4, generator=generator)
     model = adapt(Tiny().eval(), name, source=list(pool[:4]), example=pool[0], **OPTIONS.get(name, {}))
     marks = {int(share * batches) for share in MARKS}
     found = []
-    for batch in range(1, batches + 1):
-        model(pool[batch % len(pool)])
+    inputs = cross_inputs() if cross else cycle(pool)
+    for batch, given in enumerate(islice(inputs, batches), start=1):
+        model(given)
         if batch in marks:
             found.append(resident_mb())
     return name, found
+
+
+def cross_inputs() -> Iterator[Tensor]:
+    """Yield batches without end: three classes by a chain, corrupted along a walk that comes round."""
+    rng = np.random.default_rng(0)
+    data = InMemoryImages(rng.integers(0, 256, (60, 4, 4, 3), np.uint8), np.arange(60) % 3)
+    path = tuple((20 - (step + 1) // 2, step // 2) for step in range(41))  # one fades out while the other fades in
+    transitions = tuple(Transition(*pair, path, (50.0,) * len(path)) for pair in pairwise(WALKED))
+    walk = Walk(Calibration(transitions, 50.0), len(data.labels), images_per_step=100)
+    stream = Stream(CrossPlan(walk, data.labels, Chain(size=3, stay=0.95)), data)
+    return (batch.inputs for batch in stream.starting_at(batch_size=4))
 
 
 def resident_mb() -> float:
@@ -64,8 +86,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--batches", type=int, default=100_000)
     parser.add_argument("--recipe", action="append")
+    parser.add_argument("--cross", action="store_true")
     options = parser.parse_args()
-    jobs = [(name, options.batches) for name in options.recipe or recipe_names()]
+    names = options.recipe or (BY_DOMAIN if options.cross else recipe_names())
+    jobs = [(name, options.batches, options.cross) for name in names]
     grown = []
     print(f"{'recipe':16}" + "".join(f"{f'{share:.0%}':>10}" for share in MARKS) + "   resident MB")
     with multiprocessing.get_context("spawn").Pool(2, maxtasksperchild=1) as pool:

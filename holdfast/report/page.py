@@ -201,7 +201,8 @@ def grid_section(stem: str, number: int, grid: Grid) -> str:
     head = f'<tr><th scope="col">recipe</th>{heads}</tr>'
     if any(name for name, _ in grid.groups):
         head = f'<tr class="groups"><th></th>{above}</tr>{head}'
-    table = f"<table><thead>{head}</thead><tbody>{''.join(rows)}</tbody></table>"
+    spans = "<colgroup></colgroup>" + "".join(f'<colgroup span="{width}"></colgroup>' for _, width in grid.groups)
+    table = f"<table>{spans}<thead>{head}</thead><tbody>{''.join(rows)}</tbody></table>"
     files = " · ".join(
         f'<a href="{quote(grid_file(stem, grid))}.{ending}">{title}</a>' for ending, (title, _) in GRID_FORMATS.items()
     )

@@ -65,7 +65,8 @@ tbody tr:hover > * { background: var(--wash); }
 .groups th { text-align: center; padding-bottom: 0.2rem; border-bottom: 1px solid var(--rule); }
 .groups th:empty { border-bottom: none; }
 .groups + tr th { border-top: none; }
-.grid tbody td, .grid thead th { padding-left: 0.4rem; padding-right: 0.4rem; }
+.grid colgroup + colgroup { border-left: 1px solid var(--rule); }
+.grid tbody td, .grid thead th:not(:first-child) { padding-left: 0.4rem; padding-right: 0.4rem; }
 .best { font-weight: 700; }
 .worse { color: var(--faint); }
 .files { font-size: 0.875rem; color: var(--soft); margin: 0.7rem 0 0; }

@@ -88,17 +88,19 @@ def _alike(values: Sequence[Any]) -> bool:
 
 
 def _settings(table: Table, line: Line) -> dict[str, Any]:
-    """Return everything that was chosen for a line under dotted names; lists as text."""
+    """Return everything that was chosen for a line under dotted names; what is no point on an axis in a tuple."""
     manifest = line.runs[0].manifest
     content = {
-        "suite": manifest.suite,
-        "model": manifest.model.name,
+        "place": [manifest.suite, manifest.model.name],
         "batch_size": manifest.protocol.get("batch_size"),
         "samples": manifest.protocol.get("samples"),
         "stream": manifest.stream.spec or {"protocol": manifest.protocol.get("stream")},
         "recipe": manifest.recipe.model_dump(exclude=NOT_SETTINGS),
     }
-    return {key: value if isinstance(value, (str, int, float)) else _text(value) for key, value in _flat(content)}
+    return {
+        key: value if value is None or isinstance(value, (str, int, float)) else (canonical({key: value}),)
+        for key, value in _flat(content)
+    }
 
 
 def _flat(content: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
@@ -107,10 +109,6 @@ def _flat(content: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
             yield from _flat({key: value[0]})
         else:
             yield key, value
-
-
-def _text(value: Any) -> str | None:
-    return None if value is None else canonical({"": value})
 
 
 def in_words(option: str) -> str:
