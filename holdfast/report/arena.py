@@ -61,11 +61,11 @@ def _arena_table(tables: Sequence[Table]) -> WordTable:
                 add_to(scores.setdefault(line.recipe.label, Score()), table, line, base_of(lines))
     columns = ["recipe", "accuracy (%)", "after the collapse (%)", "false resets / 100", "missed", "delay (batches)"]
     note = (
-        "Accuracy is the mean over streams and seeds; after the collapse: from its scripted onset to the end. A reset "
-        "is false while the model is healthy: before a scripted onset, or else before the same method without a "
-        "recovery falls below the frozen model to stay there; they are counted per 100 such batches. A collapse is "
-        "missed when no reset follows its onset; the delay is the mean over the others. Recoveries that restore a few "
-        "weights all the time report no resets."
+        "Accuracy is the mean over streams and seeds; after the collapse: from the first batch that it harms to the "
+        "end. A reset is false while the model is healthy: before a scripted collapse, or else before the same method "
+        "without a recovery falls below the frozen model to stay there; per 100 such batches. A collapse is "
+        "missed when no reset follows; the delay is the mean over the others, 0 for a reset at the first batch that it "
+        "harms. Recoveries that restore a few weights all the time report no resets."
     )
     rows = [[label, *score.cells()] for label, score in scores.items()]
     return WordTable(f"{_place(tables[0])}: the reset arena", columns, rows, note)
@@ -87,10 +87,15 @@ def add_to(score: Score, table: Table, line: Line, base: Line) -> None:
 
 
 def scripted_onset(run: RunRecord) -> int | None:
-    """Return the first batch of a scripted collapse; None where there is none, or the run ends before."""
+    """Return the first batch that is answered after a scripted update; None where there is none.
+
+    Nobody can know sooner: estimates and losses of the batch before were of the network as it was.
+    """
     script = run.manifest.protocol.get("collapse")
-    begun = [] if script is None else np.flatnonzero(run.rows.position >= script["from_sample"])
-    return int(begun[0]) if len(begun) else None
+    if script is None:
+        return None
+    answered = np.flatnonzero(run.rows.position > script["from_sample"])
+    return int(answered[0]) if len(answered) else None
 
 
 def healthy_batches(table: Table, run: RunRecord, base: Line) -> int:
@@ -110,6 +115,7 @@ def own_onsets(table: Table, run: RunRecord, base: Line) -> Iterator[int]:
         for twin in base.runs:
             if source.manifest.seed == twin.manifest.seed == run.manifest.seed:
                 window = WINDOW_BATCHES * int(run.rows.size.max())
-                onset = collapse_onset(*(moving_accuracy(one.rows, run.rows.ends, window) for one in (twin, source)))
+                mine, sources = (moving_accuracy(one.rows, run.rows.ends, window) for one in (twin, source))
+                onset = collapse_onset(mine, sources)
                 if onset is not None:
                     yield onset

@@ -104,7 +104,7 @@ def scatter(table: Table) -> Figure:
     dots = []
     for number, name in enumerate(estimators_of(table)):
         estimate, truth = pairs(table, name)
-        chosen = np.unique(np.linspace(0, len(estimate) - 1, POINTS).astype(np.int64)) if len(estimate) else []
+        chosen = np.unique(np.linspace(0, max(len(estimate) - 1, 0), POINTS).astype(np.int64))[: len(estimate)]
         dots.append(
             {
                 "type": "scatter",

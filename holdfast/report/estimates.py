@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from statistics import stdev
 
 from holdfast.report.metrics import estimate_error, estimate_floor, interval_coverage, interval_width, unknown_share
@@ -67,10 +67,12 @@ def by_seed(line: Line, name: str, measure: Callable[[Rows], Mapping[str, float]
     return [value for value in found if not math.isnan(value)]
 
 
-def spread(values: list[float]) -> str:
+def spread(values: Sequence[float], *, signed: bool = False) -> str:
     """Return mean ± standard deviation over seeds, as every table prints it.
 
-    >>> spread([4.0, 6.0]), spread([4.0]), spread([])
-    ('5.0 ± 1.4', '4.0', '–')
+    >>> spread([4.0, 6.0]), spread([4.0], signed=True), spread([])
+    ('5.0 ± 1.4', '+4.0', '–')
     """
-    return printed(mean_or_nan(values)) + (f" ± {stdev(values):.1f}" if len(values) > 1 else "")
+    mean = mean_or_nan(values)
+    shown = f"{mean:+.1f}" if signed and values else printed(mean)
+    return shown + (f" ± {stdev(values):.1f}" if len(values) > 1 else "")

@@ -31,8 +31,8 @@ def gain_table(table: Table) -> WordTable | None:
         cells = []
         for name, lines in by_method.items():
             beside = known[recovery].get((name, stream))
-            gained = spread(gains(lines[recovery], bases[name])) if recovery in lines else "–"
-            cells.append(gained + (f" ({beside:.1f})" if beside is not None else ""))
+            gained = gains(lines[recovery], bases[name]) if recovery in lines else []
+            cells.append(spread(gained, signed=True) + (f" ({beside:+.1f})" if beside is not None else ""))
         rows.append([recovery, *cells])
     note = (
         "Accuracy gained in points over the same method without a recovery, or, where there is no such run, over the "
