@@ -52,17 +52,15 @@ def job_of(target: str | Path, *, job: str = "", scale: str | None = None) -> Jo
     >>> job_of("demo", job="tent").recipe["name"]
     'tent'
     """
+    if _names_a_suite(target):
+        jobs = [one for one in load_suite(target, scale=scale).jobs() if one.recipe["name"] != "source"]
+        found = next((one for one in jobs if one.name.startswith(job)), None)
+        if found is None:
+            raise ValueError(f"{target} has no job {job!r} that adapts; {nearest(job, [one.name for one in jobs])}")
+        return found
     folder = Path(target)
     if not folder.is_dir():
-        jobs = load_suite(target, scale=scale).jobs() if _names_a_suite(str(target)) else []
-        if not jobs:
-            raise ValueError(
-                f"{target} is neither the folder of a run nor a suite; {nearest(str(target), suite_names())}"
-            )
-        found = [one for one in jobs if one.recipe["name"] != "source" and one.name.startswith(job)]
-        if not found:
-            raise ValueError(f"{target} has no job {job!r} that adapts; {nearest(job, [one.name for one in jobs])}")
-        return found[0]
+        raise ValueError(f"{target} is neither the folder of a run nor a suite; {nearest(str(target), suite_names())}")
     manifest = _manifest(folder)
     if "asked" not in manifest:
         raise ValueError(f"{folder} was recorded before runs told how to build their streams; run that job again")
@@ -111,13 +109,13 @@ def replay(
     folders = []
     for one in jobs:
         folders.append(run(one, out, progress=progress))
-        if Path(target).is_dir():
+        if not _names_a_suite(target):
             _check_as_recorded(Path(target), folders[-1])
     return [_replayed(one, read_run(folder)) for one, folder in zip(jobs, folders, strict=True)]
 
 
-def _names_a_suite(target: str) -> bool:
-    return target in suite_names() or target.endswith((".yaml", ".yml"))
+def _names_a_suite(target: str | Path) -> bool:
+    return str(target) in suite_names() or str(target).endswith((".yaml", ".yml"))
 
 
 def _manifest(folder: Path) -> dict[str, Any]:
