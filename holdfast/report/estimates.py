@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from statistics import stdev
+from statistics import fmean, stdev
 
 from holdfast.report.metrics import estimate_error, estimate_floor, interval_coverage, interval_width, unknown_share
-from holdfast.report.published import published
+from holdfast.report.published import published_on
 from holdfast.report.runs import Rows
 from holdfast.report.tables import Line, Table, mean_or_nan, printed
 from holdfast.report.words import WordTable
@@ -27,11 +27,15 @@ def error_table(table: Table) -> WordTable | None:
     if not watched:
         return None
     stream = table.runs[0].manifest.stream.label
-    known = {name: published(table.runs, f"mae:{name}") for name in names}
+    known = {name: published_on(stream, table.runs, f"mae:{name}") for name in names}
     rows = []
     for line in watched:
-        cells = [_error(line, name, known[name].get((line.recipe.label, stream))) for name in names]
+        cells = [_error(line, name, known[name].get(line.recipe.label)) for name in names]
         rows.append([line.label, *cells, printed(100 * mean_or_nan([estimate_floor(run.rows) for run in line.runs]))])
+    adapting = [line for line in watched if not line.is_source]
+    if len(adapting) > 1:
+        means = [[mean_or_nan(by_seed(line, name, estimate_error)) for line in adapting] for name in names]
+        rows.append(["average, without the source", *(printed(100 * fmean(errors)) for errors in means), ""])
     note = (
         "Mean absolute error against the accuracy of each batch, in points, lower is better; mean ± standard deviation "
         "over the seeds. The floor is what remains to an estimator that knows the accuracy of every domain: batches "

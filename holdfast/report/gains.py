@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from statistics import fmean
 
 from holdfast.report.estimates import spread
 from holdfast.report.metrics import accuracy
-from holdfast.report.published import published
+from holdfast.report.published import published_on
 from holdfast.report.tables import Line, Table, canonical, grouped, told_apart
 from holdfast.report.words import WordTable
 
@@ -15,32 +16,34 @@ __all__ = ["gain_table", "recoveries_of", "same_method"]
 
 def gain_table(table: Table) -> WordTable | None:
     """Return gains in points, recoveries × methods; None unless some method ran with several recoveries."""
-    groups = [lines for lines in same_method(table) if len({line.recipe.recovery for line in lines}) > 1]
+    groups = [lines for lines in same_method(table) if len(recoveries_of(lines)) > 1]
     if not groups:
         return None
     stream = table.runs[0].manifest.stream.label
     names = told_apart([lines[0].recipe.name for lines in groups], [lines[0].recipe.options for lines in groups])
     by_method = {name: recoveries_of(lines) for name, lines in zip(names, groups, strict=True)}
     recoveries = list(dict.fromkeys(recovery for lines in by_method.values() for recovery in lines))
-    known = {recovery: published(table.runs, f"gain:{recovery}") for recovery in recoveries}
+    known = {recovery: published_on(stream, table.runs, f"gain:{recovery}") for recovery in recoveries}
     bases = {name: base_of(list(lines.values())) for name, lines in by_method.items()}
-    rows = [["accuracy without (%)", *(spread(accuracies(bases[name])) for name in names)]]
+    rows = [["accuracy without (%)", *(spread(accuracies(bases[name])) for name in names), ""]]
     for recovery in recoveries:
         if recovery == "never":
             continue
-        cells = []
-        for name, lines in by_method.items():
-            beside = known[recovery].get((name, stream))
-            gained = gains(lines[recovery], bases[name]) if recovery in lines else []
-            cells.append(spread(gained, signed=True) + (f" ({beside:+.1f})" if beside is not None else ""))
-        rows.append([recovery, *cells])
+        gained = {name: gains(lines[recovery], bases[name]) for name, lines in by_method.items() if recovery in lines}
+        cells = [
+            spread(gained.get(name, ()), signed=True)
+            + (f" ({known[recovery][name]:+.1f})" if name in known[recovery] else "")
+            for name in names
+        ]
+        average = [fmean(values) for values in gained.values()] if len(gained) == len(names) else []
+        rows.append([recovery, *cells, f"{fmean(average):+.1f}" if average else "–"])
     note = (
         "Accuracy gained in points over the same method without a recovery, or, where there is no such run, over the "
         "first one of that method; mean ± standard deviation over the seeds."
     )
     if any(known.values()):
         note += " In brackets: as published for the same network, data and length."
-    return WordTable("What recoveries add", ["recovery", *names], rows, note)
+    return WordTable("What recoveries add", ["recovery", *names, "average"], rows, note)
 
 
 def same_method(table: Table) -> list[list[Line]]:

@@ -10,7 +10,12 @@ from importlib import resources
 
 from holdfast.report.runs import RunRecord
 
-__all__ = ["published"]
+__all__ = ["published", "published_on"]
+
+
+def published_on(stream: str, runs: Sequence[RunRecord], measure: str) -> dict[str, float]:
+    """Return recipe -> value on one stream, by its label."""
+    return {recipe: value for (recipe, column), value in published(runs, measure).items() if column == stream}
 
 
 def published(runs: Sequence[RunRecord], measure: str) -> dict[tuple[str, str], float]:
