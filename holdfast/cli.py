@@ -39,6 +39,7 @@ Settings = Annotated[
 ]
 Executor = Annotated[str, typer.Option(help="Where jobs are run: serial or processes.")]
 Workers = Annotated[int, typer.Option(min=1, help="How many at a time, with --executor processes.")]
+REFERENCE_NETWORKS = {"digits": "digits_resnet", "keywords": "keywords_amaut"}
 MetricName = Annotated[str, typer.Option(help="What tables show: error or accuracy.")]
 
 
@@ -46,7 +47,7 @@ def main() -> None:
     """Run the command line; what a user can mend is told in one sentence, without a traceback."""
     try:
         app()
-    except (ValueError, RuntimeError, OSError) as error:
+    except (ValueError, RuntimeError, OSError, ImportError) as error:
         Console(stderr=True).print(f"holdfast: {error}", style="red", markup=False, highlight=False)
         sys.exit(2)
 
@@ -152,39 +153,58 @@ def list_(
 
 @app.command()
 def train(
-    data: Annotated[str, typer.Argument(help="The embedded data set: digits.")] = "digits",
-    model: Annotated[str, typer.Option(help="A reference network (holdfast list models).")] = "digits_resnet",
-    epochs: Annotated[
-        int | None, typer.Option(min=1, help="As the shipped weights were trained, when left out.")
+    data: Annotated[
+        str, typer.Argument(help="A data set by name, or YAML: {name: sc2, folder: …}; digits and keywords are here.")
+    ] = "digits",
+    model: Annotated[
+        str | None,
+        typer.Option(help="A network by name, or YAML: {name: amaut, version: sc2}; one for the data when left out."),
     ] = None,
+    recipe: Annotated[
+        str | None,
+        typer.Option(help="images, sounds, or as AMAuT was published: amaut-sc2, -rs, -vs, -cochlscene, -us8."),
+    ] = None,
+    epochs: Annotated[int | None, typer.Option(min=1, help="As the recipe says, when left out.")] = None,
     seed: int = 0,
+    noise: Annotated[
+        Path | None, typer.Option(help="Folder of the DEMAND corpus; embedded noise when left out.")
+    ] = None,
+    start: Annotated[Path | None, typer.Option(help="Weights to start from, a safetensors file.")] = None,
+    device: Annotated[str, typer.Option(help="cpu, cuda, …")] = "cpu",
     out: Annotated[Path, typer.Option(help="Folder for the weights.")] = Path("weights"),
     as_json: AsJson = False,
 ) -> None:
-    """Train a reference network again, as its shipped weights were."""
+    """Train a network: a reference network again, as its shipped weights were, or AMAuT by its published recipes."""
     from rich.progress import Progress
 
     from holdfast.training import save_weights
     from holdfast.training import train as train_model
 
+    data_name, data_options = _named(data)
+    model_name, model_options = _named(model or REFERENCE_NETWORKS.get(data_name, "digits_resnet"))
     with Progress(console=Console(stderr=True)) as bars:
-        task = bars.add_task(f"training {model}", total=epochs)
+        task = bars.add_task(f"training {model_name}", total=epochs)
 
         def tell(done: int, total: int, loss: float) -> None:
-            bars.update(task, completed=done, total=total, description=f"training {model}, loss {loss:.3f}")
+            bars.update(task, completed=done, total=total, description=f"training {model_name}, loss {loss:.3f}")
 
-        options = {} if epochs is None else {"epochs": epochs}
-        result = train_model(model, data, seed=seed, progress=tell, **options)
+        result = train_model(
+            {"name": model_name, **model_options},
+            {"name": data_name, **data_options},
+            recipe=recipe,
+            epochs=epochs,
+            seed=seed,
+            noise=noise,
+            start=start,
+            device=device,
+            progress=tell,
+        )
     path = save_weights(result, out)
-    shares = {
-        "train": result.train_accuracy,
-        "validation": result.validation_accuracy,
-        "test": result.test_accuracy,
-    }
     if as_json:
-        typer.echo(json.dumps({"weights": str(path), "accuracy": shares}))
+        typer.echo(json.dumps({"weights": str(path), "accuracy": dict(result.accuracy)}))
     else:
-        typer.echo("accuracy: " + ", ".join(f"{split} {100 * share:.2f} %" for split, share in shares.items()))
+        shares = (f"{split} {100 * share:.2f} %" for split, share in result.accuracy.items())
+        typer.echo(f"accuracy: {', '.join(shares)}")
         typer.echo(f"weights: {path}")
 
 

@@ -1,13 +1,28 @@
-"""Folders that one process at a time may write to."""
+"""Folders: where results are kept between runs, and those that one process at a time may write to."""
 
 from __future__ import annotations
 
 import fcntl
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-__all__ = ["held"]
+__all__ = ["cache_folder", "held", "made"]
+
+
+def cache_folder(name: str) -> Path:
+    """Return where one kind of results is kept: in HOLDFAST_CACHE, or in the user's own cache folder."""
+    return Path(os.environ.get("HOLDFAST_CACHE") or Path.home() / ".cache" / "holdfast") / name
+
+
+def made(folder: Path) -> Path:
+    """Return a cache folder that exists."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise OSError(f"nothing can be kept in {folder} ({error}); set HOLDFAST_CACHE to a folder") from error
+    return folder
 
 
 @contextmanager

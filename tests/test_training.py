@@ -54,7 +54,8 @@ def test_accuracy_counts_right_answers(few: InMemoryImages) -> None:
 def test_movement_is_mild_and_geometric() -> None:
     inputs = torch.zeros(64, 3, 32, 32)
     inputs[:, :, 14:18, 14:18] = 1
-    shaken = moved(inputs, np.random.default_rng(0))
+    dots = InMemoryImages((inputs.permute(0, 2, 3, 1) * 255).byte().numpy(), np.zeros(64, np.int64))
+    shaken = moved(dots, np.arange(64), np.random.default_rng(0))
     assert shaken.shape == inputs.shape
     assert float(shaken.min()) >= 0
     assert float(shaken.max()) <= 1
@@ -67,7 +68,7 @@ def test_movement_is_mild_and_geometric() -> None:
 
 def test_saved_weights_come_back(tmp_path: Path) -> None:
     network = tiny_resnet(seed=3)
-    result = TrainResult(network, "tiny", "digits", 4, 3, 0.99, 0.98, 0.97)
+    result = TrainResult(network, "tiny", "digits", 4, 3, {"train": 0.99, "validation": 0.98, "test": 0.97})
     path = save_weights(result, tmp_path / "weights")
     assert weights_digest(load_weights(tiny_resnet(), path)) == weights_digest(network)
     facts = json.loads(path.with_suffix(".json").read_text())
@@ -86,4 +87,4 @@ def test_training_again_gives_the_shipped_network() -> None:
     from holdfast.models import MODELS
 
     result = train("digits_resnet")
-    assert result.test_accuracy == pytest.approx(accuracy(MODELS["digits_resnet"](), Digits("test")), abs=5e-3)
+    assert result.accuracy["test"] == pytest.approx(accuracy(MODELS["digits_resnet"](), Digits("test")), abs=5e-3)

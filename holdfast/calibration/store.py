@@ -12,23 +12,21 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from holdfast.folders import cache_folder, made
+
 __all__ = ["Store", "default_cache"]
 
 
 def default_cache() -> Path:
     """Return where calibrations are kept: `calibration` in HOLDFAST_CACHE, or in the user's own cache folder."""
-    return Path(os.environ.get("HOLDFAST_CACHE") or Path.home() / ".cache" / "holdfast") / "calibration"
+    return cache_folder("calibration")
 
 
 class Store:
     """Arrays by group and name; a file appears whole or not at all, and one that is damaged counts as absent."""
 
     def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise OSError(f"cannot keep calibrations in {folder} ({error}); set HOLDFAST_CACHE to a folder") from error
+        self.folder = made(folder)
 
     def read(self, group: str) -> dict[str, NDArray[np.bool_]]:
         """Return the arrays of a group, none where nothing was kept."""

@@ -6,6 +6,7 @@ from holdfast.data.cifar_c import CifarC
 from holdfast.data.digits import Digits
 from holdfast.data.image_folder import ImageFolder
 from holdfast.data.imagenet_c import ImageNetC
+from holdfast.data.keywords import Keywords
 from holdfast.data.reefset import ReefSet
 from holdfast.data.sound_files import SoundFolder
 from holdfast.data.sounds import InMemorySounds, SoundParquet
@@ -25,6 +26,7 @@ __all__ = [
     "ImageNetC",
     "InMemoryImages",
     "InMemorySounds",
+    "Keywords",
     "ReefSet",
     "SoundFolder",
     "SoundParquet",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
@@ -205,6 +205,8 @@ AMAUT_VERSIONS = {
         head="ends",
     ),
 }
+# That of UrbanSound8K was first trained on the thirteen scenes of CochlScene.
+AMAUT_VERSIONS["cochlscene"] = replace(AMAUT_VERSIONS["us8"], num_classes=13)
 
 
 class AMAuT(nn.Module):
@@ -268,9 +270,9 @@ def token_count(frames: int, stages: int) -> int:
 
 @MODELS.register("amaut")
 def amaut(*, version: str, weights: str | None = None, seed: int = 0) -> AMAuT:
-    """AMAuT as published for "sc2", "rs", "us8" or "vs" (97 to 103 million weights), from a safetensors file.
+    """AMAuT as published for "sc2", "rs", "us8", "cochlscene" or "vs", with 97 to 103 million weights.
 
-    Without one its weights are random, to be trained.
+    They come from a safetensors file; without one they are random, to be trained.
     """
     if version not in AMAUT_VERSIONS:
         raise UnknownNameError(f"unknown version {version!r} of AMAuT; {nearest(version, AMAUT_VERSIONS)}")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from fractions import Fraction
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol
 
@@ -44,7 +43,7 @@ def read_sound(
         raise ValueError(f"{name} holds NaN or infinite values; {REMEDY}")
     if not (may_be_silent or waveform.any()):
         raise ValueError(f"{name} is silent from beginning to end; {REMEDY}")
-    return resample(waveform, Fraction(sample_rate or content.sample_rate, content.sample_rate))
+    return resample(waveform, content.sample_rate, sample_rate or content.sample_rate)
 
 
 def open_sound(source: Path | BinaryIO, name: str | None = None) -> SoundFile:
@@ -73,7 +72,7 @@ def _opened_wav(source: Path | BinaryIO, name: str) -> SoundFile:
         try:  # UrbanSound8K has ADPCM and µ-law in some of its files, which scipy does not read
             return _Compressed(source, name)
         except ImportError:
-            raise ValueError(f"{error}, or see if it is only unusual: pip install holdfast[audio]") from error
+            raise ValueError(f'{error}, or see if it is only unusual: pip install "holdfast[audio]"') from error
         except ValueError:
             raise error from None
 
@@ -117,7 +116,7 @@ class _Compressed:
         try:
             import soundfile
         except ImportError as error:
-            raise ImportError(f"{name} needs soundfile to be read: pip install holdfast[audio]") from error
+            raise ImportError(f'{name} needs soundfile to be read: pip install "holdfast[audio]"') from error
         self.source, self.open = source, soundfile.SoundFile
         try:
             with self.open(source) as file:

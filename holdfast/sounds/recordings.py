@@ -63,7 +63,7 @@ class FileRecording:
         ratio = Fraction(sample_rate, content.sample_rate)
         first = int(start / ratio)
         values = content.read(first, min(content.samples, first + ceil(samples / ratio) + 1))
-        return resample(values.mean(axis=1, dtype=np.float32), ratio)[:samples]
+        return resample(values.mean(axis=1, dtype=np.float32), content.sample_rate, sample_rate)[:samples]
 
     @cached_property
     def _content(self) -> SoundFile:

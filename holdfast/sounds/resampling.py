@@ -2,30 +2,24 @@
 
 from __future__ import annotations
 
-from fractions import Fraction
-from functools import lru_cache
-
 import numpy as np
-from numpy.typing import NDArray
-from scipy.signal import firwin, resample_poly
+
+from holdfast.sounds.waveforms import Waveform
 
 __all__ = ["resample"]
 
 
-def resample(waveform: NDArray[np.float32], ratio: Fraction) -> NDArray[np.float32]:
-    """Return the waveform at `ratio` times its sample rate.
+def resample(waveform: Waveform, sample_rate: int, wanted_rate: int) -> Waveform:
+    """Return the waveform at another sample rate, by the SoX resampler; another rate needs the extra `audio`.
 
-    >>> len(resample(np.zeros(48_000, np.float32), Fraction(16_000, 48_000)))
+    >>> len(resample(np.zeros(48_000, np.float32), 48_000, 16_000))
     16000
     """
-    if ratio == 1:
+    if sample_rate == wanted_rate:
         return waveform
-    filtered = resample_poly(waveform, ratio.numerator, ratio.denominator, window=_lowpass(ratio))
-    return np.asarray(filtered, np.float32)
-
-
-@lru_cache(maxsize=64)
-def _lowpass(ratio: Fraction) -> NDArray[np.float32]:
-    """Return the filter that keeps what both rates can hold: ten zero crossings of a sinc to either side."""
-    coarser = max(ratio.numerator, ratio.denominator)
-    return np.asarray(firwin(20 * coarser + 1, 1 / coarser, window=("kaiser", 5.0)), np.float32)
+    try:
+        import soxr
+    except ImportError as error:
+        problem = f"a sound of {sample_rate} Hz is wanted at {wanted_rate} Hz, which needs soxr"
+        raise ImportError(f'{problem}: pip install "holdfast[audio]"') from error
+    return np.asarray(soxr.resample(waveform, sample_rate, wanted_rate, "HQ"), np.float32)

@@ -54,7 +54,7 @@ def test_unusual_wav_files_need_soundfile(tmp_path: Path, monkeypatch: pytest.Mo
     header[20:22] = (2).to_bytes(2, "little")  # says that it is ADPCM
     (tmp_path / "a.wav").write_bytes(header)
     monkeypatch.setitem(sys.modules, "soundfile", None)
-    with pytest.raises(ValueError, match=r"a\.wav is not a readable WAV file .* pip install holdfast\[audio\]"):
+    with pytest.raises(ValueError, match=r'a\.wav is not a readable WAV file .* pip install "holdfast\[audio\]"'):
         read_sound(tmp_path / "a.wav")
 
 

@@ -9,10 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.corruptions.audio.base import Waveforms, sound_corruption
+from holdfast.corruptions.audio.polyphase import lengthen
 from holdfast.corruptions.audio.spectrum import Frames, analyse, stretch_frames, synthesise
 from holdfast.corruptions.base import Rng
 from holdfast.corruptions.draws import integers
-from holdfast.sounds import Waveform, fit_length, resample
+from holdfast.sounds import Waveform, fit_length
 
 __all__ = [
     "griffin_lim",
@@ -70,7 +71,7 @@ def griffin_lim(
 
 
 def shift_pitch(waveform: Waveform, semitones: float) -> Waveform:
-    """Return the waveform that many semitones higher, as long as before: stretched, then resampled back.
+    """Return the waveform that many semitones higher, as long as before: stretched, then brought back to its length.
 
     Window and phases are those of the official code.
 
@@ -82,7 +83,7 @@ def shift_pitch(waveform: Waveform, semitones: float) -> Waveform:
     rate = 2.0 ** (-semitones / 12)
     stretched = synthesise(stretch_frames(analyse(waveform, PITCH_WINDOW), rate), round(samples / rate))
     # Off by a few millionths, and small terms keep the filter short.
-    shifted = resample(stretched, Fraction(rate).limit_denominator(500))[:samples]
+    shifted = lengthen(stretched, Fraction(rate).limit_denominator(500))[:samples]
     return np.pad(shifted, (0, samples - len(shifted)))
 
 

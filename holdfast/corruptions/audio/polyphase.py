@@ -1,0 +1,33 @@
+"""Playing a waveform faster or slower, pitch and all; apart from sample rates, for corruptions need no extra."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.signal import firwin, resample_poly
+
+from holdfast.sounds import Waveform
+
+__all__ = ["lengthen"]
+
+
+def lengthen(waveform: Waveform, ratio: Fraction) -> Waveform:
+    """Return the waveform with `ratio` times as many samples.
+
+    >>> len(lengthen(np.zeros(48_000, np.float32), Fraction(1, 3)))
+    16000
+    """
+    if ratio == 1:
+        return waveform
+    filtered = resample_poly(waveform, ratio.numerator, ratio.denominator, window=_lowpass(ratio))
+    return np.asarray(filtered, np.float32)
+
+
+@lru_cache(maxsize=64)
+def _lowpass(ratio: Fraction) -> NDArray[np.float32]:
+    """Return the filter that keeps what both lengths can hold: ten zero crossings of a sinc to either side."""
+    coarser = max(ratio.numerator, ratio.denominator)
+    return np.asarray(firwin(20 * coarser + 1, 1 / coarser, window=("kaiser", 5.0)), np.float32)

@@ -1,0 +1,214 @@
+"""Training: seeded, on one thread, choosing nothing by the test split."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import shlex
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, get_args, get_type_hints
+
+import numpy as np
+import torch
+import yaml
+from safetensors.torch import load_file, save
+from torch import nn
+from torch.nn import functional as F
+
+from holdfast.data import DATASETS, Dataset
+from holdfast.models import MODELS, seeded_weights, weights_digest
+from holdfast.models.classifier import main_normalisation
+from holdfast.randomness import seeded_rng
+from holdfast.registry import check_options, options_of
+from holdfast.training.recipes import TrainingRecipe, training_recipe
+from holdfast.training.views import as_stored
+
+__all__ = ["Progress", "TrainResult", "accuracy", "fit", "save_weights", "start_from", "train"]
+
+Progress = Callable[[int, int, float], None]  # epochs done, epochs in all, mean loss of the last one
+
+DEFAULT_RECIPES = {"image": "images", "audio": "sounds"}
+
+
+@dataclass(frozen=True)
+class TrainResult:
+    """A trained network, how it was trained, and its accuracy on the splits that there are."""
+
+    module: nn.Module
+    model: str
+    data: str
+    epochs: int
+    seed: int
+    accuracy: Mapping[str, float]
+    options: Mapping[str, str] = field(default_factory=dict)  # of the command, besides these
+
+
+def train(
+    model: str | Mapping[str, Any],
+    data: str | Mapping[str, Any] = "digits",
+    *,
+    recipe: str | None = None,
+    epochs: int | None = None,
+    seed: int = 0,
+    noise: str | Path | None = None,
+    start: str | Path | None = None,
+    device: str = "cpu",
+    progress: Progress | None = None,
+) -> TrainResult:
+    """Train a network, from random weights or those in `start`, on the train split of a data set.
+
+    Model and data are names, or mappings with a `name` and options, as in a suite. The recipe is one by name
+    (`holdfast.training.training_recipe`), or ours for images or for sounds; the test split is looked at once, at the
+    end.
+    """
+    (model_name, model_options), (data_name, data_options) = _named(model), _named(data)
+    module = _untrained(model_name, model_options, seed)
+    if start is not None:
+        start_from(module, Path(start))
+    splits = _splits(data_name, data_options)
+    name = recipe or DEFAULT_RECIPES[splits["train"].input_spec.kind]
+    how = training_recipe(name, noise=noise)
+    epochs = epochs or how.epochs
+    fit(module, splits["train"], recipe=how, epochs=epochs, seed=seed, device=device, progress=progress)
+    shares = {split: accuracy(module, samples, device=device) for split, samples in splits.items()}
+    given = {"recipe": recipe, "noise": noise, "start": start}
+    options = {option: str(value) for option, value in given.items() if value is not None}
+    return TrainResult(module, _text(model), _text(data), epochs, seed, shares, options)
+
+
+def fit(
+    module: nn.Module,
+    samples: Dataset,
+    *,
+    recipe: TrainingRecipe | None = None,
+    epochs: int | None = None,
+    seed: int = 0,
+    device: str = "cpu",
+    progress: Progress | None = None,
+) -> None:
+    """Train a network in place on images or sounds and leave it in eval mode; the same seed gives the same weights."""
+    recipe = recipe or training_recipe(DEFAULT_RECIPES[samples.input_spec.kind])
+    epochs = epochs or recipe.epochs
+    labels = torch.from_numpy(samples.labels).to(device)
+    module.to(device).train()
+    optimizer = recipe.optimizer(module.parameters())
+    size = recipe.batch_size
+    last = len(labels) - (size - 1 if recipe.drop_last else 0)
+    with one_thread(), seeded_weights(seed):  # the latter for dropout
+        for epoch in range(epochs):
+            rng = seeded_rng(seed, "training", epoch)
+            order = rng.permutation(len(labels))
+            losses = []
+            for start in range(0, last, size):
+                chosen = order[start : start + size]
+                recipe.schedule(optimizer, epoch, start / len(labels), epochs)
+                optimizer.zero_grad()
+                loss = torch.zeros((), device=device)
+                for view in recipe.views:
+                    logits = module(view(samples, chosen, rng).to(device))
+                    loss = loss + F.cross_entropy(logits, labels[chosen], label_smoothing=recipe.label_smoothing)
+                torch.autograd.backward(loss)
+                nn.utils.clip_grad_norm_(module.parameters(), recipe.max_gradient_norm)
+                optimizer.step()
+                losses.append(loss.item())
+            if progress is not None:
+                progress(epoch + 1, epochs, float(np.mean(losses)))
+    module.cpu().eval()
+
+
+@torch.no_grad()
+def accuracy(module: nn.Module, samples: Dataset, *, device: str = "cpu") -> float:
+    """Return the share of samples that a network in eval mode gets right."""
+    module.to(device)
+    right = 0
+    for chosen in np.array_split(np.arange(len(samples.labels)), -(-len(samples.labels) // 256)):
+        answers = module(as_stored(samples, chosen).to(device)).argmax(1).cpu()
+        right += int((answers == torch.from_numpy(samples.labels[chosen])).sum())
+    module.cpu()
+    return right / len(samples.labels)
+
+
+def start_from(module: nn.Module, path: Path) -> None:
+    """Load trained weights into a network; tensors of its head that have another shape are left as they are.
+
+    That is how AMAuT for UrbanSound8K starts from its weights for CochlScene, which has other classes.
+    """
+    if not path.is_file():
+        raise ValueError(f"there are no weights at {path}; pass the path of a safetensors file")
+    own, found = module.state_dict(), load_file(path)
+    fitting = {name: tensor for name, tensor in found.items() if name in own and own[name].shape == tensor.shape}
+    unlike = [name for name in {*own, *found} - {*fitting} if not name.startswith("head.")]
+    if unlike:
+        raise ValueError(f"{path} is of another network, {min(unlike)} differs; pass weights of the same architecture")
+    module.load_state_dict({**own, **fitting})
+
+
+def save_weights(result: TrainResult, folder: str | Path) -> Path:
+    """Write the weights as safetensors, with a JSON file beside them that says how they came about."""
+    name = _named(yaml.safe_load(result.model))[0]
+    path = Path(folder) / f"{name}.safetensors"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(save(result.module.state_dict()))
+    facts = {
+        "model": result.model,
+        "architecture": type(result.module).__name__,
+        "normalisation": main_normalisation(result.module),
+        "parameters": sum(weights.numel() for weights in result.module.parameters()),
+        "data": result.data,
+        "epochs": result.epochs,
+        "seed": result.seed,
+        "accuracy": {split: round(share, 4) for split, share in result.accuracy.items()},
+        "command": _command(result),
+        "weights_digest": weights_digest(result.module),
+    }
+    path.with_suffix(".json").write_text(json.dumps(facts, indent=2) + "\n")
+    return path
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Sum in one order: the trained weights do not depend on how many cores there are."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
+
+
+def _named(entry: str | Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+    given = {"name": entry} if isinstance(entry, str) else dict(entry)
+    return str(given.pop("name")), given
+
+
+def _text(entry: str | Mapping[str, Any]) -> str:
+    """Return a name with its options as the command line takes them."""
+    name, options = _named(entry)
+    return yaml.safe_dump({"name": name, **options}, default_flow_style=True).strip() if options else name
+
+
+def _command(result: TrainResult) -> str:
+    words = ["holdfast", "train", result.data, "--model", result.model]
+    for option, value in result.options.items():
+        words += [f"--{option}", value]
+    return shlex.join([*words, "--epochs", str(result.epochs), "--seed", str(result.seed)])
+
+
+def _untrained(name: str, options: Mapping[str, Any], seed: int) -> nn.Module:
+    build = MODELS[name]
+    known = options_of(build)
+    check_options(f"the model {name!r}", ["seed", *options], known)
+    untrained = {"trained": False} if "trained" in known else {}
+    return build(**untrained, **options, seed=seed)
+
+
+def _splits(name: str, options: Mapping[str, Any]) -> dict[str, Dataset]:
+    """Return the splits that a data set has, all of it for training where it has none."""
+    kind = DATASETS[name]
+    if "split" not in inspect.signature(kind).parameters:
+        return {"train": kind(**options)}
+    known = get_args(get_type_hints(kind.__init__)["split"])  # type: ignore[misc]
+    return {split: kind(split, **options) for split in ("train", "validation", "test") if split in known}

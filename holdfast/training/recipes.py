@@ -1,0 +1,162 @@
+"""How networks are trained: ours for the reference networks, and those that AMAuT was published with."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeAlias
+
+from torch import nn
+from torch.optim import SGD, AdamW, Optimizer
+
+from holdfast.corruptions.audio import demand, environments
+from holdfast.registry import UnknownNameError, nearest
+from holdfast.sounds import Recording
+from holdfast.training.views import SoundView, View, moved
+
+__all__ = ["TRAINING_RECIPES", "TrainingRecipe", "learning_rate", "published_decay", "training_recipe"]
+
+Schedule: TypeAlias = Callable[[Optimizer, int, float, int], None]  # epoch, the share of it that is done, epochs in all
+
+PEAK_LR = 1e-3
+WARMUP_SHARE = 0.1  # of all steps, before the cosine: transformers do not start at full speed
+WEIGHT_DECAY = 0.05
+PUBLISHED_LR = 1e-3
+PUBLISHED_SHIFT_SHARE = 0.17
+
+
+@dataclass(frozen=True)
+class TrainingRecipe:
+    """How to train; each view is a pass of its own, and their losses are summed."""
+
+    epochs: int
+    views: tuple[View, ...]
+    optimizer: Callable[[Iterable[nn.Parameter]], Optimizer]
+    schedule: Schedule
+    batch_size: int = 32
+    label_smoothing: float = 0.0
+    max_gradient_norm: float = math.inf
+    drop_last: bool = False  # the batch at the end that is not full
+
+
+def training_recipe(name: str, *, noise: str | Path | None = None) -> TrainingRecipe:
+    """Return a recipe by name; noise comes from the DEMAND corpus in this folder, or else from embedded stand-ins.
+
+    >>> training_recipe("amaut-sc2").epochs, len(training_recipe("amaut-sc2").views)
+    (50, 4)
+    """
+    if name not in TRAINING_RECIPES:
+        raise UnknownNameError(f"unknown training recipe {name!r}; {nearest(name, TRAINING_RECIPES)}")
+    return TRAINING_RECIPES[name](lambda *labels: _noises(noise, labels))
+
+
+Noises: TypeAlias = Callable[..., tuple[Recording, ...]]  # of these environments
+
+
+def _noises(folder: str | Path | None, labels: tuple[str, ...]) -> tuple[Recording, ...]:
+    return tuple(environments("training", labels) if folder is None else demand(folder, labels))
+
+
+def _adamw(parameters: Iterable[nn.Parameter]) -> Optimizer:
+    return AdamW(parameters, weight_decay=WEIGHT_DECAY)
+
+
+def _warm_cosine(optimizer: Optimizer, epoch: int, share: float, epochs: int) -> None:
+    optimizer.param_groups[0]["lr"] = learning_rate((epoch + share) / epochs)
+
+
+def learning_rate(done_share: float) -> float:
+    """Return the learning rate after this share of the steps: a linear start, then half a cosine.
+
+    >>> learning_rate(0.0), learning_rate(WARMUP_SHARE) == PEAK_LR, learning_rate(1.0)
+    (0.0, True, 0.0)
+    """
+    if done_share < WARMUP_SHARE:
+        return PEAK_LR * done_share / WARMUP_SHARE
+    return PEAK_LR * 0.5 * (1 + math.cos(math.pi * (done_share - WARMUP_SHARE) / (1 - WARMUP_SHARE)))
+
+
+def published_decay(cardinality: int, gamma: float = 10.0, tail: int = 1) -> Schedule:
+    """Return the schedule of AMAuT: momentum 0.9 and weight decay from the second epoch on, and a rate that falls.
+
+    As in the official code: the first two epochs have the same rate, and Nesterov's momentum is never on.
+    """
+
+    def set_up(optimizer: Optimizer, epoch: int, share: float, epochs: int) -> None:
+        if epoch > 0:
+            done = min(epoch, cardinality - tail) - 1
+            rate = PUBLISHED_LR * (1 + gamma * done / cardinality) ** -0.75
+            optimizer.param_groups[0].update(lr=rate, momentum=0.9, weight_decay=1e-3)
+
+    return set_up
+
+
+def _images(noises: Noises) -> TrainingRecipe:
+    """Ours for the embedded digits: AdamW on pictures that are slightly moved."""
+    return TrainingRecipe(80, (moved,), _adamw, _warm_cosine, max_gradient_norm=1.0)
+
+
+def _sounds(noises: Noises) -> TrainingRecipe:
+    """Ours for the embedded keywords: AdamW on clips that are shifted, half of them with a background."""
+    heard = SoundView(
+        shift_share=0.1,
+        noises=noises("OMEETING", "DWASHING", "PCAFETER", "TBUS"),
+        noise_snr_db=(20.0, 50.0),
+        noise_share=0.5,
+        noise_in_silence=True,
+    )
+    return TrainingRecipe(14, (heard,), _adamw, _warm_cosine, max_gradient_norm=1.0)
+
+
+def _published(
+    epochs: int, cardinality: int, *views: SoundView, batch_size: int = 32, drop_last: bool = False
+) -> TrainingRecipe:
+    return TrainingRecipe(
+        epochs,
+        (SoundView(shift_share=PUBLISHED_SHIFT_SHARE), *views),
+        lambda parameters: SGD(parameters, PUBLISHED_LR),
+        published_decay(cardinality),
+        batch_size,
+        label_smoothing=0.1,
+        drop_last=drop_last,
+    )
+
+
+def _sc2(noises: Noises) -> TrainingRecipe:
+    """AMAuT on Speech Commands."""
+    faint = [SoundView(noises=noises(label)) for label in ("OMEETING", "DWASHING", "PCAFETER")]
+    return _published(50, 50, *faint)
+
+
+def _rs(noises: Noises) -> TrainingRecipe:
+    """AMAuT on ReefSet."""
+    return _published(15, 50, SoundView(noises=noises("DWASHING"), noise_snr_db=(55.0, 55.0)), batch_size=33)
+
+
+def _vs(noises: Noises) -> TrainingRecipe:
+    """AMAuT on VocalSound."""
+    return _published(35, 80, *(SoundView(noises=noises(label)) for label in ("OMEETING", "TBUS", "DWASHING")))
+
+
+def _cochlscene(noises: Noises) -> TrainingRecipe:
+    """AMAuT on CochlScene, from which that of UrbanSound8K starts."""
+    return _published(30, 40, SoundView(uniform_level=0.015))
+
+
+def _us8(noises: Noises) -> TrainingRecipe:
+    """AMAuT on UrbanSound8K, from the weights for CochlScene; its noise is that of DEMAND at 48 kHz."""
+    views = SoundView(uniform_level=0.015), SoundView(noises=noises("NRIVER"))
+    return _published(30, 40, *views, drop_last=True)
+
+
+TRAINING_RECIPES: dict[str, Callable[[Noises], TrainingRecipe]] = {
+    "images": _images,
+    "sounds": _sounds,
+    "amaut-sc2": _sc2,
+    "amaut-rs": _rs,
+    "amaut-vs": _vs,
+    "amaut-cochlscene": _cochlscene,
+    "amaut-us8": _us8,
+}

@@ -1,0 +1,93 @@
+"""What a sample goes through before a network sees it in training."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.nn import functional as F
+
+from holdfast.corruptions.audio import mix
+from holdfast.corruptions.audio.noise import cut_noise
+from holdfast.data import Dataset
+from holdfast.sounds import Recording, Waveform
+
+__all__ = ["SoundView", "View", "as_stored", "moved"]
+
+View: TypeAlias = Callable[[Dataset, NDArray[np.int64], np.random.Generator], Tensor]  # of the samples at these indices
+
+MAX_ROTATION_DEGREES = 10.0
+MAX_SCALE_CHANGE = 0.1
+MAX_SHIFT_SHARE = 0.1  # of the image's side
+
+
+def as_stored(samples: Dataset, indices: NDArray[np.int64]) -> Tensor:
+    """Return images in [0, 1], (n, 3, height, width), or sounds, (n, samples)."""
+    inputs = torch.from_numpy(samples.inputs(indices))
+    if samples.input_spec.kind == "image":
+        # Channels stay last in memory, as when the networks of the package were trained: kernels round accordingly.
+        inputs = inputs.permute(0, 3, 1, 2).float() / 255
+    return inputs
+
+
+def moved(samples: Dataset, indices: NDArray[np.int64], rng: np.random.Generator) -> Tensor:
+    """Return images slightly turned, scaled and shifted; no noise, blur or contrast, which are to stay a real shift."""
+    inputs = as_stored(samples, indices)
+    angles = np.deg2rad(rng.uniform(-MAX_ROTATION_DEGREES, MAX_ROTATION_DEGREES, len(inputs)))
+    scales = rng.uniform(1 - MAX_SCALE_CHANGE, 1 + MAX_SCALE_CHANGE, len(inputs))
+    shifts = rng.uniform(-2 * MAX_SHIFT_SHARE, 2 * MAX_SHIFT_SHARE, (2, len(inputs)))  # the side is 2 long
+    cosines, sines = scales * np.cos(angles), scales * np.sin(angles)
+    rows = np.array([[cosines, -sines, shifts[0]], [sines, cosines, shifts[1]]])
+    affine = torch.from_numpy(rows.transpose(2, 0, 1)).to(inputs.dtype)  # (batch, 2, 3)
+    grid = F.affine_grid(affine, list(inputs.shape), align_corners=False)
+    return F.grid_sample(inputs, grid, align_corners=False)
+
+
+@dataclass(frozen=True)
+class SoundView:
+    """Clips with faint noise, at a random place of silence or cut at one, and shifted round the ends; in that order."""
+
+    shift_share: float = 0.0  # of the length, at most, either way
+    noises: tuple[Recording, ...] = ()
+    noise_snr_db: tuple[float, float] = (50.0, 50.0)  # uniform between the two
+    noise_share: float = 1.0  # of the clips that get noise
+    uniform_level: float = 0.0  # of noise from 0 to this level, added to every clip
+    noise_in_silence: bool = False  # the noise goes on in the silence round a clip, where the official code has none
+
+    def __call__(self, samples: Dataset, indices: NDArray[np.int64], rng: np.random.Generator) -> Tensor:
+        """Return the sounds at these indices, (n, samples)."""
+        # Files know how long they are; what is in memory has its length already.
+        clip = getattr(samples, "clip", lambda index: samples.inputs(np.array([index]))[0])
+        (length,), rate = samples.input_spec.shape, samples.input_spec.sample_rate or 0
+        return torch.from_numpy(np.stack([self._heard(clip(int(index)), length, rate, rng) for index in indices]))
+
+    def _heard(self, clip: Waveform, samples: int, sample_rate: int, rng: np.random.Generator) -> Waveform:
+        if self.noise_in_silence:
+            clip = self._with_noise(placed(clip, samples, rng), sample_rate, rng)
+        else:
+            clip = placed(self._with_noise(clip, sample_rate, rng), samples, rng)
+        furthest = int(self.shift_share * samples)
+        return np.roll(clip, rng.integers(-furthest, furthest + 1)) if furthest else clip
+
+    def _with_noise(self, clip: Waveform, sample_rate: int, rng: np.random.Generator) -> Waveform:
+        if self.uniform_level:
+            clip = clip + np.float32(self.uniform_level) * rng.random(len(clip), np.float32)
+        if self.noises and rng.random() < self.noise_share:
+            clip = mix(clip, cut_noise(self.noises, rng, len(clip), sample_rate), rng.uniform(*self.noise_snr_db))
+        return clip
+
+
+def placed(clip: Waveform, samples: int, rng: np.random.Generator) -> Waveform:
+    """Return a clip with so many samples: at a random place of silence where it is shorter, else a random part of it.
+
+    >>> placed(np.ones(3, np.float32), 5, np.random.default_rng(0)).sum()
+    np.float32(3.0)
+    """
+    spare = abs(samples - len(clip))
+    start = int(rng.integers(spare + 1))
+    return clip[start : start + samples] if len(clip) > samples else np.pad(clip, (start, spare - start))
