@@ -8,7 +8,7 @@ from holdfast.models.imported import imported
 from holdfast.models.mel import LogMel
 from holdfast.models.normalised import Normalised
 from holdfast.models.resnet import ResNet
-from holdfast.models.small import digits_resnet, digits_resnet_gn, digits_vit
+from holdfast.models.small import digits_resnet, digits_resnet_gn, digits_vit, keywords_amaut
 from holdfast.models.tiny import tiny_amaut, tiny_resnet, tiny_vit
 from holdfast.models.torchvision_zoo import torchvision
 from holdfast.models.vit import ViT
@@ -31,6 +31,7 @@ __all__ = [
     "digits_resnet_gn",
     "digits_vit",
     "imported",
+    "keywords_amaut",
     "load_weights",
     "seeded_weights",
     "tiny_amaut",

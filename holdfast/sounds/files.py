@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 import warnings
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol
@@ -17,6 +18,8 @@ __all__ = ["SUFFIXES", "SoundFile", "open_sound", "read_sound"]
 
 SUFFIXES = {".flac", ".ogg", ".wav"}
 REMEDY = "replace it or take it away"
+# What scipy stumbles over in headers that say too little or nonsense.
+TORN = (ValueError, OSError, EOFError, ArithmeticError, UnboundLocalError, struct.error)
 
 
 class SoundFile(Protocol):
@@ -85,7 +88,7 @@ class _Wav:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", wavfile.WavFileWarning)  # of chunks that hold no sound
                 self.sample_rate, self.values = self._read(source)
-        except (ValueError, OSError, EOFError) as error:
+        except TORN as error:
             raise ValueError(f"{name} is not a readable WAV file ({error}); {REMEDY}") from error
         self.samples = len(self.values)
 

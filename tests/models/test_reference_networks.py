@@ -10,9 +10,10 @@ import pytest
 import torch
 from torch import nn
 
-from holdfast.data import Digits
+from holdfast.data import Digits, Keywords
 from holdfast.models import MODELS, WEIGHTS, Classifier, load_weights, tiny_resnet, tiny_vit, weights_digest
 from holdfast.models.resnet import ResNet
+from holdfast.training import accuracy
 
 NORMALISATIONS = {"digits_resnet": "batch", "digits_resnet_gn": "group", "digits_vit": "layer"}
 
@@ -31,6 +32,25 @@ def test_shipped_weights(name: str) -> None:
     accuracy = correct.double().mean().item()
     assert accuracy >= 0.97
     assert accuracy == pytest.approx(facts["accuracy"]["test"], abs=2e-3)  # kernels differ between machines
+
+
+def test_shipped_weights_for_sounds() -> None:
+    network = MODELS["keywords_amaut"]()
+    facts = json.loads((WEIGHTS / "keywords_amaut.json").read_text())
+    assert not network.training
+    assert weights_digest(network) == facts["weights_digest"]
+    assert (WEIGHTS / "keywords_amaut.safetensors").stat().st_size < 1_000_000
+    classifier = Classifier(network)
+    assert (classifier.num_classes, classifier.input_spec.shape) == (24, (16_000,))
+    assert classifier.normalisation == "batch"
+
+
+@pytest.mark.slow
+def test_words_are_known_in_voices_that_were_never_heard() -> None:
+    facts = json.loads((WEIGHTS / "keywords_amaut.json").read_text())
+    share = accuracy(MODELS["keywords_amaut"](), Keywords("test"))
+    assert 0.9 < share < 0.98
+    assert share == pytest.approx(facts["accuracy"]["test"], abs=5e-3)
 
 
 @pytest.mark.parametrize(("name", "normalisation"), NORMALISATIONS.items())

@@ -34,6 +34,8 @@ def test_channels_are_averaged_and_the_rate_is_made_to_fit() -> None:
     ("file", "problem"),
     [
         (io.BytesIO(b"RIFF nothing"), "clip 7 is not a readable WAV file"),
+        (io.BytesIO(b"RIFF"), "clip 7 is not a readable WAV file"),
+        (io.BytesIO(wav(np.ones(9, np.int16)).getvalue()[:30]), "clip 7 is not a readable WAV file"),
         (wav(np.zeros(0, np.int16)), r"clip 7 is (empty|not a readable)"),
         (wav(np.zeros(900, np.int16)), "clip 7 is silent"),
         (wav(np.array([0.1, np.nan], np.float32)), "clip 7 holds NaN"),
