@@ -19,6 +19,9 @@ from rich.table import Table
 from holdfast.registry import UnknownNameError, nearest
 
 if TYPE_CHECKING:
+    from PIL import Image
+
+    from holdfast.sounds import Waveform
     from holdfast.streams import Calibration
 
 __all__ = ["app", "main"]
@@ -359,7 +362,8 @@ def replay(
 @app.command()
 def corrupt(
     paths: Annotated[
-        list[Path] | None, typer.Argument(help="Image files or folders; an embedded digit when left out.")
+        list[Path] | None,
+        typer.Argument(help="Images or sounds, files or folders; an embedded digit or word when left out."),
     ] = None,
     name: Annotated[
         str | None, typer.Option("--corruption", "-c", help="One corruption; all of them for a sheet.")
@@ -371,45 +375,86 @@ def corrupt(
     family: Annotated[
         str | None, typer.Option(help="Parameters for 32, 64 or 224 px; by the image's size when left out.")
     ] = None,
+    sample_rate: Annotated[
+        int | None, typer.Option(min=1, help="Of the copies of sounds; their own when left out.")
+    ] = None,
+    sound_format: Annotated[
+        str | None, typer.Option("--format", help="wav or flac; as the sound was when left out.")
+    ] = None,
     walk: Annotated[
         str | None,
         typer.Option(help="Animate a walk: ccc-easy, ccc-medium, ccc-hard, a run of CCC, or a calibration file."),
     ] = None,
     seed: int = 0,
+    workers: Annotated[int, typer.Option(min=1, help="Processes; any number of them writes the same files.")] = 1,
     out: Annotated[
         Path, typer.Option(help="Folder for corrupted copies, PNG file of a sheet, GIF or PNG file of a walk.")
     ] = Path("corrupted"),
 ) -> None:
-    """Apply a corruption to image files, draw a contact sheet of corruptions and severities, or animate a walk."""
-    from PIL import Image
+    """Apply a corruption to images or sounds, draw a contact sheet of corruptions and severities, or animate a walk.
 
-    from holdfast.corruptions import CORRUPTIONS, contact_sheet, corrupt_files
-    from holdfast.data import Digits
+    Copies that are in the output folder already, by its manifest, are not made again.
+    """
+    from holdfast.corruptions import corrupt_files
 
     if sheet or walk:
-        with Image.open(paths[0]) if paths else Image.fromarray(Digits().images[0]) as picture:
-            image = picture.copy()
         path = out if out.suffix else out.with_suffix(".gif" if walk else ".png")
         path.parent.mkdir(parents=True, exist_ok=True)
-    if walk:
-        from holdfast.streams import walk_strip, write_walk_gif
-
-        calibration = _walk_named(walk)
-        if path.suffix == ".gif":
-            write_walk_gif(path, calibration, image, seed=seed)
-        else:
-            walk_strip(calibration, image, seed=seed).save(path)
-        typer.echo(path)
-        return
-    if sheet:
-        names = [name] if name else CORRUPTIONS.names("image")
-        contact_sheet(image, names, (1, 2, 3, 4, 5), seed, family).save(path)
+        _draw_sheet(paths, name, family, seed, path) if sheet else _draw_walk(str(walk), paths, seed, path)
         typer.echo(path)
         return
     if not paths or name is None:
-        raise ValueError("name image files and --corruption, or ask for a picture of all corruptions with --sheet")
-    for path in corrupt_files(paths, name, severity, out, seed=seed, family=family):
+        raise ValueError("name images or sounds and --corruption, or ask for a picture of all corruptions with --sheet")
+    if sound_format not in (None, "flac", "wav"):
+        raise UnknownNameError(f"unknown format {sound_format!r}; choose wav or flac")
+    options: Any = {"sample_rate": sample_rate, "sound_format": sound_format, "workers": workers}
+    for path in corrupt_files(paths, name, severity, out, seed=seed, family=family, **options):
         typer.echo(path)
+
+
+def _draw_sheet(paths: list[Path] | None, name: str | None, family: str | None, seed: int, path: Path) -> None:
+    from holdfast.corruptions import CORRUPTIONS, contact_sheet, sound_sheet
+    from holdfast.corruptions.files import kind_of
+
+    kind = (kind_of(paths[0]) if paths else None) or (CORRUPTIONS[name].kind if name else "image")
+    names = [name] if name else CORRUPTIONS.names(kind)
+    if kind == "audio":
+        waveform, sample_rate = _sound(paths)
+        picture = sound_sheet(waveform, names, range(6), seed, sample_rate=sample_rate)
+    else:
+        picture = contact_sheet(_picture(paths), names, (1, 2, 3, 4, 5), seed, family)
+    picture.save(path)
+
+
+def _draw_walk(walk: str, paths: list[Path] | None, seed: int, path: Path) -> None:
+    from holdfast.streams import walk_strip, write_walk_gif
+
+    image, calibration = _picture(paths), _walk_named(walk)
+    if path.suffix == ".gif":
+        write_walk_gif(path, calibration, image, seed=seed)
+    else:
+        walk_strip(calibration, image, seed=seed).save(path)
+
+
+def _picture(paths: list[Path] | None) -> Image.Image:
+    from PIL import Image
+
+    from holdfast.data import Digits
+
+    with Image.open(paths[0]) if paths else Image.fromarray(Digits().images[0]) as picture:
+        copied: Image.Image = picture.copy()
+    return copied
+
+
+def _sound(paths: list[Path] | None) -> tuple[Waveform, int]:
+    from holdfast.data import Keywords
+    from holdfast.sounds import read_sound
+    from holdfast.sounds.files import open_sound
+
+    if paths:
+        return read_sound(paths[0]), open_sound(paths[0]).sample_rate
+    data = Keywords()
+    return data.waveforms[0], 16_000
 
 
 def _bench(

@@ -1,4 +1,4 @@
-"""Folders: where results are kept between runs, and those that one process at a time may write to."""
+"""Folders and files: where results are kept, one writer at a time, whole or not at all."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-__all__ = ["cache_folder", "held", "made"]
+__all__ = ["cache_folder", "held", "made", "write_whole"]
 
 
 def cache_folder(name: str) -> Path:
@@ -23,6 +23,17 @@ def made(folder: Path) -> Path:
     except OSError as error:
         raise OSError(f"nothing can be kept in {folder} ({error}); set HOLDFAST_CACHE to a folder") from error
     return folder
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """Write a file, and the folders above it, so that it appears whole or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    try:
+        partial.write_bytes(content)
+        os.replace(partial, path)
+    finally:
+        partial.unlink(missing_ok=True)
 
 
 @contextmanager

@@ -2,8 +2,9 @@
 
 from holdfast.corruptions import audio, image
 from holdfast.corruptions.base import CORRUPTION_VERSION, CORRUPTIONS, FAMILIES, Corruption, corruption, family_of
+from holdfast.corruptions.copies import corrupt_files
 from holdfast.corruptions.image.frost import frost_from
-from holdfast.corruptions.sheet import contact_sheet, corrupt_files
+from holdfast.corruptions.sheet import contact_sheet, sound_sheet
 from holdfast.corruptions.storage import store_as_jpeg
 
 __all__ = [
@@ -18,5 +19,6 @@ __all__ = [
     "family_of",
     "frost_from",
     "image",
+    "sound_sheet",
     "store_as_jpeg",
 ]

@@ -1,4 +1,4 @@
-"""Image files: which ones a path stands for, and their pixels."""
+"""Image and sound files: which ones a path stands for, and the pixels of images."""
 
 from __future__ import annotations
 
@@ -8,22 +8,37 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageOps
 
+from holdfast.corruptions.base import Kind
 from holdfast.corruptions.samples import as_image
+from holdfast.sounds import files as sound_files
 
-__all__ = ["images_in", "read_image"]
+__all__ = ["files_in", "kind_of", "read_image"]
 
-SUFFIXES = {".bmp", ".gif", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp"}
+SUFFIXES: dict[Kind, set[str]] = {
+    "image": {".bmp", ".gif", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp"},
+    "audio": sound_files.SUFFIXES,
+}
+NAMES: dict[Kind, str] = {"image": "images", "audio": "sounds"}
 
 
-def images_in(path: Path) -> list[Path]:
-    """Return all images below a folder, sorted, or the one file that the path names."""
+def kind_of(path: Path) -> Kind | None:
+    """Return what a file holds by its name, where that says it.
+
+    >>> kind_of(Path("a.PNG")), kind_of(Path("a.flac")), kind_of(Path("a"))
+    ('image', 'audio', None)
+    """
+    return next((kind for kind, suffixes in SUFFIXES.items() if path.suffix.lower() in suffixes), None)
+
+
+def files_in(path: Path, kind: Kind = "image") -> list[Path]:
+    """Return all images or sounds below a folder, sorted, or the one file that the path names."""
     if not path.exists():
-        raise FileNotFoundError(f"{path} does not exist; name an image file or a folder of images")
+        raise FileNotFoundError(f"{path} does not exist; name a file or a folder of {NAMES[kind]}")
     if not path.is_dir():
         return [path]
-    found = sorted(file for file in path.rglob("*") if file.suffix.lower() in SUFFIXES and file.is_file())
+    found = sorted(file for file in path.rglob("*") if kind_of(file) == kind and file.is_file())
     if not found:
-        raise ValueError(f"no images in {path}; looked for {', '.join(sorted(SUFFIXES))}")
+        raise ValueError(f"no {NAMES[kind]} in {path}; looked for {', '.join(sorted(SUFFIXES[kind]))}")
     return found
 
 

@@ -1,23 +1,26 @@
-"""Corruptions to look at and to keep: a contact sheet, and corrupted copies of image files."""
+"""Corruptions to look at: a contact sheet of pictures, or of the spectrograms of a sound."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterable, Sequence
-from pathlib import Path
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFont
 
+from holdfast.corruptions.audio.spectrum import analyse
+from holdfast.corruptions.audio.waveforms import as_waveform
 from holdfast.corruptions.base import CORRUPTIONS
-from holdfast.corruptions.files import images_in, read_image
 from holdfast.corruptions.samples import as_image
 from holdfast.randomness import seeded_rng
+from holdfast.sounds import Waveform
 
-__all__ = ["contact_sheet", "corrupt_files"]
+__all__ = ["contact_sheet", "sound_sheet"]
 
 SMALLEST_CELL, LARGEST_CELL, GAP, FONT_SIZE = 128, 224, 8, 14  # pixels
+SPECTROGRAM_CELL = (200, 112)
+SPECTROGRAM_WINDOW, SPECTROGRAM_DB = 512, 80  # samples, below the loudest of the clean sound
+SPECTROGRAM_COLOURS = ((8, 6, 32), (72, 22, 110), (176, 52, 98), (242, 134, 54), (254, 240, 170))  # silent to loud
 
 
 def contact_sheet(
@@ -32,11 +35,43 @@ def contact_sheet(
     >>> contact_sheet(np.zeros((32, 32, 3), np.uint8), ["contrast"], [1, 5]).height
     170
     """
+    clean, _ = as_image(image)
+    size = _cell_size(clean.shape[1], clean.shape[0])
+
+    def cell(name: str, severity: float, rng: np.random.Generator) -> Image.Image:
+        return _shown(Image.fromarray(CORRUPTIONS[name](clean, severity, rng, family=family)), size)
+
+    return _sheet(names, severities, seed, size, cell)
+
+
+def sound_sheet(
+    waveform: Waveform, names: Sequence[str], severities: Sequence[float], seed: int = 0, *, sample_rate: int = 16_000
+) -> Image.Image:
+    """Return one picture of a sound's spectrograms: corruptions in rows, severities in columns.
+
+    Time goes to the right and frequency upwards, to half the sample rate; colours span 80 dB below the clean sound.
+    """
+    clean, _ = as_waveform(waveform)
+    loudest = _decibels(clean).max()
+
+    def cell(name: str, severity: float, rng: np.random.Generator) -> Image.Image:
+        corrupted = CORRUPTIONS[name](clean, severity, rng, sample_rate=sample_rate)  # type: ignore[call-arg]
+        return _spectrogram(_decibels(corrupted) - loudest)
+
+    return _sheet(names, severities, seed, SPECTROGRAM_CELL, cell)
+
+
+def _sheet(
+    names: Sequence[str],
+    severities: Sequence[float],
+    seed: int,
+    size: tuple[int, int],
+    cell: Callable[[str, float, np.random.Generator], Image.Image],
+) -> Image.Image:
     if not names or not severities:
         raise ValueError("a contact sheet needs at least one corruption and one severity; name them")
-    clean, _ = as_image(image)
     font = ImageFont.load_default(FONT_SIZE)
-    width, height = _cell_size(clean.shape[1], clean.shape[0])
+    width, height = size
     label_width = max(int(font.getlength(name)) + 1 for name in names)
     left, top = label_width + 2 * GAP, FONT_SIZE + 2 * GAP  # of the first cell
     columns, rows = len(severities), len(names)
@@ -50,8 +85,7 @@ def contact_sheet(
         canvas.text((left - GAP, y + height // 2), name, "black", font, anchor="rm")
         for column, severity in enumerate(severities):
             rng = seeded_rng(seed, f"contact sheet/{name}")  # one draw for the whole row: only the severity changes
-            cell = Image.fromarray(CORRUPTIONS[name](clean, severity, rng, family=family))
-            sheet.paste(_shown(cell, (width, height)), (left + column * (width + GAP), y))
+            sheet.paste(cell(name, severity, rng), (left + column * (width + GAP), y))
     return sheet
 
 
@@ -66,64 +100,15 @@ def _shown(cell: Image.Image, size: tuple[int, int]) -> Image.Image:
     return cell.resize(size, Image.Resampling.NEAREST if size[0] >= cell.width else Image.Resampling.BOX)
 
 
-def corrupt_files(
-    paths: Iterable[str | Path],
-    name: str,
-    severity: float,
-    out: str | Path,
-    seed: int = 0,
-    family: str | None = None,
-) -> list[Path]:
-    """Write corrupted copies of image files, and of all images in folders, as PNG into the folder `out`.
-
-    A folder keeps its tree. What is drawn for a file depends on the seed and its path within the folder only.
-    Files that cannot be read are left out, and named in an error once all the others are written.
-    """
-    corruption = CORRUPTIONS[name]
-    out = Path(out)
-    sources = _sources(paths, out)
-    written, unreadable = [], []
-    for target, (source, relative) in sources.items():
-        try:
-            image = read_image(source)
-        except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as problem:
-            unreadable.append(f"{source} ({problem})")
-            continue
-        rng = seeded_rng(seed, f"corrupt files/{relative.as_posix()}")
-        _write(corruption(image, severity, rng, family=family), target)
-        written.append(target)
-    if unreadable:
-        raise ValueError(
-            f"{len(unreadable)} of {len(sources)} files could not be read as images, the others were written to "
-            f"{out}; repair or remove {'; '.join(unreadable)}"
-        )
-    return written
+def _decibels(waveform: Waveform) -> NDArray[np.float32]:
+    """Return levels, (frames, frequencies)."""
+    return np.asarray(20 * np.log10(np.abs(analyse(waveform, SPECTROGRAM_WINDOW)) + 1e-8), np.float32)
 
 
-def _sources(paths: Iterable[str | Path], out: Path) -> dict[Path, tuple[Path, Path]]:
-    """Map each file to write to the file it is made from and that file's path within the folder that was given."""
-    sources: dict[Path, tuple[Path, Path]] = {}
-    for path in map(Path, paths):
-        if path.is_dir() and out.resolve().is_relative_to(path.resolve()):
-            raise ValueError(f"the output folder {out} lies inside the input folder {path}; choose one outside of it")
-        for source in images_in(path):
-            relative = source.relative_to(path) if path.is_dir() else Path(source.name)
-            target = out / relative.with_suffix(".png")
-            if target in sources:
-                raise ValueError(f"{sources[target][0]} and {source} would both become {target}; run them one by one")
-            sources[target] = source, relative
-    inputs = {source.resolve() for source, _ in sources.values()}
-    for target in sources:
-        if target.resolve() in inputs:
-            raise ValueError(f"{target} is itself an input and would be overwritten; choose another output folder")
-    return sources
-
-
-def _write(image: NDArray[np.uint8], target: Path) -> None:
-    target.parent.mkdir(parents=True, exist_ok=True)
-    partial = target.with_name(f".{target.name}.partial")
-    try:
-        Image.fromarray(image).save(partial, "PNG")
-        os.replace(partial, target)
-    finally:
-        partial.unlink(missing_ok=True)
+def _spectrogram(decibels: NDArray[np.float32]) -> Image.Image:
+    """Return levels from -80 to 0 dB as a picture, low frequencies at its foot."""
+    shares = np.clip(1 + decibels.T[::-1] / SPECTROGRAM_DB, 0, 1)
+    places = np.linspace(0, 1, len(SPECTROGRAM_COLOURS))
+    channels = [np.interp(shares, places, levels) for levels in zip(*SPECTROGRAM_COLOURS, strict=True)]
+    picture = Image.fromarray(np.rint(np.stack(channels, axis=-1)).astype(np.uint8))
+    return picture.resize(SPECTROGRAM_CELL, Image.Resampling.BILINEAR)

@@ -5,8 +5,6 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-import os
-import tempfile
 import warnings
 from collections.abc import Sequence
 from importlib import metadata
@@ -17,7 +15,7 @@ import numpy as np
 
 from holdfast.data.base import DATASETS
 from holdfast.data.sounds import InMemorySounds
-from holdfast.folders import cache_folder, held, made
+from holdfast.folders import cache_folder, held, made, write_whole
 from holdfast.randomness import seeded_rng
 from holdfast.sounds import Waveform, fit_length, resample, store_as_pcm16
 from holdfast.sounds.speech import SPEECH_RATE, Utterance, speak
@@ -134,9 +132,11 @@ def _rendered(folder: Path) -> dict[Split, bytes]:
     waveforms = iter(speak(utterance for split in splits for utterance in lists[split]))
     contents = {split: _stored([next(waveforms) for _ in lists[split]]) for split in splits}
     for split, content in contents.items():
-        _write(folder / f"{split}.npz", content)
+        write_whole(folder / f"{split}.npz", content)
     checksums = {split: _checksum(content) for split, content in contents.items()}
-    _write(folder / CHECKSUMS, (json.dumps(checksums, indent=2) + "\n").encode())  # last: it vouches for the others
+    write_whole(
+        folder / CHECKSUMS, (json.dumps(checksums, indent=2) + "\n").encode()
+    )  # last: it vouches for the others
     return contents
 
 
@@ -150,9 +150,3 @@ def _stored(waveforms: list[Waveform]) -> bytes:
 
 def _checksum(content: bytes) -> str:
     return hashlib.blake2b(content, digest_size=16).hexdigest()
-
-
-def _write(path: Path, content: bytes) -> None:
-    with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False) as file:
-        file.write(content)
-    os.replace(file.name, path)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import numpy as np
 import pytest
 from PIL import Image
@@ -117,7 +119,7 @@ def test_nothing_half_written_remains(folder, tmp_path, monkeypatch):
     def fail(*_):
         raise OSError("disk full")
 
-    monkeypatch.setattr(sheet_module.os, "replace", fail)
+    monkeypatch.setattr(os, "replace", fail)
     with pytest.raises(OSError, match="disk full"):
         corrupt_files([folder], "contrast", 2, tmp_path / "out")
     assert not [path for path in (tmp_path / "out").rglob("*") if path.is_file()]

@@ -15,7 +15,7 @@ from PIL import Image
 
 from holdfast.corruptions.base import CORRUPTIONS, Corruption, Images, Rng
 from holdfast.corruptions.draws import integers
-from holdfast.corruptions.files import images_in, read_image
+from holdfast.corruptions.files import files_in, read_image
 from holdfast.corruptions.image.texture import ice_textures
 from holdfast.corruptions.samples import as_image
 
@@ -105,7 +105,7 @@ def frost_from(
     found: list[tuple[str, Texture]] = []
     for entry in [textures] if isinstance(textures, str | Path) else textures:
         if isinstance(entry, str | Path):
-            found += [(file.stem, read_image(file)) for file in images_in(Path(entry))]
+            found += [(file.stem, read_image(file)) for file in files_in(Path(entry))]
         else:
             found.append(("array", as_image(entry)[0]))
     if not found:

@@ -1,0 +1,237 @@
+"""Corrupted copies of files: of images as PNG, of sounds as WAV or FLAC, with a manifest beside them."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import multiprocessing
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+from PIL import Image
+from scipy.io import wavfile
+
+from holdfast.corruptions.base import CORRUPTION_VERSION, CORRUPTIONS, Corruption, Rng
+from holdfast.corruptions.files import files_in, kind_of, read_image
+from holdfast.folders import write_whole
+from holdfast.randomness import seeded_rng
+from holdfast.sounds import Waveform, read_sound
+from holdfast.sounds.files import open_sound
+
+__all__ = ["MANIFEST", "SoundFormat", "corrupt_files"]
+
+SoundFormat: TypeAlias = Literal["flac", "wav"]
+
+MANIFEST = "manifest.jsonl"
+
+
+@dataclass(frozen=True)
+class _Copy:
+    source: Path
+    relative: str  # to the folder that was given
+    target: Path
+
+
+@dataclass(frozen=True)
+class _Outcome:
+    copy: _Copy
+    record: dict[str, str]
+    problem: str = ""
+
+
+def corrupt_files(
+    paths: Iterable[str | Path],
+    name: str,
+    severity: float,
+    out: str | Path,
+    seed: int = 0,
+    family: str | None = None,
+    *,
+    sample_rate: int | None = None,
+    sound_format: SoundFormat | None = None,
+    workers: int = 1,
+) -> list[Path]:
+    """Write corrupted copies of files, and of all files in folders, into the folder `out`, and say how in a manifest.
+
+    Images become PNG. Sounds become mono, at `sample_rate` or their own, and 16-bit WAV or FLAC: as they were, or as
+    `sound_format` says. A folder keeps its tree. What is drawn for a file depends on the seed and its path within the
+    folder only, so any number of workers writes the same bytes. Copies that the manifest vouches for are not made
+    again. Files that cannot be read are left out, and named in an error once all the others are written.
+    """
+    corruption, out = CORRUPTIONS[name], Path(out)
+    corruption.quantities(severity, family or next(iter(corruption.tables)))  # what has no quantities is refused here
+    copies = _copies(paths, out, corruption, sound_format)
+    protocol = _protocol(corruption, severity, seed, family, sample_rate)
+    kept = _kept(out, protocol)
+    missing = [copy for copy in copies if not _is_done(copy, kept.get(_within(out, copy)))]
+    work = partial(_outcome, corruption.name, severity, seed, family, sample_rate)
+    unreadable = []
+    for outcome in _worked(work, missing, workers):
+        if outcome.problem:
+            unreadable.append(f"{outcome.copy.source} ({outcome.problem})")
+            continue
+        if not (out / MANIFEST).exists():
+            _append(out, protocol)
+        kept[_within(out, outcome.copy)] = {"file": _within(out, outcome.copy), **outcome.record}
+        _append(out, kept[_within(out, outcome.copy)])
+    written = [copy for copy in copies if _within(out, copy) in kept]
+    if written:  # in the order of the files, however often it took
+        lines = [protocol, *(kept.pop(_within(out, copy)) for copy in written), *kept.values()]
+        write_whole(out / MANIFEST, "".join(json.dumps(line) + "\n" for line in lines).encode())
+    if unreadable:
+        raise ValueError(
+            f"{len(unreadable)} of {len(copies)} files could not be read or corrupted, the others were written to "
+            f"{out}; repair or remove {'; '.join(unreadable)}"
+        )
+    return [copy.target for copy in written]
+
+
+def _protocol(
+    corruption: Corruption, severity: float, seed: int, family: str | None, sample_rate: int | None
+) -> dict[str, Any]:
+    return {
+        "corruption": corruption.name,
+        "severity": severity,
+        "seed": seed,
+        "family": family,
+        "sample_rate": sample_rate,
+        "noise": corruption.source,
+        "corruption_version": CORRUPTION_VERSION,
+    }
+
+
+def _copies(
+    paths: Iterable[str | Path], out: Path, corruption: Corruption, sound_format: SoundFormat | None
+) -> list[_Copy]:
+    """Return what is to be written from what, refusing what would be lost by it."""
+    copies: dict[Path, _Copy] = {}
+    for path in map(Path, paths):
+        if path.is_dir() and out.resolve().is_relative_to(path.resolve()):
+            raise ValueError(f"the output folder {out} lies inside the input folder {path}; choose one outside of it")
+        for source in files_in(path, corruption.kind):
+            if kind_of(source) not in (None, corruption.kind):
+                choice = "white_noise" if kind_of(source) == "audio" else "gaussian_noise"
+                raise ValueError(f"{source} is no {corruption.kind}, which {corruption.name} is for; try {choice}")
+            relative = source.relative_to(path) if path.is_dir() else Path(source.name)
+            target = out / relative.with_suffix(_suffix(source, corruption, sound_format))
+            if target in copies:
+                raise ValueError(
+                    f"{copies[target].source} and {source} would both become {target}; run them one by one"
+                )
+            copies[target] = _Copy(source, relative.as_posix(), target)
+    inputs = {copy.source.resolve() for copy in copies.values()}
+    for target in copies:
+        if target.resolve() in inputs:
+            raise ValueError(f"{target} is itself an input and would be overwritten; choose another output folder")
+    return list(copies.values())
+
+
+def _suffix(source: Path, corruption: Corruption, sound_format: SoundFormat | None) -> str:
+    if corruption.kind == "image":
+        return ".png"
+    return f".{sound_format or ('wav' if source.suffix.lower() == '.wav' else 'flac')}"
+
+
+def _worked(work: partial[_Outcome], copies: Sequence[_Copy], workers: int) -> Iterator[_Outcome]:
+    """Yield outcomes in order."""
+    if workers == 1 or len(copies) < 2:
+        yield from map(work, copies)
+        return
+    with ProcessPoolExecutor(workers, multiprocessing.get_context("spawn")) as pool:
+        yield from pool.map(work, copies, chunksize=min(16, -(-len(copies) // workers)))
+
+
+def _outcome(
+    name: str, severity: float, seed: int, family: str | None, sample_rate: int | None, copy: _Copy
+) -> _Outcome:
+    corruption = CORRUPTIONS[name]
+    rng = seeded_rng(seed, f"corrupt files/{copy.relative}")
+    try:
+        if corruption.kind == "audio":
+            content = _corrupted_sound(copy, corruption, severity, rng, sample_rate)
+        else:
+            content = _png(corruption(read_image(copy.source), severity, rng, family=family))
+    except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as problem:
+        return _Outcome(copy, {}, str(problem))
+    write_whole(copy.target, content)
+    digests = {"source_digest": _digest(copy.source.read_bytes()), "digest": _digest(content)}
+    return _Outcome(copy, {"source": copy.relative, **digests})
+
+
+def _corrupted_sound(copy: _Copy, corruption: Corruption, severity: float, rng: Rng, sample_rate: int | None) -> bytes:
+    rate = sample_rate or open_sound(copy.source).sample_rate
+    waveform = corruption(read_sound(copy.source, rate), severity, rng, sample_rate=rate)  # type: ignore[call-arg]
+    return _wav(waveform, rate) if copy.target.suffix == ".wav" else _flac(waveform, rate)
+
+
+def _png(image: Any) -> bytes:
+    file = io.BytesIO()
+    Image.fromarray(image).save(file, "PNG")
+    return file.getvalue()
+
+
+def _wav(waveform: Waveform, sample_rate: int) -> bytes:
+    file = io.BytesIO()
+    wavfile.write(file, sample_rate, _pcm16(waveform))
+    return file.getvalue()
+
+
+def _flac(waveform: Waveform, sample_rate: int) -> bytes:
+    try:
+        import soundfile
+    except ImportError as error:
+        raise ImportError('FLAC is written with soundfile: pip install "holdfast[audio]", or write WAV') from error
+    file = io.BytesIO()
+    soundfile.write(file, _pcm16(waveform), sample_rate, format="FLAC")
+    return file.getvalue()
+
+
+def _pcm16(waveform: Waveform) -> Any:
+    return np.clip(np.rint(waveform * 32768), -32768, 32767).astype(np.int16)
+
+
+def _kept(out: Path, protocol: Mapping[str, Any]) -> dict[str, dict[str, str]]:
+    """Return what a manifest says of earlier copies, refusing to mix them with copies of another kind."""
+    if not (out / MANIFEST).exists():
+        return {}
+    lines = []
+    for line in (out / MANIFEST).read_text().splitlines():
+        try:
+            lines.append(json.loads(line))
+        except ValueError:  # the last one of a run that was stopped
+            break
+    unlike = [key for key, value in protocol.items() if lines and lines[0].get(key) != value]
+    if unlike:
+        key = unlike[0]
+        raise ValueError(
+            f"{out} holds copies with {key} {lines[0].get(key)!r} and not {protocol[key]!r}; choose another folder"
+        )
+    return {record["file"]: record for record in lines[1:]}
+
+
+def _is_done(copy: _Copy, record: Mapping[str, str] | None) -> bool:
+    return (
+        record is not None
+        and copy.target.is_file()
+        and record["digest"] == _digest(copy.target.read_bytes())
+        and record["source_digest"] == _digest(copy.source.read_bytes())
+    )
+
+
+def _within(out: Path, copy: _Copy) -> str:
+    return copy.target.relative_to(out).as_posix()
+
+
+def _append(out: Path, line: Mapping[str, Any]) -> None:
+    with (out / MANIFEST).open("a") as file:
+        file.write(json.dumps(line) + "\n")
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.blake2b(content, digest_size=16).hexdigest()
