@@ -72,14 +72,21 @@ class AdaptedModel(nn.Module):
                 inputs = inputs.clone()
             return self._step(inputs.detach())
 
-    def _step(self, inputs: Tensor) -> Step:
+    def answer(self, inputs: Tensor) -> Step:
+        """Answer a batch, estimate the accuracy, and learn nothing: what `step` does where nothing may change."""
+        with torch.inference_mode(False), torch.no_grad():
+            return self._step(inputs.detach(), learning=False)
+
+    def _step(self, inputs: Tensor, *, learning: bool = True) -> Step:
         forwarded, backwarded = self._samples_forwarded(), self.method.samples_backwarded
-        recovered = self.recovery.begin(self.method)
+        recovered = self.recovery.begin(self.method) if learning else None
         inputs, bad_samples = _finite(inputs)
-        self.method.frozen = bad_samples > 0
+        self.method.frozen = bad_samples > 0 or not learning
         logits, estimates = self._predict(inputs)
         answer = logits.detach()
-        if bad_samples:
+        if not learning:
+            update = Update()
+        elif bad_samples:
             update = Update(skipped=f"non-finite values in {bad_samples} of {len(inputs)} inputs")
         elif not torch.isfinite(answer).all():
             update = Update(skipped="non-finite logits")
@@ -95,7 +102,7 @@ class AdaptedModel(nn.Module):
             (self.method.samples_backwarded - backwarded) / len(inputs),
             self.method.gauges(),
         )
-        reason = self.recovery.recover(self.method, step)
+        reason = self.recovery.recover(self.method, step) if learning else None
         return step if reason is None else replace(step, recovered=reason)
 
     def _predict(self, inputs: Tensor) -> tuple[Tensor, dict[str, float]]:

@@ -166,6 +166,16 @@ def check_non_finite_inputs(build: Build, batches: Batches) -> None:
     _same([twin(batches[-1])], [model(batches[-1])], "answers after a bad batch")
 
 
+def check_answering_alone(build: Build, batches: Batches) -> None:
+    """An answer that may not be learnt from is the same twice, and the future is as if it had never been asked for."""
+    model, twin = build(), build()
+    for batch in batches[:-1]:
+        model(batch), twin(batch)
+    first, second = (model.answer(batches[-1]).logits for _ in range(2))
+    _same([first], [second], "two answers of a frozen model")
+    _same([twin(batches[-1])], [model(batches[-1])], "answers after a frozen one")
+
+
 def check_export(build: Build, batches: Batches) -> None:
     """The exported module answers like the frozen model, carries no hook, and no longer changes."""
     model = build()
@@ -191,6 +201,7 @@ METHOD_CHECKS: tuple[Callable[[Build, Batches], None], ...] = (
     check_repeatable,
     check_no_label_in_sight,
     check_non_finite_inputs,
+    check_answering_alone,
     check_export,
 )
 

@@ -34,7 +34,7 @@ class LiveProgress:
             self._tasks[progress.job] = self._bars.add_task(progress.label, total=progress.total, accuracy="")
         task = self._tasks[progress.job]
         accuracy = f"accuracy {100 * progress.correct / max(1, progress.samples):.1f} %"
-        self._bars.update(task, completed=progress.samples, accuracy=accuracy)
+        self._bars.update(task, description=progress.label, completed=progress.samples, accuracy=accuracy)
         if progress.finished:
             self._bars.update(task, total=progress.samples)
             self._bars.advance(self._all)

@@ -22,6 +22,11 @@ from holdfast.streams import Stream
 __all__ = ["SCHEMA", "make_manifest"]
 
 SCHEMA = 1
+PROTOCOLS = {
+    "online": "online",
+    "offline-fixed": "offline-fixed",
+    "offline-oracle": "offline-oracle (labels chose the epoch)",
+}
 
 
 def make_manifest(job: Job, model: AdaptedModel, stream: Stream, seen: Mapping[str, str]) -> dict[str, Any]:
@@ -33,12 +38,14 @@ def make_manifest(job: Job, model: AdaptedModel, stream: Stream, seen: Mapping[s
     protocol = {
         "stream": stream.protocol,
         "samples": job.samples,
+        "protocol": PROTOCOLS[job.protocol],
+        "epochs": None if job.protocol == "online" else job.epochs,
         "seed": job.seed,
         "model": job.model["label"],
         "weights": model.weights,
         "preprocessing": stream.preprocessing,
         "batch_size": job.batch_size,
-        "order": f"predicts {model.method.answers} its update",
+        "order": f"predicts {model.method.answers if job.protocol == 'online' else 'after'} its update",
         "recovery": _call(recipe["recovery"], recipe["recovery_options"]),
         **seen,
         "metric": "accuracy, every sample weighs the same",

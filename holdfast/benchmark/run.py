@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
@@ -17,10 +15,11 @@ import torch
 from torch import Tensor, nn
 
 from holdfast.adapted import AdaptedModel
-from holdfast.benchmark.collapse import ScriptedCollapse
 from holdfast.benchmark.manifest import make_manifest
-from holdfast.benchmark.memory import MARKS, peak_mib
-from holdfast.benchmark.recorder import Recorder, make_row
+from holdfast.benchmark.offline import offline
+from holdfast.benchmark.online import online
+from holdfast.benchmark.recorder import Recorder
+from holdfast.benchmark.session import Place, Progress, Session
 from holdfast.benchmark.suite import Job
 from holdfast.calibration import calibrate
 from holdfast.data import DATASETS, Dataset
@@ -32,21 +31,10 @@ from holdfast.models import MODELS
 from holdfast.randomness import seeded_rng
 from holdfast.recipes import adapt, recipe_of
 from holdfast.records import InputSpec
+from holdfast.registry import options_of
 from holdfast.streams import STREAMS, Stream
 
 __all__ = ["Progress", "run"]
-
-
-@dataclass(frozen=True)
-class Progress:
-    """How far a run has got."""
-
-    job: str
-    label: str
-    samples: int
-    total: int | None
-    correct: int
-    finished: bool = False
 
 
 def run(
@@ -75,51 +63,20 @@ def run(
 
 def _carry_out(job: Job, folder: Path, checkpoint_seconds: float, progress: Callable[[Progress], None]) -> None:
     stream = _make_stream(job)
-    model, seen = _make_model(job, stream)
-    _settle_manifest(folder / "manifest.json", make_manifest(job, model, stream, seen))
     total = min(filter(None, (job.samples, stream.length)), default=None)
-    script = ScriptedCollapse(**job.stream["collapse"]) if "collapse" in job.stream else None
-    at = _Place(**model.load(folder / "state.safetensors")) if (folder / "state.safetensors").exists() else _Place()
-    with Recorder(folder / "rows.jsonl", keep_bytes=at.row_bytes) as recorder:
-        recorder.samples, recorder.correct = at.samples, at.correct
-        saved = time.monotonic()
-        peaks: dict[str, float] = {}
-        for batch in stream.starting_at(at.samples, stop=total, batch_size=job.batch_size):
-            if batch.new_episode:
-                model.reset()
-            model.enter_domain(batch.domains[0])
-            if script:
-                model.method.lr_scale = script.scale_at(batch.position)
-            began = time.perf_counter()
-            step = model.step(batch.inputs)
-            recorder.write(make_row(batch, step, time.perf_counter() - began))
-            if time.monotonic() - saved >= checkpoint_seconds:
-                _save(model, recorder, folder)
-                saved = time.monotonic()
-            for share in MARKS:
-                if total and recorder.samples - len(batch) < share * total <= recorder.samples:
-                    peaks[f"{share:.0%}"] = peak_mib()
-            progress(Progress(job.name, job.recipe["label"], recorder.samples, total, recorder.correct))
-        _save(model, recorder, folder)
-        summary = {"samples": recorder.samples, "correct": recorder.correct}
-    accuracy = summary["correct"] / max(1, summary["samples"])
-    _write_json(folder / "summary.json", {**summary, "accuracy": accuracy, "peak_mib": peaks})
-    progress(Progress(job.name, job.recipe["label"], summary["samples"], total, summary["correct"], finished=True))
-
-
-@dataclass(frozen=True)
-class _Place:
-    """Where a saved state stands: everything before it is on disk."""
-
-    samples: int = 0
-    correct: int = 0
-    row_bytes: int = 0
-
-
-def _save(model: AdaptedModel, recorder: Recorder, folder: Path) -> None:
-    # Rows first: a state may be older than the rows on disk, but never newer.
-    place = {"samples": recorder.samples, "correct": recorder.correct, "row_bytes": recorder.sync()}
-    model.save(folder / "state.safetensors", note=place)
+    model, seen = _make_model(job, stream, total)
+    _settle_manifest(folder / "manifest.json", make_manifest(job, model, stream, seen))
+    place = Place(**model.load(folder / "state.safetensors")) if (folder / "state.safetensors").exists() else Place()
+    with Recorder(folder / "rows.jsonl", keep_bytes=place.row_bytes) as recorder:
+        recorder.samples, recorder.correct = place.samples, place.correct
+        session = Session(job, stream, model, recorder, folder, total, checkpoint_seconds, progress, place)
+        found = online(session) if job.protocol == "online" else offline(session)
+        session.save()
+    (folder / "best.safetensors").unlink(missing_ok=True)
+    summary = {"samples": recorder.samples, "correct": recorder.correct}
+    accuracy = recorder.correct / max(1, recorder.samples)
+    _write_json(folder / "summary.json", {**summary, "accuracy": accuracy, "peak_mib": session.peaks, **found})
+    session.tell(finished=True)
 
 
 def _make_stream(job: Job) -> Stream:
@@ -139,17 +96,21 @@ def _read_data(entry: str) -> Dataset:
     return data
 
 
-def _make_model(job: Job, stream: Stream) -> tuple[AdaptedModel, dict[str, str]]:
+def _make_model(job: Job, stream: Stream, total: int | None) -> tuple[AdaptedModel, dict[str, str]]:
     """Return the adapted model, and in words which source data it has seen, by protocol field."""
     name = job.recipe["name"]
+    kind = METHODS[recipe_of(name).method]
     module = MODELS[job.model["name"]](**_options(job.model))
     estimators = [ESTIMATORS[entry["name"]](**_options(entry)) for entry in job.estimators]
     source, holdout, seen = None, None, {"source_data": "none"}
-    if METHODS[recipe_of(name).method].needs_source:
+    if kind.needs_source:
         source, seen["source_data"] = _source_inputs(job, stream)
     if job.holdout is not None:
         holdout, seen["holdout_data"] = _holdout(job.holdout, job, stream)
     options = {**_options(job.recipe), "seed": job.seed, "example": _example_for(module, stream.input_spec)}
+    if job.protocol != "online" and total and "batches_per_epoch" in options_of(kind):
+        start, stop = stream.episodes(total)[0]
+        options.setdefault("batches_per_epoch", -(-(stop - start) // job.batch_size))
     return adapt(module, name, estimator=estimators, source=source, holdout=holdout, **options), seen
 
 

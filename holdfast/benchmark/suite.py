@@ -8,12 +8,13 @@ import itertools
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from fnmatch import fnmatchcase
 from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from holdfast.benchmark.collapse import ScriptedCollapse
 from holdfast.corruptions import CORRUPTIONS
@@ -26,9 +27,10 @@ from holdfast.recovery import RECOVERIES
 from holdfast.registry import Registry, UnknownNameError, nearest, options_of
 from holdfast.streams import STREAMS
 
-__all__ = ["Job", "Suite", "SuiteError", "load_suite", "suite_names"]
+__all__ = ["Job", "Protocol", "Suite", "SuiteError", "load_suite", "suite_names"]
 
 Path_ = tuple[str | int, ...]
+Protocol: TypeAlias = Literal["online", "offline-fixed", "offline-oracle"]
 
 
 class SuiteError(ValueError):
@@ -58,6 +60,19 @@ class Named(BaseModel):
         return dict(self.model_extra or {})
 
 
+class ModelEntry(Named):
+    """A model by name, and where it is not for all of the suite: its streams and recipes, by patterns of labels."""
+
+    streams: list[str] = ["*"]
+    recipes: list[str] = ["*"]
+    batch_size: int | None = Field(default=None, ge=1)
+
+    def meets(self, stream: Named, recipe: Named) -> bool:
+        """Return whether the suite runs this model with this recipe on this stream."""
+        wanted = ((stream, self.streams), (recipe, self.recipes))
+        return all(any(fnmatchcase(entry.label, pattern) for pattern in patterns) for entry, patterns in wanted)
+
+
 class StreamEntry(Named):
     """A stream by name, the data it draws from, its keyword arguments, and perhaps a collapse of whatever meets it.
 
@@ -82,12 +97,19 @@ class SourceEntry(Named):
 
 
 class Suite(BaseModel):
-    """A line-up: every model × stream × recipe × seed is one job."""
+    """A line-up: every model × stream × recipe × seed × protocol is one job.
+
+    Under `online` each batch is answered, adapted to and never seen again. Under `offline-fixed` the whole stream is
+    adapted to for so many `epochs` and then answered by the frozen model, under other draws of its corruptions; under
+    `offline-oracle` the epoch that answers is chosen with the labels.
+    """
 
     model_config = ConfigDict(extra="forbid")
     name: str
     summary: str = ""
-    models: list[Named] = Field(min_length=1)
+    protocol: list[Protocol] = Field(default=["online"], min_length=1)
+    epochs: int = Field(default=1, ge=1)  # of offline protocols, but for presets that were published with their own
+    models: list[ModelEntry] = Field(min_length=1)
     streams: list[StreamEntry] = Field(min_length=1)
     recipes: list[Named] = Field(min_length=1)
     estimators: list[Named] = []
@@ -99,30 +121,52 @@ class Suite(BaseModel):
     averages: dict[str, list[str]] = {}  # beside the one over all streams: name -> labels of some
     scales: dict[str, dict[str, Any]] = {}  # overrides by name, for runs of another size
 
+    @field_validator("protocol", mode="before")
+    @classmethod
+    def _one_or_several(cls, value: Any) -> Any:
+        return [value] if isinstance(value, str) else value
+
     def jobs(self) -> list[Job]:
         """Return the jobs, all recipes of one stream and seed together."""
         combinations = [
             (*chosen, recipe)
-            for chosen in itertools.product(self.models, self.streams, self.seeds)
-            for recipe in chosen[1].recipes or self.recipes
+            for chosen in itertools.product(self.protocol, self.models, self.streams, self.seeds)
+            for recipe in chosen[2].recipes or self.recipes
+            if chosen[1].meets(chosen[2], recipe)
         ]
         return [
             Job(
                 suite=self.name,
-                model=model.model_dump(),
+                model=model.model_dump(exclude={"streams", "recipes", "batch_size"}),
                 stream=stream.as_entry(),
-                recipe=recipe.model_dump(),
+                recipe=for_stream(recipe.model_dump(), stream.label),
                 estimators=tuple(estimator.model_dump() for estimator in self.estimators),
                 source=self.source.model_dump() if self.source else None,
                 holdout=self.holdout.model_dump() if self.holdout else None,
                 seed=seed,
-                batch_size=stream.batch_size or self.batch_size,
+                batch_size=stream.batch_size or model.batch_size or self.batch_size,
                 samples=self.samples,
+                protocol=protocol,
+                epochs=1 if protocol == "online" else self._epochs(for_stream(recipe.model_dump(), stream.label)),
                 place=place,
                 averages=self.averages,
             )
-            for place, (model, stream, seed, recipe) in enumerate(combinations)
+            for place, (protocol, model, stream, seed, recipe) in enumerate(combinations)
         ]
+
+    def _epochs(self, recipe: Mapping[str, Any]) -> int:
+        preset = METHODS[recipe_of(recipe["name"]).method].presets.get(recipe.get("preset", ""), {})
+        return int(preset.get("epochs", self.epochs))
+
+
+def for_stream(recipe: dict[str, Any], label: str) -> dict[str, Any]:
+    """Return a recipe whose preset may depend on the stream: `{stream}` in its name stands for the stream's label.
+
+    >>> for_stream({"name": "dhauds", "preset": "amaut-{stream}"}, "sc2-WHN-L1")["preset"]
+    'amaut-sc2-WHN-L1'
+    """
+    preset = recipe.get("preset")
+    return {**recipe, "preset": preset.replace("{stream}", label)} if isinstance(preset, str) else recipe
 
 
 @dataclass(frozen=True)
@@ -139,17 +183,22 @@ class Job:
     seed: int
     batch_size: int
     samples: int | None
+    protocol: Protocol = "online"
+    epochs: int = 1
     place: int = 0  # in the suite: tables keep its order
     averages: Mapping[str, Sequence[str]] = field(default_factory=dict)  # that tables of the suite have
 
     @property
     def name(self) -> str:
         """Readable, and unlike that of any other job: the name of its folder."""
-        content = {key: value for key, value in asdict(self).items() if key not in ("suite", "place", "averages")}
+        unsaid = {"suite", "place", "averages", *(("protocol", "epochs") if self.protocol == "online" else ())}
         if self.holdout is None:
-            del content["holdout"]  # so that jobs without one keep the names they had before there was any
+            unsaid.add("holdout")  # so that jobs without one keep the names they had before there was any
+        content = {key: value for key, value in asdict(self).items() if key not in unsaid}
         digest = hashlib.blake2b(json.dumps(content, sort_keys=True).encode(), digest_size=4).hexdigest()
-        words = (self.recipe["label"], self.stream["label"], self.model["label"], f"seed{self.seed}", digest)
+        words = [self.recipe["label"], self.stream["label"], self.model["label"], f"seed{self.seed}", digest]
+        if self.protocol != "online":
+            words.insert(3, self.protocol)
         return "-".join(word.replace("/", "_") for word in words)
 
 
@@ -277,6 +326,12 @@ def _name_problems(suite: Suite) -> Iterator[tuple[Path_, str]]:
                     yield (*path, "corruptions", place), f"unknown corruption {part!r}; {hint}"
     for index, recipe in enumerate(suite.recipes):
         yield from _recipe_problems(("recipes", index), recipe, suite)
+    for index, model in enumerate(suite.models):
+        for field, entries in (("streams", suite.streams), ("recipes", suite.recipes)):
+            labels = [entry.label for entry in entries]
+            for pattern in getattr(model, field):
+                if not any(fnmatchcase(label, pattern) for label in labels):
+                    yield ("models", index, field), f"{pattern!r} is no label of {field}; {nearest(pattern, labels)}"
     for index, estimator in enumerate(suite.estimators):
         yield from _entry_problems(("estimators", index), estimator, ESTIMATORS)
         yield from _need_problems(("estimators", index), estimator.name, estimator.options, suite)
@@ -342,9 +397,10 @@ def _recipe_problems(path: Path_, entry: Named, suite: Suite) -> Iterator[tuple[
     for option in entry.options:
         if option not in known:
             yield (*path, option), f"{entry.name!r} has no option {option!r}; {nearest(option, known)}"
-    preset = entry.options.get("preset")
-    if preset is not None and preset not in kind.presets:
-        yield (*path, "preset"), f"{entry.name!r} has no preset {preset!r}; {nearest(str(preset), kind.presets)}"
+    meeting = [stream.label for stream in suite.streams if any(model.meets(stream, entry) for model in suite.models)]
+    for preset in dict.fromkeys(for_stream(entry.options, label).get("preset") for label in meeting):
+        if preset is not None and preset not in kind.presets:
+            yield (*path, "preset"), f"{entry.name!r} has no preset {preset!r}; {nearest(str(preset), kind.presets)}"
     if kind.needs_source and suite.source is None:
         yield path, f"{entry.name!r} needs unlabelled source inputs; add e.g. source: {{name: digits, split: train}}"
     taken = {option: entry.options[option] for option in options_of(RECOVERIES[recovery]) if option in entry.options}

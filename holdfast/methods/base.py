@@ -31,6 +31,7 @@ class Method(Stateful):
     answers: Literal["before", "after"] = "before"  # its update, on the same batch
     needs_source: ClassVar[bool] = False  # must see unlabelled source inputs before the first batch
     needs_batch_norm: ClassVar[bool] = False
+    learns: ClassVar[bool] = True  # False: it is the same after any number of batches
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {}  # published options by data set
     batches: int
 
@@ -94,6 +95,9 @@ class Method(Stateful):
     def gauges(self) -> Mapping[str, float]:
         """Return numbers that are worth watching besides the loss, by name: they are kept for every batch."""
         return {}
+
+    def begin_epoch(self, batches: Iterable[Tensor], order: Tensor) -> None:
+        """Look at all inputs of an offline set before a pass over them, which will bring them in this order, (n,)."""
 
     @property
     def answering(self) -> Classifier:

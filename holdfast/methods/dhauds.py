@@ -39,7 +39,7 @@ class Dhauds(Method):
     keeps = "running statistics; source values of all weights"
     use_when = "sounds come in batches of many classes from one domain, and all weights may change"
     fails_when = "batches are small or hold few classes: the nuclear norm asks for all of them"
-    presets: ClassVar = {name: run.options for name, run in PUBLISHED.items()}
+    presets: ClassVar = {name: {**run.options, "epochs": run.epochs} for name, run in PUBLISHED.items()}
 
     def __init__(
         self,

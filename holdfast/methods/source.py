@@ -18,6 +18,7 @@ class Source(Method):
     keeps = "nothing"
     use_when = "always, as the row that every other method must beat"
     fails_when = "the inputs have shifted"
+    learns = False
 
     def prepare(self, model: Classifier) -> list[nn.Parameter]:
         """Leave every layer as it is and train nothing."""

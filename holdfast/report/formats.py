@@ -9,6 +9,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
+from statistics import fmean
 
 from holdfast.report.tables import Line, Table, printed
 
@@ -53,8 +54,24 @@ def caption(table: Table, worse_mark: str = "grey") -> str:
     time = " Time ×: median step, as a multiple of the source's." if table.source else ""
     return (
         f"{table.metric.capitalize()} in %, {direction} is better: {answers} answers per hundred samples, "
-        f"every sample weighs the same; {seeds}.{hidden}{marks} "
+        f"every sample weighs the same; {seeds}.{hidden}{marks} {protocol_sentence(table)} "
         f"Passes ×: forward and backward passes per sample, as a multiple of one forward.{time}"
+    )
+
+
+def protocol_sentence(table: Table) -> str:
+    """Return what the protocol means, and what seeing labels was worth where they were seen."""
+    protocol = str(table.protocol["protocol"])
+    if protocol == "online":
+        return "Protocol online: one pass, no batch comes twice."
+    twice = "every set was gone through in epochs and then answered under other draws of its corruptions"
+    if protocol == "offline-fixed":
+        return f"Protocol offline-fixed: {twice}; no label was seen."
+    gaps = [line.oracle_gap for line in table.lines if line.oracle_gap is not None and not line.is_source]
+    worth = f", which was worth {fmean(gaps):+.1f} points over the last epoch" if gaps else ""
+    return (
+        f"Protocol offline-oracle: {twice}, by the epoch that was best by the labels of the test set{worth}: "
+        "nobody who adapts in earnest has them."
     )
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from holdfast.report.formats import Cell, latex_cell, latex_text
 from holdfast.report.published import published
-from holdfast.report.tables import Metric, Table, better, canonical, grouped, mean_or_nan, percent, printed
+from holdfast.report.tables import Metric, Table, better, canonical, grouped, mean_or_nan, named, percent, printed
 
 __all__ = ["Column", "Grid", "grid_to_csv", "grid_to_latex", "make_grids"]
 
@@ -85,9 +85,9 @@ def _but_the_stream(protocol: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def title_of(table: Table) -> str:
-    """Return suite and model of a table."""
+    """Return suite and model of a table, and its protocol where that is not the usual one."""
     manifest = table.runs[0].manifest
-    return f"{manifest.suite} · {manifest.model.name}"
+    return named(f"{manifest.suite} · {manifest.model.name}", table.runs[0])
 
 
 def columns_of(labels: Sequence[str], averages: Mapping[str, Sequence[str]] | None = None) -> list[Column]:

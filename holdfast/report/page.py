@@ -323,7 +323,7 @@ def gains_section(table: Table, name: str) -> str:
 def protocol_list(table: Table) -> str:
     """Return every field of the protocol; what recipes bring along with all its values."""
     own = {
-        field: ", ".join(dict.fromkeys(str(run.manifest.protocol[field]) for run in table.runs))
+        field: ", ".join(dict.fromkeys(in_words(run.manifest.protocol[field]) for run in table.runs))
         for field in RECIPE_FIELDS
         if all(field in run.manifest.protocol for run in table.runs)
     }

@@ -84,6 +84,12 @@ class Manifest(_Stored):
     fingerprint: str
     averages: dict[str, list[str]] = {}  # name -> labels of the streams that its suite also wants the mean over
 
+    @field_validator("protocol")
+    @classmethod
+    def said_how(cls, protocol: dict[str, Any]) -> dict[str, Any]:
+        """Call a run online that says nothing else: it was made before there was another way."""
+        return {"protocol": "online", "epochs": None, **protocol}
+
 
 @dataclass(frozen=True, eq=False)
 class Rows:
@@ -127,6 +133,15 @@ class RunRecord:
     manifest: Manifest
     rows: Rows
     finished: bool
+    sets: Sequence[dict[str, Any]] = ()  # of an offline run: how each set was adapted to
+
+    @property
+    def oracle_gap(self) -> float | None:
+        """By how many points the epochs that labels chose are better than the last ones; None without an oracle."""
+        if not self.sets or "last_correct" not in self.sets[0]:
+            return None
+        gained = sum(found["correct"] - found["last_correct"] for found in self.sets)
+        return float(100 * gained / sum(found["samples"] for found in self.sets))
 
     @property
     def samples(self) -> int:
@@ -173,18 +188,25 @@ def read_run(folder: Path) -> RunRecord:
             f"{AGAIN}, or use the version that wrote it"
         ) from error
     rows = read_rows(folder / "rows.jsonl")
-    return RunRecord(folder, manifest, rows, is_finished(folder / "summary.json", manifest, rows))
+    summary = read_summary(folder / "summary.json")
+    # Rows may have lost their end, so a summary alone does not make a finished run.
+    finished = summary is not None and len(rows) > 0
+    if summary is not None and finished:
+        finished = int(rows.size.sum()) >= (summary.get("samples", manifest.stream.length) or 0)
+    return RunRecord(folder, manifest, rows, finished, (summary or {}).get("sets", ()))
 
 
-def is_finished(summary: Path, manifest: Manifest, rows: Rows) -> bool:
-    """Return whether there is a summary, and rows for all that it sums up: rows may have lost their end."""
-    if not summary.exists():
-        return False
+def read_summary(path: Path) -> dict[str, Any] | None:
+    """Return what a run wrote when it came to its end, None where it has not."""
+    if not path.exists():
+        return None
     try:
-        samples = json.loads(summary.read_text(encoding="utf-8")).get("samples", manifest.stream.length)
-    except (json.JSONDecodeError, AttributeError) as error:
-        raise DamagedRunError(f"{summary} is not a summary; delete it and run that job again") from error
-    return len(rows) > 0 and int(rows.size.sum()) >= (samples or 0)
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except json.JSONDecodeError:
+        found = None
+    if not isinstance(found, dict):
+        raise DamagedRunError(f"{path} is not a summary; delete it and run that job again")
+    return found
 
 
 def read_rows(path: Path) -> Rows:

@@ -18,7 +18,7 @@ Metric = Literal["error", "accuracy"]
 T = TypeVar("T")
 
 # What a recipe brings along: it may differ within a table, and stands in the recipe's own line.
-RECIPE_FIELDS = ("seed", "order", "recovery", "source_data")
+RECIPE_FIELDS = ("seed", "epochs", "order", "recovery", "source_data")
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,6 +39,12 @@ class Line:
     def recipe(self) -> Recipe:
         """What ran."""
         return self.runs[0].manifest.recipe
+
+    @property
+    def oracle_gap(self) -> float | None:
+        """By how many points the epochs that labels chose beat the last ones, mean over the seeds; None: no oracle."""
+        gaps = [run.oracle_gap for run in self.runs if run.oracle_gap is not None]
+        return fmean(gaps) if gaps else None
 
     @property
     def is_source(self) -> bool:
@@ -108,9 +114,15 @@ def make_tables(runs: Iterable[RunRecord], metric: Metric = "error") -> list[Tab
     finished = [run for run in runs if run.finished]
     groups = grouped(finished, lambda run: canonical(shared_protocol(run)))
     firsts = [group[0] for group in groups]
-    names = [f"{run.manifest.stream.label} · {run.manifest.model.name}" for run in firsts]
+    names = [named(f"{run.manifest.stream.label} · {run.manifest.model.name}", run) for run in firsts]
     titles = told_apart(names, [shared_protocol(run) for run in firsts])
     return [make_table(title, group, metric) for title, group in zip(titles, groups, strict=True)]
+
+
+def named(title: str, run: RunRecord) -> str:
+    """Return a title that says under which protocol, where that is not the usual one."""
+    protocol = run.manifest.protocol["protocol"]
+    return title if protocol == "online" else f"{title} · {protocol}"
 
 
 def make_table(title: str, runs: Sequence[RunRecord], metric: Metric) -> Table:

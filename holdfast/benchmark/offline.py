@@ -1,0 +1,202 @@
+"""The offline protocols: epochs over a set, then one answer to other draws of it by the frozen model.
+
+A set is an episode of the stream, or all of it, and each begins at the source model. What is adapted to is the stream's
+twin: the same samples, their corruptions drawn anew (Shao et al., arXiv 2511.18421). Under `offline-fixed` no label is
+in sight. Under `offline-oracle` the accuracy on the twin is measured with labels before the first epoch and after each,
+and of the best ones the last answers, as published.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from holdfast.benchmark.session import Session
+from holdfast.randomness import seeded_rng
+from holdfast.records import Batch
+from holdfast.streams import Stream
+
+__all__ = ["offline"]
+
+CHUNK = 64  # samples that are rendered at once
+
+
+@dataclass
+class SetState:
+    """How far a set has got; what is here is saved with the state, so that a killed run goes on from it."""
+
+    epoch: int = 0  # begun, or as many as there are
+    seen: int = 0  # samples of this epoch
+    answering: bool = False
+    chosen_epoch: int | None = None
+    last_correct: int | None = None  # of the last epoch, under the draws that are answered
+    curve: list[float] = field(default_factory=list)  # accuracy on the twin after 0, 1, … epochs
+    losses: list[float] = field(default_factory=list)  # sum over the batches of each epoch
+    forwards: float = 0.0  # of samples
+    backwards: float = 0.0
+    seconds: float = 0.0
+    resets: int = 0
+    skipped: int = 0
+
+
+def offline(session: Session) -> dict[str, Any]:
+    """Adapt to each set and answer it, from where the session stands; return what was found about each."""
+    if session.total is None:
+        raise ValueError("an endless stream cannot be seen twice; give the suite a number of samples")
+    sets: list[dict[str, Any]] = list(session.place.offline.get("sets", []))
+    for start, stop in session.stream.episodes(session.total)[len(sets) :]:
+        began = session.place.offline.get("now")
+        if began is None:
+            session.model.reset()
+        now = SetState(**(began or {}))
+        session.place = replace(session.place, offline={"sets": sets, "now": None})
+        sets.append(OfflineSet(session, start, stop, now, list(sets)).run())
+        session.place = replace(session.place, offline={"sets": list(sets), "now": None})
+    return {"sets": sets}
+
+
+class OfflineSet:
+    """One set under way."""
+
+    def __init__(self, session: Session, start: int, stop: int, now: SetState, before: list[dict[str, Any]]) -> None:
+        self.session, self.start, self.stop, self.now, self.before = session, start, stop, now, before
+        self.job, self.model, self.size = session.job, session.model, stop - start
+        self.oracle = self.job.protocol == "offline-oracle"
+        self.epochs = self.job.epochs if self.model.method.learns else 0
+
+    def run(self) -> dict[str, Any]:
+        """Adapt, choose where an oracle does, answer, and return what is worth knowing besides the rows."""
+        if not self.now.answering:
+            self._adapt()
+            self._choose()
+            self.now.answering = True
+        self._answer()
+        correct = self.session.recorder.correct - sum(found["correct"] for found in self.before)
+        now, epochs = self.now, self.epochs
+        found: dict[str, Any] = {
+            "domains": list(dict.fromkeys(self._domains())),
+            "samples": self.size,
+            "correct": correct,
+            "epochs": epochs,
+            "losses": now.losses,
+            "resets": now.resets,
+            "skipped": now.skipped,
+        }
+        if self.oracle:
+            last = correct if now.last_correct is None else now.last_correct
+            found |= {"chosen_epoch": now.chosen_epoch, "twin_accuracy": now.curve, "last_correct": last}
+        return found
+
+    def _adapt(self) -> None:
+        """Go through the epochs, keeping the best state where an oracle watches."""
+        with _rendered(self.session.stream.twin, self.start, self.stop, self.session.folder / "twin.npy") as copy:
+            self.model.enter_domain(next(iter(self._domains())))
+            while True:
+                if self.oracle and len(self.now.curve) == self.now.epoch:
+                    self._watch(copy)
+                if self.now.epoch == self.epochs:
+                    return
+                self._epoch(copy)
+                self.now.epoch, self.now.seen = self.now.epoch + 1, 0
+
+    def _epoch(self, copy: NDArray[Any]) -> None:
+        now, size = self.now, self.job.batch_size
+        order = seeded_rng(self.job.seed, f"order of epoch {now.epoch}", self.start).permutation(self.size)
+        if not now.seen:
+            self.model.method.begin_epoch(_batches(copy, size), torch.from_numpy(order))
+            now.losses.append(0.0)
+        batches = -(-self.size // size)
+        for first in range(now.seen, self.size, size):
+            inputs = torch.from_numpy(copy[order[first : first + size]])
+            began = time.perf_counter()
+            step = self.model.step(inputs)
+            now.seconds += time.perf_counter() - began
+            now.forwards += step.forwards * len(inputs)
+            now.backwards += step.backwards * len(inputs)
+            now.losses[-1] += (step.loss or 0.0) / batches
+            now.resets += step.recovered is not None
+            now.skipped += step.skipped is not None
+            now.seen = first + len(inputs)
+            self._keep()
+            self.session.tell(f"epoch {now.epoch + 1} of {self.epochs}")
+
+    def _watch(self, copy: NDArray[Any]) -> None:
+        """Measure the twin with its labels, and keep the state if it is the best so far."""
+        labels = self.session.stream.data.labels[self.session.stream.plan.picks(self.start, self.stop).samples]
+        answers = [self.model.answer(inputs).logits.argmax(1) for inputs in _batches(copy, self.job.batch_size)]
+        accuracy = float((torch.cat(answers).cpu().numpy() == labels).mean())
+        if accuracy >= max(self.now.curve, default=0.0):
+            self.now.chosen_epoch = self.now.epoch
+            self.model.save(self._best)
+        self.now.curve.append(accuracy)
+
+    def _choose(self) -> None:
+        """Go back to the best epoch, and see first what the last one would have answered."""
+        if self.oracle and self.now.chosen_epoch != self.epochs:
+            answers = (self._count(batch) for batch in self._stream_from(self.start))
+            self.now.last_correct = sum(answers)
+            self.model.load(self._best)
+
+    def _count(self, batch: Batch) -> int:
+        answers = self.model.answer(batch.inputs).logits.argmax(1).cpu().numpy()
+        return int((answers == batch.labels).sum())
+
+    def _answer(self) -> None:
+        """Answer the set; each sample's cost includes its share of the adaptation."""
+        now, size = self.now, self.size
+        for batch in self._stream_from(self.session.recorder.samples):
+            began = time.perf_counter()
+            step = self.model.answer(batch.inputs)
+            seconds = time.perf_counter() - began + now.seconds * len(batch) / size
+            cost = {
+                "forwards": step.forwards + now.forwards / size,
+                "backwards": step.backwards + now.backwards / size,
+            }
+            self._note()
+            self.session.record(batch, replace(step, **cost), seconds)
+
+    def _stream_from(self, position: int) -> Iterator[Batch]:
+        return self.session.stream.starting_at(position, stop=self.stop, batch_size=self.job.batch_size)
+
+    def _domains(self) -> Iterator[str]:
+        picks = self.session.stream.plan.picks(self.start, self.stop)
+        return (self.session.stream.domains[domain] for domain in picks.domains)
+
+    def _keep(self) -> None:
+        self._note()
+        self.session.save_when_due()
+
+    def _note(self) -> None:
+        self.session.place = replace(self.session.place, offline={"sets": self.before, "now": asdict(self.now)})
+
+    @property
+    def _best(self) -> Path:
+        return self.session.folder / "best.safetensors"
+
+
+@contextmanager
+def _rendered(stream: Stream, start: int, stop: int, path: Path) -> Iterator[NDArray[Any]]:
+    """Keep the inputs of a set in a file, rendered once for all epochs, for as long as the block lasts."""
+    first = stream.render(start, start + 1).inputs.numpy()
+    copy = np.lib.format.open_memmap(path, "w+", first.dtype, (stop - start, *first.shape[1:]))
+    try:
+        for place in range(0, stop - start, CHUNK):
+            chunk = slice(place, min(place + CHUNK, stop - start))
+            copy[chunk] = stream.render(start + chunk.start, start + chunk.stop).inputs.numpy()
+        yield copy
+    finally:
+        path.unlink()
+
+
+def _batches(copy: NDArray[Any], size: int) -> Iterator[Tensor]:
+    for first in range(0, len(copy), size):
+        yield torch.from_numpy(np.array(copy[first : first + size]))

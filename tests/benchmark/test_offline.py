@@ -1,0 +1,173 @@
+"""Offline protocols: epochs over a set, an answer under other draws, labels only where an oracle says so."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from holdfast.benchmark import Progress, SuiteError, load_suite, run
+from holdfast.benchmark.suite import Job, parse_suite
+from holdfast.data import Digits
+from holdfast.models import digits_resnet
+from holdfast.randomness import seeded_rng
+from holdfast.recipes import adapt
+from holdfast.streams import continual, reset_each_shift
+
+SUITE = """\
+name: small
+protocol: PROTOCOL
+epochs: 2
+models: [digits_resnet]
+batch_size: 16
+streams:
+  - name: reset_each_shift
+    data: {name: digits, split: test}
+    corruptions: [gaussian_noise, contrast]
+    samples_per_domain: 40
+recipes: [source, {name: tent, lr: LR}]
+"""
+
+
+def jobs(protocol: str, lr: float = 0.01) -> list[Job]:
+    return parse_suite(SUITE.replace("PROTOCOL", protocol).replace("LR", str(lr))).jobs()
+
+
+def rows(folder: Path) -> list[dict[str, Any]]:
+    found = [json.loads(line) for line in (folder / "rows.jsonl").read_text().splitlines()]
+    for row in found:
+        del row["step_seconds"]
+    return found
+
+
+def summary(folder: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((folder / "summary.json").read_text())
+    return found
+
+
+def test_a_twin_holds_the_same_samples_under_other_draws() -> None:
+    stream = continual(Digits(), corruptions=["gaussian_noise", "clean"], samples_per_domain=20, seed=3)
+    ours, others = stream.render(0, 40), stream.twin.render(0, 40)
+    assert np.array_equal(ours.labels, others.labels)
+    assert not torch.equal(ours.inputs[:20], others.inputs[:20])
+    assert torch.equal(ours.inputs[20:], others.inputs[20:])  # nothing is drawn for clean samples
+    assert stream.protocol == stream.twin.protocol
+
+
+def test_episodes_are_those_of_the_plan_and_a_stream_without_any_is_one() -> None:
+    options: dict[str, Any] = {"corruptions": ["contrast", "pixelate", "clean"], "samples_per_domain": 20}
+    assert reset_each_shift(Digits(), **options).episodes(50) == [(0, 20), (20, 40), (40, 50)]
+    assert continual(Digits(), **options).episodes(60) == [(0, 60)]
+
+
+def test_fixed_epochs_are_those_of_a_loop_written_out(tmp_path: Path) -> None:
+    folder = run(jobs("offline-fixed")[1], tmp_path)
+    options: dict[str, Any] = {"corruptions": ["gaussian_noise", "contrast"], "samples_per_domain": 40}
+    stream = reset_each_shift(Digits("test"), **options)
+    correct = []
+    for start in (0, 40):
+        model = adapt(digits_resnet(), "tent", lr=0.01)
+        inputs = stream.twin.render(start, start + 40).inputs
+        for epoch in range(2):
+            order = seeded_rng(0, f"order of epoch {epoch}", start).permutation(40)
+            for first in range(0, 40, 16):
+                model(inputs[order[first : first + 16]])
+        batches = list(stream.starting_at(start, stop=start + 40, batch_size=16))
+        answers = np.concatenate([model.answer(batch.inputs).logits.argmax(1).numpy() for batch in batches])
+        correct.append(int((answers == np.concatenate([batch.labels for batch in batches])).sum()))
+    assert [found["correct"] for found in summary(folder)["sets"]] == correct
+    found = rows(folder)
+    assert [row["size"] for row in found] == [16, 16, 8] * 2
+    assert [row["position"] for row in found] == [0, 16, 32, 40, 56, 72]
+    assert all(row["forwards"] == 3 and row["backwards"] == 2 for row in found)  # its share of two epochs, and itself
+    manifest = json.loads((folder / "manifest.json").read_text())["protocol"]
+    assert (manifest["protocol"], manifest["epochs"]) == ("offline-fixed", 2)
+    assert manifest["order"] == "predicts after its update"
+
+
+def test_the_source_needs_no_epochs(tmp_path: Path) -> None:
+    folder = run(jobs("offline-oracle")[0], tmp_path)
+    assert all(row["forwards"] == 1 for row in rows(folder))
+    assert [found["chosen_epoch"] for found in summary(folder)["sets"]] == [0, 0]
+
+
+def test_an_oracle_keeps_the_best_epoch_and_tells_what_that_was_worth(tmp_path: Path) -> None:
+    ruinous = 3.0  # the first epoch with such a rate leaves a worse network than it found
+    oracle, fixed = (run(jobs(protocol, ruinous)[1], tmp_path) for protocol in ("offline-oracle", "offline-fixed"))
+    kept, last = summary(oracle), summary(fixed)
+    for found, fixed_set in zip(kept["sets"], last["sets"], strict=True):
+        curve = found["twin_accuracy"]
+        assert len(curve) == 3
+        assert curve[found["chosen_epoch"]] == max(curve)
+        assert found["chosen_epoch"] == max(epoch for epoch, value in enumerate(curve) if value == max(curve))
+        assert found["last_correct"] == fixed_set["correct"]
+    assert [found["chosen_epoch"] for found in kept["sets"]] == [0, 0]
+    assert kept["correct"] > last["correct"]
+
+
+class KillError(Exception):
+    """Stands for a kill: nothing after the last checkpoint is kept."""
+
+
+@pytest.mark.parametrize("protocol", ["offline-fixed", "offline-oracle"])
+def test_killed_again_and_again_the_rows_are_those_of_an_uninterrupted_run(tmp_path: Path, protocol: str) -> None:
+    job = jobs(protocol)[1]
+    expected = run(job, tmp_path / "whole")
+    kills = 0
+    while not (tmp_path / "killed" / job.suite / job.name / "summary.json").exists():
+        seen: list[Progress] = []
+
+        def kill(progress: Progress, seen: list[Progress] = seen) -> None:
+            seen.append(progress)
+            if len(seen) == 4:
+                raise KillError
+
+        try:
+            run(job, tmp_path / "killed", checkpoint_seconds=0.0, progress=kill)
+        except KillError:
+            kills += 1
+    assert kills >= 3
+    found = tmp_path / "killed" / job.suite / job.name
+    assert rows(found) == rows(expected)
+    assert summary(found)["sets"] == summary(expected)["sets"]
+    assert not {"twin.npy", "best.safetensors"} & {path.name for path in found.iterdir()}
+
+
+def test_an_endless_stream_cannot_be_seen_twice(tmp_path: Path) -> None:
+    text = SUITE.replace("PROTOCOL", "offline-fixed").replace("LR", "0.1") + "\n"
+    endless = text.replace("samples_per_domain: 40", "samples_per_domain: 40\n    cycles: null")
+    with pytest.raises(ValueError, match="endless stream cannot be seen twice"):
+        run(parse_suite(endless).jobs()[1], tmp_path)
+
+
+def test_a_suite_may_have_several_protocols_and_models_for_some_of_it() -> None:
+    text = SUITE.replace("PROTOCOL", "[online, offline-fixed]").replace("LR", "0.1")
+    both = parse_suite(text).jobs()
+    assert [job.protocol for job in both] == ["online"] * 2 + ["offline-fixed"] * 2
+    assert len({job.name for job in both}) == 4
+    assert "offline-fixed" in both[2].name
+    only = text.replace("[digits_resnet]", "[{name: digits_resnet, recipes: [t*], batch_size: 8}, digits_vit]")
+    found = [(job.model["name"], job.recipe["name"], job.batch_size) for job in parse_suite(only).jobs()[:3]]
+    assert found == [("digits_resnet", "tent", 8), ("digits_vit", "source", 16), ("digits_vit", "tent", 16)]
+    with pytest.raises(SuiteError, match="line 4: 'tnet' is no label of recipes; did you mean 'tent'"):
+        parse_suite(only.replace("t*", "tnet"))
+    with pytest.raises(SuiteError, match="protocol"):
+        parse_suite(SUITE.replace("PROTOCOL", "offline").replace("LR", "0.1"))
+
+
+def test_presets_may_depend_on_the_stream_and_bring_their_epochs() -> None:
+    text = SUITE.replace("PROTOCOL", "[offline-oracle, online]").replace("LR", "0.1")
+    text = text.replace("  - name: reset", "  - label: sc2-TST-L2\n    name: reset")
+    text = text.replace("{name: tent, lr: 0.1}", '{name: dhauds, preset: "amaut-{stream}"}')
+    found = [(job.recipe.get("preset"), job.epochs) for job in parse_suite(text).jobs()]
+    assert found == [(None, 2), ("amaut-sc2-TST-L2", 15), (None, 1), ("amaut-sc2-TST-L2", 1)]
+    with pytest.raises(SuiteError, match="has no preset 'amaut-sc2-TST-L3'; did you mean 'amaut-sc2-TST-L"):
+        parse_suite(text.replace("label: sc2-TST-L2", "label: sc2-TST-L3"))
+
+
+def test_names_of_online_jobs_are_what_they_were() -> None:
+    assert load_suite("demo").jobs()[0].name == "source-continual-digits_resnet-seed0-832ea416"
