@@ -5,6 +5,7 @@ from holdfast.streams.ccc import CCC_SETTINGS, ccc, ccc_setting
 from holdfast.streams.chain import Chain
 from holdfast.streams.chain_report import ChainReport, StreamReport
 from holdfast.streams.cross_plan import CrossPlan, cross
+from holdfast.streams.dhauds import dhauds
 from holdfast.streams.export import export_shards
 from holdfast.streams.markov import markov
 from holdfast.streams.markov_plan import MarkovPlan
@@ -51,6 +52,7 @@ __all__ = [
     "continual",
     "correlated",
     "cross",
+    "dhauds",
     "export_shards",
     "gradual",
     "markov",

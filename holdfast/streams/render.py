@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast.corruptions import CORRUPTIONS
+from holdfast.corruptions import Corruption
 from holdfast.records import Domain, Picks
 
 __all__ = ["corrupted"]
@@ -19,12 +19,14 @@ def corrupted(
     samples: NDArray[Any],
     picks: Picks,
     domains: Sequence[Domain],
+    corruption_of: Callable[[str], Corruption],
     rng_of: Callable[[str, int], np.random.Generator],
     **known: Any,
 ) -> NDArray[Any]:
-    """Return the samples after the corruptions of their domains; `rng_of(purpose, row)` gives each one its draws.
+    """Return the samples after the corruptions of their domains, each by its name.
 
-    What is `known` of them goes on to the corruptions: the family of images, the sample rate of sounds.
+    `rng_of(purpose, row)` gives each sample its draws. What is `known` of them goes on to the corruptions: the family
+    of images, the sample rate of sounds.
     """
     samples = np.array(samples)  # the data keeps its own
     for stage in range(picks.severities.shape[1]):
@@ -32,7 +34,7 @@ def corrupted(
             # Twice the same corruption in one domain must not meet twice the same draws.
             purpose = name if not again else f"{name} again {again}"
             rngs = [rng_of(purpose, row) for row in rows]
-            samples[rows] = CORRUPTIONS[name].batch(samples[rows], severity, rngs, **known)
+            samples[rows] = corruption_of(name).batch(samples[rows], severity, rngs, **known)
     return samples
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import json
 from collections import deque
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cached_property
 from typing import Any, Literal, get_args
@@ -13,10 +14,10 @@ from typing import Any, Literal, get_args
 import numpy as np
 import torch
 
-from holdfast.corruptions import CORRUPTION_VERSION, CORRUPTIONS, store_as_jpeg
+from holdfast.corruptions import CORRUPTION_VERSION, CORRUPTIONS, Corruption, store_as_jpeg
 from holdfast.data import Dataset
 from holdfast.data.tensors import as_inputs
-from holdfast.randomness import seeded_rng
+from holdfast.randomness import seed_for, seeded_rng
 from holdfast.records import Batch, Picks
 from holdfast.registry import Registry
 from holdfast.streams.plan import Plan
@@ -31,7 +32,8 @@ class Stream:
     """A plan rendered on data: the same samples for every batch size, number of workers and starting point.
 
     `draws="sample"` keys the random draws of a corruption by the sample, so that it looks the same whenever it comes,
-    as in published corrupted data sets; `draws="position"` draws anew at every visit.
+    as in published corrupted data sets; `draws="position"` draws anew at every visit. `own` are corruptions that this
+    stream has by name besides those of the catalogue.
     """
 
     def __init__(
@@ -43,21 +45,23 @@ class Stream:
         family: str | None = None,
         storage_jpeg_quality: int | None = None,
         draws: Draws = "sample",
+        own: Mapping[str, Corruption] | None = None,
     ) -> None:
         spec = data.input_spec
+        self.own = dict(own or {})
         if spec.kind == "other":
             raise ValueError(f"{data.name} holds neither images nor sounds; a stream can render nothing else")
         if spec.kind == "audio" and (family or storage_jpeg_quality):
             raise ValueError(f"{data.name} holds sounds, which have no family and no JPEG; leave both options out")
         for name in (name for domain in plan.domains for name in domain.corruptions):
-            if CORRUPTIONS[name].kind != spec.kind:
+            if self._corruption(name).kind != spec.kind:
                 suited = ", ".join(CORRUPTIONS.names(spec.kind))
                 raise ValueError(f"{name} is no corruption of {spec.kind} data such as {data.name}; choose of {suited}")
         if draws not in get_args(Draws):
             raise ValueError(f"draws={draws!r} is unknown; choose one of {', '.join(get_args(Draws))}")
         self.plan = plan
         self.data = data
-        self.seed = seed
+        self.seed = self.draw_seed = seed
         self.family = family
         self.storage_jpeg_quality = storage_jpeg_quality
         self.draws = draws
@@ -79,6 +83,7 @@ class Stream:
             "draws": self.draws,
             "corruption_version": CORRUPTION_VERSION,
             "preprocessing": self.preprocessing,
+            **({"own": {name: corruption.source for name, corruption in self.own.items()}} if self.own else {}),
         }
 
     @property
@@ -90,6 +95,22 @@ class Stream:
     def fingerprint(self) -> str:
         """Hex digest of the spec and the seeds: equal fingerprints mean equal samples in equal order."""
         return _digest({"spec": self.spec, "seed": self.seed, "plan_seed": self.plan.seed})
+
+    @cached_property
+    def twin(self) -> Stream:
+        """The same samples in the same order under other draws of their corruptions: what offline runs adapt to."""
+        twin = copy.copy(self)
+        twin.draw_seed = seed_for(self.seed, "draws of the twin")
+        return twin
+
+    def episodes(self, stop: int) -> list[tuple[int, int]]:
+        """Return where the episodes up to `stop` begin and end; a stream without any is one."""
+        starts, position = [0], self.plan.next_break(0)
+        while position is not None and position < stop:
+            if self.plan.starts_episode(position):
+                starts.append(position)
+            position = self.plan.next_break(position)
+        return list(zip(starts, [*starts[1:], stop], strict=True))
 
     def __iter__(self) -> Iterator[Batch]:
         return self.starting_at(0)
@@ -120,9 +141,8 @@ class Stream:
         picks = self.plan.picks(start, stop)
         rate = self.input_spec.sample_rate
         known = {"family": self.family} if rate is None else {"sample_rate": rate}
-        samples = corrupted(
-            self.data.inputs(picks.samples), picks, self.plan.domains, self._rng_of(picks, start), **known
-        )
+        stored, rng_of = self.data.inputs(picks.samples), self._rng_of(picks, start)
+        samples = corrupted(stored, picks, self.plan.domains, self._corruption, rng_of, **known)
         if self.storage_jpeg_quality is not None:
             samples = store_as_jpeg(samples, self.storage_jpeg_quality)
         expected = self.plan.expected(np.arange(start, stop))
@@ -135,9 +155,12 @@ class Stream:
             expected=None if expected is None else float(expected.mean()),
         )
 
+    def _corruption(self, name: str) -> Corruption:
+        return self.own.get(name) or CORRUPTIONS[name]
+
     def _rng_of(self, picks: Picks, start: int) -> Callable[[str, int], np.random.Generator]:
         keys = picks.samples if self.draws == "sample" else np.arange(start, start + len(picks))
-        return lambda purpose, row: seeded_rng(self.seed, purpose, int(keys[row]))
+        return lambda purpose, row: seeded_rng(self.draw_seed, purpose, int(keys[row]))
 
     def _spans(self, position: int, stop: int | None, batch_size: int) -> Iterator[tuple[int, int]]:
         """Yield where each batch begins and ends; none goes across a break of the plan."""

@@ -103,21 +103,23 @@ def criterion(
     *,
     noise: str | Path | Sequence[Recording] | None = None,
     sample_rate: int | None = None,
+    samples: int | None = None,
     copy: Copy = "adaptation",
     compat: bool = False,
 ) -> Criterion:
     """Return a criterion of a data set; `noise` is the folder of its corpus, or recordings, or embedded noise.
 
-    Another sample rate keeps the clip's seconds (HuBERT hears "us8" at 16 kHz). `copy` matters with `compat` only:
-    official evaluation clips are 16-bit, and time-stretched ones of "rs" and "us8" are stored as long as the slowest
-    tempo of their level makes a clip; all networks but CoNMix++ then hear the first part of them.
+    Another sample rate keeps the clip's seconds (HuBERT hears "us8" at 16 kHz), unless `samples` says otherwise.
+    `copy` matters with `compat` only: official evaluation clips are 16-bit, and time-stretched ones of "rs" and "us8"
+    are stored as long as the slowest tempo of their level makes a clip; all networks but CoNMix++ then hear the first
+    part of them.
     """
     if name not in criteria(dataset):
         raise ValueError(f"{dataset} has no criterion {name!r}; choose one of {', '.join(criteria(dataset))}")
     family, level = name.split("-")
-    own_rate, samples = CLIPS[dataset]
+    own_rate, own_samples = CLIPS[dataset]
     rate = sample_rate or own_rate
-    samples = samples * rate // own_rate
+    samples = samples or own_samples * rate // own_rate
     stored = compat and copy == "evaluation"
     if stored and family == "TST" and dataset in ("rs", "us8"):
         samples = samples * (100 + TEMPO_PERCENT[level][-1]) // 100

@@ -18,6 +18,7 @@ from holdfast.sounds import Recording, Waveform
 
 __all__ = [
     "cut_noise",
+    "description_of",
     "draw_white",
     "end1",
     "end2",
@@ -99,7 +100,7 @@ def noise_from(recordings: Sequence[Recording], *, name: str, source: str | None
     def draw(rng: Rng, waveform: Waveform, ratio: float, *, sample_rate: int) -> tuple[NDArray[Any]]:
         return (cut_noise(recordings, rng, len(waveform), sample_rate),)
 
-    source = source or _description(recordings)
+    source = source or description_of(recordings)
     return SoundCorruption(name, {"audio": RATIOS}, _environmental_noise, draw, citation=DHAUDS, source=source)
 
 
@@ -108,7 +109,8 @@ def _environmental_noise(waveforms: Waveforms, noises: Waveforms, ratio: float) 
     return mix(waveforms, noises, -20 * log10(ratio))
 
 
-def _description(recordings: Sequence[Recording]) -> str:
+def description_of(recordings: Sequence[Recording]) -> str:
+    """Return how many recordings there are, and a digest that tells them from others."""
     digest = hashlib.blake2b("\n".join(recording.identity for recording in recordings).encode(), digest_size=8)
     return f"{len(recordings)} recordings of digest {digest.hexdigest()}"
 

@@ -1,0 +1,145 @@
+"""The criteria of DHAuDS as corruptions, so that they are domains of any stream of sounds.
+
+A criterion has no severity: whatever lies above 0, its quantity is drawn anew for every clip. The fourteen of them are
+registered under their own names, with embedded noise and a tempo that goes both ways.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import lru_cache, partial
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from holdfast.corruptions.audio.base import DHAUDS, SoundCorruption
+from holdfast.corruptions.audio.dhauds import Copy, Criterion, criteria, criterion, noises_of
+from holdfast.corruptions.audio.noise import description_of
+from holdfast.corruptions.base import CORRUPTIONS, Corruption, Rng
+from holdfast.sounds import Waveform, fit_length
+
+__all__ = ["CriterionCorruption", "Noise", "criterion_corruption", "without_padding"]
+
+Noise: TypeAlias = str | Path | Mapping[str, str | Path] | None  # a folder, or one for each family
+
+BOTH_WAYS = "vs"  # whose criteria are all fourteen, and whose tempo goes up and down
+WORDS = {
+    "WHN": "white noise, normal or uniform",
+    "ENQ": "noise of QUT-NOISE's kind",
+    "END1": "noise of DEMAND's kind, its first half",
+    "END2": "noise of DEMAND's kind, its second half",
+    "ENSC": "background noise of Speech Commands' kind",
+    "TST": "another tempo",
+    "PSH": "another pitch",
+}
+
+
+@dataclass(frozen=True, eq=False)
+class CriterionCorruption(SoundCorruption):
+    """A criterion for clips of any rate and length.
+
+    >>> clips = np.ones((1, 8_000), np.float32)
+    >>> CORRUPTIONS["TST-L1"].batch(clips, 1, [np.random.default_rng(0)]).shape
+    (1, 8000)
+    """
+
+    made: Callable[[int, int], Criterion] = field(kw_only=True)  # for a sample rate and a length
+    rebuild: tuple[Any, ...] = field(kw_only=True)  # the arguments it was built with, the criterion's name first
+
+    @property
+    def summary(self) -> str:
+        """What it does, in one line, and what with."""
+        family, level = self.rebuild[0].split("-")
+        noise = f" With {self.source}." if self.source else ""
+        return f"Give every clip {WORDS[family]}, drawn from the grid of DHAuDS {level}.{noise}"
+
+    def batch(
+        self,
+        samples: NDArray[Any],
+        severity: float,
+        rngs: Iterable[Rng],
+        *,
+        family: str | None = None,
+        sample_rate: int = 16_000,
+    ) -> NDArray[Any]:
+        """Return corrupted copies of waveforms float32 (n, samples), each from its own generator."""
+        if samples.dtype != np.float32 or samples.ndim != 2 or not samples.shape[1]:
+            raise ValueError(f"waveforms are {samples.dtype} {samples.shape}; pass float32 (n, samples)")
+        self.quantities(severity, family or "audio")
+        if severity == 0:
+            return np.array(samples)
+        made = self.made(sample_rate, samples.shape[1])
+        corrupted = np.empty_like(samples)
+        for row, (clip, rng) in enumerate(zip(samples, rngs, strict=True)):
+            clip = without_padding(clip) if made.changes_length else clip
+            corrupted[row] = fit_length(made(clip, rng), samples.shape[1])
+        return corrupted
+
+    def __reduce__(self) -> tuple[Callable[..., Corruption], tuple[Any, ...]]:
+        return super().__reduce__() if self.name in CORRUPTIONS else (criterion_corruption, self.rebuild)
+
+
+def without_padding(clip: Waveform) -> Waveform:
+    """Return a clip without the silence that fitting its length has put around it, as much on both sides.
+
+    >>> without_padding(np.array([0, 0, 1, 0, 2, 0, 0, 0], np.float32)).tolist()
+    [1.0, 0.0, 2.0]
+    """
+    sounding = np.flatnonzero(clip)
+    if not len(sounding):
+        return clip
+    before, after = int(sounding[0]), len(clip) - 1 - int(sounding[-1])
+    # The odd one is on the right; a clip's own silence at one end stays, so that it is centred as before.
+    left = min(before, after)
+    return clip[left : len(clip) - min(after, left + 1)]
+
+
+def criterion_corruption(
+    name: str, dataset: str = BOTH_WAYS, noise: Noise = None, compat: bool = False, copy: Copy = "evaluation"
+) -> CriterionCorruption:
+    """Return a criterion of a data set of DHAuDS as a corruption of clips of any rate and length.
+
+    `noise` is the folder of its corpus, or a folder for each family that is not to be embedded; the rest as for
+    `holdfast.corruptions.audio.dhauds.criterion`.
+    """
+    if name not in criteria(dataset):
+        raise ValueError(f"{dataset} has no criterion {name!r}; choose one of {', '.join(criteria(dataset))}")
+    family, level = name.split("-")
+    folder = noise.get(family) if isinstance(noise, Mapping) else noise
+    recordings = noises_of(family, level, folder) if family in ("ENQ", "END1", "END2", "ENSC") else None
+    noises = "" if recordings is None else "embedded noise" if folder is None else description_of(recordings)
+    return CriterionCorruption(
+        f"dhauds/{dataset}/{name}",
+        {"audio": (0, 1, 1, 1, 1, 1)},
+        _unused,
+        citation=DHAUDS,
+        source=", ".join(filter(None, [noises, "the slips of the official code" if compat else ""])),
+        made=lru_cache(partial(_made, name, dataset, recordings, compat, copy)),
+        rebuild=(name, dataset, noise, compat, copy),
+    )
+
+
+def _made(
+    name: str,
+    dataset: str,
+    recordings: Sequence[Any] | None,
+    compat: bool,
+    copy: Copy,
+    sample_rate: int,
+    samples: int,
+) -> Criterion:
+    return criterion(
+        name, dataset, noise=recordings, sample_rate=sample_rate, samples=samples, copy=copy, compat=compat
+    )
+
+
+def _unused(waveforms: NDArray[Any], *quantities: float) -> NDArray[Any]:
+    """A criterion makes each clip as a whole."""
+    return waveforms
+
+
+for _name in criteria(BOTH_WAYS):
+    CORRUPTIONS.register(_name)(replace(criterion_corruption(_name), name=_name))

@@ -1,0 +1,95 @@
+"""DHAuDS: the criteria one after the other on any set of sounds, each from the source model, under published seeds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import get_args
+
+from holdfast.corruptions.audio.criteria import BOTH_WAYS, Noise, criterion_corruption
+from holdfast.corruptions.audio.dhauds import CLIPS, SEEDS, Copy, criteria
+from holdfast.data import Dataset
+from holdfast.records import Domain
+from holdfast.registry import UnknownNameError, nearest
+from holdfast.streams.block_plan import BlockPlan
+from holdfast.streams.orders import order_named
+from holdfast.streams.schedule import schedule_of
+from holdfast.streams.stream import STREAMS, Stream
+
+__all__ = ["dhauds"]
+
+
+@STREAMS.register("dhauds")
+def dhauds(
+    data: Dataset,
+    *,
+    criteria: Sequence[str] | None = None,
+    dataset: str | None = None,
+    noise: Noise = None,
+    compat: bool = False,
+    episodes: bool = True,
+    samples_per_domain: int | None = None,
+    order: str = "shuffled",
+    seed: int = 0,
+) -> Stream:
+    """Criteria of DHAuDS such as "ENQ-L1", by default all of them, each a domain and an episode of its own.
+
+    `dataset` is the one of "us8", "sc2", "vs" and "rs" whose criteria they are, by default the data's own, or "vs" if
+    it is none of them. `noise` is a folder of recordings for all families of noise, or `{ENQ: folder, …}`, embedded
+    noise elsewhere; `compat` brings the slips of the official code. Draws have the published seeds plus that of the
+    run: 123456 for what is answered, 2025 for the twin that offline protocols adapt to. Each clip draws from its own
+    generator, which is ours.
+
+    >>> import numpy as np
+    >>> from holdfast.data import InMemorySounds
+    >>> words = InMemorySounds(np.ones((6, 4_000), np.float32), np.arange(6) % 2, sample_rate=16_000)
+    >>> stream = dhauds(words, criteria=["WHN-L1", "PSH-L2"])
+    >>> stream.domains, stream.episodes(12)
+    (('WHN-L1', 'PSH-L2'), [(0, 6), (6, 12)])
+    """
+    if data.input_spec.kind != "audio":
+        raise ValueError(
+            f"{data.name} holds no sounds, and DHAuDS has criteria for nothing else; choose another stream"
+        )
+    own_name = data.name.partition("/")[0]
+    rules = dataset or (own_name if own_name in CLIPS else BOTH_WAYS)
+    names = _known(criteria, rules)
+    keys = {name: f"dhauds/{rules}/{name}" for name in names}
+    schedule = schedule_of(
+        [[(Domain(name, (key,)), 1.0)] for name, key in keys.items()],
+        samples_per_cell=samples_per_domain,
+        data_size=len(data.labels),
+        episodes=episodes,
+    )
+    plan = BlockPlan(schedule, order_named(order), data.labels, seed=seed)
+    copies = {copy: _copy(copy, plan, data, keys, rules, noise, compat, seed) for copy in get_args(Copy)}
+    vars(copies["evaluation"])["twin"] = copies["adaptation"]
+    return copies["evaluation"]
+
+
+vars(dhauds).update(citation="Shao et al., arXiv 2511.18421")
+
+
+def _copy(
+    copy: Copy,
+    plan: BlockPlan,
+    data: Dataset,
+    keys: dict[str, str],
+    rules: str,
+    noise: Noise,
+    compat: bool,
+    seed: int,
+) -> Stream:
+    own = {key: criterion_corruption(name, rules, noise, compat, copy) for name, key in keys.items()}
+    stream = Stream(plan, data, seed=seed, own=own)
+    stream.draw_seed = SEEDS[copy] + seed
+    return stream
+
+
+def _known(wanted: Sequence[str] | None, rules: str) -> list[str]:
+    known = criteria(rules)
+    if isinstance(wanted, str):
+        raise ValueError(f"criteria={wanted!r} is one string; pass a list of names: [{wanted!r}]")
+    for name in wanted or ():
+        if name not in known:
+            raise UnknownNameError(f"{rules} has no criterion {name!r}; {nearest(name, known)}")
+    return list(known if wanted is None else wanted)
