@@ -9,6 +9,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 __all__ = [
+    "balanced_agreement",
     "conjugate_loss",
     "entropy",
     "generalised_cross_entropy",
@@ -122,11 +123,12 @@ def generalised_entropy(logits: Tensor, *, exponent: float) -> Tensor:
     return (1 - powers.sum(1)) / (exponent - 1)
 
 
-def negative_nuclear_norm(logits: Tensor, *, exact: bool = False) -> Tensor:
+def negative_nuclear_norm(logits: Tensor, *, exact: bool = False, largest: bool = False) -> Tensor:
     """Return minus the nuclear norm of the predictions (batch, classes) over the classes: low where they differ.
 
     As in the official code of DHAuDS, the sum of the singular values is replaced by that of the column norms, equal to
     it where every prediction is certain (Cui et al., 2021); `exact` takes the singular values, as the paper writes.
+    With `largest` the mean is over as many of the largest columns as there can be singular values, as in CoNMix.
 
     >>> negative_nuclear_norm(torch.eye(3) * 100)  # three certain answers, all different
     tensor(-1.)
@@ -136,7 +138,22 @@ def negative_nuclear_norm(logits: Tensor, *, exact: bool = False) -> Tensor:
         singular_values: Tensor = torch.linalg.svdvals(probs)
         return -singular_values.sum() / probs.shape[1]
     # A class that nobody predicts has norm 0, where the root has no derivative.
-    return -(probs.square().sum(0) + torch.finfo(probs.dtype).tiny).sqrt().mean()
+    norms = (probs.square().sum(0) + torch.finfo(probs.dtype).tiny).sqrt()
+    return -(norms.topk(min(probs.shape)).values if largest else norms).mean()
+
+
+def balanced_agreement(logits: Tensor, others: Tensor, mean_probs: Tensor) -> Tensor:
+    """Return how little a view's predictions agree with those of another, first brought to the set's mean, (batch,).
+
+    The cross-entropy of `others` to the predictions times the set's mean over the batch's; as in the official code of
+    CoNMix these have unit length, not sum 1, and no gradient (Kumar et al., WACV 2023).
+
+    >>> balanced_agreement(torch.zeros(1, 2), torch.zeros(1, 2), torch.tensor([0.5, 0.5]))  # √2 log 2
+    tensor([0.9802])
+    """
+    probs = logits.detach().softmax(1)
+    targets = F.normalize(probs * (mean_probs / probs.mean(0)))
+    return -(targets * (others.softmax(1) + 1e-5).log()).sum(1)
 
 
 def prediction_distance(logits: Tensor, others: Tensor, *, order: Literal[1, 2] = 2) -> Tensor:

@@ -27,6 +27,7 @@ __all__ = [
     "draw_shifts",
     "draw_view",
     "named_view",
+    "shifted_either_way",
 ]
 
 View: TypeAlias = Callable[[Tensor, Generator], Tensor]
@@ -131,15 +132,20 @@ def identity(inputs: Tensor, generator: Generator) -> Tensor:
 @VIEWS.register("shift")
 def shift(inputs: Tensor, generator: Generator) -> Tensor:
     """Sounds moved in time by up to 17 % to either side, round the ends (Shao et al., arXiv 2511.18421)."""
+    return shifted_either_way(inputs, generator, share=SOUND_SHIFT_SHARE)
+
+
+def shifted_either_way(inputs: Tensor, generator: Generator, *, share: float) -> Tensor:
+    """Return each sample moved by at most this share of its last axis, to either side and round the ends."""
     later = torch.rand(len(inputs), generator=generator, device=generator.device) < 0.5
-    steps = draw_shifts(inputs.shape, generator)
+    steps = draw_shifts(inputs.shape, generator, share=share)
     return circular_shift(inputs, torch.where(later, steps, -steps))
 
 
-def draw_shifts(shape: Sequence[int], generator: Generator) -> Tensor:
-    """Draw for each sample by how much to move it, at most 17 % of its last axis, (batch,)."""
+def draw_shifts(shape: Sequence[int], generator: Generator, *, share: float = SOUND_SHIFT_SHARE) -> Tensor:
+    """Draw for each sample by how much to move it, at most 17 % or another share of its last axis, (batch,)."""
     drawn = torch.rand(shape[0], generator=generator, device=generator.device)
-    return (drawn * SOUND_SHIFT_SHARE * shape[-1]).long()
+    return (drawn * share * shape[-1]).long()
 
 
 def circular_shift(inputs: Tensor, steps: Tensor) -> Tensor:

@@ -5,6 +5,7 @@ from holdfast.methods.base import METHODS, Method, preset_for
 from holdfast.methods.batch_norm import BatchNorm
 from holdfast.methods.bdn import Bdn
 from holdfast.methods.cofa import Cofa
+from holdfast.methods.conmix import Conmix
 from holdfast.methods.cotta import Cotta
 from holdfast.methods.cpl import Cpl
 from holdfast.methods.dhauds import Dhauds
@@ -33,6 +34,7 @@ __all__ = [
     "BatchNorm",
     "Bdn",
     "Cofa",
+    "Conmix",
     "Cotta",
     "Cpl",
     "Dhauds",

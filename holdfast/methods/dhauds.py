@@ -2,28 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any, ClassVar, Literal
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from holdfast.blocks.losses import generalised_entropy, negative_nuclear_norm, prediction_distance, smoothed_entropy
-from holdfast.blocks.norm import BatchNorm, replace_batch_norm
-from holdfast.blocks.robust_norm import RunningStatistics, learning_pass
 from holdfast.blocks.views import circular_shift, draw_shifts
-from holdfast.methods.base import METHODS, Method
+from holdfast.methods.base import METHODS
 from holdfast.methods.dhauds_settings import PUBLISHED
+from holdfast.methods.whole_network import WholeNetwork
 from holdfast.models.classifier import Classifier
 from holdfast.randomness import seed_for
 from holdfast.records import Update
 
-__all__ = ["Dhauds", "classifier_part", "lr_factor"]
+__all__ = ["Dhauds", "lr_factor"]
 
 
 @METHODS.register("dhauds")
-class Dhauds(Method):
+class Dhauds(WholeNetwork):
     """Spreads certain answers over the classes and keeps them alike on two circular shifts of every sound.
 
     The defaults are the one setting that was published for all criteria of UrbanSound8K with AMAuT. As in the official
@@ -72,28 +69,11 @@ class Dhauds(Method):
         self.generalised_weight, self.exponent = generalised_weight, exponent  # q
         self.consistency_weight, self.consistency_order = consistency_weight, consistency_order  # λ
         self.both_views, self.exact_nuclear_norm, self.entropy_eps = both_views, exact_nuclear_norm, entropy_eps
-        self.feature_lr_share, self.batches_per_epoch = feature_lr_share, batches_per_epoch
+        self.batches_per_epoch = batches_per_epoch
         self.decay_epochs, self.decay_strength, self.steady_epochs = decay_epochs, decay_strength, steady_epochs
-        super().__init__(model, lr=lr, momentum=momentum, weight_decay=weight_decay, **learning)
-
-    def prepare(self, model: Classifier) -> list[nn.Parameter]:
-        """Let statistics run as in training, and train every weight."""
-        replace_batch_norm(model, _as_in_training)
-        return list(model.parameters())
-
-    def learning_rates(self) -> list[tuple[list[nn.Parameter], float]]:
-        """Return the weights of the feature extractor, slower, and those of the classifier."""
-        part = classifier_part(self.model)
-        classifier = {id(parameter) for parameter in part.parameters()} if part is not None else set()
-        features = [parameter for parameter in self.trained if id(parameter) not in classifier]
-        rest = [parameter for parameter in self.trained if id(parameter) in classifier]
-        groups = [(features, self.feature_lr_share * self.lr), (rest, self.lr)]
-        return [(parameters, lr) for parameters, lr in groups if parameters]
-
-    @torch.no_grad()
-    def predict(self, inputs: Tensor) -> Tensor:
-        """Answer with the running statistics."""
-        return super().predict(inputs)
+        super().__init__(
+            model, feature_lr_share=feature_lr_share, lr=lr, momentum=momentum, weight_decay=weight_decay, **learning
+        )
 
     def loss(self, inputs: Tensor, logits: Tensor) -> Tensor:
         """Return the objective on the inputs moved forwards and backwards in time."""
@@ -103,7 +83,7 @@ class Dhauds(Method):
 
     def objective(self, first_view: Tensor, second_view: Tensor) -> Tensor:
         """Return w₁ L_nuclear + w₂ L_entropy + w₃ L_generalised, each summed over both views, + λ L_consistency."""
-        with self._training():  # one pass for each, which moves the statistics twice
+        with self.training_pass():  # one pass for each, which moves the statistics twice
             first, second = self.model(first_view), self.model(second_view)
         again = second if self.both_views else first
         terms = [
@@ -132,42 +112,6 @@ class Dhauds(Method):
                 group["lr"] = self.lr_scale * factor * lr
                 group["momentum"], group["weight_decay"] = (self.momentum, self.weight_decay) if epoch else (0.0, 0.0)
         return super().update(loss, samples)
-
-    @contextmanager
-    def _training(self) -> Iterator[None]:
-        """Learn statistics, and drop out as in training, by draws of the method's own."""
-        device = self.model.device
-        seed = seed_for(self.seed, "dropout", self.batches)
-        with torch.random.fork_rng([device] if device.type == "cuda" else []), learning_pass(self.model):
-            torch.default_generator.manual_seed(seed)
-            if device.type == "cuda":
-                torch.cuda.manual_seed(seed)
-            self.model.train()
-            try:
-                yield
-            finally:
-                self.model.eval()
-
-
-def _as_in_training(layer: BatchNorm) -> RunningStatistics:
-    return RunningStatistics(layer, momentum=0.1 if layer.momentum is None else layer.momentum)
-
-
-def classifier_part(model: Classifier) -> nn.Module | None:
-    """Return the outermost part around the last layer with less than half of all weights, where there is one.
-
-    >>> from holdfast.models.tiny import tiny_resnet
-    >>> classifier_part(Classifier(tiny_resnet()))
-    Linear(in_features=16, out_features=10, bias=True)
-    """
-    steps = [] if model.head_name is None else model.head_name.split(".")
-    around = (model.module.get_submodule(".".join(steps[:end])) for end in range(1, len(steps) + 1))
-    half = _weights_in(model) / 2
-    return next((part for part in around if _weights_in(part) < half), None)
-
-
-def _weights_in(part: nn.Module) -> int:
-    return sum(parameter.numel() for parameter in part.parameters())
 
 
 def lr_factor(epoch: int, decay_epochs: int, decay_strength: float, steady_epochs: int) -> float:

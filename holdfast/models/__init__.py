@@ -4,6 +4,9 @@ from holdfast.models.amaut import AMAUT_VERSIONS, AMAuT, AMAuTVersion, amaut
 from holdfast.models.base import MODELS, WEIGHTS, load_weights, seeded_weights
 from holdfast.models.cifar_resnet import CifarResNet, cifar_resnet
 from holdfast.models.classifier import Classifier, weights_digest
+from holdfast.models.conmix import CONMIX_VERSIONS, CoNMix, CoNMixVersion, conmix
+from holdfast.models.hubert import HUBERT_VERSIONS, HuBERT
+from holdfast.models.hugging_face import HuggingFaceAudio, hubert, hugging_face_audio
 from holdfast.models.imported import imported
 from holdfast.models.mel import LogMel
 from holdfast.models.normalised import Normalised
@@ -15,21 +18,30 @@ from holdfast.models.vit import ViT
 
 __all__ = [
     "AMAUT_VERSIONS",
+    "CONMIX_VERSIONS",
+    "HUBERT_VERSIONS",
     "MODELS",
     "WEIGHTS",
     "AMAuT",
     "AMAuTVersion",
     "CifarResNet",
     "Classifier",
+    "CoNMix",
+    "CoNMixVersion",
+    "HuBERT",
+    "HuggingFaceAudio",
     "LogMel",
     "Normalised",
     "ResNet",
     "ViT",
     "amaut",
     "cifar_resnet",
+    "conmix",
     "digits_resnet",
     "digits_resnet_gn",
     "digits_vit",
+    "hubert",
+    "hugging_face_audio",
     "imported",
     "keywords_amaut",
     "load_weights",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
@@ -10,7 +11,7 @@ from torch.nn import functional as F
 
 from holdfast.records import InputSpec
 
-__all__ = ["LogMel", "mel_filters"]
+__all__ = ["LogMel", "mel_decibels", "mel_filters"]
 
 RANGE_DB = 80.0  # below the loudest value of a clip
 SMALLEST_POWER = 1e-10
@@ -51,26 +52,35 @@ class LogMel(nn.Module):
                 f"the inputs have shape {tuple(inputs.shape)}, and this network hears mono clips (batch, {samples}) at "
                 f"{self.input_spec.sample_rate} Hz; resample them and bring them to that length"
             )
-        spectrum = torch.stft(inputs, self.fft, self.hop, self.window, self.hann, center=True, return_complex=True)
-        power = spectrum.real.square() + spectrum.imag.square()  # (batch, frequencies, frames)
-        decibels = 10 * (self.filters @ power).clamp_min(SMALLEST_POWER).log10()
-        floor = decibels.amax((1, 2), keepdim=True) - RANGE_DB
-        scaled = torch.maximum(decibels, floor) / (RANGE_DB / 2)
+        scaled = mel_decibels(inputs, self.hann, self.filters, self.fft, self.hop) / (RANGE_DB / 2)
         return F.pad(scaled, (0, self.frames - scaled.shape[-1]))
 
 
-def mel_filters(mels: int, fft: int, sample_rate: int) -> Tensor:
-    """Return triangles on Slaney's mel scale, each with the height 1, (mels, frequencies).
+def mel_decibels(inputs: Tensor, window: Tensor, filters: Tensor, fft: int, hop: int) -> Tensor:
+    """Return the power in mel bands in dB, at most 80 dB below the loudest of a clip, (batch, mels, frames)."""
+    spectrum = torch.stft(inputs, fft, hop, len(window), window, center=True, return_complex=True)
+    power = spectrum.real.square() + spectrum.imag.square()  # (batch, frequencies, frames)
+    decibels = 10 * (filters @ power).clamp_min(SMALLEST_POWER).log10()
+    return torch.maximum(decibels, decibels.amax((1, 2), keepdim=True) - RANGE_DB)
+
+
+def mel_filters(mels: int, fft: int, sample_rate: int, *, scale: Literal["slaney", "htk"] = "slaney") -> Tensor:
+    """Return triangles on Slaney's mel scale, or on that of HTK, each with the height 1, (mels, frequencies).
 
     >>> mel_filters(4, 16, 16_000).shape
     torch.Size([4, 9])
     """
     highest_hz = sample_rate / 2
-    highest = (
-        BREAK_MEL + math.log(highest_hz / BREAK_HZ) / LOG_STEP if highest_hz > BREAK_HZ else highest_hz / HZ_PER_MEL
-    )
-    points = torch.linspace(0, highest, mels + 2, dtype=torch.float64)
-    corners = torch.where(points < BREAK_MEL, points * HZ_PER_MEL, BREAK_HZ * ((points - BREAK_MEL) * LOG_STEP).exp())
+    if scale == "htk":
+        points = torch.linspace(0, math.log10(1 + highest_hz / 700), mels + 2, dtype=torch.float64)
+        corners = 700 * (10**points - 1)
+    else:
+        highest = (
+            BREAK_MEL + math.log(highest_hz / BREAK_HZ) / LOG_STEP if highest_hz > BREAK_HZ else highest_hz / HZ_PER_MEL
+        )
+        points = torch.linspace(0, highest, mels + 2, dtype=torch.float64)
+        above = BREAK_HZ * ((points - BREAK_MEL) * LOG_STEP).exp()
+        corners = torch.where(points < BREAK_MEL, points * HZ_PER_MEL, above)
     frequencies = torch.linspace(0, highest_hz, fft // 2 + 1, dtype=torch.float64)
     left, middle, right = (part.unsqueeze(1) for part in (corners[:-2], corners[1:-1], corners[2:]))
     rising, falling = (frequencies - left) / (middle - left), (right - frequencies) / (right - middle)

@@ -1,0 +1,147 @@
+"""CoNMix++: pseudo-labels of the whole set, agreement with a strong view, and diverse answers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, ClassVar
+
+import torch
+from torch import Generator, Tensor
+from torch.nn import functional as F
+
+from holdfast.blocks.losses import balanced_agreement, negative_nuclear_norm
+from holdfast.blocks.pseudo_labels import nearest_centres, refined_labels
+from holdfast.blocks.views import named_view, shifted_either_way
+from holdfast.corruptions.audio import shift_pitch
+from holdfast.methods.base import METHODS
+from holdfast.methods.whole_network import WholeNetwork
+from holdfast.models.classifier import Classifier
+from holdfast.randomness import seed_for
+from holdfast.records import Update
+
+__all__ = ["Conmix"]
+
+FAMILIES = ("WHN", "ENQ", "END1", "END2", "ENSC", "TST")
+FULL_MOMENTUM = ("sc2-WHN", "sc2-ENQ", "sc2-ENSC", "rs-WHN")
+
+
+@METHODS.register("conmix")
+class Conmix(WholeNetwork):
+    """Learns labels that centres of all features suggest, keeps a strong view in agreement and answers diverse.
+
+    Pseudo-labels are made for a whole set at the beginning of each epoch; online, where there is none, for the batch,
+    which is ours. `pseudo_label_weight=0` leaves them out (Table 9 of DHAuDS). The strong view of a sound is another
+    pitch, moved in time; that of a picture is CoTTA's. Officially it is also cropped as a picture; here methods hear
+    waveforms, so that any network can be adapted. `one_hot_refinement` refines labels as meant and not as coded.
+    """
+
+    citation = "Shao et al., arXiv 2507.15523 (CoNMix++); Kumar et al., WACV 2023"
+    passes = "3 forwards, 1 backward through two of them; 1 more forward of the set in each epoch"
+    keeps = "running statistics, source values of all weights, a label of every sample of the set"
+    use_when = "a whole set of sounds is at hand before it is answered, and all weights may change"
+    fails_when = "batches are small or hold few classes: the nuclear norm asks for all of them"
+    presets: ClassVar = {
+        f"{data}-{family}-{level}": {"momentum": 0.9 if f"{data}-{family}" in FULL_MOMENTUM else 0.75, "epochs": 16}
+        for data in ("sc2", "rs")
+        for family in FAMILIES
+        for level in ("L1", "L2")
+    }
+    labels: Tensor | None  # of the set, as the last epoch saw them
+    mean_probs: Tensor | None
+    order: Tensor | None  # in which the epoch brings the set
+    seen: int
+
+    def __init__(
+        self,
+        model: Classifier,
+        *,
+        nuclear_weight: float = 6.0,
+        pseudo_label_weight: float = 0.2,
+        consistency_weight: float = 0.2,
+        refinement_trust: float = 0.9,
+        one_hot_refinement: bool = False,
+        pitch_semitones: float = 4.0,
+        shift_share: float = 0.25,
+        feature_lr_share: float = 0.1,
+        batches_per_epoch: int | None = None,
+        decay_epochs: int = 50,
+        decay_strength: float = 30.0,
+        lr: float = 1e-4,
+        momentum: float = 0.75,
+        weight_decay: float = 1e-3,
+        **learning: Any,
+    ) -> None:
+        if batches_per_epoch is not None and batches_per_epoch < 1:
+            raise ValueError(f"batches_per_epoch={batches_per_epoch} makes no epoch; pass at least 1, or None")
+        self.nuclear_weight, self.pseudo_label_weight = nuclear_weight, pseudo_label_weight
+        self.consistency_weight, self.refinement_trust = consistency_weight, refinement_trust  # α
+        self.one_hot_refinement, self.pitch_semitones, self.shift_share = (
+            one_hot_refinement,
+            pitch_semitones,
+            shift_share,
+        )
+        self.batches_per_epoch, self.decay_epochs, self.decay_strength = batches_per_epoch, decay_epochs, decay_strength
+        super().__init__(
+            model, feature_lr_share=feature_lr_share, lr=lr, momentum=momentum, weight_decay=weight_decay, **learning
+        )
+        for name, default in {"labels": None, "mean_probs": None, "order": None, "seen": 0}.items():
+            self.add_state(name, default)
+
+    @torch.no_grad()
+    def begin_epoch(self, batches: Iterable[Tensor], order: Tensor) -> None:
+        """Label the whole set by the centres of its features, leaning towards the labels of the epoch before."""
+        found = [self.model.forward_with_features(inputs) for inputs in batches]
+        probs = torch.cat([logits for logits, _ in found]).softmax(1)
+        labels, soft_labels = nearest_centres(torch.cat([features for _, features in found]), probs)
+        if self.labels is not None:
+            soft_labels = refined_labels(
+                labels, soft_labels, self.labels, trust=self.refinement_trust, one_hot=self.one_hot_refinement
+            )
+        self.labels, self.mean_probs = soft_labels.argmax(1), probs.mean(0)
+        self.order, self.seen = order.to(probs.device), 0
+
+    def loss(self, inputs: Tensor, logits: Tensor) -> Tensor:
+        """Return the objective on the inputs and their strong view, in one pass."""
+        generator = Generator().manual_seed(seed_for(self.seed, "views", self.batches))
+        labels, mean_probs = self._targets(inputs)
+        with self.training_pass():
+            weak, strong = self.model(torch.cat([inputs, self.strong_view(inputs, generator)])).chunk(2)
+        return self.objective(weak, strong, labels, mean_probs)
+
+    def objective(self, weak: Tensor, strong: Tensor, labels: Tensor, mean_probs: Tensor) -> Tensor:
+        """Return w₁ L_nuclear of both views + w₂ cross-entropy to the pseudo-labels + w₃ L_consistency."""
+        terms = [
+            (self.nuclear_weight, negative_nuclear_norm(torch.cat([weak, strong]), largest=True)),
+            (self.pseudo_label_weight, F.cross_entropy(weak, labels)),
+            (self.consistency_weight, balanced_agreement(weak, strong, mean_probs).mean()),
+        ]
+        return torch.stack([weight * loss for weight, loss in terms if weight > 0]).sum()
+
+    def strong_view(self, inputs: Tensor, generator: Generator) -> Tensor:
+        """Return sounds at another pitch and moved in time, or pictures turned, blurred and coloured."""
+        if self.model.input_spec.kind != "audio":
+            return named_view("tta")[1](inputs, generator)
+        clips = inputs.detach().float().cpu().numpy()
+        shifted = [shift_pitch(clip, self.pitch_semitones) for clip in clips.reshape(-1, clips.shape[-1])]
+        higher = torch.stack([torch.from_numpy(clip) for clip in shifted]).view(inputs.shape).to(inputs)
+        return shifted_either_way(higher, generator, share=self.shift_share)
+
+    @torch.no_grad()
+    def _targets(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the labels of these inputs, and the mean prediction: the set's, or without one the batch's."""
+        if self.order is None or self.labels is None or self.mean_probs is None:
+            logits, features = self.model.forward_with_features(inputs)
+            probs = logits.softmax(1)
+            return nearest_centres(features, probs)[0], probs.mean(0)
+        rows = self.order[self.seen : self.seen + len(inputs)]
+        self.seen += len(inputs)
+        return self.labels[rows], self.mean_probs
+
+    def update(self, loss: Tensor, samples: int) -> Update:
+        """Take one step at the rate of the epoch, (1 + γ e / N)^(-3/4) of the first after e epochs."""
+        if self._optimizer is not None and self.batches_per_epoch is not None:
+            epoch = (self.batches - 1) // self.batches_per_epoch
+            factor = (1 + self.decay_strength * epoch / self.decay_epochs) ** -0.75
+            for group, (_, lr) in zip(self._optimizer.param_groups, self.learning_rates(), strict=True):
+                group["lr"] = factor * lr
+        return super().update(loss, samples)

@@ -1,0 +1,81 @@
+"""Methods that train the whole network as at home: statistics run, dropout drops, the classifier learns faster."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from holdfast.blocks.norm import BatchNorm, replace_batch_norm
+from holdfast.blocks.robust_norm import RunningStatistics, learning_pass
+from holdfast.methods.base import Method
+from holdfast.models.classifier import Classifier
+from holdfast.randomness import seed_for
+
+__all__ = ["WholeNetwork", "classifier_part"]
+
+
+class WholeNetwork(Method):
+    """Trains all weights, those of the features at a share of the rate, and answers with running statistics."""
+
+    def __init__(self, model: Classifier, *, feature_lr_share: float = 1.0, **learning: Any) -> None:
+        self.feature_lr_share = feature_lr_share
+        super().__init__(model, **learning)
+
+    def prepare(self, model: Classifier) -> list[nn.Parameter]:
+        """Let statistics run as in training, and train every weight."""
+        replace_batch_norm(model, _as_in_training)
+        return list(model.parameters())
+
+    def learning_rates(self) -> list[tuple[list[nn.Parameter], float]]:
+        """Return the weights of the feature extractor, slower, and those of the classifier."""
+        part = classifier_part(self.model)
+        classifier = {id(parameter) for parameter in part.parameters()} if part is not None else set()
+        features = [parameter for parameter in self.trained if id(parameter) not in classifier]
+        rest = [parameter for parameter in self.trained if id(parameter) in classifier]
+        groups = [(features, self.feature_lr_share * self.lr), (rest, self.lr)]
+        return [(parameters, lr) for parameters, lr in groups if parameters]
+
+    @torch.no_grad()
+    def predict(self, inputs: Tensor) -> Tensor:
+        """Answer with the running statistics."""
+        return super().predict(inputs)
+
+    @contextmanager
+    def training_pass(self) -> Iterator[None]:
+        """Learn statistics, and drop out as in training, by draws of the method's own."""
+        device = self.model.device
+        seed = seed_for(self.seed, "dropout", self.batches)
+        with torch.random.fork_rng([device] if device.type == "cuda" else []), learning_pass(self.model):
+            torch.default_generator.manual_seed(seed)
+            if device.type == "cuda":
+                torch.cuda.manual_seed(seed)
+            self.model.train()
+            try:
+                yield
+            finally:
+                self.model.eval()
+
+
+def _as_in_training(layer: BatchNorm) -> RunningStatistics:
+    return RunningStatistics(layer, momentum=0.1 if layer.momentum is None else layer.momentum)
+
+
+def classifier_part(model: Classifier) -> nn.Module | None:
+    """Return the outermost part around the last layer with less than half of all weights, where there is one.
+
+    >>> from holdfast.models.tiny import tiny_resnet
+    >>> classifier_part(Classifier(tiny_resnet()))
+    Linear(in_features=16, out_features=10, bias=True)
+    """
+    steps = [] if model.head_name is None else model.head_name.split(".")
+    around = (model.module.get_submodule(".".join(steps[:end])) for end in range(1, len(steps) + 1))
+    half = _weights_in(model) / 2
+    return next((part for part in around if _weights_in(part) < half), None)
+
+
+def _weights_in(part: nn.Module) -> int:
+    return sum(parameter.numel() for parameter in part.parameters())

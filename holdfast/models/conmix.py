@@ -1,0 +1,190 @@
+"""CoNMix++: spectrograms as pictures, read by a ResNet with a vision transformer behind it (Shao et al., 2025)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+from torch.nn.utils.parametrizations import weight_norm
+
+from holdfast.models.base import MODELS, load_weights, seeded_weights
+from holdfast.models.mel import mel_decibels, mel_filters
+from holdfast.records import InputSpec
+from holdfast.registry import UnknownNameError, nearest
+from holdfast.sounds import CLIPS
+
+__all__ = ["CONMIX_VERSIONS", "CoNMix", "CoNMixVersion", "MelPicture", "conmix"]
+
+FFT = 1024
+SIDE = 224
+NORM_EPS = 1e-6
+
+
+@dataclass(frozen=True)
+class CoNMixVersion:
+    """One configuration; sizes of the network are those of R50+ViT-B/16 in all published ones."""
+
+    sample_rate: int
+    samples: int
+    num_classes: int
+    mels: int
+    hop: int
+    width: int = 64
+    blocks: tuple[int, int, int] = (3, 4, 9)
+    token_width: int = 768
+    depth: int = 12
+    heads: int = 12
+    hidden: int = 3072
+    head_widths: tuple[int, int] = (2048, 256)
+    dropout: float = 0.1
+
+
+CONMIX_VERSIONS = {
+    "sc2": CoNMixVersion(*CLIPS["sc2"], 35, mels=81, hop=200),
+    "rs": CoNMixVersion(*CLIPS["rs"], 37, mels=123, hop=250),
+}
+
+
+class MelPicture(nn.Module):
+    """Turns waveforms into pictures of 224 × 224 in three equal channels: decibels in HTK's mel bands, standardised.
+
+    As published they are standardised with mean and deviation of the set at hand, test sets included; here the batch
+    stands for the set, so that no answer depends on what comes later.
+    """
+
+    hann: Tensor
+    filters: Tensor
+
+    def __init__(self, sample_rate: int, samples: int, mels: int, hop: int) -> None:
+        super().__init__()
+        self.input_spec = InputSpec("audio", (samples,), sample_rate)
+        self.hop = hop
+        self.register_buffer("hann", torch.hann_window(FFT), persistent=False)
+        self.register_buffer("filters", mel_filters(mels, FFT, sample_rate, scale="htk"), persistent=False)
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        """Return pictures, (batch, 3, 224, 224)."""
+        if inputs.dim() != 2 or inputs.shape[1:] != self.input_spec.shape:
+            raise ValueError(
+                f"the inputs have shape {tuple(inputs.shape)}, and this network hears mono clips "
+                f"(batch, {self.input_spec.shape[0]}) at {self.input_spec.sample_rate} Hz; bring them to that length"
+            )
+        decibels = mel_decibels(inputs, self.hann, self.filters, FFT, self.hop).unsqueeze(1)
+        pictures = F.interpolate(decibels, (SIDE, SIDE), mode="bilinear", align_corners=False)
+        std, mean = torch.std_mean(pictures)
+        return ((pictures - mean) / std.clamp_min(1e-6)).expand(-1, 3, -1, -1)
+
+
+class StandardisedConv2d(nn.Conv2d):
+    """A convolution without bias whose filters have mean 0 and variance 1 (Qiao et al., arXiv 1903.10520)."""
+
+    def __init__(self, width_in: int, width: int, kernel: int, stride: int = 1) -> None:
+        super().__init__(width_in, width, kernel, stride, kernel // 2, bias=False)
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Return the maps, (batch, width, height, width)."""
+        var, mean = torch.var_mean(self.weight, (1, 2, 3), correction=0, keepdim=True)
+        weight = (self.weight - mean) / (var + 1e-5).sqrt()
+        return F.conv2d(input, weight, None, self.stride, self.padding)
+
+
+class Bottleneck(nn.Module):
+    """Three convolutions with group normalisation beside a shortcut."""
+
+    def __init__(self, width_in: int, width: int, stride: int = 1) -> None:
+        super().__init__()
+        middle = width // 4
+        self.conv1 = StandardisedConv2d(width_in, middle, 1)
+        self.norm1 = _group_norm(middle)
+        self.conv2 = StandardisedConv2d(middle, middle, 3, stride)
+        self.norm2 = _group_norm(middle)
+        self.conv3 = StandardisedConv2d(middle, width, 1)
+        self.norm3 = _group_norm(width)
+        changes = width != width_in or stride > 1
+        self.shortcut = nn.Sequential(
+            *([StandardisedConv2d(width_in, width, 1, stride), nn.GroupNorm(width, width)] if changes else [])
+        )
+
+    def forward(self, maps: Tensor) -> Tensor:
+        """Return the next maps."""
+        residual = F.relu(self.norm1(self.conv1(maps)))
+        residual = F.relu(self.norm2(self.conv2(residual)))
+        return F.relu(self.norm3(self.conv3(residual)) + self.shortcut(maps))
+
+
+def _group_norm(width: int) -> nn.GroupNorm:
+    return nn.GroupNorm(min(32, width), width, NORM_EPS)
+
+
+class CoNMix(nn.Module):
+    """The network of CoNMix++ (arXiv 2507.15523): ResNet, transformer without positions, mean of tokens, bottleneck.
+
+    The published one carries a segmentation decoder besides, which nothing uses.
+    """
+
+    def __init__(self, version: CoNMixVersion) -> None:
+        super().__init__()
+        width, tokens = version.width, version.token_width
+        self.front_end = MelPicture(version.sample_rate, version.samples, version.mels, version.hop)
+        self.stem = nn.Sequential(StandardisedConv2d(3, width, 7, 2), _group_norm(width), nn.ReLU(), nn.MaxPool2d(3, 2))
+        stages, before = [], width
+        for stage, count in enumerate(version.blocks):
+            wide = 4 * width * 2**stage
+            stages.append(Bottleneck(before, wide, 2 if stage else 1))
+            stages += [Bottleneck(wide, wide) for _ in range(count - 1)]
+            before = wide
+        self.stages = nn.Sequential(*stages)
+        self.projection = nn.Conv2d(before, tokens, 1)
+        layer = nn.TransformerEncoderLayer(
+            tokens,
+            version.heads,
+            version.hidden,
+            version.dropout,
+            "gelu",
+            NORM_EPS,
+            batch_first=True,
+            norm_first=True,
+        )
+        self.encoder = nn.TransformerEncoder(
+            layer, version.depth, nn.LayerNorm(tokens, NORM_EPS), enable_nested_tensor=False
+        )
+        self.wide = nn.Linear(tokens, version.head_widths[0])
+        self.head = Head(*version.head_widths, version.num_classes)
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        """Return logits for waveforms in [-1, 1], (batch, samples)."""
+        maps = self.projection(self.stages(self.stem(self.front_end(inputs))))
+        tokens = self.encoder(maps.flatten(2).transpose(1, 2))
+        logits: Tensor = self.head(self.wide(tokens.mean(1)))
+        return logits
+
+
+class Head(nn.Module):
+    """A bottleneck with batch normalisation, whose features pseudo-labels come from, and the classifier."""
+
+    def __init__(self, wide: int, narrow: int, num_classes: int) -> None:
+        super().__init__()
+        self.narrow = nn.Linear(wide, narrow)
+        self.norm = nn.BatchNorm1d(narrow)
+        self.classifier = weight_norm(nn.Linear(narrow, num_classes))
+
+    def forward(self, features: Tensor) -> Tensor:
+        """Return logits, (batch, classes)."""
+        logits: Tensor = self.classifier(self.norm(self.narrow(features)))
+        return logits
+
+
+@MODELS.register("conmix")
+def conmix(*, version: str, weights: str | None = None, seed: int = 0) -> CoNMix:
+    """The network of CoNMix++ as published for "sc2" or "rs" (R50+ViT-B/16), from a safetensors file.
+
+    Without one its weights are random, to be trained.
+    """
+    if version not in CONMIX_VERSIONS:
+        raise UnknownNameError(f"unknown version {version!r} of CoNMix++; {nearest(version, CONMIX_VERSIONS)}")
+    with seeded_weights(seed):
+        network = CoNMix(CONMIX_VERSIONS[version])
+    return network.eval() if weights is None else load_weights(network, Path(weights))

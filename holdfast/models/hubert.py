@@ -1,0 +1,97 @@
+"""HuBERT with the heads of DHAuDS: a speech network on raw waveforms, its frames pooled into classes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+
+from holdfast.models.amaut import MeanHead
+from holdfast.models.residual1d import Bottleneck, stem
+from holdfast.records import InputSpec
+from holdfast.sounds import CLIPS
+
+__all__ = ["HUBERT_RATE", "HUBERT_VERSIONS", "ConvolutionHead", "HuBERT"]
+
+HUBERT_RATE = 16_000
+
+# Classes, and the blocks of each stage of a convolutional head; without any the mean of all frames is classified.
+HUBERT_VERSIONS: dict[str, tuple[int, tuple[int, ...]]] = {
+    "sc2": (35, ()),
+    "rs": (37, ()),
+    "us8": (10, (2,)),
+    "vs": (6, (2, 2)),
+}
+
+
+class ConvolutionHead(nn.Module):
+    """Frames through convolutions over time that make them fewer, then their mean through two linear layers.
+
+    As in the official code there is a layer norm between these and nothing else.
+    """
+
+    def __init__(self, width: int, blocks: Sequence[int], num_classes: int) -> None:
+        super().__init__()
+        self.stem = stem(width, width)
+        stages: list[Bottleneck] = []
+        for count in blocks:
+            wide, middle = 2 * width, width // 2
+            stages += [Bottleneck(width, wide, middle, 2), *(Bottleneck(wide, wide, middle) for _ in range(count - 1))]
+            stages.append(Bottleneck(wide, width, middle))
+        self.stages = nn.Sequential(*stages)
+        self.narrow = nn.Linear(width, width // 2)
+        self.norm = nn.LayerNorm(width // 2)
+        self.classifier = nn.Linear(width // 2, num_classes)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        """Return logits, (batch, classes), for frames (batch, frames, width)."""
+        maps = self.stages(self.stem(tokens.transpose(1, 2)))
+        logits: Tensor = self.classifier(self.norm(self.narrow(maps.mean(2))))
+        return logits
+
+
+class HuBERT(nn.Module):
+    """HuBERT and a head, for clips of a data set of DHAuDS (Hsu et al., 2021; Shao et al., arXiv 2511.18421).
+
+    Waveforms are taken as they are. Those of another rate, 44.1 kHz in "us8", are brought to 16 kHz inside, so that the
+    same streams serve all networks; the official code adapts to sounds that were corrupted at 16 kHz.
+    """
+
+    def __init__(
+        self, backbone: nn.Module, width: int, version: str, head_widths: tuple[int, int] = (2048, 256)
+    ) -> None:
+        super().__init__()
+        rate, samples = CLIPS[version]
+        num_classes, blocks = HUBERT_VERSIONS[version]
+        self.input_spec = InputSpec("audio", (samples,), rate)
+        self.samples = samples * HUBERT_RATE // rate
+        self.backbone = backbone
+        self.head: nn.Module = (
+            ConvolutionHead(width, blocks, num_classes) if blocks else MeanHead(width, *head_widths, num_classes)
+        )
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        """Return logits for waveforms in [-1, 1], (batch, samples)."""
+        if inputs.dim() != 2 or inputs.shape[1:] != self.input_spec.shape:
+            raise ValueError(
+                f"the inputs have shape {tuple(inputs.shape)}, and this network hears mono clips "
+                f"(batch, {self.input_spec.shape[0]}) at {self.input_spec.sample_rate} Hz; bring them to that length"
+            )
+        frames: Tensor = self.backbone(resampled(inputs, self.samples)).last_hidden_state
+        logits: Tensor = self.head(frames)
+        return logits
+
+
+def resampled(inputs: Tensor, samples: int) -> Tensor:
+    """Return waveforms with so many samples for the same time: what both rates can hold stays as it is.
+
+    >>> wave = torch.sin(torch.arange(441.0) / 441 * 2 * torch.pi * 5)[None]
+    >>> torch.allclose(resampled(wave, 160), torch.sin(torch.arange(160.0) / 160 * 2 * torch.pi * 5)[None], atol=1e-4)
+    True
+    """
+    if inputs.shape[-1] == samples:
+        return inputs
+    kept = torch.fft.rfft(inputs)[..., : samples // 2 + 1]
+    found: Tensor = torch.fft.irfft(kept, samples) * (samples / inputs.shape[-1])
+    return found

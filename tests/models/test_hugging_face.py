@@ -1,0 +1,110 @@
+"""HuBERT with the published heads, and any audio classifier of Hugging Face; small random ones, no network needed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from holdfast.models import Classifier, hubert, hugging_face_audio
+from holdfast.models.hubert import ConvolutionHead
+from holdfast.models.hugging_face import HuggingFaceAudio
+from holdfast.recipes import adapt
+
+transformers = pytest.importorskip("transformers")
+GOLDEN = Path(__file__).resolve().parents[3] / "shared" / "golden" / "audio"
+SMALL: dict[str, Any] = {
+    "hidden_size": 16,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 2,
+    "intermediate_size": 24,
+    "conv_dim": (8, 8),
+    "conv_kernel": (80, 8),
+    "conv_stride": (40, 8),
+    "num_conv_pos_embeddings": 8,
+    "num_conv_pos_embedding_groups": 2,
+}
+pytestmark = pytest.mark.filterwarnings("ignore")  # of the library's own making
+
+
+@pytest.mark.parametrize(
+    ("version", "parameters"), [("sc2", 96_479_942), ("rs", 96_480_458), ("us8", 111_351_818), ("vs", 119_772_166)]
+)
+def test_the_published_sizes(version: str, parameters: int) -> None:
+    with torch.device("meta"):
+        network = hubert(version=version)
+    assert sum(parameter.numel() for parameter in network.parameters()) == parameters
+
+
+@pytest.mark.parametrize(("version", "samples", "classes"), [("sc2", 16_000, 35), ("us8", 176_400, 10)])
+def test_a_small_one_hears_clips_and_adapts(version: str, samples: int, classes: int, tmp_path: Path) -> None:
+    network = hubert(version=version, config=SMALL)
+    sounds = torch.randn(4, samples, generator=torch.Generator().manual_seed(0)) / 3
+    assert Classifier(network).input_spec.shape == (samples,)
+    model = adapt(network, "dhauds", lr=0.01)
+    first = model.step(sounds)
+    assert first.logits.shape == (4, classes)
+    assert first.skipped is None
+    assert not torch.equal(first.logits, model.answer(sounds).logits)
+    save_file(network.state_dict(), tmp_path / "weights.safetensors")
+    again = hubert(version=version, config=SMALL, seed=1, weights=str(tmp_path / "weights.safetensors"))
+    assert torch.equal(again(sounds), network(sounds))
+    with pytest.raises(ValueError, match="hears mono clips"):
+        network(sounds[:, :-1])
+
+
+@pytest.mark.skipif(not GOLDEN.exists(), reason="the golden arrays are not here")
+def test_the_convolution_head_is_the_official_one() -> None:
+    stored = np.load(GOLDEN / "amaut_small.npz")
+    ours = {"root": "stem", "layers": "stages", "downsample": "shortcut.0", "ds_gn": "shortcut.1"}
+    ours |= {"fc1": "narrow", "fc2": "classifier"}
+    weights = {}
+    for name, tensor in load_file(GOLDEN / "amaut_small.safetensors").items():
+        prefix, _, own = name.partition(".")
+        if prefix == "hubert_conv_head":
+            own = own.replace("norm1", "norm") if own.startswith("norm1") else own
+            for theirs, mine in ours.items():
+                own = own.replace(theirs, mine)
+            weights[own] = tensor
+    head = ConvolutionHead(16, [2], 7).eval()
+    head.load_state_dict(weights)
+    logits = head(torch.from_numpy(stored["hubert_conv_head_input"]))
+    assert logits.detach().numpy() == pytest.approx(stored["hubert_conv_head_logits"], abs=1e-5)
+
+
+def test_any_classifier_of_hugging_face(tmp_path: Path) -> None:
+    config = transformers.HubertConfig(**SMALL, num_labels=5, classifier_proj_size=8)
+    network = transformers.HubertForSequenceClassification(config).eval()
+    network.save_pretrained(tmp_path)
+    extractor = transformers.Wav2Vec2FeatureExtractor(sampling_rate=16_000, do_normalize=True)
+    extractor.save_pretrained(tmp_path)
+    found = hugging_face_audio(model=str(tmp_path), seconds=0.25)
+    sounds = torch.randn(3, 4_000, generator=torch.Generator().manual_seed(0)) / 3 + 0.1
+    values = extractor(list(sounds.numpy()), sampling_rate=16_000, return_tensors="pt").input_values
+    assert torch.allclose(found(sounds), network(values).logits, atol=1e-4)
+    assert Classifier(found).num_classes == 5
+    assert adapt(found, "tent").step(sounds).skipped is None
+    with pytest.raises(ValueError, match="no audio classifier that can be loaded"):
+        hugging_face_audio(model=str(tmp_path / "nothing"), seconds=1.0)
+
+
+def test_extractors_that_make_spectrograms_are_used_as_they_are() -> None:
+    config = transformers.ASTConfig(
+        hidden_size=16,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        intermediate_size=16,
+        num_mel_bins=16,
+        max_length=32,
+        num_labels=4,
+    )
+    network = transformers.ASTForAudioClassification(config).eval()
+    extractor = transformers.ASTFeatureExtractor(num_mel_bins=16, max_length=32)
+    sounds = torch.randn(2, 4_000, generator=torch.Generator().manual_seed(0)) / 3
+    found = HuggingFaceAudio(network, extractor, 4_000)
+    values = extractor(list(sounds.numpy()), sampling_rate=16_000, return_tensors="pt").input_values
+    assert torch.allclose(found(sounds), network(values).logits, atol=1e-5)
