@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
@@ -77,6 +77,8 @@ class Judge:
         self.samples = spread_over_classes(data.labels, seeded_rng(seed, "calibration pictures"))[:pictures]
         self.seed = seed
         self.family = family
+        rate = data.input_spec.sample_rate
+        self.known: dict[str, Any] = {"family": family} if rate is None else {"sample_rate": rate}
         self.storage_jpeg_quality = storage_jpeg_quality
         self.model_digest, self.data_digest = weights_digest(self.model.module), data.digest
         self.store = Store(cache / self._key())
@@ -138,13 +140,13 @@ class Judge:
             for chain in group:
                 yield chain, self._right(self._corrupted(begun, chain[-1:], samples), samples)
 
-    def _corrupted(self, images: NDArray[np.uint8], chain: Chain, samples: NDArray[np.int64]) -> NDArray[np.uint8]:
+    def _corrupted(self, images: NDArray[Any], chain: Chain, samples: NDArray[np.int64]) -> NDArray[Any]:
         for name, level in chain:
             rngs = [seeded_rng(self.seed, f"calibration/{name}", int(sample)) for sample in samples]
-            images = CORRUPTIONS[name].batch(images, level / 4, rngs, family=self.family)
+            images = CORRUPTIONS[name].batch(images, level / 4, rngs, **self.known)
         return images
 
-    def _right(self, images: NDArray[np.uint8], samples: NDArray[np.int64]) -> NDArray[np.bool_]:
+    def _right(self, images: NDArray[Any], samples: NDArray[np.int64]) -> NDArray[np.bool_]:
         if self.storage_jpeg_quality is not None:
             images = store_as_jpeg(images, self.storage_jpeg_quality)
         logits = self.model(as_inputs(images).to(self.model.device, self.model.dtype))
