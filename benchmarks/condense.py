@@ -37,7 +37,9 @@ def condensed(run: RunRecord) -> dict[str, Any]:
         kept["estimates"] = {name: _rounded(found) for name, found in run.rows.estimates.items()}
         kept["intervals"] = {name: _rounded(found) for name, found in run.rows.intervals.items()}
         kept["reset_batches"] = [batch for batch, reason in enumerate(run.rows.recovered) if reason is not None]
-    return {**kept, "manifest": json.loads((run.folder / "manifest.json").read_text())}
+    manifest = json.loads((run.folder / "manifest.json").read_text())
+    manifest.pop("asked", None)  # all of it stands in the other parts, but for the places of files
+    return {**kept, "manifest": manifest}
 
 
 def _rounded(values: Any) -> Any:

@@ -20,7 +20,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from holdfast.benchmark import scores
 from holdfast.benchmark.session import Session
+from holdfast.methods.whole_network import classifier_part
+from holdfast.models.classifier import Classifier
 from holdfast.randomness import seeded_rng
 from holdfast.records import Batch
 from holdfast.streams import Stream
@@ -90,6 +93,7 @@ class OfflineSet:
             "losses": now.losses,
             "resets": now.resets,
             "skipped": now.skipped,
+            "scores": self._scores(),
         }
         if self.oracle:
             last = correct if now.last_correct is None else now.last_correct
@@ -157,12 +161,21 @@ class OfflineSet:
             began = time.perf_counter()
             step = self.model.answer(batch.inputs)
             seconds = time.perf_counter() - began + now.seconds * len(batch) / size
-            cost = {
-                "forwards": step.forwards + now.forwards / size,
-                "backwards": step.backwards + now.backwards / size,
-            }
+            forwards, backwards = step.forwards + now.forwards / size, step.backwards + now.backwards / size
             self._note()
-            self.session.record(batch, replace(step, **cost), seconds)
+            self.session.record(batch, replace(step, forwards=forwards, backwards=backwards), seconds)
+
+    def _scores(self) -> dict[str, float | None]:
+        """Answer the set once more for the scores that need all answers at once; None where one is not defined."""
+        if not self.job.scores:
+            return {}
+        labels, logits, features = [], [], []
+        for batch in self._stream_from(self.start):
+            with features_of(self.model.method.answering) as seen:
+                logits.append(self.model.answer(batch.inputs).logits.cpu().numpy())
+            labels.append(batch.labels)
+            features.append(seen[-1].flatten(1).cpu().numpy())
+        return {name: _score(name, *map(np.concatenate, (labels, logits, features))) for name in self.job.scores}
 
     def _stream_from(self, position: int) -> Iterator[Batch]:
         return self.session.stream.starting_at(position, stop=self.stop, batch_size=self.job.batch_size)
@@ -181,6 +194,29 @@ class OfflineSet:
     @property
     def _best(self) -> Path:
         return self.session.folder / "best.safetensors"
+
+
+@contextmanager
+def features_of(network: Classifier) -> Iterator[list[Tensor]]:
+    """Collect what the classifier part of a network receives, for as long as the block lasts."""
+    part = classifier_part(network) or network.head
+    if part is None:
+        raise ValueError("no part of the network is its classifier, so there are no features; leave out silhouette")
+    seen: list[Tensor] = []
+    handle = part.register_forward_pre_hook(lambda _, received: seen.append(received[0].detach()))
+    try:
+        yield seen
+    finally:
+        handle.remove()
+
+
+def _score(name: str, labels: Any, logits: Any, features: Any) -> float | None:
+    try:
+        if name == "silhouette":
+            return scores.silhouette(labels, features)
+        return scores.macro_f1(labels, logits) if name == "macro_f1" else scores.macro_roc_auc(labels, logits)
+    except ValueError:  # of few samples: a class that never comes has no curve, one that comes once no distance
+        return None
 
 
 @contextmanager

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from holdfast.adapted import AdaptedModel
 from holdfast.benchmark.manifest import make_manifest
+from holdfast.benchmark.memory import forget_peak
 from holdfast.benchmark.offline import offline
 from holdfast.benchmark.online import online
 from holdfast.benchmark.recorder import Recorder
@@ -62,6 +63,7 @@ def run(
 
 
 def _carry_out(job: Job, folder: Path, checkpoint_seconds: float, progress: Callable[[Progress], None]) -> None:
+    forget_peak()
     stream = _make_stream(job)
     total = min(filter(None, (job.samples, stream.length)), default=None)
     model, seen = _make_model(job, stream, total)

@@ -73,8 +73,8 @@ class Session:
     def save(self) -> None:
         """Save the state, rows first: a state may be older than the rows on disk, but never newer."""
         recorder = self.recorder
-        known = {"samples": recorder.samples, "correct": recorder.correct, "row_bytes": recorder.sync()}
-        self.place = replace(self.place, **known)
+        row_bytes = recorder.sync()
+        self.place = replace(self.place, samples=recorder.samples, correct=recorder.correct, row_bytes=row_bytes)
         self.model.save(self.folder / "state.safetensors", note=asdict(self.place))
         self.saved = time.monotonic()
 

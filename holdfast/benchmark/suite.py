@@ -31,6 +31,7 @@ __all__ = ["Job", "Protocol", "Suite", "SuiteError", "load_suite", "suite_names"
 
 Path_ = tuple[str | int, ...]
 Protocol: TypeAlias = Literal["online", "offline-fixed", "offline-oracle"]
+Score: TypeAlias = Literal["macro_f1", "macro_roc_auc", "silhouette"]
 
 
 class SuiteError(ValueError):
@@ -109,6 +110,7 @@ class Suite(BaseModel):
     summary: str = ""
     protocol: list[Protocol] = Field(default=["online"], min_length=1)
     epochs: int = Field(default=1, ge=1)  # of offline protocols, but for presets that were published with their own
+    scores: list[Score] = []  # of the answers under offline protocols, besides their accuracy
     models: list[ModelEntry] = Field(min_length=1)
     streams: list[StreamEntry] = Field(min_length=1)
     recipes: list[Named] = Field(min_length=1)
@@ -148,6 +150,7 @@ class Suite(BaseModel):
                 samples=self.samples,
                 protocol=protocol,
                 epochs=1 if protocol == "online" else self._epochs(for_stream(recipe.model_dump(), stream.label)),
+                scores=() if protocol == "online" else tuple(self.scores),
                 place=place,
                 averages=self.averages,
             )
@@ -185,13 +188,15 @@ class Job:
     samples: int | None
     protocol: Protocol = "online"
     epochs: int = 1
+    scores: Sequence[Score] = ()
     place: int = 0  # in the suite: tables keep its order
     averages: Mapping[str, Sequence[str]] = field(default_factory=dict)  # that tables of the suite have
 
     @property
     def name(self) -> str:
         """Readable, and unlike that of any other job: the name of its folder."""
-        unsaid = {"suite", "place", "averages", *(("protocol", "epochs") if self.protocol == "online" else ())}
+        offline_only = ("protocol", "epochs", "scores")
+        unsaid = {"suite", "place", "averages", *(offline_only if self.protocol == "online" else ())}
         if self.holdout is None:
             unsaid.add("holdout")  # so that jobs without one keep the names they had before there was any
         content = {key: value for key, value in asdict(self).items() if key not in unsaid}
@@ -327,11 +332,11 @@ def _name_problems(suite: Suite) -> Iterator[tuple[Path_, str]]:
     for index, recipe in enumerate(suite.recipes):
         yield from _recipe_problems(("recipes", index), recipe, suite)
     for index, model in enumerate(suite.models):
-        for field, entries in (("streams", suite.streams), ("recipes", suite.recipes)):
+        for key, entries in (("streams", suite.streams), ("recipes", suite.recipes)):
             labels = [entry.label for entry in entries]
-            for pattern in getattr(model, field):
+            for pattern in getattr(model, key):
                 if not any(fnmatchcase(label, pattern) for label in labels):
-                    yield ("models", index, field), f"{pattern!r} is no label of {field}; {nearest(pattern, labels)}"
+                    yield ("models", index, key), f"{pattern!r} is no label of {key}; {nearest(pattern, labels)}"
     for index, estimator in enumerate(suite.estimators):
         yield from _entry_problems(("estimators", index), estimator, ESTIMATORS)
         yield from _need_problems(("estimators", index), estimator.name, estimator.options, suite)

@@ -15,6 +15,7 @@ from plotly.offline import get_plotlyjs
 
 from holdfast.report import estimate_plots, plots
 from holdfast.report.arena import arena_tables
+from holdfast.report.before_after import SCORES, Gains, by_criterion, gains_to_csv, make_gains
 from holdfast.report.estimates import error_table, interval_table
 from holdfast.report.formats import html_cell, to_csv, to_html, to_latex, to_markdown
 from holdfast.report.gains import gain_table
@@ -30,6 +31,14 @@ __all__ = ["write_report"]
 FORMATS = {"csv": ("CSV", to_csv), "md": ("Markdown", to_markdown), "tex": ("LaTeX", to_latex)}
 GRID_FORMATS = {"csv": ("CSV", grid_to_csv), "tex": ("LaTeX", grid_to_latex)}
 GAUGE_NOTES = {"domains": "; dashed: how many different domains the stream has shown so far"}
+GAINS_NOTE = (
+    "Shares of the frozen source model, then of the adapted one, on the same clips; mean over the seeds. Published: by "
+    "the authors for the same network, score and number of clips, the epoch chosen with labels."
+)
+COST_NOTE = (
+    "Gains over the criteria of one row of runs. Time per clip is all of adapting and answering, the peak that of the "
+    "whole process. Best − last: what choosing the epoch with labels was worth, in points of accuracy."
+)
 # The browser itself refuses whatever would leave the page.
 POLICY = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:"
 
@@ -51,6 +60,10 @@ def write_report(runs_folder: Path | str, out: Path | str | None = None, *, metr
         for ending, (_, render_grid) in GRID_FORMATS.items():
             write_whole(page.with_name(f"{grid_file(page.stem, grid)}.{ending}"), render_grid(grid))
         sections.append(grid_section(page.stem, number, grid))
+    gains = make_gains(tables)
+    if gains:
+        write_whole(page.with_name(f"{page.stem}-before-after.csv"), gains_to_csv(gains))
+        sections.append(before_after_section(page.stem, gains))
     sections.append(sweeps_section(make_sweeps(tables)))
     for arena in arena_tables(tables):
         write_whole(page.with_name(words_file(page.stem, arena)), words_to_csv(arena))
@@ -225,6 +238,33 @@ def sweeps_section(sweeps: Sequence[Sweep]) -> str:
     return f"<section id='sensitivity'><h2>Sensitivity</h2>\n{''.join(charts)}</section>"
 
 
+def before_after_section(stem: str, gains: Sequence[Gains]) -> str:
+    """Return before → after for every criterion, then the extent of the gains and their cost."""
+    parts = ["<section id='before-after'><h2>Before → after</h2>"]
+    for title in dict.fromkeys(entry.title for entry in gains):
+        for score in dict.fromkeys(entry.score for entry in gains if entry.title == title):
+            chosen = [entry for entry in gains if (entry.title, entry.score) == (title, score)]
+            recipes = [entry.recipe for entry in chosen]
+            rows = [[name, *(words[recipe] for recipe in recipes)] for name, words in by_criterion(chosen).items()]
+            parts.append(f"<h3>{escape(title)}: {SCORES[score]}</h3>")
+            parts.append(plain_table(["criterion", *recipes], rows, GAINS_NOTE))
+    titles = ["suite, model, protocol", "recipe", "score", "least gain", "largest", "mean", "ms per clip", "peak MiB"]
+    rows = [
+        [
+            *(entry.title, entry.recipe, SCORES[entry.score]),
+            *(f"{gain:+.4f}" for gain in entry.extent),
+            f"{entry.milliseconds_per_clip:.1f}",
+            "–" if entry.peak_mib is None else f"{entry.peak_mib:,.0f}",
+            "–" if entry.oracle_gap is None else f"{entry.oracle_gap:+.2f}",
+        ]
+        for entry in gains
+    ]
+    parts.append("<h3>Extent and cost</h3>")
+    parts.append(plain_table([*titles, "best − last (points)"], rows, COST_NOTE))
+    parts.append(f'<p class="files">All of it as <a href="{quote(stem)}-before-after.csv">CSV</a></p></section>')
+    return "\n".join(parts)
+
+
 def section(folder: Path, number: int, table: Table, name: str) -> str:
     """Return everything about one table: verdict, scores, charts, protocol."""
     files = " · ".join(f'<a href="{quote(name)}.{ending}">{title}</a>' for ending, (title, _) in FORMATS.items())
@@ -242,6 +282,7 @@ def section(folder: Path, number: int, table: Table, name: str) -> str:
             f"<p class='files'>This table as {files}</p>",
             f"<h3>{table.metric.capitalize()} over time</h3>",
             chart(plots.over_time(table), over_time),
+            epochs_section(table),
             severities_section(table),
             *gauge_sections(table),
             f"<h3>{table.metric.capitalize()} against cost</h3>",
@@ -255,6 +296,15 @@ def section(folder: Path, number: int, table: Table, name: str) -> str:
             "</section>",
         ]
     )
+
+
+def epochs_section(table: Table) -> str:
+    """Return the accuracy from epoch to epoch, where an oracle has watched it."""
+    figure = plots.over_epochs(table)
+    if figure is None:
+        return ""
+    note = "On the draws that were adapted to, measured with labels; the best epoch answered. Mean over sets and seeds."
+    return f"<h3>{table.metric.capitalize()} over epochs</h3>\n{chart(figure, note)}"
 
 
 def severities_section(table: Table) -> str:

@@ -18,6 +18,7 @@ __all__ = [
     "collapse_shapes",
     "domain_starts",
     "gauge_over_time",
+    "over_epochs",
     "over_time",
     "severities",
     "window_samples",
@@ -73,6 +74,30 @@ def collapse_shapes(table: Table) -> list[Figure]:
     ends = {"x0": script["from_sample"], "x1": script["from_sample"] + script["samples"]}
     shade = {"fillcolor": "#d64b4b", "opacity": 0.15, "line": {"width": 0}, "layer": "below"}
     return [{"type": "rect", "yref": "paper", "y0": 0, "y1": 1, **ends, **shade}]
+
+
+def over_epochs(table: Table) -> Figure | None:
+    """Return the score after each epoch of adapting, where labels were at hand to tell."""
+    curves = []
+    for line in table.lines:
+        found = [run_set["twin_accuracy"] for run in line.runs for run_set in run.sets if "twin_accuracy" in run_set]
+        shares = np.mean(found, axis=0) if found else np.empty(0)
+        if len(shares) > 1:
+            curves.append(
+                {
+                    "type": "scatter",
+                    "mode": "lines+markers",
+                    "name": escape(line.label),
+                    "x": list(range(len(shares))),
+                    "y": [round(percent(share, table.metric), 2) for share in shares.tolist()],
+                    "line": {"color": colour(table, line), "dash": dash(table, line), "width": 2},
+                    "hovertemplate": "%{y:.1f} %",
+                }
+            )
+    if not curves:
+        return None
+    axes = {"xaxis": {"title": {"text": "epochs", "standoff": 8}}, "yaxis": {"title": {"text": axis_title(table)}}}
+    return {"data": curves, "layout": {"height": 360, "hovermode": "x unified", **axes}}
 
 
 def baseline(table: Table) -> Figure | None:

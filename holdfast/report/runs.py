@@ -134,6 +134,7 @@ class RunRecord:
     rows: Rows
     finished: bool
     sets: Sequence[dict[str, Any]] = ()  # of an offline run: how each set was adapted to
+    peak_mib: float | None = None  # of the whole process
 
     @property
     def oracle_gap(self) -> float | None:
@@ -193,7 +194,9 @@ def read_run(folder: Path) -> RunRecord:
     finished = summary is not None and len(rows) > 0
     if summary is not None and finished:
         finished = int(rows.size.sum()) >= (summary.get("samples", manifest.stream.length) or 0)
-    return RunRecord(folder, manifest, rows, finished, (summary or {}).get("sets", ()))
+    told = summary or {}
+    peak_mib = max(told.get("peak_mib", {}).values(), default=None)
+    return RunRecord(folder, manifest, rows, finished, told.get("sets", ()), peak_mib)
 
 
 def read_summary(path: Path) -> dict[str, Any] | None:

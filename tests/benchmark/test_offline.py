@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from sklearn.metrics import f1_score, silhouette_score
 
 from holdfast.benchmark import Progress, SuiteError, load_suite, run
 from holdfast.benchmark.suite import Job, parse_suite
@@ -171,3 +172,22 @@ def test_presets_may_depend_on_the_stream_and_bring_their_epochs() -> None:
 
 def test_names_of_online_jobs_are_what_they_were() -> None:
     assert load_suite("demo").jobs()[0].name == "source-continual-digits_resnet-seed0-832ea416"
+
+
+def test_further_scores_are_those_of_the_answers(tmp_path: Path) -> None:
+    text = (
+        SUITE.replace("PROTOCOL", "[offline-fixed, online]").replace("LR", "0.01") + "scores: [macro_f1, silhouette]\n"
+    )
+    source, _, unscored, _ = parse_suite(text).jobs()
+    assert unscored.scores == ()
+    first, second = summary(run(source, tmp_path))["sets"]
+    stream = reset_each_shift(Digits("test"), corruptions=["gaussian_noise", "contrast"], samples_per_domain=40)
+    batch = stream.render(0, 40)
+    network = digits_resnet()
+    with torch.no_grad():
+        answers = network(batch.inputs).argmax(1).numpy()
+        maps = torch.relu(network.norm(network.conv(network.normalise(batch.inputs))))
+        features = network.stages(maps).mean(dim=(2, 3)).numpy()
+    assert first["scores"]["macro_f1"] == pytest.approx(f1_score(batch.labels, answers, average="macro"))
+    assert first["scores"]["silhouette"] == pytest.approx(silhouette_score(features, batch.labels), abs=1e-4)
+    assert set(second["scores"]) == {"macro_f1", "silhouette"}

@@ -75,11 +75,16 @@ class CriterionCorruption(SoundCorruption):
         corrupted = np.empty_like(samples)
         for row, (clip, rng) in enumerate(zip(samples, rngs, strict=True)):
             clip = without_padding(clip) if made.changes_length else clip
-            corrupted[row] = fit_length(made(clip, rng), samples.shape[1])
+            corrupted[row] = fit_length(made(clip, _generator(rng)), samples.shape[1])
         return corrupted
 
     def __reduce__(self) -> tuple[Callable[..., Corruption], tuple[Any, ...]]:
         return super().__reduce__() if self.name in CORRUPTIONS else (criterion_corruption, self.rebuild)
+
+
+def _generator(rng: Rng) -> np.random.Generator:
+    """Return a generator of the newer kind, seeded by one of the older."""
+    return rng if isinstance(rng, np.random.Generator) else np.random.default_rng(rng.randint(2**31))
 
 
 def without_padding(clip: Waveform) -> Waveform:

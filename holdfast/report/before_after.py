@@ -1,0 +1,183 @@
+"""Before → after: what adapting changed in every criterion, and what that cost (the view of DHAuDS).
+
+Shao et al., arXiv 2511.18421, Tables 5 to 8 and 10. Scores are shares, as published there.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from importlib import resources
+from statistics import fmean
+
+from holdfast.report import metrics
+from holdfast.report.grid import title_of
+from holdfast.report.runs import RunRecord
+from holdfast.report.tables import Line, Table, canonical, grouped
+
+__all__ = ["Gain", "Gains", "gains_to_csv", "make_gains"]
+
+SCORES = {
+    "accuracy": "accuracy",
+    "macro_f1": "macro F1",
+    "macro_roc_auc": "macro ROC-AUC",
+    "silhouette": "silhouette",
+}
+PUBLISHED_SCORE = {"us8": "macro_f1", "sc2": "accuracy", "vs": "accuracy", "rs": "macro_roc_auc"}
+
+
+@dataclass(frozen=True)
+class Gain:
+    """One criterion before and after adapting; what was published for it, where the same was measured."""
+
+    criterion: str
+    before: float
+    after: float
+    published: tuple[float, float] | None = None
+
+    @property
+    def difference(self) -> float:
+        """What adapting has added."""
+        return self.after - self.before
+
+
+@dataclass(frozen=True)
+class Gains:
+    """The criteria under one recipe of a suite, model and protocol, in one score."""
+
+    title: str
+    recipe: str
+    score: str
+    rows: Sequence[Gain]
+    milliseconds_per_clip: float  # adaptation included
+    peak_mib: float | None
+    oracle_gap: float | None  # points of accuracy
+
+    @property
+    def extent(self) -> tuple[float, float, float]:
+        """The least, the largest and the mean gain."""
+        gains = [row.difference for row in self.rows]
+        return min(gains), max(gains), fmean(gains)
+
+
+def make_gains(tables: Sequence[Table]) -> list[Gains]:
+    """Return the gains of every recipe over the source, where criteria of DHAuDS or offline sets were answered."""
+    chosen = [table for table in tables if table.source is not None and _is_criteria(table.runs[0])]
+    found = []
+    for group in grouped(chosen, _group_of):
+        labels = dict.fromkeys(line.recipe.label for table in group for line in table.lines if not line.is_source)
+        for label in labels:
+            found += [gains for score in SCORES if (gains := _gains(group, label, score)) is not None]
+    return found
+
+
+def _group_of(table: Table) -> str:
+    but_the_stream = {field: value for field, value in table.protocol.items() if field not in ("stream", "samples")}
+    return title_of(table) + canonical(but_the_stream)
+
+
+def _is_criteria(run: RunRecord) -> bool:
+    return run.manifest.stream.name == "dhauds" or run.manifest.protocol["protocol"] != "online"
+
+
+def _gains(tables: Sequence[Table], label: str, score: str) -> Gains | None:
+    rows, lines = [], []
+    for table in tables:
+        line = next((line for line in table.lines if line.recipe.label == label), None)
+        if line is None or table.source is None:
+            continue
+        lines.append(line)
+        before, after = (_scores(given, score) for given in (table.source, line))
+        stream = table.runs[0].manifest.stream.label
+        for domain in (domain for domain in before if domain in after):
+            criterion = stream if len(table.domains) == 1 else f"{stream} {domain}"
+            published = _published(line.runs[0], stream, score)
+            rows.append(Gain(criterion, before[domain], after[domain], published))
+    if not rows:
+        return None
+    gaps = [line.oracle_gap for line in lines if line.oracle_gap is not None]
+    runs = [run for line in lines for run in line.runs]
+    seconds = sum(float(run.rows.step_seconds.sum()) for run in runs) / sum(run.samples for run in runs)
+    peaks = [run.peak_mib for run in runs if run.peak_mib is not None]
+    return Gains(
+        title_of(tables[0]),
+        label,
+        score,
+        rows,
+        1000 * seconds,
+        max(peaks, default=None),
+        fmean(gaps) if gaps else None,
+    )
+
+
+def _scores(line: Line, score: str) -> dict[str, float]:
+    """Return a score of every domain, mean over the seeds; domains without it are left out."""
+    by_domain: dict[str, list[float]] = {}
+    for run in line.runs:
+        for domain, value in _scores_of(run, score):
+            by_domain.setdefault(domain, []).append(value)
+    return {domain: fmean(values) for domain, values in by_domain.items()}
+
+
+def _scores_of(run: RunRecord, score: str) -> Iterator[tuple[str, float]]:
+    if score == "accuracy":
+        yield from metrics.domain_accuracy(run.rows).items()
+        return
+    for found in run.sets:
+        value = found.get("scores", {}).get(score)
+        if value is not None and len(found["domains"]) == 1:
+            yield found["domains"][0], value
+
+
+def _published(run: RunRecord, stream: str, score: str) -> tuple[float, float] | None:
+    """Return what was published for the same network and criterion, in the same score and on as many clips."""
+    if not run.manifest.protocol["protocol"].startswith("offline-oracle"):
+        return None
+    for row in _table():
+        named = f"{row['dataset']}-{row['criterion']}" == stream
+        if named and int(row["parameters"]) == run.manifest.model.parameters and int(row["samples"]) <= run.samples:
+            if score == "silhouette" and row["silhouette_before"]:
+                return float(row["silhouette_before"]), float(row["silhouette_after"])
+            if score == PUBLISHED_SCORE[row["dataset"]]:
+                return float(row["before"]), float(row["after"])
+    return None
+
+
+def _table() -> list[dict[str, str]]:
+    text = (resources.files("holdfast.report") / "published_dhauds.csv").read_text(encoding="utf-8")
+    return list(csv.DictReader(io.StringIO(text)))
+
+
+def gains_to_csv(gains: Sequence[Gains]) -> str:
+    """Return all of them as one CSV file, at full precision."""
+    out = io.StringIO()
+    write = csv.writer(out, lineterminator="\n").writerow
+    named, own = ["suite, model and protocol", "recipe", "score", "criterion"], ["before", "after", "gain"]
+    write([*named, *own, "published before", "published after"])
+    for entry in gains:
+        for row in entry.rows:
+            published = row.published or (math.nan, math.nan)
+            numbers = (row.before, row.after, row.difference, *published)
+            texts = ("" if math.isnan(number) else f"{number:.6g}" for number in numbers)
+            write([entry.title, entry.recipe, SCORES[entry.score], row.criterion, *texts])
+    return out.getvalue()
+
+
+def in_words(gain: Gain) -> str:
+    """Return a gain as DHAuDS prints it.
+
+    >>> in_words(Gain("WHN-L1", 0.6201, 0.6756, (0.62, 0.67)))
+    '0.6201 → 0.6756 (+0.0555), published 0.6200 → 0.6700'
+    """
+    own = f"{gain.before:.4f} → {gain.after:.4f} ({gain.difference:+.4f})"
+    return own if gain.published is None else f"{own}, published {gain.published[0]:.4f} → {gain.published[1]:.4f}"
+
+
+def by_criterion(gains: Sequence[Gains]) -> Mapping[str, Mapping[str, str]]:
+    """Return criterion -> recipe -> words, for gains of one title and score."""
+    names = dict.fromkeys(row.criterion for entry in gains for row in entry.rows)
+    words = {entry.recipe: {row.criterion: in_words(row) for row in entry.rows} for entry in gains}
+    return {name: {recipe: found.get(name, "–") for recipe, found in words.items()} for name in names}
