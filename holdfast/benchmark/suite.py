@@ -257,7 +257,8 @@ def parse_suite(
     try:
         suite = Suite.model_validate(content)
     except ValidationError as error:
-        first = error.errors()[0]
+        # A word that is not known explains one that is missing, and is told first.
+        first = min(error.errors(), key=lambda problem: problem["type"] != "extra_forbidden")
         # Lines are known by the keys of the file; pydantic's own steps in between are left out.
         path = tuple(part for part in first["loc"])
         message = f"{'.'.join(str(part) for part in path)}: {first['msg'].lower()}"
