@@ -231,11 +231,11 @@ def sweeps_section(sweeps: Sequence[Sweep]) -> str:
     if not sweeps:
         return ""
     charts = (
-        f"<h3>{sweep.metric.capitalize()} against {escape(sweep.option)}</h3>\n"
-        f"{chart(sweep_figure(sweep), 'All else is equal. Streams: ' + ', '.join(sweep.streams) + '.')}"
+        f"<div><h3>{sweep.metric.capitalize()} against {escape(sweep.option)}</h3>\n"
+        f"{chart(sweep_figure(sweep), 'All else is equal. Streams: ' + ', '.join(sweep.streams) + '.')}</div>"
         for sweep in sweeps
     )
-    return f"<section id='sensitivity'><h2>Sensitivity</h2>\n{''.join(charts)}</section>"
+    return f"<section id='sensitivity'><h2>Sensitivity</h2>\n<div class='pairs'>{''.join(charts)}</div></section>"
 
 
 def before_after_section(stem: str, gains: Sequence[Gains]) -> str:
@@ -359,7 +359,7 @@ def estimates_section(table: Table, name: str) -> str:
             "<h3>Estimate and truth over time</h3>",
             chart(estimate_plots.estimates_over_time(table), course),
             "<h3>Estimate against truth</h3>",
-            f"<div class='pair'>{''.join(both)}</div>",
+            f"<div class='pairs'>{''.join(both)}</div>",
         ]
     )
 

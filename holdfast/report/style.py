@@ -66,15 +66,15 @@ tbody tr:hover > * { background: var(--wash); }
 .groups th:empty { border-bottom: none; }
 .groups + tr th { border-top: none; }
 .grid colgroup + colgroup { border-left: 1px solid var(--rule); }
-.grid tbody td, .grid thead th:not(:first-child) { padding-left: 0.4rem; padding-right: 0.4rem; }
+.grid tbody td, .grid thead th:not(:first-child) { padding-left: 0.3rem; padding-right: 0.3rem; }
 .best { font-weight: 700; }
 .worse { color: var(--faint); }
 .files { font-size: 0.875rem; color: var(--soft); margin: 0.7rem 0 0; }
 figure { margin: 0; overflow: hidden; }
 figcaption { color: var(--soft); font-size: 0.84rem; line-height: 1.5; margin-top: 0.6rem; max-width: 60rem; }
 .chart { width: 100%; }
-.pair { display: grid; grid-template-columns: 1fr 1fr; gap: 1.5rem; }
-.pair > * { min-width: 0; }
+.pairs { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(34rem, 100%), 1fr)); gap: 0 2.5rem; }
+.pairs > * { min-width: 0; }
 dl {
   display: grid; grid-template-columns: minmax(8rem, max-content) 1fr; gap: 0.3rem 1.4rem; margin: 0; font-size: 0.9rem;
 }

@@ -106,7 +106,7 @@ def _settings(table: Table, line: Line) -> dict[str, Any]:
 def _flat(content: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     for key, value in flattened(content).items():
         if isinstance(value, list) and len(value) == 1 and isinstance(value[0], Mapping):  # the only chain of its kind
-            yield from _flat({key: value[0]})
+            yield from _flat({key.removesuffix("s"): value[0]})
         else:
             yield key, value
 
@@ -123,20 +123,20 @@ def in_words(option: str) -> str:
 
 def sweep_figure(sweep: Sweep) -> Figure:
     """Return the scores over the values, evenly spaced, with a bar for the spread over the seeds."""
-    names = [str(value) for value in sweep.values]
     return {
         "data": [
             curve(sweep, recipe, GREY if recipe == "source" else COLOURS[place % len(COLOURS)])
             for place, recipe in enumerate(sweep.lines)
         ],
         "layout": {
-            "height": 360,
+            "height": 340,
             "hovermode": "x unified",
+            "showlegend": True,
             "xaxis": {
                 "title": {"text": escape(sweep.option), "standoff": 8},
                 "type": "category",
                 "categoryorder": "array",
-                "categoryarray": names,
+                "categoryarray": [printed_value(value) for value in sweep.values],
             },
             "yaxis": {"title": {"text": f"{sweep.metric} (%)", "standoff": 8}},
             "margin": {"t": 16},
@@ -144,9 +144,19 @@ def sweep_figure(sweep: Sweep) -> Figure:
     }
 
 
+def printed_value(value: Any) -> str:
+    """Return a value for the axis of a chart.
+
+    >>> printed_value(2.0), printed_value("stages.0.norm")
+    ('2', 'stages.0.norm')
+    """
+    return value if isinstance(value, str) else f"{value:g}"
+
+
 def curve(sweep: Sweep, recipe: str, colour: str) -> Figure:
     """Return one recipe along the values."""
-    lines = [(str(value), sweep.lines[recipe][value]) for value in sweep.values if value in sweep.lines[recipe]]
+    course = sweep.lines[recipe]
+    lines = [(printed_value(value), course[value]) for value in sweep.values if value in course]
     return {
         "type": "scatter",
         "mode": "lines+markers",

@@ -37,11 +37,11 @@ def test_an_option_of_the_stream_becomes_a_line_for_each_recipe(write_run: Write
         write(write_run, "unitta", correct, stay=stay)
     write(write_run, "unitta", 9, imbalance=5.0)  # two values of it make no course
     (sweep,) = sweeps_of(tmp_path / "runs")
-    assert (sweep.option, sweep.values) == ("class chains: stay", [0.5, 0.9, 0.99])
+    assert (sweep.option, sweep.values) == ("class chain: stay", [0.5, 0.9, 0.99])
     figure = sweep_figure(sweep)
     plotly.graph_objects.Figure(figure)
     assert {line["name"]: line["y"] for line in figure["data"]} == {"source": [50, 50, 50], "unitta": [90, 80, 70]}
-    assert "Error against class chains: stay" in write_report(tmp_path / "runs").read_text()
+    assert "Error against class chain: stay" in write_report(tmp_path / "runs").read_text()
 
 
 def test_batch_sizes_and_options_of_recipes_are_found_too(write_run: WriteRun, tmp_path: Path) -> None:
