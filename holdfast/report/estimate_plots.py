@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from html import escape
+from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -75,10 +77,9 @@ def one_recipe(table: Table, line: Line, *, visible: bool) -> list[Figure]:
             continue
         colour = COLOURS[number % len(COLOURS)]
         if name in rows.intervals:
-            low, high = rows.intervals[name].T
-            hidden = {"showlegend": False, "hoverinfo": "skip", "legendgroup": name, "line": {"width": 0}}
-            filled = {"fill": "tonexty", "fillcolor": _faint(colour)}
-            drawn += [curve(low, f"{name} low", **hidden), curve(high, f"{name} high", **hidden, **filled)]
+            low, high = ([_percent(bounds[chosen]) for chosen in bins] for bounds in rows.intervals[name].T)
+            drawn.append({**band(ends, low, high), "name": f"{name} interval", "visible": visible})
+            drawn[-1] |= {"legendgroup": name, "fillcolor": _faint(colour)}
         drawn.append(curve(rows.estimates[name], name, legendgroup=name, line={"width": 2, "color": colour}))
     drawn.append(curve(rows.correct / rows.size, "truth", line={"width": 1.5, "color": GREY, "dash": "dot"}))
     marks = [(int(end), reason) for end, reason in zip(rows.ends, rows.recovered, strict=True) if reason is not None]
@@ -97,6 +98,23 @@ def one_recipe(table: Table, line: Line, *, visible: bool) -> list[Figure]:
             }
         )
     return drawn
+
+
+def band(places: Sequence[int], low: Sequence[float | None], high: Sequence[float | None]) -> Figure:
+    """Return the area between two curves, in one piece for each stretch in which both are known.
+
+    >>> band([1, 2, 3], [10.0, None, 30.0], [20.0, None, 40.0])["y"]
+    [10.0, 20.0, None, 30.0, 40.0]
+    """
+    x: list[int | None] = []
+    y: list[float | None] = []
+    for known, stretch in groupby(range(len(places)), lambda place: low[place] is not None and high[place] is not None):
+        there = list(stretch)
+        if known:
+            x += [None] * bool(x) + [places[place] for place in (*there, *reversed(there))]
+            y += [None] * bool(y) + [low[place] for place in there] + [high[place] for place in reversed(there)]
+    hidden = {"showlegend": False, "hoverinfo": "skip", "line": {"width": 0}}
+    return {"type": "scatter", "mode": "lines", "x": x, "y": y, "fill": "toself", **hidden}
 
 
 def scatter(table: Table) -> Figure:

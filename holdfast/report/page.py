@@ -355,7 +355,7 @@ def estimates_section(table: Table, name: str) -> str:
             f"<h3>{escape(errors.title)}</h3>",
             errors.to_html(),
             csv_link(f"{name}-estimates.csv"),
-            intervals.to_html() if intervals else "",
+            f"<h3>{escape(intervals.title)}</h3>\n{intervals.to_html()}" if intervals else "",
             "<h3>Estimate and truth over time</h3>",
             chart(estimate_plots.estimates_over_time(table), course),
             "<h3>Estimate against truth</h3>",

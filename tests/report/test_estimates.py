@@ -50,8 +50,8 @@ def test_course_and_scatter_leave_out_what_is_not_known(table: Table) -> None:
     course = estimates_over_time(table)
     by_name = {trace["name"]: trace for trace in course["data"]}
     assert by_name["anchored"]["y"] == [80.0, 50.0, None]
-    assert by_name["anchored low"]["y"] == [70.0, 40.0, None]
-    assert by_name["anchored high"]["fill"] == "tonexty"
+    assert by_name["anchored interval"]["x"] == [10, 20, 20, 10]
+    assert by_name["anchored interval"]["y"] == [70.0, 40.0, 60.0, 90.0]  # there and back
     assert by_name["truth"]["y"] == [80.0, 90.0, 60.0]
     assert "updatemenus" not in course["layout"]  # a single recipe is watched
     dots = {trace["name"]: trace for trace in scatter(table)["data"]}
