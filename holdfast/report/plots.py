@@ -347,12 +347,15 @@ def against_cost(table: Table) -> Figure:
     return {"data": dots, "layout": layout}
 
 
-def label_places(table: Table) -> list[str]:
-    """Return on which side of its dot each label stands: to the right, unless a label nearby has taken that side."""
+def label_places(table: Table) -> list[str | None]:
+    """Return on which side of its dot each label stands: to the right, unless a label nearby has taken that side.
+
+    Where all sides are taken there is none: the name is shown when one points at the dot.
+    """
     spread = max(line.mean for line in table.lines) - min(line.mean for line in table.lines) or 1
     dearest = max(line.passes for line in table.lines)
-    sides: list[str] = []
-    for number, line in enumerate(table.lines):
+    sides: list[str | None] = []
+    for line in table.lines:
         near = [
             side
             for other, side in zip(table.lines, sides, strict=False)
@@ -360,11 +363,11 @@ def label_places(table: Table) -> list[str]:
         ]
         # Right of the dearest dot there is no room.
         free = ["middle left" if line.passes == dearest else "middle right", "bottom center", "top center"]
-        sides.append(next((side for side in free if side not in near), free[number % len(free)]))
+        sides.append(next((side for side in free if side not in near), None))
     return sides
 
 
-def dot(table: Table, line: Line, label_place: str) -> Figure:
+def dot(table: Table, line: Line, label_place: str | None) -> Figure:
     """Return one recipe as a labelled dot, its bar the standard deviation over the seeds."""
     time = table.relative_time(line)
     facts = [f"{printed(line.mean)} % {table.metric}", f"{line.passes:.2f} × forward"]
@@ -372,12 +375,12 @@ def dot(table: Table, line: Line, label_place: str) -> Figure:
         facts.append(f"{time:.2f} × the source's step time")
     return {
         "type": "scatter",
-        "mode": "markers+text",
+        "mode": "markers+text" if label_place else "markers",
         "x": [round(line.passes, 4)],
         "y": [round(line.mean, 4)],
         "error_y": {"array": [line.std or 0], "visible": line.std is not None, "thickness": 1, "width": 4},
         "text": [f"  {escape(line.label)}  "],
-        "textposition": label_place,
+        "textposition": label_place or "middle right",
         "cliponaxis": False,
         "marker": {"size": 11, "color": colour(table, line)},
         "hovertemplate": f"<b>{escape(line.label)}</b><br>{'<br>'.join(facts)}<extra></extra>",

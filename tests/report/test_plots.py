@@ -82,6 +82,13 @@ def test_labels_of_equal_dots_stand_apart(write_run: WriteRun, tmp_path: Path) -
     assert places == ["middle right", "middle left", "middle right", "bottom center"]
 
 
+def test_a_label_without_room_is_left_out(write_run: WriteRun, tmp_path: Path) -> None:
+    for label in ("tent", "eta", "sar", "rotta", "slr"):
+        write_run(label, batches({"fog": [9]}))
+    (table,) = make_tables(read_runs(tmp_path / "runs"))
+    assert [dot["mode"] for dot in against_cost(table)["data"]] == 3 * ["markers+text"] + 2 * ["markers"]
+
+
 def test_the_calibrated_accuracy_and_a_collapse_are_drawn(write_run: WriteRun, tmp_path: Path) -> None:
     write_run("source", batches({"fog": [5] * 40}, expected=0.45))
     write_run("tent", batches({"fog": [9] * 20 + [1] * 20}, expected=0.45))
