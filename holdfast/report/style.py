@@ -86,9 +86,6 @@ summary { cursor: pointer; font-weight: 600; font-size: 0.95rem; margin-bottom: 
 footer {
   margin-top: 4rem; padding-top: 1rem; border-top: 1px solid var(--rule); color: var(--soft); font-size: 0.84rem;
 }
-@media (max-width: 60rem) {
-  .pair { grid-template-columns: 1fr; }
-}
 @media (max-width: 40rem) {
   main { padding: 2rem 1rem 3rem; }
   h1 { font-size: 1.7rem; }
