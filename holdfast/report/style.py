@@ -66,7 +66,8 @@ tbody tr:hover > * { background: var(--wash); }
 .groups th:empty { border-bottom: none; }
 .groups + tr th { border-top: none; }
 .grid colgroup + colgroup { border-left: 1px solid var(--rule); }
-.grid tbody td, .grid thead th:not(:first-child) { padding-left: 0.3rem; padding-right: 0.3rem; }
+.grid tbody td, .grid thead th:not(:first-child) { padding-left: 0.2rem; padding-right: 0.2rem; }
+.grid table { font-size: 0.79rem; }
 .best { font-weight: 700; }
 .worse { color: var(--faint); }
 .files { font-size: 0.875rem; color: var(--soft); margin: 0.7rem 0 0; }
