@@ -25,7 +25,7 @@ def gain_table(table: Table) -> WordTable | None:
     recoveries = list(dict.fromkeys(recovery for lines in by_method.values() for recovery in lines))
     known = {recovery: published_on(stream, table.runs, f"gain:{recovery}") for recovery in recoveries}
     bases = {name: base_of(list(lines.values())) for name, lines in by_method.items()}
-    rows = [["accuracy without (%)", *(spread(accuracies(bases[name])) for name in names), ""]]
+    rows = [["base accuracy (%)", *(spread(accuracies(bases[name])) for name in names)]]
     for recovery in recoveries:
         if recovery == "never":
             continue
@@ -35,15 +35,18 @@ def gain_table(table: Table) -> WordTable | None:
             + (f" ({known[recovery][name]:+.1f})" if name in known[recovery] else "")
             for name in names
         ]
-        average = [fmean(values) for values in gained.values()] if len(gained) == len(names) else []
-        rows.append([recovery, *cells, f"{fmean(average):+.1f}" if average else "–"])
+        rows.append([recovery, *cells])
+        if len(names) > 1 and len(gained) == len(names):
+            rows[-1].append(f"{fmean(map(fmean, gained.values())):+.1f}")
     note = (
         "Accuracy gained in points over the same method without a recovery, or, where there is no such run, over the "
         "first one of that method; mean ± standard deviation over the seeds."
     )
     if any(known.values()):
         note += " In brackets: as published for the same network, data and length."
-    return WordTable("What recoveries add", ["recovery", *names, "average"], rows, note)
+    columns = ["recovery", *names, *(["average"] if len(names) > 1 else [])]
+    filled = [[*row, *[""] * (len(columns) - len(row))] for row in rows]
+    return WordTable("What recoveries add", columns, filled, note)
 
 
 def same_method(table: Table) -> list[list[Line]]:

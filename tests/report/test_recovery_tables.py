@@ -32,9 +32,9 @@ def test_a_gain_is_over_the_same_method_and_seed(write_run: WriteRun, tmp_path: 
     assert gains is not None
     assert gains.columns == ["recovery", "tent", "sar", "average"]
     assert gains.rows == [
-        ["accuracy without (%)", "42.5 ± 3.5", "50.0 ± 0.0", ""],
+        ["base accuracy (%)", "42.5 ± 3.5", "50.0 ± 0.0", ""],
         ["oracle", "+27.5 ± 3.5", "-5.0 ± 0.0", "+11.2"],
-        ["loss_collapse", "–", "+0.0 ± 0.0", "–"],
+        ["loss_collapse", "–", "+0.0 ± 0.0", ""],
     ]
     assert "What recoveries add" in write_report(tmp_path / "runs").read_text()
 
