@@ -57,8 +57,16 @@ def main() -> None:
 
 @app.command()
 def demo(out: Out = Path("runs"), executor: Executor = "processes", workers: Workers = 2) -> None:
-    """Compare five methods on a continual stream of the embedded digits and write a report."""
+    """Compare methods on continual streams of the embedded digits and the embedded keywords, and write one report."""
+    from holdfast.data import Keywords
+
     _bench("demo", {}, out, executor, workers)
+    try:
+        Keywords()  # spoken here, at their first use, before several workers ask for them
+    except ImportError as error:
+        console.print(f"No sounds this time: {error}", markup=False)
+    else:
+        _bench("demo-audio", {}, out / "demo", executor, workers)
     _report(out / "demo", None, "error")
 
 

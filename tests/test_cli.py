@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from importlib import metadata
 from pathlib import Path
 
 import numpy as np
 import pytest
 from PIL import Image
+from scipy.io import wavfile
 from typer.testing import CliRunner
 
 from holdfast.cli import app, main
@@ -74,6 +76,56 @@ def test_train_writes_weights_and_tells_the_accuracy(tmp_path: Path) -> None:
     assert set(found["accuracy"]) == {"train", "validation", "test"}
 
 
+def test_train_takes_sounds_of_your_own_and_published_recipes(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    for number in range(6):
+        file = tmp_path / "data" / f"class{number % 2}" / f"{number}.wav"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        wavfile.write(file, 16_000, np.int16(rng.integers(-9000, 9000, 900 + 400 * number)))
+    data = f"{{name: sound_folder, folder: {tmp_path / 'data'}, seconds: 0.1}}"
+    model = "{name: imported, target: 'holdfast.models.tiny:tiny_amaut', arguments: {num_classes: 2}}"
+    words = [
+        "train",
+        data,
+        "--model",
+        model,
+        "--recipe",
+        "amaut-rs",
+        "--epochs",
+        "1",
+        "--out",
+        str(tmp_path),
+        "--json",
+    ]
+    assert json.loads(invoke(*words))["accuracy"].keys() == {"train"}
+    facts = json.loads((tmp_path / "imported.json").read_text())
+    assert "--recipe amaut-rs --epochs 1 --seed 0" in facts["command"]
+
+
+def test_a_demo_without_the_extra_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(name: str) -> str:
+        raise metadata.PackageNotFoundError(name)
+
+    done: list[str] = []
+    monkeypatch.setattr(metadata, "version", missing)
+    monkeypatch.setattr("holdfast.cli._bench", lambda name, *_: done.append(name))
+    monkeypatch.setattr("holdfast.cli._report", lambda folder, *_: done.append(folder.name))
+    monkeypatch.setenv("HOLDFAST_CACHE", str(tmp_path))
+    assert 'pip install "holdfast[audio]"' in " ".join(invoke("demo", "--out", str(tmp_path)).split())
+    assert done == ["demo", "demo"]
+
+
+def test_corrupt_takes_sounds_and_draws_their_spectrograms(tmp_path: Path) -> None:
+    file = tmp_path / "in" / "noise.wav"
+    file.parent.mkdir()
+    wavfile.write(file, 8_000, np.int16(np.random.default_rng(0).integers(-9000, 9000, 4_000)))
+    written = invoke("corrupt", str(file), "-c", "psh", "-s", "2", "--format", "flac", "--out", str(tmp_path / "out"))
+    assert Path(written.strip()).name == "noise.flac"
+    sheet = invoke("corrupt", str(file), "--sheet", "-c", "white_noise", "--out", str(tmp_path / "sheet"))
+    with Image.open(sheet.strip()) as picture:
+        assert picture.width > 6 * 200
+
+
 def test_corrupt_writes_files_and_a_sheet(tmp_path: Path) -> None:
     image = tmp_path / "in" / "a.png"
     image.parent.mkdir()
@@ -98,6 +150,8 @@ def test_corrupt_writes_files_and_a_sheet(tmp_path: Path) -> None:
         (["bench", "demo", "--set", "recipes.0=tnet"], "did you mean 'tent'"),
         (["corrupt", "x.png", "-c", "contrst"], "did you mean 'contrast'"),
         (["corrupt", "x.png"], "--sheet"),
+        (["corrupt", "x.wav", "-c", "white_noise", "--format", "mp3"], "choose wav or flac"),
+        (["train", "digits", "--recipe", "amaut-sc3"], "did you mean 'amaut-sc2'"),
         (["train", "digits", "--model", "digits_resne"], "did you mean 'digits_resnet'"),
         (["train", "digit"], "did you mean 'digits'"),
     ],

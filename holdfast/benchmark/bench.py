@@ -46,7 +46,7 @@ def bench(
 def _attempt(job: Job, runs: Path, checkpoint_seconds: float, progress: Callable[[Progress], None] | None) -> Outcome:
     try:
         return Outcome(job.name, run(job, runs, checkpoint_seconds=checkpoint_seconds, progress=progress))
-    except (ValueError, RuntimeError, OSError) as error:
+    except (ValueError, RuntimeError, OSError, ImportError) as error:
         return Outcome(job.name, error=f"{type(error).__name__}: {error}")
 
 

@@ -97,6 +97,8 @@ def fit(
     optimizer = recipe.optimizer(module.parameters())
     size = recipe.batch_size
     last = len(labels) - (size - 1 if recipe.drop_last else 0)
+    if last < 1:
+        raise ValueError(f"{len(labels)} samples fill no batch of {size}, and this recipe leaves out what does not")
     with one_thread(), seeded_weights(seed):  # the latter for dropout
         for epoch in range(epochs):
             rng = seeded_rng(seed, "training", epoch)
@@ -197,12 +199,12 @@ def _command(result: TrainResult) -> str:
     return shlex.join([*words, "--epochs", str(result.epochs), "--seed", str(result.seed)])
 
 
-def _untrained(name: str, options: Mapping[str, Any], seed: int) -> nn.Module:
+def _untrained(name: str, options: dict[str, Any], seed: int) -> nn.Module:
     build = MODELS[name]
     known = options_of(build)
-    check_options(f"the model {name!r}", ["seed", *options], known)
-    untrained = {"trained": False} if "trained" in known else {}
-    return build(**untrained, **options, seed=seed)
+    check_options(f"the model {name!r}", options, known)
+    untrained = {"trained": False, "seed": seed}
+    return build(**{option: value for option, value in untrained.items() if option in known} | options)
 
 
 def _splits(name: str, options: Mapping[str, Any]) -> dict[str, Dataset]:
