@@ -3,7 +3,7 @@
 A set is an episode of the stream, or all of it, and each begins at the source model. What is adapted to is the stream's
 twin: the same samples, their corruptions drawn anew (Shao et al., arXiv 2511.18421). Under `offline-fixed` no label is
 in sight. Under `offline-oracle` the accuracy on the twin is measured with labels before the first epoch and after each,
-and of the best ones the last answers, as published.
+and of the best ones the last answers, as published; the official code takes each data set's own score for accuracy.
 """
 
 from __future__ import annotations
@@ -20,10 +20,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from holdfast.benchmark import scores
 from holdfast.benchmark.session import Session
-from holdfast.methods.whole_network import classifier_part
-from holdfast.models.classifier import Classifier
+from holdfast.benchmark.set_scores import score_set
 from holdfast.randomness import seeded_rng
 from holdfast.records import Batch
 from holdfast.streams import Stream
@@ -43,7 +41,7 @@ class SetState:
     chosen_epoch: int | None = None
     last_correct: int | None = None  # of the last epoch, under the draws that are answered
     curve: list[float] = field(default_factory=list)  # accuracy on the twin after 0, 1, … epochs
-    losses: list[float] = field(default_factory=list)  # sum over the batches of each epoch
+    losses: list[float] = field(default_factory=list)  # mean over the batches of each epoch
     forwards: float = 0.0  # of samples
     backwards: float = 0.0
     seconds: float = 0.0
@@ -93,7 +91,7 @@ class OfflineSet:
             "losses": now.losses,
             "resets": now.resets,
             "skipped": now.skipped,
-            "scores": self._scores(),
+            "scores": score_set(self.model, self._stream_from(self.start), self.job.scores),
         }
         if self.oracle:
             last = correct if now.last_correct is None else now.last_correct
@@ -102,6 +100,9 @@ class OfflineSet:
 
     def _adapt(self) -> None:
         """Go through the epochs, keeping the best state where an oracle watches."""
+        if not self.epochs:
+            self.now.chosen_epoch = 0
+            return
         with _rendered(self.session.stream.twin, self.start, self.stop, self.session.folder / "twin.npy") as copy:
             self.model.enter_domain(next(iter(self._domains())))
             while True:
@@ -116,7 +117,7 @@ class OfflineSet:
         now, size = self.now, self.job.batch_size
         order = seeded_rng(self.job.seed, f"order of epoch {now.epoch}", self.start).permutation(self.size)
         if not now.seen:
-            self.model.method.begin_epoch(_batches(copy, size), torch.from_numpy(order))
+            self._begin(copy, order)
             now.losses.append(0.0)
         batches = -(-self.size // size)
         for first in range(now.seen, self.size, size):
@@ -132,6 +133,14 @@ class OfflineSet:
             now.seen = first + len(inputs)
             self._keep()
             self.session.tell(f"epoch {now.epoch + 1} of {self.epochs}")
+
+    def _begin(self, copy: NDArray[Any], order: NDArray[np.int64]) -> None:
+        """Let the method look at the whole set, at its own cost."""
+        method, began = self.model.method, time.perf_counter()
+        forwarded = method.samples_forwarded
+        method.begin_epoch(_batches(copy, self.job.batch_size), torch.from_numpy(order))
+        self.now.forwards += method.samples_forwarded - forwarded
+        self.now.seconds += time.perf_counter() - began
 
     def _watch(self, copy: NDArray[Any]) -> None:
         """Measure the twin with its labels, and keep the state if it is the best so far."""
@@ -165,18 +174,6 @@ class OfflineSet:
             self._note()
             self.session.record(batch, replace(step, forwards=forwards, backwards=backwards), seconds)
 
-    def _scores(self) -> dict[str, float | None]:
-        """Answer the set once more for the scores that need all answers at once; None where one is not defined."""
-        if not self.job.scores:
-            return {}
-        labels, logits, features = [], [], []
-        for batch in self._stream_from(self.start):
-            with features_of(self.model.method.answering) as seen:
-                logits.append(self.model.answer(batch.inputs).logits.cpu().numpy())
-            labels.append(batch.labels)
-            features.append(seen[-1].flatten(1).cpu().numpy())
-        return {name: _score(name, *map(np.concatenate, (labels, logits, features))) for name in self.job.scores}
-
     def _stream_from(self, position: int) -> Iterator[Batch]:
         return self.session.stream.starting_at(position, stop=self.stop, batch_size=self.job.batch_size)
 
@@ -194,29 +191,6 @@ class OfflineSet:
     @property
     def _best(self) -> Path:
         return self.session.folder / "best.safetensors"
-
-
-@contextmanager
-def features_of(network: Classifier) -> Iterator[list[Tensor]]:
-    """Collect what the classifier part of a network receives, for as long as the block lasts."""
-    part = classifier_part(network) or network.head
-    if part is None:
-        raise ValueError("no part of the network is its classifier, so there are no features; leave out silhouette")
-    seen: list[Tensor] = []
-    handle = part.register_forward_pre_hook(lambda _, received: seen.append(received[0].detach()))
-    try:
-        yield seen
-    finally:
-        handle.remove()
-
-
-def _score(name: str, labels: Any, logits: Any, features: Any) -> float | None:
-    try:
-        if name == "silhouette":
-            return scores.silhouette(labels, features)
-        return scores.macro_f1(labels, logits) if name == "macro_f1" else scores.macro_roc_auc(labels, logits)
-    except ValueError:  # of few samples: a class that never comes has no curve, one that comes once no distance
-        return None
 
 
 @contextmanager

@@ -31,7 +31,7 @@ class Method(Stateful):
     answers: Literal["before", "after"] = "before"  # its update, on the same batch
     needs_source: ClassVar[bool] = False  # must see unlabelled source inputs before the first batch
     needs_batch_norm: ClassVar[bool] = False
-    learns: ClassVar[bool] = True  # False: it is the same after any number of batches
+    learns: bool = True  # False: it is the same after any number of batches
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {}  # published options by data set
     batches: int
 

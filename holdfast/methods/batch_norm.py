@@ -40,6 +40,7 @@ class BatchNorm(Method):
         seed: int = 0,
     ) -> None:
         self.prior_samples, self.source_share, self.cumulative = prior_samples, source_share, cumulative
+        self.learns = cumulative
         if prior_samples < 0 or (source_share is not None and not 0 <= source_share <= 1):
             raise ValueError("pass prior_samples of at least 0 and a source_share between 0 and 1")
         if (prior_samples > 0) + (source_share is not None) + cumulative > 1:

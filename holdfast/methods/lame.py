@@ -33,6 +33,7 @@ class Lame(Method):
     keeps = "nothing"
     use_when = "neighbours in a stream are of one class, and the weights must not change"
     fails_when = "classes come mixed: it is then worse than the source model"
+    learns = False
     presets: ClassVar = {"unitta": {"affinity": "knn", "neighbours": 5}}
 
     def __init__(self, model: Classifier, *, affinity: Affinity = "rbf", neighbours: int = 5, seed: int = 0) -> None:
