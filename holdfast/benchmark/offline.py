@@ -20,7 +20,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from holdfast.benchmark.session import Session
+from holdfast.benchmark.attempt import Attempt
 from holdfast.benchmark.set_scores import score_set
 from holdfast.randomness import seeded_rng
 from holdfast.records import Batch
@@ -49,28 +49,28 @@ class SetState:
     skipped: int = 0
 
 
-def offline(session: Session) -> dict[str, Any]:
-    """Adapt to each set and answer it, from where the session stands; return what was found about each."""
-    if session.total is None:
+def offline(attempt: Attempt) -> dict[str, Any]:
+    """Adapt to each set and answer it, from where the attempt stands; return what was found about each."""
+    if attempt.total is None:
         raise ValueError("an endless stream cannot be seen twice; give the suite a number of samples")
-    sets: list[dict[str, Any]] = list(session.place.offline.get("sets", []))
-    for start, stop in session.stream.episodes(session.total)[len(sets) :]:
-        began = session.place.offline.get("now")
+    sets: list[dict[str, Any]] = list(attempt.place.offline.get("sets", []))
+    for start, stop in attempt.stream.episodes(attempt.total)[len(sets) :]:
+        began = attempt.place.offline.get("now")
         if began is None:
-            session.model.reset()
+            attempt.model.reset()
         now = SetState(**(began or {}))
-        session.place = replace(session.place, offline={"sets": sets, "now": None})
-        sets.append(OfflineSet(session, start, stop, now, list(sets)).run())
-        session.place = replace(session.place, offline={"sets": list(sets), "now": None})
+        attempt.place = replace(attempt.place, offline={"sets": sets, "now": None})
+        sets.append(OfflineSet(attempt, start, stop, now, list(sets)).run())
+        attempt.place = replace(attempt.place, offline={"sets": list(sets), "now": None})
     return {"sets": sets}
 
 
 class OfflineSet:
     """One set under way."""
 
-    def __init__(self, session: Session, start: int, stop: int, now: SetState, before: list[dict[str, Any]]) -> None:
-        self.session, self.start, self.stop, self.now, self.before = session, start, stop, now, before
-        self.job, self.model, self.size = session.job, session.model, stop - start
+    def __init__(self, attempt: Attempt, start: int, stop: int, now: SetState, before: list[dict[str, Any]]) -> None:
+        self.attempt, self.start, self.stop, self.now, self.before = attempt, start, stop, now, before
+        self.job, self.model, self.size = attempt.job, attempt.model, stop - start
         self.oracle = self.job.protocol == "offline-oracle"
         self.epochs = self.job.epochs if self.model.method.learns else 0
 
@@ -81,7 +81,7 @@ class OfflineSet:
             self._choose()
             self.now.answering = True
         self._answer()
-        correct = self.session.recorder.correct - sum(found["correct"] for found in self.before)
+        correct = self.attempt.recorder.correct - sum(found["correct"] for found in self.before)
         now, epochs = self.now, self.epochs
         found: dict[str, Any] = {
             "domains": list(dict.fromkeys(self._domains())),
@@ -103,7 +103,7 @@ class OfflineSet:
         if not self.epochs:
             self.now.chosen_epoch = 0
             return
-        with _rendered(self.session.stream.twin, self.start, self.stop, self.session.folder / "twin.npy") as copy:
+        with _rendered(self.attempt.stream.twin, self.start, self.stop, self.attempt.folder / "twin.npy") as copy:
             self.model.enter_domain(next(iter(self._domains())))
             while True:
                 if self.oracle and len(self.now.curve) == self.now.epoch:
@@ -132,7 +132,7 @@ class OfflineSet:
             now.skipped += step.skipped is not None
             now.seen = first + len(inputs)
             self._keep()
-            self.session.tell(f"epoch {now.epoch + 1} of {self.epochs}")
+            self.attempt.tell(f"epoch {now.epoch + 1} of {self.epochs}")
 
     def _begin(self, copy: NDArray[Any], order: NDArray[np.int64]) -> None:
         """Let the method look at the whole set, at its own cost."""
@@ -144,7 +144,7 @@ class OfflineSet:
 
     def _watch(self, copy: NDArray[Any]) -> None:
         """Measure the twin with its labels, and keep the state if it is the best so far."""
-        labels = self.session.stream.data.labels[self.session.stream.plan.picks(self.start, self.stop).samples]
+        labels = self.attempt.stream.data.labels[self.attempt.stream.plan.picks(self.start, self.stop).samples]
         answers = [self.model.answer(inputs).logits.argmax(1) for inputs in _batches(copy, self.job.batch_size)]
         accuracy = float((torch.cat(answers).cpu().numpy() == labels).mean())
         if accuracy >= max(self.now.curve, default=0.0):
@@ -166,31 +166,31 @@ class OfflineSet:
     def _answer(self) -> None:
         """Answer the set; each sample's cost includes its share of the adaptation."""
         now, size = self.now, self.size
-        for batch in self._stream_from(self.session.recorder.samples):
+        for batch in self._stream_from(self.attempt.recorder.samples):
             began = time.perf_counter()
             step = self.model.answer(batch.inputs)
             seconds = time.perf_counter() - began + now.seconds * len(batch) / size
             forwards, backwards = step.forwards + now.forwards / size, step.backwards + now.backwards / size
             self._note()
-            self.session.record(batch, replace(step, forwards=forwards, backwards=backwards), seconds)
+            self.attempt.record(batch, replace(step, forwards=forwards, backwards=backwards), seconds)
 
     def _stream_from(self, position: int) -> Iterator[Batch]:
-        return self.session.stream.starting_at(position, stop=self.stop, batch_size=self.job.batch_size)
+        return self.attempt.stream.starting_at(position, stop=self.stop, batch_size=self.job.batch_size)
 
     def _domains(self) -> Iterator[str]:
-        picks = self.session.stream.plan.picks(self.start, self.stop)
-        return (self.session.stream.domains[domain] for domain in picks.domains)
+        picks = self.attempt.stream.plan.picks(self.start, self.stop)
+        return (self.attempt.stream.domains[domain] for domain in picks.domains)
 
     def _keep(self) -> None:
         self._note()
-        self.session.save_when_due()
+        self.attempt.save_when_due()
 
     def _note(self) -> None:
-        self.session.place = replace(self.session.place, offline={"sets": self.before, "now": asdict(self.now)})
+        self.attempt.place = replace(self.attempt.place, offline={"sets": self.before, "now": asdict(self.now)})
 
     @property
     def _best(self) -> Path:
-        return self.session.folder / "best.safetensors"
+        return self.attempt.folder / "best.safetensors"
 
 
 @contextmanager

@@ -5,17 +5,17 @@ from __future__ import annotations
 import time
 from typing import Any
 
+from holdfast.benchmark.attempt import Attempt
 from holdfast.benchmark.collapse import ScriptedCollapse
-from holdfast.benchmark.session import Session
 
 __all__ = ["online"]
 
 
-def online(session: Session) -> dict[str, Any]:
-    """Go through the stream from where the session stands; return nothing beyond what the rows say."""
-    model, job = session.model, session.job
+def online(attempt: Attempt) -> dict[str, Any]:
+    """Go through the stream from where the attempt stands; return nothing beyond what the rows say."""
+    model, job = attempt.model, attempt.job
     script = ScriptedCollapse(**job.stream["collapse"]) if "collapse" in job.stream else None
-    for batch in session.stream.starting_at(session.place.samples, stop=session.total, batch_size=job.batch_size):
+    for batch in attempt.stream.starting_at(attempt.place.samples, stop=attempt.total, batch_size=job.batch_size):
         if batch.new_episode:
             model.reset()
         model.enter_domain(batch.domains[0])
@@ -23,5 +23,5 @@ def online(session: Session) -> dict[str, Any]:
             model.method.lr_scale = script.scale_at(batch.position)
         began = time.perf_counter()
         step = model.step(batch.inputs)
-        session.record(batch, step, time.perf_counter() - began)
+        attempt.record(batch, step, time.perf_counter() - began)
     return {}

@@ -15,12 +15,12 @@ import torch
 from torch import Tensor, nn
 
 from holdfast.adapted import AdaptedModel
+from holdfast.benchmark.attempt import Attempt, Place, Progress
 from holdfast.benchmark.manifest import make_manifest
 from holdfast.benchmark.memory import forget_peak
 from holdfast.benchmark.offline import offline
 from holdfast.benchmark.online import online
 from holdfast.benchmark.recorder import Recorder
-from holdfast.benchmark.session import Place, Progress, Session
 from holdfast.benchmark.suite import Job
 from holdfast.calibration import calibrate
 from holdfast.data import DATASETS, Dataset
@@ -71,14 +71,14 @@ def _carry_out(job: Job, folder: Path, checkpoint_seconds: float, progress: Call
     place = Place(**model.load(folder / "state.safetensors")) if (folder / "state.safetensors").exists() else Place()
     with Recorder(folder / "rows.jsonl", keep_bytes=place.row_bytes) as recorder:
         recorder.samples, recorder.correct = place.samples, place.correct
-        session = Session(job, stream, model, recorder, folder, total, checkpoint_seconds, progress, place)
-        found = online(session) if job.protocol == "online" else offline(session)
-        session.save()
+        attempt = Attempt(job, stream, model, recorder, folder, total, checkpoint_seconds, progress, place)
+        found = online(attempt) if job.protocol == "online" else offline(attempt)
+        attempt.save()
     (folder / "best.safetensors").unlink(missing_ok=True)
     summary = {"samples": recorder.samples, "correct": recorder.correct}
     accuracy = recorder.correct / max(1, recorder.samples)
-    _write_json(folder / "summary.json", {**summary, "accuracy": accuracy, "peak_mib": session.peaks, **found})
-    session.tell(finished=True)
+    _write_json(folder / "summary.json", {**summary, "accuracy": accuracy, "peak_mib": attempt.peaks, **found})
+    attempt.tell(finished=True)
 
 
 def _make_stream(job: Job) -> Stream:

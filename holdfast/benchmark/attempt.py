@@ -15,7 +15,7 @@ from holdfast.benchmark.suite import Job
 from holdfast.records import Batch, Step
 from holdfast.streams import Stream
 
-__all__ = ["Place", "Progress", "Session"]
+__all__ = ["Attempt", "Place", "Progress"]
 
 
 @dataclass(frozen=True)
@@ -41,8 +41,8 @@ class Place:
 
 
 @dataclass
-class Session:
-    """What a protocol works with: it answers batches with the model, and the session keeps score and state."""
+class Attempt:
+    """What a protocol works with: it answers batches with the model, and the attempt keeps score and state."""
 
     job: Job
     stream: Stream
