@@ -58,7 +58,7 @@ class UnittaAuto(ByDomain):
 
     def gauges(self) -> Mapping[str, float]:
         """Return how many domains there are, and by how much of what it could neighbours' agreement exceeds chance."""
-        return {**super().gauges(), "correlation": self.runs.correlation}
+        return {**super().gauges(), "correlation": self.runs.sure_correlation}
 
     def answer(self, inputs: Tensor, turn: int) -> Tensor:
         """Return the log-probabilities of one pass; the first tells what kind of stream it is."""
