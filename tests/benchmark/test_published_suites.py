@@ -87,7 +87,9 @@ def test_the_arena_has_every_recovery_and_a_collapse_inside_its_streams(scale: s
     assert script.from_sample % suite.batch_size == script.samples % suite.batch_size == 0
 
 
-@pytest.mark.parametrize(("name", "label"), [("aetta-fully", "rotta"), ("recovery", "tent + estimate_drop")])
+@pytest.mark.parametrize(
+    ("name", "label"), [("aetta-fully", "rotta"), ("recovery", "tent + estimate_drop"), ("arena", "last_good")]
+)
 def test_the_smallest_runs_of_estimators_and_recoveries(tmp_path: Path, name: str, label: str) -> None:
     job = next(job for job in load_suite(name, scale="smoke").jobs() if job.recipe["label"] == label)
     assert (run(job, tmp_path) / "summary.json").exists()
