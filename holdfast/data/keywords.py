@@ -113,20 +113,19 @@ def _identity() -> str:
 
 def _kept(folder: Path, split: Split) -> bytes | None:
     """Return a split as it was written, or nothing where it was not or is damaged."""
-    if not (folder / CHECKSUMS).exists():
-        return None
     try:
         content = (folder / f"{split}.npz").read_bytes()
         if json.loads((folder / CHECKSUMS).read_text())[split] == _checksum(content):
             return content
     except (OSError, ValueError, KeyError):
         pass
-    warnings.warn(f"the keywords in {folder} are damaged and are spoken again", stacklevel=3)
     return None
 
 
 def _rendered(folder: Path) -> dict[Split, bytes]:
     """Speak all splits in one process and in one order, for eSpeak NG remembers, and keep them."""
+    if (folder / CHECKSUMS).exists():
+        warnings.warn(f"the keywords in {folder} are damaged and are spoken again", stacklevel=3)
     splits: list[Split] = [*get_args(Split)]
     lists = {split: utterances(split) for split in splits}
     waveforms = iter(speak(utterance for split in splits for utterance in lists[split]))

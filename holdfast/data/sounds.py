@@ -72,8 +72,8 @@ class SoundParquet(InMemorySounds):
     """Sounds of a Parquet file with a column `audio` of file contents and one of labels, as on Hugging Face.
 
     Clips become mono at `sample_rate` and as long as `seconds`, or as the longest: shorter ones lie in the middle of
-    silence. `only` keeps the rows whose columns hold one of the values named, such as `{"fold": [5]}`. FLAC needs the
-    extra `audio`, all of it the extra `parquet`.
+    silence. `only` keeps the rows whose columns hold one of the values named, such as `{"fold": [5]}`. FLAC and
+    another rate need the extra `audio`, all of it the extra `parquet`.
     """
 
     citation = "Lhoest et al., EMNLP 2021"

@@ -47,6 +47,13 @@ def test_what_is_no_sound_is_refused_by_its_name(file: io.BytesIO, problem: str)
         read_sound(file, name="clip 7")
 
 
+def test_another_rate_needs_soxr(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "soxr", None)
+    assert len(read_sound(wav(np.ones(900, np.int16)), 16_000)) == 900
+    with pytest.raises(ImportError, match=r'of 8000 Hz is wanted at 16000 Hz, .*: pip install "holdfast\[audio\]"$'):
+        read_sound(wav(np.ones(900, np.int16), 8_000), 16_000)
+
+
 def test_silence_may_be_meant() -> None:
     assert not read_sound(wav(np.zeros(900, np.int16)), may_be_silent=True).any()
 
