@@ -13,7 +13,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
-import numpy as np
 from PIL import Image
 from scipy.io import wavfile
 
@@ -21,7 +20,7 @@ from holdfast.corruptions.base import CORRUPTION_VERSION, CORRUPTIONS, Corruptio
 from holdfast.corruptions.files import files_in, kind_of, read_image
 from holdfast.folders import write_whole
 from holdfast.randomness import seeded_rng
-from holdfast.sounds import Waveform, read_sound
+from holdfast.sounds import Waveform, as_pcm16, read_sound
 from holdfast.sounds.files import open_sound
 
 __all__ = ["MANIFEST", "SoundFormat", "corrupt_files"]
@@ -178,7 +177,7 @@ def _png(image: Any) -> bytes:
 
 def _wav(waveform: Waveform, sample_rate: int) -> bytes:
     file = io.BytesIO()
-    wavfile.write(file, sample_rate, _pcm16(waveform))
+    wavfile.write(file, sample_rate, as_pcm16(waveform))
     return file.getvalue()
 
 
@@ -188,12 +187,8 @@ def _flac(waveform: Waveform, sample_rate: int) -> bytes:
     except ImportError as error:
         raise ImportError('FLAC is written with soundfile: pip install "holdfast[audio]", or write WAV') from error
     file = io.BytesIO()
-    soundfile.write(file, _pcm16(waveform), sample_rate, format="FLAC")
+    soundfile.write(file, as_pcm16(waveform), sample_rate, format="FLAC")
     return file.getvalue()
-
-
-def _pcm16(waveform: Waveform) -> Any:
-    return np.clip(np.rint(waveform * 32768), -32768, 32767).astype(np.int16)
 
 
 def _kept(out: Path, protocol: Mapping[str, Any]) -> dict[str, dict[str, str]]:

@@ -17,7 +17,7 @@ from holdfast.data.base import DATASETS
 from holdfast.data.sounds import InMemorySounds
 from holdfast.folders import cache_folder, held, made, write_whole
 from holdfast.randomness import seeded_rng
-from holdfast.sounds import Waveform, fit_length, resample, store_as_pcm16
+from holdfast.sounds import Waveform, as_pcm16, fit_length, resample
 from holdfast.sounds.speech import SPEECH_RATE, Utterance, speak
 
 __all__ = ["WORDS", "Keywords", "utterances"]
@@ -117,8 +117,8 @@ def _kept(folder: Path, split: Split) -> bytes | None:
         content = (folder / f"{split}.npz").read_bytes()
         if json.loads((folder / CHECKSUMS).read_text())[split] == _checksum(content):
             return content
-    except (OSError, ValueError, KeyError):
-        pass
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
     return None
 
 
@@ -133,17 +133,16 @@ def _rendered(folder: Path) -> dict[Split, bytes]:
     for split, content in contents.items():
         write_whole(folder / f"{split}.npz", content)
     checksums = {split: _checksum(content) for split, content in contents.items()}
-    write_whole(
-        folder / CHECKSUMS, (json.dumps(checksums, indent=2) + "\n").encode()
-    )  # last: it vouches for the others
+    # Last, for it vouches for the others.
+    write_whole(folder / CHECKSUMS, (json.dumps(checksums, indent=2) + "\n").encode())
     return contents
 
 
 def _stored(waveforms: list[Waveform]) -> bytes:
     """Return an npz file of 16-bit clips in their own lengths, one after the other."""
-    clips = [store_as_pcm16(resample(waveform, SPEECH_RATE, SAMPLE_RATE)) for waveform in waveforms]
+    clips = [as_pcm16(resample(waveform, SPEECH_RATE, SAMPLE_RATE)) for waveform in waveforms]
     file = io.BytesIO()
-    np.savez(file, pcm=(np.concatenate(clips) * 32768).astype(np.int16), ends=np.cumsum([len(clip) for clip in clips]))
+    np.savez(file, pcm=np.concatenate(clips), ends=np.cumsum([len(clip) for clip in clips]))
     return file.getvalue()
 
 

@@ -4,13 +4,14 @@ from holdfast.sounds.clips import CLIPS
 from holdfast.sounds.files import read_sound
 from holdfast.sounds.recordings import FileRecording, Recording
 from holdfast.sounds.resampling import resample
-from holdfast.sounds.waveforms import Waveform, fit_length, store_as_pcm16
+from holdfast.sounds.waveforms import Waveform, as_pcm16, fit_length, store_as_pcm16
 
 __all__ = [
     "CLIPS",
     "FileRecording",
     "Recording",
     "Waveform",
+    "as_pcm16",
     "fit_length",
     "read_sound",
     "resample",

@@ -7,7 +7,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Waveform", "fit_length", "store_as_pcm16"]
+__all__ = ["Waveform", "as_pcm16", "fit_length", "store_as_pcm16"]
 
 Waveform: TypeAlias = NDArray[np.float32]  # (samples,), mono, in [-1, 1]
 
@@ -28,4 +28,9 @@ def store_as_pcm16(waveform: Waveform) -> Waveform:
     >>> store_as_pcm16(np.array([-1.5, 0.5, 1.5], np.float32)).tolist()
     [-1.0, 0.5, 0.999969482421875]
     """
-    return np.asarray(np.clip(np.rint(waveform * 32768), -32768, 32767) / 32768, np.float32)
+    return np.asarray(as_pcm16(waveform) / np.float32(32768), np.float32)
+
+
+def as_pcm16(waveform: Waveform) -> NDArray[np.int16]:
+    """Return the waveform as 16-bit files hold it."""
+    return np.asarray(np.clip(np.rint(waveform * 32768), -32768, 32767), np.int16)
