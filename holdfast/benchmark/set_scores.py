@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 
 import numpy as np
 from torch import Tensor
@@ -25,11 +25,11 @@ def score_set(model: AdaptedModel, batches: Iterable[Batch], names: Sequence[str
         return {}
     labels, logits, features = [], [], []
     for batch in batches:
-        with _features_of(model.method.answering) if "silhouette" in names else nullcontext([]) as seen:
+        watched = model.method.answering if "silhouette" in names else None
+        with _features_of(watched) as seen:
             logits.append(model.answer(batch.inputs).logits.cpu().numpy())
         labels.append(batch.labels)
-        if "silhouette" in names:
-            features.append(seen[-1].flatten(1).cpu().numpy())
+        features += [tokens.flatten(1).cpu().numpy() for tokens in seen[-1:]]
     known, answers = np.concatenate(labels), np.concatenate(logits)
     return {name: _score(name, known, np.concatenate(features) if name == "silhouette" else answers) for name in names}
 
@@ -42,8 +42,11 @@ def _score(name: str, labels: Labels, values: Logits) -> float | None:
 
 
 @contextmanager
-def _features_of(network: Classifier) -> Iterator[list[Tensor]]:
-    """Collect what the classifier part of a network receives, for as long as the block lasts."""
+def _features_of(network: Classifier | None) -> Iterator[list[Tensor]]:
+    """Collect what the classifier part of a network receives, for as long as the block lasts; nothing of None."""
+    if network is None:
+        yield []
+        return
     part = classifier_part(network) or network.head
     if part is None:
         raise ValueError("no part of the network is its classifier, so there are no features; leave out silhouette")
