@@ -19,14 +19,18 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from holdfast.estimators import AdvPerturb, Aetta, Estimator, Gde, Pdd, SoftmaxScore, SourceValidation
+from holdfast.estimators import AdvPerturb, Aetta, Anchored, Estimator, Gde, Pdd, SoftmaxScore, SourceValidation
 from holdfast.models.cifar_resnet import CifarResNet
 from holdfast.recipes import adapt
 
 STEP_COST = runpy.run_path(str(Path(__file__).with_name("step_cost.py")))
 GOLDEN, inputs, seconds = STEP_COST["GOLDEN"], STEP_COST["inputs"], STEP_COST["seconds"]
 BATCH_SIZE, HOLDOUT = 64, 1000
-LIMITS = {"aetta": 6.5, "aetta, features": 0.1}  # what we hold ourselves to; the official code costs 12 to 15
+LIMITS = {
+    "aetta": 6.5,
+    "aetta, features": 0.1,
+    "anchored": 1.3,
+}  # what we hold ourselves to; the official code costs 12 to 15
 LIMIT_TOGETHER = 1.3  # × the dearest alone
 
 
@@ -35,6 +39,7 @@ def line_up() -> dict[str, list[Estimator]]:
     alone: dict[str, list[Estimator]] = {
         "softmax_score": [SoftmaxScore()],
         "gde": [Gde()],
+        "anchored": [Anchored()],
         "adv_perturb": [AdvPerturb()],
         "aetta": [Aetta()],
         "pdd": [Pdd()],
@@ -47,7 +52,7 @@ def line_up() -> dict[str, list[Estimator]]:
 def together(points: Literal["stages", "features"]) -> list[Estimator]:
     """Return one of each, all of them at once."""
     dropout = [Aetta(points=points), Pdd(points=points)]
-    return [SoftmaxScore(), Gde(), AdvPerturb(), *dropout, SourceValidation(samples=HOLDOUT)]
+    return [SoftmaxScore(), Gde(), Anchored(), AdvPerturb(), *dropout, SourceValidation(samples=HOLDOUT)]
 
 
 def main() -> None:

@@ -124,7 +124,7 @@ class AdaptedModel(nn.Module):
             recorded=recorded,
             moving={name: tensor for name, tensor in named if id(tensor) in moving},
         )
-        with torch.no_grad():
+        with torch.no_grad(), self.method.answering_head():
             return logits, {name: estimator.estimate(seen) for name, estimator in self.estimators.items()}
 
     def _samples_forwarded(self) -> int:

@@ -18,9 +18,9 @@ class RecentMoments(Stateful):
     var: Tensor | None
     samples: int
 
-    def __init__(self, memory_samples: int, prior_samples: int) -> None:
+    def __init__(self, prior_samples: int) -> None:
         super().__init__()
-        self.memory_samples = memory_samples
+        self.memory_samples = prior_samples  # set by whoever knows how far back to look
         self.add_state("mean", None)
         self.add_state("var", None)
         self.add_state("samples", prior_samples)
@@ -43,15 +43,15 @@ class RecentStatistics(NormLayer):
     """Normalises with λ · source + (1 − λ) · recent statistics, this batch included, in train and eval mode alike.
 
     >>> from torch import nn
-    >>> layer = RecentStatistics(nn.BatchNorm1d(1), source_share=0.5, memory_samples=8, prior_samples=0)
+    >>> layer = RecentStatistics(nn.BatchNorm1d(1), source_share=0.5, prior_samples=0)
     >>> float(layer(torch.tensor([[2.0], [2.0]]))[0].round(decimals=3))  # (2 − 1) / √½
     1.414
     """
 
-    def __init__(self, layer: BatchNorm, *, source_share: float, memory_samples: int, prior_samples: int) -> None:
+    def __init__(self, layer: BatchNorm, *, source_share: float, prior_samples: int) -> None:
         super().__init__(layer)
         self.source_share = source_share  # λ
-        self.recent = RecentMoments(memory_samples, prior_samples)
+        self.recent = RecentMoments(prior_samples)
 
     @torch.no_grad()
     def forward(self, features: Tensor) -> Tensor:

@@ -8,60 +8,92 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from holdfast.blocks.norm import BatchNorm, NormLayer, replace_batch_norm
+from holdfast.blocks.norm import BatchNorm, replace_batch_norm
 from holdfast.blocks.recent_norm import RecentStatistics
+from holdfast.estimators.proportions import reweigh, variety
 from holdfast.estimators.temperature import fit_temperature
 from holdfast.models.classifier import Classifier
 from holdfast.state import Stateful
 
 __all__ = ["Anchor"]
 
+LONGEST_MEMORY = 10  # windows
+
 
 class Anchor(Stateful):
-    """Source weights, and for BatchNorm the mean of source statistics and those of the last `memory_samples` samples.
+    """Source weights, and for BatchNorm the mean of source statistics and those of the inputs of late.
 
-    Source statistics fail under a shift, those of a batch when its classes are few; halfway between, over ten batches,
-    the copy is usually a better classifier than with either. Nothing here is learnt from an answer, so that nothing
-    collapses with it.
+    Source statistics fail under a shift, and those of a batch when its classes are few; halfway between them a copy of
+    the source classifies better than with either. How far back the statistics reach depends on how many classes the
+    last `window` samples had: far enough for all of them to have come. Nothing here is learnt from an answer, so that
+    nothing collapses with it.
     """
 
     fitted_temperature: float | None
+    memory_samples: int
+    recent: Tensor | None
 
-    def __init__(self, *, source_share: float, memory_samples: int, temperature: float) -> None:
+    def __init__(self, *, temperature: float, source_share: float, window: int) -> None:
         super().__init__()
-        self.source_share, self.memory_samples, self.temperature = source_share, memory_samples, temperature
+        self.temperature, self.source_share, self.window = temperature, source_share, window
         self.add_state("fitted_temperature", None, kept=True)
+        self.add_state("memory_samples", window)
+        self.add_state("recent", None)  # probabilities of the last samples, (samples, classes)
         self.network: Classifier | None = None
+
+    @property
+    def now_temperature(self) -> float:
+        """The fitted temperature, or the given one."""
+        return self.fitted_temperature or self.temperature
 
     def prepare(self, source: Classifier) -> None:
         """Copy the source."""
-        self.network = copy.deepcopy(source).eval().requires_grad_(False)
-        self.network.samples_forwarded = 0
-        replace_batch_norm(self.network, self._stand_in)
-        self.network.to(memory_format=torch.channels_last)  # pictures go through a copy of our own a third faster
+        network = copy.deepcopy(source).eval().requires_grad_(False)
+        replace_batch_norm(network, self._stand_in)
+        # Pictures go through a copy of our own a third faster this way.
+        network.module.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        network.samples_forwarded = 0
+        self.network = network
 
-    def logits(self, inputs: Tensor) -> Tensor:
-        """Answer a batch at the anchor's temperature, and keep up with its statistics."""
-        return self._answer(inputs) / (self.fitted_temperature or self.temperature)
+    def probabilities(self, inputs: Tensor) -> Tensor | None:
+        """Return those of the last samples, this batch included, reweighed; None where they are not finite."""
+        logits = self._logits(inputs) / self.now_temperature
+        if not torch.isfinite(logits).all():
+            return None
+        now = logits.softmax(1)
+        self.recent = latest(self.recent, now, self.window)
+        weighed = reweigh(self.recent)
+        missing = min(weighed.shape) / variety(weighed.mean(0))  # times as many classes as there are, or samples
+        self.memory_samples = round(self.window * min(missing**2, LONGEST_MEMORY))
+        return weighed
 
     def fit(self, batches: Sequence[tuple[Tensor, Tensor | None]]) -> None:
         """Fit the temperature to held-out source data, where they have labels."""
         labelled = [(inputs, labels) for inputs, labels in batches if labels is not None]
         if labelled:
-            logits = torch.cat([self._answer(inputs) for inputs, _ in labelled])
+            logits = torch.cat([self._logits(inputs) for inputs, _ in labelled])
             self.fitted_temperature = fit_temperature(logits, torch.cat([labels for _, labels in labelled]))
             self.reset_state()
 
-    def _answer(self, inputs: Tensor) -> Tensor:
+    def _logits(self, inputs: Tensor) -> Tensor:
         if self.network is None:
             raise ValueError("the anchor has not seen the source network; build the estimator through holdfast.adapt")
+        for layer in self.network.modules():
+            if isinstance(layer, RecentStatistics):
+                layer.recent.memory_samples = self.memory_samples
         logits: Tensor = self.network(inputs)
         return logits
 
-    def _stand_in(self, layer: BatchNorm) -> BatchNorm | NormLayer:
+    def _stand_in(self, layer: BatchNorm) -> BatchNorm | RecentStatistics:
         if layer.running_mean is None:  # it has always used the batch
             return layer
-        memory = self.memory_samples
-        return RecentStatistics(
-            layer, source_share=self.source_share, memory_samples=memory, prior_samples=memory // 10
-        )
+        return RecentStatistics(layer, source_share=self.source_share, prior_samples=self.window)
+
+
+def latest(before: Tensor | None, now: Tensor, window: int) -> Tensor:
+    """Return a batch after what came before it: the last rows, or the whole batch where that is more.
+
+    >>> latest(torch.tensor([1, 2, 3]), torch.tensor([4]), 3), latest(torch.tensor([1]), torch.tensor([2, 3]), 1)
+    (tensor([2, 3, 4]), tensor([2, 3]))
+    """
+    return now if before is None else torch.cat([before, now])[-max(window, len(now)) :]

@@ -9,14 +9,17 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from holdfast.estimators.anchor import Anchor
+from holdfast.estimators.anchor import Anchor, latest
 from holdfast.estimators.base import ESTIMATORS, Estimator
 from holdfast.estimators.observation import Observation
-from holdfast.estimators.proportions import reweigh
+from holdfast.estimators.proportions import variety
 from holdfast.models.classifier import Classifier
 from holdfast.records import Estimate
 
 __all__ = ["Anchored"]
+
+OFF_BY = 0.06  # standard deviation, besides the scatter of samples: measured, see docs/estimators.md
+NINETY_PERCENT = 1.645  # standard deviations to either side
 
 
 @ESTIMATORS.register("anchored")
@@ -25,31 +28,30 @@ class Anchored(Estimator):
 
     The anchor is a frozen copy of the source that follows the statistics of the inputs and nothing else: it costs one
     pass, and does not collapse with the network it watches. Its probabilities are reweighed by the classes that the
-    last `window` samples seem to have, so that classes in bursts are not taken for collapse. Labels that come with
-    held-out source data set its temperature.
+    last `window` samples seem to have, so that classes in bursts are not taken for collapse. Where the source is not
+    half as sure of anything as the network is of its answers, and these have not collapsed, the accuracy is unknown.
+    Labels that come with held-out source data set the anchor's temperature.
     """
 
-    probabilities: Tensor | None
     answers: Tensor | None
+    confidences: Tensor | None
 
-    def __init__(
-        self,
-        *,
-        temperature: float = 1.75,
-        source_share: float = 0.5,
-        memory_samples: int = 640,
-        window: int = 64,
-    ) -> None:
+    def __init__(self, *, temperature: float = 1.75, source_share: float = 0.5, window: int = 64) -> None:
         super().__init__()
-        self.temperature, self.source_share = temperature, source_share
-        self.memory_samples, self.window = memory_samples, window
-        self.anchor = Anchor(source_share=source_share, memory_samples=memory_samples, temperature=temperature)
-        self.add_state("probabilities", None)  # the anchor's, of the last samples, (samples, classes)
-        self.add_state("answers", None)  # to them, (samples,)
+        if temperature <= 0:
+            raise ValueError(f"temperature={temperature} turns probabilities upside down; pass a positive number")
+        if not 0 <= source_share <= 1:
+            raise ValueError(f"source_share={source_share} is not a share; pass a number between 0 and 1")
+        if window < 1:
+            raise ValueError(f"window={window} holds no sample; pass at least 1")
+        self.temperature, self.source_share, self.window = temperature, source_share, window
+        self.anchor = Anchor(temperature=temperature, source_share=source_share, window=window)
+        self.add_state("answers", None)  # to the last samples, (samples,)
+        self.add_state("confidences", None)  # of these answers
 
     @property
     def needs(self) -> Literal["anything"]:
-        """Held-out labels, where there are some, set the temperature."""
+        """Held-out labels, where there are some."""
         return "anything"
 
     def prepare(self, source: Classifier) -> None:
@@ -61,17 +63,30 @@ class Anchored(Estimator):
         self.anchor.fit(batches)
 
     def estimate(self, seen: Observation) -> Estimate:
-        """Return the anchor's mean probability of the answers over the window, with its interval."""
-        logits = self.anchor.logits(seen.inputs)
-        if not torch.isfinite(logits).all():
+        """Return the anchor's mean probability of the answers over the window, with the interval of nine in ten."""
+        anchored = self.anchor.probabilities(seen.inputs)
+        if anchored is None:
             return Estimate(math.nan, unknown="the source itself answers with non-finite numbers")
-        self.probabilities = self._recent(self.probabilities, logits.softmax(1))
-        self.answers = self._recent(self.answers, seen.logits.argmax(1))
-        beliefs = reweigh(self.probabilities).gather(1, self.answers[:, None])[:, 0]
+        confidences, answers = (seen.logits / self.anchor.now_temperature).softmax(1).max(1)
+        self.answers = latest(self.answers, answers, self.window)
+        self.confidences = latest(self.confidences, confidences, self.window)
+        sure, source_sure = float(self.confidences.mean()), float(anchored.amax(1).mean())
+        if source_sure < sure / 2 and not collapsed(self.answers, anchored):
+            return Estimate(
+                math.nan, unknown=f"the network is {sure:.0%} sure of its answers, the source {source_sure:.0%}"
+            )
+        beliefs = anchored.gather(1, self.answers[:, None])[:, 0]
         value = float(beliefs.mean())
-        reach = 1.645 * float((beliefs * (1 - beliefs)).sum().sqrt()) / len(beliefs)  # nine times out of ten
+        scatter = float((beliefs * (1 - beliefs)).sum().sqrt()) / len(beliefs)
+        reach = NINETY_PERCENT * math.hypot(scatter, OFF_BY)
         return Estimate(value, max(0.0, value - reach), min(1.0, value + reach))
 
-    def _recent(self, before: Tensor | None, now: Tensor) -> Tensor:
-        """Return a batch and what came before it: the window, or the whole batch where that is larger."""
-        return now if before is None else torch.cat([before, now])[-max(self.window, len(now)) :]
+
+def collapsed(answers: Tensor, anchored: Tensor) -> bool:
+    """Return whether answers are of fewer than half as many classes as the anchor finds in the same samples.
+
+    >>> collapsed(torch.tensor([0, 0, 0]), torch.eye(3)), collapsed(torch.tensor([0, 0, 0]), torch.eye(3)[[0, 0, 0]])
+    (True, False)
+    """
+    answered = torch.bincount(answers, minlength=anchored.shape[1]) / len(answers)
+    return variety(answered) < variety(anchored.mean(0)) / 2

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
+
 from torch import Tensor
 
-__all__ = ["reweigh"]
+__all__ = ["reweigh", "variety"]
 
 
-def reweigh(probabilities: Tensor, *, pseudo_count: float = 1.0, rounds: int = 20) -> Tensor:
+def reweigh(probabilities: Tensor, *, pseudo_count: float = 0.25, rounds: int = 20) -> Tensor:
     """Return probabilities, (samples, classes), once the classes that the other samples seem to have count as likelier.
 
     A network that was trained on balanced classes assumes them in every batch. Here the proportions are unknown, with
@@ -18,10 +20,20 @@ def reweigh(probabilities: Tensor, *, pseudo_count: float = 1.0, rounds: int = 2
     >>> import torch
     >>> unsure, sure = torch.tensor([[0.5, 0.5]]), torch.tensor([[0.9, 0.1]])
     >>> [round(float(reweigh(torch.cat([unsure, *[sure] * many]))[0, 0]), 2) for many in (0, 1, 8)]
-    [0.5, 0.65, 0.9]
+    [0.5, 0.8, 0.97]
     """
     weighed = probabilities
     for _ in range(rounds):
         weighed = probabilities * (weighed.sum(0) - weighed + pseudo_count)
         weighed = weighed / weighed.sum(1, keepdim=True)
     return weighed
+
+
+def variety(proportions: Tensor) -> float:
+    """Return how many classes there are, rare ones counting for less: the exponential of the entropy.
+
+    >>> import torch
+    >>> variety(torch.tensor([0.5, 0.5, 0.0])), variety(torch.tensor([1.0, 0.0, 0.0]))
+    (2.0, 1.0)
+    """
+    return math.exp(-float(proportions.xlogy(proportions).sum()))

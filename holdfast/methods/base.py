@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, ClassVar, Literal
 
 import torch
@@ -103,6 +104,10 @@ class Method(Stateful):
     def answering(self) -> Classifier:
         """The network that gives the answers: a teacher, where there is one."""
         return self.model
+
+    def answering_head(self) -> AbstractContextManager[None]:
+        """Let the head of the answering network be the one that answered, while estimators look; most have no other."""
+        return nullcontext()
 
     # What a subclass is given -----------------------------------------------------------------------------
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
+
 import torch
 from torch import Tensor, nn
 
 from holdfast.methods.base import METHODS, Method
 from holdfast.models.classifier import Classifier
+from holdfast.models.replay import patched
 
 __all__ = ["Neo"]
 
@@ -49,6 +52,12 @@ class Neo(Method):
             share = len(features) / self.samples if self.centre_momentum is None else self.centre_momentum
             self.centre = self.centre.lerp(features.mean(0), share)
         return self.model.classify(features - self.centre)
+
+    def answering_head(self) -> AbstractContextManager[None]:
+        """Let the last layer receive centred features."""
+        assert self.model.head is not None
+        own = self.model.head.forward
+        return patched(self.model.head, lambda features: own((features.flatten(1) - self.centre).view_as(features)))
 
     def export(self) -> nn.Module:
         """Return the network with the centre before its last layer."""

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import copy
+from contextlib import AbstractContextManager
+
 import torch
 from torch import Tensor, nn
+from torch.func import functional_call
 from torch.nn import functional as F
 from torch.nn.utils.parametrize import is_parametrized, remove_parametrizations
 
 from holdfast.blocks.losses import entropy
 from holdfast.methods.base import METHODS, Method
 from holdfast.models.classifier import Classifier
+from holdfast.models.replay import patched
 
 __all__ = ["T3a"]
 
@@ -58,8 +63,14 @@ class T3a(Method):
             self._support(features, logits)
         head = _linear_head(self.model)
         features = features.reshape(-1, *head.weight.shape[1:])  # a convolution wants its axes back
-        answers: Tensor = torch.func.functional_call(head, self._prototypes(), features)
+        answers: Tensor = functional_call(head, self._prototypes(), features)
         return answers.flatten(1)
+
+    def answering_head(self) -> AbstractContextManager[None]:
+        """Let the last layer use the prototypes."""
+        head, weights = _linear_head(self.model), self._prototypes()
+        own = copy.copy(head)  # with the forward that is about to be replaced
+        return patched(head, lambda features: functional_call(own, weights, features))
 
     def export(self) -> nn.Module:
         """Return the network with the prototypes for its last layer."""

@@ -107,7 +107,7 @@ def test_held_out_labels_change_no_answer_and_reach_no_method() -> None:
 
 @pytest.mark.parametrize("name", recipe_names())
 def test_all_estimators_at_once_leave_every_method_as_it_is(name: str) -> None:
-    everything = [Aetta(masks=2), Pdd(masks=2), "softmax_score", "gde", "adv_perturb", "source_validation"]
+    everything = [Aetta(masks=2), Pdd(masks=2), "softmax_score", "gde", "adv_perturb", "source_validation", "anchored"]
     watched, alone = (
         adapt(tiny_resnet(), name, estimator=estimators, source=BATCHES[:1], holdout=[(BATCHES[0], LABELS)])
         for estimators in (everything, None)
@@ -115,8 +115,9 @@ def test_all_estimators_at_once_leave_every_method_as_it_is(name: str) -> None:
     for batch in BATCHES[:3]:
         step = watched.step(batch)
         assert torch.equal(step.logits, alone(batch))
-        assert len(step.estimates) == 6
-        assert all(0 <= estimate <= 1 for estimate in step.estimates.values())
+        assert len(step.estimates) == 7
+        unknown = {name for name, estimate in step.estimates.items() if not 0 <= estimate <= 1}
+        assert unknown <= {"anchored"}
 
 
 @pytest.mark.parametrize(
@@ -132,4 +133,15 @@ def test_a_network_that_answers_nonsense_is_not_estimated() -> None:
         model.method.model.module.fc.bias.fill_(float("nan"))
     estimate = model.step(BATCHES[0]).estimates["aetta"]
     assert estimate != estimate
+    assert estimate.unknown == "non-finite logits"  # type: ignore[attr-defined]
     assert model.estimators["aetta"].error is None
+
+
+@pytest.mark.parametrize("method", ["t3a", "neo"])
+@pytest.mark.parametrize("points", ["stages", "features"])
+def test_estimators_ask_the_head_that_answered(method: str, points: str) -> None:
+    noisy = [2 * batch for batch in BATCHES]  # so that its answers are not those of the source's head
+    model = adapt(digits_resnet(), method, estimator=Pdd(points=points, rate=0.0, masks=1))  # type: ignore[arg-type]
+    assert [model.step(batch).estimates["pdd"] for batch in noisy] == [1.0] * len(noisy)
+    with torch.no_grad():
+        assert any(not torch.equal(model(batch).argmax(1), digits_resnet()(batch).argmax(1)) for batch in noisy)

@@ -12,7 +12,7 @@ import torch
 from holdfast.estimators import Aetta
 from holdfast.models.tiny import tiny_resnet
 from holdfast.recipes import adapt
-from holdfast.records import Step
+from holdfast.records import Estimate, Step
 from holdfast.recovery import EstimateDrop
 
 GOLDEN = Path(__file__).parents[1] / "estimators" / "aetta_golden.npz"
@@ -57,6 +57,15 @@ def test_faulty_inputs_and_unknown_estimates_are_no_evidence() -> None:
     recovery = EstimateDrop()
     assert recovery.recover(Counted(), step(0.0, skipped="non-finite values")) is None  # type: ignore[arg-type]
     assert recovery.recover(Counted(), step(math.nan)) is None  # type: ignore[arg-type]
+    assert recovery.estimates == []
+
+
+def test_an_unknown_estimate_does_not_blind_the_windows() -> None:
+    recovery = EstimateDrop()
+    told = [Estimate(math.nan, unknown="signals disagree")] * 3
+    reasons = [recovery.recover(Counted(), step(value)) for value in [0.8] * 5 + told + [0.7] * 5]  # type: ignore[arg-type]
+    assert reasons[-1] == "estimated accuracy fell from 0.8 to 0.7 over 5 batches"
+    assert reasons[:-1] == [None] * 12
 
 
 def test_the_estimator_it_reads_comes_with_it() -> None:

@@ -1,0 +1,203 @@
+"""Our own estimator: bursts of classes are no collapse, a collapse is one, and what cannot be known is said to be."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from holdfast.adapted import AdaptedModel
+from holdfast.data import DATASETS, Dataset
+from holdfast.estimators import Aetta, Anchored, Observation
+from holdfast.estimators.proportions import reweigh
+from holdfast.models import Classifier, digits_resnet, tiny_resnet
+from holdfast.recipes import adapt
+from holdfast.records import Estimate
+from holdfast.testing import check_estimator
+
+BATCHES = list(torch.rand(3, 8, 3, 16, 16, generator=torch.Generator().manual_seed(0)))
+
+
+def digits(order: str, samples: int = 256) -> tuple[Tensor, Tensor]:
+    """Return noisy test digits, class after class or shuffled, and their labels."""
+    data = DATASETS["digits"]("test")
+    chosen = np.random.default_rng(0).permutation(len(data.labels))[:samples]
+    if order == "sorted":
+        chosen = chosen[np.argsort(data.labels[chosen], kind="stable")]
+    inputs, labels = as_tensors(data, chosen)
+    noise = torch.randn(inputs.shape, generator=torch.Generator().manual_seed(1))
+    return (inputs + 0.15 * noise).clamp(0, 1), labels
+
+
+def as_tensors(data: Dataset, chosen: NDArray[np.int64]) -> tuple[Tensor, Tensor]:
+    return torch.from_numpy(data.inputs(chosen)).permute(0, 3, 1, 2).float() / 255, torch.from_numpy(
+        data.labels[chosen]
+    )
+
+
+HOLDOUT = [as_tensors(DATASETS["digits"]("validation"), np.arange(192))]
+
+
+def off_by(model: AdaptedModel, inputs: Tensor, labels: Tensor, name: str = "anchored", batch: int = 64) -> float:
+    """Return the mean distance between estimate and accuracy, over the batches of a stream."""
+    errors = []
+    for some, right in zip(inputs.split(batch), labels.split(batch), strict=True):
+        step = model.step(some)
+        errors.append(abs(step.estimates[name] - float((step.logits.argmax(1) == right).double().mean())))
+    return sum(errors) / len(errors)
+
+
+class Opinion(nn.Module):
+    """Answers with the very numbers it is given, scaled."""
+
+    def __init__(self, classes: int, scale: float = 1.0) -> None:
+        super().__init__()
+        self.head = nn.Linear(classes, classes, bias=False)
+        with torch.no_grad():
+            self.head.weight.copy_(scale * torch.eye(classes))
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        logits: Tensor = self.head(inputs)
+        return logits
+
+
+def told(source: Tensor, answers: Tensor, **options: float) -> Estimate:
+    """Return the estimate for answers, given what the source says about the same samples."""
+    estimator = Anchored(**options)  # type: ignore[arg-type]
+    model = Classifier(Opinion(source.shape[1]), example=source[:1])
+    estimator.prepare(model)
+    with torch.no_grad():
+        return estimator.estimate(Observation(source, answers, model))
+
+
+@pytest.mark.parametrize("order", ["shuffled", "sorted"])
+@pytest.mark.parametrize("method", ["source", "batch_norm"])
+def test_classes_in_any_order_are_no_collapse(order: str, method: str) -> None:
+    assert off_by(adapt(digits_resnet(), method, estimator="anchored", holdout=HOLDOUT), *digits(order)) < 0.08
+
+
+def test_aetta_takes_sorted_classes_for_collapse_and_we_do_not() -> None:
+    ours, theirs = Anchored(), Aetta(points="features")
+    model = adapt(digits_resnet(), "source", estimator=[ours, theirs], holdout=HOLDOUT)
+    errors = [off_by(model, *digits("sorted"), name=name) for name in ("anchored", "aetta")]
+    assert errors[0] < errors[1] / 4
+
+
+def test_a_collapse_is_seen_within_ten_batches() -> None:
+    model = adapt(digits_resnet(), "tent", estimator="anchored", optimizer="adam", lr=0.3, holdout=HOLDOUT)
+    inputs, labels = digits("shuffled", 640)
+    rows = []
+    for some, right in zip(inputs.split(64), labels.split(64), strict=True):
+        step = model.step(some)
+        rows.append((step.estimates["anchored"], float((step.logits.argmax(1) == right).double().mean())))
+    assert rows[-1][1] < 0.3  # it has collapsed
+    assert all(abs(estimate - accuracy) < 0.15 for estimate, accuracy in rows[-3:])
+
+
+@pytest.mark.parametrize("classes", [2, 10, 1000])
+def test_total_collapse_is_near_chance_and_not_unknown(classes: int) -> None:
+    source = 12 * torch.eye(classes).repeat(-(-64 // classes), 1)[:64]
+    answers = torch.full((64, classes), -50.0)
+    answers[:, 0] = 50.0
+    right = float((source.argmax(1) == 0).double().mean())
+    assert told(source, answers) == pytest.approx(right, abs=0.02)
+
+
+def test_many_classes_in_small_batches_are_not_punished() -> None:
+    generator = torch.Generator().manual_seed(0)
+    estimator = Anchored()
+    model = Classifier(Opinion(1000), example=torch.zeros(1, 1000))
+    estimator.prepare(model)
+    estimates = []
+    for _ in range(8):
+        labels = torch.randint(1000, (8,), generator=generator)
+        source = torch.randn(8, 1000, generator=generator)
+        source[torch.arange(8), labels] += 14  # as sure as it is right
+        estimates.append(estimator.estimate(Observation(source, source, model)))
+    assert all(estimate > 0.6 for estimate in estimates)
+    assert estimator.answers is not None
+    assert len(estimator.answers) == 64
+
+
+def test_single_samples_are_judged_by_a_window_of_them() -> None:
+    inputs, labels = digits("shuffled", 128)
+    model = adapt(digits_resnet(), "source", estimator="anchored", holdout=HOLDOUT)
+    steps = [model.step(sample[None]) for sample in inputs]
+    right = torch.cat([step.logits.argmax(1) for step in steps]) == labels
+    found = steps[-1].estimates["anchored"]
+    assert abs(found - float(right[-64:].double().mean())) < 0.15
+    assert isinstance(found, Estimate)
+    assert found.low is not None
+    assert steps[0].estimates["anchored"].high - steps[0].estimates["anchored"].low > found.high - found.low  # type: ignore
+
+
+def test_a_network_that_is_surer_than_a_source_without_an_opinion_is_unknown() -> None:
+    answers = 30 * torch.eye(10).repeat(7, 1)[:64]
+    unsure = 0.1 * torch.randn(64, 10, generator=torch.Generator().manual_seed(0))
+    found = told(unsure, answers)
+    assert math.isnan(found)
+    assert found.unknown == "the network is 100% sure of its answers, the source 11%"
+    assert told(unsure, unsure) < 0.2  # neither is sure: both say chance
+
+
+def test_a_hopeless_source_is_at_chance_or_unknown() -> None:
+    torch_state = digits_resnet(trained=False)
+    inputs, labels = digits("shuffled", 128)
+    for method in ("source", "batch_norm", "tent"):
+        model = adapt(torch_state, method, estimator="anchored")
+        for some, right in zip(inputs.split(64), labels.split(64), strict=True):
+            step = model.step(some)
+            accuracy, found = float((step.logits.argmax(1) == right).double().mean()), step.estimates["anchored"]
+            assert math.isnan(found) or abs(found - accuracy) < 0.25
+
+
+def test_a_source_of_nonsense_is_unknown() -> None:
+    found = told(torch.full((4, 3), math.nan), torch.zeros(4, 3))
+    assert math.isnan(found)
+    assert found.unknown is not None
+
+
+def test_the_interval_narrows_with_the_window_and_holds_the_value() -> None:
+    source = torch.randn(512, 10, generator=torch.Generator().manual_seed(0)) * 3
+    few, many = told(source[:4], source[:4]), told(source, source)
+    assert few.high - few.low > many.high - many.low > 0.19  # type: ignore[operator]
+    assert 0 <= few.low <= few <= few.high <= 1  # type: ignore[operator]
+
+
+def test_held_out_labels_set_the_temperature_and_inputs_alone_do_not() -> None:
+    labels = torch.randint(10, (8,), generator=torch.Generator().manual_seed(0))
+    with_labels, without = Anchored(), Anchored()
+    adapt(digits_resnet(), "tent", estimator=with_labels, holdout=[(BATCHES[0], labels)])
+    adapt(digits_resnet(), "tent", estimator=without, holdout=[BATCHES[0]])
+    assert with_labels.anchor.now_temperature > 1.75  # random labels: it is right never, and far too sure
+    assert without.anchor.now_temperature == 1.75
+    assert with_labels.anchor.recent is None  # held-out data are no part of the stream
+
+
+def test_the_anchor_keeps_up_with_inputs_and_not_with_the_method() -> None:
+    calm, wild = (adapt(digits_resnet(), "tent", lr=lr, estimator="anchored") for lr in (0.0, 10.0))
+    for batch in BATCHES:
+        calm(batch), wild(batch)
+    one, other = (model.estimators["anchored"].anchor.recent for model in (calm, wild))
+    assert torch.equal(one, other)
+
+
+@pytest.mark.parametrize("norm", ["batch", "group", "layer"])
+def test_the_contracts_hold_under_methods_with_and_without_teachers(norm: str) -> None:
+    check_estimator("anchored", tiny_resnet(norm), BATCHES, method="cotta")
+
+
+def test_reweighing_leaves_balanced_samples_alone_and_sharpens_bursts() -> None:
+    vague = torch.full((60, 10), 0.05) + 0.5 * torch.eye(10).repeat(6, 1)
+    torch.testing.assert_close(reweigh(vague), vague, atol=0.06, rtol=0)
+    assert float(reweigh(vague[[0] * 10])[:, 0].amin()) > 0.95
+
+
+@pytest.mark.parametrize("options", [{"temperature": 0.0}, {"source_share": 2.0}, {"window": 0}])
+def test_options_that_make_no_sense_are_refused(options: dict[str, float]) -> None:
+    with pytest.raises(ValueError, match="pass"):
+        Anchored(**options)  # type: ignore[arg-type]
