@@ -81,7 +81,7 @@ def make_grids(tables: Sequence[Table]) -> list[Grid]:
 
 
 def _but_the_stream(protocol: Mapping[str, Any]) -> dict[str, Any]:
-    return {field: value for field, value in protocol.items() if field not in ("stream", "samples")}
+    return {field: value for field, value in protocol.items() if field not in ("stream", "samples", "collapse")}
 
 
 def title_of(table: Table) -> str:
