@@ -13,6 +13,7 @@ from holdfast.blocks.recent_norm import RecentStatistics
 from holdfast.estimators.proportions import reweigh, variety
 from holdfast.estimators.temperature import fit_temperature
 from holdfast.models.classifier import Classifier
+from holdfast.models.probing import random_pair
 from holdfast.state import Stateful
 
 __all__ = ["Anchor"]
@@ -50,10 +51,9 @@ class Anchor(Stateful):
         """Copy the source."""
         network = copy.deepcopy(source).eval().requires_grad_(False)
         replace_batch_norm(network, self._stand_in)
-        # Pictures go through a copy of our own a third faster this way.
-        network.module.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-        network.samples_forwarded = 0
         self.network = network
+        self._quicken()
+        network.samples_forwarded = 0
 
     def probabilities(self, inputs: Tensor) -> Tensor | None:
         """Return those of the last samples, this batch included, reweighed; None where they are not finite."""
@@ -83,6 +83,19 @@ class Anchor(Stateful):
                 layer.recent.memory_samples = self.memory_samples
         logits: Tensor = self.network(inputs)
         return logits
+
+    @torch.no_grad()
+    def _quicken(self) -> None:
+        """Keep the channels of pictures last, which is a third quicker, unless the network relies on another order."""
+        assert self.network is not None
+        module = self.network.module
+        pair = random_pair(module, self.network.input_spec.shape)
+        module.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        try:
+            self.network(pair)
+        except RuntimeError:  # it looks at maps as one long row
+            module.to(memory_format=torch.contiguous_format)  # type: ignore[call-overload]
+        self.reset_state()
 
     def _stand_in(self, layer: BatchNorm) -> BatchNorm | RecentStatistics:
         if layer.running_mean is None:  # it has always used the batch

@@ -197,6 +197,22 @@ def test_reweighing_leaves_balanced_samples_alone_and_sharpens_bursts() -> None:
     assert float(reweigh(vague[[0] * 10])[:, 0].amin()) > 0.95
 
 
+class LongRow(nn.Module):
+    """Looks at its maps as one long row, which their order in memory must allow."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv, self.norm, self.head = nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.Linear(4 * 14 * 14, 5)
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        logits: Tensor = self.head(self.norm(self.conv(inputs)).view(len(inputs), -1))
+        return logits
+
+
+def test_a_network_that_relies_on_the_order_of_memory_is_left_in_it() -> None:
+    check_estimator("anchored", LongRow().eval(), BATCHES)
+
+
 @pytest.mark.parametrize("options", [{"temperature": 0.0}, {"source_share": 2.0}, {"window": 0}])
 def test_options_that_make_no_sense_are_refused(options: dict[str, float]) -> None:
     with pytest.raises(ValueError, match="pass"):
