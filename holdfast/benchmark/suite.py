@@ -363,7 +363,7 @@ def _need_problems(path: Path_, name: str, options: Mapping[str, Any], suite: Su
     except ValueError as error:
         yield path, str(error)
         return
-    if needs != "nothing" and suite.holdout is None:
+    if needs in ("inputs", "labels") and suite.holdout is None:
         yield path, f"{name!r} needs held-out source data; add e.g. holdout: {{name: digits, split: validation}}"
 
 
