@@ -42,8 +42,9 @@ Settings = Annotated[
 ]
 Executor = Annotated[str, typer.Option(help="Where jobs are run: serial or processes.")]
 Workers = Annotated[int, typer.Option(min=1, help="How many at a time, with --executor processes.")]
-REFERENCE_NETWORKS = {"digits": "digits_resnet", "keywords": "keywords_amaut"}
 MetricName = Annotated[str, typer.Option(help="What tables show: error or accuracy.")]
+
+REFERENCE_NETWORKS = {"digits": "digits_resnet", "keywords": "keywords_amaut"}
 
 
 def main() -> None:
@@ -169,7 +170,9 @@ def train(
     ] = "digits",
     model: Annotated[
         str | None,
-        typer.Option(help="A network by name, or YAML: {name: amaut, version: sc2}; one for the data when left out."),
+        typer.Option(
+            help="A network by name, or YAML: {name: amaut, version: sc2}; that of the embedded data when left out."
+        ),
     ] = None,
     recipe: Annotated[
         str | None,
@@ -188,11 +191,16 @@ def train(
     """Train a network: a reference network again, as its shipped weights were, or AMAuT by its published recipes."""
     from rich.progress import Progress
 
+    from holdfast.data import DATASETS
     from holdfast.training import save_weights
     from holdfast.training import train as train_model
 
     data_name, data_options = _named(data)
-    model_name, model_options = _named(model or REFERENCE_NETWORKS.get(data_name, "digits_resnet"))
+    model = model or REFERENCE_NETWORKS.get(data_name)
+    if model is None:
+        known = DATASETS.name_of(DATASETS[data_name])  # a name that is not is told first
+        raise ValueError(f"no network comes with {known}; name one: --model '{{name: amaut, version: sc2}}'")
+    model_name, model_options = _named(model)
     with Progress(console=Console(stderr=True)) as bars:
         task = bars.add_task(f"training {model_name}", total=epochs)
 
@@ -408,7 +416,10 @@ def corrupt(
     if sheet or walk:
         path = out if out.suffix else out.with_suffix(".gif" if walk else ".png")
         path.parent.mkdir(parents=True, exist_ok=True)
-        _draw_sheet(paths, name, family, seed, path) if sheet else _draw_walk(str(walk), paths, seed, path)
+        if walk:
+            _draw_walk(walk, paths, seed, path)
+        else:
+            _draw_sheet(paths, name, family, seed, path)
         typer.echo(path)
         return
     if not paths or name is None:
@@ -462,7 +473,7 @@ def _sound(paths: list[Path] | None) -> tuple[Waveform, int]:
     if paths:
         return read_sound(paths[0]), open_sound(paths[0]).sample_rate
     data = Keywords()
-    return data.waveforms[0], 16_000
+    return data.waveforms[0], data.input_spec.sample_rate or 0
 
 
 def _bench(
