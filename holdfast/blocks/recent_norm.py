@@ -44,7 +44,7 @@ class RecentStatistics(NormLayer):
 
     >>> from torch import nn
     >>> layer = RecentStatistics(nn.BatchNorm1d(1), source_share=0.5, prior_samples=0)
-    >>> float(layer(torch.tensor([[2.0], [2.0]]))[0].round(decimals=3))  # (2 − 1) / √½
+    >>> round(float(layer(torch.tensor([[2.0], [2.0]]))[0]), 3)  # (2 − 1) / √½
     1.414
     """
 

@@ -63,8 +63,8 @@ class Anchor(Stateful):
         now = logits.softmax(1)
         self.recent = latest(self.recent, now, self.window)
         weighed = reweigh(self.recent)
-        missing = min(weighed.shape) / variety(weighed.mean(0))  # times as many classes as there are, or samples
-        self.memory_samples = round(self.window * min(missing**2, LONGEST_MEMORY))
+        scarcity = min(weighed.shape) / variety(weighed.mean(0))  # 1 where there are as many classes as there can be
+        self.memory_samples = round(self.window * min(max(1.0, scarcity**2), LONGEST_MEMORY))
         return weighed
 
     def fit(self, batches: Sequence[tuple[Tensor, Tensor | None]]) -> None:

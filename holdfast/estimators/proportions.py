@@ -33,7 +33,7 @@ def variety(proportions: Tensor) -> float:
     """Return how many classes there are, rare ones counting for less: the exponential of the entropy.
 
     >>> import torch
-    >>> variety(torch.tensor([0.5, 0.5, 0.0])), variety(torch.tensor([1.0, 0.0, 0.0]))
-    (2.0, 1.0)
+    >>> [round(variety(torch.tensor(shares)), 3) for shares in ([0.5, 0.5, 0.0], [1.0, 0.0, 0.0])]
+    [2.0, 1.0]
     """
     return math.exp(-float(proportions.xlogy(proportions).sum()))

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from statistics import fmean
 
 from holdfast.protocols import Restorable
-from holdfast.records import Step
+from holdfast.records import Estimate, Step
 from holdfast.recovery.base import RECOVERIES, Recovery
 
 __all__ = ["EstimateDrop"]
@@ -48,7 +47,7 @@ class EstimateDrop(Recovery):
                 f"estimator={self.estimate!r} to adapt, or estimate='...' with one of {', '.join(step.estimates)}"
             )
         newest = step.estimates[self.estimate]
-        if math.isnan(newest):  # an unknown accuracy is no evidence, neither now nor as part of a window
+        if isinstance(newest, Estimate) and newest.unknown is not None:  # no evidence, now or as part of a window
             return None
         self.estimates = [*self.estimates, newest][-2 * self.window :]
         reason = self._reason()
