@@ -95,7 +95,7 @@ def test_published_errors_stand_beside_the_same_network_and_length_only(
 def test_the_page_has_errors_course_and_calibration(table: Table, tmp_path: Path) -> None:
     page = write_report(tmp_path / "runs")
     text = page.read_text()
-    for words in ("Accuracy estimated without labels", "coverage (%)", "Estimate and truth over time", "class='pair'"):
+    for words in ("Accuracy estimated without labels", "coverage (%)", "Estimate and truth over time", "class='pairs'"):
         assert words in text
     beside = page.with_name("report-continual-digits-resnet-estimates.csv").read_text()
     assert beside.startswith("recipe,anchored,gde,floor\ntent,20.0 ± 0.0,")

@@ -10,7 +10,7 @@ from holdfast.streams import ORDERS, STREAMS, continual, gradual, mixed_domains
 
 
 @pytest.mark.parametrize("order", list(ORDERS))
-@pytest.mark.parametrize("name", [name for name in STREAMS if "order" in options_of(STREAMS[name])])
+@pytest.mark.parametrize("name", [name for name in STREAMS if {"order", "corruptions"} <= {*options_of(STREAMS[name])}])
 def test_every_setting_takes_every_order(few: InMemoryImages, name: str, order: str) -> None:
     stream = STREAMS[name](few, corruptions=["brightness", "clean"], samples_per_domain=3, order=order)
     batches = list(stream.starting_at(0, batch_size=4))
