@@ -56,22 +56,18 @@ class CriterionCorruption(SoundCorruption):
         noise = f" With {self.source}." if self.source else ""
         return f"Give every clip {WORDS[family]}, drawn from the grid of DHAuDS {level}.{noise}"
 
-    def batch(
+    def _corrupted(
         self,
         samples: NDArray[Any],
         severity: float,
         rngs: Iterable[Rng],
-        *,
-        family: str | None = None,
-        sample_rate: int = 16_000,
+        quantities: Sequence[float],
+        **known: Any,
     ) -> NDArray[Any]:
-        """Return corrupted copies of waveforms float32 (n, samples), each from its own generator."""
-        if samples.dtype != np.float32 or samples.ndim != 2 or not samples.shape[1]:
-            raise ValueError(f"waveforms are {samples.dtype} {samples.shape}; pass float32 (n, samples)")
-        self.quantities(severity, family or "audio")
+        """Let the criterion draw the quantities of every clip from its own grid, whatever the severity."""
         if severity == 0:
             return np.array(samples)
-        made = self.made(sample_rate, samples.shape[1])
+        made = self.made(known["sample_rate"], samples.shape[1])
         corrupted = np.empty_like(samples)
         for row, (clip, rng) in enumerate(zip(samples, rngs, strict=True)):
             clip = without_padding(clip) if made.changes_length else clip
