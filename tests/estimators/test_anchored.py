@@ -144,6 +144,13 @@ def test_a_network_that_is_surer_than_a_source_without_an_opinion_is_unknown() -
     assert told(unsure, unsure) < 0.2  # neither is sure: both say chance
 
 
+def test_a_collapse_is_told_by_a_number_even_where_the_source_is_unsure() -> None:
+    unsure = 0.1 * torch.randn(64, 10, generator=torch.Generator().manual_seed(0))
+    found = told(unsure, 30 * torch.eye(10)[[3] * 64])
+    assert found.unknown is None
+    assert found < 0.2
+
+
 def test_a_hopeless_source_is_at_chance_or_unknown() -> None:
     torch_state = digits_resnet(trained=False)
     inputs, labels = digits("shuffled", 128)
