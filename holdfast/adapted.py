@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from holdfast.estimators import Estimator, Observation
+from holdfast.estimators import ESTIMATORS, Estimator, Observation
 from holdfast.methods import METHODS, Method
 from holdfast.models.classifier import Classifier
 from holdfast.models.replay import recording
@@ -57,7 +57,7 @@ class AdaptedModel(nn.Module):
             "options": _options(self.method),
             "recovery": RECOVERIES.name_of(type(self.recovery)),
             "recovery_options": _options(self.recovery),
-            "estimators": {name: _options(estimator) for name, estimator in self.estimators.items()},
+            "estimators": {name: _watching(name, estimator) for name, estimator in self.estimators.items()},
         }
 
     def forward(self, inputs: Tensor) -> Tensor:
@@ -202,6 +202,12 @@ def _finite(inputs: Tensor) -> tuple[Tensor, int]:
         return inputs, 0
     bad = int((~torch.isfinite(inputs)).flatten(1).any(1).sum())
     return inputs.nan_to_num(0.0, 0.0, 0.0), bad
+
+
+def _watching(name: str, estimator: Estimator) -> dict[str, Any]:
+    """Return the options of an estimator, and its own name where it goes by another."""
+    kind = ESTIMATORS.name_of(type(estimator))
+    return {**({} if name == kind else {"name": kind}), **_options(estimator)}
 
 
 def _options(part: object) -> dict[str, Any]:

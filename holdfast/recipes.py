@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor, nn
@@ -18,7 +18,10 @@ from holdfast.models.normalised import unwrapped
 from holdfast.recovery import RECOVERIES, Recovery
 from holdfast.registry import Registry, UnknownNameError, check_options, nearest, options_of
 
-__all__ = ["RECIPES", "Recipe", "adapt", "recipe_names", "recipe_of"]
+__all__ = ["RECIPES", "Recipe", "Watching", "adapt", "recipe_names", "recipe_of"]
+
+# One estimator, several, or several under names of one's own.
+Watching: TypeAlias = "str | Estimator | Sequence[str | Estimator] | Mapping[str, str | Estimator] | None"
 
 
 @dataclass(frozen=True)
@@ -67,7 +70,7 @@ def adapt(
     model: nn.Module,
     method: str | type[Method] = "rdumb",
     *,
-    estimator: str | Estimator | Sequence[str | Estimator] | None = None,
+    estimator: Watching = None,
     recovery: str | Recovery | None = None,
     preset: str | None = None,
     source: Iterable[Tensor | Sequence[Tensor]] | None = None,
@@ -81,7 +84,8 @@ def adapt(
 
     `method` is a method or recipe by name (`holdfast list methods`), or a `Method` class of your own; further keywords
     are its options, or its recovery's. `preset` names a published setting; without it one is chosen by the number of
-    classes and the normalisation. `source` are unlabelled source inputs, for methods that need them. `holdout` are
+    classes and the normalisation. `estimator` is one or several, by name or built, or a mapping of names of your own to
+    them, so that one can watch twice with other options. `source` are unlabelled source inputs, for methods that need them. `holdout` are
     held-out source data, (inputs, labels) or inputs alone, for estimators that need them; no method ever sees them.
     `example` (a batch of inputs) and `head` (the name of the last layer) are asked for only when probing the model
     cannot find them.
@@ -109,7 +113,7 @@ def adapt(
         classifier = Classifier(network if in_place else copy.deepcopy(network), example=example, head=head)
         preset, published = _published(kind, classifier, preset)
         recovery = _build_recovery(recovery, recipe, published, options)
-        estimators = _build_estimators(estimator, recovery)
+        estimators = _build_estimators(estimator, recovery, options)
         source = None if source is None else list(source)
         holdout = _holdout_for(estimators, holdout, source)
         for watching in estimators.values():
@@ -149,14 +153,21 @@ def _taken(known: Collection[str], *layers: Mapping[str, Any]) -> dict[str, Any]
     return {key: value for layer in layers for key, value in layer.items() if key in known}
 
 
-def _build_estimators(
-    given: str | Estimator | Sequence[str | Estimator] | None, recovery: Recovery
-) -> dict[str, Estimator]:
+def _build_estimators(given: Watching, recovery: Recovery, options: Mapping[str, Any]) -> dict[str, Estimator]:
     """Return the estimators by name: those asked for, and those whose estimates the recovery reads."""
     several = [] if given is None else [given] if isinstance(given, (str, Estimator)) else given
-    built = [ESTIMATORS[entry]() if isinstance(entry, str) else entry for entry in several]
-    named = {ESTIMATORS.name_of(type(estimator)): estimator for estimator in built}
-    return {**{name: ESTIMATORS[name]() for name in recovery.reads if name not in named}, **named}
+    if not isinstance(several, Mapping):
+        several = {entry if isinstance(entry, str) else ESTIMATORS.name_of(type(entry)): entry for entry in several}
+    wanted = {**{name: name for name in recovery.reads if name not in several}, **several}
+    return {name: _build_estimator(entry, options) for name, entry in wanted.items()}
+
+
+def _build_estimator(entry: str | Estimator, options: Mapping[str, Any]) -> Estimator:
+    """Return an estimator; one that is given by name and draws at random has the seed of the method."""
+    if isinstance(entry, Estimator):
+        return entry
+    kind = ESTIMATORS[entry]
+    return kind(**_taken({"seed"} & {*options_of(kind)}, options))
 
 
 def _holdout_for(

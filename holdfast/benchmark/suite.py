@@ -340,6 +340,10 @@ def _name_problems(suite: Suite) -> Iterator[tuple[Path_, str]]:
                     yield ("models", index, key), f"{pattern!r} is no label of {key}; {nearest(pattern, labels)}"
     for index, estimator in enumerate(suite.estimators):
         yield from _entry_problems(("estimators", index), estimator, ESTIMATORS)
+        if estimator.label in (earlier.label for earlier in suite.estimators[:index]):
+            yield ("estimators", index, "label"), f"there are two estimators {estimator.label!r}; label one of them"
+        if "." in estimator.label:
+            yield ("estimators", index, "label"), f"{estimator.label!r} has a full stop; choose a label without"
         yield from _need_problems(("estimators", index), estimator.name, estimator.options, suite)
     if suite.source and suite.source.name != "stream":
         yield from _entry_problems(("source",), suite.source, DATASETS)
@@ -411,7 +415,7 @@ def _recipe_problems(path: Path_, entry: Named, suite: Suite) -> Iterator[tuple[
         yield path, f"{entry.name!r} needs unlabelled source inputs; add e.g. source: {{name: digits, split: train}}"
     taken = {option: entry.options[option] for option in options_of(RECOVERIES[recovery]) if option in entry.options}
     try:
-        reads = {*RECOVERIES[recovery](**taken).reads} - {estimator.name for estimator in suite.estimators}
+        reads = {*RECOVERIES[recovery](**taken).reads} - {estimator.label for estimator in suite.estimators}
     except ValueError as error:
         yield path, str(error)
         return

@@ -92,6 +92,8 @@ WATCHED = GOOD.replace("  - eata\n", "  - {name: tent, label: watched, recovery:
         (", split: validation", "", 16, "the samples of the stream"),  # the default of the data set
         ("name: digits, split: validation", "name: digit", 16, "did you mean 'digits'"),
         ("[aetta, ", "[{name: aetta, masks: 0}, ", 15, "masks=0"),
+        ("[aetta, ", "[aetta, {name: aetta, rate: 0.1}, ", 15, "two estimators 'aetta'"),
+        ("[aetta, ", "[aetta, {name: aetta, label: at 0.1, rate: 0.1}, ", 15, "has a full stop"),
         ("estimate: aetta", "estimate: aeta", 14, "did you mean 'aetta'"),
         ("estimate: aetta", "window: 0", 14, "window=0"),
     ],
@@ -106,6 +108,11 @@ def test_held_out_data_are_checked_before_anything_is_run(old: str, new: str, li
     with pytest.raises(SuiteError, match=words) as caught:
         parse_suite(WATCHED.replace(old, new), "small.yaml")
     assert f"small.yaml, line {line}:" in str(caught.value)
+
+
+def test_a_recovery_reads_an_estimator_by_its_label() -> None:
+    text = WATCHED.replace("estimate: aetta", "estimate: mild").replace("[aetta, ", "[{name: aetta, label: mild}, ")
+    assert [entry["label"] for entry in parse_suite(text).jobs()[0].estimators] == ["mild", "source_validation"]
 
 
 def test_what_a_recovery_reads_needs_its_data_too() -> None:

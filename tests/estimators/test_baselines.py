@@ -120,6 +120,21 @@ def test_all_estimators_at_once_leave_every_method_as_it_is(name: str) -> None:
         assert unknown <= {"anchored"}
 
 
+def test_one_estimator_watches_twice_under_names_of_its_own_and_shares_what_it_can() -> None:
+    twice = {"mild": Aetta(masks=2, rate=0.1), "wild": Aetta(masks=2, rate=0.8), "again": Aetta(masks=2, rate=0.8)}
+    model = adapt(digits_resnet(), "tent", estimator=twice)
+    estimates = model.step(BATCHES[0]).estimates
+    assert list(estimates) == ["mild", "wild", "again"]
+    assert estimates["mild"] > estimates["wild"] == estimates["again"]
+    assert model.recipe["estimators"]["wild"] == {**model.recipe["estimators"]["mild"], "rate": 0.8}
+    assert model.recipe["estimators"]["wild"]["name"] == "aetta"
+
+
+def test_an_estimator_by_name_draws_with_the_seed_of_the_method() -> None:
+    first, second = (adapt(tiny_resnet(), "cotta", estimator="aetta", seed=seed) for seed in (1, 2))
+    assert [model.recipe["estimators"]["aetta"]["seed"] for model in (first, second)] == [1, 2]
+
+
 @pytest.mark.parametrize(
     "estimator", [Aetta(points="features"), Aetta(masks=3, rate="fitted")], ids=["features", "fitted"]
 )
