@@ -115,14 +115,17 @@ class AdaptedModel(nn.Module):
             logits = self.method.predict(inputs)
         if not torch.isfinite(logits).all():  # nothing to learn about, for an estimator's memory neither
             return logits, dict.fromkeys(self.estimators, Estimate(math.nan, unknown="non-finite logits"))
-        moving = {id(tensor) for tensor in self.method.moving().values()}
+        now = self.method.moving()
+        origin = {id(now[name]): tensor for name, tensor in self.method.origin.items()}
         named = itertools.chain(network.named_parameters(), network.named_buffers())
+        moving = {name: tensor for name, tensor in named if id(tensor) in origin}
         seen = Observation(
             inputs,
             logits.detach(),
             network,
             recorded=recorded,
-            moving={name: tensor for name, tensor in named if id(tensor) in moving},
+            moving=moving,
+            origin={name: origin[id(tensor)] for name, tensor in moving.items()},
         )
         with torch.no_grad(), self.method.answering_head():
             return logits, {name: estimator.estimate(seen) for name, estimator in self.estimators.items()}

@@ -70,21 +70,28 @@ class Update:
 class Estimate(float):
     """An accuracy without labels: a number that may know its interval, or why it is not known (`nan`).
 
-    >>> found = Estimate(0.7, 0.6, 0.75)
-    >>> found + 0.1 == 0.7 + 0.1, found.low, found.unknown
-    (True, 0.6, None)
+    >>> found = Estimate(0.7, 0.6, 0.75, gain=-0.02)
+    >>> found + 0.1 == 0.7 + 0.1, found.low, found.unknown, found.gain
+    (True, 0.6, None, -0.02)
     """
 
     low: float | None
     high: float | None
     unknown: str | None  # why there is no number
+    gain: float | None  # over the same model without its adaptation, on this very batch, where that was asked
 
     def __new__(
-        cls, value: float, low: float | None = None, high: float | None = None, *, unknown: str | None = None
+        cls,
+        value: float,
+        low: float | None = None,
+        high: float | None = None,
+        *,
+        unknown: str | None = None,
+        gain: float | None = None,
     ) -> Estimate:
         """Make one; an unknown accuracy is `Estimate(math.nan, unknown="…")`."""
         made = super().__new__(cls, value)
-        made.low, made.high, made.unknown = low, high, unknown
+        made.low, made.high, made.unknown, made.gain = low, high, unknown, gain
         return made
 
 
@@ -122,4 +129,5 @@ class Row:
     expected: float | None = None
     intervals: Mapping[str, tuple[float, float]] = field(default_factory=dict)  # of the estimates that have one
     unknown: Mapping[str, str] = field(default_factory=dict)  # why there is no estimate, by estimator
+    gains: Mapping[str, float] = field(default_factory=dict)  # estimated, over not adapting
     gauges: Mapping[str, float] = field(default_factory=dict)

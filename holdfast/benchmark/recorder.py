@@ -46,6 +46,7 @@ def make_row(batch: Batch, step: Step, step_seconds: float) -> Row:
             if found.low is not None and found.high is not None
         },
         unknown={name: found.unknown for name, found in told.items() if found.unknown is not None},
+        gains={name: found.gain for name, found in told.items() if found.gain is not None},
         gauges=step.gauges,
     )
 

@@ -30,13 +30,17 @@ class Anchored(Estimator):
     pass, and does not collapse with the network it watches. Its probabilities are reweighed by the classes that the
     last `window` samples seem to have, so that classes in bursts are not taken for collapse. Where the source is not
     half as sure of anything as the network is of its answers, and these have not collapsed, the accuracy is unknown.
-    Labels that come with held-out source data set the anchor's temperature.
+    Labels that come with held-out source data set the anchor's temperature. Every `compare_every` batches (0: never)
+    the network answers once more with what it has learnt left out: by the same measure that is the `gain` of adapting.
     """
 
     answers: Tensor | None
     confidences: Tensor | None
+    batches: int
 
-    def __init__(self, *, temperature: float = 1.75, source_share: float = 0.5, window: int = 64) -> None:
+    def __init__(
+        self, *, temperature: float = 1.75, source_share: float = 0.5, window: int = 64, compare_every: int = 8
+    ) -> None:
         super().__init__()
         if temperature <= 0:
             raise ValueError(f"temperature={temperature} turns probabilities upside down; pass a positive number")
@@ -44,10 +48,14 @@ class Anchored(Estimator):
             raise ValueError(f"source_share={source_share} is not a share; pass a number between 0 and 1")
         if window < 1:
             raise ValueError(f"window={window} holds no sample; pass at least 1")
+        if compare_every < 0:
+            raise ValueError(f"compare_every={compare_every} is no number of batches; pass at least 1, or 0 for never")
         self.temperature, self.source_share, self.window = temperature, source_share, window
+        self.compare_every = compare_every
         self.anchor = Anchor(temperature=temperature, source_share=source_share, window=window)
         self.add_state("answers", None)  # to the last samples, (samples,)
         self.add_state("confidences", None)  # of these answers
+        self.add_state("batches", 0)
 
     @property
     def needs(self) -> Literal["anything"]:
@@ -64,6 +72,7 @@ class Anchored(Estimator):
 
     def estimate(self, seen: Observation) -> Estimate:
         """Return the anchor's mean probability of the answers over the window, with the interval of nine in ten."""
+        self.batches += 1
         anchored = self.anchor.probabilities(seen.inputs)
         if anchored is None:
             return Estimate(math.nan, unknown="the source itself answers with non-finite numbers")
@@ -79,7 +88,22 @@ class Anchored(Estimator):
         value = float(beliefs.mean())
         scatter = float((beliefs * (1 - beliefs)).sum().sqrt()) / len(beliefs)
         reach = NINETY_PERCENT * math.hypot(scatter, OFF_BY)
-        return Estimate(value, max(0.0, value - reach), min(1.0, value + reach))
+        due = self.compare_every > 0 and self.batches % self.compare_every == 0
+        gain = gain_over(seen.logits_with(seen.origin), seen.logits, anchored) if due else None
+        return Estimate(value, max(0.0, value - reach), min(1.0, value + reach), gain=gain)
+
+
+def gain_over(unadapted: Tensor, logits: Tensor, anchored: Tensor) -> float:
+    """Return by how much the anchor's probability of the answers exceeds that of the unadapted network's answers.
+
+    Both are judged on the same batch, the last rows of `anchored`, so that what makes a batch hard does not matter.
+
+    >>> gain_over(torch.eye(2)[[0, 0]], torch.eye(2), torch.tensor([[0.9, 0.1], [0.2, 0.8]]))
+    0.3
+    """
+    opinion = anchored[-len(logits) :].double()
+    now, before = (opinion.gather(1, given.argmax(1)[:, None]).mean() for given in (logits, unadapted))
+    return round(float(now - before), 6)
 
 
 def collapsed(answers: Tensor, anchored: Tensor) -> bool:

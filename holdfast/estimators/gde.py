@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from torch import Tensor
-from torch.func import functional_call
 
-from holdfast.blocks.norm import frozen
 from holdfast.estimators.base import ESTIMATORS, Estimator
 from holdfast.estimators.observation import Observation
 
@@ -33,5 +31,4 @@ class Gde(Estimator):
         self.previous = {name: tensor.detach().clone() for name, tensor in seen.moving.items()}
         if previous is None:
             return 1.0
-        with frozen(seen.model):
-            return seen.agreement(functional_call(seen.model, previous, (seen.inputs,)))
+        return seen.agreement(seen.logits_with(previous))

@@ -6,7 +6,9 @@ from collections.abc import Callable, Hashable, Mapping
 from typing import Any, TypeVar
 
 from torch import Tensor
+from torch.func import functional_call
 
+from holdfast.blocks.norm import frozen
 from holdfast.models.classifier import Classifier
 from holdfast.models.replay import Recorded
 
@@ -26,10 +28,12 @@ class Observation:
         *,
         recorded: Recorded | None = None,
         moving: Mapping[str, Tensor] | None = None,
+        origin: Mapping[str, Tensor] | None = None,
     ) -> None:
         self.inputs, self.logits, self.model = inputs, logits, model
         self.recorded = recorded or Recorded()  # of the very pass that gave the answer, where it was a plain one
         self.moving = moving or {}  # what adaptation may change in the network, by name
+        self.origin = origin or {}  # what it was in the source
         self._made: dict[Hashable, Any] = {}
 
     def once(self, key: Hashable, make: Callable[[], T]) -> T:
@@ -45,6 +49,12 @@ class Observation:
             self._made[key] = make()
         made: T = self._made[key]
         return made
+
+    def logits_with(self, values: Mapping[str, Tensor]) -> Tensor:
+        """Return what the network would answer to the same inputs with other values of what moves in it."""
+        with frozen(self.model):
+            logits: Tensor = functional_call(self.model, dict(values), (self.inputs,))
+        return logits
 
     def agreement(self, logits: Tensor) -> float:
         """Return the share of this batch to which other logits, (…, batch, classes), give the same answer."""

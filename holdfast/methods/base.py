@@ -181,6 +181,11 @@ class Method(Stateful):
         return {**chosen, **dict(self.named_buffers())}
 
     @property
+    def origin(self) -> Mapping[str, Tensor]:
+        """The source's values of everything that adaptation may change, by the names of `moving`."""
+        return self._origin
+
+    @property
     def frozen(self) -> bool:
         """Whether it answers without learning anything: neither weights, nor statistics, nor declared state."""
         return self._frozen

@@ -9,6 +9,7 @@ from holdfast.recovery.loss_collapse import LossCollapse
 from holdfast.recovery.never import Never
 from holdfast.recovery.oracle import Oracle
 from holdfast.recovery.periodic import Episodic, Periodic
+from holdfast.recovery.regret import Regret
 from holdfast.recovery.stochastic import Stochastic
 
 __all__ = [
@@ -23,5 +24,6 @@ __all__ = [
     "Oracle",
     "Periodic",
     "Recovery",
+    "Regret",
     "Stochastic",
 ]

@@ -6,7 +6,14 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from statistics import fmean, stdev
 
-from holdfast.report.metrics import estimate_error, estimate_floor, interval_coverage, interval_width, unknown_share
+from holdfast.report.metrics import (
+    estimate_error,
+    estimate_floor,
+    estimated_gain,
+    interval_coverage,
+    interval_width,
+    unknown_share,
+)
 from holdfast.report.published import published_on
 from holdfast.report.runs import Rows
 from holdfast.report.tables import Line, Table, mean_or_nan, printed
@@ -59,9 +66,13 @@ def interval_table(table: Table) -> WordTable | None:
             unknown = mean_or_nan(by_seed(line, name, unknown_share))
             covered, width = (mean_or_nan(by_seed(line, name, of)) for of in (interval_coverage, interval_width))
             if unknown > 0 or not math.isnan(covered):
-                rows.append([line.label, name, *(printed(100 * share) for share in (unknown, covered, width))])
-    note = "Batches without an estimate; intervals that hold the accuracy of their batch; the mean width of intervals."
-    columns = ["recipe", "estimator", "not known (%)", "coverage (%)", "width (points)"]
+                gain = spread([100 * found for found in by_seed(line, name, estimated_gain)], signed=True)
+                rows.append([line.label, name, *(printed(100 * share) for share in (unknown, covered, width)), gain])
+    note = (
+        "Batches without an estimate; intervals that hold the accuracy of their batch; the mean width of intervals; by "
+        "how much the model is estimated to be better than it would be without its adaptation."
+    )
+    columns = ["recipe", "estimator", "not known (%)", "coverage (%)", "width (points)", "gain (points)"]
     return WordTable("What is not known, and the intervals", columns, rows, note) if rows else None
 
 

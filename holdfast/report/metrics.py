@@ -14,6 +14,7 @@ __all__ = [
     "domains_seen",
     "estimate_error",
     "estimate_floor",
+    "estimated_gain",
     "interval_coverage",
     "interval_width",
     "last_accuracy",
@@ -132,6 +133,11 @@ def interval_coverage(rows: Rows) -> dict[str, float]:
 def interval_width(rows: Rows) -> dict[str, float]:
     """Return the mean width of the intervals, for estimators that give them."""
     return {name: mean_of_known(bounds[:, 1] - bounds[:, 0]) for name, bounds in rows.intervals.items()}
+
+
+def estimated_gain(rows: Rows) -> dict[str, float]:
+    """Return the mean estimated gain over not adapting, for estimators that give it."""
+    return {name: mean_of_known(gains) for name, gains in rows.gains.items()}
 
 
 def mean_of_known(values: NDArray[np.float64]) -> float:

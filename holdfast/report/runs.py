@@ -108,6 +108,7 @@ class Rows:
     estimates: dict[str, Floats]
     intervals: dict[str, Floats]  # (batches, 2) for each estimator that gives one
     unknown: dict[str, Sequence[str | None]]  # why there is no estimate, for each estimator that says so
+    gains: dict[str, Floats]  # over not adapting, for each estimator that says so
     gauges: dict[str, Floats]  # a method's own numbers
     # A batch holds a few of the many domains of a stream, so (batch, domain) pairs are kept, not a grid.
     domains: Sequence[str]
@@ -268,16 +269,20 @@ def columns(records: Sequence[dict[str, Any]]) -> Rows:
             name: [record.get("unknown", {}).get(name) for record in records]
             for name in dict.fromkeys(name for record in records for name in record.get("unknown", {}))
         },
-        gauges={
-            name: floats(record.get("gauges", {}).get(name) for record in records)
-            for name in dict.fromkeys(name for record in records for name in record.get("gauges", {}))
-        },
+        gains=named(records, "gains"),
+        gauges=named(records, "gauges"),
         domains=domains,
         pair_batch=pair_batch,
         pair_domain=ints(index[pair[1]] for pair in pairs),
         pair_correct=pair_correct,
         pair_samples=ints(pair[3] for pair in pairs),
     )
+
+
+def named(records: Sequence[dict[str, Any]], key: str) -> dict[str, Floats]:
+    """Return the columns that rows have under a key, each as long as the run."""
+    names = dict.fromkeys(name for record in records for name in record.get(key, {}))
+    return {name: floats(record.get(key, {}).get(name) for record in records) for name in names}
 
 
 def ints(values: Iterator[int]) -> Ints:

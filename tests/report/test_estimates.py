@@ -21,6 +21,7 @@ def watched(estimates: list[float | None], corrects: list[int], **changes: Any) 
         row["estimates"] = {"anchored": estimate, "gde": 1.0}
         if estimate is not None:
             row["intervals"] = {"anchored": [estimate - 0.1, estimate + 0.1]}
+            row["gains"] = {"anchored": -0.02}
     return rows
 
 
@@ -43,7 +44,7 @@ def test_intervals_tell_what_they_hold_and_what_is_not_known(table: Table) -> No
     intervals = interval_table(table)
     assert intervals is not None
     # Unknown is one batch of three for the first seed; of the intervals one of two and none of three hold the truth.
-    assert intervals.rows == [["tent", "anchored", "16.7", "25.0", "20.0"]]
+    assert intervals.rows == [["tent", "anchored", "16.7", "25.0", "20.0", "-2.0 ± 0.0"]]
 
 
 def test_course_and_scatter_leave_out_what_is_not_known(table: Table) -> None:

@@ -1,0 +1,59 @@
+"""Reset when adapting is estimated to have been worse than not adapting."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from holdfast.protocols import Restorable
+from holdfast.records import Estimate, Step
+from holdfast.recovery.base import RECOVERIES, Recovery
+
+__all__ = ["Regret"]
+
+
+@RECOVERIES.register("regret")
+class Regret(Recovery):
+    """Resets to the source when the model is estimated to be worse than it would be without its adaptation. Ours.
+
+    It reads the `gain` of an estimate: answers and unadapted answers to the same batch, judged by the same estimator. So
+    it asks what a reset would bring, and a harder domain, which is as hard for both, is no reason for one. Differences
+    are averaged over the last `samples` compared ones, those that have not come yet counting as none, and a reset
+    follows when the loss exceeds `margin`.
+    """
+
+    gains: list[list[float]]
+
+    def __init__(self, *, estimate: str = "anchored", margin: float = 0.05, samples: int = 320) -> None:
+        super().__init__()
+        if margin < 0:
+            raise ValueError(f"margin={margin} would punish gains; pass 0 or more")
+        if samples < 1:
+            raise ValueError(f"samples={samples} compares nothing; pass at least 1")
+        self.estimate, self.margin, self.samples = estimate, margin, samples
+        self.add_state("gains", [])  # [gain, samples] of each comparison since the last reset
+
+    @property
+    def reads(self) -> Sequence[str]:
+        """The one estimator whose gain it follows."""
+        return (self.estimate,)
+
+    def recover(self, method: Restorable, step: Step) -> str | None:
+        """Reset when what was compared last is worse by more than the margin."""
+        found = step.estimates.get(self.estimate)
+        if found is None:
+            raise ValueError(
+                f"regret reads the gain that {self.estimate!r} estimates, and nobody makes it; pass "
+                f"estimator={self.estimate!r} to adapt"
+            )
+        if step.skipped or not isinstance(found, Estimate) or found.gain is None:
+            return None
+        self.gains = [*self.gains, [found.gain, float(len(step.logits))]]
+        while sum(size for _, size in self.gains[1:]) >= self.samples:
+            self.gains = self.gains[1:]
+        compared = sum(size for _, size in self.gains)
+        loss = -sum(gain * size for gain, size in self.gains) / max(compared, self.samples)
+        if loss <= self.margin:
+            return None
+        method.reset()
+        self.gains = []
+        return f"estimated to be {100 * loss:.3g} points worse than without adaptation"
