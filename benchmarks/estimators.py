@@ -29,7 +29,7 @@ BATCH_SIZE, HOLDOUT = 64, 1000
 LIMITS = {
     "aetta": 6.5,
     "aetta, features": 0.1,
-    "anchored": 1.3,
+    "anchored, default": 1.3,
 }  # what we hold ourselves to; the official code costs 12 to 15
 LIMIT_TOGETHER = 1.3  # × the dearest alone
 
@@ -39,7 +39,8 @@ def line_up() -> dict[str, list[Estimator]]:
     alone: dict[str, list[Estimator]] = {
         "softmax_score": [SoftmaxScore()],
         "gde": [Gde()],
-        "anchored": [Anchored()],
+        "anchored": [Anchored(compare_every=0)],
+        "anchored, compares": [Anchored(compare_every=1)],
         "adv_perturb": [AdvPerturb()],
         "aetta": [Aetta()],
         "pdd": [Pdd()],
@@ -70,6 +71,9 @@ def main() -> None:
     if options.json:
         print(json.dumps(costs))
         return
+    if {"anchored", "anchored, compares"} <= {*costs}:
+        every = Anchored().compare_every
+        costs["anchored, default"] = costs["anchored"] + (costs["anchored, compares"] - costs["anchored"]) / every
     print(f"{'estimator':20} {'extra, × forward':>16} {'limit':>6}")
     for label, cost in costs.items():
         print(f"{label:20} {cost:16.2f} {LIMITS.get(label, float('nan')):6.1f}")
