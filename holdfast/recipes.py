@@ -85,10 +85,10 @@ def adapt(
     `method` is a method or recipe by name (`holdfast list methods`), or a `Method` class of your own; further keywords
     are its options, or its recovery's. `preset` names a published setting; without it one is chosen by the number of
     classes and the normalisation. `estimator` is one or several, by name or built, or a mapping of names of your own to
-    them, so that one can watch twice with other options. `source` are unlabelled source inputs, for methods that need them. `holdout` are
-    held-out source data, (inputs, labels) or inputs alone, for estimators that need them; no method ever sees them.
-    `example` (a batch of inputs) and `head` (the name of the last layer) are asked for only when probing the model
-    cannot find them.
+    them, so that one can watch twice with other options. `source` are unlabelled source inputs, for methods that need
+    them. `holdout` are held-out source data, (inputs, labels) or inputs alone, for estimators that need them; no method
+    ever sees them. `example` (a batch of inputs) and `head` (the name of the last layer) are asked for only when
+    probing the model cannot find them.
 
     >>> from holdfast.models.tiny import tiny_resnet
     >>> model = adapt(tiny_resnet(), "tent", lr=1e-4)

@@ -15,10 +15,10 @@ __all__ = ["Regret"]
 class Regret(Recovery):
     """Resets to the source when the model is estimated to be worse than it would be without its adaptation. Ours.
 
-    It reads the `gain` of an estimate: answers and unadapted answers to the same batch, judged by the same estimator. So
-    it asks what a reset would bring, and a harder domain, which is as hard for both, is no reason for one. Differences
-    are averaged over the last `samples` compared ones, those that have not come yet counting as none, and a reset
-    follows when the loss exceeds `margin`.
+    It reads the `gain` of an estimate: answers and unadapted answers to the same batch, judged by the same estimator.
+    So it asks what a reset would bring, and a harder domain, which is as hard for both, is no reason for one.
+    Differences are averaged over the last `samples` compared ones, those that have not come yet counting as none, and a
+    reset follows when the loss exceeds `margin`.
     """
 
     gains: list[list[float]]

@@ -85,9 +85,7 @@ def noisy_digits(samples: int, seed: int) -> tuple[Tensor, Tensor]:
 
 @pytest.mark.parametrize(("lr", "resets"), [(1e-3, False), (1.0, True)])
 def test_a_healthy_model_is_left_alone_and_a_ruined_one_goes_back(lr: float, resets: bool) -> None:
-    model = adapt(
-        digits_resnet(), "tent", lr=lr, momentum=0.0, estimator=Anchored(compare_every=1), recovery="regret"
-    )
+    model = adapt(digits_resnet(), "tent", lr=lr, momentum=0.0, estimator=Anchored(compare_every=1), recovery="regret")
     inputs, labels = noisy_digits(320, seed=3)
     steps = [model.step(batch) for batch in inputs.split(32)]
     assert any(step.recovered for step in steps) is resets
