@@ -36,6 +36,7 @@ def condensed(run: RunRecord) -> dict[str, Any]:
         kept["batch_accuracy"] = np.round(run.rows.correct / run.rows.size, 4).tolist()
         kept["estimates"] = {name: _rounded(found) for name, found in run.rows.estimates.items()}
         kept["intervals"] = {name: _rounded(found) for name, found in run.rows.intervals.items()}
+        kept["gains"] = {name: _rounded(found) for name, found in run.rows.gains.items()}
         kept["reset_batches"] = [batch for batch, reason in enumerate(run.rows.recovered) if reason is not None]
     manifest = json.loads((run.folder / "manifest.json").read_text())
     manifest.pop("asked", None)  # all of it stands in the other parts, but for the places of files
