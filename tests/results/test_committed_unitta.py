@@ -1,0 +1,73 @@
+"""What docs/unitta.md claims of CIFAR-10."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from holdfast.streams.unitta import UNITTA_MAIN, UNITTA_SETTINGS
+
+INDEPENDENT = [setting for setting in UNITTA_SETTINGS if setting.startswith("(i")]
+CORRELATED = [setting for setting in UNITTA_SETTINGS if setting.startswith("(n")]
+
+
+@pytest.fixture(scope="module")
+def unitta(committed: Callable[[str], list[dict[str, Any]]]) -> dict[tuple[str, str], dict[int, float]]:
+    """The error of the 24 settings of UniTTA on CIFAR-10 in %, by recipe, setting and seed."""
+    errors: dict[tuple[str, str], dict[int, float]] = {}
+    for run in committed("unitta-cifar10.json"):
+        setting = run["manifest"]["stream"]["label"]
+        seeds = errors.setdefault((run["recipe"], setting), {})
+        seeds[run["manifest"]["seed"]] = 100 * (1 - run["summary"]["accuracy"])
+    return errors
+
+
+def mean_error(errors: dict[tuple[str, str], dict[int, float]], recipe: str, settings: Iterable[str]) -> float:
+    return float(np.mean([list(errors[recipe, setting].values()) for setting in settings]))
+
+
+def test_all_settings_of_unitta_were_met_by_all_alike(
+    unitta: dict[tuple[str, str], dict[int, float]], committed: Callable[[str], list[dict[str, Any]]]
+) -> None:
+    recipes = {recipe for recipe, _ in unitta}
+    assert len(recipes) == 16
+    assert set(unitta) == {(recipe, setting) for recipe in recipes for setting in UNITTA_SETTINGS}
+    assert all(set(seeds) == ({0} if recipe == "cotta" else {0, 1, 2}) for (recipe, _), seeds in unitta.items())
+    shared = [run["manifest"]["protocol"] for run in committed("unitta-cifar10.json")]
+    assert len({(protocol["weights"], protocol["batch_size"], protocol["threads"]) for protocol in shared}) == 1
+    assert {run["summary"]["samples"] for run in committed("unitta-cifar10.json")} == {960}
+
+
+def test_unitta_is_the_best_published_method_on_average(unitta: dict[tuple[str, str], dict[int, float]]) -> None:
+    average = {recipe: mean_error(unitta, recipe, UNITTA_MAIN) for recipe, _ in unitta}
+    ours = average.pop("unitta_auto")
+    assert min(average, key=lambda recipe: average[recipe]) == "unitta"
+    assert ours < average["unitta"]
+
+
+def test_methods_that_trust_the_batch_lose_where_classes_are_correlated(
+    unitta: dict[tuple[str, str], dict[int, float]],
+) -> None:
+    for recipe in ("tent", "batch_norm", "roid"):
+        assert mean_error(unitta, recipe, CORRELATED) > mean_error(unitta, "source", CORRELATED) + 5
+        for setting in CORRELATED:
+            assert mean_error(unitta, recipe, [setting]) > mean_error(unitta, "source", [setting])
+
+
+def test_averaging_neighbours_loses_where_classes_come_independently(
+    unitta: dict[tuple[str, str], dict[int, float]],
+) -> None:
+    assert mean_error(unitta, "cofa", INDEPENDENT) > mean_error(unitta, "source", INDEPENDENT) + 2
+    for setting in INDEPENDENT:
+        assert mean_error(unitta, "unitta", [setting]) > mean_error(unitta, "bdn", [setting])
+
+
+def test_unitta_that_listens_is_near_the_better_of_bdn_and_unitta_everywhere(
+    unitta: dict[tuple[str, str], dict[int, float]],
+) -> None:
+    for setting in UNITTA_SETTINGS:
+        better = min(mean_error(unitta, recipe, [setting]) for recipe in ("bdn", "unitta"))
+        assert mean_error(unitta, "unitta_auto", [setting]) < better + 0.5
