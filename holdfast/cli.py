@@ -184,6 +184,10 @@ def train(
         Path | None, typer.Option(help="Folder of the DEMAND corpus; embedded noise when left out.")
     ] = None,
     start: Annotated[Path | None, typer.Option(help="Weights to start from, a safetensors file.")] = None,
+    test: Annotated[
+        str | None,
+        typer.Option(help="What to measure the accuracy on, a name or YAML, for data without splits of its own."),
+    ] = None,
     device: Annotated[str, typer.Option(help="cpu, cuda, …")] = "cpu",
     out: Annotated[Path, typer.Option(help="Folder for the weights.")] = Path("weights"),
     as_json: AsJson = False,
@@ -215,6 +219,7 @@ def train(
             seed=seed,
             noise=noise,
             start=start,
+            test=None if test is None else _entry(test),
             device=device,
             progress=tell,
         )
@@ -499,6 +504,12 @@ def _named(text: str) -> tuple[str, dict[str, Any]]:
     if not isinstance(entry, dict) or "name" not in entry:
         raise ValueError(f"{text!r} has no name; write a name, or {{name: …, option: …}}")
     return entry["name"], {key: value for key, value in entry.items() if key != "name"}
+
+
+def _entry(text: str) -> dict[str, Any]:
+    """Return an entry as in a suite, a mapping with its name."""
+    name, options = _named(text)
+    return {"name": name, **options}
 
 
 def _walk_named(name: str) -> Calibration:

@@ -8,9 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from scipy.io import wavfile
 
 from holdfast.data import Digits, InMemoryImages
-from holdfast.models import load_weights, tiny_resnet, weights_digest
+from holdfast.models import MODELS, load_weights, tiny_resnet, weights_digest
 from holdfast.training import TrainResult, accuracy, fit, moved, save_weights, train
 
 
@@ -77,6 +78,28 @@ def test_saved_weights_come_back(tmp_path: Path) -> None:
     assert facts["weights_digest"] == weights_digest(network)
 
 
+def test_data_without_splits_is_measured_on_other_data(tmp_path: Path) -> None:
+    for take, level in (("train", 0.5), ("test", 0.5), ("test", -0.5)):
+        for pitch in ("high", "low"):
+            folder = tmp_path / take / pitch
+            folder.mkdir(parents=True, exist_ok=True)
+            tone = np.sin(np.arange(4_000) * (0.9 if pitch == "high" else 0.1))
+            wavfile.write(folder / f"{level}.wav", 4_000, np.float32(level * tone))
+    options = {"name": "sound_folder", "sample_rate": 4_000}
+    result = train(
+        {"name": "small_amaut", "num_classes": 2, "sample_rate": 4_000},
+        {**options, "folder": str(tmp_path / "train")},
+        test={**options, "folder": str(tmp_path / "test")},
+        epochs=1,
+    )
+    assert set(result.accuracy) == {"train", "test"}
+    facts = json.loads(save_weights(result, tmp_path).with_suffix(".json").read_text())
+    assert f"--test '{{folder: {tmp_path / 'test'}, name: sound_folder" in facts["command"]
+    weights = str(tmp_path / "small_amaut.safetensors")
+    again = MODELS["small_amaut"](num_classes=2, sample_rate=4_000, weights=weights)
+    assert weights_digest(again) == facts["weights_digest"]
+
+
 def test_unknown_model_is_answered_with_the_nearest() -> None:
     with pytest.raises(ValueError, match="did you mean 'digits_resnet'"):
         train("digit_resnet")
@@ -84,7 +107,5 @@ def test_unknown_model_is_answered_with_the_nearest() -> None:
 
 @pytest.mark.slow
 def test_training_again_gives_the_shipped_network() -> None:
-    from holdfast.models import MODELS
-
     result = train("digits_resnet")
     assert result.accuracy["test"] == pytest.approx(accuracy(MODELS["digits_resnet"](), Digits("test")), abs=5e-3)

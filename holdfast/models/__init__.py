@@ -11,7 +11,7 @@ from holdfast.models.imported import imported
 from holdfast.models.mel import LogMel
 from holdfast.models.normalised import Normalised
 from holdfast.models.resnet import ResNet
-from holdfast.models.small import digits_resnet, digits_resnet_gn, digits_vit, keywords_amaut
+from holdfast.models.small import digits_resnet, digits_resnet_gn, digits_vit, keywords_amaut, small_amaut
 from holdfast.models.tiny import tiny_amaut, tiny_resnet, tiny_vit
 from holdfast.models.torchvision_zoo import torchvision
 from holdfast.models.vit import ViT
@@ -46,6 +46,7 @@ __all__ = [
     "keywords_amaut",
     "load_weights",
     "seeded_weights",
+    "small_amaut",
     "tiny_amaut",
     "tiny_resnet",
     "tiny_vit",

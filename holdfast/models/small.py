@@ -1,15 +1,16 @@
-"""The reference networks for 32×32 images and for words of one second; their weights are in the package."""
+"""The reference networks for 32×32 images and for words of one second, and a small one for sounds of yours."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
-from holdfast.models.amaut import AMAUT_VERSIONS, AMAuT
+from holdfast.models.amaut import AMAUT_VERSIONS, AMAuT, AMAuTVersion
 from holdfast.models.base import MODELS, WEIGHTS, load_weights, seeded_weights
 from holdfast.models.resnet import ResNet
 from holdfast.models.vit import ViT
 
-__all__ = ["digits_resnet", "digits_resnet_gn", "digits_vit", "keywords_amaut"]
+__all__ = ["digits_resnet", "digits_resnet_gn", "digits_vit", "keywords_amaut", "small_amaut"]
 
 
 @MODELS.register("digits_resnet")
@@ -39,9 +40,43 @@ def digits_vit(*, trained: bool = True, seed: int = 0) -> ViT:
 @MODELS.register("keywords_amaut")
 def keywords_amaut(*, trained: bool = True, seed: int = 0) -> AMAuT:
     """A small AMAuT behind the front-end for Speech Commands, trained on the embedded keywords."""
-    version = replace(
-        AMAUT_VERSIONS["sc2"],
-        num_classes=24,
+    with seeded_weights(seed):
+        network = AMAuT(_version(24))
+    return load_weights(network, WEIGHTS / "keywords_amaut.safetensors") if trained else network
+
+
+@MODELS.register("small_amaut")
+def small_amaut(
+    *,
+    num_classes: int,
+    sample_rate: int = 16_000,
+    seconds: float = 1.0,
+    weights: str | Path | None = None,
+    seed: int = 0,
+) -> AMAuT:
+    """An AMAuT of 0.2 million weights for mono clips of any rate and length, to be trained on sounds of yours.
+
+    Its front-end is that of Speech Commands, in milliseconds; weights come from a safetensors file, else are random.
+
+    >>> small_amaut(num_classes=10, sample_rate=8_000).front_end.hop
+    78
+    """
+    with seeded_weights(seed):
+        network = AMAuT(_version(num_classes, sample_rate, seconds))
+    return network if weights is None else load_weights(network, Path(weights))
+
+
+def _version(num_classes: int, sample_rate: int = 16_000, seconds: float = 1.0) -> AMAuTVersion:
+    published = AMAUT_VERSIONS["sc2"]
+    ratio = sample_rate / published.sample_rate
+    return replace(
+        published,
+        sample_rate=sample_rate,
+        samples=round(seconds * sample_rate),
+        num_classes=num_classes,
+        fft=2 * round(published.fft * ratio / 2),
+        window=round(published.window * ratio),
+        hop=round(published.hop * ratio),
         width=16,
         extra_blocks=(1, 1),
         head_widths=(128, 64),
@@ -50,6 +85,3 @@ def keywords_amaut(*, trained: bool = True, seed: int = 0) -> AMAuT:
         heads=4,
         hidden=128,
     )
-    with seeded_weights(seed):
-        network = AMAuT(version)
-    return load_weights(network, WEIGHTS / "keywords_amaut.safetensors") if trained else network

@@ -55,26 +55,29 @@ def train(
     seed: int = 0,
     noise: str | Path | None = None,
     start: str | Path | None = None,
+    test: str | Mapping[str, Any] | None = None,
     device: str = "cpu",
     progress: Progress | None = None,
 ) -> TrainResult:
     """Train a network, from random weights or those in `start`, on the train split of a data set.
 
     Model and data are names, or mappings with a `name` and options, as in a suite. The recipe is one by name
-    (`holdfast.training.training_recipe`), or ours for images or for sounds; the test split is looked at once, at the
-    end.
+    (`holdfast.training.training_recipe`), or ours for images or for sounds; the test split, or the `test` data where a
+    set has no splits of its own, is looked at once, at the end.
     """
     (model_name, model_options), (data_name, data_options) = _named(model), _named(data)
     module = _untrained(model_name, model_options, seed)
     if start is not None:
         start_from(module, Path(start))
     splits = _splits(data_name, data_options)
+    if test is not None:
+        splits["test"] = _dataset(test)
     name = recipe or DEFAULT_RECIPES[splits["train"].input_spec.kind]
     how = training_recipe(name, noise=noise)
     epochs = epochs or how.epochs
     fit(module, splits["train"], recipe=how, epochs=epochs, seed=seed, device=device, progress=progress)
     shares = {split: accuracy(module, samples, device=device) for split, samples in splits.items()}
-    given = {"recipe": recipe, "noise": noise, "start": start}
+    given = {"test": None if test is None else _text(test), "recipe": recipe, "noise": noise, "start": start}
     options = {option: str(value) for option, value in given.items() if value is not None}
     return TrainResult(module, _text(model), _text(data), epochs, seed, shares, options)
 
@@ -205,6 +208,12 @@ def _untrained(name: str, options: dict[str, Any], seed: int) -> nn.Module:
     check_options(f"the model {name!r}", options, known)
     untrained = {"trained": False, "seed": seed}
     return build(**{option: value for option, value in untrained.items() if option in known} | options)
+
+
+def _dataset(entry: str | Mapping[str, Any]) -> Dataset:
+    name, options = _named(entry)
+    dataset: Dataset = DATASETS[name](**options)
+    return dataset
 
 
 def _splits(name: str, options: Mapping[str, Any]) -> dict[str, Dataset]:
