@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.data.base import DATASETS, names_of_classes
-from holdfast.data.files import parquet_rows
+from holdfast.parquet import parquet_rows
 from holdfast.records import InputSpec
 from holdfast.sounds import fit_length, read_sound
 

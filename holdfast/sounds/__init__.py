@@ -2,7 +2,7 @@
 
 from holdfast.sounds.clips import CLIPS
 from holdfast.sounds.files import read_sound
-from holdfast.sounds.recordings import FileRecording, Recording
+from holdfast.sounds.recordings import FileRecording, Recording, StoredRecording
 from holdfast.sounds.resampling import resample
 from holdfast.sounds.waveforms import Waveform, as_pcm16, fit_length, store_as_pcm16
 
@@ -10,6 +10,7 @@ __all__ = [
     "CLIPS",
     "FileRecording",
     "Recording",
+    "StoredRecording",
     "Waveform",
     "as_pcm16",
     "fit_length",

@@ -1,10 +1,11 @@
-"""Recordings on disk, read where they are looked at: minutes of noise are never loaded for a second of it."""
+"""Recordings, read where they are looked at: minutes of noise are never loaded for a second of it."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
+from io import BytesIO
 from math import ceil
 from pathlib import Path
 from typing import Protocol
@@ -15,7 +16,7 @@ from holdfast.sounds.files import SoundFile, open_sound
 from holdfast.sounds.resampling import resample
 from holdfast.sounds.waveforms import Waveform
 
-__all__ = ["FileRecording", "Recording"]
+__all__ = ["FileRecording", "Recording", "StoredRecording"]
 
 
 class Recording(Protocol):
@@ -68,3 +69,14 @@ class FileRecording:
     @cached_property
     def _content(self) -> SoundFile:
         return open_sound(self.path)
+
+
+@dataclass(frozen=True)
+class StoredRecording(FileRecording):
+    """A file within another one, such as a row of a Parquet file: in memory as it was stored, its path only a name."""
+
+    stored: bytes = field(default=b"", repr=False)
+
+    @cached_property
+    def _content(self) -> SoundFile:
+        return open_sound(BytesIO(self.stored), self.name)

@@ -34,10 +34,10 @@ def dhauds(
     """Criteria of DHAuDS such as "ENQ-L1", by default all of them, each a domain and an episode of its own.
 
     `dataset` is the one of "us8", "sc2", "vs" and "rs" whose criteria they are, by default the data's own, or "vs" if
-    it is none of them. `noise` is a folder of recordings for all families of noise, or `{ENQ: folder, …}`, embedded
-    noise elsewhere; `compat` brings the slips of the official code. Draws have the published seeds plus that of the
-    run: 123456 for what is answered, 2025 for the twin that offline protocols adapt to. Each clip draws from its own
-    generator, which is ours.
+    it is none of them. `noise` is the folder of the corpora, or `{ENQ: folder, …}`, embedded noise elsewhere, or any
+    recordings of yours, `{recordings: folder or Parquet file, ENQ: {L1: [label, …], L2: …}, …}`; `compat` brings the
+    slips of the official code. Draws have the published seeds plus that of the run: 123456 for what is answered, 2025
+    for the twin that offline protocols adapt to. Each clip draws from its own generator, which is ours.
 
     >>> import numpy as np
     >>> from holdfast.data import InMemorySounds

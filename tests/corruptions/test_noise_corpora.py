@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import io
 import sys
 
 import numpy as np
@@ -11,6 +12,7 @@ from scipy.io import wavfile
 
 from holdfast.corruptions.audio import (
     FileRecording,
+    criterion_corruption,
     demand,
     environments,
     noise_from,
@@ -18,6 +20,7 @@ from holdfast.corruptions.audio import (
     recordings_in,
     speech_commands_background,
 )
+from holdfast.corruptions.audio.corpora import labelled_recordings
 from holdfast.corruptions.audio.environments import ENVIRONMENTS
 from holdfast.corruptions.audio.noise import cut_noise
 from holdfast.corruptions.audio.sounds import SOUNDS
@@ -70,6 +73,49 @@ def test_any_folder_will_do_and_says_what_it_is_made_of(tmp_path):
         recordings_in(tmp_path.joinpath("empty").mkdir() or tmp_path / "empty")
     with pytest.raises(ValueError, match="there is no folder"):
         recordings_in(tmp_path / "absent")
+
+
+@pytest.fixture
+def noises_in_parquet(tmp_path):
+    pyarrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    stored = []
+    for level in (1, 2, 3):
+        content = io.BytesIO()
+        wavfile.write(content, 16_000, np.full(900, 1000 * level, np.int16))
+        stored.append({"bytes": content.getvalue(), "path": f"{level}.wav" if level < 3 else None})
+    parquet.write_table(pyarrow.table({"audio": stored, "category": ["rain", "wind", "rain"]}), tmp_path / "n.parquet")
+    return tmp_path / "n.parquet"
+
+
+def test_parquet_files_hold_recordings_by_category(noises_in_parquet):
+    found = labelled_recordings(noises_in_parquet, ["rain"])
+    assert [recording.name for recording in found] == ["rain/1.wav", "rain/row 2"]
+    assert [round(32768 * float(recording.cut(100, 1, 16_000)[0])) for recording in found] == [1000, 3000]
+    with pytest.raises(ValueError, match=r"no snow in .*; choose from rain, wind"):
+        labelled_recordings(noises_in_parquet, ["rain", "snow"])
+
+
+def test_a_criterion_takes_recordings_by_labels_of_ones_own(noises_in_parquet):
+    noise = {"recordings": noises_in_parquet, "END1": {"L1": ["wind"], "L2": ["wind", "rain"]}}
+    sources = [criterion_corruption(name, noise=noise).source for name in ("END1-L1", "END1-L2", "END2-L1")]
+    assert [source.split(" of")[0] for source in sources] == ["1 recordings", "3 recordings", "embedded noise"]
+    clips = np.full((1, 800), 0.1, np.float32)
+    changed = criterion_corruption("END1-L1", noise=noise).batch(clips, 1, [seeded_rng(0, "x")])[0]
+    assert changed.std() < 1e-6  # a constant stays one
+    assert 5 <= -20 * np.log10(changed[0] / 0.1 - 1) <= 6
+
+
+@pytest.mark.parametrize(
+    ("noise", "message"),
+    [
+        ({"END": "folder"}, "noise has no 'END'; did you mean 'END2'"),
+        ({"ENQ": {"L1": ["wind"]}}, "nothing to look for them in; add recordings"),
+        ({"recordings": "folder", "ENQ": {"L2": ["wind"]}}, "no labels for ENQ at L1; add L1"),
+    ],
+)
+def test_noise_that_cannot_be_found_says_what_is_missing(noise, message):
+    with pytest.raises(ValueError, match=message):
+        criterion_corruption("ENQ-L1", noise=noise)
 
 
 @pytest.mark.parametrize(

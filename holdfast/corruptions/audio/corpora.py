@@ -1,19 +1,27 @@
-"""Corpora of noise in the layouts in which they are downloaded, or any folder of recordings."""
+"""Corpora of noise in the layouts in which they are downloaded, or any folder or Parquet file of recordings."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from holdfast.sounds import FileRecording
+from holdfast.parquet import parquet_rows
+from holdfast.sounds import FileRecording, StoredRecording
 from holdfast.sounds.files import SUFFIXES
 
-__all__ = ["demand", "qut_noise", "recordings_in", "speech_commands_background"]
+__all__ = ["demand", "labelled_recordings", "qut_noise", "recordings_in", "speech_commands_background"]
 
 
-def recordings_in(folder: str | Path) -> list[FileRecording]:
-    """Return all recordings below a folder, sorted, each labelled with the folder that it lies in."""
-    path = Path(folder).expanduser()
+def recordings_in(place: str | Path) -> list[FileRecording]:
+    """Return all recordings below a folder, sorted, each labelled with the folder that it lies in.
+
+    Or those of a Parquet file with the columns `audio`, of file contents, and `category`, which is the label.
+    """
+    path = Path(place).expanduser()
+    if path.suffix == ".parquet" and path.is_file():
+        rows = enumerate(parquet_rows(path, "audio", "category"))
+        named = ((Path(label, audio["path"] or f"row {row}"), label, audio["bytes"]) for row, (audio, label) in rows)
+        return [StoredRecording(*recording) for recording in named]
     if not path.is_dir():
         raise ValueError(f"there is no folder {path}; name one with recordings")
     files = sorted(file for file in path.rglob("*") if file.suffix.lower() in SUFFIXES and file.is_file())
@@ -44,9 +52,20 @@ def speech_commands_background(folder: str | Path, names: Sequence[str]) -> list
     return _of(inner, names, lambda file: file.stem, "download speech_commands_v0.02.tar.gz")
 
 
+def labelled_recordings(place: str | Path, labels: Sequence[str]) -> list[FileRecording]:
+    """Return the recordings of a folder or a Parquet file that have one of these labels."""
+    found = recordings_in(place)
+    known = sorted({recording.label for recording in found})
+    return _chosen(found, place, labels, f"choose from {', '.join(known)}")
+
+
 def _of(folder: str | Path, labels: Sequence[str], label_of: Callable[[Path], str], remedy: str) -> list[FileRecording]:
     found = [FileRecording(recording.path, label_of(recording.path)) for recording in recordings_in(folder)]
+    return _chosen(found, folder, labels, remedy)
+
+
+def _chosen(found: list[FileRecording], place: str | Path, labels: Sequence[str], remedy: str) -> list[FileRecording]:
     missing = set(labels) - {recording.label for recording in found}
     if missing:
-        raise ValueError(f"no {', '.join(sorted(missing))} in {folder}; {remedy}")
+        raise ValueError(f"no {', '.join(sorted(missing))} in {place}; {remedy}")
     return [recording for recording in found if recording.label in labels]

@@ -16,14 +16,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.corruptions.audio.base import DHAUDS, SoundCorruption
-from holdfast.corruptions.audio.dhauds import Copy, Criterion, criteria, criterion, noises_of
+from holdfast.corruptions.audio.corpora import labelled_recordings
+from holdfast.corruptions.audio.dhauds import NOISES, Copy, Criterion, criteria, criterion, noises_of
 from holdfast.corruptions.audio.noise import description_of
 from holdfast.corruptions.base import CORRUPTIONS, Corruption, Rng
-from holdfast.sounds import Waveform, fit_length
+from holdfast.registry import nearest
+from holdfast.sounds import Recording, Waveform, fit_length
 
 __all__ = ["CriterionCorruption", "Noise", "criterion_corruption", "without_padding"]
 
-Noise: TypeAlias = str | Path | Mapping[str, str | Path] | None  # a folder, or one for each family
+# A folder, or one for each family, or `recordings` with the labels of each family at each level.
+Noise: TypeAlias = str | Path | Mapping[str, str | Path | Mapping[str, Sequence[str]]] | None
 
 BOTH_WAYS = "vs"  # whose criteria are all fourteen, and whose tempo goes up and down
 WORDS = {
@@ -103,15 +106,16 @@ def criterion_corruption(
 ) -> CriterionCorruption:
     """Return a criterion of a data set of DHAuDS as a corruption of clips of any rate and length.
 
-    `noise` is the folder of its corpus, or a folder for each family that is not to be embedded; the rest as for
+    `noise` is the folder of its corpus, or a folder for each family that is not to be embedded, or any recordings with
+    labels: `{recordings: folder or Parquet file, ENQ: {L1: [rain], L2: [rain, wind]}}`. The rest is as for
     `holdfast.corruptions.audio.dhauds.criterion`.
     """
     if name not in criteria(dataset):
         raise ValueError(f"{dataset} has no criterion {name!r}; choose one of {', '.join(criteria(dataset))}")
     family, level = name.split("-")
-    folder = noise.get(family) if isinstance(noise, Mapping) else noise
-    recordings = noises_of(family, level, folder) if family in ("ENQ", "END1", "END2", "ENSC") else None
-    noises = "" if recordings is None else "embedded noise" if folder is None else description_of(recordings)
+    given = _noise_for(family, noise) if isinstance(noise, Mapping) else noise
+    recordings = _recordings(given, family, level) if family in NOISES else None
+    noises = "" if recordings is None else "embedded noise" if given is None else description_of(recordings)
     return CriterionCorruption(
         f"dhauds/{dataset}/{name}",
         {"audio": (0, 1, 1, 1, 1, 1)},
@@ -121,6 +125,29 @@ def criterion_corruption(
         made=lru_cache(partial(_made, name, dataset, recordings, compat, copy)),
         rebuild=(name, dataset, noise, compat, copy),
     )
+
+
+def _noise_for(family: str, noise: Mapping[str, Any]) -> Any:
+    """Return the folder of a family, or its recordings and their labels by level, or None."""
+    known = ["recordings", *NOISES]
+    for key in noise:
+        if key not in known:
+            raise ValueError(f"noise has no {key!r}; {nearest(key, known)}")
+    given = noise.get(family)
+    if not isinstance(given, Mapping):
+        return given
+    if "recordings" not in noise:
+        raise ValueError(f"noise has labels for {family} and nothing to look for them in; add recordings: folder")
+    return noise["recordings"], given
+
+
+def _recordings(given: Any, family: str, level: str) -> Sequence[Recording]:
+    if not isinstance(given, tuple):
+        return noises_of(family, level, given)
+    place, labels = given
+    if not labels.get(level):
+        raise ValueError(f"noise has no labels for {family} at {level}; add {level}: [label, …]")
+    return labelled_recordings(place, labels[level])
 
 
 def _made(
