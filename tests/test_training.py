@@ -94,7 +94,7 @@ def test_data_without_splits_is_measured_on_other_data(tmp_path: Path) -> None:
     )
     assert set(result.accuracy) == {"train", "test"}
     facts = json.loads(save_weights(result, tmp_path).with_suffix(".json").read_text())
-    assert f"--test '{{folder: {tmp_path / 'test'}, name: sound_folder" in facts["command"]
+    assert f"--test '{{name: sound_folder, sample_rate: 4000, folder: {tmp_path / 'test'}}}'" in facts["command"]
     weights = str(tmp_path / "small_amaut.safetensors")
     again = MODELS["small_amaut"](num_classes=2, sample_rate=4_000, weights=weights)
     assert weights_digest(again) == facts["weights_digest"]

@@ -57,16 +57,22 @@ class LearningLayer(NormLayer):
 class RunningStatistics(LearningLayer):
     """BatchNorm as in training: a learning pass normalises with the batch and stores its unbiased variance.
 
-    Where a channel has one value only, the batch says nothing: it is normalised as an answer is.
+    Where a channel has one value only, the batch says nothing: it is normalised with what is stored. With
+    `batch_answers` every pass normalises with the batch.
     """
+
+    def __init__(self, layer: BatchNorm, *, momentum: float, batch_answers: bool = False) -> None:
+        super().__init__(layer, momentum=momentum)
+        self.batch_answers = batch_answers
 
     def forward(self, features: Tensor) -> Tensor:
         """Normalise (batch, channels, ...)."""
         values = features.numel() // features.shape[1]
-        if not self.moves or values == 1:
+        if values == 1 or not (self.moves or self.batch_answers):
             return self.normalise(features, self.mean, self.var)
         mean, var = moments(features)
-        self.store(mean, var * (values / (values - 1)), self.momentum)
+        if self.moves:
+            self.store(mean, var * (values / (values - 1)), self.momentum)
         return normalise(features, mean, var, self.weight, self.bias, self.eps)
 
 

@@ -28,7 +28,8 @@ class Dhauds(WholeNetwork):
     Euclidean; the paper's are `both_views`, `exact_nuclear_norm` and `consistency_order=1`. The published runs see
     the test set for many epochs, the first without momentum and weight decay: pass `batches_per_epoch` for that
     schedule. Without it there is one pass with both, which is ours, and so is what counts as the classifier: the
-    outermost part around the last layer with less than half of all weights.
+    outermost part around the last layer with less than half of all weights. Ours, too, is `statistics="batch"`, better
+    online: published answers take running statistics, which a few batches move a part of the way only.
     """
 
     citation = "Shao et al., arXiv 2511.18421"

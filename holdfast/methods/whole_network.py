@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Literal, TypeAlias, get_args
 
 import torch
 from torch import Tensor, nn
@@ -17,17 +17,32 @@ from holdfast.randomness import seed_for
 
 __all__ = ["WholeNetwork", "classifier_part"]
 
+Statistics: TypeAlias = Literal["running", "batch"]
+
 
 class WholeNetwork(Method):
-    """Trains all weights, those of the features at a share of the rate, and answers with running statistics."""
+    """Trains all weights, those of the features at a share of the rate, and answers with running statistics.
 
-    def __init__(self, model: Classifier, *, feature_lr_share: float = 1.0, **learning: Any) -> None:
-        self.feature_lr_share = feature_lr_share
+    With `statistics="batch"` it answers with those of the batch, which is ours: online there are too few batches for
+    the running ones to arrive.
+    """
+
+    def __init__(
+        self,
+        model: Classifier,
+        *,
+        feature_lr_share: float = 1.0,
+        statistics: Statistics = "running",
+        **learning: Any,
+    ) -> None:
+        if statistics not in get_args(Statistics):
+            raise ValueError(f"there are no statistics {statistics!r} to answer with; choose running or batch")
+        self.feature_lr_share, self.statistics = feature_lr_share, statistics
         super().__init__(model, **learning)
 
     def prepare(self, model: Classifier) -> list[nn.Parameter]:
         """Let statistics run as in training, and train every weight."""
-        replace_batch_norm(model, _as_in_training)
+        replace_batch_norm(model, self._as_in_training)
         return list(model.parameters())
 
     def learning_rates(self) -> list[tuple[list[nn.Parameter], float]]:
@@ -41,7 +56,7 @@ class WholeNetwork(Method):
 
     @torch.no_grad()
     def predict(self, inputs: Tensor) -> Tensor:
-        """Answer with the running statistics."""
+        """Answer with the running statistics, or those of the batch, and no gradient."""
         return super().predict(inputs)
 
     @contextmanager
@@ -59,9 +74,9 @@ class WholeNetwork(Method):
             finally:
                 self.model.eval()
 
-
-def _as_in_training(layer: BatchNorm) -> RunningStatistics:
-    return RunningStatistics(layer, momentum=0.1 if layer.momentum is None else layer.momentum)
+    def _as_in_training(self, layer: BatchNorm) -> RunningStatistics:
+        momentum = 0.1 if layer.momentum is None else layer.momentum
+        return RunningStatistics(layer, momentum=momentum, batch_answers=self.statistics == "batch")
 
 
 def classifier_part(model: Classifier) -> nn.Module | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import math
 import shlex
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -192,7 +193,8 @@ def _named(entry: str | Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
 def _text(entry: str | Mapping[str, Any]) -> str:
     """Return a name with its options as the command line takes them."""
     name, options = _named(entry)
-    return yaml.safe_dump({"name": name, **options}, default_flow_style=True).strip() if options else name
+    entry = {"name": name, **options}
+    return yaml.safe_dump(entry, default_flow_style=True, width=math.inf, sort_keys=False).strip() if options else name
 
 
 def _command(result: TrainResult) -> str:

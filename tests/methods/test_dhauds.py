@@ -53,6 +53,25 @@ def test_the_objective_is_the_published_sum(sounds: Tensor) -> None:
     assert torch.allclose(method.predict(sounds), twin.eval()(sounds), atol=1e-5)
 
 
+def test_answers_by_the_batch_need_no_statistics_to_arrive(sounds: Tensor) -> None:
+    running, batch, batch_norm = (
+        adapt(without_dropout(), name, **options)
+        for name, options in (("dhauds", {}), ("dhauds", {"statistics": "batch"}), ("batch_norm", {}))
+    )
+    by_source = without_dropout()(sounds)
+    assert torch.allclose(running(sounds), by_source, atol=1e-5)
+    assert torch.allclose(batch(sounds), batch_norm(sounds), atol=1e-5)
+    assert not torch.allclose(by_source, batch_norm(sounds), atol=1e-2)
+    # What is learnt is the same; a batch that is answered only leaves no trace.
+    stored = [model.method.model.module.head.norm.mean for model in (running, batch)]
+    assert torch.equal(*stored)
+    before = stored[1].clone()
+    batch.method.predict(sounds)
+    assert torch.equal(stored[1], before)
+    with pytest.raises(ValueError, match="choose running or batch"):
+        adapt(without_dropout(), "dhauds", statistics="source")
+
+
 def test_paper_and_code_differ_where_they_say_so(sounds: Tensor) -> None:
     others = 0.3 * sounds.cos()
     as_coded, *papers = (
