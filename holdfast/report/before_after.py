@@ -14,7 +14,6 @@ from importlib import resources
 from statistics import fmean
 
 from holdfast.report import metrics
-from holdfast.report.grid import title_of
 from holdfast.report.runs import RunRecord
 from holdfast.report.tables import Line, Table, canonical, grouped
 
@@ -62,6 +61,11 @@ class Gains:
         gains = [row.difference for row in self.rows]
         return min(gains), max(gains), fmean(gains)
 
+    @property
+    def improved(self) -> int:
+        """In how many criteria adapting is better than not."""
+        return sum(row.difference > 0 for row in self.rows)
+
 
 def make_gains(tables: Sequence[Table]) -> list[Gains]:
     """Return the gains of every recipe over the source, where criteria of DHAuDS or offline sets were answered."""
@@ -76,7 +80,13 @@ def make_gains(tables: Sequence[Table]) -> list[Gains]:
 
 def _group_of(table: Table) -> str:
     but_the_stream = {field: value for field, value in table.protocol.items() if field not in ("stream", "samples")}
-    return title_of(table) + canonical(but_the_stream)
+    return _title(table) + canonical(but_the_stream)
+
+
+def _title(table: Table) -> str:
+    """Return suite, model and protocol, the usual one as well: before → after means something else under another."""
+    manifest = table.runs[0].manifest
+    return f"{manifest.suite} · {manifest.model.name} · {manifest.protocol['protocol']}"
 
 
 def _is_criteria(run: RunRecord) -> bool:
@@ -103,7 +113,7 @@ def _gains(tables: Sequence[Table], label: str, score: str) -> Gains | None:
     seconds = sum(float(run.rows.step_seconds.sum()) for run in runs) / sum(run.samples for run in runs)
     peaks = [run.peak_mib for run in runs if run.peak_mib is not None]
     return Gains(
-        title_of(tables[0]),
+        _title(tables[0]),
         label,
         score,
         rows,

@@ -40,6 +40,7 @@ class Grid:
     metric: Metric
     columns: Sequence[Column]
     scores: Mapping[str, Mapping[str, float]]
+    protocol: str
     published: Mapping[tuple[str, str], float] = field(default_factory=dict)  # (recipe, column) -> score
 
     def cell(self, recipe: str, column: Column) -> Cell:
@@ -64,7 +65,8 @@ class Grid:
         """What the scores are and what their marks mean."""
         direction = "lower" if self.metric == "error" else "higher"
         told = (
-            f"{self.metric.capitalize()} in %, {direction} is better; mean over samples, seeds and, in means, streams."
+            f"{self.metric.capitalize()} in %, {direction} is better; mean over samples, seeds and, in means, streams. "
+            f"Protocol {self.protocol}."
         )
         told += f" Bold: best of its column{'; grey: worse than the source' if 'source' in self.scores else ''}."
         return told + (" In brackets: as published for the same network, data and length." if self.published else "")
@@ -135,7 +137,8 @@ def _make_grid(tables: Sequence[Table]) -> Grid:
         recipe: {column.name: _mean([found.get(stream, []) for stream in column.streams]) for column in columns}
         for recipe, found in means.items()
     }
-    return Grid(title_of(tables[0]), metric, columns, scores, _published(columns, by_stream, metric))
+    protocol = str(tables[0].protocol["protocol"])
+    return Grid(title_of(tables[0]), metric, columns, scores, protocol, _published(columns, by_stream, metric))
 
 
 def _mean(by_stream: Iterable[Sequence[float]]) -> float:

@@ -36,8 +36,9 @@ GAINS_NOTE = (
     "the authors for the same network, score and number of clips, the epoch chosen with labels."
 )
 COST_NOTE = (
-    "Gains over the criteria of one row of runs. Time per clip is all of adapting and answering, the peak that of the "
-    "whole process. Best − last: what choosing the epoch with labels was worth, in points of accuracy."
+    "Gains over the criteria of one row of runs, and in how many there is one. Time per clip is all of adapting and "
+    "answering, the peak that of the whole process. Best − last: what choosing the epoch with labels was worth, in "
+    "points of accuracy."
 )
 # The browser itself refuses whatever would leave the page.
 POLICY = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:"
@@ -248,10 +249,12 @@ def before_after_section(stem: str, gains: Sequence[Gains]) -> str:
             rows = [[name, *(words[recipe] for recipe in recipes)] for name, words in by_criterion(chosen).items()]
             parts.append(f"<h3>{escape(title)}: {SCORES[score]}</h3>")
             parts.append(plain_table(["criterion", *recipes], rows, GAINS_NOTE))
-    titles = ["suite, model, protocol", "recipe", "score", "least gain", "largest", "mean", "ms per clip", "peak MiB"]
+    named, extent = ["suite, model, protocol", "recipe", "score"], ["improved", "least gain", "largest", "mean"]
+    titles = [*named, *extent, "ms per clip", "peak MiB"]
     rows = [
         [
             *(entry.title, entry.recipe, SCORES[entry.score]),
+            f"{entry.improved} of {len(entry.rows)}",
             *(f"{gain:+.4f}" for gain in entry.extent),
             f"{entry.milliseconds_per_clip:.1f}",
             "–" if entry.peak_mib is None else f"{entry.peak_mib:,.0f}",

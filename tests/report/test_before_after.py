@@ -11,6 +11,7 @@ from run_files import WriteRun, batches
 
 from holdfast.report import make_tables, read_runs, to_markdown, write_report
 from holdfast.report.before_after import gains_to_csv, in_words, make_gains
+from holdfast.report.grid import make_grids
 from holdfast.report.plots import over_epochs
 
 ORACLE = "offline-oracle (labels chose the epoch)"
@@ -54,6 +55,7 @@ def test_gains_are_after_minus_before_for_every_criterion_and_score(write_run: W
         ("us8-PSH-L1", 0.6, 0.55),
     ]
     assert accuracy.extent == pytest.approx((-0.05, 0.3, 0.125))
+    assert accuracy.improved == 1
     assert [row.before for row in f1.rows] == pytest.approx([0.39, 0.59])
     assert accuracy.milliseconds_per_clip == pytest.approx(2 * 2 * 400 / 40)
     assert accuracy.peak_mib == 90
@@ -84,8 +86,11 @@ def test_every_table_names_its_protocol(protocol: str, write_run: WriteRun, tmp_
         figure = over_epochs(tables[0])
         assert figure is not None
         assert figure["data"][0]["y"] == [80, 70, 30, 40]
+    assert all(entry.title.endswith(f" · {protocol}") for entry in make_gains(tables))
+    assert all(f"Protocol {protocol}." in grid.note for grid in make_grids(tables))
     page = write_report(tmp_path / "runs", tmp_path / "page.html").read_text()
     assert "Before → after" in page
+    assert "1 of 2" in page
     assert "0.4000 → 0.7000 (+0.3000)" in page
     assert (tmp_path / "page-before-after.csv").exists()
 
