@@ -109,6 +109,7 @@ def test_a_criterion_takes_recordings_by_labels_of_ones_own(noises_in_parquet):
     ("noise", "message"),
     [
         ({"END": "folder"}, "noise has no 'END'; did you mean 'END2'"),
+        ({"recordings": "folder"}, "recordings and no labels; add those of a family"),
         ({"ENQ": {"L1": ["wind"]}}, "nothing to look for them in; add recordings"),
         ({"recordings": "folder", "ENQ": {"L2": ["wind"]}}, "no labels for ENQ at L1; add L1"),
     ],

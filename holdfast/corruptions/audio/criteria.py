@@ -133,6 +133,8 @@ def _noise_for(family: str, noise: Mapping[str, Any]) -> Any:
     for key in noise:
         if key not in known:
             raise ValueError(f"noise has no {key!r}; {nearest(key, known)}")
+    if set(noise) == {"recordings"}:
+        raise ValueError("noise has recordings and no labels; add those of a family: ENQ: {L1: [label, …], L2: …}")
     given = noise.get(family)
     if not isinstance(given, Mapping):
         return given
