@@ -1,0 +1,108 @@
+"""What docs/audio.md claims of keywords, spoken digits and environmental sounds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from holdfast.corruptions.audio.dhauds import criteria
+
+SOUNDS = ("keywords", "fsdd", "esc10")
+CRITERIA = criteria("sc2")
+Read = Callable[[str], list[dict[str, Any]]]
+Accuracies = dict[tuple[str, str, str], dict[int, float]]  # protocol, recipe, criterion -> seed -> %
+
+
+def accuracies(runs: list[dict[str, Any]]) -> Accuracies:
+    """Return the accuracy of every run on sounds in %."""
+    found: Accuracies = {}
+    for run in runs:
+        manifest = run["manifest"]
+        place = manifest["protocol"]["protocol"], run["recipe"], manifest["stream"]["label"]
+        found.setdefault(place, {})[manifest["seed"]] = 100 * run["summary"]["accuracy"]
+    return found
+
+
+@pytest.fixture(scope="module")
+def sounds(committed: Read) -> dict[str, Accuracies]:
+    """The fourteen criteria of DHAuDS on three sets of sounds."""
+    return {name: accuracies(committed(f"dhauds-{name}.json")) for name in SOUNDS}
+
+
+def mean_accuracy(found: Accuracies, protocol: str, recipe: str) -> float:
+    """Return the mean over criteria and seeds."""
+    return float(np.mean([list(found[protocol, recipe, name].values()) for name in CRITERIA]))
+
+
+@pytest.mark.parametrize("name", SOUNDS)
+def test_every_criterion_of_sounds_was_met_by_all_alike(
+    name: str, sounds: dict[str, Accuracies], committed: Read
+) -> None:
+    found = sounds[name]
+    recipes = ("source", "batch_norm", "tent", "dhauds")
+    wanted = {(protocol, recipe) for protocol in ("online", "offline-fixed") for recipe in recipes}
+    wanted.add(("online", "dhauds-batch"))
+    assert set(found) == {(*pair, criterion) for pair in wanted for criterion in CRITERIA}
+    assert {frozenset(seeds) for seeds in found.values()} == {frozenset({0, 1})}
+    runs = committed(f"dhauds-{name}.json")
+    shared = [run["manifest"]["protocol"] for run in runs]
+    assert len({(protocol["weights"], protocol["batch_size"], protocol["threads"]) for protocol in shared}) == 1
+    assert len({(protocol["stream"], protocol["seed"]) for protocol in shared}) == 14 * 2
+    assert {run["summary"]["samples"] for run in runs} == {{"keywords": 320, "fsdd": 300, "esc10": 160}[name]}
+    rates = {run["manifest"]["recipe"]["options"]["lr"] for run in runs if run["recipe"].startswith("dhauds")}
+    assert rates == {1e-3}  # one setting for all
+    # Neither learns: whether a set is seen once or often is the same to them.
+    for recipe in ("source", "batch_norm"):
+        assert all(found["online", recipe, one] == found["offline-fixed", recipe, one] for one in CRITERIA)
+
+
+ADAPTED = [("online", "batch_norm"), ("online", "tent"), ("online", "dhauds"), ("online", "dhauds-batch")]
+ADAPTED += [("offline-fixed", "tent"), ("offline-fixed", "dhauds")]
+# The criteria, of fourteen, that are better than without adapting, in the mean and in both seeds, as in docs/audio.md.
+IMPROVED = {
+    "keywords": [(13, 12), (13, 12), (14, 14), (13, 12), (13, 12), (14, 13)],
+    "fsdd": [(13, 11), (13, 11), (14, 12), (14, 11), (14, 11), (14, 13)],
+    "esc10": [(14, 11), (14, 11), (14, 11), (13, 10), (14, 12), (13, 10)],
+}
+
+
+def gains(found: Accuracies, protocol: str, recipe: str) -> dict[str, list[float]]:
+    """Return what each criterion gains over not adapting in each seed, in points."""
+    before, after = ({name: found[protocol, one, name] for name in CRITERIA} for one in ("source", recipe))
+    return {name: [after[name][seed] - before[name][seed] for seed in before[name]] for name in CRITERIA}
+
+
+@pytest.mark.parametrize("name", SOUNDS)
+def test_so_many_criteria_of_sounds_are_improved(name: str, sounds: dict[str, Accuracies]) -> None:
+    for adapted, (in_mean, in_both) in zip(ADAPTED, IMPROVED[name], strict=True):
+        gained = gains(sounds[name], *adapted)
+        assert sum(np.mean(points) > 1e-9 for points in gained.values()) == in_mean
+        assert sum(min(points) > 1e-9 for points in gained.values()) == in_both
+
+
+def test_what_adapting_does_not_improve_is_pitch_and_loses_little(sounds: dict[str, Accuracies]) -> None:
+    for found in sounds.values():
+        for adapted in ADAPTED:
+            means = {name: float(np.mean(points)) for name, points in gains(found, *adapted).items()}
+            assert {name for name, mean in means.items() if mean <= 1e-9} <= {"PSH-L1", "PSH-L2"}
+            assert min(means.values()) > -1.5
+
+
+def test_dhauds_is_the_best_on_average_where_it_may_see_the_set_in_epochs(sounds: dict[str, Accuracies]) -> None:
+    for found in sounds.values():
+        others = [mean_accuracy(found, *adapted) for adapted in [("online", "source"), *ADAPTED[:-1]]]
+        assert mean_accuracy(found, "offline-fixed", "dhauds") > max(others) + 0.5
+
+
+def test_online_its_running_statistics_arrive_too_late_and_those_of_the_batch_do_not(
+    sounds: dict[str, Accuracies],
+) -> None:
+    for found in sounds.values():
+        source, batch_norm, running, by_batch = (
+            mean_accuracy(found, "online", recipe) for recipe in ("source", "batch_norm", "dhauds", "dhauds-batch")
+        )
+        assert source + 4 < running < batch_norm - 2
+        assert by_batch > batch_norm
