@@ -31,9 +31,9 @@ __all__ = ["write_report"]
 FORMATS = {"csv": ("CSV", to_csv), "md": ("Markdown", to_markdown), "tex": ("LaTeX", to_latex)}
 GRID_FORMATS = {"csv": ("CSV", grid_to_csv), "tex": ("LaTeX", grid_to_latex)}
 GAUGE_NOTES = {"domains": "; dashed: how many different domains the stream has shown so far"}
-GAINS_NOTE = (
-    "Shares of the frozen source model, then of the adapted one, on the same clips; mean over the seeds. Published: by "
-    "the authors for the same network, score and number of clips, the epoch chosen with labels."
+GAINS_NOTE = "Shares of the frozen source model, then of the adapted one, on the same clips; mean over the seeds."
+PUBLISHED_NOTE = (
+    " Published: by the authors for the same network, score and number of clips, the epoch chosen with labels."
 )
 COST_NOTE = (
     "Gains over the criteria of one row of runs, and in how many there is one. Time per clip is all of adapting and "
@@ -248,7 +248,9 @@ def before_after_section(stem: str, gains: Sequence[Gains]) -> str:
             recipes = [entry.recipe for entry in chosen]
             rows = [[name, *(words[recipe] for recipe in recipes)] for name, words in by_criterion(chosen).items()]
             parts.append(f"<h3>{escape(title)}: {SCORES[score]}</h3>")
-            parts.append(plain_table(["criterion", *recipes], rows, GAINS_NOTE))
+            beside = any(row.published is not None for entry in chosen for row in entry.rows)
+            note = GAINS_NOTE + (PUBLISHED_NOTE if beside else "")
+            parts.append(plain_table(["criterion", *recipes], rows, note))
     named, extent = ["suite, model, protocol", "recipe", "score"], ["improved", "least gain", "largest", "mean"]
     titles = [*named, *extent, "ms per clip", "peak MiB"]
     rows = [

@@ -71,6 +71,8 @@ def test_published_numbers_stand_beside_the_same_network_score_and_number_of_cli
     accuracy, f1 = make_gains(make_tables(read_runs(tmp_path / "runs")))
     assert [row.published for row in f1.rows] == [(0.6045, 0.7220), (0.6035, 0.6353)]  # US8 was scored by macro F1
     assert all(row.published is None for row in accuracy.rows)
+    page = write_report(tmp_path / "runs", tmp_path / "page.html").read_text()
+    assert page.count("Published: by the authors") == 1  # below the table that has some
 
 
 @pytest.mark.parametrize("protocol", ["offline-fixed", ORACLE, "online"])
