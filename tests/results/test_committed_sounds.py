@@ -106,3 +106,16 @@ def test_online_its_running_statistics_arrive_too_late_and_those_of_the_batch_do
         )
         assert source + 4 < running < batch_norm - 2
         assert by_batch > batch_norm
+
+
+def test_real_backgrounds_in_place_of_embedded_noise_change_none_of_it() -> None:
+    found = accuracies("dhauds-keywords-backgrounds.json")
+    noises = [name for name in CRITERIA if name.startswith("EN")]
+    assert {criterion for _, _, criterion in found} == set(noises)
+    for name in noises:
+        ranked = ["source", "dhauds", "batch_norm"]
+        online = [found["online", recipe, name][0] for recipe in ranked]
+        assert online == sorted(set(online))
+        offline = [found["offline-fixed", recipe, name][0] for recipe in ("source", "batch_norm", "tent", "dhauds")]
+        assert offline[0] < min(offline[1:])
+        assert offline[3] > max(offline[:3])
