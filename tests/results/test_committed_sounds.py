@@ -108,8 +108,8 @@ def test_online_its_running_statistics_arrive_too_late_and_those_of_the_batch_do
         assert by_batch > batch_norm
 
 
-def test_real_backgrounds_in_place_of_embedded_noise_change_none_of_it() -> None:
-    found = accuracies("dhauds-keywords-backgrounds.json")
+def test_real_backgrounds_in_place_of_embedded_noise_change_none_of_it(committed: Read) -> None:
+    found = accuracies(committed("dhauds-keywords-backgrounds.json"))
     noises = [name for name in CRITERIA if name.startswith("EN")]
     assert {criterion for _, _, criterion in found} == set(noises)
     for name in noises:
