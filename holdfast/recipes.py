@@ -18,7 +18,7 @@ from holdfast.models.normalised import unwrapped
 from holdfast.recovery import RECOVERIES, Recovery
 from holdfast.registry import Registry, UnknownNameError, check_options, nearest, options_of
 
-__all__ = ["RECIPES", "Recipe", "Watching", "adapt", "recipe_names", "recipe_of"]
+__all__ = ["RECIPES", "Recipe", "Watching", "adapt", "estimator_named", "recipe_names", "recipe_of"]
 
 # One estimator, several, or several under names of one's own.
 Watching: TypeAlias = "str | Estimator | Sequence[str | Estimator] | Mapping[str, str | Estimator] | None"
@@ -159,15 +159,18 @@ def _build_estimators(given: Watching, recovery: Recovery, options: Mapping[str,
     if not isinstance(several, Mapping):
         several = {entry if isinstance(entry, str) else ESTIMATORS.name_of(type(entry)): entry for entry in several}
     wanted = {**{name: name for name in recovery.reads if name not in several}, **several}
-    return {name: _build_estimator(entry, options) for name, entry in wanted.items()}
+    seed = _taken({"seed"}, options)  # the method's, for estimators that are given by name and draw at random
+    return {name: estimator_named(entry, **seed) if isinstance(entry, str) else entry for name, entry in wanted.items()}
 
 
-def _build_estimator(entry: str | Estimator, options: Mapping[str, Any]) -> Estimator:
-    """Return an estimator; one that is given by name and draws at random has the seed of the method."""
-    if isinstance(entry, Estimator):
-        return entry
-    kind = ESTIMATORS[entry]
-    return kind(**_taken({"seed"} & {*options_of(kind)}, options))
+def estimator_named(name: str, *, seed: int = 0, **options: Any) -> Estimator:
+    """Return an estimator; the seed goes only to one that draws at random.
+
+    >>> vars(estimator_named("aetta", seed=3))["seed"], estimator_named("gde", seed=3)
+    (3, Gde())
+    """
+    kind = ESTIMATORS[name]
+    return kind(**_taken(options_of(kind), {"seed": seed}), **options)
 
 
 def _holdout_for(

@@ -25,12 +25,11 @@ from holdfast.benchmark.suite import Job
 from holdfast.calibration import calibrate
 from holdfast.data import DATASETS, Dataset
 from holdfast.data.tensors import as_inputs
-from holdfast.estimators import ESTIMATORS, Estimator
 from holdfast.folders import held
 from holdfast.methods import METHODS
 from holdfast.models import MODELS
 from holdfast.randomness import seeded_rng
-from holdfast.recipes import adapt, recipe_of
+from holdfast.recipes import adapt, estimator_named, recipe_of
 from holdfast.records import InputSpec
 from holdfast.registry import options_of
 from holdfast.streams import STREAMS, Stream
@@ -103,7 +102,10 @@ def _make_model(job: Job, stream: Stream, total: int | None) -> tuple[AdaptedMod
     name = job.recipe["name"]
     kind = METHODS[recipe_of(name).method]
     module = MODELS[job.model["name"]](**_options(job.model))
-    estimators = {entry["label"]: _make_estimator(entry, job.seed) for entry in job.estimators}
+    estimators = {
+        entry["label"]: estimator_named(entry["name"], **{"seed": job.seed, **_options(entry)})
+        for entry in job.estimators
+    }
     source, holdout, seen = None, None, {"source_data": "none"}
     if kind.needs_source:
         source, seen["source_data"] = _source_inputs(job, stream)
@@ -114,12 +116,6 @@ def _make_model(job: Job, stream: Stream, total: int | None) -> tuple[AdaptedMod
         start, stop = stream.episodes(total)[0]
         options.setdefault("batches_per_epoch", -(-(stop - start) // job.batch_size))
     return adapt(module, name, estimator=estimators, source=source, holdout=holdout, **options), seen
-
-
-def _make_estimator(entry: Mapping[str, Any], seed: int) -> Estimator:
-    """Return an estimator; one that draws at random has the seed of the run, unless it has one of its own."""
-    kind = ESTIMATORS[entry["name"]]
-    return kind(**{**({"seed": seed} if "seed" in options_of(kind) else {}), **_options(entry)})
 
 
 def _example_for(module: nn.Module, given: InputSpec) -> Tensor | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from holdfast.protocols import Restorable
@@ -18,7 +19,7 @@ class Regret(Recovery):
     It reads the `gain` of an estimate: answers and unadapted answers to the same batch, judged by the same estimator.
     So it asks what a reset would bring, and a harder domain, which is as hard for both, is no reason for one.
     Differences are averaged over the last `samples` compared ones, those that have not come yet counting as none, and a
-    reset follows when the loss exceeds `margin`.
+    reset follows when the loss exceeds `margin`. An estimator that never compares gives it nothing to go by.
     """
 
     gains: list[list[float]]
@@ -44,6 +45,10 @@ class Regret(Recovery):
             raise ValueError(
                 f"regret reads the gain that {self.estimate!r} estimates, and nobody makes it; pass "
                 f"estimator={self.estimate!r} to adapt"
+            )
+        if not isinstance(found, Estimate) and math.isfinite(found):
+            raise ValueError(
+                f"regret reads a gain, and {self.estimate!r} estimates none; pass estimate='anchored', which does"
             )
         if step.skipped or not isinstance(found, Estimate) or found.gain is None:
             return None

@@ -81,6 +81,17 @@ def test_held_out_data_reach_the_estimators_and_stand_in_the_manifest(tmp_path: 
     assert all(share > 0.9 and round(40 * share, 9).is_integer() for share in shares)
 
 
+def test_estimators_watch_by_label_with_the_seed_of_the_run_and_their_gains_are_kept(tmp_path: Path) -> None:
+    watching = "[{name: aetta, label: mild, masks: 2}, {name: anchored, compare_every: 2}]\nseeds: [7]\nsamples: 56"
+    text = SUITE.replace("STREAM", "continual").replace("[softmax_score]", watching)
+    folder = run(parse_suite(text).jobs()[1], tmp_path)
+    told = json.loads((folder / "manifest.json").read_text())["recipe"]["estimators"]
+    assert (told["mild"]["name"], told["mild"]["seed"], "seed" in told["anchored"]) == ("aetta", 7, False)
+    found = rows(folder)
+    assert all(set(row["estimates"]) == {"mild", "anchored"} for row in found)
+    assert [set(row["gains"]) for row in found] == [set(), {"anchored"}, set(), {"anchored"}]
+
+
 def test_held_out_data_that_are_those_of_the_stream_are_refused(tmp_path: Path) -> None:
     text = SUITE.replace("STREAM", "continual") + "holdout: {name: digits, split: validation}\n"
     job = parse_suite(text).jobs()[0]

@@ -68,6 +68,8 @@ def test_it_needs_somebody_who_compares() -> None:
         Regret().recover(Counted(), Step(torch.zeros(2, 10), 0.5, {}))  # type: ignore[arg-type]
     plain = Step(torch.zeros(2, 10), 0.5, {"anchored": math.nan})
     assert Regret().recover(Counted(), plain) is None  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="'aetta' estimates none"):
+        Regret(estimate="aetta").recover(Counted(), Step(torch.zeros(2, 10), 0.5, {"aetta": 0.7}))  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="margin=-1"):
         Regret(margin=-1)
     with pytest.raises(ValueError, match="samples=0"):
