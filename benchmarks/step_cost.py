@@ -46,7 +46,7 @@ RECIPES: dict[str, Entry] = {
     "slr": ("slr", {}, 2.56),
     "slr, clipped": ("slr", {"clip": 0.99}, 2.49),
     "cpl": ("cpl", {"preset": "ccc"}, 2.69),
-    "cpl, answers after": ("cpl", {"poly_epsilon": 6.0, "answer": "after"}, 4.0),
+    "cpl, predicts after": ("cpl", {"poly_epsilon": 6.0, "predicts": "after"}, 4.0),
     "lame, kNN": ("lame", {"affinity": "knn"}, 1.0),
     "lame, rbf": ("lame", {"affinity": "rbf"}, 1.0),
     "robust_bn": ("robust_bn", {}, 2.4),

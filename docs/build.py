@@ -39,7 +39,7 @@ def idea(name: str, kind: type[Method]) -> list[str]:
 def facts(name: str, kind: type[Method]) -> list[str]:
     """Return what a user wants to know before choosing it."""
     lines = {
-        "Answers": f"{kind.answers} its update on the same batch",
+        "Answers": f"{kind.predicts} its update on the same batch",
         "Passes per sample": kind.passes,
         "Keeps besides the network": kind.keeps,
         "Needs": needs(kind),

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from holdfast.estimators import ESTIMATORS, Estimator, Observation
 from holdfast.methods import METHODS, Method
 from holdfast.models.classifier import Classifier
-from holdfast.models.replay import recording
+from holdfast.models.partial_forward import recording
 from holdfast.records import Estimate, Step, Update
 from holdfast.recovery import RECOVERIES, Never, Recovery
 from holdfast.registry import options_of
@@ -72,7 +72,7 @@ class AdaptedModel(nn.Module):
                 inputs = inputs.clone()
             return self._step(inputs.detach())
 
-    def answer(self, inputs: Tensor) -> Step:
+    def predict(self, inputs: Tensor) -> Step:
         """Answer a batch, estimate the accuracy, and learn nothing: what `step` does where nothing may change."""
         with torch.inference_mode(False), torch.no_grad():
             return self._step(inputs.detach(), learning=False)
@@ -81,7 +81,7 @@ class AdaptedModel(nn.Module):
         forwarded, backwarded = self._samples_forwarded(), self.method.samples_backwarded
         recovered = self.recovery.begin(self.method) if learning else None
         inputs, bad_samples = _finite(inputs)
-        self.method.frozen = bad_samples > 0 or not learning
+        self.method.paused = bad_samples > 0 or not learning
         logits, estimates = self._predict(inputs)
         answer = logits.detach()
         if not learning:
@@ -109,7 +109,7 @@ class AdaptedModel(nn.Module):
         """Return the answer, and what the estimators make of it while the network is still the one that gave it."""
         if not self.estimators:
             return self.method.predict(inputs), {}
-        network = self.method.answering
+        network = self.method.predictor
         wanted = {name for estimator in self.estimators.values() for name in estimator.replays(network)}
         with recording(network, inputs, wanted) as recorded:
             logits = self.method.predict(inputs)
@@ -127,7 +127,7 @@ class AdaptedModel(nn.Module):
             moving=moving,
             origin={name: origin[id(tensor)] for name, tensor in moving.items()},
         )
-        with torch.no_grad(), self.method.answering_head():
+        with torch.no_grad(), self.method.predictor_head():
             return logits, {name: estimator.estimate(seen) for name, estimator in self.estimators.items()}
 
     def _samples_forwarded(self) -> int:
@@ -152,7 +152,7 @@ class AdaptedModel(nn.Module):
                         f"{name!r} needs the labels of held-out source data: pass holdout=[(inputs, labels), …]"
                     )
                 if estimator.needs != "nothing":
-                    estimator.fit(pairs, self.method.answering)
+                    estimator.fit(pairs, self.method.predictor)
 
     def reset(self) -> None:
         """Go back to the state at construction: the future is that of a new object."""

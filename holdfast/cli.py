@@ -21,7 +21,7 @@ from holdfast.registry import UnknownNameError, nearest
 if TYPE_CHECKING:
     from PIL import Image
 
-    from holdfast.sounds import Waveform
+    from holdfast.audio import Waveform
     from holdfast.streams import Calibration
 
 __all__ = ["app", "main"]
@@ -174,11 +174,13 @@ def train(
             help="A network by name, or YAML: {name: amaut, version: sc2}; that of the embedded data when left out."
         ),
     ] = None,
-    recipe: Annotated[
+    procedure: Annotated[
         str | None,
         typer.Option(help="images, sounds, or as AMAuT was published: amaut-sc2, -rs, -vs, -cochlscene, -us8."),
     ] = None,
-    epochs: Annotated[int | None, typer.Option(min=1, help="As the recipe says, when left out.")] = None,
+    epochs: Annotated[
+        int | None, typer.Option(min=1, help="Number of epochs; the procedure decides by default.")
+    ] = None,
     seed: int = 0,
     noise: Annotated[
         Path | None, typer.Option(help="Folder of the DEMAND corpus; embedded noise when left out.")
@@ -214,7 +216,7 @@ def train(
         result = train_model(
             {"name": model_name, **model_options},
             {"name": data_name, **data_options},
-            recipe=recipe,
+            procedure=procedure,
             epochs=epochs,
             seed=seed,
             noise=noise,
@@ -438,7 +440,7 @@ def corrupt(
 
 def _draw_sheet(paths: list[Path] | None, name: str | None, family: str | None, seed: int, path: Path) -> None:
     from holdfast.corruptions import CORRUPTIONS, contact_sheet, sound_sheet
-    from holdfast.corruptions.files import kind_of
+    from holdfast.corruptions.listing import kind_of
 
     kind = (kind_of(paths[0]) if paths else None) or (CORRUPTIONS[name].kind if name else "image")
     names = [name] if name else CORRUPTIONS.names(kind)
@@ -471,9 +473,9 @@ def _picture(paths: list[Path] | None) -> Image.Image:
 
 
 def _sound(paths: list[Path] | None) -> tuple[Waveform, int]:
+    from holdfast.audio import read_sound
+    from holdfast.audio.decoding import open_sound
     from holdfast.data import Keywords
-    from holdfast.sounds import read_sound
-    from holdfast.sounds.files import open_sound
 
     if paths:
         return read_sound(paths[0]), open_sound(paths[0]).sample_rate

@@ -171,7 +171,7 @@ def check_answering_alone(build: Build, batches: Batches) -> None:
     model, twin = build(), build()
     for batch in batches[:-1]:
         model(batch), twin(batch)
-    first, second = (model.answer(batches[-1]).logits for _ in range(2))
+    first, second = (model.predict(batches[-1]).logits for _ in range(2))
     _same([first], [second], "two answers of a frozen model")
     _same([twin(batches[-1])], [model(batches[-1])], "answers after a frozen one")
 
@@ -187,7 +187,7 @@ def check_export(build: Build, batches: Batches) -> None:
     with torch.no_grad():
         first, second = (_logits(exported(batches[-1])) for _ in range(2))
     _same([first], [second], "two calls of the exported module")
-    model.method.frozen = True  # some methods answer after they have learnt from the batch; an export does not learn
+    model.method.paused = True  # some methods answer after they have learnt from the batch; an export does not learn
     with torch.no_grad():
         expected = model.method.predict(batches[-1])
     _same([expected], [first], "answers of the exported module")

@@ -89,7 +89,7 @@ def test_train_takes_sounds_of_your_own_and_published_recipes(tmp_path: Path) ->
         data,
         "--model",
         model,
-        "--recipe",
+        "--procedure",
         "amaut-rs",
         "--epochs",
         "1",
@@ -99,7 +99,7 @@ def test_train_takes_sounds_of_your_own_and_published_recipes(tmp_path: Path) ->
     ]
     assert json.loads(invoke(*words))["accuracy"].keys() == {"train"}
     facts = json.loads((tmp_path / "imported.json").read_text())
-    assert "--recipe amaut-rs --epochs 1 --seed 0" in facts["command"]
+    assert "--procedure amaut-rs --epochs 1 --seed 0" in facts["command"]
 
 
 def test_a_demo_without_the_extra_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -151,7 +151,7 @@ def test_corrupt_writes_files_and_a_sheet(tmp_path: Path) -> None:
         (["corrupt", "x.png", "-c", "contrst"], "did you mean 'contrast'"),
         (["corrupt", "x.png"], "--sheet"),
         (["corrupt", "x.wav", "-c", "white_noise", "--format", "mp3"], "choose wav or flac"),
-        (["train", "digits", "--recipe", "amaut-sc3"], "did you mean 'amaut-sc2'"),
+        (["train", "digits", "--procedure", "amaut-sc3"], "did you mean 'amaut-sc2'"),
         (["train", "sc2"], "no network comes with sc2; name one: --model"),
         (["train", "digits", "--model", "digits_resne"], "did you mean 'digits_resnet'"),
         (["train", "digit"], "did you mean 'digits'"),

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.adapted import AdaptedModel
-from holdfast.benchmark.memory import MARKS, peak_mib
+from holdfast.benchmark.peak_memory import MARKS, peak_mib
 from holdfast.benchmark.recorder import Recorder, make_row
 from holdfast.benchmark.suite import Job
 from holdfast.records import Batch, Step

@@ -45,7 +45,7 @@ def make_manifest(job: Job, model: AdaptedModel, stream: Stream, seen: Mapping[s
         "weights": model.weights,
         "preprocessing": stream.preprocessing,
         "batch_size": job.batch_size,
-        "order": f"predicts {model.method.answers if job.protocol == 'online' else 'after'} its update",
+        "order": f"predicts {model.method.predicts if job.protocol == 'online' else 'after'} its update",
         "recovery": _call(recipe["recovery"], recipe["recovery_options"]),
         **seen,
         "metric": "accuracy, every sample weighs the same",

@@ -37,7 +37,7 @@ class SetState:
 
     epoch: int = 0  # begun, or as many as there are
     seen: int = 0  # samples of this epoch
-    answering: bool = False
+    predicting: bool = False
     chosen_epoch: int | None = None
     last_correct: int | None = None  # of the last epoch, under the draws that are answered
     curve: list[float] = field(default_factory=list)  # accuracy on the twin after 0, 1, … epochs
@@ -76,10 +76,10 @@ class OfflineSet:
 
     def run(self) -> dict[str, Any]:
         """Adapt, choose where an oracle does, answer, and return what is worth knowing besides the rows."""
-        if not self.now.answering:
+        if not self.now.predicting:
             self._adapt()
             self._choose()
-            self.now.answering = True
+            self.now.predicting = True
         self._answer()
         correct = self.attempt.recorder.correct - sum(found["correct"] for found in self.before)
         now, epochs = self.now, self.epochs
@@ -145,7 +145,7 @@ class OfflineSet:
     def _watch(self, copy: NDArray[Any]) -> None:
         """Measure the twin with its labels, and keep the state if it is the best so far."""
         labels = self.attempt.stream.data.labels[self.attempt.stream.plan.picks(self.start, self.stop).samples]
-        answers = [self.model.answer(inputs).logits.argmax(1) for inputs in _batches(copy, self.job.batch_size)]
+        answers = [self.model.predict(inputs).logits.argmax(1) for inputs in _batches(copy, self.job.batch_size)]
         accuracy = float((torch.cat(answers).cpu().numpy() == labels).mean())
         if accuracy >= max(self.now.curve, default=0.0):
             self.now.chosen_epoch = self.now.epoch
@@ -160,7 +160,7 @@ class OfflineSet:
             self.model.load(self._best)
 
     def _count(self, batch: Batch) -> int:
-        answers = self.model.answer(batch.inputs).logits.argmax(1).cpu().numpy()
+        answers = self.model.predict(batch.inputs).logits.argmax(1).cpu().numpy()
         return int((answers == batch.labels).sum())
 
     def _answer(self) -> None:
@@ -168,7 +168,7 @@ class OfflineSet:
         now, size = self.now, self.size
         for batch in self._stream_from(self.attempt.recorder.samples):
             began = time.perf_counter()
-            step = self.model.answer(batch.inputs)
+            step = self.model.predict(batch.inputs)
             seconds = time.perf_counter() - began + now.seconds * len(batch) / size
             forwards, backwards = step.forwards + now.forwards / size, step.backwards + now.backwards / size
             self._note()

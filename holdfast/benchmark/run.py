@@ -17,9 +17,9 @@ from torch import Tensor, nn
 from holdfast.adapted import AdaptedModel
 from holdfast.benchmark.attempt import Attempt, Place, Progress
 from holdfast.benchmark.manifest import make_manifest
-from holdfast.benchmark.memory import forget_peak
 from holdfast.benchmark.offline import offline
 from holdfast.benchmark.online import online
+from holdfast.benchmark.peak_memory import forget_peak
 from holdfast.benchmark.recorder import Recorder
 from holdfast.benchmark.suite import Job
 from holdfast.calibration import calibrate

@@ -25,9 +25,9 @@ def score_set(model: AdaptedModel, batches: Iterable[Batch], names: Sequence[str
         return {}
     labels, logits, features = [], [], []
     for batch in batches:
-        watched = model.method.answering if "silhouette" in names else None
+        watched = model.method.predictor if "silhouette" in names else None
         with _features_of(watched) as seen:
-            logits.append(model.answer(batch.inputs).logits.cpu().numpy())
+            logits.append(model.predict(batch.inputs).logits.cpu().numpy())
         labels.append(batch.labels)
         features += [tokens.flatten(1).cpu().numpy() for tokens in seen[-1:]]
     known, answers = np.concatenate(labels), np.concatenate(logits)

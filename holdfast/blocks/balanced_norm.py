@@ -41,7 +41,7 @@ class BalancedStatistics(NormLayer):
 
     def forward(self, features: Tensor) -> Tensor:
         """Normalise (batch, channels, ...), after learning from it where it has labels."""
-        if self.labels is None or self.frozen:
+        if self.labels is None or self.paused:
             return self.normalise(features, self.mean, self.var)
         class_mean, class_var = self.moved(*sample_moments(features), self.labels)
         mean, var = class_mean.mean(0), class_var.mean(0) + class_mean.var(0)  # unbiased, as in the official code

@@ -30,7 +30,7 @@ class AlignedStatistics(DomainStatistics):
     def forward(self, features: Tensor) -> Tensor:
         """Align (batch, channels, ...)."""
         if not self.source_var.any():
-            if self.frozen:
+            if self.paused:
                 self.watch(features)
                 return features
             self._start(*moments(features))

@@ -136,7 +136,7 @@ class DomainStatistics(BalancedStatistics):
         if self.placed is None:
             self.watch(features)
             return super().forward(features)
-        if self.placed.cells is not None and not self.frozen:
+        if self.placed.cells is not None and not self.paused:
             mean, var = sample_moments(features)
             mean, var = mean - self.source_mean, var - self.source_var
             self.domains.learn(mean, var, self.placed.cells, self.class_momentum, self.capped)

@@ -52,7 +52,7 @@ class MixtureStatistics(NormLayer):
         mean, var = sample_moments(features)
         fit = F.linear(F.normalize(mean, dim=1), F.normalize(self.means, dim=1)).div_(self.temperature).softmax(1)
         normalised = self.normalise_each(features, *self.mixed(mean, var, fit))
-        if not self.frozen:
+        if not self.paused:
             self.learn(mean, var, fit)
         return normalised
 

@@ -17,9 +17,9 @@ __all__ = [
     "CumulativeStatistics",
     "NormLayer",
     "affine_parameters",
-    "freeze",
-    "frozen",
     "has_batch_norm",
+    "pause",
+    "paused",
     "replace_batch_norm",
 ]
 
@@ -39,7 +39,7 @@ class NormLayer(nn.Module):
                 "a BatchNorm layer of this model keeps no running statistics, so there is no source to return to; "
                 "build the model with track_running_stats=True"
             )
-        self.frozen = False  # normalise, but keep no statistics of what passes
+        self.paused = False  # normalise, but keep no statistics of what passes
         self.eps = layer.eps
         self.weight, self.bias = layer.weight, layer.bias  # None without affine
         self.register_buffer("source_mean", layer.running_mean)
@@ -120,30 +120,30 @@ class CumulativeStatistics(NormLayer):
     def forward(self, features: Tensor) -> Tensor:
         """Normalise (batch, channels, ...)."""
         mean, var = batch_moments(features, unbiased=True)
-        if not self.frozen and torch.isfinite(mean).all() and torch.isfinite(var).all():
+        if not self.paused and torch.isfinite(mean).all() and torch.isfinite(var).all():
             self.batches += 1
             self.mean.lerp_(mean, 1 / int(self.batches))
             self.var.lerp_(var, 1 / int(self.batches))
         return self.normalise(features, self.mean, self.var)
 
 
-def freeze(model: nn.Module, frozen: bool = True) -> None:
+def pause(model: nn.Module, pausing: bool = True) -> None:
     """Stop the normalisation layers of a network from learning statistics, or let them go on."""
     for layer in model.modules():
         if isinstance(layer, NormLayer):
-            layer.frozen = frozen
+            layer.paused = pausing
 
 
 @contextmanager
-def frozen(model: nn.Module) -> Iterator[None]:
+def paused(model: nn.Module) -> Iterator[None]:
     """Learn no statistics from what passes through a network, for as long as the block lasts."""
-    before = {layer: layer.frozen for layer in model.modules() if isinstance(layer, NormLayer)}
-    freeze(model)
+    before = {layer: layer.paused for layer in model.modules() if isinstance(layer, NormLayer)}
+    pause(model)
     try:
         yield
     finally:
-        for layer, was_frozen in before.items():
-            layer.frozen = was_frozen
+        for layer, was_paused in before.items():
+            layer.paused = was_paused
 
 
 def has_batch_norm(model: nn.Module) -> bool:

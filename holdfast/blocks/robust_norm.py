@@ -40,7 +40,7 @@ class LearningLayer(NormLayer):
     @property
     def moves(self) -> bool:
         """Whether this pass is one to learn from."""
-        return self.learning and not self.frozen
+        return self.learning and not self.paused
 
     @torch.no_grad()
     def store(self, mean: Tensor, var: Tensor, share: float) -> None:

@@ -66,9 +66,9 @@ CASES = (
     Case("slr", "slr"),
     Case("slr_nofreeze", "slr", {"frozen_layers": None}, twin=True),
     Case("slr_clip", "slr", {"clip": 0.99}),
-    Case("cpl_ce", "cpl", {"answer": "after"}, twin=True),
+    Case("cpl_ce", "cpl", {"predicts": "after"}, twin=True),
     Case("cpl_ce", "cpl", array="logits_before_update", twin=True),
-    Case("cpl_ce_t2", "cpl", {"temperature": 2.0, "answer": "after"}),
-    Case("cpl_poly6", "cpl", {"poly_epsilon": 6.0, "answer": "after"}),
+    Case("cpl_ce_t2", "cpl", {"temperature": 2.0, "predicts": "after"}),
+    Case("cpl_poly6", "cpl", {"poly_epsilon": 6.0, "predicts": "after"}),
     Case("cpl_rdumb", "cpl", {"preset": "ccc"}),
 )

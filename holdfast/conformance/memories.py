@@ -7,7 +7,7 @@ import random
 import torch
 from torch import Generator, Tensor
 
-from holdfast.blocks.memory import Memory
+from holdfast.blocks.sample_memory import Memory
 from holdfast.blocks.views import VIEWS
 from holdfast.conformance.case import Case
 from holdfast.methods import Method

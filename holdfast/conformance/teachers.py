@@ -13,9 +13,9 @@ from torch import Generator, Tensor
 from holdfast.blocks.views import VIEWS
 from holdfast.conformance.case import Case
 from holdfast.methods import Method
-from holdfast.protocols import Restorable
 from holdfast.records import Step
 from holdfast.recovery import Recovery
+from holdfast.restorable import Restorable
 
 __all__ = ["CASES"]
 

@@ -16,12 +16,12 @@ from typing import Any, Literal, TypeAlias
 from PIL import Image
 from scipy.io import wavfile
 
+from holdfast.audio import Waveform, as_pcm16, read_sound
+from holdfast.audio.decoding import open_sound
 from holdfast.corruptions.base import CORRUPTION_VERSION, CORRUPTIONS, Corruption, Rng
-from holdfast.corruptions.files import files_in, kind_of, read_image
+from holdfast.corruptions.listing import files_in, kind_of, read_image
 from holdfast.folders import write_whole
 from holdfast.randomness import seeded_rng
-from holdfast.sounds import Waveform, as_pcm16, read_sound
-from holdfast.sounds.files import open_sound
 
 __all__ = ["MANIFEST", "SoundFormat", "corrupt_files"]
 

@@ -8,12 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFont
 
+from holdfast.audio import Waveform
 from holdfast.corruptions.audio.spectrum import analyse
 from holdfast.corruptions.audio.waveforms import as_waveform
 from holdfast.corruptions.base import CORRUPTIONS
 from holdfast.corruptions.samples import as_image
 from holdfast.randomness import seeded_rng
-from holdfast.sounds import Waveform
 
 __all__ = ["contact_sheet", "sound_sheet"]
 

@@ -1,5 +1,7 @@
 """Where samples come from."""
 
+from holdfast.data.audio_arrays import InMemorySounds, SoundParquet
+from holdfast.data.audio_files import SoundFolder
 from holdfast.data.base import DATASETS, Dataset, InMemoryImages
 from holdfast.data.cifar import Cifar10, Cifar100
 from holdfast.data.cifar_c import CifarC
@@ -8,8 +10,6 @@ from holdfast.data.image_folder import ImageFolder
 from holdfast.data.imagenet_c import ImageNetC
 from holdfast.data.keywords import Keywords
 from holdfast.data.reefset import ReefSet
-from holdfast.data.sound_files import SoundFolder
-from holdfast.data.sounds import InMemorySounds, SoundParquet
 from holdfast.data.speech_commands import SpeechCommands
 from holdfast.data.splits import split_by_label
 from holdfast.data.urbansound import UrbanSound8K

@@ -8,7 +8,7 @@ import numpy as np
 
 from holdfast.data.base import DATASETS, InMemoryImages
 from holdfast.data.cifar import CIFAR10, CIFAR100
-from holdfast.data.files import array_at, folder_at, severity_of
+from holdfast.data.on_disk import array_at, folder_at, severity_of
 from holdfast.registry import UnknownNameError, nearest
 
 __all__ = ["CifarC"]

@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast.data.files import arrays_at, folder_at
-from holdfast.data.pictures import decode
+from holdfast.data.images import decode
+from holdfast.data.on_disk import arrays_at, folder_at
 from holdfast.parquet import parquet_rows
 
 __all__ = ["CifarVersion", "read_cifar"]

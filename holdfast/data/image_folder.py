@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from holdfast.data.base import DATASETS
-from holdfast.data.files import folder_at
-from holdfast.data.pictures import centre_crop, decode, resize_shorter_side
+from holdfast.data.images import centre_crop, decode, resize_shorter_side
+from holdfast.data.on_disk import folder_at
 from holdfast.records import InputSpec
 
 __all__ = ["ImageFolder"]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from holdfast.data.base import DATASETS
-from holdfast.data.files import folder_at, severity_of
 from holdfast.data.image_folder import ImageFolder
+from holdfast.data.on_disk import folder_at, severity_of
 from holdfast.registry import UnknownNameError, nearest
 
 __all__ = ["ImageNetC"]

@@ -13,12 +13,12 @@ from typing import Literal, TypeAlias, get_args
 
 import numpy as np
 
+from holdfast.audio import Waveform, as_pcm16, fit_length, resample
+from holdfast.audio.speech import SPEECH_RATE, Utterance, speak
+from holdfast.data.audio_arrays import InMemorySounds
 from holdfast.data.base import DATASETS
-from holdfast.data.sounds import InMemorySounds
 from holdfast.folders import cache_folder, held, made, write_whole
 from holdfast.randomness import seeded_rng
-from holdfast.sounds import Waveform, as_pcm16, fit_length, resample
-from holdfast.sounds.speech import SPEECH_RATE, Utterance, speak
 
 __all__ = ["WORDS", "Keywords", "utterances"]
 

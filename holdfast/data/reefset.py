@@ -6,8 +6,8 @@ import json
 from pathlib import Path
 from typing import Literal
 
+from holdfast.data.audio_files import PublishedSounds, folder_with
 from holdfast.data.base import DATASETS
-from holdfast.data.sound_files import PublishedSounds, folder_with
 from holdfast.data.splits import split_by_label
 
 __all__ = ["ReefSet"]

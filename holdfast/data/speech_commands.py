@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Literal
 
+from holdfast.data.audio_files import PublishedSounds, folder_with, sounds_in
 from holdfast.data.base import DATASETS
-from holdfast.data.sound_files import PublishedSounds, folder_with, sounds_in
 
 __all__ = ["SpeechCommands"]
 

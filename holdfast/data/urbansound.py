@@ -6,8 +6,8 @@ import csv
 from pathlib import Path
 from typing import Literal
 
+from holdfast.data.audio_files import PublishedSounds, folder_with
 from holdfast.data.base import DATASETS
-from holdfast.data.sound_files import PublishedSounds, folder_with
 
 __all__ = ["UrbanSound8K"]
 

@@ -7,8 +7,8 @@ import json
 from pathlib import Path, PurePosixPath
 from typing import Literal
 
+from holdfast.data.audio_files import PublishedSounds, folder_with
 from holdfast.data.base import DATASETS
-from holdfast.data.sound_files import PublishedSounds, folder_with
 
 __all__ = ["VocalSound"]
 

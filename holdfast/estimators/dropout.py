@@ -1,4 +1,4 @@
-"""Answering again under dropout, which is put into any network by hooks and taken out again."""
+"""PredictOnly again under dropout, which is put into any network by hooks and taken out again."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
-from holdfast.blocks.norm import NormLayer, frozen
+from holdfast.blocks.norm import NormLayer, paused
 from holdfast.estimators.observation import Observation
 from holdfast.estimators.source_error import source_error_of
 from holdfast.models.classifier import Classifier
+from holdfast.models.partial_forward import Recorded, finished_parts, patched, recording, replaying
 from holdfast.models.probing import random_pair, untouched
-from holdfast.models.replay import Recorded, finished_parts, patched, recording, replaying
 from holdfast.randomness import seed_for
 from holdfast.state import Stateful
 
@@ -105,7 +105,7 @@ class Dropout(Stateful):
         seeds = (seed_for(self.seed, "dropout", batch * self.masks + mask) for mask in range(self.masks))
         generators = [torch.Generator().manual_seed(seed) for seed in seeds]
         places = self.places(seen.model)
-        with frozen(seen.model):
+        with paused(seen.model):
             if not places.names:
                 return _from_features(seen, rate, generators)
             outputs = _known_outputs(seen, places)
@@ -222,7 +222,7 @@ def _with_finished_parts(model: Classifier, places: Points) -> Points:
     if not places.names:
         return places
     inputs = random_pair(model.module, model.input_spec.shape)
-    with untouched(model), frozen(model):
+    with untouched(model), paused(model):
         before = model.samples_forwarded
         finished = finished_parts(model.module, inputs, places.names[0])
         with recording(model, inputs, finished) as recorded:
@@ -255,7 +255,7 @@ def _output_axes(model: Classifier, name: str) -> int:
 
     handle = model.module.get_submodule(name).register_forward_hook(note)
     try:
-        with untouched(model), frozen(model):
+        with untouched(model), paused(model):
             model.module(inputs)
     finally:
         handle.remove()
@@ -285,7 +285,7 @@ def _from_features(seen: Observation, rate: float, generators: Sequence[torch.Ge
 
 
 def _clean(inputs: Tensor, model: Classifier, places: Points) -> Observation:
-    with frozen(model), recording(model, inputs, places.finished) as recorded:
+    with paused(model), recording(model, inputs, places.finished) as recorded:
         logits = model(inputs)
     return Observation(inputs, logits, model, recorded=recorded)
 

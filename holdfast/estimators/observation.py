@@ -8,9 +8,9 @@ from typing import Any, TypeVar
 from torch import Tensor
 from torch.func import functional_call
 
-from holdfast.blocks.norm import frozen
+from holdfast.blocks.norm import paused
 from holdfast.models.classifier import Classifier
-from holdfast.models.replay import Recorded
+from holdfast.models.partial_forward import Recorded
 
 __all__ = ["Observation"]
 
@@ -52,7 +52,7 @@ class Observation:
 
     def logits_with(self, values: Mapping[str, Tensor]) -> Tensor:
         """Return what the network would answer to the same inputs with other values of what moves in it."""
-        with frozen(self.model):
+        with paused(self.model):
             logits: Tensor = functional_call(self.model, dict(values), (self.inputs,))
         return logits
 

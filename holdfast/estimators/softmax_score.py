@@ -8,7 +8,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from holdfast.blocks.norm import frozen
+from holdfast.blocks.norm import paused
 from holdfast.estimators.base import ESTIMATORS, Estimator
 from holdfast.estimators.observation import Observation
 from holdfast.estimators.temperature import fit_temperature
@@ -43,7 +43,7 @@ class SoftmaxScore(Estimator):
     @torch.no_grad()
     def fit(self, batches: Sequence[tuple[Tensor, Tensor | None]], model: Classifier) -> None:
         """Take the temperature of least cross-entropy on the held-out labels."""
-        with frozen(model):
+        with paused(model):
             logits = torch.cat([model(inputs) for inputs, _ in batches])
         self.fitted_temperature = fit_temperature(
             logits, torch.cat([labels for _, labels in batches if labels is not None])

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from holdfast.blocks.norm import frozen
+from holdfast.blocks.norm import paused
 from holdfast.models.classifier import Classifier
 
 __all__ = ["source_error_of"]
@@ -17,7 +17,7 @@ __all__ = ["source_error_of"]
 def source_error_of(batches: Sequence[tuple[Tensor, Tensor | None]], model: Classifier) -> float:
     """Return the error on labelled batches; without labels one minus the mean confidence, which is only a guess."""
     wrong = 0.0
-    with frozen(model):
+    with paused(model):
         for inputs, labels in batches:
             logits = model(inputs)
             right = logits.softmax(1).amax(1) if labels is None else logits.argmax(1) == labels

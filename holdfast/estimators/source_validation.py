@@ -8,7 +8,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from holdfast.blocks.norm import frozen
+from holdfast.blocks.norm import paused
 from holdfast.estimators.base import ESTIMATORS, Estimator
 from holdfast.estimators.observation import Observation
 from holdfast.models.classifier import Classifier
@@ -47,5 +47,5 @@ class SourceValidation(Estimator):
 
     def estimate(self, seen: Observation) -> float:
         """Return the share of held-out labels that the network gives at this moment."""
-        with frozen(seen.model):
+        with paused(seen.model):
             return float((seen.model(self.inputs).argmax(1) == self.labels).double().mean())

@@ -11,14 +11,14 @@ from typing import Any, ClassVar, Literal
 import torch
 from torch import Tensor, nn
 
-from holdfast.blocks.norm import BatchStatistics, affine_parameters, freeze, has_batch_norm, replace_batch_norm
+from holdfast.blocks.norm import BatchStatistics, affine_parameters, has_batch_norm, pause, replace_batch_norm
 from holdfast.blocks.teacher import MovingAverage
 from holdfast.models.classifier import Classifier
 from holdfast.records import Update
 from holdfast.registry import Registry
 from holdfast.state import Stateful
 
-__all__ = ["METHODS", "Answering", "Method", "preset_for"]
+__all__ = ["METHODS", "Method", "PredictOnly", "preset_for"]
 
 
 class Method(Stateful):
@@ -29,7 +29,7 @@ class Method(Stateful):
     keeps: ClassVar[str] = "source values of the trained parameters"  # besides the network
     use_when: ClassVar[str] = ""
     fails_when: ClassVar[str] = ""
-    answers: Literal["before", "after"] = "before"  # its update, on the same batch
+    predicts: Literal["before", "after"] = "before"  # its update, on the same batch
     needs_source: ClassVar[bool] = False  # must see unlabelled source inputs before the first batch
     needs_batch_norm: ClassVar[bool] = False
     learns: bool = True  # False: it is the same after any number of batches
@@ -63,7 +63,7 @@ class Method(Stateful):
             parameter.requires_grad_(True)
         self._optimizer = self._make_optimizer() if self.trained else None
         self._origin = {name: tensor.detach().clone() for name, tensor in self.moving().items()}
-        self._frozen, self._lr_scale = False, 1.0
+        self._paused, self._lr_scale = False, 1.0
         self.samples_backwarded = 0
         self.add_state("batches", 0)
 
@@ -101,11 +101,11 @@ class Method(Stateful):
         """Look at all inputs of an offline set before a pass over them, which will bring them in this order, (n,)."""
 
     @property
-    def answering(self) -> Classifier:
+    def predictor(self) -> Classifier:
         """The network that gives the answers: a teacher, where there is one."""
         return self.model
 
-    def answering_head(self) -> AbstractContextManager[None]:
+    def predictor_head(self) -> AbstractContextManager[None]:
         """Let the head of the answering network be the one that answered, while estimators look; most have no other."""
         return nullcontext()
 
@@ -122,7 +122,7 @@ class Method(Stateful):
 
     def update(self, loss: Tensor, samples: int) -> Update:
         """Take one optimiser step, unless it would carry a non-finite number into the weights."""
-        if self._optimizer is None or self.frozen:
+        if self._optimizer is None or self.paused:
             return Update()
         self._optimizer.zero_grad(set_to_none=True)
         self.samples_backwarded += samples
@@ -163,8 +163,8 @@ class Method(Stateful):
 
     def export(self) -> nn.Module:
         """Return the answering network as a plain frozen module that no longer adapts."""
-        exported = copy.deepcopy(self.answering.module).eval().requires_grad_(False)
-        freeze(exported)
+        exported = copy.deepcopy(self.predictor.module).eval().requires_grad_(False)
+        pause(exported)
         return exported
 
     def source_weights(self) -> list[Tensor]:
@@ -186,15 +186,15 @@ class Method(Stateful):
         return self._origin
 
     @property
-    def frozen(self) -> bool:
+    def paused(self) -> bool:
         """Whether it answers without learning anything: neither weights, nor statistics, nor declared state."""
-        return self._frozen
+        return self._paused
 
-    @frozen.setter
-    def frozen(self, frozen: bool) -> None:
-        if frozen != self._frozen:
-            self._frozen = frozen
-            freeze(self, frozen)
+    @paused.setter
+    def paused(self, paused: bool) -> None:
+        if paused != self._paused:
+            self._paused = paused
+            pause(self, paused)
 
     @property
     def lr_scale(self) -> float:
@@ -242,13 +242,13 @@ class Method(Stateful):
             self._optimizer.load_state_dict({"state": copy.deepcopy(state["optimizer"]), "param_groups": groups})
 
 
-class Answering(nn.Module):
+class PredictOnly(nn.Module):
     """A method that has stopped learning: a copy of it, for those whose answer is more than one pass of a network."""
 
     def __init__(self, method: Method) -> None:
         super().__init__()
         self.method = copy.deepcopy(method).requires_grad_(False)
-        self.method.frozen = True
+        self.method.paused = True
 
     def forward(self, inputs: Tensor) -> Tensor:
         """Return the logits of a batch."""

@@ -27,7 +27,7 @@ class Bdn(ByDomain):
         "imagenet-c": {"class_momentum": 0.5},
     }
 
-    def answer(self, inputs: Tensor, turn: int) -> Tensor:
+    def classify_pass(self, inputs: Tensor, turn: int) -> Tensor:
         """Return the log-probabilities of one pass."""
         logits: Tensor = self.model(inputs)
         return logits.log_softmax(1)

@@ -13,10 +13,10 @@ from torch import Tensor, nn
 from holdfast.blocks.balanced_norm import given_labels
 from holdfast.blocks.domain_align import Aligned, AlignedStatistics, align_norm_layers
 from holdfast.blocks.domain_norm import DomainStatistics
-from holdfast.blocks.domains import Distance, Domains, Overflow, prediction_layer
+from holdfast.blocks.domain_tracker import Distance, Domains, Overflow, prediction_layer
 from holdfast.blocks.neighbours import Filter, check_filter, surer
 from holdfast.blocks.norm import replace_batch_norm
-from holdfast.methods.base import Answering, Method
+from holdfast.methods.base import Method, PredictOnly
 from holdfast.models.classifier import Classifier
 
 __all__ = ["ByDomain"]
@@ -30,7 +30,7 @@ class ByDomain(Method):
 
     passes = "3 forward"
     keeps = "mean and variance of every class, and of every class met in every domain, in every normalisation layer"
-    answers = "after"
+    predicts = "after"
     fails_when = "predicted labels are mostly wrong, or a domain has too few samples to learn its statistics"
 
     def __init__(
@@ -87,21 +87,21 @@ class ByDomain(Method):
     def predict(self, inputs: Tensor) -> Tensor:
         """Return log-probabilities: by the statistics of each domain, or of all together where those are surer."""
         labels = None
-        if self.frozen:
-            second = self.answer(inputs, 1)
+        if self.paused:
+            second = self.classify_pass(inputs, 1)
         else:
-            first = self.answer(inputs, 0)
+            first = self.classify_pass(inputs, 0)
             if not torch.isfinite(first).all():
                 return first
             labels = first.argmax(1)
             with given_labels(self.model, labels):
-                second = self.answer(inputs, 1)
+                second = self.classify_pass(inputs, 1)
         with self.domains.apart(labels):
-            third = self.answer(inputs, 2)
+            third = self.classify_pass(inputs, 2)
         return self.choose(second, third)
 
     @abstractmethod
-    def answer(self, inputs: Tensor, turn: int) -> Tensor:
+    def classify_pass(self, inputs: Tensor, turn: int) -> Tensor:
         """Return the log-probabilities of one pass, the first, second or third of a batch."""
 
     def choose(self, together: Tensor, apart: Tensor) -> Tensor:
@@ -114,4 +114,4 @@ class ByDomain(Method):
 
     def export(self) -> nn.Module:
         """Return a module that answers by the domains found so far."""
-        return Answering(self)
+        return PredictOnly(self)

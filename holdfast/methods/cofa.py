@@ -5,7 +5,7 @@ from __future__ import annotations
 from torch import Tensor, nn
 
 from holdfast.blocks.neighbours import Filter, NeighbourAverage, check_filter, surer
-from holdfast.methods.base import METHODS, Answering, Method
+from holdfast.methods.base import METHODS, Method, PredictOnly
 from holdfast.models.classifier import Classifier
 
 __all__ = ["Cofa"]
@@ -38,10 +38,10 @@ class Cofa(Method):
     def predict(self, inputs: Tensor) -> Tensor:
         """Return log-probabilities."""
         logits, features = self.model.forward_with_features(inputs)
-        averages = self.model.classify(self.neighbours(features, learn=not self.frozen))
+        averages = self.model.classify(self.neighbours(features, learn=not self.paused))
         own, shared = logits.log_softmax(1), averages.log_softmax(1)
         return shared if self.filter == "off" else surer(own, shared)
 
     def export(self) -> nn.Module:
         """Return a module that answers next to the last sample met."""
-        return Answering(self)
+        return PredictOnly(self)

@@ -87,7 +87,7 @@ class Cotta(Method):
         return trained
 
     @property
-    def answering(self) -> Classifier:
+    def predictor(self) -> Classifier:
         """The teacher."""
         return self.teacher.network
 

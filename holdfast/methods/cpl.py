@@ -22,7 +22,7 @@ class Cpl(Method):
     """Minimises the training loss at its own conjugate labels: entropy for cross-entropy, another for PolyLoss.
 
     `poly_epsilon` is the ε that the source was trained with: 0 for cross-entropy. The official code answers after the
-    update, by a second forward pass (`answer="after"`); benchmarks answer before it, which is the default.
+    update, by a second forward pass (`predicts="after"`); benchmarks answer before it, which is the default.
     """
 
     citation = "Goyal et al., NeurIPS 2022"
@@ -46,19 +46,18 @@ class Cpl(Method):
         *,
         poly_epsilon: float = 0.0,
         temperature: float = 1.0,
-        answer: Literal["before", "after"] = "before",
+        predicts: Literal["before", "after"] = "before",
         **learning: Any,
     ) -> None:
         super().__init__(model, **learning)
-        if answer not in ("before", "after"):
-            raise ValueError(f"answer={answer!r} is not known; choose 'before' or 'after' the update")
-        self.poly_epsilon, self.temperature, self.answer = poly_epsilon, temperature, answer
-        self.answers = answer
+        if predicts not in ("before", "after"):
+            raise ValueError(f"predicts must be 'before' or 'after' the update, got {predicts!r}")
+        self.poly_epsilon, self.temperature, self.predicts = poly_epsilon, temperature, predicts
         self._update = Update()
 
     def predict(self, inputs: Tensor) -> Tensor:
         """Answer with the network as it stands, or with what it has become by learning from this batch."""
-        if self.answer == "after" and not self.frozen:
+        if self.predicts == "after" and not self.paused:
             with torch.enable_grad():
                 self._update = self.update(self.loss(inputs, self.model(inputs)), len(inputs))
             with torch.no_grad():
@@ -67,7 +66,7 @@ class Cpl(Method):
 
     def adapt(self, inputs: Tensor, logits: Tensor | None = None) -> Update:
         """Learn from one batch, unless that was done to answer it."""
-        if self.answer == "before":
+        if self.predicts == "before":
             return super().adapt(inputs, logits)
         self.batches += 1
         return self._update

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from holdfast.methods.base import METHODS, Method
 from holdfast.models.classifier import Classifier
-from holdfast.models.replay import patched
+from holdfast.models.partial_forward import patched
 
 __all__ = ["Neo"]
 
@@ -26,7 +26,7 @@ class Neo(Method):
     citation = "Murphy et al., ICLR 2026"
     passes = "1 forward"
     keeps = "one vector: the mean of the features"
-    answers = "after"
+    predicts = "after"
     use_when = "there is no budget beyond inference; vision transformers above all"
     fails_when = "classes come in bursts, or source features are far from centred: the mean is then no shift"
     centre: Tensor
@@ -47,13 +47,13 @@ class Neo(Method):
     def predict(self, inputs: Tensor) -> Tensor:
         """Answer with the centred features, once this batch is part of the centre."""
         logits, features = self.model.forward_with_features(inputs)
-        if not self.frozen and torch.isfinite(logits).all():
+        if not self.paused and torch.isfinite(logits).all():
             self.samples += len(features)
             share = len(features) / self.samples if self.centre_momentum is None else self.centre_momentum
             self.centre = self.centre.lerp(features.mean(0), share)
         return self.model.classify(features - self.centre)
 
-    def answering_head(self) -> AbstractContextManager[None]:
+    def predictor_head(self) -> AbstractContextManager[None]:
         """Let the last layer receive centred features."""
         assert self.model.head is not None
         own = self.model.head.forward

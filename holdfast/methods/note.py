@@ -10,9 +10,9 @@ from torch import Tensor, nn
 
 from holdfast.blocks.instance_norm import InstanceAwareStatistics
 from holdfast.blocks.losses import entropy, smoothed_entropy
-from holdfast.blocks.memory import Choices, ReservoirMemory
 from holdfast.blocks.norm import replace_batch_norm
 from holdfast.blocks.robust_norm import learning_pass
+from holdfast.blocks.sample_memory import Choices, ReservoirMemory
 from holdfast.methods.base import METHODS, Method
 from holdfast.models.classifier import Classifier
 from holdfast.records import Update
@@ -85,7 +85,7 @@ class Note(Method):
 
     def adapt(self, inputs: Tensor, logits: Tensor | None = None) -> Update:
         """Offer the batch to the memory and learn from that whenever it is due."""
-        if self.frozen:
+        if self.paused:
             return Update()
         self.batches += 1
         classes = (self.predict(inputs) if logits is None else logits).argmax(1)

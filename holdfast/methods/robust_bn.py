@@ -35,7 +35,7 @@ class RobustBatchNorm(Method):
         self, model: Classifier, *, statistics_momentum: float = 0.05, predict_first: bool = False, seed: int = 0
     ) -> None:
         self.statistics_momentum, self.predict_first = statistics_momentum, predict_first  # α
-        self.answers = "before" if predict_first else "after"
+        self.predicts = "before" if predict_first else "after"
         super().__init__(model, seed=seed)
 
     def prepare(self, model: Classifier) -> list[nn.Parameter]:

@@ -9,9 +9,9 @@ import torch
 from torch import Tensor, nn
 
 from holdfast.blocks.losses import smoothed_entropy, soft_cross_entropy
-from holdfast.blocks.memory import BalancedMemory
 from holdfast.blocks.norm import replace_batch_norm
 from holdfast.blocks.robust_norm import RobustStatistics, learning_pass
+from holdfast.blocks.sample_memory import BalancedMemory
 from holdfast.blocks.teacher import MovingAverage
 from holdfast.blocks.views import View, named_view
 from holdfast.methods.base import METHODS, Method
@@ -83,7 +83,7 @@ class Rotta(Method):
         return trained
 
     @property
-    def answering(self) -> Classifier:
+    def predictor(self) -> Classifier:
         """The teacher."""
         return self.teacher.network
 
@@ -94,7 +94,7 @@ class Rotta(Method):
 
     def adapt(self, inputs: Tensor, logits: Tensor | None = None) -> Update:
         """Offer the batch to the memory and learn from that whenever it is due, inside the batch too."""
-        if self.frozen:
+        if self.paused:
             return Update()
         self.batches += 1
         logits = self.predict(inputs) if logits is None else logits

@@ -10,9 +10,9 @@ from torch import Tensor, nn
 
 from holdfast.blocks.frozen_layers import TOP_LAYERS, affine_parameters_except
 from holdfast.blocks.losses import smoothed_entropy
-from holdfast.blocks.memory import Choices, ConfidentMemory
 from holdfast.blocks.norm import replace_batch_norm
 from holdfast.blocks.robust_norm import RunningStatistics, learning_pass
+from holdfast.blocks.sample_memory import Choices, ConfidentMemory
 from holdfast.blocks.sharpness import climb
 from holdfast.methods.base import METHODS, Method
 from holdfast.models.classifier import Classifier
@@ -77,7 +77,7 @@ class Sotta(Method):
 
     def adapt(self, inputs: Tensor, logits: Tensor | None = None) -> Update:
         """Offer the batch to the memory and learn from that whenever it is due."""
-        if self.frozen:
+        if self.paused:
             return Update()
         self.batches += 1
         confidence, classes = (self.predict(inputs) if logits is None else logits).softmax(1).max(1)

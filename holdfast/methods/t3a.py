@@ -14,7 +14,7 @@ from torch.nn.utils.parametrize import is_parametrized, remove_parametrizations
 from holdfast.blocks.losses import entropy
 from holdfast.methods.base import METHODS, Method
 from holdfast.models.classifier import Classifier
-from holdfast.models.replay import patched
+from holdfast.models.partial_forward import patched
 
 __all__ = ["T3a"]
 
@@ -31,7 +31,7 @@ class T3a(Method):
     citation = "Iwasawa & Matsuo, NeurIPS 2021"
     passes = "1 forward"
     keeps = "at most supports_per_class features of each class"
-    answers = "after"
+    predicts = "after"
     use_when = "nothing but the last layer may change, and no gradient is to be had"
     fails_when = "the features have lost the classes already, or predicted labels are mostly wrong"
     supports: Tensor  # (supports, width), of length 1
@@ -59,14 +59,14 @@ class T3a(Method):
     def predict(self, inputs: Tensor) -> Tensor:
         """Answer by the prototypes, once the batch is among their supports."""
         logits, features = self.model.forward_with_features(inputs)
-        if not self.frozen and torch.isfinite(logits).all():
+        if not self.paused and torch.isfinite(logits).all():
             self._support(features, logits)
         head = _linear_head(self.model)
         features = features.reshape(-1, *head.weight.shape[1:])  # a convolution wants its axes back
         answers: Tensor = functional_call(head, self._prototypes(), features)
         return answers.flatten(1)
 
-    def answering_head(self) -> AbstractContextManager[None]:
+    def predictor_head(self) -> AbstractContextManager[None]:
         """Let the last layer use the prototypes."""
         head, weights = _linear_head(self.model), self._prototypes()
         own = copy.copy(head)  # with the forward that is about to be replaced

@@ -40,7 +40,7 @@ class Tent(Method):
         if steps < 1:
             raise ValueError(f"steps={steps} leaves nothing to do; pass a whole number of at least 1")
         self.steps = steps
-        self.answers = "before" if steps == 1 else "after"
+        self.predicts = "before" if steps == 1 else "after"
 
     def predict(self, inputs: Tensor) -> Tensor:
         """Answer with the last of the forward passes on this batch."""

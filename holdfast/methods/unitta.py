@@ -47,10 +47,10 @@ class Unitta(ByDomain):
             raise ValueError("no last linear layer was found; pass its name, head='...', or choose 'bdn'")
         return super().prepare(model)
 
-    def answer(self, inputs: Tensor, turn: int) -> Tensor:
+    def classify_pass(self, inputs: Tensor, turn: int) -> Tensor:
         """Return the log-probabilities of one pass, next to the sample before where that is surer."""
         logits, features = self.model.forward_with_features(inputs)
-        averages = self.model.classify(self.neighbours[turn](features, learn=not self.frozen))
+        averages = self.model.classify(self.neighbours[turn](features, learn=not self.paused))
         return surer(logits.log_softmax(1), averages.log_softmax(1))
 
     def choose(self, together: Tensor, apart: Tensor) -> Tensor:

@@ -60,10 +60,10 @@ class UnittaAuto(ByDomain):
         """Return how many domains there are, and by how much of what it could neighbours' agreement exceeds chance."""
         return {**super().gauges(), "correlation": self.runs.sure_correlation}
 
-    def answer(self, inputs: Tensor, turn: int) -> Tensor:
+    def classify_pass(self, inputs: Tensor, turn: int) -> Tensor:
         """Return the log-probabilities of one pass; the first tells what kind of stream it is."""
         logits, features = self.model.forward_with_features(inputs)
-        averages = self.neighbours[turn](features, learn=not self.frozen)
+        averages = self.neighbours[turn](features, learn=not self.paused)
         if turn == 0 and torch.isfinite(logits).all():
             self.runs.observe(logits.argmax(1))
         own = logits.log_softmax(1)

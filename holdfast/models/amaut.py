@@ -13,11 +13,11 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.nn.utils.parametrizations import weight_norm
 
+from holdfast.audio import CLIPS
 from holdfast.models.base import MODELS, seeded_weights
 from holdfast.models.mel import LogMel
 from holdfast.models.residual1d import stages, stem
 from holdfast.registry import UnknownNameError, nearest
-from holdfast.sounds import CLIPS
 
 __all__ = ["AMAUT_VERSIONS", "AMAuT", "AMAuTVersion", "amaut"]
 

@@ -10,11 +10,11 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.nn.utils.parametrizations import weight_norm
 
+from holdfast.audio import CLIPS
 from holdfast.models.base import MODELS, load_weights, seeded_weights
 from holdfast.models.mel import mel_decibels, mel_filters
 from holdfast.records import InputSpec
 from holdfast.registry import UnknownNameError, nearest
-from holdfast.sounds import CLIPS
 
 __all__ = ["CONMIX_VERSIONS", "CoNMix", "CoNMixVersion", "MelPicture", "conmix"]
 

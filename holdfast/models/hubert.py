@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
+from holdfast.audio import CLIPS
 from holdfast.models.amaut import MeanHead
 from holdfast.models.residual1d import Bottleneck, stem
 from holdfast.records import InputSpec
-from holdfast.sounds import CLIPS
 
 __all__ = ["HUBERT_RATE", "HUBERT_VERSIONS", "ConvolutionHead", "HuBERT"]
 

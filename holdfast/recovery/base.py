@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-from holdfast.protocols import Restorable
 from holdfast.records import Step
 from holdfast.registry import Registry
+from holdfast.restorable import Restorable
 from holdfast.state import Stateful
 
 __all__ = ["RECOVERIES", "Recovery"]

@@ -7,9 +7,9 @@ from typing import Any
 
 from torch import Tensor
 
-from holdfast.protocols import Restorable
 from holdfast.records import Step
 from holdfast.recovery.base import RECOVERIES, Recovery
+from holdfast.restorable import Restorable
 
 __all__ = ["LastGood"]
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from typing import Literal
 
-from holdfast.protocols import Restorable
 from holdfast.records import Step
 from holdfast.recovery.base import RECOVERIES, Recovery
+from holdfast.restorable import Restorable
 
 __all__ = ["LossCollapse"]
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from holdfast.protocols import Restorable
 from holdfast.recovery.base import RECOVERIES, Recovery
+from holdfast.restorable import Restorable
 
 __all__ = ["Episodic", "Periodic"]
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from holdfast.protocols import Restorable
 from holdfast.records import Estimate, Step
 from holdfast.recovery.base import RECOVERIES, Recovery
+from holdfast.restorable import Restorable
 
 __all__ = ["Regret"]
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from holdfast.protocols import Restorable
 from holdfast.randomness import seed_for
 from holdfast.records import Step
 from holdfast.recovery.base import RECOVERIES, Recovery
+from holdfast.restorable import Restorable
 
 __all__ = ["Stochastic"]
 

@@ -1,18 +1,18 @@
 """Training of networks on images and sounds: the reference networks, and AMAuT as published."""
 
+from holdfast.training.augmentation import SoundView, moved
 from holdfast.training.fit import TrainResult, accuracy, fit, save_weights, train
-from holdfast.training.recipes import TRAINING_RECIPES, TrainingRecipe, training_recipe
-from holdfast.training.views import SoundView, moved
+from holdfast.training.procedures import PROCEDURES, Procedure, procedure_of
 
 __all__ = [
-    "TRAINING_RECIPES",
+    "PROCEDURES",
+    "Procedure",
     "SoundView",
     "TrainResult",
-    "TrainingRecipe",
     "accuracy",
     "fit",
     "moved",
+    "procedure_of",
     "save_weights",
     "train",
-    "training_recipe",
 ]

@@ -24,14 +24,14 @@ from holdfast.models import MODELS, seeded_weights, weights_digest
 from holdfast.models.classifier import main_normalisation
 from holdfast.randomness import seeded_rng
 from holdfast.registry import check_options, options_of
-from holdfast.training.recipes import TrainingRecipe, training_recipe
-from holdfast.training.views import as_stored
+from holdfast.training.augmentation import as_stored
+from holdfast.training.procedures import Procedure, procedure_of
 
 __all__ = ["Progress", "TrainResult", "accuracy", "fit", "save_weights", "start_from", "train"]
 
 Progress = Callable[[int, int, float], None]  # epochs done, epochs in all, mean loss of the last one
 
-DEFAULT_RECIPES = {"image": "images", "audio": "sounds"}
+DEFAULT_PROCEDURES = {"image": "images", "audio": "sounds"}
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ def train(
     model: str | Mapping[str, Any],
     data: str | Mapping[str, Any] = "digits",
     *,
-    recipe: str | None = None,
+    procedure: str | None = None,
     epochs: int | None = None,
     seed: int = 0,
     noise: str | Path | None = None,
@@ -62,8 +62,8 @@ def train(
 ) -> TrainResult:
     """Train a network, from random weights or those in `start`, on the train split of a data set.
 
-    Model and data are names, or mappings with a `name` and options, as in a suite. The recipe is one by name
-    (`holdfast.training.training_recipe`), or ours for images or for sounds; the test split, or the `test` data where a
+    Model and data are names, or mappings with a `name` and options, as in a suite. The procedure is one by name
+    (`holdfast.training.procedure_of`), or ours for images or for sounds; the test split, or the `test` data where a
     set has no splits of its own, is looked at once, at the end.
     """
     (model_name, model_options), (data_name, data_options) = _named(model), _named(data)
@@ -73,12 +73,12 @@ def train(
     splits = _splits(data_name, data_options)
     if test is not None:
         splits["test"] = _dataset(test)
-    name = recipe or DEFAULT_RECIPES[splits["train"].input_spec.kind]
-    how = training_recipe(name, noise=noise)
+    name = procedure or DEFAULT_PROCEDURES[splits["train"].input_spec.kind]
+    how = procedure_of(name, noise=noise)
     epochs = epochs or how.epochs
-    fit(module, splits["train"], recipe=how, epochs=epochs, seed=seed, device=device, progress=progress)
+    fit(module, splits["train"], procedure=how, epochs=epochs, seed=seed, device=device, progress=progress)
     shares = {split: accuracy(module, samples, device=device) for split, samples in splits.items()}
-    given = {"test": None if test is None else _text(test), "recipe": recipe, "noise": noise, "start": start}
+    given = {"test": None if test is None else _text(test), "procedure": procedure, "noise": noise, "start": start}
     options = {option: str(value) for option, value in given.items() if value is not None}
     return TrainResult(module, _text(model), _text(data), epochs, seed, shares, options)
 
@@ -87,22 +87,22 @@ def fit(
     module: nn.Module,
     samples: Dataset,
     *,
-    recipe: TrainingRecipe | None = None,
+    procedure: Procedure | None = None,
     epochs: int | None = None,
     seed: int = 0,
     device: str = "cpu",
     progress: Progress | None = None,
 ) -> None:
     """Train a network in place on images or sounds and leave it in eval mode; the same seed gives the same weights."""
-    recipe = recipe or training_recipe(DEFAULT_RECIPES[samples.input_spec.kind])
-    epochs = epochs or recipe.epochs
+    procedure = procedure or procedure_of(DEFAULT_PROCEDURES[samples.input_spec.kind])
+    epochs = epochs or procedure.epochs
     labels = torch.from_numpy(samples.labels).to(device)
     module.to(device).train()
-    optimizer = recipe.optimizer(module.parameters())
-    size = recipe.batch_size
-    last = len(labels) - (size - 1 if recipe.drop_last else 0)
+    optimizer = procedure.optimizer(module.parameters())
+    size = procedure.batch_size
+    last = len(labels) - (size - 1 if procedure.drop_last else 0)
     if last < 1:
-        raise ValueError(f"{len(labels)} samples fill no batch of {size}, and this recipe leaves out what does not")
+        raise ValueError(f"{len(labels)} samples fill no batch of {size}, and this procedure leaves out what does not")
     with one_thread(), seeded_weights(seed):  # the latter for dropout
         for epoch in range(epochs):
             rng = seeded_rng(seed, "training", epoch)
@@ -110,14 +110,14 @@ def fit(
             losses = []
             for start in range(0, last, size):
                 chosen = order[start : start + size]
-                recipe.schedule(optimizer, epoch, start / len(labels), epochs)
+                procedure.schedule(optimizer, epoch, start / len(labels), epochs)
                 optimizer.zero_grad()
                 loss = torch.zeros((), device=device)
-                for view in recipe.views:
+                for view in procedure.views:
                     logits = module(view(samples, chosen, rng).to(device))
-                    loss = loss + F.cross_entropy(logits, labels[chosen], label_smoothing=recipe.label_smoothing)
+                    loss = loss + F.cross_entropy(logits, labels[chosen], label_smoothing=procedure.label_smoothing)
                 torch.autograd.backward(loss)
-                nn.utils.clip_grad_norm_(module.parameters(), recipe.max_gradient_norm)
+                nn.utils.clip_grad_norm_(module.parameters(), procedure.max_gradient_norm)
                 optimizer.step()
                 losses.append(loss.item())
             if progress is not None:

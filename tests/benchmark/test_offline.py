@@ -78,7 +78,7 @@ def test_fixed_epochs_are_those_of_a_loop_written_out(tmp_path: Path) -> None:
             for first in range(0, 40, 16):
                 model(inputs[order[first : first + 16]])
         batches = list(stream.starting_at(start, stop=start + 40, batch_size=16))
-        answers = np.concatenate([model.answer(batch.inputs).logits.argmax(1).numpy() for batch in batches])
+        answers = np.concatenate([model.predict(batch.inputs).logits.argmax(1).numpy() for batch in batches])
         correct.append(int((answers == np.concatenate([batch.labels for batch in batches])).sum()))
     assert [found["correct"] for found in summary(folder)["sets"]] == correct
     found = rows(folder)

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from holdfast.blocks.balanced_norm import given_labels
 from holdfast.blocks.domain_align import Aligned, AlignedStatistics, align_norm_layers, channel_axis
-from holdfast.blocks.domains import Domains
+from holdfast.blocks.domain_tracker import Domains
 from holdfast.models.resnet import ChannelLayerNorm
 from holdfast.models.tiny import tiny_resnet
 from holdfast.recipes import adapt

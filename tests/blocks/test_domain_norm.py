@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from holdfast.blocks.balanced_norm import given_labels
 from holdfast.blocks.domain_norm import DomainStatistics
-from holdfast.blocks.domains import Domains, distances, prediction_layer
+from holdfast.blocks.domain_tracker import Domains, distances, prediction_layer
 
 CLASSES, CHANNELS = 4, 3
 

@@ -13,7 +13,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from holdfast.blocks.memory import BalancedMemory, ConfidentMemory, FifoMemory, Memory, ReservoirMemory
+from holdfast.blocks.sample_memory import BalancedMemory, ConfidentMemory, FifoMemory, Memory, ReservoirMemory
 from holdfast.records import Update
 from holdfast.state import read_state, write_state
 

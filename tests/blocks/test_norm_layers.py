@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from holdfast.blocks.instance_norm import InstanceAwareStatistics
-from holdfast.blocks.norm import BatchNorm, freeze
+from holdfast.blocks.norm import BatchNorm, pause
 from holdfast.blocks.robust_norm import (
     LearningLayer,
     RobustStatistics,
@@ -132,7 +132,7 @@ def test_a_frozen_layer_and_an_answering_one_learn_nothing(build: Callable[[Batc
     source, features = trained_layer((6, 3, 4, 4)), features_of((6, 3, 4, 4))
     layer = build(source)
     answer = layer(features)
-    freeze(layer)
+    pause(layer)
     with learning_pass(layer):
         torch.testing.assert_close(layer(features), answer, rtol=0, atol=0)
     assert torch.equal(layer.mean, layer.source_mean)

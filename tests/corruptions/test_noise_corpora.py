@@ -23,7 +23,7 @@ from holdfast.corruptions.audio import (
 from holdfast.corruptions.audio.corpora import labelled_recordings
 from holdfast.corruptions.audio.environments import ENVIRONMENTS
 from holdfast.corruptions.audio.noise import cut_noise
-from holdfast.corruptions.audio.sounds import SOUNDS
+from holdfast.corruptions.audio.procedural import SOUNDS
 from holdfast.randomness import seeded_rng
 
 

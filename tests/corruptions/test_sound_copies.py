@@ -10,9 +10,9 @@ import pytest
 import soundfile
 from scipy.io import wavfile
 
+from holdfast.audio import read_sound, store_as_pcm16
 from holdfast.corruptions import CORRUPTIONS, copies, corrupt_files, sound_sheet
 from holdfast.randomness import seeded_rng
-from holdfast.sounds import read_sound, store_as_pcm16
 
 
 @pytest.fixture

@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from holdfast.audio.speech import Utterance, speak
 from holdfast.data import DATASETS, Keywords, keywords
 from holdfast.data.keywords import WORDS, utterances
-from holdfast.sounds.speech import Utterance, speak
 
 
 @pytest.fixture

@@ -119,8 +119,8 @@ def test_many_classes_in_small_batches_are_not_punished() -> None:
         source[torch.arange(8), labels] += 14  # as sure as it is right
         estimates.append(estimator.estimate(Observation(source, source, model)))
     assert all(estimate > 0.6 for estimate in estimates)
-    assert estimator.answers is not None
-    assert len(estimator.answers) == 64
+    assert estimator.predicts is not None
+    assert len(estimator.predicts) == 64
 
 
 def test_single_samples_are_judged_by_a_window_of_them() -> None:

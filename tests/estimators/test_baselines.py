@@ -159,11 +159,11 @@ def test_a_network_that_answers_nonsense_is_not_estimated() -> None:
 @pytest.mark.parametrize("method", ["t3a", "neo"])
 def test_estimators_ask_the_head_that_answered(method: str) -> None:
     model = adapt(digits_resnet(), method, estimator=Pdd(points="features", rate=0.0, masks=1))
-    network = model.method.answering
+    network = model.method.predictor
     for batch in BATCHES:
         step = model.step(batch)
         assert step.estimates["pdd"] == 1.0
-        with torch.no_grad(), model.method.answering_head():
+        with torch.no_grad(), model.method.predictor_head():
             torch.testing.assert_close(network(batch), step.logits)
         with torch.no_grad():
             assert not torch.allclose(network(batch), step.logits)

@@ -11,7 +11,7 @@ from holdfast.data import DATASETS
 from holdfast.estimators import Aetta, Dropout, Observation, Pdd
 from holdfast.estimators.dropout import Points, answer_again, find_points
 from holdfast.models import Classifier, digits_resnet, tiny_resnet, tiny_vit
-from holdfast.models.replay import recording
+from holdfast.models.partial_forward import recording
 from holdfast.models.vit import ViT
 from holdfast.recipes import adapt
 
@@ -25,7 +25,7 @@ def generators(masks: int) -> list[torch.Generator]:
 def networks() -> dict[str, Classifier]:
     """Networks as methods have prepared them: batch statistics, or none to share."""
     plain = {"batch": tiny_resnet(), "group": tiny_resnet("group"), "tokens": tiny_vit(size=16)}
-    return {name: adapt(network, "tent", example=INPUTS).method.answering for name, network in plain.items()}
+    return {name: adapt(network, "tent", example=INPUTS).method.predictor for name, network in plain.items()}
 
 
 @pytest.mark.parametrize("kind", ["batch", "group", "tokens"])

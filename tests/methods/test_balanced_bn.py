@@ -98,7 +98,7 @@ def test_frozen_layers_and_non_finite_batches_learn_nothing() -> None:
     norm = layer(0.1)
     before = norm.class_mean.clone()
     for frozen, features in ((True, samples(4)), (False, samples(4) * float("inf"))):
-        norm.frozen = frozen
+        norm.paused = frozen
         with given_labels(norm, torch.tensor([0, 1, 2, 3])):
             norm(features)
         assert torch.equal(norm.class_mean, before)

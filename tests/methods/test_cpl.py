@@ -45,8 +45,8 @@ def test_temperature_changes_the_loss_and_not_the_answer() -> None:
 
 
 def test_an_answer_after_the_update_is_that_of_the_next_network() -> None:
-    before, after = (adapt(tiny_resnet(), "cpl", answer=answer, lr=0.1) for answer in ("before", "after"))
-    assert (before.method.answers, after.method.answers) == ("before", "after")
+    before, after = (adapt(tiny_resnet(), "cpl", predicts=when, lr=0.1) for when in ("before", "after"))
+    assert (before.method.predicts, after.method.predicts) == ("before", "after")
     for inputs in INPUTS:
         early, late = before.step(inputs), after.step(inputs)
         assert late.loss == early.loss
@@ -56,15 +56,15 @@ def test_an_answer_after_the_update_is_that_of_the_next_network() -> None:
 
 
 def test_after_a_bad_batch_nothing_was_learnt_to_answer_it() -> None:
-    model = adapt(tiny_resnet(), "cpl", answer="after", lr=0.1)
+    model = adapt(tiny_resnet(), "cpl", predicts="after", lr=0.1)
     poisoned = INPUTS[0].clone()
     poisoned[0, 0, 0, 0] = torch.nan
     step = model.step(poisoned)
     assert step.loss is None
     assert (step.forwards, step.backwards) == (1.0, 0.0)
-    assert torch.equal(model(INPUTS[1]), adapt(tiny_resnet(), "cpl", answer="after", lr=0.1)(INPUTS[1]))
+    assert torch.equal(model(INPUTS[1]), adapt(tiny_resnet(), "cpl", predicts="after", lr=0.1)(INPUTS[1]))
 
 
 def test_an_unknown_moment_is_refused() -> None:
     with pytest.raises(ValueError, match="'before' or 'after'"):
-        adapt(tiny_resnet(), "cpl", answer="later")
+        adapt(tiny_resnet(), "cpl", predicts="later")

@@ -43,7 +43,7 @@ def test_a_shift_of_all_features_is_taken_out(network: nn.Module, inputs: Tensor
 def test_frozen_it_answers_with_the_centre_as_it_stands(network: nn.Module, inputs: Tensor) -> None:
     model = adapt(network, "neo", example=inputs)
     model(inputs[:16])
-    model.method.frozen = True
+    model.method.paused = True
     expected = network[1](inputs[16:] - inputs[:16].mean(0)).detach()
     torch.testing.assert_close(model.method.predict(inputs[16:]), expected)
 
@@ -61,7 +61,7 @@ def test_the_export_centres_whatever_the_last_layer_is(network: nn.Module, input
     model = adapt(network.eval(), "neo", example=inputs)
     model(inputs)
     assert model.method.centre.shape == (6,)
-    model.method.frozen = True
+    model.method.paused = True
     assert torch.equal(model.export()(inputs), model.method.predict(inputs))
 
 

@@ -43,13 +43,13 @@ def test_a_batch_is_answered_after_it_moved_the_average_or_before(
         learnt = list(batches[: seen if predict_first else seen + 1])
         torch.testing.assert_close(step.logits, normalised(batch, *moved(network, learnt)))
         assert step.forwards == 1 + predict_first
-    assert model.method.answers == ("before" if predict_first else "after")
+    assert model.method.predicts == ("before" if predict_first else "after")
 
 
 def test_frozen_it_answers_with_the_average_as_it_stands(network: nn.Module, batches: tuple[Tensor, Tensor]) -> None:
     model = adapt(network, "robust_bn", example=batches[0], statistics_momentum=0.1)
     model(batches[0])
-    model.method.frozen = True
+    model.method.paused = True
     expected = normalised(batches[1], *moved(network, [batches[0]]))
     for _ in range(2):
         torch.testing.assert_close(model.method.predict(batches[1]), expected)

@@ -42,7 +42,7 @@ def test_more_steps_answer_after_an_update() -> None:
     inputs = torch.rand(8, 3, 16, 16, generator=torch.Generator().manual_seed(0))
     model = adapt(tiny_resnet(), "tent", steps=2, lr=0.1)
     step = model.step(inputs)
-    assert model.method.answers == "after"
+    assert model.method.predicts == "after"
     assert (step.forwards, step.backwards) == (2.0, 2.0)
     assert not torch.equal(step.logits, adapt(tiny_resnet(), "batch_norm")(inputs))
 

@@ -58,7 +58,7 @@ def test_the_mixture_starts_with_the_moments_of_the_source() -> None:
 
 def test_a_sample_is_normalised_alike_whoever_comes_with_it() -> None:
     norm = layer()
-    norm.frozen = True
+    norm.paused = True
     features = samples(8)
     alone = torch.cat([norm(sample[None]) for sample in features])
     torch.testing.assert_close(norm(features), alone)
@@ -68,7 +68,7 @@ def test_frozen_layers_and_non_finite_batches_learn_nothing() -> None:
     norm = layer()
     before = norm.means.clone()
     for frozen, features in ((True, samples(4)), (False, samples(4) * float("inf"))):
-        norm.frozen = frozen
+        norm.paused = frozen
         norm(features)
         assert torch.equal(norm.means, before)
 

@@ -76,4 +76,4 @@ def test_a_small_one_adapts_by_its_own_method() -> None:
     sounds = torch.randn(4, 1_600, generator=torch.Generator().manual_seed(0)) / 3
     step = model.step(sounds)
     assert step.skipped is None
-    assert not torch.equal(step.logits, model.answer(sounds).logits)
+    assert not torch.equal(step.logits, model.predict(sounds).logits)

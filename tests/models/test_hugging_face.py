@@ -49,7 +49,7 @@ def test_a_small_one_hears_clips_and_adapts(version: str, samples: int, classes:
     first = model.step(sounds)
     assert first.logits.shape == (4, classes)
     assert first.skipped is None
-    assert not torch.equal(first.logits, model.answer(sounds).logits)
+    assert not torch.equal(first.logits, model.predict(sounds).logits)
     save_file(network.state_dict(), tmp_path / "weights.safetensors")
     again = hubert(version=version, config=SMALL, seed=1, weights=str(tmp_path / "weights.safetensors"))
     assert torch.equal(again(sounds), network(sounds))

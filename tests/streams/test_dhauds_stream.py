@@ -10,11 +10,11 @@ import pytest
 import torch
 from scipy.io import wavfile
 
+from holdfast.audio import fit_length
 from holdfast.corruptions import CORRUPTIONS
 from holdfast.corruptions.audio import criterion_corruption
 from holdfast.corruptions.audio.dhauds import criterion
 from holdfast.data import Digits, InMemorySounds
-from holdfast.sounds import fit_length
 from holdfast.streams import dhauds, gradual, markov, unitta
 
 RATE = 16_000

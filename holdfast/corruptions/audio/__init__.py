@@ -1,12 +1,12 @@
 """Corruptions of sounds; importing this registers them."""
 
+from holdfast.audio import FileRecording, Recording, fit_length, store_as_pcm16
 from holdfast.corruptions.audio.base import SoundCorruption, sound_corruption
 from holdfast.corruptions.audio.corpora import demand, qut_noise, recordings_in, speech_commands_background
 from holdfast.corruptions.audio.criteria import CriterionCorruption, criterion_corruption
 from holdfast.corruptions.audio.environments import environments
 from holdfast.corruptions.audio.noise import mix, noise_from
 from holdfast.corruptions.audio.tempo import shift_pitch, stretch
-from holdfast.sounds import FileRecording, Recording, fit_length, store_as_pcm16
 
 __all__ = [
     "CriterionCorruption",

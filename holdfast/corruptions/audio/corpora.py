@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from holdfast.audio import FileRecording, StoredRecording
+from holdfast.audio.decoding import SUFFIXES
 from holdfast.parquet import parquet_rows
-from holdfast.sounds import FileRecording, StoredRecording
-from holdfast.sounds.files import SUFFIXES
 
 __all__ = ["demand", "labelled_recordings", "qut_noise", "recordings_in", "speech_commands_background"]
 

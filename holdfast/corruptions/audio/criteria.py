@@ -15,13 +15,13 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from holdfast.audio import Recording, Waveform, fit_length
 from holdfast.corruptions.audio.base import DHAUDS, SoundCorruption
 from holdfast.corruptions.audio.corpora import labelled_recordings
 from holdfast.corruptions.audio.dhauds import NOISES, Copy, Criterion, criteria, criterion, noises_of
 from holdfast.corruptions.audio.noise import description_of
 from holdfast.corruptions.base import CORRUPTIONS, Corruption, Rng
 from holdfast.registry import nearest
-from holdfast.sounds import Recording, Waveform, fit_length
 
 __all__ = ["CriterionCorruption", "Noise", "criterion_corruption", "without_padding"]
 

@@ -16,13 +16,13 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
+from holdfast.audio import CLIPS, FileRecording, Recording, Waveform, fit_length, store_as_pcm16
 from holdfast.corruptions.audio.corpora import demand, qut_noise, speech_commands_background
 from holdfast.corruptions.audio.environments import environments
 from holdfast.corruptions.audio.noise import cut_noise, draw_white, mix
 from holdfast.corruptions.audio.tempo import shift_pitch, stretch, stretch_compat
 from holdfast.corruptions.draws import integers
 from holdfast.randomness import seeded_rng
-from holdfast.sounds import CLIPS, FileRecording, Recording, Waveform, fit_length, store_as_pcm16
 
 __all__ = ["CLIPS", "FAMILIES", "SEEDS", "Criterion", "criteria", "criterion", "noises_of"]
 

@@ -11,9 +11,9 @@ from functools import lru_cache
 
 import numpy as np
 
-from holdfast.corruptions.audio.sounds import SOUNDS
+from holdfast.audio import Waveform
+from holdfast.corruptions.audio.procedural import SOUNDS
 from holdfast.randomness import seeded_rng
-from holdfast.sounds import Waveform
 
 __all__ = ["ENVIRONMENTS", "ProceduralRecording", "environments"]
 

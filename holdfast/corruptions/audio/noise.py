@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from holdfast.audio import Recording, Waveform
 from holdfast.corruptions.audio.base import DHAUDS, SoundCorruption, Waveforms, sound_corruption
 from holdfast.corruptions.audio.environments import environments
 from holdfast.corruptions.base import CORRUPTIONS, Rng
 from holdfast.corruptions.draws import integers, normal, uniform
-from holdfast.sounds import Recording, Waveform
 
 __all__ = [
     "cut_noise",

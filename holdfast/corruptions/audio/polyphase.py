@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.signal import firwin, resample_poly
 
-from holdfast.sounds import Waveform
+from holdfast.audio import Waveform
 
 __all__ = ["lengthen"]
 

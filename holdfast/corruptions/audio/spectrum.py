@@ -14,7 +14,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 from scipy import fft
 
-from holdfast.sounds import Waveform
+from holdfast.audio import Waveform
 
 __all__ = ["Frames", "analyse", "stretch_frames", "synthesise"]
 

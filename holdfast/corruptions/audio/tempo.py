@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from holdfast.audio import Waveform, fit_length
 from holdfast.corruptions.audio.base import Waveforms, sound_corruption
 from holdfast.corruptions.audio.polyphase import lengthen
 from holdfast.corruptions.audio.spectrum import Frames, analyse, stretch_frames, synthesise
 from holdfast.corruptions.base import Rng
 from holdfast.corruptions.draws import integers
-from holdfast.sounds import Waveform, fit_length
 
 __all__ = [
     "griffin_lim",

@@ -8,7 +8,7 @@ from typing import Any, TypeVar, cast
 
 import numpy as np
 
-from holdfast.sounds import Waveform
+from holdfast.audio import Waveform
 
 __all__ = ["as_waveform"]
 

@@ -15,8 +15,8 @@ from PIL import Image
 
 from holdfast.corruptions.base import CORRUPTIONS, Corruption, Images, Rng
 from holdfast.corruptions.draws import integers
-from holdfast.corruptions.files import files_in, read_image
 from holdfast.corruptions.image.texture import ice_textures
+from holdfast.corruptions.listing import files_in, read_image
 from holdfast.corruptions.samples import as_image
 
 __all__ = ["frost", "frost_from"]

@@ -11,12 +11,12 @@ from typing import TypeAlias
 from torch import nn
 from torch.optim import SGD, AdamW, Optimizer
 
+from holdfast.audio import Recording
 from holdfast.corruptions.audio import demand, environments
 from holdfast.registry import UnknownNameError, nearest
-from holdfast.sounds import Recording
-from holdfast.training.views import SoundView, View, moved
+from holdfast.training.augmentation import SoundView, View, moved
 
-__all__ = ["TRAINING_RECIPES", "TrainingRecipe", "learning_rate", "published_decay", "training_recipe"]
+__all__ = ["PROCEDURES", "Procedure", "learning_rate", "procedure_of", "published_decay"]
 
 Schedule: TypeAlias = Callable[[Optimizer, int, float, int], None]  # epoch, the share of it that is done, epochs in all
 
@@ -28,7 +28,7 @@ PUBLISHED_SHIFT_SHARE = 0.17
 
 
 @dataclass(frozen=True)
-class TrainingRecipe:
+class Procedure:
     """How to train; each view is a pass of its own, and their losses are summed."""
 
     epochs: int
@@ -41,15 +41,15 @@ class TrainingRecipe:
     drop_last: bool = False  # the batch at the end that is not full
 
 
-def training_recipe(name: str, *, noise: str | Path | None = None) -> TrainingRecipe:
-    """Return a recipe by name; noise comes from the DEMAND corpus in this folder, or else from embedded stand-ins.
+def procedure_of(name: str, *, noise: str | Path | None = None) -> Procedure:
+    """Return a procedure by name; noise comes from the DEMAND corpus in this folder, or else from embedded stand-ins.
 
-    >>> training_recipe("amaut-sc2").epochs, len(training_recipe("amaut-sc2").views)
+    >>> procedure_of("amaut-sc2").epochs, len(procedure_of("amaut-sc2").views)
     (50, 4)
     """
-    if name not in TRAINING_RECIPES:
-        raise UnknownNameError(f"unknown training recipe {name!r}; {nearest(name, TRAINING_RECIPES)}")
-    return TRAINING_RECIPES[name](lambda *labels: _noises(noise, labels))
+    if name not in PROCEDURES:
+        raise UnknownNameError(f"unknown training procedure {name!r}; {nearest(name, PROCEDURES)}")
+    return PROCEDURES[name](lambda *labels: _noises(noise, labels))
 
 
 Noises: TypeAlias = Callable[..., tuple[Recording, ...]]  # of these environments
@@ -93,12 +93,12 @@ def published_decay(cardinality: int, gamma: float = 10.0, tail: int = 1) -> Sch
     return set_up
 
 
-def _images(noises: Noises) -> TrainingRecipe:
+def _images(noises: Noises) -> Procedure:
     """Ours for the embedded digits: AdamW on pictures that are slightly moved."""
-    return TrainingRecipe(80, (moved,), _adamw, _warm_cosine, max_gradient_norm=1.0)
+    return Procedure(80, (moved,), _adamw, _warm_cosine, max_gradient_norm=1.0)
 
 
-def _sounds(noises: Noises) -> TrainingRecipe:
+def _sounds(noises: Noises) -> Procedure:
     """Ours for the embedded keywords: AdamW on clips that are shifted, half of them with a background."""
     heard = SoundView(
         shift_share=0.1,
@@ -107,13 +107,13 @@ def _sounds(noises: Noises) -> TrainingRecipe:
         noise_share=0.5,
         noise_in_silence=True,
     )
-    return TrainingRecipe(14, (heard,), _adamw, _warm_cosine, max_gradient_norm=1.0)
+    return Procedure(14, (heard,), _adamw, _warm_cosine, max_gradient_norm=1.0)
 
 
 def _published(
     epochs: int, cardinality: int, *views: SoundView, batch_size: int = 32, drop_last: bool = False
-) -> TrainingRecipe:
-    return TrainingRecipe(
+) -> Procedure:
+    return Procedure(
         epochs,
         (SoundView(shift_share=PUBLISHED_SHIFT_SHARE), *views),
         lambda parameters: SGD(parameters, PUBLISHED_LR),
@@ -124,34 +124,34 @@ def _published(
     )
 
 
-def _sc2(noises: Noises) -> TrainingRecipe:
+def _sc2(noises: Noises) -> Procedure:
     """AMAuT on Speech Commands."""
     faint = [SoundView(noises=noises(label)) for label in ("OMEETING", "DWASHING", "PCAFETER")]
     return _published(50, 50, *faint)
 
 
-def _rs(noises: Noises) -> TrainingRecipe:
+def _rs(noises: Noises) -> Procedure:
     """AMAuT on ReefSet."""
     return _published(15, 50, SoundView(noises=noises("DWASHING"), noise_snr_db=(55.0, 55.0)), batch_size=33)
 
 
-def _vs(noises: Noises) -> TrainingRecipe:
+def _vs(noises: Noises) -> Procedure:
     """AMAuT on VocalSound."""
     return _published(35, 80, *(SoundView(noises=noises(label)) for label in ("OMEETING", "TBUS", "DWASHING")))
 
 
-def _cochlscene(noises: Noises) -> TrainingRecipe:
+def _cochlscene(noises: Noises) -> Procedure:
     """AMAuT on CochlScene, from which that of UrbanSound8K starts."""
     return _published(30, 40, SoundView(uniform_level=0.015))
 
 
-def _us8(noises: Noises) -> TrainingRecipe:
+def _us8(noises: Noises) -> Procedure:
     """AMAuT on UrbanSound8K, from the weights for CochlScene; its noise is that of DEMAND at 48 kHz."""
     views = SoundView(uniform_level=0.015), SoundView(noises=noises("NRIVER"))
     return _published(30, 40, *views, drop_last=True)
 
 
-TRAINING_RECIPES: dict[str, Callable[[Noises], TrainingRecipe]] = {
+PROCEDURES: dict[str, Callable[[Noises], Procedure]] = {
     "images": _images,
     "sounds": _sounds,
     "amaut-sc2": _sc2,

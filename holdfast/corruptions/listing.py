@@ -8,15 +8,15 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageOps
 
+from holdfast.audio import decoding
 from holdfast.corruptions.base import Kind
 from holdfast.corruptions.samples import as_image
-from holdfast.sounds import files as sound_files
 
 __all__ = ["files_in", "kind_of", "read_image"]
 
 SUFFIXES: dict[Kind, set[str]] = {
     "image": {".bmp", ".gif", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp"},
-    "audio": sound_files.SUFFIXES,
+    "audio": decoding.SUFFIXES,
 }
 NAMES: dict[Kind, str] = {"image": "images", "audio": "sounds"}
 

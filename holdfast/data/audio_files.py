@@ -11,11 +11,11 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from holdfast.audio import CLIPS, Waveform, fit_length, read_sound
+from holdfast.audio.decoding import SUFFIXES
 from holdfast.data.base import DATASETS, names_of_classes
-from holdfast.data.files import folder_at
+from holdfast.data.on_disk import folder_at
 from holdfast.records import InputSpec
-from holdfast.sounds import CLIPS, Waveform, fit_length, read_sound
-from holdfast.sounds.files import SUFFIXES
 
 __all__ = ["ListedSounds", "PublishedSounds", "SoundFolder", "folder_with", "sounds_in"]
 

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.io import wavfile
 
-from holdfast.sounds.resampling import resample
-from holdfast.sounds.waveforms import Waveform
+from holdfast.audio.resampling import resample
+from holdfast.audio.waveforms import Waveform
 
 __all__ = ["SUFFIXES", "SoundFile", "open_sound", "read_sound"]
 

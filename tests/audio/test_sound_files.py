@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from scipy.io import wavfile
 
-from holdfast.sounds import read_sound
+from holdfast.audio import read_sound
 
 
 def wav(values: np.ndarray, rate: int = 16_000) -> io.BytesIO:

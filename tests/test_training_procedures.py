@@ -13,9 +13,9 @@ from scipy.io import wavfile
 from holdfast.corruptions.audio import environments
 from holdfast.data import InMemorySounds, SoundFolder
 from holdfast.models import tiny_amaut, weights_digest
-from holdfast.training import TRAINING_RECIPES, SoundView, fit, training_recipe
+from holdfast.training import PROCEDURES, SoundView, fit, procedure_of
 from holdfast.training.fit import start_from
-from holdfast.training.recipes import published_decay
+from holdfast.training.procedures import published_decay
 
 
 @pytest.fixture
@@ -25,7 +25,7 @@ def noises() -> InMemorySounds:
 
 
 def test_the_published_recipes_are_those_of_the_paper() -> None:
-    found = {name: training_recipe(name) for name in TRAINING_RECIPES if name.startswith("amaut-")}
+    found = {name: procedure_of(name) for name in PROCEDURES if name.startswith("amaut-")}
     assert {name: (recipe.epochs, recipe.batch_size, len(recipe.views)) for name, recipe in found.items()} == {
         "amaut-sc2": (50, 32, 4),
         "amaut-rs": (15, 33, 2),
@@ -86,14 +86,14 @@ def test_training_on_sounds_is_seeded_dropout_and_all(noises: InMemorySounds) ->
     digests = []
     for seed in (0, 0, 1):
         network = tiny_amaut(num_classes=3)
-        fit(network, noises, recipe=training_recipe("amaut-sc2"), epochs=1, seed=seed)
+        fit(network, noises, procedure=procedure_of("amaut-sc2"), epochs=1, seed=seed)
         digests.append(weights_digest(network))
     assert digests[0] == digests[1] != digests[2]
 
 
 def test_too_few_samples_for_whole_batches_are_refused(noises: InMemorySounds) -> None:
     with pytest.raises(ValueError, match="12 samples fill no batch of 32"):
-        fit(tiny_amaut(num_classes=3), noises, recipe=training_recipe("amaut-us8"), epochs=1)
+        fit(tiny_amaut(num_classes=3), noises, procedure=procedure_of("amaut-us8"), epochs=1)
 
 
 def test_another_head_keeps_its_first_weights(tmp_path: Path) -> None:

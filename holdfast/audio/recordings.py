@@ -12,9 +12,9 @@ from typing import Protocol
 
 import numpy as np
 
-from holdfast.sounds.files import SoundFile, open_sound
-from holdfast.sounds.resampling import resample
-from holdfast.sounds.waveforms import Waveform
+from holdfast.audio.decoding import SoundFile, open_sound
+from holdfast.audio.resampling import resample
+from holdfast.audio.waveforms import Waveform
 
 __all__ = ["FileRecording", "Recording", "StoredRecording"]
 

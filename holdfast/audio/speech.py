@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from holdfast.sounds import espeak
-from holdfast.sounds.waveforms import Waveform
+from holdfast.audio import espeak
+from holdfast.audio.waveforms import Waveform
 
 __all__ = ["SPEECH_RATE", "Utterance", "speak"]
 

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from holdfast.audio import fit_length, read_sound
 from holdfast.data.base import DATASETS, names_of_classes
 from holdfast.parquet import parquet_rows
 from holdfast.records import InputSpec
-from holdfast.sounds import fit_length, read_sound
 
 __all__ = ["InMemorySounds", "SoundParquet"]
 

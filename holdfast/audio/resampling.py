@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from holdfast.sounds.waveforms import Waveform
+from holdfast.audio.waveforms import Waveform
 
 __all__ = ["resample"]
 

@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional as F
 
+from holdfast.audio import Recording, Waveform
 from holdfast.corruptions.audio import mix
 from holdfast.corruptions.audio.noise import cut_noise
 from holdfast.data import Dataset
-from holdfast.sounds import Recording, Waveform
 
 __all__ = ["SoundView", "View", "as_stored", "moved"]
 
