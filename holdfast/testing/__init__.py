@@ -1,0 +1,13 @@
+"""Contracts of every kind of entry, as public functions that third parties can run on their own.
+
+>>> import torch
+>>> from holdfast.models.tiny import tiny_resnet
+>>> batches = torch.rand(3, 8, 3, 32, 32, generator=torch.Generator().manual_seed(0))
+>>> check_method("tent", tiny_resnet(), list(batches))
+"""
+
+from holdfast.testing.estimators import check_estimator
+from holdfast.testing.methods import METHOD_CHECKS, check_method
+from holdfast.testing.recoveries import check_recovery
+
+__all__ = ["METHOD_CHECKS", "check_estimator", "check_method", "check_recovery"]
