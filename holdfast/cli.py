@@ -401,7 +401,7 @@ def corrupt(
     sample_rate: Annotated[
         int | None, typer.Option(min=1, help="Of the copies of sounds; their own when left out.")
     ] = None,
-    sound_format: Annotated[
+    audio_format: Annotated[
         str | None, typer.Option("--format", help="wav or flac; as the sound was when left out.")
     ] = None,
     walk: Annotated[
@@ -431,22 +431,22 @@ def corrupt(
         return
     if not paths or name is None:
         raise ValueError("name images or sounds and --corruption, or ask for a picture of all corruptions with --sheet")
-    if sound_format not in (None, "flac", "wav"):
-        raise UnknownNameError(f"unknown format {sound_format!r}; choose wav or flac")
-    options: Any = {"sample_rate": sample_rate, "sound_format": sound_format, "workers": workers}
+    if audio_format not in (None, "flac", "wav"):
+        raise UnknownNameError(f"unknown format {audio_format!r}; choose wav or flac")
+    options: Any = {"sample_rate": sample_rate, "audio_format": audio_format, "workers": workers}
     for path in corrupt_files(paths, name, severity, out, seed=seed, family=family, **options):
         typer.echo(path)
 
 
 def _draw_sheet(paths: list[Path] | None, name: str | None, family: str | None, seed: int, path: Path) -> None:
-    from holdfast.corruptions import CORRUPTIONS, contact_sheet, sound_sheet
+    from holdfast.corruptions import CORRUPTIONS, audio_sheet, contact_sheet
     from holdfast.corruptions.listing import kind_of
 
     kind = (kind_of(paths[0]) if paths else None) or (CORRUPTIONS[name].kind if name else "image")
     names = [name] if name else CORRUPTIONS.names(kind)
     if kind == "audio":
         waveform, sample_rate = _sound(paths)
-        picture = sound_sheet(waveform, names, range(6), seed, sample_rate=sample_rate)
+        picture = audio_sheet(waveform, names, range(6), seed, sample_rate=sample_rate)
     else:
         picture = contact_sheet(_picture(paths), names, (1, 2, 3, 4, 5), seed, family)
     picture.save(path)
@@ -473,12 +473,12 @@ def _picture(paths: list[Path] | None) -> Image.Image:
 
 
 def _sound(paths: list[Path] | None) -> tuple[Waveform, int]:
-    from holdfast.audio import read_sound
-    from holdfast.audio.decoding import open_sound
+    from holdfast.audio import read_audio
+    from holdfast.audio.decoding import open_audio
     from holdfast.data import Keywords
 
     if paths:
-        return read_sound(paths[0]), open_sound(paths[0]).sample_rate
+        return read_audio(paths[0]), open_audio(paths[0]).sample_rate
     data = Keywords()
     return data.waveforms[0], data.input_spec.sample_rate or 0
 

@@ -11,17 +11,17 @@ from safetensors.torch import save_file
 from scipy.io import wavfile
 
 from holdfast.corruptions.audio import environments
-from holdfast.data import InMemorySounds, SoundFolder
+from holdfast.data import AudioFolder, InMemoryAudio
 from holdfast.models import tiny_amaut, weights_digest
-from holdfast.training import PROCEDURES, SoundView, fit, procedure_of
+from holdfast.training import PROCEDURES, AudioView, fit, procedure_of
 from holdfast.training.fit import start_from
 from holdfast.training.procedures import published_decay
 
 
 @pytest.fixture
-def noises() -> InMemorySounds:
+def noises() -> InMemoryAudio:
     values = np.random.default_rng(0).uniform(-0.3, 0.3, (12, 1_600)).astype(np.float32)
-    return InMemorySounds(values, np.arange(12) % 3, sample_rate=16_000)
+    return InMemoryAudio(values, np.arange(12) % 3, sample_rate=16_000)
 
 
 def test_the_published_recipes_are_those_of_the_paper() -> None:
@@ -49,8 +49,8 @@ def test_momentum_and_decay_come_with_the_second_epoch() -> None:
     assert [rest for _, *rest in seen] == [[0, 0]] + 5 * [[0.9, 1e-3]]
 
 
-def test_a_view_shifts_round_the_ends(noises: InMemorySounds) -> None:
-    heard = SoundView(shift_share=0.17)(noises, np.arange(12), np.random.default_rng(0)).numpy()
+def test_a_view_shifts_round_the_ends(noises: InMemoryAudio) -> None:
+    heard = AudioView(shift_share=0.17)(noises, np.arange(12), np.random.default_rng(0)).numpy()
     assert heard.shape == (12, 1_600)
     assert np.array_equal(np.sort(heard, axis=1), np.sort(noises.waveforms, axis=1))
     steps = [next(step for step in range(-272, 273) if np.array_equal(np.roll(old, step), new))
@@ -58,12 +58,12 @@ def test_a_view_shifts_round_the_ends(noises: InMemorySounds) -> None:
     assert len(set(steps)) > 6
 
 
-def test_a_view_adds_faint_noise(noises: InMemorySounds) -> None:
-    view = SoundView(noises=(*environments("training", ["TBUS"]),), noise_snr_db=(20.0, 20.0))
+def test_a_view_adds_faint_noise(noises: InMemoryAudio) -> None:
+    view = AudioView(noises=(*environments("training", ["TBUS"]),), noise_snr_db=(20.0, 20.0))
     added = view(noises, np.arange(12), np.random.default_rng(0)).numpy() - noises.waveforms
     ratio = 10 * np.log10((noises.waveforms**2).sum(1) / (added**2).sum(1))
     assert ratio == pytest.approx(np.full(12, 20), abs=0.1)
-    level = SoundView(uniform_level=0.015)(noises, np.arange(12), np.random.default_rng(0)).numpy() - noises.waveforms
+    level = AudioView(uniform_level=0.015)(noises, np.arange(12), np.random.default_rng(0)).numpy() - noises.waveforms
     assert (level > -1e-6).all()
     assert level.max() == pytest.approx(0.015, rel=0.01)
 
@@ -72,17 +72,17 @@ def test_clips_of_other_lengths_are_placed_or_cut(tmp_path: Path) -> None:
     for name, samples in (("short", 800), ("long", 3_200)):
         (tmp_path / name).mkdir()
         wavfile.write(tmp_path / name / "a.wav", 16_000, np.arange(1, samples + 1, dtype=np.int16))
-    data = SoundFolder(folder=tmp_path, seconds=0.1)  # long, short
+    data = AudioFolder(folder=tmp_path, seconds=0.1)  # long, short
     starts = set()
     for seed in range(8):
-        long, short = SoundView()(data, np.arange(2), np.random.default_rng(seed)).numpy() * 32_768
+        long, short = AudioView()(data, np.arange(2), np.random.default_rng(seed)).numpy() * 32_768
         assert np.array_equal(np.diff(long), np.ones(1_599))
         assert np.array_equal(short[short > 0], np.arange(1, 801))
         starts.add((long[0], int(short.argmax())))
     assert len(starts) == 8
 
 
-def test_training_on_sounds_is_seeded_dropout_and_all(noises: InMemorySounds) -> None:
+def test_training_on_sounds_is_seeded_dropout_and_all(noises: InMemoryAudio) -> None:
     digests = []
     for seed in (0, 0, 1):
         network = tiny_amaut(num_classes=3)
@@ -91,7 +91,7 @@ def test_training_on_sounds_is_seeded_dropout_and_all(noises: InMemorySounds) ->
     assert digests[0] == digests[1] != digests[2]
 
 
-def test_too_few_samples_for_whole_batches_are_refused(noises: InMemorySounds) -> None:
+def test_too_few_samples_for_whole_batches_are_refused(noises: InMemoryAudio) -> None:
     with pytest.raises(ValueError, match="12 samples fill no batch of 32"):
         fit(tiny_amaut(num_classes=3), noises, procedure=procedure_of("amaut-us8"), epochs=1)
 

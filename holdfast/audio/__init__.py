@@ -1,7 +1,7 @@
 """Sounds as waveforms: their lengths, their sample rates, and the files that they are read from."""
 
 from holdfast.audio.clips import CLIPS
-from holdfast.audio.decoding import read_sound
+from holdfast.audio.decoding import read_audio
 from holdfast.audio.recordings import FileRecording, Recording, StoredRecording
 from holdfast.audio.resampling import resample
 from holdfast.audio.waveforms import Waveform, as_pcm16, fit_length, store_as_pcm16
@@ -14,7 +14,7 @@ __all__ = [
     "Waveform",
     "as_pcm16",
     "fit_length",
-    "read_sound",
+    "read_audio",
     "resample",
     "store_as_pcm16",
 ]

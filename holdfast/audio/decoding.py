@@ -14,7 +14,7 @@ from scipy.io import wavfile
 from holdfast.audio.resampling import resample
 from holdfast.audio.waveforms import Waveform
 
-__all__ = ["SUFFIXES", "SoundFile", "open_sound", "read_sound"]
+__all__ = ["SUFFIXES", "AudioFile", "open_audio", "read_audio"]
 
 SUFFIXES = {".flac", ".ogg", ".wav"}
 REMEDY = "replace it or take it away"
@@ -22,7 +22,7 @@ REMEDY = "replace it or take it away"
 TORN = (ValueError, OSError, EOFError, ArithmeticError, UnboundLocalError, struct.error)
 
 
-class SoundFile(Protocol):
+class AudioFile(Protocol):
     """An open sound: what its header says, and any stretch of it."""
 
     sample_rate: int
@@ -32,7 +32,7 @@ class SoundFile(Protocol):
         """Return samples (n, channels) in [-1, 1]."""
 
 
-def read_sound(
+def read_audio(
     source: Path | BinaryIO, sample_rate: int | None = None, *, name: str | None = None, may_be_silent: bool = False
 ) -> Waveform:
     """Return a whole sound as a mono waveform, its channels averaged, at this sample rate or its own.
@@ -40,7 +40,7 @@ def read_sound(
     What cannot be read, is empty, holds NaN or says nothing is refused by its name.
     """
     name = name or str(source)
-    content = open_sound(source, name)
+    content = open_audio(source, name)
     waveform = content.read(0, content.samples).mean(axis=1, dtype=np.float32)
     if not np.isfinite(waveform).all():
         raise ValueError(f"{name} holds NaN or infinite values; {REMEDY}")
@@ -49,7 +49,7 @@ def read_sound(
     return resample(waveform, content.sample_rate, sample_rate or content.sample_rate)
 
 
-def open_sound(source: Path | BinaryIO, name: str | None = None) -> SoundFile:
+def open_audio(source: Path | BinaryIO, name: str | None = None) -> AudioFile:
     """Return an open WAV file, or with the extra `audio` a FLAC, an Ogg or an unusual WAV file."""
     name = name or str(source)
     content = _opened_wav(source, name) if _is_wav(source) else _Compressed(source, name)
@@ -68,7 +68,7 @@ def _is_wav(source: Path | BinaryIO) -> bool:
     return start in (b"RIFF", b"RIFX", b"RF64")
 
 
-def _opened_wav(source: Path | BinaryIO, name: str) -> SoundFile:
+def _opened_wav(source: Path | BinaryIO, name: str) -> AudioFile:
     try:
         return _Wav(source, name)
     except ValueError as error:

@@ -12,7 +12,7 @@ from typing import Protocol
 
 import numpy as np
 
-from holdfast.audio.decoding import SoundFile, open_sound
+from holdfast.audio.decoding import AudioFile, open_audio
 from holdfast.audio.resampling import resample
 from holdfast.audio.waveforms import Waveform
 
@@ -67,8 +67,8 @@ class FileRecording:
         return resample(values.mean(axis=1, dtype=np.float32), content.sample_rate, sample_rate)[:samples]
 
     @cached_property
-    def _content(self) -> SoundFile:
-        return open_sound(self.path)
+    def _content(self) -> AudioFile:
+        return open_audio(self.path)
 
 
 @dataclass(frozen=True)
@@ -78,5 +78,5 @@ class StoredRecording(FileRecording):
     stored: bytes = field(default=b"", repr=False)
 
     @cached_property
-    def _content(self) -> SoundFile:
-        return open_sound(BytesIO(self.stored), self.name)
+    def _content(self) -> AudioFile:
+        return open_audio(BytesIO(self.stored), self.name)

@@ -44,7 +44,7 @@ COLOUR_RANGES = {
 }
 SHIFT_SHARE = 1 / 16  # of a side that was padded by half of itself on both ends; in whole pixels
 NOISE_STD = 0.005
-SOUND_SHIFT_SHARE = 0.17  # of a clip, at most
+AUDIO_SHIFT_SHARE = 0.17  # of a clip, at most
 
 
 @dataclass(frozen=True)
@@ -132,7 +132,7 @@ def identity(inputs: Tensor, generator: Generator) -> Tensor:
 @VIEWS.register("shift")
 def shift(inputs: Tensor, generator: Generator) -> Tensor:
     """Sounds moved in time by up to 17 % to either side, round the ends (Shao et al., arXiv 2511.18421)."""
-    return shifted_either_way(inputs, generator, share=SOUND_SHIFT_SHARE)
+    return shifted_either_way(inputs, generator, share=AUDIO_SHIFT_SHARE)
 
 
 def shifted_either_way(inputs: Tensor, generator: Generator, *, share: float) -> Tensor:
@@ -142,7 +142,7 @@ def shifted_either_way(inputs: Tensor, generator: Generator, *, share: float) ->
     return circular_shift(inputs, torch.where(later, steps, -steps))
 
 
-def draw_shifts(shape: Sequence[int], generator: Generator, *, share: float = SOUND_SHIFT_SHARE) -> Tensor:
+def draw_shifts(shape: Sequence[int], generator: Generator, *, share: float = AUDIO_SHIFT_SHARE) -> Tensor:
     """Draw for each sample by how much to move it, at most 17 % or another share of its last axis, (batch,)."""
     drawn = torch.rand(shape[0], generator=generator, device=generator.device)
     return (drawn * share * shape[-1]).long()

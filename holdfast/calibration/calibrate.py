@@ -21,7 +21,7 @@ from holdfast.streams.transitions import Calibration
 __all__ = ["calibrate"]
 
 USUAL_PAIRS = 3  # where nobody says how many
-SOUND_POOL = ("white_noise", "enq", "end1", "end2", "ensc", "time_stretch", "pitch_shift")
+AUDIO_POOL = ("white_noise", "enq", "end1", "end2", "ensc", "time_stretch", "pitch_shift")
 USUAL_STEPS = 34  # of a pair, only to tell how much is left
 
 
@@ -61,7 +61,7 @@ def calibrate(
     Sounds have one table and a pool of their own, which are ours.
     """
     if data.input_spec.kind == "audio":
-        family, pool = None, pool or SOUND_POOL
+        family, pool = None, pool or AUDIO_POOL
     check_rule(path_rule)
     if pictures < 2 or pairs in (0, []) or (steps is not None and steps < 1):
         raise ValueError(

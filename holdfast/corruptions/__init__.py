@@ -4,7 +4,7 @@ from holdfast.corruptions import audio, image
 from holdfast.corruptions.base import CORRUPTION_VERSION, CORRUPTIONS, FAMILIES, Corruption, corruption, family_of
 from holdfast.corruptions.copies import corrupt_files
 from holdfast.corruptions.image.frost import frost_from
-from holdfast.corruptions.sheet import contact_sheet, sound_sheet
+from holdfast.corruptions.sheet import audio_sheet, contact_sheet
 from holdfast.corruptions.storage import store_as_jpeg
 
 __all__ = [
@@ -13,12 +13,12 @@ __all__ = [
     "FAMILIES",
     "Corruption",
     "audio",
+    "audio_sheet",
     "contact_sheet",
     "corrupt_files",
     "corruption",
     "family_of",
     "frost_from",
     "image",
-    "sound_sheet",
     "store_as_jpeg",
 ]

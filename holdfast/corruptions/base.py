@@ -98,7 +98,7 @@ class Corruption:
 
     Sampling is apart from applying: `draw(rng, image, *quantities)` returns the random fields of one image, and
     `apply(images, *fields, *quantities)` is a formula in them, stacked over the images. Those of sounds are
-    `SoundCorruption`s (holdfast.corruptions.audio).
+    `AudioCorruption`s (holdfast.corruptions.audio).
 
     >>> from holdfast.corruptions import CORRUPTIONS
     >>> dark = np.zeros((32, 32, 3), np.uint8)

@@ -16,16 +16,16 @@ from typing import Any, Literal, TypeAlias
 from PIL import Image
 from scipy.io import wavfile
 
-from holdfast.audio import Waveform, as_pcm16, read_sound
-from holdfast.audio.decoding import open_sound
+from holdfast.audio import Waveform, as_pcm16, read_audio
+from holdfast.audio.decoding import open_audio
 from holdfast.corruptions.base import CORRUPTION_VERSION, CORRUPTIONS, Corruption, Rng
 from holdfast.corruptions.listing import files_in, kind_of, read_image
 from holdfast.folders import write_whole
 from holdfast.randomness import seeded_rng
 
-__all__ = ["MANIFEST", "SoundFormat", "corrupt_files"]
+__all__ = ["MANIFEST", "AudioFormat", "corrupt_files"]
 
-SoundFormat: TypeAlias = Literal["flac", "wav"]
+AudioFormat: TypeAlias = Literal["flac", "wav"]
 
 MANIFEST = "manifest.jsonl"
 
@@ -53,19 +53,19 @@ def corrupt_files(
     family: str | None = None,
     *,
     sample_rate: int | None = None,
-    sound_format: SoundFormat | None = None,
+    audio_format: AudioFormat | None = None,
     workers: int = 1,
 ) -> list[Path]:
     """Write corrupted copies of files, and of all files in folders, into the folder `out`, and say how in a manifest.
 
     Images become PNG. Sounds become mono, at `sample_rate` or their own, and 16-bit WAV or FLAC: as they were, or as
-    `sound_format` says. A folder keeps its tree. What is drawn for a file depends on the seed and its path within the
+    `audio_format` says. A folder keeps its tree. What is drawn for a file depends on the seed and its path within the
     folder only, so any number of workers writes the same bytes. Copies that the manifest vouches for are not made
     again. Files that cannot be read are left out, and named in an error once all the others are written.
     """
     corruption, out = CORRUPTIONS[name], Path(out)
     corruption.quantities(severity, family or next(iter(corruption.tables)))  # what has no quantities is refused here
-    copies = _copies(paths, out, corruption, sound_format)
+    copies = _copies(paths, out, corruption, audio_format)
     protocol = _protocol(corruption, severity, seed, family, sample_rate)
     kept = _kept(out, protocol)
     missing = [copy for copy in copies if not _is_done(copy, kept.get(_within(out, copy)))]
@@ -106,7 +106,7 @@ def _protocol(
 
 
 def _copies(
-    paths: Iterable[str | Path], out: Path, corruption: Corruption, sound_format: SoundFormat | None
+    paths: Iterable[str | Path], out: Path, corruption: Corruption, audio_format: AudioFormat | None
 ) -> list[_Copy]:
     """Return what is to be written from what, refusing what would be lost by it."""
     copies: dict[Path, _Copy] = {}
@@ -118,7 +118,7 @@ def _copies(
                 choice = "white_noise" if kind_of(source) == "audio" else "gaussian_noise"
                 raise ValueError(f"{source} is no {corruption.kind}, which {corruption.name} is for; try {choice}")
             relative = source.relative_to(path) if path.is_dir() else Path(source.name)
-            target = out / relative.with_suffix(_suffix(source, corruption, sound_format))
+            target = out / relative.with_suffix(_suffix(source, corruption, audio_format))
             if target in copies:
                 raise ValueError(
                     f"{copies[target].source} and {source} would both become {target}; run them one by one"
@@ -131,10 +131,10 @@ def _copies(
     return list(copies.values())
 
 
-def _suffix(source: Path, corruption: Corruption, sound_format: SoundFormat | None) -> str:
+def _suffix(source: Path, corruption: Corruption, audio_format: AudioFormat | None) -> str:
     if corruption.kind == "image":
         return ".png"
-    return f".{sound_format or ('wav' if source.suffix.lower() == '.wav' else 'flac')}"
+    return f".{audio_format or ('wav' if source.suffix.lower() == '.wav' else 'flac')}"
 
 
 def _worked(work: partial[_Outcome], copies: Sequence[_Copy], workers: int) -> Iterator[_Outcome]:
@@ -153,7 +153,7 @@ def _outcome(
     rng = seeded_rng(seed, f"corrupt files/{copy.relative}")
     try:
         if corruption.kind == "audio":
-            content = _corrupted_sound(copy, corruption, severity, rng, sample_rate)
+            content = _corrupted_audio(copy, corruption, severity, rng, sample_rate)
         else:
             content = _png(corruption(read_image(copy.source), severity, rng, family=family))
     except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as problem:
@@ -163,9 +163,9 @@ def _outcome(
     return _Outcome(copy, {"source": copy.relative, **digests})
 
 
-def _corrupted_sound(copy: _Copy, corruption: Corruption, severity: float, rng: Rng, sample_rate: int | None) -> bytes:
-    rate = sample_rate or open_sound(copy.source).sample_rate
-    waveform = corruption(read_sound(copy.source, rate), severity, rng, sample_rate=rate)  # type: ignore[call-arg]
+def _corrupted_audio(copy: _Copy, corruption: Corruption, severity: float, rng: Rng, sample_rate: int | None) -> bytes:
+    rate = sample_rate or open_audio(copy.source).sample_rate
+    waveform = corruption(read_audio(copy.source, rate), severity, rng, sample_rate=rate)  # type: ignore[call-arg]
     return _wav(waveform, rate) if copy.target.suffix == ".wav" else _flac(waveform, rate)
 
 

@@ -15,7 +15,7 @@ from holdfast.corruptions.base import CORRUPTIONS
 from holdfast.corruptions.samples import as_image
 from holdfast.randomness import seeded_rng
 
-__all__ = ["contact_sheet", "sound_sheet"]
+__all__ = ["audio_sheet", "contact_sheet"]
 
 SMALLEST_CELL, LARGEST_CELL, GAP, FONT_SIZE = 128, 224, 8, 14  # pixels
 SPECTROGRAM_CELL = (200, 112)
@@ -44,7 +44,7 @@ def contact_sheet(
     return _sheet(names, severities, seed, size, cell)
 
 
-def sound_sheet(
+def audio_sheet(
     waveform: Waveform, names: Sequence[str], severities: Sequence[float], seed: int = 0, *, sample_rate: int = 16_000
 ) -> Image.Image:
     """Return one picture of a sound's spectrograms: corruptions in rows, severities in columns.

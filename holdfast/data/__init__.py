@@ -1,7 +1,7 @@
 """Where samples come from."""
 
-from holdfast.data.audio_arrays import InMemorySounds, SoundParquet
-from holdfast.data.audio_files import SoundFolder
+from holdfast.data.audio_arrays import AudioParquet, InMemoryAudio
+from holdfast.data.audio_files import AudioFolder
 from holdfast.data.base import DATASETS, Dataset, InMemoryImages
 from holdfast.data.cifar import Cifar10, Cifar100
 from holdfast.data.cifar_c import CifarC
@@ -17,6 +17,8 @@ from holdfast.data.vocalsound import VocalSound
 
 __all__ = [
     "DATASETS",
+    "AudioFolder",
+    "AudioParquet",
     "Cifar10",
     "Cifar100",
     "CifarC",
@@ -24,12 +26,10 @@ __all__ = [
     "Digits",
     "ImageFolder",
     "ImageNetC",
+    "InMemoryAudio",
     "InMemoryImages",
-    "InMemorySounds",
     "Keywords",
     "ReefSet",
-    "SoundFolder",
-    "SoundParquet",
     "SpeechCommands",
     "UrbanSound8K",
     "VocalSound",

@@ -11,18 +11,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast.audio import fit_length, read_sound
+from holdfast.audio import fit_length, read_audio
 from holdfast.data.base import DATASETS, names_of_classes
 from holdfast.parquet import parquet_rows
 from holdfast.records import InputSpec
 
-__all__ = ["InMemorySounds", "SoundParquet"]
+__all__ = ["AudioParquet", "InMemoryAudio"]
 
 
-class InMemorySounds:
+class InMemoryAudio:
     """Mono clips of one length that fit in memory, (n, samples) float32 in [-1, 1], with their labels.
 
-    >>> data = InMemorySounds(np.ones((2, 8_000), np.float32), np.array([0, 1]), sample_rate=8_000)
+    >>> data = InMemoryAudio(np.ones((2, 8_000), np.float32), np.array([0, 1]), sample_rate=8_000)
     >>> data.input_spec
     InputSpec(kind='audio', shape=(8000,), sample_rate=8000)
     """
@@ -68,7 +68,7 @@ class InMemorySounds:
 
 
 @DATASETS.register("sound_parquet")
-class SoundParquet(InMemorySounds):
+class AudioParquet(InMemoryAudio):
     """Sounds of a Parquet file with a column `audio` of file contents and one of labels, as on Hugging Face.
 
     Clips become mono at `sample_rate` and as long as `seconds`, or as the longest: shorter ones lie in the middle of
@@ -95,7 +95,7 @@ class SoundParquet(InMemorySounds):
         clips, labels = [], []
         for row, (stored, label, *values) in enumerate(parquet_rows(path, "audio", label_column, *wanted)):
             if all(value in kept for value, kept in zip(values, wanted.values(), strict=True)):
-                clips.append(read_sound(io.BytesIO(stored["bytes"]), sample_rate, name=f"row {row} of {path}"))
+                clips.append(read_audio(io.BytesIO(stored["bytes"]), sample_rate, name=f"row {row} of {path}"))
                 labels.append(int(label))
         if not clips:
             raise ValueError(f"no row of {path} is left by {wanted}; name values that its columns hold")

@@ -11,18 +11,18 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast.audio import CLIPS, Waveform, fit_length, read_sound
+from holdfast.audio import CLIPS, Waveform, fit_length, read_audio
 from holdfast.audio.decoding import SUFFIXES
 from holdfast.data.base import DATASETS, names_of_classes
 from holdfast.data.on_disk import folder_at
 from holdfast.records import InputSpec
 
-__all__ = ["ListedSounds", "PublishedSounds", "SoundFolder", "folder_with", "sounds_in"]
+__all__ = ["AudioFolder", "ListedAudio", "PublishedAudio", "audio_files_in", "folder_with"]
 
 DIGEST_BYTES = 8192  # of each file
 
 
-class ListedSounds:
+class ListedAudio:
     """Sound files below a folder with their labels; every clip becomes mono, of one rate and of one length."""
 
     may_be_silent = False
@@ -68,7 +68,7 @@ class ListedSounds:
         path = self.folder / self.files[index]
         if not path.is_file():
             raise ValueError(f"{path} is missing beside the others; unpack {self.name} again")
-        return read_sound(path, self.input_spec.sample_rate, may_be_silent=self.may_be_silent)
+        return read_audio(path, self.input_spec.sample_rate, may_be_silent=self.may_be_silent)
 
     def inputs(self, indices: NDArray[np.int64]) -> NDArray[np.float32]:
         """Return the clips at these indices, (n, samples): the middle of silence, or the beginning of a longer one."""
@@ -79,7 +79,7 @@ class ListedSounds:
         return clips
 
 
-class PublishedSounds(ListedSounds):
+class PublishedAudio(ListedAudio):
     """A data set of DHAuDS, whose clips have a published rate and length; a silent one stays, for the list is fixed."""
 
     may_be_silent = True
@@ -108,7 +108,7 @@ class PublishedSounds(ListedSounds):
 
 
 @DATASETS.register("sound_folder")
-class SoundFolder(ListedSounds):
+class AudioFolder(ListedAudio):
     """Sounds in one folder for each class: the classes are the folders, sorted by name; WAV, FLAC or Ogg."""
 
     citation = "Warden, arXiv 1804.03209"
@@ -116,7 +116,7 @@ class SoundFolder(ListedSounds):
     def __init__(self, *, folder: str | Path, sample_rate: int = 16_000, seconds: float = 1.0) -> None:
         path = folder_at(folder, "pass the one that holds a folder of sounds for each class")
         names = sorted(entry.name for entry in path.iterdir() if entry.is_dir() and entry.name[0] not in "._")
-        rows = [(file, label) for label, name in enumerate(names) for file in sounds_in(path, name)]
+        rows = [(file, label) for label, name in enumerate(names) for file in audio_files_in(path, name)]
         if not rows:
             raise ValueError(f"{path} has no class folders with sounds; sort them into one for each class")
         super().__init__(
@@ -130,7 +130,7 @@ class SoundFolder(ListedSounds):
         )
 
 
-def sounds_in(folder: Path, class_name: str) -> list[str]:
+def audio_files_in(folder: Path, class_name: str) -> list[str]:
     """Return the sound files of one class, however deep, in an order that is the same on every machine."""
     found = (path for path in (folder / class_name).rglob("*") if path.suffix.lower() in SUFFIXES)
     return sorted(path.relative_to(folder).as_posix() for path in found if path.name[0] != ".")

@@ -15,7 +15,7 @@ import numpy as np
 
 from holdfast.audio import Waveform, as_pcm16, fit_length, resample
 from holdfast.audio.speech import SPEECH_RATE, Utterance, speak
-from holdfast.data.audio_arrays import InMemorySounds
+from holdfast.data.audio_arrays import InMemoryAudio
 from holdfast.data.base import DATASETS
 from holdfast.folders import cache_folder, held, made, write_whole
 from holdfast.randomness import seeded_rng
@@ -46,7 +46,7 @@ CHECKSUMS = "checksums.json"
 
 
 @DATASETS.register("keywords")
-class Keywords(InMemorySounds):
+class Keywords(InMemoryAudio):
     """24 confusable words of one second at 16 kHz, such as three, tree and free, from 188 voices of eSpeak NG.
 
     No voice is in two splits: train 2784, validation 576 and test 1152 clips. They are spoken at first use (needs the

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Literal
 
-from holdfast.data.audio_files import PublishedSounds, folder_with
+from holdfast.data.audio_files import PublishedAudio, folder_with
 from holdfast.data.base import DATASETS
 from holdfast.data.splits import split_by_label
 
@@ -16,7 +16,7 @@ INDEX = "reefset_annotations.json"
 
 
 @DATASETS.register("rs")
-class ReefSet(PublishedSounds):
+class ReefSet(PublishedAudio):
     """57 074 clips of 1.88 s at 16 kHz in 37 classes, alphabetical: of each 70 % train (39 937), 30 % test (17 137)."""
 
     citation = "Williams et al., Zenodo 11071202"

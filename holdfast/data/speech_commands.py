@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Literal
 
-from holdfast.data.audio_files import PublishedSounds, folder_with, sounds_in
+from holdfast.data.audio_files import PublishedAudio, audio_files_in, folder_with
 from holdfast.data.base import DATASETS
 
 __all__ = ["SpeechCommands"]
@@ -20,7 +20,7 @@ LISTS = {"test": "testing_list.txt", "validation": "validation_list.txt"}
 
 
 @DATASETS.register("sc2")
-class SpeechCommands(PublishedSounds):
+class SpeechCommands(PublishedAudio):
     """105 829 clips of 1 s at 16 kHz: test (11 005) and validation (9981) by their lists, train is all the rest."""
 
     citation = "Warden, arXiv 1804.03209"
@@ -38,4 +38,4 @@ class SpeechCommands(PublishedSounds):
 
 
 def _others(root: Path, listed: set[str]) -> list[str]:
-    return [file for word in sorted(CLASS_NAMES) for file in sounds_in(root, word) if file not in listed]
+    return [file for word in sorted(CLASS_NAMES) for file in audio_files_in(root, word) if file not in listed]

@@ -6,7 +6,7 @@ import csv
 from pathlib import Path
 from typing import Literal
 
-from holdfast.data.audio_files import PublishedSounds, folder_with
+from holdfast.data.audio_files import PublishedAudio, folder_with
 from holdfast.data.base import DATASETS
 
 __all__ = ["UrbanSound8K"]
@@ -28,7 +28,7 @@ INDEX = "metadata/UrbanSound8K.csv"
 
 
 @DATASETS.register("us8")
-class UrbanSound8K(PublishedSounds):
+class UrbanSound8K(PublishedAudio):
     """8732 clips of up to 4 s: folds 1 to 7 train (6273), folds 8 to 10 test (2459), one fold after the other.
 
     At 44.1 kHz as in DHAuDS (Shao et al., arXiv 2511.18421), whose HuBERT hears 16 kHz. A few files are in formats that

@@ -7,7 +7,7 @@ import json
 from pathlib import Path, PurePosixPath
 from typing import Literal
 
-from holdfast.data.audio_files import PublishedSounds, folder_with
+from holdfast.data.audio_files import PublishedAudio, folder_with
 from holdfast.data.base import DATASETS
 
 __all__ = ["VocalSound"]
@@ -17,7 +17,7 @@ CLASSES = "class_labels_indices_vs.csv"
 
 
 @DATASETS.register("vs")
-class VocalSound(PublishedSounds):
+class VocalSound(PublishedAudio):
     """20 977 clips of up to 10 s at 16 kHz (`vs_release_16k.zip`): train 15 531, validation 1855, test 3591."""
 
     citation = "Gong et al., ICASSP 2022"

@@ -16,7 +16,7 @@ from holdfast.models.mel import mel_decibels, mel_filters
 from holdfast.records import InputSpec
 from holdfast.registry import UnknownNameError, nearest
 
-__all__ = ["CONMIX_VERSIONS", "CoNMix", "CoNMixVersion", "MelPicture", "conmix"]
+__all__ = ["CONMIX_VERSIONS", "CoNMix", "CoNMixVersion", "MelImage", "conmix"]
 
 FFT = 1024
 SIDE = 224
@@ -48,7 +48,7 @@ CONMIX_VERSIONS = {
 }
 
 
-class MelPicture(nn.Module):
+class MelImage(nn.Module):
     """Turns waveforms into pictures of 224 × 224 in three equal channels: decibels in HTK's mel bands, standardised.
 
     As published they are standardised with mean and deviation of the set at hand, test sets included; here the batch
@@ -128,7 +128,7 @@ class CoNMix(nn.Module):
     def __init__(self, version: CoNMixVersion) -> None:
         super().__init__()
         width, tokens = version.width, version.token_width
-        self.front_end = MelPicture(version.sample_rate, version.samples, version.mels, version.hop)
+        self.front_end = MelImage(version.sample_rate, version.samples, version.mels, version.hop)
         self.stem = nn.Sequential(StandardisedConv2d(3, width, 7, 2), _group_norm(width), nn.ReLU(), nn.MaxPool2d(3, 2))
         stages, before = [], width
         for stage, count in enumerate(version.blocks):

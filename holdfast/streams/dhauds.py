@@ -40,8 +40,8 @@ def dhauds(
     for the twin that offline protocols adapt to. Each clip draws from its own generator, which is ours.
 
     >>> import numpy as np
-    >>> from holdfast.data import InMemorySounds
-    >>> words = InMemorySounds(np.ones((6, 4_000), np.float32), np.arange(6) % 2, sample_rate=16_000)
+    >>> from holdfast.data import InMemoryAudio
+    >>> words = InMemoryAudio(np.ones((6, 4_000), np.float32), np.arange(6) % 2, sample_rate=16_000)
     >>> stream = dhauds(words, criteria=["WHN-L1", "PSH-L2"])
     >>> stream.domains, stream.episodes(12)
     (('WHN-L1', 'PSH-L2'), [(0, 6), (6, 12)])

@@ -1,13 +1,13 @@
 """Training of networks on images and sounds: the reference networks, and AMAuT as published."""
 
-from holdfast.training.augmentation import SoundView, moved
+from holdfast.training.augmentation import AudioView, moved
 from holdfast.training.fit import TrainResult, accuracy, fit, save_weights, train
 from holdfast.training.procedures import PROCEDURES, Procedure, procedure_of
 
 __all__ = [
     "PROCEDURES",
+    "AudioView",
     "Procedure",
-    "SoundView",
     "TrainResult",
     "accuracy",
     "fit",

@@ -17,7 +17,7 @@ from holdfast.corruptions.audio import mix
 from holdfast.corruptions.audio.noise import cut_noise
 from holdfast.data import Dataset
 
-__all__ = ["SoundView", "View", "as_stored", "moved"]
+__all__ = ["AudioView", "View", "as_stored", "moved"]
 
 View: TypeAlias = Callable[[Dataset, NDArray[np.int64], np.random.Generator], Tensor]  # of the samples at these indices
 
@@ -49,7 +49,7 @@ def moved(samples: Dataset, indices: NDArray[np.int64], rng: np.random.Generator
 
 
 @dataclass(frozen=True)
-class SoundView:
+class AudioView:
     """Clips with faint noise, at a random place of silence or cut at one, and shifted round the ends; in that order."""
 
     shift_share: float = 0.0  # of the length, at most, either way

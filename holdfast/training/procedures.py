@@ -14,7 +14,7 @@ from torch.optim import SGD, AdamW, Optimizer
 from holdfast.audio import Recording
 from holdfast.corruptions.audio import demand, environments
 from holdfast.registry import UnknownNameError, nearest
-from holdfast.training.augmentation import SoundView, View, moved
+from holdfast.training.augmentation import AudioView, View, moved
 
 __all__ = ["PROCEDURES", "Procedure", "learning_rate", "procedure_of", "published_decay"]
 
@@ -100,7 +100,7 @@ def _images(noises: Noises) -> Procedure:
 
 def _sounds(noises: Noises) -> Procedure:
     """Ours for the embedded keywords: AdamW on clips that are shifted, half of them with a background."""
-    heard = SoundView(
+    heard = AudioView(
         shift_share=0.1,
         noises=noises("OMEETING", "DWASHING", "PCAFETER", "TBUS"),
         noise_snr_db=(20.0, 50.0),
@@ -111,11 +111,11 @@ def _sounds(noises: Noises) -> Procedure:
 
 
 def _published(
-    epochs: int, cardinality: int, *views: SoundView, batch_size: int = 32, drop_last: bool = False
+    epochs: int, cardinality: int, *views: AudioView, batch_size: int = 32, drop_last: bool = False
 ) -> Procedure:
     return Procedure(
         epochs,
-        (SoundView(shift_share=PUBLISHED_SHIFT_SHARE), *views),
+        (AudioView(shift_share=PUBLISHED_SHIFT_SHARE), *views),
         lambda parameters: SGD(parameters, PUBLISHED_LR),
         published_decay(cardinality),
         batch_size,
@@ -126,28 +126,28 @@ def _published(
 
 def _sc2(noises: Noises) -> Procedure:
     """AMAuT on Speech Commands."""
-    faint = [SoundView(noises=noises(label)) for label in ("OMEETING", "DWASHING", "PCAFETER")]
+    faint = [AudioView(noises=noises(label)) for label in ("OMEETING", "DWASHING", "PCAFETER")]
     return _published(50, 50, *faint)
 
 
 def _rs(noises: Noises) -> Procedure:
     """AMAuT on ReefSet."""
-    return _published(15, 50, SoundView(noises=noises("DWASHING"), noise_snr_db=(55.0, 55.0)), batch_size=33)
+    return _published(15, 50, AudioView(noises=noises("DWASHING"), noise_snr_db=(55.0, 55.0)), batch_size=33)
 
 
 def _vs(noises: Noises) -> Procedure:
     """AMAuT on VocalSound."""
-    return _published(35, 80, *(SoundView(noises=noises(label)) for label in ("OMEETING", "TBUS", "DWASHING")))
+    return _published(35, 80, *(AudioView(noises=noises(label)) for label in ("OMEETING", "TBUS", "DWASHING")))
 
 
 def _cochlscene(noises: Noises) -> Procedure:
     """AMAuT on CochlScene, from which that of UrbanSound8K starts."""
-    return _published(30, 40, SoundView(uniform_level=0.015))
+    return _published(30, 40, AudioView(uniform_level=0.015))
 
 
 def _us8(noises: Noises) -> Procedure:
     """AMAuT on UrbanSound8K, from the weights for CochlScene; its noise is that of DEMAND at 48 kHz."""
-    views = SoundView(uniform_level=0.015), SoundView(noises=noises("NRIVER"))
+    views = AudioView(uniform_level=0.015), AudioView(noises=noises("NRIVER"))
     return _published(30, 40, *views, drop_last=True)
 
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from holdfast.calibration import calibrate
-from holdfast.data import InMemorySounds
+from holdfast.data import InMemoryAudio
 from holdfast.streams import ccc, cross
 
 TIME = np.arange(1_600) / 16_000
@@ -34,7 +34,7 @@ class ShortEar(nn.Module):
 def test_a_walk_is_calibrated_for_sounds(tmp_path: Path) -> None:
     phases = np.random.default_rng(0).uniform(0, 6, len(LABELS))
     tones = [np.sin(2 * np.pi * 2000 * (1 + label) * TIME + phase) for label, phase in zip(LABELS, phases, strict=True)]
-    data = InMemorySounds(np.float32(0.3 * np.stack(tones)), LABELS, sample_rate=16_000)
+    data = InMemoryAudio(np.float32(0.3 * np.stack(tones)), LABELS, sample_rate=16_000)
     pairs = [["white_noise", "ensc"]]
     calibration = calibrate(ShortEar(), data, target_percent=75.0, pairs=pairs, pictures=45, cache=tmp_path)
     assert calibration.family is None

@@ -24,7 +24,7 @@ CASES = [
 ]
 
 
-def synthetic_picture():
+def synthetic_image():
     y, x = np.mgrid[0:16, 0:24]
     ramps = np.stack([11 * x, 16 * y, 7 * (x + y)], axis=-1) % 256  # one to each channel, some with a hard edge
     ramps[3:8, 4:11] = (250, 30, 30)
@@ -34,7 +34,7 @@ def synthetic_picture():
 
 def corrupted(name, family, severity):
     rng = np.random.RandomState(0)
-    return CORRUPTIONS[name](synthetic_picture(), severity, rng, family=family)
+    return CORRUPTIONS[name](synthetic_image(), severity, rng, family=family)
 
 
 @pytest.mark.parametrize(("name", "family", "severity"), CASES)

@@ -23,7 +23,7 @@ from holdfast.corruptions.audio import (
 from holdfast.corruptions.audio.corpora import labelled_recordings
 from holdfast.corruptions.audio.environments import ENVIRONMENTS
 from holdfast.corruptions.audio.noise import cut_noise
-from holdfast.corruptions.audio.procedural import SOUNDS
+from holdfast.corruptions.audio.procedural import SYNTHESISERS
 from holdfast.randomness import seeded_rng
 
 
@@ -194,10 +194,10 @@ def test_which_and_where_are_drawn(tmp_path):
         cut_noise(recordings, seeded_rng(0, "x"), 901, 16_000)
 
 
-@pytest.mark.parametrize("name", SOUNDS)
+@pytest.mark.parametrize("name", SYNTHESISERS)
 def test_sounds_are_audible_and_seeded(name):
     for rate in (8_000, 44_100):
-        first, again, other = (SOUNDS[name](np.random.default_rng(seed), 2 * rate, rate) for seed in (0, 0, 1))
+        first, again, other = (SYNTHESISERS[name](np.random.default_rng(seed), 2 * rate, rate) for seed in (0, 0, 1))
         assert np.array_equal(first, again)
         assert not np.array_equal(first, other)
         assert np.isfinite(first).all()
@@ -213,7 +213,7 @@ def test_environments_are_all_different_and_made_of_every_sound():
         "training": 5,
     }
     mixtures = [mixture for labels in ENVIRONMENTS.values() for mixture in labels.values()]
-    assert {name for mixture in mixtures for name in mixture} == set(SOUNDS)
+    assert {name for mixture in mixtures for name in mixture} == set(SYNTHESISERS)
     assert len({str(mixture) for mixture in mixtures}) == 27  # NRIVER is in two families
     tap, dishes = (environments("ensc", [label])[0].cut(0, 8_000, 8_000) for label in ("running_tap", "pink_noise"))
     assert tap.std() == pytest.approx(0.1, rel=0.2)

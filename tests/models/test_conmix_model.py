@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from holdfast.models import CONMIX_VERSIONS, Classifier, CoNMix, CoNMixVersion
-from holdfast.models.conmix import MelPicture
+from holdfast.models.conmix import MelImage
 from holdfast.models.mel import mel_decibels
 from holdfast.recipes import adapt
 
@@ -45,14 +45,14 @@ def signal() -> torch.Tensor:
 
 
 def test_the_spectrogram_is_the_official_one_at_some_places() -> None:
-    front_end = MelPicture(16_000, 16_000, 81, 200)
+    front_end = MelImage(16_000, 16_000, 81, 200)
     decibels = mel_decibels(signal(), front_end.hann, front_end.filters, 1024, 200)[0]
     assert decibels.shape == (81, 81)
     assert decibels.numpy()[PLACES] == pytest.approx(np.array(OFFICIAL), abs=1e-2)
 
 
 def test_pictures_are_standardised_and_their_channels_equal() -> None:
-    picture = MelPicture(16_000, 16_000, 81, 200)(torch.cat([signal(), 0.1 * signal()]))
+    picture = MelImage(16_000, 16_000, 81, 200)(torch.cat([signal(), 0.1 * signal()]))
     assert picture.shape == (2, 3, 224, 224)
     assert torch.equal(picture[:, 0], picture[:, 2])
     assert picture.mean().item() == pytest.approx(0, abs=1e-4)

@@ -14,7 +14,7 @@ from holdfast.audio import fit_length
 from holdfast.corruptions import CORRUPTIONS
 from holdfast.corruptions.audio import criterion_corruption
 from holdfast.corruptions.audio.dhauds import criterion
-from holdfast.data import Digits, InMemorySounds
+from holdfast.data import Digits, InMemoryAudio
 from holdfast.streams import dhauds, gradual, markov, unitta
 
 RATE = 16_000
@@ -24,7 +24,7 @@ NATURAL = [
     for number in range(6)
 ]
 SAMPLES = 8_000
-SOUNDS = InMemorySounds(
+SOUNDS = InMemoryAudio(
     np.stack([fit_length(clip, SAMPLES) for clip in NATURAL]), np.arange(6) % 3, sample_rate=RATE, name="tones"
 )
 

@@ -7,13 +7,13 @@ import pytest
 import torch
 
 from holdfast.corruptions import CORRUPTIONS
-from holdfast.data import InMemoryImages, InMemorySounds
+from holdfast.data import InMemoryAudio, InMemoryImages
 from holdfast.randomness import seeded_rng
 from holdfast.streams import continual, export_shards, mixed_domains
 
 TIME = np.arange(1_600) / 16_000
 CLIPS = np.float32([np.sin(2 * np.pi * 300 * (1 + number) * TIME) for number in range(6)])
-SOUNDS = InMemorySounds(CLIPS, np.arange(6) % 3, sample_rate=16_000, name="tones")
+SOUNDS = InMemoryAudio(CLIPS, np.arange(6) % 3, sample_rate=16_000, name="tones")
 
 
 def test_sounds_are_corrupted_by_their_own_draws_whatever_the_batch() -> None:
@@ -34,7 +34,7 @@ def test_sounds_are_corrupted_by_their_own_draws_whatever_the_batch() -> None:
 
 
 def test_the_sample_rate_reaches_the_corruption_and_the_protocol() -> None:
-    other = InMemorySounds(CLIPS, SOUNDS.labels, sample_rate=8_000)
+    other = InMemoryAudio(CLIPS, SOUNDS.labels, sample_rate=8_000)
     slow, fast = (continual(data, corruptions=["ensc"], severity=5) for data in (other, SOUNDS))
     assert not torch.equal(slow.first(6), fast.first(6))
     assert fast.preprocessing == "mono float32 in [-1, 1] at 16000 Hz"

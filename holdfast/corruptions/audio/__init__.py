@@ -1,7 +1,7 @@
 """Corruptions of sounds; importing this registers them."""
 
 from holdfast.audio import FileRecording, Recording, fit_length, store_as_pcm16
-from holdfast.corruptions.audio.base import SoundCorruption, sound_corruption
+from holdfast.corruptions.audio.base import AudioCorruption, audio_corruption
 from holdfast.corruptions.audio.corpora import demand, qut_noise, recordings_in, speech_commands_background
 from holdfast.corruptions.audio.criteria import CriterionCorruption, criterion_corruption
 from holdfast.corruptions.audio.environments import environments
@@ -9,10 +9,11 @@ from holdfast.corruptions.audio.noise import mix, noise_from
 from holdfast.corruptions.audio.tempo import shift_pitch, stretch
 
 __all__ = [
+    "AudioCorruption",
     "CriterionCorruption",
     "FileRecording",
     "Recording",
-    "SoundCorruption",
+    "audio_corruption",
     "criterion_corruption",
     "demand",
     "environments",
@@ -22,7 +23,6 @@ __all__ = [
     "qut_noise",
     "recordings_in",
     "shift_pitch",
-    "sound_corruption",
     "speech_commands_background",
     "store_as_pcm16",
     "stretch",

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from holdfast.corruptions.audio.waveforms import as_waveform
 from holdfast.corruptions.base import CORRUPTIONS, Corruption, Draw, Kind, Rng, Rows
 
-__all__ = ["DHAUDS", "SoundCorruption", "Waveforms", "sound_corruption"]
+__all__ = ["DHAUDS", "AudioCorruption", "Waveforms", "audio_corruption"]
 
 Waveforms: TypeAlias = NDArray[np.float32]  # (n, samples)
 Sample = TypeVar("Sample")
@@ -21,7 +21,7 @@ DHAUDS = "Shao et al., arXiv 2511.18421"
 
 
 @dataclass(frozen=True, eq=False)
-class SoundCorruption(Corruption):
+class AudioCorruption(Corruption):
     """A pure function of a mono waveform, a severity from 0 to 5 and a generator; lengths stay as they are.
 
     `draw(rng, waveform, *quantities, sample_rate)` returns the random fields of one clip. The published levels lie at
@@ -62,13 +62,13 @@ class SoundCorruption(Corruption):
         return self._corrupted(samples, severity, rngs, quantities, sample_rate=sample_rate)
 
 
-def sound_corruption(
+def audio_corruption(
     name: str, rows: Rows, *, draw: Draw | None = None, alias: str | None = None
-) -> Callable[[Callable[..., Waveforms]], SoundCorruption]:
+) -> Callable[[Callable[..., Waveforms]], AudioCorruption]:
     """Register a formula `apply(waveforms, *fields, *quantities)` with its severities 0 to 5, as a decorator."""
 
-    def register(apply: Callable[..., Waveforms]) -> SoundCorruption:
-        entry = SoundCorruption(name, {"audio": rows}, apply, draw, citation=DHAUDS)
+    def register(apply: Callable[..., Waveforms]) -> AudioCorruption:
+        entry = AudioCorruption(name, {"audio": rows}, apply, draw, citation=DHAUDS)
         CORRUPTIONS.register(name)(entry)
         if alias:
             CORRUPTIONS.aliases[alias] = name

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.audio import Recording, Waveform, fit_length
-from holdfast.corruptions.audio.base import DHAUDS, SoundCorruption
+from holdfast.corruptions.audio.base import DHAUDS, AudioCorruption
 from holdfast.corruptions.audio.corpora import labelled_recordings
 from holdfast.corruptions.audio.dhauds import NOISES, Copy, Criterion, criteria, criterion, noises_of
 from holdfast.corruptions.audio.noise import description_of
@@ -41,7 +41,7 @@ WORDS = {
 
 
 @dataclass(frozen=True, eq=False)
-class CriterionCorruption(SoundCorruption):
+class CriterionCorruption(AudioCorruption):
     """A criterion for clips of any rate and length.
 
     >>> clips = np.ones((1, 8_000), np.float32)

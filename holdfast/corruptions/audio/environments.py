@@ -12,7 +12,7 @@ from functools import lru_cache
 import numpy as np
 
 from holdfast.audio import Waveform
-from holdfast.corruptions.audio.procedural import SOUNDS
+from holdfast.corruptions.audio.procedural import SYNTHESISERS
 from holdfast.randomness import seeded_rng
 
 __all__ = ["ENVIRONMENTS", "ProceduralRecording", "environments"]
@@ -93,7 +93,7 @@ def _rendered(family: str, label: str, sample_rate: int) -> Waveform:
     rng = seeded_rng(0, f"noise/{family}/{label}")
     total = np.zeros(SECONDS * sample_rate)
     for name, level in ENVIRONMENTS[family][label].items():
-        sound = SOUNDS[name](rng, len(total), sample_rate)
+        sound = SYNTHESISERS[name](rng, len(total), sample_rate)
         total += level * sound / np.sqrt(np.mean(sound**2))
     return np.asarray(total * (RMS / np.sqrt(np.mean(total**2))), np.float32)
 

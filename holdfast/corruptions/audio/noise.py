@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.audio import Recording, Waveform
-from holdfast.corruptions.audio.base import DHAUDS, SoundCorruption, Waveforms, sound_corruption
+from holdfast.corruptions.audio.base import DHAUDS, AudioCorruption, Waveforms, audio_corruption
 from holdfast.corruptions.audio.environments import environments
 from holdfast.corruptions.base import CORRUPTIONS, Rng
 from holdfast.corruptions.draws import integers, normal, uniform
@@ -66,13 +66,13 @@ def _white_compat(rng: Rng, waveform: Waveform, ratio: float, *, sample_rate: in
     return (draw_white(rng, len(waveform), compat=True),)
 
 
-@sound_corruption("white_noise", RATIOS, draw=_white, alias="whn")
+@audio_corruption("white_noise", RATIOS, draw=_white, alias="whn")
 def white_noise(waveforms: Waveforms, noises: Waveforms, ratio: float) -> Waveforms:
     """Add white noise, normal or uniform, at the same ratio to every clip."""
     return mix(waveforms, noises, -20 * log10(ratio))
 
 
-@sound_corruption("white_noise_compat", RATIOS, draw=_white_compat, alias="whn_compat")
+@audio_corruption("white_noise_compat", RATIOS, draw=_white_compat, alias="whn_compat")
 def white_noise_compat(waveforms: Waveforms, noises: Waveforms, ratio: float) -> Waveforms:
     """Add white noise as the official code does: its uniform kind is mostly a constant."""
     return mix(waveforms, noises, -20 * log10(ratio))
@@ -89,7 +89,7 @@ def cut_noise(recordings: Sequence[Recording], rng: Rng, samples: int, sample_ra
     return recording.cut(int(integers(rng, 0, last + 1)), samples, sample_rate)
 
 
-def noise_from(recordings: Sequence[Recording], *, name: str, source: str | None = None) -> SoundCorruption:
+def noise_from(recordings: Sequence[Recording], *, name: str, source: str | None = None) -> AudioCorruption:
     """Return environmental noise from recordings of your own, as `holdfast.corruptions.audio.corpora` reads them.
 
     To use it in streams, register it: `CORRUPTIONS.register(mine.name)(mine)`.
@@ -101,7 +101,7 @@ def noise_from(recordings: Sequence[Recording], *, name: str, source: str | None
         return (cut_noise(recordings, rng, len(waveform), sample_rate),)
 
     source = source or description_of(recordings)
-    return SoundCorruption(name, {"audio": RATIOS}, _environmental_noise, draw, citation=DHAUDS, source=source)
+    return AudioCorruption(name, {"audio": RATIOS}, _environmental_noise, draw, citation=DHAUDS, source=source)
 
 
 def _environmental_noise(waveforms: Waveforms, noises: Waveforms, ratio: float) -> Waveforms:
@@ -115,7 +115,7 @@ def description_of(recordings: Sequence[Recording]) -> str:
     return f"{len(recordings)} recordings of digest {digest.hexdigest()}"
 
 
-def _stand_in(family: str, corpus: str) -> SoundCorruption:
+def _stand_in(family: str, corpus: str) -> AudioCorruption:
     source = f"procedural noise in place of {corpus}"
     entry = noise_from(environments(family), name=family, source=source)
     CORRUPTIONS.register(family)(entry)

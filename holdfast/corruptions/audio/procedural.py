@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 from scipy import fft
 from scipy.signal import fftconvolve, lfilter
 
-__all__ = ["SOUNDS", "Sound"]
+__all__ = ["SYNTHESISERS", "Synthesiser"]
 
 Values: TypeAlias = NDArray[np.float64]
-Sound: TypeAlias = Callable[[np.random.Generator, int, int], Values]
+Synthesiser: TypeAlias = Callable[[np.random.Generator, int, int], Values]
 
 VOWELS_HZ = ((730, 1090, 2440), (270, 2290, 3010), (300, 870, 2240), (530, 1840, 2480), (570, 840, 2410))
 
@@ -100,7 +100,7 @@ def _vowel(pulses: Values, rng: np.random.Generator, sample_rate: int) -> Values
     return pulses
 
 
-def swelling(sound: Callable[..., Values], per_second: float, depth: float, **options: float) -> Sound:
+def swelling(sound: Callable[..., Values], per_second: float, depth: float, **options: float) -> Synthesiser:
     """Return a sound that comes and goes."""
 
     def swollen(rng: np.random.Generator, samples: int, sample_rate: int) -> Values:
@@ -116,7 +116,7 @@ def mewing(rng: np.random.Generator, samples: int, sample_rate: int) -> Values:
     return calls * harmonics(rng, samples, sample_rate, base_hz=550, count=8, wander=0.35)
 
 
-SOUNDS: dict[str, Sound] = {
+SYNTHESISERS: dict[str, Synthesiser] = {
     "white": partial(coloured, slope=0),
     "pink": partial(coloured, slope=1),
     "rumble": partial(coloured, slope=2),

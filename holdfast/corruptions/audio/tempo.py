@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.audio import Waveform, fit_length
-from holdfast.corruptions.audio.base import Waveforms, sound_corruption
+from holdfast.corruptions.audio.base import Waveforms, audio_corruption
 from holdfast.corruptions.audio.polyphase import lengthen
 from holdfast.corruptions.audio.spectrum import Frames, analyse, stretch_frames, synthesise
 from holdfast.corruptions.base import Rng
@@ -98,14 +98,14 @@ def _direction_and_seed(
     return 1 - 2 * integers(rng, 0, 2), integers(rng, 0, 2**31 - 1)
 
 
-@sound_corruption("time_stretch", STRETCH_ROWS, draw=_direction, alias="tst")
+@audio_corruption("time_stretch", STRETCH_ROWS, draw=_direction, alias="tst")
 def time_stretch(waveforms: Waveforms, direction: NDArray[Any], share: float) -> Waveforms:
     """Play faster or slower at the same pitch: shorter clips stand in the middle of silence, longer ones are cut."""
     rates = 1 + direction * share
     return np.stack([fit_length(stretch(wave, rate), len(wave)) for wave, rate in zip(waveforms, rates, strict=True)])
 
 
-@sound_corruption("time_stretch_compat", STRETCH_ROWS, draw=_direction_and_seed, alias="tst_compat")
+@audio_corruption("time_stretch_compat", STRETCH_ROWS, draw=_direction_and_seed, alias="tst_compat")
 def time_stretch_compat(waveforms: Waveforms, direction: NDArray[Any], seed: NDArray[Any], share: float) -> Waveforms:
     """Play faster or slower as the official code does, with square roots of the magnitudes and lost phases."""
     stretched = [
@@ -115,7 +115,7 @@ def time_stretch_compat(waveforms: Waveforms, direction: NDArray[Any], seed: NDA
     return np.stack([fit_length(wave, waveforms.shape[1]) for wave in stretched])
 
 
-@sound_corruption("pitch_shift", PITCH_ROWS, draw=_direction, alias="psh")
+@audio_corruption("pitch_shift", PITCH_ROWS, draw=_direction, alias="psh")
 def pitch_shift(waveforms: Waveforms, direction: NDArray[Any], semitones: float) -> Waveforms:
     """Make everything higher or lower at the same tempo."""
     return np.stack([shift_pitch(wave, sign * semitones) for wave, sign in zip(waveforms, direction, strict=True)])

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from holdfast.corruptions import CORRUPTIONS
-from holdfast.corruptions.audio import fit_length, mix, noise_from, shift_pitch, sound_corruption, stretch
+from holdfast.corruptions.audio import audio_corruption, fit_length, mix, noise_from, shift_pitch, stretch
 from holdfast.corruptions.audio.noise import draw_white
 from holdfast.corruptions.audio.spectrum import analyse, stretch_frames, synthesise
 from holdfast.corruptions.audio.tempo import griffin_lim, stretch_compat
@@ -123,7 +123,7 @@ def test_wrong_waveforms_are_refused_with_a_remedy():
     with pytest.raises(ValueError, match="at least one recording"):
         noise_from([], name="mine")
     with pytest.raises(ValueError, match="six rows"):
-        sound_corruption("five_rows", (1, 2, 3, 4, 5))(lambda waveforms, amount: waveforms)
+        audio_corruption("five_rows", (1, 2, 3, 4, 5))(lambda waveforms, amount: waveforms)
 
 
 def test_silence_stays_silent():

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from scipy.io import wavfile
 
-from holdfast.data import ReefSet, SoundFolder, SpeechCommands, UrbanSound8K, VocalSound
+from holdfast.data import AudioFolder, ReefSet, SpeechCommands, UrbanSound8K, VocalSound
 
 
 def write(path: Path, level: int, samples: int = 400, rate: int = 16_000) -> None:
@@ -18,7 +18,7 @@ def write(path: Path, level: int, samples: int = 400, rate: int = 16_000) -> Non
     wavfile.write(path, rate, np.full(samples, 1000 * level, np.int16))
 
 
-def level(data: UrbanSound8K | SpeechCommands | VocalSound | ReefSet | SoundFolder, index: int) -> int:
+def level(data: UrbanSound8K | SpeechCommands | VocalSound | ReefSet | AudioFolder, index: int) -> int:
     """Return which of the files that `write` wrote this is."""
     clip = data.clip(index)
     return round(float(clip[len(clip) // 2]) * 32.768)
@@ -91,7 +91,7 @@ def test_reefset_is_split_as_published(tmp_path: Path) -> None:
 def test_folders_are_classes(tmp_path: Path) -> None:
     for number, name in enumerate(("cat/b.wav", "ant/deep/a.WAV", "cat/a.wav")):
         write(tmp_path / name, number + 1)
-    data = SoundFolder(folder=tmp_path, seconds=0.05)
+    data = AudioFolder(folder=tmp_path, seconds=0.05)
     assert (data.files, data.labels.tolist()) == (("ant/deep/a.WAV", "cat/a.wav", "cat/b.wav"), [0, 1, 1])
     clips = data.inputs(np.array([0, 2]))
     assert clips.shape == (2, 800)
@@ -99,9 +99,9 @@ def test_folders_are_classes(tmp_path: Path) -> None:
     before = data.digest
     assert pickle.loads(pickle.dumps(data)).digest == before
     write(tmp_path / "cat" / "a.wav", 4)
-    assert SoundFolder(folder=tmp_path, seconds=0.05).digest != before
+    assert AudioFolder(folder=tmp_path, seconds=0.05).digest != before
     write(tmp_path / "cat" / "b.wav", 0)
     with pytest.raises(ValueError, match=r"b\.wav is silent"):
         data.inputs(np.array([2]))
     with pytest.raises(ValueError, match="no class folders"):
-        SoundFolder(folder=tmp_path / "ant" / "deep")
+        AudioFolder(folder=tmp_path / "ant" / "deep")

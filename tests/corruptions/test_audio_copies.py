@@ -10,8 +10,8 @@ import pytest
 import soundfile
 from scipy.io import wavfile
 
-from holdfast.audio import read_sound, store_as_pcm16
-from holdfast.corruptions import CORRUPTIONS, copies, corrupt_files, sound_sheet
+from holdfast.audio import read_audio, store_as_pcm16
+from holdfast.corruptions import CORRUPTIONS, audio_sheet, copies, corrupt_files
 from holdfast.randomness import seeded_rng
 
 
@@ -35,9 +35,9 @@ def test_copies_are_the_corruption_of_the_mono_sound(folder: Path, tmp_path: Pat
     assert [path.relative_to(tmp_path / "out").as_posix() for path in written] == ["a.wav", "cats/b.wav", "cats/c.flac"]
     rate, values = wavfile.read(written[1])
     assert (rate, values.dtype, values.shape) == (8_000, np.int16, (4_000,))
-    clean = read_sound(folder / "cats/b.wav")
+    clean = read_audio(folder / "cats/b.wav")
     expected = CORRUPTIONS["white_noise"](clean, 3, seeded_rng(7, "corrupt files/cats/b.wav"), sample_rate=8_000)
-    assert np.array_equal(read_sound(written[1]), store_as_pcm16(expected))
+    assert np.array_equal(read_audio(written[1]), store_as_pcm16(expected))
     protocol, *records = map(json.loads, (tmp_path / "out" / "manifest.jsonl").read_text().splitlines())
     assert (protocol["corruption"], protocol["severity"], protocol["seed"]) == ("white_noise", 3, 7)
     assert [record["source"] for record in records] == ["a.wav", "cats/b.wav", "cats/c.FLAC"]
@@ -45,7 +45,7 @@ def test_copies_are_the_corruption_of_the_mono_sound(folder: Path, tmp_path: Pat
 
 def test_any_number_of_workers_writes_the_same_bytes(folder: Path, tmp_path: Path) -> None:
     for workers in (1, 2):
-        corrupt_files([folder], "pitch_shift", 3, tmp_path / str(workers), sound_format="flac", workers=workers)
+        corrupt_files([folder], "pitch_shift", 3, tmp_path / str(workers), audio_format="flac", workers=workers)
     assert contents(tmp_path / "1") == contents(tmp_path / "2")
     assert set(contents(tmp_path / "1")) == {"a.flac", "cats/b.flac", "cats/c.flac", "manifest.jsonl"}
 
@@ -69,7 +69,7 @@ def test_a_stopped_run_goes_on_and_ends_alike(folder: Path, tmp_path: Path, monk
 
 
 def test_sounds_can_be_brought_to_one_rate(folder: Path, tmp_path: Path) -> None:
-    for path in corrupt_files([folder], "time_stretch", 2, tmp_path / "out", sample_rate=16_000, sound_format="wav"):
+    for path in corrupt_files([folder], "time_stretch", 2, tmp_path / "out", sample_rate=16_000, audio_format="wav"):
         assert wavfile.read(path)[0] == 16_000
 
 
@@ -97,7 +97,7 @@ def test_a_corruption_for_images_is_refused_by_name(folder: Path, tmp_path: Path
 
 def test_the_sheet_shows_what_noise_does() -> None:
     tone = np.sin(2 * np.pi * 1_000 * np.arange(16_000) / 16_000).astype(np.float32)
-    sheet = sound_sheet(tone, ["white_noise", "time_stretch"], [0, 5])
+    sheet = audio_sheet(tone, ["white_noise", "time_stretch"], [0, 5])
     pixels = np.asarray(sheet.convert("L"), np.float64)
     width, height = 200, 112
     cells = [

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from scipy.io import wavfile
 
-from holdfast.audio import read_sound
+from holdfast.audio import read_audio
 
 
 def wav(values: np.ndarray, rate: int = 16_000) -> io.BytesIO:
@@ -24,10 +24,10 @@ def wav(values: np.ndarray, rate: int = 16_000) -> io.BytesIO:
 def test_channels_are_averaged_and_the_rate_is_made_to_fit() -> None:
     time = np.arange(48_000) / 48_000
     stereo = np.float32(np.stack([np.sin(2 * np.pi * 440 * time), np.zeros(48_000)], axis=1))
-    found = read_sound(wav(stereo, 48_000), 16_000)
+    found = read_audio(wav(stereo, 48_000), 16_000)
     expected = 0.5 * np.sin(2 * np.pi * 440 * np.arange(16_000) / 16_000)
     assert found[100:-100] == pytest.approx(expected[100:-100], abs=2e-3)
-    assert len(read_sound(wav(stereo, 48_000))) == 48_000
+    assert len(read_audio(wav(stereo, 48_000))) == 48_000
 
 
 @pytest.mark.parametrize(
@@ -44,18 +44,18 @@ def test_channels_are_averaged_and_the_rate_is_made_to_fit() -> None:
 )
 def test_what_is_no_sound_is_refused_by_its_name(file: io.BytesIO, problem: str) -> None:
     with pytest.raises(ValueError, match=problem):
-        read_sound(file, name="clip 7")
+        read_audio(file, name="clip 7")
 
 
 def test_another_rate_needs_soxr(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "soxr", None)
-    assert len(read_sound(wav(np.ones(900, np.int16)), 16_000)) == 900
+    assert len(read_audio(wav(np.ones(900, np.int16)), 16_000)) == 900
     with pytest.raises(ImportError, match=r'of 8000 Hz is wanted at 16000 Hz, .*: pip install "holdfast\[audio\]"$'):
-        read_sound(wav(np.ones(900, np.int16), 8_000), 16_000)
+        read_audio(wav(np.ones(900, np.int16), 8_000), 16_000)
 
 
 def test_silence_may_be_meant() -> None:
-    assert not read_sound(wav(np.zeros(900, np.int16)), may_be_silent=True).any()
+    assert not read_audio(wav(np.zeros(900, np.int16)), may_be_silent=True).any()
 
 
 def test_unusual_wav_files_need_soundfile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -64,7 +64,7 @@ def test_unusual_wav_files_need_soundfile(tmp_path: Path, monkeypatch: pytest.Mo
     (tmp_path / "a.wav").write_bytes(header)
     monkeypatch.setitem(sys.modules, "soundfile", None)
     with pytest.raises(ValueError, match=r'a\.wav is not a readable WAV file .* pip install "holdfast\[audio\]"'):
-        read_sound(tmp_path / "a.wav")
+        read_audio(tmp_path / "a.wav")
 
 
 @pytest.mark.skipif(importlib.util.find_spec("soundfile") is None, reason="soundfile is not installed")
@@ -74,6 +74,6 @@ def test_flac_is_read_from_a_file_and_from_memory(tmp_path: Path) -> None:
     values = np.arange(-500, 500, dtype=np.int16) * 32
     soundfile.write(tmp_path / "a.flac", values, 16_000)
     for source in (tmp_path / "a.flac", io.BytesIO((tmp_path / "a.flac").read_bytes())):
-        assert read_sound(source) == pytest.approx(values / 32768)
+        assert read_audio(source) == pytest.approx(values / 32768)
     with pytest.raises(ValueError, match="nothing is not a readable recording"):
-        read_sound(io.BytesIO(b"fLaC nothing"), name="nothing")
+        read_audio(io.BytesIO(b"fLaC nothing"), name="nothing")
