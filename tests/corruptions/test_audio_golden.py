@@ -1,10 +1,9 @@
-"""Sounds against those of the official code of DHAuDS, where that data is at hand."""
+"""Parity of the audio corruptions with the official code of DHAuDS."""
 
 from __future__ import annotations
 
 import json
 from fractions import Fraction
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,27 +14,32 @@ from holdfast.corruptions.audio.polyphase import lengthen
 from holdfast.corruptions.audio.spectrum import analyse, stretch_frames, synthesise
 from holdfast.corruptions.audio.tempo import griffin_lim
 
-GOLDEN = Path(__file__).resolve().parents[3] / "shared" / "golden" / "audio"
-pytestmark = pytest.mark.skipif(not GOLDEN.exists(), reason="the golden arrays are not here")
+
+@pytest.fixture(scope="module")
+def golden(golden_folder):
+    """Return the recorded waveforms as floats."""
+    arrays = np.load(golden_folder / "audio" / "corruptions.npz")
+    return {key: array / 2**15 if array.dtype == np.int16 else array for key, array in arrays.items()}
 
 
 @pytest.fixture(scope="module")
-def golden():
-    return dict(np.load(GOLDEN / "corruptions.npz"))
+def drawn(golden_folder):
+    return json.loads((golden_folder / "audio" / "corruptions.json").read_text())
 
 
-@pytest.fixture(scope="module")
-def drawn():
-    return json.loads((GOLDEN / "corruptions.json").read_text())
+def check(found, recorded, tolerance):
+    """Compare with all values, or with every fourth, which is what the shipped file holds."""
+    every = 1 if len(found) == len(recorded) else 4
+    assert found[::every] == pytest.approx(recorded, abs=tolerance)
 
 
 def test_mixing_is_that_of_the_official_code(golden, drawn):
     signal = golden["signal"]
-    assert mix(signal, golden["noise"][:16_000], 5.0) == pytest.approx(golden["add_noise_5dB"], abs=1e-6)
+    check(mix(signal, golden["noise"][:16_000], 5.0), golden["add_noise_5dB"], 1e-6)
     case = drawn["en_l2_seed2025"]
     (*_, which), (*_, start), _ = case["randint_calls"]
-    noise = (golden["noise"], golden["noise2"])[which][start : start + 16_000]
-    assert mix(signal, noise, case["snr_db"]) == pytest.approx(golden["en_l2_seed2025"], abs=1e-6)
+    noise = golden[("noise", "noise2")[which]][start : start + 16_000]
+    check(mix(signal, noise, case["snr_db"]), golden["en_l2_seed2025"], 1e-6)
 
 
 @pytest.mark.parametrize(
@@ -46,22 +50,25 @@ def test_white_noise_is_mixed_as_in_the_official_code(name, seed, golden, drawn)
     torch.manual_seed(seed)
     official = torch.rand if case["randint_calls"][0][-1] else torch.randn
     noise = official(1, 16_000).numpy()[0]
-    assert mix(golden["signal"], noise, case["snr_db"]) == pytest.approx(golden[name], abs=1e-6)
+    check(mix(golden["signal"], noise, case["snr_db"]), golden[name], 1e-6)
 
 
 @pytest.mark.parametrize("rate", [0.92, 1.05, 1.08])
 def test_stretched_magnitudes_are_those_of_the_official_code(rate, golden):
     magnitudes = np.abs(stretch_frames(analyse(golden["signal"], 1024), rate)).T
-    assert np.allclose(magnitudes, golden[f"tst_mag_rate{rate}"], atol=2e-3, rtol=1e-3)  # stored in 16 bits
+    recorded = golden[f"tst_mag_rate{rate}"]
+    every = 1 if len(recorded) == len(magnitudes) else 4
+    assert np.allclose(magnitudes[::every], recorded, atol=2e-3, rtol=1e-3)  # stored in 16 bits
 
 
 @pytest.mark.parametrize(("power", "error"), [(1, 1e-4), (2, 3e-3)])
-def test_griffin_lim_is_that_of_the_official_code(power, error, golden):
+def test_griffin_lim_is_that_of_the_official_code(power, error, golden, drawn):
     magnitudes = np.abs(stretch_frames(analyse(golden["signal"], 1024), 1.05)) ** (1 / power)
     torch.manual_seed(0)
     phases = torch.rand(513, len(magnitudes), dtype=torch.complex64).numpy().T
     found = griffin_lim(magnitudes.astype(np.float32), phases)
-    assert found == pytest.approx(golden[f"tst_wave_rate1.05_glpower{power}_torchseed0"], abs=error)
+    assert len(found) == drawn[f"tst_rate1.05_glpower{power}"]["samples"]
+    check(found, golden[f"tst_wave_rate1.05_glpower{power}_torchseed0"], error)
 
 
 @pytest.mark.parametrize("semitones", [-7, -4, 4, 5])

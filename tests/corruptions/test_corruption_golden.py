@@ -1,4 +1,4 @@
-"""Parity with the ImageNet-C authors' own functions, in pixels and in statistics, where that data is at hand."""
+"""Parity with the ImageNet-C authors' own functions, in pixels and in statistics."""
 
 from __future__ import annotations
 
@@ -14,45 +14,62 @@ from holdfast.corruptions import CORRUPTIONS, frost_from
 from holdfast.corruptions.image import glass
 from holdfast.randomness import seeded_rng
 
-GOLDEN = Path(__file__).resolve().parents[3] / "shared" / "golden" / "corruptions"
-pytestmark = pytest.mark.skipif(not GOLDEN.exists(), reason="the golden arrays are not here")
+TESTS = Path(__file__).resolve().parents[1]
+WHOLE = TESTS.parents[1] / "shared" / "golden"
+FILES = ("cifar", "imagenet", "ccc224")
+UNRECORDED = set()  # corruptions without an official implementation; add yours here when it has none
+
+
+def recorded(file):
+    """Return the corruptions with recorded pixels in a shipped file, by their names here."""
+    with np.load(TESTS / "golden" / "corruptions" / f"{file}.npz") as arrays:
+        names = {key.rpartition("_s")[0] for key in arrays.files if "_s" in key}
+    return sorted({CORRUPTIONS.aliases.get(name, name) for name in names})
+
 
 # (levels, share of the values) that may differ; everything else is exact.
 TOLERANCE = {
     "defocus_blur": (1, 0.01),  # float noise before truncation
-    "gaussian_blur": (1, 0.003),  # float32
+    "gaussian_blur": (1, 0.005),  # float32
     "brightness": (1, 0.01),  # the reference goes through hue, saturation and value
     "saturate": (1, 0.03),  # likewise
-    "elastic_transform": (1, 0.003),  # float32, in another order
+    "elastic_transform": (1, 0.01),  # float32, in another order; few pixels are shipped
 }
 # The reference is itself off by one here: Fourier noise on what should be the identity.
 TOLERANCE_AT = {("ccc224", "defocus_blur", 0.25): (1, 0.6)}
 
 
 @pytest.fixture(scope="module")
-def golden():
-    return {name: dict(np.load(GOLDEN / f"{name}.npz")) for name in ("cifar", "imagenet", "ccc224")}
+def golden(golden_folder):
+    return {name: dict(np.load(golden_folder / "corruptions" / f"{name}.npz")) for name in FILES}
 
 
-@pytest.mark.parametrize("name", CORRUPTIONS.names("image"))
-@pytest.mark.parametrize("source", ["cifar", "imagenet", "ccc224"])
-def test_legacy_draws_give_the_published_pixels(source, name, golden):
+@pytest.mark.parametrize(("source", "name"), [(file, name) for file in FILES for name in recorded(file)])
+def test_legacy_draws_give_the_published_pixels(source, name, golden, golden_folder):
     inputs = golden["cifar"]["inputs"] if source == "cifar" else golden["imagenet"]["input"][None]
     short_names = {short for short, full in CORRUPTIONS.aliases.items() if full == name}
     found = [key for key in golden[source] if key.rpartition("_s")[0] in {name, *short_names}]
-    if not found:
-        pytest.skip(f"no {name} in {source}")
-    chosen = photographed_frost() if name == "frost" else CORRUPTIONS[name]
+    assert len(found) == (4 if source == "ccc224" else 5)
+    chosen = CORRUPTIONS[name]
+    if name == "frost":
+        chosen = photographed_frost() if golden_folder == WHOLE else reconstructed_frost(source)
     for key in found:
         severity = float(key.rpartition("_s")[2])
         legacy = [np.random.RandomState(0) for _ in inputs]
         corrupted = chosen.batch(inputs, severity, legacy)
         expected = golden[source][key].reshape(len(inputs), *golden[source][key].shape[-3:])
-        part = corrupted[:, : expected.shape[1], : expected.shape[2]]
+        side = expected.shape[1]
+        places = golden[source].get(f"places_{side}", np.arange(side))
+        part = corrupted[:, places][:, :, places]
         difference = np.abs(part.astype(int) - expected)
         levels, share = TOLERANCE_AT.get((source, name, severity), TOLERANCE.get(name, (0, 0)))
         assert difference.max() <= levels, key
         assert (difference > 0).mean() <= share, key
+
+
+def test_every_image_corruption_is_compared_with_official_pixels():
+    missing = set(CORRUPTIONS.names("image")) - set(recorded("cifar")) - UNRECORDED
+    assert not missing, f"{missing}: record official pixels in tests/golden/corruptions, or add the name to UNRECORDED"
 
 
 def photographed_frost():
@@ -62,8 +79,15 @@ def photographed_frost():
     return frost_from(Path(package.origin).parent / "frost")
 
 
+def reconstructed_frost(source):
+    """Return frost with the crop behind the recorded pixels as its fifth texture, which seed 0 draws."""
+    with np.load(TESTS / "golden" / "corruptions" / "frost.npz") as texels:
+        crop = texels["cifar"].repeat(5, 0).repeat(5, 1) if source == "cifar" else texels["imagenet"]
+    return frost_from([np.zeros_like(crop)] * 4 + [crop])
+
+
 def tiles():
-    with Image.open(GOLDEN / "imagenet64_mosaic.jpg") as mosaic:
+    with Image.open(WHOLE / "corruptions" / "imagenet64_mosaic.jpg") as mosaic:
         return np.asarray(mosaic).reshape(8, 224, 8, 224, 3).swapaxes(1, 2).reshape(64, 224, 224, 3)
 
 
@@ -79,12 +103,10 @@ def statistics(clean, corrupted):
     }
 
 
-def check_statistics(family, name, severities, clean):
-    reference = json.loads((GOLDEN / "stats.json").read_text())[family]
+def check_statistics(folder, family, name, severities, clean):
+    reference = json.loads((folder / "corruptions" / "stats.json").read_text())[family]
     for severity in severities:
-        expected = reference.get(f"{name}_s{severity}")
-        if expected is None:
-            pytest.skip(f"no {name} in the statistics")
+        expected = reference[f"{name}_s{severity}"]
         rngs = [seeded_rng(1, f"{name}/{severity}", index) for index in range(len(clean))]
         found = statistics(clean, CORRUPTIONS[name].batch(clean, severity, rngs))
         bounds = {
@@ -105,19 +127,20 @@ def check_statistics(family, name, severities, clean):
             assert abs(found[statistic] - expected[statistic]) <= bound, (severity, statistic)
 
 
-@pytest.mark.parametrize("name", CORRUPTIONS.names("image"))
-def test_counter_based_draws_have_the_published_statistics(name, golden):
-    check_statistics("cifar", name, (1, 2, 3, 4, 5), golden["cifar"]["inputs64"])
+@pytest.mark.parametrize("name", recorded("cifar"))
+def test_counter_based_draws_have_the_published_statistics(name, golden, golden_folder):
+    check_statistics(golden_folder, "cifar", name, (1, 2, 3, 4, 5), golden["cifar"]["inputs64"])
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", CORRUPTIONS.names("image"))
+@pytest.mark.skipif(not WHOLE.is_dir(), reason="the 64 photographs are not on this machine")
+@pytest.mark.parametrize("name", recorded("imagenet"))
 def test_counter_based_draws_have_the_published_statistics_at_224_pixels(name):
-    check_statistics("imagenet", name, (1, 3, 5), tiles())
+    check_statistics(WHOLE, "imagenet", name, (1, 3, 5), tiles())
 
 
 def ccc_quantities():
-    params = json.loads((GOLDEN.parent / "ccc" / "params.json").read_text())["params"]
+    params = json.loads((TESTS / "streams" / "ccc_params.json").read_text())["params"]
     for label, rows in params.items():
         name = label.partition("(")[0]
         for severity, row in rows.items():

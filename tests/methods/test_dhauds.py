@@ -20,8 +20,6 @@ from holdfast.methods.whole_network import classifier_part
 from holdfast.models import AMAuT, AMAuTVersion, Classifier, tiny_amaut, tiny_resnet
 from holdfast.recipes import adapt
 
-GOLDEN = Path(__file__).resolve().parents[3] / "shared" / "golden" / "audio"
-
 
 @pytest.fixture
 def sounds() -> Tensor:
@@ -143,17 +141,17 @@ def test_learning_makes_answers_more_certain_and_keeps_them_diverse() -> None:
     assert np.mean(losses[-3:]) < np.mean(losses[:3]) - 0.2  # type: ignore[arg-type]
 
 
-@pytest.mark.skipif(not GOLDEN.exists(), reason="the golden arrays are not here")
-def test_three_steps_are_those_of_the_official_code() -> None:
+def test_three_steps_are_those_of_the_official_code(golden_folder: Path) -> None:
     from safetensors.torch import load_file
 
-    facts = json.loads((GOLDEN / "amaut_small.json").read_text())["adapt3"]
-    stored = {name: torch.from_numpy(array) for name, array in np.load(GOLDEN / "amaut_small.npz").items()}
+    folder = golden_folder / "audio"
+    facts = json.loads((folder / "amaut_small.json").read_text())["adapt3"]
+    stored = {name: torch.from_numpy(array) for name, array in np.load(folder / "amaut_small.npz").items()}
     sizes = {"token_width": 32, "depth": 2, "heads": 4, "hidden": 64, "dropout": 0.0, "head_widths": (48, 16)}
     front_end = {"mels": 16, "frames": 104, "fft": 64, "window": 64, "hop": 64}
     network = AMAuT(AMAuTVersion(16_000, 1_600, 5, width=8, extra_blocks=(1, 2), **front_end, **sizes))  # type: ignore[arg-type]
     network.front_end = nn.Identity()
-    weights = load_file(GOLDEN / "amaut_small.safetensors")
+    weights = load_file(folder / "amaut_small.safetensors")
     network.load_official({key[10:]: tensor for key, tensor in weights.items() if key.startswith("two_stage.")})
     inputs, others = stored["two_stage_input"], stored["two_stage_input2"]
     method = Dhauds(

@@ -16,7 +16,6 @@ from holdfast.models.hugging_face import HuggingFaceAudio
 from holdfast.recipes import adapt
 
 transformers = pytest.importorskip("transformers")
-GOLDEN = Path(__file__).resolve().parents[3] / "shared" / "golden" / "audio"
 SMALL: dict[str, Any] = {
     "hidden_size": 16,
     "num_hidden_layers": 2,
@@ -57,13 +56,12 @@ def test_a_small_one_hears_clips_and_adapts(version: str, samples: int, classes:
         network(sounds[:, :-1])
 
 
-@pytest.mark.skipif(not GOLDEN.exists(), reason="the golden arrays are not here")
-def test_the_convolution_head_is_the_official_one() -> None:
-    stored = np.load(GOLDEN / "amaut_small.npz")
+def test_the_convolution_head_is_the_official_one(golden_folder: Path) -> None:
+    stored = np.load(golden_folder / "audio" / "amaut_small.npz")
     ours = {"root": "stem", "layers": "stages", "downsample": "shortcut.0", "ds_gn": "shortcut.1"}
     ours |= {"fc1": "narrow", "fc2": "classifier"}
     weights = {}
-    for name, tensor in load_file(GOLDEN / "amaut_small.safetensors").items():
+    for name, tensor in load_file(golden_folder / "audio" / "amaut_small.safetensors").items():
         prefix, _, own = name.partition(".")
         if prefix == "hubert_conv_head":
             own = own.replace("norm1", "norm") if own.startswith("norm1") else own
