@@ -87,11 +87,16 @@ class Registry(Generic[T]):
         """Return name, first sentence and citation of everything in this registry."""
         return [describe(name, self[name]) for name in self.names()]
 
+    def adopted(self, plugin: Any) -> T:
+        """Return an entry point's object as an entry of this registry."""
+        entry: T = plugin
+        return entry
+
     def _load_plugins(self) -> None:
         if not self._plugins_loaded:
             self._plugins_loaded = True
             for point in metadata.entry_points(group=f"holdfast.{self.room}"):
-                self._entries.setdefault(point.name, point.load())
+                self._entries.setdefault(point.name, self.adopted(point.load()))
 
 
 def describe(name: str, thing: object) -> Entry:
@@ -101,7 +106,7 @@ def describe(name: str, thing: object) -> Entry:
 
 
 def options_of(thing: Callable[..., Any]) -> dict[str, inspect.Parameter]:
-    """Return the keyword options of a class and its bases, or of a function and the one that it `passes_on` to."""
+    """Return the keyword options of a class and its bases, or of a function and the one that it `extends`."""
     found: dict[str, inspect.Parameter] = {}
     for function in _chain(thing):
         parameters = inspect.signature(function).parameters.values()
@@ -120,7 +125,7 @@ def _chain(thing: Any) -> Iterator[Callable[..., Any]]:
         return
     while thing is not None:
         yield thing
-        thing = getattr(thing, "passes_on", None)
+        thing = getattr(thing, "extends", None)
 
 
 def check_options(owner: str, given: Iterable[str], known: Iterable[str]) -> None:

@@ -14,9 +14,9 @@ from holdfast.calibration.pairs import check_pairs, in_order, names_of, reaching
 from holdfast.calibration.store import default_cache
 from holdfast.data import Dataset
 from holdfast.folders import held
-from holdfast.streams.difficulty import POOLS, reach_percent, target_percent_of, walk_pairs
-from holdfast.streams.path import PathRule, check_rule, find_path
-from holdfast.streams.transitions import Calibration
+from holdfast.streams.walks.difficulty import POOLS, reach_percent, target_percent_of, walk_pairs
+from holdfast.streams.walks.path import PathRule, check_rule, find_path
+from holdfast.streams.walks.transitions import Calibration
 
 __all__ = ["calibrate"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast.streams.path import LEVELS
+from holdfast.streams.walks.path import LEVELS
 
 __all__ = ["WHOLE", "interpolate_percent"]
 

@@ -22,7 +22,7 @@ from holdfast.data import Dataset
 from holdfast.data.tensors import as_inputs
 from holdfast.models import Classifier, weights_digest
 from holdfast.randomness import seeded_rng
-from holdfast.streams.path import GridCell
+from holdfast.streams.walks.path import GridCell
 
 __all__ = ["Chain", "Judge", "Progress", "chain_of", "spread_over_classes"]
 

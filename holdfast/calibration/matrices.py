@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.calibration.pairs import Pair, check_pairs, in_order, names_of, transition_of
-from holdfast.streams.difficulty import OFFICIAL_TARGETS_PERCENT, POOLS, check_difficulty, walk_pairs
-from holdfast.streams.path import LEVELS, GridCell, PathRule, find_path
-from holdfast.streams.transitions import Calibration, Transition
+from holdfast.streams.walks.difficulty import OFFICIAL_TARGETS_PERCENT, POOLS, check_difficulty, walk_pairs
+from holdfast.streams.walks.path import LEVELS, GridCell, PathRule, find_path
+from holdfast.streams.walks.transitions import Calibration, Transition
 
 __all__ = ["calibration_of", "import_matrices"]
 

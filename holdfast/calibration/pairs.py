@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from holdfast.calibration.interpolate import WHOLE, interpolate_percent
 from holdfast.calibration.judge import Judge, chain_of
 from holdfast.corruptions import CORRUPTIONS
-from holdfast.streams.path import LEVELS, GridCell
-from holdfast.streams.transitions import Transition
+from holdfast.streams.walks.path import LEVELS, GridCell
+from holdfast.streams.walks.transitions import Transition
 
 __all__ = [
     "Pair",

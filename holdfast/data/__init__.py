@@ -10,6 +10,7 @@ from holdfast.data.image_folder import ImageFolder
 from holdfast.data.imagenet_c import ImageNetC
 from holdfast.data.keywords import Keywords
 from holdfast.data.reefset import ReefSet
+from holdfast.data.shards import Shards, read_shards
 from holdfast.data.speech_commands import SpeechCommands
 from holdfast.data.splits import split_by_label
 from holdfast.data.urbansound import UrbanSound8K
@@ -30,8 +31,10 @@ __all__ = [
     "InMemoryImages",
     "Keywords",
     "ReefSet",
+    "Shards",
     "SpeechCommands",
     "UrbanSound8K",
     "VocalSound",
+    "read_shards",
     "split_by_label",
 ]

@@ -1,24 +1,30 @@
-"""In which order samples come, and what has happened to them."""
+"""Streams: the order in which samples arrive, and the corruptions applied to them."""
 
-from holdfast.streams.block_plan import BlockPlan
-from holdfast.streams.ccc import CCC_SETTINGS, ccc, ccc_setting
-from holdfast.streams.chain import Chain
-from holdfast.streams.chain_report import ChainReport, StreamReport
-from holdfast.streams.cross_plan import CrossPlan, cross
-from holdfast.streams.dhauds import dhauds
-from holdfast.streams.export import export_shards
-from holdfast.streams.markov import markov
-from holdfast.streams.markov_plan import MarkovPlan
-from holdfast.streams.orders import ORDERS, Correlated, Order, Shuffled, Sorted
-from holdfast.streams.plan import Plan
-from holdfast.streams.schedule import Block, Cell, Schedule, schedule_of
-from holdfast.streams.settings import continual, correlated, gradual, mixed_domains, reset_each_shift
-from holdfast.streams.shards import Shards, as_stored, read_shards
-from holdfast.streams.stream import STREAMS, Stream
-from holdfast.streams.transitions import Calibration, Transition
-from holdfast.streams.unitta import UNITTA_DOMAINS, UNITTA_MAIN, UNITTA_SETTINGS, unitta, unitta_setting
-from holdfast.streams.walk import Walk
-from holdfast.streams.walk_picture import walk_strip, write_walk_gif
+from holdfast.data.shards import Shards, read_shards
+from holdfast.streams.builder import STREAMS, StreamBuilder
+from holdfast.streams.catalogue.as_stored import as_stored
+from holdfast.streams.catalogue.ccc import CCC_SETTINGS, ccc, ccc_setting
+from holdfast.streams.catalogue.continual import continual
+from holdfast.streams.catalogue.correlated import correlated
+from holdfast.streams.catalogue.cross import CrossPlan, cross
+from holdfast.streams.catalogue.dhauds import dhauds
+from holdfast.streams.catalogue.gradual import gradual
+from holdfast.streams.catalogue.markov import markov
+from holdfast.streams.catalogue.mixed_domains import mixed_domains
+from holdfast.streams.catalogue.reset_each_shift import reset_each_shift
+from holdfast.streams.catalogue.unitta import UNITTA_DOMAINS, UNITTA_MAIN, UNITTA_SETTINGS, unitta, unitta_setting
+from holdfast.streams.chains.chain import Chain
+from holdfast.streams.chains.chain_report import ChainReport, StreamReport
+from holdfast.streams.chains.markov_plan import MarkovPlan
+from holdfast.streams.plans.block_plan import BlockPlan
+from holdfast.streams.plans.orders import ORDERS, Correlated, Order, Shuffled, Sorted
+from holdfast.streams.plans.plan import Plan
+from holdfast.streams.plans.schedule import Block, Condition, Schedule, schedule_of
+from holdfast.streams.shards.export import export_shards
+from holdfast.streams.stream import Stream
+from holdfast.streams.walks.transitions import Calibration, Transition
+from holdfast.streams.walks.walk import Walk
+from holdfast.streams.walks.walk_image import walk_strip, write_walk_gif
 
 __all__ = [
     "CCC_SETTINGS",
@@ -30,9 +36,9 @@ __all__ = [
     "Block",
     "BlockPlan",
     "Calibration",
-    "Cell",
     "Chain",
     "ChainReport",
+    "Condition",
     "Correlated",
     "CrossPlan",
     "MarkovPlan",
@@ -43,6 +49,7 @@ __all__ = [
     "Shuffled",
     "Sorted",
     "Stream",
+    "StreamBuilder",
     "StreamReport",
     "Transition",
     "Walk",

@@ -19,11 +19,10 @@ from holdfast.data import Dataset
 from holdfast.data.tensors import as_inputs
 from holdfast.randomness import seed_for, seeded_rng
 from holdfast.records import Batch, Picks
-from holdfast.registry import Registry
-from holdfast.streams.plan import Plan
-from holdfast.streams.render import corrupted
+from holdfast.streams.plans.plan import Plan
+from holdfast.streams.rendering import corrupted
 
-__all__ = ["STREAMS", "Draws", "Stream"]
+__all__ = ["Draws", "Stream"]
 
 Draws = Literal["sample", "position"]
 
@@ -170,9 +169,6 @@ class Stream:
             end = min(end for end in ends if end is not None)
             yield position, end
             position = end
-
-
-STREAMS: Registry[Callable[..., Stream]] = Registry("stream", "streams")
 
 
 def _ahead(

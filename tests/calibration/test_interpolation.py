@@ -10,7 +10,7 @@ import pytest
 
 from holdfast.calibration import interpolate_percent
 from holdfast.calibration.interpolate import WHOLE
-from holdfast.streams.path import official_path
+from holdfast.streams.walks.path import official_path
 
 CASES = json.loads((Path(__file__).parents[1] / "streams" / "ccc_paths.json").read_text())["cases"]
 SMOOTH = {case["name"]: np.array(case["matrix"]) for case in CASES if case["name"].startswith("logit_additive")}

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from holdfast.calibration import calibration_of, import_matrices
-from holdfast.streams.difficulty import POOLS
+from holdfast.streams.walks.difficulty import POOLS
 
 CASES = json.loads((Path(__file__).parents[1] / "streams" / "ccc_paths.json").read_text())["cases"]
 NAMES = {"n1_gaussian_noise_n2_motion_blur": 0, "n1_contrast_n2_impulse_noise": 1, "n1_jpeg_n2_frost": 3}

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from holdfast.streams.unitta import UNITTA_MAIN, UNITTA_SETTINGS
+from holdfast.streams.catalogue.unitta import UNITTA_MAIN, UNITTA_SETTINGS
 
 INDEPENDENT = [setting for setting in UNITTA_SETTINGS if setting.startswith("(i")]
 CORRELATED = [setting for setting in UNITTA_SETTINGS if setting.startswith("(n")]

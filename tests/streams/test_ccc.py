@@ -18,8 +18,8 @@ from holdfast.corruptions import CORRUPTIONS
 from holdfast.data import InMemoryImages
 from holdfast.registry import UnknownNameError
 from holdfast.streams import CCC_SETTINGS, Calibration, Transition, Walk, ccc, ccc_setting
-from holdfast.streams.difficulty import POOLS, corruption_order, reach_percent, target_percent_of, walk_pairs
-from holdfast.streams.path import official_path
+from holdfast.streams.walks.difficulty import POOLS, corruption_order, reach_percent, target_percent_of, walk_pairs
+from holdfast.streams.walks.path import official_path
 
 HERE = Path(__file__).parent
 ORDERS = json.loads((HERE / "ccc_orders.json").read_text())["orders"]

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from holdfast.streams.path import LEVELS, check_path, find_path, official_path, squared_path
+from holdfast.streams.walks.path import LEVELS, check_path, find_path, official_path, squared_path
 
 CASES = json.loads((Path(__file__).parent / "ccc_paths.json").read_text())["cases"]
 MATRICES = {case["name"]: np.array(case["matrix"]) for case in CASES}

@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from holdfast.data import DATASETS, InMemoryImages
+from holdfast.data.shards import ShardError
 from holdfast.streams import (
     STREAMS,
     Calibration,
@@ -23,8 +24,7 @@ from holdfast.streams import (
     export_shards,
     read_shards,
 )
-from holdfast.streams.export import shard_spans
-from holdfast.streams.shards import ShardError
+from holdfast.streams.shards.export import shard_spans
 
 CELLS = ((2, 0), (2, 1), (1, 1), (1, 2), (0, 2))
 SHARDS = ["serial_00000.tar", "serial_00001.tar", "serial_00002.tar"]
@@ -128,7 +128,7 @@ def test_another_stream_does_not_mix_in(shards: Path, few: InMemoryImages, tmp_p
     with pytest.raises(ValueError, match="endless"):
         export_shards(continual(few, corruptions=["clean"], cycles=None), tmp_path)
     export_shards(other, tmp_path, shard_images=30)  # any stream can be written
-    assert Shards(paths=tmp_path).domain_names == ("clean",)
+    assert as_stored(Shards(paths=tmp_path)).domains == ("clean",)
     assert [len(Shards(paths=tmp_path / name).labels) for name in SHARDS[:2]] == [30, 20]
 
 
@@ -173,7 +173,7 @@ def test_a_damaged_picture_is_one_sample_less(shards: Path, tmp_path: Path) -> N
     content = bytearray(path.read_bytes())
     content[member.offset_data : member.offset_data + member.size] = bytes(member.size)
     path.write_bytes(content)
-    with pytest.raises(ShardError, match=r"serial_00001\.tar has a picture that cannot be decoded"):
+    with pytest.raises(ShardError, match=r"serial_00001\.tar has an image that cannot be decoded"):
         list(read_shards(tmp_path))
     with pytest.warns(UserWarning, match="cannot be decoded"):
         assert len(list(read_shards(tmp_path, on_error="skip"))) == 49
@@ -184,5 +184,5 @@ def test_mistakes_are_told(tmp_path: Path) -> None:
         list(read_shards(tmp_path / "absent.tar"))
     with pytest.raises(ShardError, match="no samples"):
         Shards(paths=tmp_path)
-    with pytest.raises(ValueError, match="choose one of raise, skip"):
+    with pytest.raises(ValueError, match="on_error must be one of raise, skip, got"):
         list(read_shards(tmp_path, on_error="ignore"))  # type: ignore[arg-type]

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from scipy.stats import binom, chi2, norm
 
 from holdfast.streams import UNITTA_SETTINGS, Chain
-from holdfast.streams.cells import turns
-from holdfast.streams.chain import chain_of, states_along
-from holdfast.streams.holding import HOLDINGS
+from holdfast.streams.chains.chain import chain_of, states_along
+from holdfast.streams.chains.holding import HOLDINGS
+from holdfast.streams.chains.strata import turns
 
 GOLDEN = json.loads((Path(__file__).parent / "markov_golden.json").read_text())
 SAMPLES = 500_000

@@ -17,13 +17,13 @@ from holdfast.records import Domain, Picks
 from holdfast.registry import UnknownNameError
 from holdfast.streams import UNITTA_DOMAINS, UNITTA_MAIN, UNITTA_SETTINGS, Chain, MarkovPlan, markov, unitta
 from holdfast.streams import unitta_setting as setting_named
-from holdfast.streams.capped import cell_caps, official_states
+from holdfast.streams.chains.capped import official_states, stratum_caps
 
 GOLDEN = json.loads((Path(__file__).parent / "markov_golden.json").read_text())["official"]
 NAMES = ["brightness", "contrast", "clean"]
 SMALL = InMemoryImages(np.zeros((40, 32, 32, 3), np.uint8), np.arange(40) % 4)
 PLANS = [
-    unitta(SMALL, setting="(n,u)/(n,u)", corruptions=NAMES, samples_per_cell=8).plan,
+    unitta(SMALL, setting="(n,u)/(n,u)", corruptions=NAMES, samples_per_stratum=8).plan,
     unitta(SMALL, setting="(i,u)/(1,1)", corruptions=NAMES).plan,
     unitta(SMALL, setting="(n,1)/(i,1)", corruptions=NAMES, mode="stationary", samples=300).plan,
     markov(SMALL, corruptions=NAMES, classes={"stay": 0.9}, samples=70, endless=True).plan,
@@ -70,7 +70,7 @@ def test_a_capped_chain_that_is_not_iid_keeps_its_caps_and_its_stays() -> None:
     domains, classes = Chain(size=6, stay=0.5, imbalance=5), Chain(size=10, stay=0.95, imbalance=10)
     assert not domains.is_feasible
     path, beside = official_states(domains, classes, 200, np.random.default_rng(0))
-    caps = cell_caps(domains, classes, 200)
+    caps = stratum_caps(domains, classes, 200)
     assert np.bincount(path).tolist() == caps.sum(1).tolist()
     assert len(beside) == len(path)
     quarter = len(path) // 4  # before anything is closed
@@ -115,7 +115,7 @@ def test_a_used_up_cell_may_end_the_stream_or_be_an_error() -> None:
     assert stopped.length < 500
     assert stopped.report().repeats == 0
     assert markov(SMALL, **options).plan.report(0, stopped.length + 1).repeats == 1
-    with pytest.raises(ValueError, match=f"first repeat is at position {stopped.length}; pass samples="):
+    with pytest.raises(ValueError, match=f"first sample repeats at position {stopped.length}; pass samples="):
         markov(SMALL, **options, exhaust="error")
     enough = markov(SMALL, **{**options, "samples": stopped.length}, exhaust="error").plan
     assert np.array_equal(enough.picks(0, 20).samples, stopped.picks(0, 20).samples)
@@ -146,14 +146,14 @@ def test_an_endless_stream_is_read_far_out_at_the_cost_of_a_piece(monkeypatch: p
 
 
 def test_batches_are_the_same_from_anywhere_and_seeds_differ() -> None:
-    stream = unitta(SMALL, setting="(n,1)/(1,1)", corruptions=NAMES, samples_per_cell=4)
+    stream = unitta(SMALL, setting="(n,1)/(1,1)", corruptions=NAMES, samples_per_stratum=4)
     whole = [batch.domains for batch in stream.starting_at(0, batch_size=8)]
     assert [batch.domains for batch in stream.starting_at(16, batch_size=8)] == whole[2:]
-    other = unitta(SMALL, setting="(n,1)/(1,1)", corruptions=NAMES, samples_per_cell=4, seed=1)
+    other = unitta(SMALL, setting="(n,1)/(1,1)", corruptions=NAMES, samples_per_stratum=4, seed=1)
     assert stream.protocol == other.protocol
     assert stream.fingerprint != other.fingerprint
     assert not np.array_equal(stream.plan.picks(0, 40).samples, other.plan.picks(0, 40).samples)
-    changed = unitta(SMALL, setting="(n,1)/(1,1)", corruptions=NAMES, samples_per_cell=4, classes={"head": 1})
+    changed = unitta(SMALL, setting="(n,1)/(1,1)", corruptions=NAMES, samples_per_stratum=4, classes={"head": 1})
     assert changed.protocol != stream.protocol
 
 
@@ -188,19 +188,19 @@ def test_only_classes_that_occur_are_states() -> None:
 @pytest.mark.parametrize(
     ("options", "problem"),
     [
-        ({"corruptions": []}, "without samples or domains"),
-        ({"samples": 0}, "without samples or domains"),
-        ({"severity": 6}, "out of range"),
-        ({"mode": "exact"}, "choose mode one of official, stationary"),
+        ({"corruptions": []}, "at least one sample and one domain"),
+        ({"samples": 0}, "at least one sample and one domain"),
+        ({"severity": 6}, "severity must be between 0 and 5"),
+        ({"mode": "exact"}, "mode must be one of official, stationary"),
         ({"exhaust": "wait"}, "exhaust one of cycle, stop, error"),
-        ({"classes": [{}, {}]}, "a class chain for each domain"),
+        ({"classes": [{}, {}]}, "one class chain or one for each domain"),
         ({"classes": Chain(size=5)}, "pass one with size=4"),
         ({"classes": {"stay": 0.3, "imbalance": 4}}, "pass stay=0.813 or more"),
-        ({"samples_per_cell": 3}, "belongs to mode='official'"),
-        ({"endless": True, "exhaust": "stop"}, "cannot end"),
-        ({"mode": "official", "samples": 3}, "own rules"),
-        ({"mode": "official", "class_head_shift": 1}, "own rules"),
-        ({"mode": "official", "domains": {"stay": 0.9, "holding": "fixed"}}, "own rules"),
+        ({"samples_per_stratum": 3}, "applies to mode='official'"),
+        ({"endless": True, "exhaust": "stop"}, "needs exhaust=.cycle., got .stop."),
+        ({"mode": "official", "samples": 3}, "sets its own length"),
+        ({"mode": "official", "class_head_shift": 1}, "sets its own length"),
+        ({"mode": "official", "domains": {"stay": 0.9, "holding": "fixed"}}, "sets its own length"),
     ],
 )
 def test_impossible_streams_are_refused_at_once(options: dict[str, Any], problem: str) -> None:

@@ -6,7 +6,7 @@ from numpy.typing import NDArray
 
 from holdfast.registry import UnknownNameError
 from holdfast.streams import ORDERS, Correlated, Order, Shuffled, Sorted
-from holdfast.streams.orders import order_named
+from holdfast.streams.plans.orders import order_named
 
 LABELS = np.random.default_rng(3).integers(0, 10, 2000)
 

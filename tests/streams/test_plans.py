@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from holdfast.data import Digits, InMemoryImages
 from holdfast.records import Picks
 from holdfast.streams import ORDERS, Plan, continual, correlated, gradual, mixed_domains, reset_each_shift
-from holdfast.streams.orders import Correlated
+from holdfast.streams.plans.orders import Correlated
 
 NAMES = ["gaussian_noise", "contrast", "brightness"]
 SMALL = InMemoryImages(np.zeros((23, 32, 32, 3), np.uint8), np.arange(23) % 4)

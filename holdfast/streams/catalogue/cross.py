@@ -11,14 +11,15 @@ from numpy.typing import NDArray
 from holdfast.data import Dataset
 from holdfast.randomness import seeded_rng
 from holdfast.records import Picks
-from holdfast.streams.ccc import ccc
-from holdfast.streams.cells import deal, turns
-from holdfast.streams.chain import Chain, chain_of
-from holdfast.streams.chain_report import StreamReport, report_on
-from holdfast.streams.pieces import Pieces
-from holdfast.streams.plan import Plan
-from holdfast.streams.stream import STREAMS, Stream
-from holdfast.streams.walk import Walk
+from holdfast.streams.builder import STREAMS
+from holdfast.streams.catalogue.ccc import ccc
+from holdfast.streams.chains.chain import Chain, chain_of
+from holdfast.streams.chains.chain_report import StreamReport, report_on
+from holdfast.streams.chains.strata import deal, turns
+from holdfast.streams.plans.pieces import Pieces
+from holdfast.streams.plans.plan import Plan
+from holdfast.streams.stream import Stream
+from holdfast.streams.walks.walk import Walk
 
 __all__ = ["CrossPlan", "cross"]
 
@@ -33,7 +34,7 @@ class CrossPlan(Plan):
     drawn in pieces of 262 144 samples, each begun at a draw from the shares and keyed by its number: any place of an
     endless stream costs one piece, and two are kept. A class deals its samples in turn, anew in each piece.
 
-    >>> from holdfast.streams.transitions import Calibration, Transition
+    >>> from holdfast.streams.walks.transitions import Calibration, Transition
     >>> path = Transition("contrast", "brightness", ((2, 0), (1, 0), (1, 1), (0, 1)), (30.0, 50.0, 40.0, 60.0))
     >>> labels = np.arange(100) % 10
     >>> walk = Walk(Calibration((path,), 40.0), 100, images_per_step=10)
@@ -115,7 +116,12 @@ class CrossPlan(Plan):
         )
 
 
-@STREAMS.register("cross")
+@STREAMS.register(
+    "cross",
+    citation="Press et al., NeurIPS 2023; Du et al., arXiv 2407.20080; the combination is ours",
+    needs_model=True,
+    extends=STREAMS["ccc"],
+)
 def cross(
     data: Dataset,
     *,
@@ -145,10 +151,3 @@ def cross(
         storage_jpeg_quality=stream.storage_jpeg_quality,
         draws=stream.draws,
     )
-
-
-vars(cross).update(
-    citation="Press et al., NeurIPS 2023; Du et al., arXiv 2407.20080; the combination is ours",
-    needs_model=True,
-    passes_on=ccc,
-)

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.registry import check_options, nearest
-from holdfast.streams.holding import HOLDINGS
+from holdfast.streams.chains.holding import HOLDINGS
 
 __all__ = ["Chain", "States", "chain_of", "states_along"]
 

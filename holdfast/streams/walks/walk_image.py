@@ -12,8 +12,8 @@ from PIL import Image, ImageDraw, ImageFont
 from holdfast.corruptions import CORRUPTIONS
 from holdfast.randomness import seeded_rng
 from holdfast.streams.stream import Stream
-from holdfast.streams.transitions import Calibration, Transition
-from holdfast.streams.walk import Walk
+from holdfast.streams.walks.transitions import Calibration, Transition
+from holdfast.streams.walks.walk import Walk
 
 __all__ = ["walk_strip", "write_walk_gif"]
 

@@ -1,4 +1,4 @@
-"""A plan of two chains: one moves through the domains, the other through the classes."""
+"""A plan of two chains: one for the domains, one for the classes."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 
 from holdfast.randomness import seeded_rng
 from holdfast.records import Domain, Picks
-from holdfast.streams.capped import official_chain, official_states
-from holdfast.streams.cells import deal, turns
-from holdfast.streams.chain import Chain, States, states_along
-from holdfast.streams.chain_report import StreamReport, report_on
-from holdfast.streams.pieces import Pieces
-from holdfast.streams.plan import Plan
+from holdfast.streams.chains.capped import official_chain, official_states
+from holdfast.streams.chains.chain import Chain, States, states_along
+from holdfast.streams.chains.chain_report import StreamReport, report_on
+from holdfast.streams.chains.strata import deal, turns
+from holdfast.streams.plans.pieces import Pieces
+from holdfast.streams.plans.plan import Plan
 
 __all__ = ["Exhaust", "MarkovPlan", "Mode"]
 
@@ -25,13 +25,14 @@ Exhaust = Literal["cycle", "stop", "error"]
 
 
 class MarkovPlan(Plan):
-    """Domain and class of every sample from a chain each (Du et al., arXiv 2407.20080); cells deal samples in turn.
+    """Domain and class of every sample from a chain each (Du et al., arXiv 2407.20080); a stratum is one of each.
 
-    `mode="stationary"`: `samples` of them, by default as many as all domains have, begun at a draw from the shares and
-    without any cap. A cell that is used up begins again, or ends the stream before its first repeat, or is an error
-    (`exhaust`). With `endless`, such pieces follow one another, each drawn anew: a place far out costs one piece.
-    `mode="official"`: the rules of the official code, see `official_states`; by default `samples_per_cell` are those
-    that the data has. One class chain serves all domains, or each domain has its own.
+    `mode="stationary"`: `samples` in all, by default the size of the data times the domains; the chains start at a draw
+    from their shares, and nothing is capped. `exhaust` says what happens when a stratum is used up: it starts again
+    ("cycle"), the stream ends before the first repeat ("stop"), or an error is raised ("error"). With `endless`, such
+    pieces follow one another, each drawn anew, so that any position costs one piece.
+    `mode="official"`: the rules of the official code, see `official_states`; `samples_per_stratum` is by default the
+    number that the data holds. All domains share one class chain, or each domain has its own.
 
     >>> labels = np.repeat(np.arange(10), 100)
     >>> chains = Chain(size=2, stay=0.9), [Chain(size=10, stay=0.95, imbalance=10)]
@@ -50,7 +51,7 @@ class MarkovPlan(Plan):
         severity: float = 5,
         mode: Mode = "stationary",
         samples: int | None = None,
-        samples_per_cell: int | None = None,
+        samples_per_stratum: int | None = None,
         exhaust: Exhaust = "cycle",
         endless: bool = False,
         seed: int = 0,
@@ -61,17 +62,17 @@ class MarkovPlan(Plan):
         self.domain_chain, self.class_chains = domain_chain, tuple(class_chains)
         self.severity = float(severity)
         self.mode, self.exhaust, self.endless = mode, exhaust, endless
-        self.samples, self.samples_per_cell = samples, samples_per_cell
+        self.samples, self.samples_per_stratum = samples, samples_per_stratum
         self.seed = seed
         self._check()
         self._severities = np.zeros((len(domains), max(len(domain.corruptions) for domain in domains)))
         for row, domain in zip(self._severities, domains, strict=True):
             row[: len(domain.corruptions)] = severity
         if mode == "official":
-            self.samples_per_cell = samples_per_cell or max(1, len(labels) // len(self.classes))
+            self.samples_per_stratum = samples_per_stratum or max(1, len(labels) // len(self.classes))
         else:
             self.samples = samples or len(domains) * len(labels)
-        # Where neither `samples` nor a cycle decides, only the draw says where it ends.
+        # Without a fixed number of samples the length is known only after drawing.
         self._pieces = Pieces(self._draw, self.samples if exhaust == "cycle" else None)
         self.length = None if endless else self._pieces.length
 
@@ -82,7 +83,7 @@ class MarkovPlan(Plan):
         return Picks(samples, domains, self._severities[domains])
 
     def report(self, start: int = 0, stop: int | None = None) -> StreamReport:
-        """Return what the chains want and what these positions have got; all, or the first piece, by default."""
+        """Compare these positions with what the chains ask for; by default all of them, or the first piece."""
         picks = self.picks(start, self._pieces.length if stop is None else stop)
         chains = [self.domain_chain, self.class_chains[0]]
         if self.mode == "official":
@@ -100,36 +101,37 @@ class MarkovPlan(Plan):
             "severity": self.severity,
             "domain_chain": self.domain_chain.spec(),
             "class_chains": [chain.spec() for chain in self.class_chains],
-            **self._rules(),
+            "mode": self.mode,
+            "samples": self.samples,
+            "samples_per_cell": self.samples_per_stratum,  # the key that committed fingerprints have
+            "exhaust": self.exhaust,
+            "endless": self.endless,
         }
 
     def __reduce__(self) -> tuple[Callable[..., MarkovPlan], tuple[Any, ...]]:
-        # To another process go the arguments; what was drawn so far stays here.
-        again = partial(MarkovPlan, severity=self.severity, seed=self.seed, **self._rules())
-        return again, (self.domains, self.labels, self.domain_chain, self.class_chains)
-
-    def _rules(self) -> dict[str, Any]:
-        names = ("mode", "samples", "samples_per_cell", "exhaust", "endless")
-        return {name: getattr(self, name) for name in names}
+        # Only the arguments are pickled, not what was drawn so far.
+        names = ("severity", "mode", "samples", "samples_per_stratum", "exhaust", "endless", "seed")
+        rebuild = partial(MarkovPlan, **{name: getattr(self, name) for name in names})
+        return rebuild, (self.domains, self.labels, self.domain_chain, self.class_chains)
 
     def _draw(self, index: int) -> NDArray[np.int32]:
-        """Draw the domains and the classes of a piece, then which sample of its cell each is; (samples, domains)."""
+        """Draw the domains and the classes of a piece, then the samples; (samples, domains)."""
         domains, classes = self._draw_states(index)
         turn = turns(domains * np.int32(len(self.classes)) + classes)
         if self.exhaust != "cycle":
             repeats = np.flatnonzero(turn >= np.bincount(self._codes)[classes])
             end = int(repeats[0]) if len(repeats) else len(turn)
             if len(repeats) and self.exhaust == "error":
-                raise ValueError(f"the first repeat is at position {end}; pass samples={end}, or exhaust='cycle'")
+                raise ValueError(f"the first sample repeats at position {end}; pass samples={end}, or exhaust='cycle'")
             domains, classes, turn = domains[:end], classes[:end], turn[:end]
         samples = deal(domains, classes, turn, self._codes, seeded_rng(self.seed, "samples", index))
         return np.stack([samples, domains])
 
     def _draw_states(self, index: int) -> tuple[States, States]:
         if self.samples is None:
-            assert self.samples_per_cell is not None
+            assert self.samples_per_stratum is not None
             rng = seeded_rng(self.seed, "states", index)
-            return official_states(self.domain_chain, self.class_chains[0], self.samples_per_cell, rng)
+            return official_states(self.domain_chain, self.class_chains[0], self.samples_per_stratum, rng)
         domains = self.domain_chain.states(self.samples, seeded_rng(self.seed, "domain states", index))
         rng = seeded_rng(self.seed, "class states", index)
         if len(self.class_chains) == 1:
@@ -138,18 +140,20 @@ class MarkovPlan(Plan):
 
     def _check(self) -> None:
         if self.mode not in get_args(Mode) or self.exhaust not in get_args(Exhaust):
-            known = f"mode one of {', '.join(get_args(Mode))} and exhaust one of {', '.join(get_args(Exhaust))}"
-            raise ValueError(f"mode={self.mode!r} with exhaust={self.exhaust!r} is unknown; choose {known}")
-        wanted = [number for number in (self.samples, self.samples_per_cell) if number is not None]
+            raise ValueError(
+                f"mode must be one of {', '.join(get_args(Mode))} and exhaust one of {', '.join(get_args(Exhaust))}, "
+                f"got {self.mode!r} and {self.exhaust!r}"
+            )
+        wanted = [number for number in (self.samples, self.samples_per_stratum) if number is not None]
         if min([*wanted, len(self.labels), len(self.domains)]) < 1:
-            raise ValueError("a stream without samples or domains is none; ask for at least 1 of both, of data with 1")
+            raise ValueError("the stream needs at least one sample and one domain, and data with at least one sample")
         if not 0 <= self.severity <= 5:
-            raise ValueError(f"severity {self.severity:g} is out of range; pass a number from 0 to 5")
+            raise ValueError(f"severity must be between 0 and 5, got {self.severity:g}")
         sizes = [self.domain_chain.size, *(chain.size for chain in self.class_chains)]
         if sizes not in ([len(self.domains), *[len(self.classes)] * count] for count in (1, len(self.domains))):
             raise ValueError(
                 f"chains of {sizes} states do not fit {len(self.domains)} domains and {len(self.classes)} classes; "
-                "pass one of each, or a class chain for each domain"
+                "pass one domain chain, and one class chain or one for each domain"
             )
         if self.mode == "official":
             self._check_official()
@@ -161,14 +165,14 @@ class MarkovPlan(Plan):
         own_end = self.samples is None and self.exhaust == "cycle" and not self.endless
         if len(chains) > 2 or not own_end or not all(chain.is_plain for chain in chains):
             raise ValueError(
-                "the official mode ends by its own rules and knows one plain chain of each kind; leave out samples, "
-                "endless, exhaust, leaving, holding and chains of single domains, or pass mode='stationary'"
+                "mode='official' has one plain chain for domains and one for classes, and sets its own length; leave "
+                "out samples, endless, exhaust, leaving, holding and class chains per domain, or pass mode='stationary'"
             )
 
     def _check_stationary(self) -> None:
-        if self.samples_per_cell is not None:
-            raise ValueError("samples_per_cell belongs to mode='official'; pass samples for mode='stationary'")
+        if self.samples_per_stratum is not None:
+            raise ValueError("samples_per_stratum applies to mode='official' only; pass samples for mode='stationary'")
         if self.endless and self.exhaust != "cycle":
-            raise ValueError(f"an endless stream cannot end with exhaust={self.exhaust!r}; pass exhaust='cycle'")
+            raise ValueError(f"an endless stream needs exhaust='cycle', got {self.exhaust!r}")
         for chain in (self.domain_chain, *self.class_chains):
             chain.check()

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from holdfast.randomness import seeded_rng
 from holdfast.records import Domain, Picks
-from holdfast.streams.domains import domains_named
-from holdfast.streams.plan import Plan
-from holdfast.streams.transitions import Calibration
+from holdfast.streams.plans.domains import domains_named
+from holdfast.streams.plans.plan import Plan
+from holdfast.streams.walks.transitions import Calibration
 
 __all__ = ["Walk"]
 
@@ -24,7 +24,7 @@ class Walk(Plan):
     Every step shuffles the data anew and takes its first images (Press et al., NeurIPS 2023, their code): none comes
     twice in a step, unless the step wants more than there are. Nothing ends a batch, which may go across steps.
 
-    >>> from holdfast.streams.transitions import Transition
+    >>> from holdfast.streams.walks.transitions import Transition
     >>> paths = Transition("contrast", "brightness", ((2, 0), (1, 0), (1, 1), (0, 1)), (30.0, 50.0, 40.0, 60.0))
     >>> walk = Walk(Calibration((paths,), 40.0), 100, images_per_step=10)
     >>> walk.picks(10**9 + 19, 10**9 + 21).severities.tolist()
@@ -49,7 +49,7 @@ class Walk(Plan):
             )
         self.calibration = calibration
         self.data_size = data_size
-        self.images_per_step = images_per_step
+        self.images_per_step = self.step_samples = images_per_step
         self.length = length
         self.seed = seed
         pairs = domains_named(f"{entry.first}+{entry.second}" for entry in calibration.transitions)

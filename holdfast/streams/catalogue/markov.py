@@ -10,17 +10,18 @@ import numpy as np
 
 from holdfast.data import Dataset
 from holdfast.records import Domain
-from holdfast.streams.chain import Chain, chain_of
-from holdfast.streams.domains import domains_named
-from holdfast.streams.markov_plan import Exhaust, MarkovPlan, Mode
-from holdfast.streams.stream import STREAMS, Draws, Stream
+from holdfast.streams.builder import STREAMS
+from holdfast.streams.chains.chain import Chain, chain_of
+from holdfast.streams.chains.markov_plan import Exhaust, MarkovPlan, Mode
+from holdfast.streams.plans.domains import domains_named
+from holdfast.streams.stream import Draws, Stream
 
 __all__ = ["markov"]
 
 Options = Chain | Mapping[str, Any]
 
 
-@STREAMS.register("markov")
+@STREAMS.register("markov", citation="Du et al., arXiv 2407.20080 (UniTTA)")
 def markov(
     data: Dataset,
     *,
@@ -31,7 +32,7 @@ def markov(
     class_head_shift: int = 0,
     mode: Mode = "stationary",
     samples: int | None = None,
-    samples_per_cell: int | None = None,
+    samples_per_stratum: int | None = None,
     exhaust: Exhaust = "cycle",
     endless: bool = False,
     seed: int = 0,
@@ -59,12 +60,9 @@ def markov(
         severity=severity,
         mode=mode,
         samples=samples,
-        samples_per_cell=samples_per_cell,
+        samples_per_stratum=samples_per_stratum,
         exhaust=exhaust,
         endless=endless,
         seed=seed,
     )
     return Stream(plan, data, seed=seed, family=family, storage_jpeg_quality=storage_jpeg_quality, draws=draws)
-
-
-vars(markov).update(citation="Du et al., arXiv 2407.20080 (UniTTA)")

@@ -19,7 +19,6 @@ from holdfast.corruptions import CORRUPTIONS
 from holdfast.folders import held
 from holdfast.records import Picks
 from holdfast.streams.stream import Stream
-from holdfast.streams.walk import Walk
 
 __all__ = ["export_shards", "shard_spans"]
 
@@ -46,10 +45,9 @@ def export_shards(stream: Stream, out: str | Path, *, shard_images: int = 25_000
         _settle(
             out / "stream.json", {"fingerprint": stream.fingerprint, "shard_images": shard_images, "spec": stream.spec}
         )
-        step = stream.plan.images_per_step if isinstance(stream.plan, Walk) else 1
         spans = [
             (out / f"serial_{number:05}.tar", start, stop)
-            for number, (start, stop) in enumerate(shard_spans(stream.length, shard_images, step))
+            for number, (start, stop) in enumerate(shard_spans(stream.length, shard_images, stream.plan.step_samples))
         ]
         missing = [span for span in spans if not span[0].exists()]
         shares = [missing[worker::workers] for worker in range(min(workers, len(missing)))]

@@ -10,10 +10,11 @@ from typing import Any
 
 from holdfast.data import Dataset
 from holdfast.registry import UnknownNameError, nearest
-from holdfast.streams.difficulty import OFFICIAL_TARGETS_PERCENT
-from holdfast.streams.stream import STREAMS, Stream
-from holdfast.streams.transitions import Calibration
-from holdfast.streams.walk import Walk
+from holdfast.streams.builder import STREAMS
+from holdfast.streams.stream import Stream
+from holdfast.streams.walks.difficulty import OFFICIAL_TARGETS_PERCENT
+from holdfast.streams.walks.transitions import Calibration
+from holdfast.streams.walks.walk import Walk
 
 __all__ = ["CCC_SETTINGS", "ccc", "ccc_setting"]
 
@@ -37,7 +38,7 @@ CCC_SETTINGS: dict[str, dict[str, Any]] = {
 }
 
 
-@STREAMS.register("ccc")
+@STREAMS.register("ccc", citation="Press et al., NeurIPS 2023", needs_model=True)
 def ccc(
     data: Dataset,
     *,
@@ -99,9 +100,6 @@ def ccc(
         storage_jpeg_quality=found.storage_jpeg_quality,
         draws="position",
     )
-
-
-vars(ccc).update(citation="Press et al., NeurIPS 2023", needs_model=True)
 
 
 def ccc_setting(name: str) -> dict[str, Any]:

@@ -19,6 +19,7 @@ class Plan(ABC):
     domains: tuple[Domain, ...]
     length: int | None  # None: endless
     seed: int
+    step_samples: int = 1  # exported shards hold whole steps of this many samples
 
     @abstractmethod
     def picks(self, start: int, stop: int) -> Picks:

@@ -10,15 +10,16 @@ from holdfast.corruptions.audio.dhauds import CLIPS, SEEDS, Copy, criteria
 from holdfast.data import Dataset
 from holdfast.records import Domain
 from holdfast.registry import UnknownNameError, nearest
-from holdfast.streams.block_plan import BlockPlan
-from holdfast.streams.orders import order_named
-from holdfast.streams.schedule import schedule_of
-from holdfast.streams.stream import STREAMS, Stream
+from holdfast.streams.builder import STREAMS
+from holdfast.streams.plans.block_plan import BlockPlan
+from holdfast.streams.plans.orders import order_named
+from holdfast.streams.plans.schedule import schedule_of
+from holdfast.streams.stream import Stream
 
 __all__ = ["dhauds"]
 
 
-@STREAMS.register("dhauds")
+@STREAMS.register("dhauds", citation="Shao et al., arXiv 2511.18421")
 def dhauds(
     data: Dataset,
     *,
@@ -56,7 +57,7 @@ def dhauds(
     keys = {name: f"dhauds/{rules}/{name}" for name in names}
     schedule = schedule_of(
         [[(Domain(name, (key,)), 1.0)] for name, key in keys.items()],
-        samples_per_cell=samples_per_domain,
+        samples_per_condition=samples_per_domain,
         data_size=len(data.labels),
         episodes=episodes,
     )
@@ -64,9 +65,6 @@ def dhauds(
     copies = {copy: _copy(copy, plan, data, keys, rules, noise, compat, seed) for copy in get_args(Copy)}
     vars(copies["evaluation"])["twin"] = copies["adaptation"]
     return copies["evaluation"]
-
-
-vars(dhauds).update(citation="Shao et al., arXiv 2511.18421")
 
 
 def _copy(

@@ -10,9 +10,10 @@ from typing import Any
 from holdfast.data import Dataset
 from holdfast.records import Domain
 from holdfast.registry import UnknownNameError, nearest
-from holdfast.streams.markov import markov
-from holdfast.streams.markov_plan import Mode
-from holdfast.streams.stream import STREAMS, Stream
+from holdfast.streams.builder import STREAMS
+from holdfast.streams.catalogue.markov import markov
+from holdfast.streams.chains.markov_plan import Mode
+from holdfast.streams.stream import Stream
 
 __all__ = ["UNITTA_DOMAINS", "UNITTA_MAIN", "UNITTA_SETTINGS", "unitta", "unitta_setting"]
 
@@ -69,7 +70,7 @@ ALIASES = {
 }
 
 
-@STREAMS.register("unitta")
+@STREAMS.register("unitta", citation="Du et al., arXiv 2407.20080 (UniTTA)", extends=STREAMS["markov"])
 def unitta(
     data: Dataset,
     *,
@@ -97,9 +98,6 @@ def unitta(
         domains={**found["domains"], **(domains or {})},
         **options,
     )
-
-
-vars(unitta).update(citation="Du et al., arXiv 2407.20080 (UniTTA)", passes_on=markov)
 
 
 def unitta_setting(name: str) -> dict[str, dict[str, Any]]:

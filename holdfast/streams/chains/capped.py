@@ -1,4 +1,4 @@
-"""The official UniTTA sampler: what no chain can do is done by caps, and the stream ends when they are reached."""
+"""The official UniTTA sampler: infeasible chains are replaced by caps, and the stream ends when these are reached."""
 
 from __future__ import annotations
 
@@ -8,49 +8,52 @@ from typing import cast
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast.streams.cells import turns
-from holdfast.streams.chain import Chain, States
+from holdfast.streams.chains.chain import Chain, States
+from holdfast.streams.chains.strata import turns
 
-__all__ = ["cell_caps", "official_chain", "official_states"]
+__all__ = ["official_chain", "official_states", "stratum_caps"]
 
 Caps = NDArray[np.int64]
 
 
 def official_chain(chain: Chain) -> Chain:
-    """Return the chain that the code moves with: a balanced one, where the wanted one is not feasible."""
+    """Return the chain that the official code follows: a balanced one where the requested chain is infeasible."""
     return chain if chain.is_feasible else replace(chain, imbalance=1.0)
 
 
-def cell_caps(domains: Chain, classes: Chain, samples_per_cell: int) -> Caps:
-    """Return how many samples each cell may give, (domains, classes), `samples_per_cell` for that of both heads."""
+def stratum_caps(domains: Chain, classes: Chain, samples_per_stratum: int) -> Caps:
+    """Return the most samples of each stratum, (domains, classes); that of both heads has `samples_per_stratum`."""
     caps = np.outer(domains.tail / domains.tail.max(), classes.tail / classes.tail.max())
-    return cast(Caps, np.rint(samples_per_cell * caps).astype(np.int64))
+    return cast(Caps, np.rint(samples_per_stratum * caps).astype(np.int64))
 
 
 def official_states(
-    domains: Chain, classes: Chain, samples_per_cell: int, rng: np.random.Generator
+    domains: Chain, classes: Chain, samples_per_stratum: int, rng: np.random.Generator
 ) -> tuple[States, States]:
-    """Return domains and classes by the rules of the official code, which begins in the first of both.
+    """Return domains and classes by the rules of the official code, which starts in the first of both.
 
-    Two feasible chains end when one cell has given `samples_per_cell`. An infeasible one is balanced, and its states
-    close at their caps; where both are, cells do. A continual domain takes the next one with a class drawn uniformly.
+    Two feasible chains end when one stratum has had `samples_per_stratum` samples. An infeasible chain is balanced, and
+    its states close at their caps; if both are infeasible, strata close. When a continual chain moves to its next
+    domain, the class is drawn anew, uniformly.
     """
     if domains.is_feasible and classes.is_feasible:
-        longest = domains.size * classes.size * (samples_per_cell - 1) + 1  # by then one cell has got there
+        longest = (
+            domains.size * classes.size * (samples_per_stratum - 1) + 1
+        )  # by then one stratum has reached its number
         path = domains.states(longest, rng, start=0), classes.states(longest, rng, start=0)
-        end = np.argmax(turns(path[0] * np.int32(classes.size) + path[1]) == samples_per_cell - 1) + 1
+        end = np.argmax(turns(path[0] * np.int32(classes.size) + path[1]) == samples_per_stratum - 1) + 1
         return path[0][:end].copy(), path[1][:end].copy()
-    caps = cell_caps(domains, classes, samples_per_cell)
+    caps = stratum_caps(domains, classes, samples_per_stratum)
     if classes.is_feasible:
         return _capped_and_free(domains, classes, caps.sum(1), rng)
     if domains.is_feasible:
         free_last = _capped_and_free(classes, domains, caps.sum(0), rng)
         return free_last[1], free_last[0]
-    return _capped_cells(domains, classes, caps, rng)
+    return _capped_strata(domains, classes, caps, rng)
 
 
 def _capped_and_free(capped: Chain, free: Chain, caps: Caps, rng: np.random.Generator) -> tuple[States, States]:
-    """Return the states of a capped chain and of a feasible one that goes on beside it."""
+    """Return the states of a capped chain and of a feasible one beside it."""
     if not capped.is_continual:
         return _capped_states(capped, caps, rng), free.states(int(caps.sum()), rng, start=0)
     starts = [0, *rng.integers(free.size, size=capped.size - 1).tolist()]
@@ -59,13 +62,13 @@ def _capped_and_free(capped: Chain, free: Chain, caps: Caps, rng: np.random.Gene
 
 
 def _capped_states(chain: Chain, caps: Caps, rng: np.random.Generator) -> States:
-    """Return a balanced chain that is conditioned on the states still open, until all are closed."""
+    """Return the states of a balanced chain, conditioned on the states that are still open, until all are closed."""
     if chain.stay == "iid":
         return _by_clocks(caps, rng)
     stay = official_chain(chain).stays[0]
     left, start, parts = caps.copy(), 0, []
     while left.any():
-        # Whoever closes a state is in it, so that every phase but the first begins in any open state.
+        # The chain is in the state that closes, so that every later phase begins in any open state.
         places = np.flatnonzero(left)
         move = (1 - stay) * (len(places) - 1) / max(1, chain.size - 1)
         phase = Chain(size=len(places), stay=float(stay / (stay + move)) if move else 1.0)
@@ -77,13 +80,13 @@ def _capped_states(chain: Chain, caps: Caps, rng: np.random.Generator) -> States
     return np.concatenate(parts).astype(np.int32)
 
 
-def _capped_cells(domains: Chain, classes: Chain, caps: Caps, rng: np.random.Generator) -> tuple[States, States]:
-    """Return the cells where neither chain is feasible: any open one, of the present domain where it is continual."""
+def _capped_strata(domains: Chain, classes: Chain, caps: Caps, rng: np.random.Generator) -> tuple[States, States]:
+    """Return the strata if neither chain is feasible: any open one, of the current domain if that is continual."""
     for chain in (domains, classes):
         if not chain.is_continual and chain.stay != "iid":
             raise ValueError(
-                f"with two infeasible chains the official mode knows 'iid' and 'continual', not stay={chain.stay:g}; "
-                "choose one of them or a feasible stay"
+                f"two infeasible chains need stay='iid' or 'continual' in mode='official', got {chain.stay:g}; "
+                "pass one of them or a feasible stay"
             )
     groups = np.zeros(caps.shape, np.int64)
     if classes.is_continual:
@@ -97,7 +100,7 @@ def _capped_cells(domains: Chain, classes: Chain, caps: Caps, rng: np.random.Gen
 def _by_clocks(caps: Caps, rng: np.random.Generator, groups: NDArray[np.int64] | None = None) -> States:
     """Return open states drawn uniformly until each has come as often as its cap, the first one first.
 
-    Every state rings at the times of a Poisson process until it is closed; of those that still ring, any is next.
+    Each open state has a Poisson process of the same rate; the order of their events is the order of the states.
     """
     states: States = np.repeat(np.arange(len(caps), dtype=np.int32), caps)
     waits = rng.exponential(size=len(states))

@@ -1,10 +1,8 @@
-"""A plan in blocks: a schedule says what comes, an order how each block is arranged."""
+"""A plan in blocks: the schedule decides what comes, the order how each block is arranged."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
-from dataclasses import asdict
 from functools import lru_cache, partial
 from itertools import groupby
 from typing import Any
@@ -14,22 +12,22 @@ from numpy.typing import NDArray
 
 from holdfast.randomness import seeded_rng
 from holdfast.records import Picks
-from holdfast.streams.orders import Order
-from holdfast.streams.plan import Plan
-from holdfast.streams.schedule import Block, Schedule
+from holdfast.streams.plans.orders import Order
+from holdfast.streams.plans.plan import Plan
+from holdfast.streams.plans.schedule import Block, Schedule
 
 __all__ = ["BlockPlan"]
 
 
 class BlockPlan(Plan):
-    """Any schedule with any order; a block is drawn from its own generator, so reading far out costs one block.
+    """Any schedule with any order; every block has its own generator, so that any position costs one block.
 
     >>> from holdfast.records import Domain
-    >>> from holdfast.streams.orders import Sorted
-    >>> from holdfast.streams.schedule import schedule_of
+    >>> from holdfast.streams.plans.orders import Sorted
+    >>> from holdfast.streams.plans.schedule import schedule_of
     >>> steps = [[(Domain("fog", ("fog",)), 5)], [(Domain("clean"), 5)]]
     >>> labels = np.array([1, 0, 1])
-    >>> plan = BlockPlan(schedule_of(steps, samples_per_cell=None, data_size=3, cycles=None), Sorted(), labels)
+    >>> plan = BlockPlan(schedule_of(steps, samples_per_condition=None, data_size=3, cycles=None), Sorted(), labels)
     >>> labels[plan.picks(0, 6).samples].tolist(), plan.next_break(10**9)
     ([0, 1, 1, 0, 1, 1], 1000000002)
     """
@@ -84,18 +82,17 @@ class BlockPlan(Plan):
         return found if self.length is None or found < self.length else None
 
     def starts_episode(self, position: int) -> bool:
-        """Say whether a block that begins an episode begins at `position`."""
+        """Tell whether an episode begins at `position`."""
         index, first = self._block_at(position)
         return position == first and self._block(index).new_episode
 
     def spec(self) -> dict[str, Any]:
         """Return schedule and order as plain JSON."""
-        schedule: dict[str, Any] = json.loads(json.dumps(asdict(self.schedule)))
         shuffled = {"shuffle_steps": True} if self.shuffle_steps else {}
-        return {"kind": "blocks", "version": 1, **schedule, "order": self.order.spec(), **shuffled}
+        return {"kind": "blocks", "version": 1, **self.schedule.spec(), "order": self.order.spec(), **shuffled}
 
     def __reduce__(self) -> tuple[Callable[..., BlockPlan], tuple[Any, ...]]:
-        # To another process go the arguments; the blocks arranged so far stay here.
+        # Only the arguments are pickled, not the blocks arranged so far.
         rebuild = partial(BlockPlan, shuffle_steps=self.shuffle_steps, seed=self.seed)
         return rebuild, (self.schedule, self.order, self.labels)
 
@@ -110,35 +107,35 @@ class BlockPlan(Plan):
         return cycle * len(self._blocks) + within, cycle * self._cycle_length + first
 
     def _arrange(self, index: int) -> Picks:
-        """Choose the samples of every cell, then arrange them all; the choice does not depend on the order."""
+        """Choose the samples of every condition, then arrange them; the choice does not depend on the order."""
         block = self._block(index)
         rng = seeded_rng(self.seed, "samples", index)
-        samples = [rng.permutation(len(self.labels))[: block.samples_per_cell] for _ in block.cells]
-        severities = np.zeros((len(block.cells), self._depth))
-        for row, cell in zip(severities, block.cells, strict=True):
-            row[: len(cell.severities)] = cell.severities
-        domains = np.array([cell.domain for cell in block.cells], np.int64)
+        samples = [rng.permutation(len(self.labels))[: block.samples_per_condition] for _ in block.conditions]
+        severities = np.zeros((len(block.conditions), self._depth))
+        for row, condition in zip(severities, block.conditions, strict=True):
+            row[: len(condition.severities)] = condition.severities
+        domains = np.array([condition.domain for condition in block.conditions], np.int64)
         unordered = np.concatenate(samples)
         arrangement = self.order.arrange(self.labels[unordered], seeded_rng(self.seed, "order", index))
-        cells = arrangement // block.samples_per_cell
-        return Picks(unordered[arrangement], domains[cells], severities[cells])
+        conditions = arrangement // block.samples_per_condition
+        return Picks(unordered[arrangement], domains[conditions], severities[conditions])
 
 
 def _shuffled(blocks: tuple[Block, ...], seed: int) -> tuple[Block, ...]:
-    """Return the steps in an order of the seed's own; blocks of the same cells are one step and stay together."""
-    steps = [list(step) for _, step in groupby(blocks, key=lambda block: block.cells)]
+    """Return the steps in an order drawn from the seed; blocks of the same conditions are one step."""
+    steps = [list(step) for _, step in groupby(blocks, key=lambda block: block.conditions)]
     order = seeded_rng(seed, "order of steps").permutation(len(steps))
     return tuple(block for place in order for block in steps[place])
 
 
 def _neighbours(blocks: tuple[Block, ...]) -> list[tuple[Block, Block]]:
-    """Return each block with its successor; the last one is followed by the first one of the next cycle."""
+    """Return each block with its successor; the last is followed by the first of the next cycle."""
     return list(zip(blocks, blocks[1:] + blocks[:1], strict=True))
 
 
 def _breaks(block: Block, successor: Block) -> bool:
-    """Say whether a batch must end between two blocks; going through the same cells again changes nothing."""
-    return successor.new_episode or successor.cells != block.cells
+    """Tell whether a batch must end between two blocks: only if the conditions change or an episode begins."""
+    return successor.new_episode or successor.conditions != block.conditions
 
 
 def _stretch(picks: Picks, start: int, stop: int) -> Picks:

@@ -1,4 +1,4 @@
-"""Shards that were written before, here or by the official CCC generator: samples one by one, by index, or a stream."""
+"""WebDataset shards, written by `export_shards` or by the official CCC generator, as samples and as a data set."""
 
 from __future__ import annotations
 
@@ -16,20 +16,16 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from holdfast.corruptions import CORRUPTIONS
-from holdfast.data import DATASETS
-from holdfast.records import Domain, InputSpec, Picks
-from holdfast.streams.domains import CLEAN
-from holdfast.streams.plan import Plan
-from holdfast.streams.stream import STREAMS, Stream
+from holdfast.data.base import DATASETS
+from holdfast.records import InputSpec
 
-__all__ = ["AsStored", "ShardError", "Shards", "StoredSample", "as_stored", "parse_info", "read_shards"]
+__all__ = ["ShardError", "Shards", "StoredSample", "parse_info", "read_shards"]
 
 OnError = Literal["raise", "skip"]
 
 
 class ShardError(ValueError):
-    """A shard that is cut off, damaged or none at all; the message names it."""
+    """A shard that is missing, truncated, damaged or of another kind; the message names the file."""
 
 
 class StoredSample(NamedTuple):
@@ -53,8 +49,8 @@ def parse_info(text: str) -> dict[str, str]:
 def read_shards(paths: str | Path | Iterable[str | Path], *, on_error: OnError = "raise") -> Iterator[StoredSample]:
     """Yield the samples of shards, or of all shards in folders, in order.
 
-    `on_error="skip"` leaves out shards that are cut off, damaged or foreign, and pictures that cannot be decoded, with
-    a warning that names each of them; "raise" stops there.
+    `on_error="skip"` leaves out shards that are truncated, damaged or of another kind, and images that cannot be
+    decoded, with a warning that names each of them; "raise" stops at the first.
     """
     for path, entries in _indexed(paths, on_error):
         with path.open("rb") as file:
@@ -69,9 +65,9 @@ def read_shards(paths: str | Path | Iterable[str | Path], *, on_error: OnError =
 
 @DATASETS.register("ccc_shards")
 class Shards:
-    """Samples of WebDataset shards by index, in their order; the pictures stay on disk until they are asked for.
+    """The samples of WebDataset shards by index, in their stored order; images are decoded when they are read.
 
-    `paths` are shards or folders of them. The digest covers every byte of them, and reads them once.
+    `paths` are shards or folders of them. The digest covers every byte of the shards and reads them once.
     """
 
     citation = "Press et al., NeurIPS 2023"
@@ -91,10 +87,12 @@ class Shards:
         self.paths = [path for path, _ in shards]
         self.labels = np.array([entry.label for entry in entries], np.int64)
         self.class_names: Sequence[str] = tuple(class_names) or tuple(map(str, range(int(self.labels.max()) + 1)))
-        names = [_domain_name(entry.info) for entry in entries]
-        self.domain_names = tuple(dict.fromkeys(names))
-        self.domains = np.array([self.domain_names.index(name) for name in names], np.int64)
-        # Where each picture is: shard, offset and size in bytes.
+        # The corruptions of each sample, as its shard names them: distinct combinations, and an index into these.
+        stated = [tuple(entry.info[key] for key in ("n1", "n2") if key in entry.info) for entry in entries]
+        index = {corruptions: place for place, corruptions in enumerate(dict.fromkeys(stated))}
+        self.combinations = tuple(index)
+        self.combination_of = np.array([index[corruptions] for corruptions in stated], np.int64)
+        # Where each image is: shard, offset and size in bytes.
         self._shards = np.repeat(np.arange(len(shards)), [len(found) for _, found in shards])
         self._places = np.array([entry.place for entry in entries], np.int64)
         height, width, _ = self.inputs(np.zeros(1, np.int64)).shape[1:]
@@ -102,7 +100,7 @@ class Shards:
 
     @cached_property
     def digest(self) -> str:
-        """Hex digest of the shards, byte by byte."""
+        """Hex digest of all bytes of the shards."""
         content = hashlib.blake2b(digest_size=16)
         for path in self.paths:
             with path.open("rb") as file:
@@ -111,7 +109,7 @@ class Shards:
         return content.hexdigest()
 
     def inputs(self, indices: NDArray[np.int64]) -> NDArray[np.uint8]:
-        """Return the pictures at these indices."""
+        """Return the images at these indices."""
         images: list[Any] = [None] * len(indices)
         for shard in np.unique(self._shards[indices]):
             with self.paths[shard].open("rb") as file:
@@ -121,46 +119,16 @@ class Shards:
         return np.stack(images)
 
 
-class AsStored(Plan):
-    """The samples in the order in which they are stored, with nothing done to them."""
-
-    seed = 0
-
-    def __init__(self, data: Shards) -> None:
-        self.domains = tuple(map(Domain, data.domain_names))
-        self.length = len(data.labels)
-        self._domain_of = data.domains
-
-    def picks(self, start: int, stop: int) -> Picks:
-        """Return the samples from `start` to `stop`, in the domains they were stored with."""
-        return Picks(np.arange(start, stop), self._domain_of[start:stop], np.empty((stop - start, 0)))
-
-    def spec(self) -> dict[str, Any]:
-        """Return that nothing but the data decides."""
-        return {"kind": "as stored", "version": 1}
-
-
-@STREAMS.register("as_stored")
-def as_stored(data: Shards, *, seed: int = 0) -> Stream:
-    """Shards as they were written, in their order: published streams, without doing their work again."""
-    if not isinstance(data, Shards):
-        raise ValueError("only shards know an order of their own; read them as the data set ccc_shards")
-    return Stream(AsStored(data), data, seed=seed)
-
-
-vars(as_stored).update(citation="Press et al., NeurIPS 2023")
-
-
 @dataclass(frozen=True)
 class _Entry:
-    place: tuple[int, int]  # of the picture: offset and size, in bytes
+    place: tuple[int, int]  # of the image: offset and size, in bytes
     label: int
     info: dict[str, str]
 
 
 def _indexed(paths: str | Path | Iterable[str | Path], on_error: OnError) -> Iterator[tuple[Path, list[_Entry]]]:
     if on_error not in get_args(OnError):
-        raise ValueError(f"on_error={on_error!r} is unknown; choose one of {', '.join(get_args(OnError))}")
+        raise ValueError(f"on_error must be one of {', '.join(get_args(OnError))}, got {on_error!r}")
     for path in _files(paths):
         try:
             entries = _index(path)
@@ -182,7 +150,7 @@ def _raise_or_warn(error: ShardError, on_error: OnError) -> None:
 
 
 def _index(path: Path) -> list[_Entry]:
-    """Return where the samples of a shard are, and all of them but their pictures."""
+    """Return place, label and info of every sample of a shard, without decoding its images."""
     samples: dict[str, dict[str, Any]] = {}
     try:
         with path.open("rb") as file:
@@ -199,31 +167,31 @@ def _index(path: Path) -> list[_Entry]:
                     elif name in ("output.cls", "info") and content is not None:
                         sample[name] = content.read().decode()
             if not whole:
-                raise EOFError("it is cut off")
+                raise EOFError("it is truncated")
             if not samples:
-                raise KeyError("it is empty")
+                raise EOFError("it is empty")
             return [
                 _Entry(sample["input.jpg"], int(sample["output.cls"]), parse_info(sample.get("info", "")))
                 for sample in samples.values()
             ]
     except FileNotFoundError as error:
-        raise ShardError(f"there is no shard {path}; name .tar files or folders of them") from error
+        raise ShardError(f"there is no shard {path}; pass .tar files or folders of them") from error
     except KeyError as error:
-        raise ShardError(f"{path} is not a shard of CCC: a sample has no {error}") from error
+        raise ShardError(
+            f"{path} is not a CCC shard: a sample has no {error}; pass shards with input.jpg and output.cls"
+        ) from error
     except (tarfile.TarError, OSError, EOFError, ValueError) as error:
-        raise ShardError(f"{path} is cut off, damaged or no shard ({error}); write or download it again") from error
+        raise ShardError(
+            f"{path} is truncated, damaged or not a shard ({error}); export or download it again"
+        ) from error
 
 
 def _decoded(file: BinaryIO, path: Path, offset: int, size: int) -> NDArray[np.uint8]:
     file.seek(offset)
     try:
-        with Image.open(BytesIO(file.read(size)), formats=["JPEG"]) as picture:
-            return np.asarray(picture.convert("RGB"))
+        with Image.open(BytesIO(file.read(size)), formats=["JPEG"]) as image:
+            return np.asarray(image.convert("RGB"))
     except (OSError, SyntaxError, ValueError) as error:
-        raise ShardError(f"{path} has a picture that cannot be decoded, at byte {offset} ({error})") from error
-
-
-def _domain_name(info: dict[str, str]) -> str:
-    """Return the corruptions that the info names, in full, whatever their severities."""
-    names = [info[key] for key in ("n1", "n2") if key in info]
-    return "+".join(CORRUPTIONS[name].name if name in CORRUPTIONS else name for name in names) or CLEAN
+        raise ShardError(
+            f"{path} has an image that cannot be decoded, at byte {offset} ({error}); export or download it again"
+        ) from error

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.records import Picks
-from holdfast.streams.chain import Chain
+from holdfast.streams.chains.chain import Chain
 
 __all__ = ["ChainReport", "StreamReport", "report_on"]
 

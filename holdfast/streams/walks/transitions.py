@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-from holdfast.streams.path import LEVELS, GridCell, check_path
+from holdfast.streams.walks.path import LEVELS, GridCell, check_path
 
 __all__ = ["Calibration", "Transition"]
 

@@ -1,0 +1,68 @@
+"""The registry of streams: how each is built, and what is known about it beforehand."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from holdfast.registry import Registry
+from holdfast.streams.stream import Stream
+
+__all__ = ["STREAMS", "StreamBuilder", "StreamRegistry"]
+
+Build = TypeVar("Build", bound=Callable[..., Stream])
+
+
+@dataclass(frozen=True)
+class StreamBuilder:
+    """A registered stream: call it with a data set and options to build one."""
+
+    build: Callable[..., Stream]
+    citation: str = ""
+    needs_model: bool = False  # it takes `calibrate`, which measures the model that will be adapted
+    extends: Callable[..., Stream] | None = None  # it accepts the options of this one too
+
+    def __call__(self, *arguments: Any, **options: Any) -> Stream:
+        """Build the stream."""
+        return self.build(*arguments, **options)
+
+    @property
+    def summary(self) -> str:
+        """The first paragraph of the docstring."""
+        return (inspect.getdoc(self.build) or "").split("\n\n")[0]
+
+    @property
+    def __signature__(self) -> inspect.Signature:
+        return inspect.signature(self.build)
+
+
+class StreamRegistry(Registry[StreamBuilder]):
+    """The streams by name; third parties may add plain functions, through `register` or an entry point."""
+
+    def register(
+        self,
+        name: str,
+        *,
+        citation: str = "",
+        needs_model: bool = False,
+        extends: Callable[..., Stream] | None = None,
+    ) -> Callable[[Build], Build]:
+        """Register a function that builds a stream, as a decorator; the function itself stays as it is.
+
+        `extends` is the stream, or the function, that further keyword options are passed on to: `STREAMS["continual"]`.
+        """
+
+        def add(build: Build) -> Build:
+            super(StreamRegistry, self).register(name)(StreamBuilder(build, citation, needs_model, extends))
+            return build
+
+        return add
+
+    def adopted(self, plugin: Any) -> StreamBuilder:
+        """Return an entry point's function as a builder."""
+        return plugin if isinstance(plugin, StreamBuilder) else StreamBuilder(plugin)
+
+
+STREAMS = StreamRegistry("stream", "streams")

@@ -1,0 +1,1 @@
+"""The registered streams, one file each; `holdfast.streams` imports them all."""

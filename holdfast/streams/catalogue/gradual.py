@@ -1,0 +1,31 @@
+"""Gradual shift: severities that rise and fall."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from holdfast.data import Dataset
+from holdfast.records import Domain
+from holdfast.streams.builder import STREAMS
+from holdfast.streams.plans.domains import domains_named
+from holdfast.streams.steps import stream_of
+from holdfast.streams.stream import Stream
+
+__all__ = ["gradual"]
+
+
+@STREAMS.register("gradual", citation="Wang et al., CVPR 2022", extends=stream_of)
+def gradual(
+    data: Dataset,
+    *,
+    corruptions: Sequence[str | Domain],
+    severities: Sequence[float] = (1, 2, 3, 4, 5, 4, 3, 2, 1),
+    **options: Any,
+) -> Stream:
+    """One domain after the other, each rising through the severities and falling again.
+
+    As published, the samples of a domain come at every severity: `samples_per_domain` counts those of one severity.
+    """
+    steps = [[(domain, severity)] for domain in domains_named(corruptions) for severity in severities]
+    return stream_of(data, steps, **options)

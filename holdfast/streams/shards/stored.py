@@ -1,0 +1,44 @@
+"""The plan of stored shards: their samples, in their order."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from holdfast.corruptions import CORRUPTIONS
+from holdfast.data import Shards
+from holdfast.records import Domain, Picks
+from holdfast.streams.plans.domains import CLEAN
+from holdfast.streams.plans.plan import Plan
+
+__all__ = ["StoredPlan"]
+
+
+class StoredPlan(Plan):
+    """The samples in the order in which they are stored, without further corruption.
+
+    The domain of a sample is named by the corruptions that its shard states, in full names, whatever their severities.
+    """
+
+    seed = 0
+
+    def __init__(self, data: Shards) -> None:
+        names = ["+".join(map(_full_name, combination)) or CLEAN for combination in data.combinations]
+        index = {name: place for place, name in enumerate(dict.fromkeys(names))}
+        self.domains = tuple(map(Domain, index))
+        self.length = len(data.labels)
+        self._domain_of = np.array([index[name] for name in names], np.int64)[data.combination_of]
+
+    def picks(self, start: int, stop: int) -> Picks:
+        """Return the samples from `start` to `stop`, in the domains they were stored with."""
+        self.check_span(start, stop)
+        return Picks(np.arange(start, stop), self._domain_of[start:stop], np.empty((stop - start, 0)))
+
+    def spec(self) -> dict[str, Any]:
+        """Return a constant: the data alone decides."""
+        return {"kind": "as stored", "version": 1}
+
+
+def _full_name(name: str) -> str:
+    return CORRUPTIONS[name].name if name in CORRUPTIONS else name

@@ -1,0 +1,46 @@
+"""Streams in steps: each step mixes some domains at some severities, and one step follows the other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from holdfast.data import Dataset
+from holdfast.records import Domain
+from holdfast.streams.plans.block_plan import BlockPlan
+from holdfast.streams.plans.orders import order_named
+from holdfast.streams.plans.schedule import schedule_of
+from holdfast.streams.stream import Draws, Stream
+
+__all__ = ["Steps", "stream_of"]
+
+Steps = Sequence[Sequence[tuple[Domain, float]]]
+
+
+def stream_of(
+    data: Dataset,
+    steps: Steps,
+    *,
+    samples_per_domain: int | None = None,
+    cycles: int | None = 1,
+    shuffle_steps: bool = False,
+    episodes: bool = False,
+    order: str = "shuffled",
+    concentration: float | None = None,
+    slots: int | None = None,
+    seed: int = 0,
+    family: str | None = None,
+    storage_jpeg_quality: int | None = None,
+    draws: Draws = "sample",
+) -> Stream:
+    """Return the stream of these steps, each a list of (domain, severity) that are mixed with one another.
+
+    Every domain of a step gets `samples_per_domain` samples, by default all of the data; larger numbers go through the
+    data again in a new order. `cycles` repeats all steps, None endlessly. `shuffle_steps` draws the order of the steps
+    from the seed; `episodes` starts every step from the source model.
+    """
+    schedule = schedule_of(
+        steps, samples_per_condition=samples_per_domain, data_size=len(data.labels), cycles=cycles, episodes=episodes
+    )
+    arranged = order_named(order, concentration=concentration, slots=slots)
+    plan = BlockPlan(schedule, arranged, data.labels, shuffle_steps=shuffle_steps, seed=seed)
+    return Stream(plan, data, seed=seed, family=family, storage_jpeg_quality=storage_jpeg_quality, draws=draws)
