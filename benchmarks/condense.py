@@ -33,10 +33,12 @@ def condensed(run: RunRecord) -> dict[str, Any]:
         "window_accuracy": np.round(correct / np.maximum(samples, 1), 4).tolist(),
     }
     if run.rows.estimates:
-        kept["batch_accuracy"] = np.round(run.rows.correct / run.rows.size, 4).tolist()
-        kept["estimates"] = {name: _rounded(found) for name, found in run.rows.estimates.items()}
-        kept["intervals"] = {name: _rounded(found) for name, found in run.rows.intervals.items()}
-        kept["gains"] = {name: _rounded(found) for name, found in run.rows.gains.items()}
+        kept["batch_accuracy"] = np.round(run.rows.accuracy, 4).tolist()
+        columns = run.rows.estimates.items()
+        kept["estimates"] = {name: _rounded(found.value) for name, found in columns}
+        intervals = {name: np.column_stack([found.low, found.high]) for name, found in columns}
+        kept["intervals"] = {name: _rounded(found) for name, found in intervals.items() if not np.isnan(found).all()}
+        kept["gains"] = {name: _rounded(found.gain) for name, found in columns if not np.isnan(found.gain).all()}
         kept["reset_batches"] = [batch for batch, reason in enumerate(run.rows.recovered) if reason is not None]
     manifest = json.loads((run.folder / "manifest.json").read_text())
     manifest.pop("asked", None)  # all of it stands in the other parts, but for the places of files

@@ -105,7 +105,7 @@ class AdaptedModel(nn.Module):
         reason = self.recovery.recover(self.method, step) if learning else None
         return step if reason is None else replace(step, recovered=reason)
 
-    def _predict(self, inputs: Tensor) -> tuple[Tensor, dict[str, float]]:
+    def _predict(self, inputs: Tensor) -> tuple[Tensor, dict[str, Estimate]]:
         """Return the answer, and what the estimators make of it while the network is still the one that gave it."""
         if not self.estimators:
             return self.method.predict(inputs), {}

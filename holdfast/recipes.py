@@ -160,7 +160,16 @@ def _build_estimators(given: Watching, recovery: Recovery, options: Mapping[str,
         several = {entry if isinstance(entry, str) else ESTIMATORS.name_of(type(entry)): entry for entry in several}
     wanted = {**{name: name for name in recovery.reads if name not in several}, **several}
     seed = _taken({"seed"}, options)  # the method's, for estimators that are given by name and draw at random
-    return {name: estimator_named(entry, **seed) if isinstance(entry, str) else entry for name, entry in wanted.items()}
+    built = {
+        name: estimator_named(entry, **seed) if isinstance(entry, str) else entry for name, entry in wanted.items()
+    }
+    for name in recovery.reads if recovery.reads_gain else ():
+        if not built[name].compares:
+            raise ValueError(
+                f"{RECOVERIES.name_of(type(recovery))} reads a gain, and the estimator {name!r} gives none; "
+                "read 'anchored' with compare_every of at least 1"
+            )
+    return built
 
 
 def estimator_named(name: str, *, seed: int = 0, **options: Any) -> Estimator:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
@@ -67,32 +68,28 @@ class Update:
     skipped: str | None = None
 
 
-class Estimate(float):
-    """An accuracy without labels: a number that may know its interval, or why it is not known (`nan`).
+@dataclass(frozen=True, repr=False)
+class Estimate:
+    """An accuracy estimated without labels; one that is unknown is `nan` and says why.
 
-    >>> found = Estimate(0.7, 0.6, 0.75, gain=-0.02)
-    >>> found + 0.1 == 0.7 + 0.1, found.low, found.unknown, found.gain
-    (True, 0.6, None, -0.02)
+    >>> Estimate(0.712, 0.601, 0.75, gain=0.02)
+    Estimate(71.2 % [60.1, 75.0], gain +2.0)
+    >>> Estimate(math.nan, unknown="non-finite logits")
+    Estimate(unknown: non-finite logits)
     """
 
-    low: float | None
-    high: float | None
-    unknown: str | None  # why there is no number
-    gain: float | None  # over the same model without its adaptation, on this very batch, where that was asked
+    value: float  # a share between 0 and 1
+    low: float | None = None  # the interval, for estimators that give one
+    high: float | None = None
+    unknown: str | None = None  # why there is no value
+    gain: float | None = None  # over the same model without its adaptation, on the batches where that was measured
 
-    def __new__(
-        cls,
-        value: float,
-        low: float | None = None,
-        high: float | None = None,
-        *,
-        unknown: str | None = None,
-        gain: float | None = None,
-    ) -> Estimate:
-        """Make one; an unknown accuracy is `Estimate(math.nan, unknown="…")`."""
-        made = super().__new__(cls, value)
-        made.low, made.high, made.unknown, made.gain = low, high, unknown, gain
-        return made
+    def __repr__(self) -> str:
+        if self.unknown is not None:
+            return f"Estimate(unknown: {self.unknown})"
+        bounds = f" [{_percent(self.low)}, {_percent(self.high)}]" if self.low is not None else ""
+        gain = "" if self.gain is None else f", gain {100 * self.gain:+.1f}"
+        return f"Estimate({_percent(self.value)} %{bounds}{gain})"
 
 
 @dataclass(frozen=True)
@@ -101,7 +98,7 @@ class Step:
 
     logits: Tensor
     loss: float | None = None  # None: nothing was learnt from this batch
-    estimates: Mapping[str, float] = field(default_factory=dict)  # those with an interval are an `Estimate`
+    estimates: Mapping[str, Estimate] = field(default_factory=dict)  # by the name of the estimator
     recovered: str | None = None  # the reason of a reset, where there was one
     skipped: str | None = None  # why the update was left out, where it was
     forwards: float = 0.0  # network passes per sample, estimators included
@@ -120,14 +117,15 @@ class Row:
     confidence: float
     entropy: float
     loss: float | None
-    estimates: Mapping[str, float]
+    estimates: Mapping[str, Estimate]
     recovered: str | None
     skipped: str | None
     forwards: float
     backwards: float
     step_seconds: float
     expected: float | None = None
-    intervals: Mapping[str, tuple[float, float]] = field(default_factory=dict)  # of the estimates that have one
-    unknown: Mapping[str, str] = field(default_factory=dict)  # why there is no estimate, by estimator
-    gains: Mapping[str, float] = field(default_factory=dict)  # estimated, over not adapting
     gauges: Mapping[str, float] = field(default_factory=dict)
+
+
+def _percent(share: float | None) -> str:
+    return f"{100 * (math.nan if share is None else share):.1f}"

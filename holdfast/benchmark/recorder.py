@@ -10,7 +10,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from holdfast.records import Batch, Estimate, Row, Step
+from holdfast.records import Batch, Row, Step
 
 __all__ = ["Recorder", "make_row"]
 
@@ -24,7 +24,6 @@ def make_row(batch: Batch, step: Step, step_seconds: float) -> Row:
     for domain, hit in zip(batch.domains, right, strict=True):
         correct, samples = counts.get(domain, (0, 0))
         counts[domain] = (correct + hit, samples + 1)
-    told = {name: found for name, found in step.estimates.items() if isinstance(found, Estimate)}
     return Row(
         position=batch.position,
         size=len(batch),
@@ -40,13 +39,6 @@ def make_row(batch: Batch, step: Step, step_seconds: float) -> Row:
         backwards=step.backwards,
         step_seconds=step_seconds,
         expected=batch.expected,
-        intervals={
-            name: (found.low, found.high)
-            for name, found in told.items()
-            if found.low is not None and found.high is not None
-        },
-        unknown={name: found.unknown for name, found in told.items() if found.unknown is not None},
-        gains={name: found.gain for name, found in told.items() if found.gain is not None},
         gauges=step.gauges,
     )
 

@@ -12,6 +12,7 @@ from torch.nn import functional as F
 from holdfast.estimators.base import ESTIMATORS, Estimator
 from holdfast.estimators.observation import Observation
 from holdfast.models.classifier import Classifier
+from holdfast.records import Estimate
 
 __all__ = ["AdvPerturb"]
 
@@ -38,11 +39,11 @@ class AdvPerturb(Estimator):
         """Keep a copy of the source, with the statistics that it came with."""
         self.source = copy.deepcopy(source).eval().requires_grad_(False)
 
-    def estimate(self, seen: Observation) -> float:
+    def estimate(self, seen: Observation) -> Estimate:
         """Return the share of answers that the source gives to the perturbed inputs."""
         if self.source is None:
             raise ValueError("adv_perturb has not seen the source network; build it through holdfast.adapt")
-        return seen.agreement(self.source(self.perturb(seen.inputs)))
+        return Estimate(seen.agreement(self.source(self.perturb(seen.inputs))))
 
     def perturb(self, inputs: Tensor) -> Tensor:
         """Return inputs one step nearer to where the source changes its mind."""

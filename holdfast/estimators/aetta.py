@@ -8,6 +8,7 @@ from holdfast.estimators.base import ESTIMATORS
 from holdfast.estimators.disagreement import measure_disagreement
 from holdfast.estimators.observation import Observation
 from holdfast.estimators.under_dropout import UnderDropout
+from holdfast.records import Estimate
 
 __all__ = ["Aetta"]
 
@@ -27,10 +28,10 @@ class Aetta(UnderDropout):
         self.skew_power, self.smoothing = skew_power, smoothing  # α
         self.add_state("error", None)
 
-    def estimate(self, seen: Observation) -> float:
+    def estimate(self, seen: Observation) -> Estimate:
         """Return one minus the smoothed error."""
         found = measure_disagreement(seen.logits, self.dropout.logits(seen), self.skew_power)
         # At first the average is the disagreement itself, neither weighted nor clipped.
         previous = found.share if self.error is None else self.error
         self.error = self.smoothing * previous + (1 - self.smoothing) * found.error
-        return 1 - self.error
+        return Estimate(1 - self.error)

@@ -34,7 +34,7 @@ class Anchored(Estimator):
     the network answers once more with what it has learnt left out: by the same measure that is the `gain` of adapting.
     """
 
-    answers: Tensor | None
+    predictions: Tensor | None
     confidences: Tensor | None
     batches: int
 
@@ -53,14 +53,19 @@ class Anchored(Estimator):
         self.temperature, self.source_share, self.window = temperature, source_share, window
         self.compare_every = compare_every
         self.anchor = Anchor(temperature=temperature, source_share=source_share, window=window)
-        self.add_state("answers", None)  # to the last samples, (samples,)
-        self.add_state("confidences", None)  # of these answers
+        self.add_state("predictions", None)  # for the last samples, (samples,)
+        self.add_state("confidences", None)  # of these predictions
         self.add_state("batches", 0)
 
     @property
     def needs(self) -> Literal["anything"]:
         """Held-out labels, where there are some."""
         return "anything"
+
+    @property
+    def compares(self) -> bool:
+        """Whether it was told to."""
+        return self.compare_every > 0
 
     def prepare(self, source: Classifier) -> None:
         """Copy the source."""
@@ -76,19 +81,19 @@ class Anchored(Estimator):
         anchored = self.anchor.probabilities(seen.inputs)
         if anchored is None:
             return Estimate(math.nan, unknown="the source itself answers with non-finite numbers")
-        confidences, answers = (seen.logits / self.anchor.now_temperature).softmax(1).max(1)
-        self.answers = latest(self.answers, answers, self.window)
+        confidences, predictions = (seen.logits / self.anchor.now_temperature).softmax(1).max(1)
+        self.predictions = latest(self.predictions, predictions, self.window)
         self.confidences = latest(self.confidences, confidences, self.window)
         sure, source_sure = float(self.confidences.mean()), float(anchored.amax(1).mean())
-        if source_sure < sure / 2 and not collapsed(self.answers, anchored):
+        if source_sure < sure / 2 and not collapsed(self.predictions, anchored):
             return Estimate(
                 math.nan, unknown=f"the network is {sure:.0%} sure of its answers, the source {source_sure:.0%}"
             )
-        beliefs = anchored.gather(1, self.answers[:, None])[:, 0]
+        beliefs = anchored.gather(1, self.predictions[:, None])[:, 0]
         value = float(beliefs.mean())
         scatter = float((beliefs * (1 - beliefs)).sum().sqrt()) / len(beliefs)
         reach = NINETY_PERCENT * math.hypot(scatter, OFF_BY)
-        due = self.compare_every > 0 and self.batches % self.compare_every == 0
+        due = self.compares and self.batches % self.compare_every == 0
         gain = gain_over(seen.logits_with(seen.origin), seen.logits, anchored) if due else None
         return Estimate(value, max(0.0, value - reach), min(1.0, value + reach), gain=gain)
 

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from holdfast.estimators.observation import Observation
 from holdfast.models.classifier import Classifier
+from holdfast.records import Estimate
 from holdfast.registry import Registry
 from holdfast.state import Stateful
 
@@ -26,6 +27,11 @@ class Estimator(Stateful):
         """What it must be shown of the source before the first batch, to `fit` it; "anything" may be nothing, too."""
         return "nothing"
 
+    @property
+    def compares(self) -> bool:
+        """Whether its estimates come with a `gain` over the network without its adaptation."""
+        return False
+
     def prepare(self, source: Classifier) -> None:
         """Look at the source network before any method has touched it; what is wanted of it later is copied."""
 
@@ -37,8 +43,8 @@ class Estimator(Stateful):
         return ()
 
     @abstractmethod
-    def estimate(self, seen: Observation) -> float:
-        """Return the estimated accuracy on this batch, between 0 and 1."""
+    def estimate(self, seen: Observation) -> Estimate:
+        """Return the estimated accuracy on this batch, between 0 and 1, or why it is unknown."""
 
 
 ESTIMATORS: Registry[type[Estimator]] = Registry("estimator", "estimators")

@@ -6,6 +6,7 @@ from torch import Tensor
 
 from holdfast.estimators.base import ESTIMATORS, Estimator
 from holdfast.estimators.observation import Observation
+from holdfast.records import Estimate
 
 __all__ = ["Gde"]
 
@@ -25,10 +26,10 @@ class Gde(Estimator):
         super().__init__()
         self.add_state("previous", None)  # values of all that moves in the network
 
-    def estimate(self, seen: Observation) -> float:
+    def estimate(self, seen: Observation) -> Estimate:
         """Return the share of answers that the previous values give too."""
         previous = self.previous
         self.previous = {name: tensor.detach().clone() for name, tensor in seen.moving.items()}
         if previous is None:
-            return 1.0
-        return seen.agreement(seen.logits_with(previous))
+            return Estimate(1.0)
+        return Estimate(seen.agreement(seen.logits_with(previous)))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from holdfast.estimators.base import ESTIMATORS
 from holdfast.estimators.observation import Observation
 from holdfast.estimators.under_dropout import UnderDropout
+from holdfast.records import Estimate
 
 __all__ = ["Pdd"]
 
@@ -16,6 +17,6 @@ class Pdd(UnderDropout):
     Beside `aetta` with the same points, rate, masks and seed it costs nothing.
     """
 
-    def estimate(self, seen: Observation) -> float:
+    def estimate(self, seen: Observation) -> Estimate:
         """Return the share of samples and masks for which the answer stays the same."""
-        return seen.agreement(self.dropout.logits(seen))
+        return Estimate(seen.agreement(self.dropout.logits(seen)))

@@ -13,6 +13,7 @@ from holdfast.estimators.base import ESTIMATORS, Estimator
 from holdfast.estimators.observation import Observation
 from holdfast.estimators.temperature import fit_temperature
 from holdfast.models.classifier import Classifier
+from holdfast.records import Estimate
 
 __all__ = ["SoftmaxScore"]
 
@@ -49,8 +50,8 @@ class SoftmaxScore(Estimator):
             logits, torch.cat([labels for _, labels in batches if labels is not None])
         )
 
-    def estimate(self, seen: Observation) -> float:
+    def estimate(self, seen: Observation) -> Estimate:
         """Return the mean over the batch of the largest probability."""
         temperature = self.temperature if self.fitted_temperature is None else self.fitted_temperature
         assert not isinstance(temperature, str)  # fitted before the first batch
-        return float((seen.logits / temperature).softmax(1).amax(1).mean())
+        return Estimate(float((seen.logits / temperature).softmax(1).amax(1).mean()))

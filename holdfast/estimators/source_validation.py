@@ -12,6 +12,7 @@ from holdfast.blocks.norm import paused
 from holdfast.estimators.base import ESTIMATORS, Estimator
 from holdfast.estimators.observation import Observation
 from holdfast.models.classifier import Classifier
+from holdfast.records import Estimate
 
 __all__ = ["SourceValidation"]
 
@@ -45,7 +46,7 @@ class SourceValidation(Estimator):
         self.register_buffer("inputs", inputs.to(model.device), persistent=False)
         self.register_buffer("labels", labels.to(model.device), persistent=False)
 
-    def estimate(self, seen: Observation) -> float:
+    def estimate(self, seen: Observation) -> Estimate:
         """Return the share of held-out labels that the network gives at this moment."""
         with paused(seen.model):
-            return float((seen.model(self.inputs).argmax(1) == self.labels).double().mean())
+            return Estimate(float((seen.model(self.inputs).argmax(1) == self.labels).double().mean()))

@@ -23,6 +23,11 @@ class Recovery(Stateful):
         """The estimators, by name, whose estimates it decides by."""
         return ()
 
+    @property
+    def reads_gain(self) -> bool:
+        """Whether it decides by their `gain`, so that only estimators that compare are of use to it."""
+        return False
+
     def enter_domain(self, domain: str) -> None:
         """Be told which domain comes next; only an oracle listens."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from statistics import fmean
 
-from holdfast.records import Estimate, Step
+from holdfast.records import Step
 from holdfast.recovery.base import RECOVERIES, Recovery
 from holdfast.restorable import Restorable
 
@@ -47,9 +47,9 @@ class EstimateDrop(Recovery):
                 f"estimator={self.estimate!r} to adapt, or estimate='...' with one of {', '.join(step.estimates)}"
             )
         newest = step.estimates[self.estimate]
-        if isinstance(newest, Estimate) and newest.unknown is not None:  # no evidence, now or as part of a window
+        if newest.unknown is not None:  # no evidence, now or as part of a window
             return None
-        self.estimates = [*self.estimates, newest][-2 * self.window :]
+        self.estimates = [*self.estimates, newest.value][-2 * self.window :]
         reason = self._reason()
         if reason is not None:
             method.reset()

@@ -51,6 +51,11 @@ class LastGood(Recovery):
         """What the other recovery reads."""
         return self.decider.reads
 
+    @property
+    def reads_gain(self) -> bool:
+        """Whether the other recovery does."""
+        return self.decider.reads_gain
+
     def enter_domain(self, domain: str) -> None:
         """Pass it on."""
         self.decider.enter_domain(domain)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
-from holdfast.records import Estimate, Step
+from holdfast.records import Step
 from holdfast.recovery.base import RECOVERIES, Recovery
 from holdfast.restorable import Restorable
 
@@ -19,7 +18,7 @@ class Regret(Recovery):
     It reads the `gain` of an estimate: answers and unadapted answers to the same batch, judged by the same estimator.
     So it asks what a reset would bring, and a harder domain, which is as hard for both, is no reason for one.
     Differences are averaged over the last `samples` compared ones, those that have not come yet counting as none, and a
-    reset follows when the loss exceeds `margin`. An estimator that never compares gives it nothing to go by.
+    reset follows when the loss exceeds `margin`.
     """
 
     gains: list[list[float]]
@@ -38,6 +37,11 @@ class Regret(Recovery):
         """The one estimator whose gain it follows."""
         return (self.estimate,)
 
+    @property
+    def reads_gain(self) -> bool:
+        """The gain is all that it reads."""
+        return True
+
     def recover(self, method: Restorable, step: Step) -> str | None:
         """Reset when what was compared last is worse by more than the margin."""
         found = step.estimates.get(self.estimate)
@@ -46,11 +50,7 @@ class Regret(Recovery):
                 f"regret reads the gain that {self.estimate!r} estimates, and nobody makes it; pass "
                 f"estimator={self.estimate!r} to adapt"
             )
-        if not isinstance(found, Estimate) and math.isfinite(found):
-            raise ValueError(
-                f"regret reads a gain, and {self.estimate!r} estimates none; pass estimate='anchored', which does"
-            )
-        if step.skipped or not isinstance(found, Estimate) or found.gain is None:
+        if step.skipped or found.gain is None:  # not every batch is compared
             return None
         self.gains = [*self.gains, [found.gain, float(len(step.logits))]]
         while sum(size for _, size in self.gains[1:]) >= self.samples:

@@ -76,12 +76,13 @@ def one_recipe(table: Table, line: Line, *, visible: bool) -> list[Figure]:
         if name not in rows.estimates:
             continue
         colour = COLOURS[number % len(COLOURS)]
-        if name in rows.intervals:
-            low, high = ([_percent(bounds[chosen]) for chosen in bins] for bounds in rows.intervals[name].T)
+        found = rows.estimates[name]
+        if not np.isnan(found.low).all():
+            low, high = ([_percent(bounds[chosen]) for chosen in bins] for bounds in (found.low, found.high))
             drawn.append({**band(ends, low, high), "name": f"{name} interval", "visible": visible})
             drawn[-1] |= {"legendgroup": name, "fillcolor": _faint(colour)}
-        drawn.append(curve(rows.estimates[name], name, legendgroup=name, line={"width": 2, "color": colour}))
-    drawn.append(curve(rows.correct / rows.size, "truth", line={"width": 1.5, "color": GREY, "dash": "dot"}))
+        drawn.append(curve(found.value, name, legendgroup=name, line={"width": 2, "color": colour}))
+    drawn.append(curve(rows.accuracy, "truth", line={"width": 1.5, "color": GREY, "dash": "dot"}))
     marks = [(int(end), reason) for end, reason in zip(rows.ends, rows.recovered, strict=True) if reason is not None]
     if marks:
         drawn.append(
@@ -164,8 +165,8 @@ def calibration(table: Table) -> Figure:
 def pairs(table: Table, name: str) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return the known estimates of all runs of a table, and the truth."""
     rows: list[Rows] = [run.rows for run in table.runs if name in run.rows.estimates]
-    estimate = np.concatenate([one.estimates[name] for one in rows])
-    truth = np.concatenate([one.correct / one.size for one in rows])
+    estimate = np.concatenate([one.estimates[name].value for one in rows])
+    truth = np.concatenate([one.accuracy for one in rows])
     known = ~np.isnan(estimate)
     return estimate[known], truth[known]
 

@@ -101,8 +101,7 @@ def skipped_batches(rows: Rows) -> int:
 
 def estimate_error(rows: Rows) -> dict[str, float]:
     """Return the mean absolute error of each estimate against the accuracy of its batch (Lee et al., CVPR 2024)."""
-    truth = rows.correct / rows.size
-    return {name: mean_of_known(np.abs(estimate - truth)) for name, estimate in rows.estimates.items()}
+    return {name: mean_of_known(np.abs(found.value - rows.accuracy)) for name, found in rows.estimates.items()}
 
 
 def estimate_floor(rows: Rows) -> float:
@@ -118,26 +117,29 @@ def estimate_floor(rows: Rows) -> float:
 
 def unknown_share(rows: Rows) -> dict[str, float]:
     """Return the share of batches for which an estimator gives no number."""
-    return {name: float(np.isnan(estimate).mean()) for name, estimate in rows.estimates.items()}
+    return {name: float(np.isnan(found.value).mean()) for name, found in rows.estimates.items()}
 
 
 def interval_coverage(rows: Rows) -> dict[str, float]:
-    """Return the share of intervals that hold the accuracy of their batch, for estimators that give intervals."""
-    truth = rows.correct / rows.size
+    """Return the share of intervals that hold the accuracy of their batch; `nan` for estimators without intervals."""
     return {
-        name: mean_of_known(np.where(np.isnan(low + high), np.nan, (low <= truth) & (truth <= high)))
-        for name, (low, high) in ((name, bounds.T) for name, bounds in rows.intervals.items())
+        name: mean_of_known(
+            np.where(
+                np.isnan(found.low + found.high), np.nan, (found.low <= rows.accuracy) & (rows.accuracy <= found.high)
+            )
+        )
+        for name, found in rows.estimates.items()
     }
 
 
 def interval_width(rows: Rows) -> dict[str, float]:
-    """Return the mean width of the intervals, for estimators that give them."""
-    return {name: mean_of_known(bounds[:, 1] - bounds[:, 0]) for name, bounds in rows.intervals.items()}
+    """Return the mean width of the intervals; `nan` for estimators without intervals."""
+    return {name: mean_of_known(found.high - found.low) for name, found in rows.estimates.items()}
 
 
 def estimated_gain(rows: Rows) -> dict[str, float]:
-    """Return the mean estimated gain over not adapting, for estimators that give it."""
-    return {name: mean_of_known(gains) for name, gains in rows.gains.items()}
+    """Return the mean estimated gain over not adapting; `nan` for estimators that do not compare."""
+    return {name: mean_of_known(found.gain) for name, found in rows.estimates.items()}
 
 
 def mean_of_known(values: NDArray[np.float64]) -> float:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+import math
 import os
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+
+from holdfast.records import Estimate, Row
 
 __all__ = ["DamagedRunError", "Manifest", "Model", "Recipe", "Rows", "RunRecord", "Stream", "read_run", "read_runs"]
 
@@ -92,26 +95,37 @@ class Manifest(_Stored):
 
 
 @dataclass(frozen=True, eq=False)
+class EstimateColumns:
+    """What one estimator gave, as columns: the fields of `Estimate`."""
+
+    value: Floats  # (batches,)
+    low: Floats
+    high: Floats
+    unknown: Sequence[str | None]
+    gain: Floats
+
+
+@dataclass(frozen=True, eq=False)
 class Rows:
-    """The batches of a run as columns; `nan` stands for what a batch does not have."""
+    """The batches of a run as columns: the fields of `Row`; `nan` stands for what a batch does not have."""
 
     position: Ints  # (batches,) of the first sample in the stream
     size: Ints
-    correct: Ints
+    accuracy: Floats
+    confidence: Floats  # mean over the batch of the largest probability
+    entropy: Floats  # mean over the batch, in nats
     loss: Floats
     forwards: Floats  # network passes per sample
     backwards: Floats
     step_seconds: Floats
-    expected: Floats  # accuracy of the frozen model that the stream was calibrated to
+    expected: Floats  # accuracy of the source that the stream was calibrated to
     recovered: Sequence[str | None]
     skipped: Sequence[str | None]
-    estimates: dict[str, Floats]
-    intervals: dict[str, Floats]  # (batches, 2) for each estimator that gives one
-    unknown: dict[str, Sequence[str | None]]  # why there is no estimate, for each estimator that says so
-    gains: dict[str, Floats]  # over not adapting, for each estimator that says so
-    gauges: dict[str, Floats]  # a method's own numbers
+    estimates: Mapping[str, EstimateColumns]
+    gauges: Mapping[str, Floats]  # a method's own numbers
     # A batch holds a few of the many domains of a stream, so (batch, domain) pairs are kept, not a grid.
     domains: Sequence[str]
+    correct: Ints  # (batches,) over all domains
     pair_batch: Ints  # (pairs,)
     pair_domain: Ints
     pair_correct: Ints
@@ -224,7 +238,7 @@ def read_rows(path: Path) -> Rows:
             if number < len(lines):
                 raise damaged_row(path, number, "is not JSON") from error
     try:
-        rows = columns(records)
+        rows = columns([row_of(record) for record in records])
     except (KeyError, TypeError, AttributeError, ValueError) as error:
         raise DamagedRunError(f"{path} is not a file of rows ({error!r}); {AGAIN}") from error
     repeated = np.flatnonzero(rows.position[1:] < rows.ends[:-1])
@@ -238,58 +252,73 @@ def damaged_row(path: Path, number: int, problem: str) -> DamagedRunError:
     return DamagedRunError(f"line {number} of {path} {problem}; {AGAIN}")
 
 
-def columns(records: Sequence[dict[str, Any]]) -> Rows:
-    """Turn one mapping for each batch into one array for each field."""
+def row_of(record: Mapping[str, Any]) -> Row:
+    """Return a stored row; fields of other versions are left out."""
+    estimates = {name: estimate_of(record, name) for name in record["estimates"]}
+    known = {field.name: record[field.name] for field in fields(Row) if field.name in record}
+    return Row(**{**known, "estimates": estimates})
+
+
+def estimate_of(record: Mapping[str, Any], name: str) -> Estimate:
+    """Return a stored estimate; rows of version 0.1 held numbers, with interval, reason and gain beside them.
+
+    >>> estimate_of({"estimates": {"gde": 0.5}, "intervals": {"gde": [0.4, 0.6]}}, "gde")
+    Estimate(50.0 % [40.0, 60.0])
+    """
+    stored = record["estimates"][name]
+    if not isinstance(stored, Mapping):
+        low, high = record.get("intervals", {}).get(name, (None, None))
+        unknown, gain = (record.get(key, {}).get(name) for key in ("unknown", "gains"))
+        stored = {"value": stored, "low": low, "high": high, "unknown": unknown, "gain": gain}
+    value = math.nan if stored["value"] is None else stored["value"]
+    return Estimate(**{**stored, "value": value})
+
+
+def columns(rows: Sequence[Row]) -> Rows:
+    """Turn one record for each batch into one array for each field."""
     pairs = [
         (batch, domain, correct, samples)
-        for batch, record in enumerate(records)
-        for domain, (correct, samples) in record["domains"].items()
+        for batch, row in enumerate(rows)
+        for domain, (correct, samples) in row.domains.items()
     ]
     domains = list(dict.fromkeys(domain for _, domain, _, _ in pairs))
     index = {domain: number for number, domain in enumerate(domains)}
-    pair_batch, pair_correct = ints(pair[0] for pair in pairs), ints(pair[2] for pair in pairs)
-    estimators = dict.fromkeys(name for record in records for name in record["estimates"])
+    pair_batch, pair_correct = (np.fromiter((pair[part] for pair in pairs), np.int64) for part in (0, 2))
+    absent = Estimate(math.nan)
     return Rows(
-        position=ints(record["position"] for record in records),
-        size=ints(record["size"] for record in records),
-        correct=np.bincount(pair_batch, pair_correct, len(records)).astype(np.int64),
-        loss=floats(record["loss"] for record in records),
-        forwards=floats(record["forwards"] for record in records),
-        backwards=floats(record["backwards"] for record in records),
-        step_seconds=floats(record["step_seconds"] for record in records),
-        expected=floats(record.get("expected") for record in records),
-        recovered=[record["recovered"] for record in records],
-        skipped=[record["skipped"] for record in records],
-        estimates={name: floats(record["estimates"].get(name) for record in records) for name in estimators},
-        intervals={
-            name: np.array([record.get("intervals", {}).get(name, (np.nan, np.nan)) for record in records])
-            for name in dict.fromkeys(name for record in records for name in record.get("intervals", {}))
+        **plain_columns(Row, rows),
+        estimates={
+            name: EstimateColumns(**plain_columns(Estimate, [row.estimates.get(name, absent) for row in rows]))
+            for name in dict.fromkeys(name for row in rows for name in row.estimates)
         },
-        unknown={
-            name: [record.get("unknown", {}).get(name) for record in records]
-            for name in dict.fromkeys(name for record in records for name in record.get("unknown", {}))
+        gauges={
+            name: floats(row.gauges.get(name) for row in rows)
+            for name in dict.fromkeys(name for row in rows for name in row.gauges)
         },
-        gains=named(records, "gains"),
-        gauges=named(records, "gauges"),
         domains=domains,
+        correct=np.bincount(pair_batch, pair_correct, len(rows)).astype(np.int64),
         pair_batch=pair_batch,
-        pair_domain=ints(index[pair[1]] for pair in pairs),
+        pair_domain=np.fromiter((index[pair[1]] for pair in pairs), np.int64),
         pair_correct=pair_correct,
-        pair_samples=ints(pair[3] for pair in pairs),
+        pair_samples=np.fromiter((pair[3] for pair in pairs), np.int64),
     )
 
 
-def named(records: Sequence[dict[str, Any]], key: str) -> dict[str, Floats]:
-    """Return the columns that rows have under a key, each as long as the run."""
-    names = dict.fromkeys(name for record in records for name in record.get(key, {}))
-    return {name: floats(record.get(key, {}).get(name) for record in records) for name in names}
+def plain_columns(kind: type[Row | Estimate], records: Sequence[Row | Estimate]) -> dict[str, Any]:
+    """Return a column for each number and each text of a record, by the type of its field."""
+    made: dict[str, Callable[[Iterable[Any]], Any]] = {
+        "int": lambda values: np.fromiter(values, np.int64),
+        "float": floats,
+        "float | None": floats,
+        "str | None": list,
+    }
+    return {
+        field.name: made[field.type](getattr(record, field.name) for record in records)
+        for field in fields(kind)
+        if isinstance(field.type, str) and field.type in made
+    }
 
 
-def ints(values: Iterator[int]) -> Ints:
-    """Return a column of whole numbers."""
-    return np.fromiter(values, np.int64)
-
-
-def floats(values: Iterator[float | None]) -> Floats:
+def floats(values: Iterable[float | None]) -> Floats:
     """Return a column of numbers in which null is `nan`."""
     return np.fromiter((np.nan if value is None else value for value in values), np.float64)

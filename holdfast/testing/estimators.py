@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import math
 import tempfile
+from dataclasses import astuple
 from pathlib import Path
 
 import torch
@@ -40,15 +41,19 @@ def check_estimator(estimator: str | Estimator, model: nn.Module, batches: Batch
         watched.save(Path(folder) / "state.safetensors")
         again.load(Path(folder) / "state.safetensors")
     expected, found = (model.step(batches[0]).estimates[name] for model in (watched, again))
-    assert repr(expected) == repr(found), f"{name} forgot its state: {expected} became {found}"  # nan is not nan
+    same = repr(astuple(expected)) == repr(astuple(found))  # by text, since nan differs from nan
+    assert same, f"{name} forgot its state: {expected} became {found}"
 
 
-def _check_estimate(name: str, estimate: float) -> None:
+def _check_estimate(name: str, estimate: Estimate) -> None:
     """An accuracy lies between 0 and 1 and inside its interval; one that is unknown is nan and says why."""
-    if isinstance(estimate, Estimate) and estimate.unknown is not None:
-        assert math.isnan(estimate), f"{name} estimated {estimate}, and that it is unknown: {estimate.unknown}"
-        assert estimate.unknown.strip(), f"{name} does not know the accuracy, and does not say why"
+    assert isinstance(estimate, Estimate), f"{name} returned {estimate!r}; return holdfast.records.Estimate(value, …)"
+    if estimate.unknown is not None:
+        assert math.isnan(estimate.value), f"{name} gave {estimate.value} and called it unknown: {estimate.unknown}"
+        assert estimate.unknown.strip(), f"{name} gives no reason for an unknown accuracy"
         return
-    assert 0.0 <= estimate <= 1.0, f"{name} estimated {estimate}"
-    if isinstance(estimate, Estimate) and estimate.low is not None and estimate.high is not None:
-        assert 0.0 <= estimate.low <= estimate <= estimate.high <= 1.0, f"{name}: {estimate} is not in its interval"
+    assert 0.0 <= estimate.value <= 1.0, f"{name} estimated {estimate.value}, which is not between 0 and 1"
+    assert (estimate.low is None) == (estimate.high is None), f"{name} gave one end of an interval: {estimate}"
+    if estimate.low is not None and estimate.high is not None:
+        inside = 0.0 <= estimate.low <= estimate.value <= estimate.high <= 1.0
+        assert inside, f"{name}: {estimate} is not inside its interval"

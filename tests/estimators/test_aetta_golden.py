@@ -73,7 +73,7 @@ def estimate(logits: Tensor, dropped: Tensor, previous: float) -> float:
     aetta = Aetta()
     aetta.error = None if np.isnan(previous) else float(previous)
     aetta.dropout.logits = lambda seen: dropped  # type: ignore[method-assign]
-    return aetta.estimate(Observation(torch.zeros(len(logits), 3, 8, 8), logits, Classifier(tiny_resnet())))
+    return aetta.estimate(Observation(torch.zeros(len(logits), 3, 8, 8), logits, Classifier(tiny_resnet()))).value
 
 
 def test_total_collapse_looks_like_health_as_published(golden: Golden) -> None:
@@ -90,7 +90,7 @@ def test_the_softmax_score_is_the_recorded_one(golden: Golden) -> None:
     for logits, expected in zip(golden["logits"], golden["softmax_score"], strict=True):
         answer = torch.from_numpy(logits)
         seen = Observation(torch.zeros(len(answer), 3, 8, 8), answer, Classifier(tiny_resnet()))
-        assert SoftmaxScore().estimate(seen) == close(expected)
+        assert SoftmaxScore().estimate(seen).value == close(expected)
 
 
 def test_the_golden_network_itself_gives_the_recorded_estimates() -> None:
@@ -106,10 +106,10 @@ def test_the_golden_network_itself_gives_the_recorded_estimates() -> None:
     for place, batch in enumerate(inputs.split(64)[:2]):
         step = model.step(batch)
         np.testing.assert_allclose(step.logits, expected["logits"][place], atol=1e-4)
-        assert step.estimates["gde"] == expected["gde"][place]
-        assert step.estimates["adv_perturb"] == expected["adv_perturb"][place]
-        assert step.estimates["softmax_score"] == pytest.approx(expected["softmax_score"][place], abs=1e-5)
-        assert 1 - step.estimates["pdd"] == pytest.approx(expected["pdd"][place], abs=0.06)
+        assert step.estimates["gde"].value == expected["gde"][place]
+        assert step.estimates["adv_perturb"].value == expected["adv_perturb"][place]
+        assert step.estimates["softmax_score"].value == pytest.approx(expected["softmax_score"][place], abs=1e-5)
+        assert 1 - step.estimates["pdd"].value == pytest.approx(expected["pdd"][place], abs=0.06)
 
 
 def test_the_perturbation_is_the_recorded_one() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 import torch
 from torch.nn import functional as F
@@ -37,14 +39,14 @@ def test_labels_are_asked_for_and_not_invented() -> None:
 
 def test_gde_compares_with_the_network_of_the_batch_before() -> None:
     model, source = adapt(digits_resnet(), "tent", estimator="gde"), adapt(digits_resnet(), "batch_norm")
-    assert model.step(BATCHES[0]).estimates["gde"] == 1.0
+    assert model.step(BATCHES[0]).estimates["gde"].value == 1.0
     noise = torch.Generator().manual_seed(0)
     with torch.no_grad():
         for weight in model.method.trained:  # an update that is large enough to be seen
             weight.add_(torch.randn(weight.shape, generator=noise))
     step = model.step(BATCHES[1])
     expected = float((step.logits.argmax(1) == source(BATCHES[1]).argmax(1)).double().mean())
-    assert step.estimates["gde"] == expected < 1
+    assert step.estimates["gde"].value == expected < 1
 
 
 def test_gde_saves_only_what_moves() -> None:
@@ -60,7 +62,7 @@ def test_adv_perturb_asks_the_source_as_it_was_shipped() -> None:
         step = model.step(batch)
         with torch.no_grad():
             shipped = digits_resnet()(batch).argmax(1)
-        assert step.estimates["adv_perturb"] == float((step.logits.argmax(1) == shipped).double().mean())
+        assert step.estimates["adv_perturb"].value == float((step.logits.argmax(1) == shipped).double().mean())
 
 
 def test_perturbations_have_the_size_they_say() -> None:
@@ -91,7 +93,7 @@ def test_source_validation_is_the_accuracy_of_the_network_as_it_is_now() -> None
         with torch.no_grad():
             expected = (twin.method.predict(holdout[0][:12]).argmax(1) == holdout[1][:12]).double().mean()
         twin(batch)
-        assert model.step(batch).estimates["source_validation"] == float(expected)
+        assert model.step(batch).estimates["source_validation"].value == float(expected)
 
 
 def test_held_out_labels_change_no_answer_and_reach_no_method() -> None:
@@ -117,7 +119,7 @@ def test_all_estimators_at_once_leave_every_method_as_it_is(name: str) -> None:
         step = watched.step(batch)
         assert torch.equal(step.logits, alone(batch))
         assert len(step.estimates) == 7
-        unknown = {name for name, estimate in step.estimates.items() if not 0 <= estimate <= 1}
+        unknown = {name for name, estimate in step.estimates.items() if not 0 <= estimate.value <= 1}
         assert unknown <= {"anchored"}
     watched.reset()  # what passed through the network with the source's values has left these as they were
     alone.reset()
@@ -129,7 +131,7 @@ def test_one_estimator_watches_twice_under_names_of_its_own_and_shares_what_it_c
     model = adapt(digits_resnet(), "tent", estimator=twice)
     estimates = model.step(BATCHES[0]).estimates
     assert list(estimates) == ["mild", "wild", "again"]
-    assert estimates["mild"] > estimates["wild"] == estimates["again"]
+    assert estimates["mild"].value > estimates["wild"].value == estimates["again"].value
     assert model.recipe["estimators"]["wild"] == {**model.recipe["estimators"]["mild"], "rate": 0.8}
     assert model.recipe["estimators"]["wild"]["name"] == "aetta"
 
@@ -151,8 +153,8 @@ def test_a_network_that_answers_nonsense_is_not_estimated() -> None:
     with torch.no_grad():
         model.method.model.module.fc.bias.fill_(float("nan"))
     estimate = model.step(BATCHES[0]).estimates["aetta"]
-    assert estimate != estimate
-    assert estimate.unknown == "non-finite logits"  # type: ignore[attr-defined]
+    assert math.isnan(estimate.value)
+    assert estimate.unknown == "non-finite logits"
     assert model.estimators["aetta"].error is None
 
 
@@ -162,7 +164,7 @@ def test_estimators_ask_the_head_that_answered(method: str) -> None:
     network = model.method.predictor
     for batch in BATCHES:
         step = model.step(batch)
-        assert step.estimates["pdd"] == 1.0
+        assert step.estimates["pdd"].value == 1.0
         with torch.no_grad(), model.method.predictor_head():
             torch.testing.assert_close(network(batch), step.logits)
         with torch.no_grad():

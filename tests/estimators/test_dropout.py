@@ -14,6 +14,7 @@ from holdfast.models import Classifier, digits_resnet, tiny_resnet, tiny_vit
 from holdfast.models.partial_forward import recording
 from holdfast.models.vit import ViT
 from holdfast.recipes import adapt
+from holdfast.records import Estimate
 
 INPUTS = torch.rand(6, 3, 16, 16, generator=torch.Generator().manual_seed(0))
 
@@ -90,7 +91,7 @@ def test_a_network_that_works_in_place_is_run_as_a_whole() -> None:
 @pytest.mark.parametrize("points", ["stages", "features", ["stages.0"]])
 def test_without_dropout_nothing_disagrees(points: str | list[str]) -> None:
     step = adapt(tiny_resnet(), "tent", estimator=Pdd(points=points, rate=0.0)).step(INPUTS)  # type: ignore[arg-type]
-    assert step.estimates == {"pdd": 1.0}
+    assert step.estimates == {"pdd": Estimate(1.0)}
 
 
 def test_passes_are_shared_and_features_cost_none() -> None:
@@ -133,7 +134,7 @@ def test_the_fitted_rate_makes_disagreement_equal_the_error() -> None:
 
     def disagreement(estimator: Pdd, holdout: list[object]) -> float:
         model = adapt(digits_resnet(), "source", estimator=estimator, holdout=holdout)  # type: ignore[arg-type]
-        return 1 - model.step(inputs).estimates["pdd"]
+        return 1 - model.step(inputs).estimates["pdd"].value
 
     assert disagreement(Pdd(rate="fitted", source_error=0.2, masks=5), [inputs]) == pytest.approx(0.2, abs=0.03)
     assert disagreement(Pdd(rate="fitted", masks=5), [(inputs, labels % 10)]) == pytest.approx(0.5, abs=0.05)

@@ -28,8 +28,8 @@ class Counted:
         self.resets += 1
 
 
-def step(estimate: float, skipped: str | None = None) -> Step:
-    return Step(torch.zeros(2, 10), 0.5, {"aetta": estimate}, skipped=skipped)
+def step(estimate: float, *, skipped: str | None = None, unknown: str | None = None) -> Step:
+    return Step(torch.zeros(2, 10), 0.5, {"aetta": Estimate(estimate, unknown=unknown)}, skipped=skipped)
 
 
 def test_decisions_and_memory_are_the_recorded_ones() -> None:
@@ -61,8 +61,9 @@ def test_faulty_inputs_and_unknown_estimates_are_no_evidence() -> None:
 
 def test_an_unknown_estimate_does_not_blind_the_windows() -> None:
     recovery = EstimateDrop()
-    told = [Estimate(math.nan, unknown="signals disagree")] * 3
-    reasons = [recovery.recover(Counted(), step(value)) for value in [0.8] * 5 + told + [0.7] * 5]  # type: ignore[arg-type]
+    unknown = [step(math.nan, unknown="signals disagree")] * 3
+    steps = [step(0.8)] * 5 + unknown + [step(0.7)] * 5
+    reasons = [recovery.recover(Counted(), one) for one in steps]  # type: ignore[arg-type]
     assert reasons[-1] == "estimated accuracy fell from 0.8 to 0.7 over 5 batches"
     assert reasons[:-1] == [None] * 12
 

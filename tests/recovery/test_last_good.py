@@ -10,7 +10,7 @@ from torch import Tensor
 
 from holdfast.models.tiny import tiny_resnet
 from holdfast.recipes import adapt
-from holdfast.records import Step
+from holdfast.records import Estimate, Step
 from holdfast.recovery import LastGood
 
 BATCHES = torch.rand(6, 8, 3, 16, 16, generator=torch.Generator().manual_seed(0))
@@ -35,7 +35,7 @@ def live(recovery: LastGood, clock: Clock, batches: int, estimate: float = 0.5) 
     reasons = []
     for _ in range(batches):
         clock.now += 1
-        step = Step(torch.zeros(1, 10), 0.5, {"aetta": estimate})
+        step = Step(torch.zeros(1, 10), 0.5, {"aetta": Estimate(estimate)})
         reasons.append(recovery.recover(clock, step))  # type: ignore[arg-type]
     return [reason for reason in reasons if reason]
 

@@ -14,7 +14,7 @@ from holdfast.estimators import Anchored
 from holdfast.models import digits_resnet
 from holdfast.recipes import adapt
 from holdfast.records import Estimate, Step
-from holdfast.recovery import Regret
+from holdfast.recovery import LastGood, Regret
 
 
 class Counted:
@@ -66,10 +66,13 @@ def test_single_samples_are_weighed_as_such() -> None:
 def test_it_needs_somebody_who_compares() -> None:
     with pytest.raises(ValueError, match="estimator='anchored'"):
         Regret().recover(Counted(), Step(torch.zeros(2, 10), 0.5, {}))  # type: ignore[arg-type]
-    plain = Step(torch.zeros(2, 10), 0.5, {"anchored": math.nan})
+    plain = Step(torch.zeros(2, 10), 0.5, {"anchored": Estimate(math.nan, unknown="non-finite logits")})
     assert Regret().recover(Counted(), plain) is None  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="'aetta' estimates none"):
-        Regret(estimate="aetta").recover(Counted(), Step(torch.zeros(2, 10), 0.5, {"aetta": 0.7}))  # type: ignore[arg-type]
+    for recovery in (Regret(estimate="aetta"), LastGood(trigger="regret", trigger_options={"estimate": "aetta"})):
+        with pytest.raises(ValueError, match="the estimator 'aetta' gives none"):
+            adapt(digits_resnet(), "tent", recovery=recovery)
+    with pytest.raises(ValueError, match="the estimator 'anchored' gives none"):
+        adapt(digits_resnet(), "tent", recovery="regret", estimator=Anchored(compare_every=0))
     with pytest.raises(ValueError, match="margin=-1"):
         Regret(margin=-1)
     with pytest.raises(ValueError, match="samples=0"):
@@ -104,7 +107,6 @@ def test_the_gain_is_that_over_the_network_as_it_was() -> None:
     for place, (batch, right) in enumerate(zip(inputs.split(32), labels.split(32), strict=True)):
         step = ruined.step(batch)
         (estimate,) = step.estimates.values()
-        assert isinstance(estimate, Estimate)
         assert (estimate.gain is not None) is (place % 2 == 1)
         if estimate.gain is not None:
             true = [(logits.argmax(1) == right).double().mean() for logits in (step.logits, untouched(batch))]

@@ -24,19 +24,40 @@ def test_rows_become_columns(write_run: WriteRun) -> None:
     assert found.recovered == ["every 2 batches", None]
     assert found.skipped == [None, "no reliable sample"]
     np.testing.assert_array_equal(found.loss, [0.5, np.nan])
-    np.testing.assert_array_equal(found.estimates["aetta"], [0.7, np.nan])
+    np.testing.assert_array_equal(found.estimates["aetta"].value, [0.7, np.nan])
     assert list(found.domains) == ["fog", "snow"]
 
 
-def test_intervals_and_what_is_unknown_are_read_where_they_were_written(write_run: WriteRun) -> None:
+def test_an_estimate_is_read_with_all_its_fields(write_run: WriteRun) -> None:
+    sure = {"value": 0.7, "low": 0.6, "high": 0.8, "unknown": None, "gain": 0.1}
+    lost = {"value": None, "low": None, "high": None, "unknown": "signals disagree", "gain": None}
+    rows = [row(4 * place, {"fog": (3, 4)}, estimates={"sure": found}) for place, found in enumerate((sure, lost))]
+    found = read_run(write_run("tent", rows)).rows.estimates["sure"]
+    for name in ("value", "low", "high", "gain"):
+        np.testing.assert_array_equal(getattr(found, name), [sure[name], np.nan], name)
+    assert found.unknown == [None, "signals disagree"]
+
+
+def test_confidence_and_entropy_are_columns(write_run: WriteRun) -> None:
+    rows = [row(0, {"fog": (3, 4)}, confidence=0.9, entropy=0.3), row(4, {"fog": (1, 4)}, confidence=None)]
+    found = read_run(write_run("tent", rows)).rows
+    np.testing.assert_array_equal(found.confidence, [0.9, np.nan])
+    np.testing.assert_array_equal(found.entropy, [0.3, 0.5])
+    assert found.accuracy.tolist() == [0.75, 0.25]
+
+
+def test_rows_of_the_first_version_have_numbers_with_the_rest_beside_them(write_run: WriteRun) -> None:
     rows = [
-        row(0, {"fog": (3, 4)}, estimates={"sure": 0.7}, intervals={"sure": [0.6, 0.8]}, unknown={}),
+        row(0, {"fog": (3, 4)}, estimates={"sure": 0.7}, intervals={"sure": [0.6, 0.8]}, gains={"sure": -0.1}),
         row(4, {"fog": (3, 4)}, estimates={"sure": None}, intervals={}, unknown={"sure": "signals disagree"}),
         row(8, {"fog": (3, 4)}, estimates={"sure": 0.5}),
     ]
-    found = read_run(write_run("tent", rows)).rows
-    np.testing.assert_array_equal(found.intervals["sure"], [[0.6, 0.8], [np.nan] * 2, [np.nan] * 2])
-    assert found.unknown == {"sure": [None, "signals disagree", None]}
+    found = read_run(write_run("tent", rows)).rows.estimates["sure"]
+    np.testing.assert_array_equal(found.value, [0.7, np.nan, 0.5])
+    np.testing.assert_array_equal(found.low, [0.6, np.nan, np.nan])
+    np.testing.assert_array_equal(found.high, [0.8, np.nan, np.nan])
+    np.testing.assert_array_equal(found.gain, [-0.1, np.nan, np.nan])
+    assert found.unknown == [None, "signals disagree", None]
 
 
 def test_torn_last_line_is_ignored(write_run: WriteRun) -> None:
