@@ -1,22 +1,24 @@
-"""Name -> thing, one registry per room; a wrong name is answered with the nearest right one."""
+"""Registries: one per room, from names to entries; an unknown name is reported with the nearest known one."""
 
 from __future__ import annotations
 
 import difflib
+import importlib
 import inspect
+import pkgutil
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from importlib import metadata
 from typing import Any, Generic, TypeVar
 
-__all__ = ["Entry", "Registry", "UnknownNameError", "check_options", "nearest", "options_of"]
+__all__ = ["Entry", "Registry", "UnknownNameError", "check_options", "import_entries", "nearest", "options_of"]
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True)
 class Entry:
-    """One line of a catalogue: a name, what it is, and who published it."""
+    """One line of a catalogue: name, summary and citation."""
 
     name: str
     summary: str
@@ -24,7 +26,7 @@ class Entry:
 
 
 class UnknownNameError(ValueError):
-    """A name or an option that does not exist; the message says which one was probably meant."""
+    """An unknown name or option; the message suggests the nearest known one."""
 
 
 def nearest(word: str, known: Iterable[str]) -> str:
@@ -42,30 +44,42 @@ class Registry(Generic[T]):
     """The catalogue of one room, open to third parties through the entry-point group `holdfast.<room>`."""
 
     def __init__(self, kind: str, room: str) -> None:
-        self.kind = kind  # the word for one entry, as it stands in messages
+        self.kind = kind  # the word for one entry in messages
         self.room = room
+        self.aliases: dict[str, str] = {}  # other names of entries; `names` does not list them
         self._entries: dict[str, T] = {}
         self._plugins_loaded = False
 
-    def register(self, name: str) -> Callable[[T], T]:
-        """Add a class or function under a name, as a decorator."""
+    def register(self, name: str, *, alias: str | None = None) -> Callable[[T], T]:
+        """Add a class or function under a name, and under an alias if there is one, as a decorator.
+
+        >>> shapes: Registry[type] = Registry("shape", "shapes")
+        >>> _ = shapes.register("float64", alias="f8")(float)
+        >>> shapes.names(), shapes["f8"] is shapes["float64"], "f8" in shapes
+        (['float64'], True, True)
+        """
 
         def add(entry: T) -> T:
-            if self._entries.setdefault(name, entry) is not entry:
-                raise ValueError(f"the {self.kind} {name!r} is registered already; choose another name")
+            for new in filter(None, (name, alias)):
+                if self._entries.get(self.aliases.get(new, new), entry) is not entry:
+                    raise ValueError(f"the {self.kind} {new!r} is registered already; choose another name")
+            self._entries[name] = entry
+            if alias:
+                self.aliases[alias] = name
             return entry
 
         return add
 
     def __getitem__(self, name: str) -> T:
+        name = self.aliases.get(name, name)
         if name not in self._entries:
             self._load_plugins()
         if name not in self._entries:
-            raise UnknownNameError(f"unknown {self.kind} {name!r}; {nearest(name, self._entries)}")
+            raise UnknownNameError(f"unknown {self.kind} {name!r}; {nearest(name, [*self._entries, *self.aliases])}")
         return self._entries[name]
 
     def __contains__(self, name: object) -> bool:
-        return name in self.names()
+        return name in self.aliases or name in self.names()
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.names())
@@ -74,17 +88,17 @@ class Registry(Generic[T]):
         return len(self.names())
 
     def names(self) -> list[str]:
-        """Return every known name, in the order of registration."""
+        """Return every name in the order of registration, without aliases."""
         self._load_plugins()
         return list(self._entries)
 
     def name_of(self, thing: object) -> str:
-        """Return the name something is registered under, or its own name where it is not."""
+        """Return the name under which an entry is registered; for anything else, its own name."""
         own = getattr(thing, "__name__", type(thing).__name__)
         return next((name for name, entry in self._entries.items() if entry is thing), own)
 
     def entries(self) -> list[Entry]:
-        """Return name, first sentence and citation of everything in this registry."""
+        """Return name, summary and citation of every entry."""
         return [describe(name, self[name]) for name in self.names()]
 
     def adopted(self, plugin: Any) -> T:
@@ -96,11 +110,23 @@ class Registry(Generic[T]):
         if not self._plugins_loaded:
             self._plugins_loaded = True
             for point in metadata.entry_points(group=f"holdfast.{self.room}"):
-                self._entries.setdefault(point.name, self.adopted(point.load()))
+                if point.name not in self.aliases:
+                    self._entries.setdefault(point.name, self.adopted(point.load()))
+
+
+def import_entries(package: str, *, skip: Iterable[str] = ()) -> None:
+    """Import every module of a package in alphabetical order, so that each can register its entries.
+
+    A room calls `import_entries(__name__)` in its `__init__`; a new file in its folder is then found without being
+    listed. `skip` names modules that register nothing and are slow to import.
+    """
+    path = importlib.import_module(package).__path__
+    for name in sorted({module.name for module in pkgutil.iter_modules(path)} - {*skip}):
+        importlib.import_module(f"{package}.{name}")
 
 
 def describe(name: str, thing: object) -> Entry:
-    """Return the catalogue line of a class or function, read off its docstring and its `citation`."""
+    """Return the catalogue line of a class or function, from its `summary` or docstring and its `citation`."""
     text = getattr(thing, "summary", None) or (inspect.getdoc(thing) or "").strip().split("\n\n")[0]
     return Entry(name, " ".join(str(text).split()), str(getattr(thing, "citation", "")))
 
@@ -113,7 +139,7 @@ def options_of(thing: Callable[..., Any]) -> dict[str, inspect.Parameter]:
         for parameter in parameters:
             if parameter.kind is parameter.KEYWORD_ONLY:
                 found.setdefault(parameter.name, parameter)
-        # Without **options of its own, it has said everything that it takes.
+        # Without **options nothing is passed on to the next one.
         if not any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
             break
     return found
@@ -129,7 +155,7 @@ def _chain(thing: Any) -> Iterator[Callable[..., Any]]:
 
 
 def check_options(owner: str, given: Iterable[str], known: Iterable[str]) -> None:
-    """Raise for the first option that nobody takes, naming the nearest one.
+    """Raise an UnknownNameError for the first option that is not known, naming the nearest one.
 
     >>> check_options("tent", ["lr"], ["lr", "momentum"])
     """

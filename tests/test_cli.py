@@ -152,7 +152,7 @@ def test_corrupt_writes_files_and_a_sheet(tmp_path: Path) -> None:
         (["corrupt", "x.png"], "--sheet"),
         (["corrupt", "x.wav", "-c", "white_noise", "--format", "mp3"], "choose wav or flac"),
         (["train", "digits", "--procedure", "amaut-sc3"], "did you mean 'amaut-sc2'"),
-        (["train", "sc2"], "no network comes with sc2; name one: --model"),
+        (["train", "sc2"], "no network comes with speech_commands; name one: --model"),
         (["train", "digits", "--model", "digits_resne"], "did you mean 'digits_resnet'"),
         (["train", "digit"], "did you mean 'digits'"),
     ],

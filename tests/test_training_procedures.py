@@ -24,17 +24,19 @@ def noises() -> InMemoryAudio:
     return InMemoryAudio(values, np.arange(12) % 3, sample_rate=16_000)
 
 
-def test_the_published_recipes_are_those_of_the_paper() -> None:
+def test_the_published_procedures_are_those_of_the_paper() -> None:
     found = {name: procedure_of(name) for name in PROCEDURES if name.startswith("amaut-")}
-    assert {name: (recipe.epochs, recipe.batch_size, len(recipe.views)) for name, recipe in found.items()} == {
-        "amaut-sc2": (50, 32, 4),
-        "amaut-rs": (15, 33, 2),
-        "amaut-vs": (35, 32, 4),
+    assert {
+        name: (procedure.epochs, procedure.batch_size, len(procedure.views)) for name, procedure in found.items()
+    } == {
+        "amaut-speech_commands": (50, 32, 4),
+        "amaut-reefset": (15, 33, 2),
+        "amaut-vocalsound": (35, 32, 4),
         "amaut-cochlscene": (30, 32, 2),
-        "amaut-us8": (30, 32, 3),
+        "amaut-urbansound8k": (30, 32, 3),
     }
-    assert all(recipe.label_smoothing == 0.1 for recipe in found.values())
-    assert [name for name, recipe in found.items() if recipe.drop_last] == ["amaut-us8"]
+    assert all(procedure.label_smoothing == 0.1 for procedure in found.values())
+    assert [name for name, procedure in found.items() if procedure.drop_last] == ["amaut-urbansound8k"]
 
 
 def test_momentum_and_decay_come_with_the_second_epoch() -> None:

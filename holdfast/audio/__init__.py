@@ -1,6 +1,6 @@
 """Sounds as waveforms: their lengths, their sample rates, and the files that they are read from."""
 
-from holdfast.audio.clips import CLIPS
+from holdfast.audio.clips import CLIPS, FULL_NAMES, short_name
 from holdfast.audio.decoding import read_audio
 from holdfast.audio.recordings import FileRecording, Recording, StoredRecording
 from holdfast.audio.resampling import resample
@@ -8,6 +8,7 @@ from holdfast.audio.waveforms import Waveform, as_pcm16, fit_length, store_as_pc
 
 __all__ = [
     "CLIPS",
+    "FULL_NAMES",
     "FileRecording",
     "Recording",
     "StoredRecording",
@@ -16,5 +17,6 @@ __all__ = [
     "fit_length",
     "read_audio",
     "resample",
+    "short_name",
     "store_as_pcm16",
 ]

@@ -208,25 +208,22 @@ class Corruption:
 
 
 class Corruptions(Registry[Corruption]):
-    """The catalogue of this room, which also answers to the short names that other benchmarks use."""
+    """The registry of corruptions, which lists them by kind of sample and in the order of published tables."""
 
     def __init__(self) -> None:
         super().__init__("corruption", "corruptions")
-        self.aliases: dict[str, str] = {}
-
-    def __getitem__(self, name: str) -> Corruption:
-        return super().__getitem__(self.aliases.get(name, name))
-
-    def __contains__(self, name: object) -> bool:
-        return name in self.aliases or super().__contains__(name)
 
     def names(self, kind: Kind | None = None) -> list[str]:
-        """Return the names of those for one kind of sample, or all.
+        """Return the names of the corruptions of one kind of sample, or of all: images first, then audio.
 
-        The published ones come first, in the order in which tables print them.
+        Published corruptions come first, in the order in which tables print them.
         """
         known = [name for name in super().names() if kind in (None, self[name].kind)]
-        return sorted(known, key=lambda name: ORDER.index(name) if name in ORDER else len(ORDER))
+        return sorted(known, key=lambda name: (self[name].kind != "image", _place(name)))
+
+
+def _place(name: str) -> int:
+    return ORDER.index(name) if name in ORDER else len(ORDER)
 
 
 CORRUPTIONS = Corruptions()
@@ -248,9 +245,7 @@ def corruption(
     """Register a formula `apply(images, *fields, *quantities)` with its severity tables, as a decorator."""
 
     def register(apply: Callable[..., Images]) -> Corruption:
-        entry = CORRUPTIONS.register(name)(Corruption(name, tables, apply, draw, whole_severities, citation))
-        if alias:
-            CORRUPTIONS.aliases[alias] = name
-        return entry
+        entry = Corruption(name, tables, apply, draw, whole_severities, citation)
+        return CORRUPTIONS.register(name, alias=alias)(entry)
 
     return register

@@ -15,6 +15,7 @@ from holdfast.data.speech_commands import SpeechCommands
 from holdfast.data.splits import split_by_label
 from holdfast.data.urbansound import UrbanSound8K
 from holdfast.data.vocalsound import VocalSound
+from holdfast.registry import import_entries
 
 __all__ = [
     "DATASETS",
@@ -38,3 +39,5 @@ __all__ = [
     "read_shards",
     "split_by_label",
 ]
+
+import_entries(__name__, skip=["tensors"])  # which needs torch, and nothing else here does

@@ -67,7 +67,7 @@ class InMemoryAudio:
         return self.waveforms[indices]
 
 
-@DATASETS.register("sound_parquet")
+@DATASETS.register("audio_parquet", alias="sound_parquet")
 class AudioParquet(InMemoryAudio):
     """Sounds of a Parquet file with a column `audio` of file contents and one of labels, as on Hugging Face.
 

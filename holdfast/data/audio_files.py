@@ -107,7 +107,7 @@ class PublishedAudio(ListedAudio):
         )
 
 
-@DATASETS.register("sound_folder")
+@DATASETS.register("audio_folder", alias="sound_folder")
 class AudioFolder(ListedAudio):
     """Sounds in one folder for each class: the classes are the folders, sorted by name; WAV, FLAC or Ogg."""
 

@@ -15,7 +15,7 @@ __all__ = ["ReefSet"]
 INDEX = "reefset_annotations.json"
 
 
-@DATASETS.register("rs")
+@DATASETS.register("reefset", alias="rs")
 class ReefSet(PublishedAudio):
     """57 074 clips of 1.88 s at 16 kHz in 37 classes, alphabetical: of each 70 % train (39 937), 30 % test (17 137)."""
 
@@ -23,7 +23,7 @@ class ReefSet(PublishedAudio):
 
     def __init__(self, split: Literal["train", "test"] = "test", *, folder: str | Path) -> None:
         if split not in ("train", "test"):
-            raise ValueError(f"rs has no split {split!r}; choose train or test")
+            raise ValueError(f"reefset has no split {split!r}; choose train or test")
         root = folder_with(folder, INDEX, "download and unpack ReefSet_v1.0, Zenodo 11071202")
         index = json.loads((root / INDEX).read_text())
         if not isinstance(index, list):

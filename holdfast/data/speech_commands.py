@@ -19,7 +19,7 @@ CLASS_NAMES = (
 LISTS = {"test": "testing_list.txt", "validation": "validation_list.txt"}
 
 
-@DATASETS.register("sc2")
+@DATASETS.register("speech_commands", alias="sc2")
 class SpeechCommands(PublishedAudio):
     """105 829 clips of 1 s at 16 kHz: test (11 005) and validation (9981) by their lists, train is all the rest."""
 
@@ -27,7 +27,7 @@ class SpeechCommands(PublishedAudio):
 
     def __init__(self, split: Literal["train", "validation", "test"] = "test", *, folder: str | Path) -> None:
         if split not in ("train", *LISTS):
-            raise ValueError(f"sc2 has no split {split!r}; choose train, validation or test")
+            raise ValueError(f"speech_commands has no split {split!r}; choose train, validation or test")
         root = folder_with(folder, LISTS["test"], "download and unpack speech_commands_v0.02.tar.gz")
         listed = {name: (root / file).read_text().split() for name, file in LISTS.items()}
         files = (

@@ -27,7 +27,7 @@ FOLDS = {"train": range(1, 8), "test": range(8, 11)}
 INDEX = "metadata/UrbanSound8K.csv"
 
 
-@DATASETS.register("us8")
+@DATASETS.register("urbansound8k", alias="us8")
 class UrbanSound8K(PublishedAudio):
     """8732 clips of up to 4 s: folds 1 to 7 train (6273), folds 8 to 10 test (2459), one fold after the other.
 
@@ -41,7 +41,7 @@ class UrbanSound8K(PublishedAudio):
         self, split: Literal["train", "test"] = "test", *, folder: str | Path, sample_rate: int = 44_100
     ) -> None:
         if split not in FOLDS:
-            raise ValueError(f"us8 has no split {split!r}; choose train or test")
+            raise ValueError(f"urbansound8k has no split {split!r}; choose train or test")
         root = folder_with(folder, INDEX, "download and unpack UrbanSound8K, Zenodo 1203745")
         with (root / INDEX).open(newline="") as file:
             index = [(int(row["fold"]), row["slice_file_name"], int(row["classID"])) for row in csv.DictReader(file)]

@@ -16,7 +16,7 @@ LISTS = {"train": "tr", "validation": "val", "test": "te"}
 CLASSES = "class_labels_indices_vs.csv"
 
 
-@DATASETS.register("vs")
+@DATASETS.register("vocalsound", alias="vs")
 class VocalSound(PublishedAudio):
     """20 977 clips of up to 10 s at 16 kHz (`vs_release_16k.zip`): train 15 531, validation 1855, test 3591."""
 
@@ -24,7 +24,7 @@ class VocalSound(PublishedAudio):
 
     def __init__(self, split: Literal["train", "validation", "test"] = "test", *, folder: str | Path) -> None:
         if split not in LISTS:
-            raise ValueError(f"vs has no split {split!r}; choose train, validation or test")
+            raise ValueError(f"vocalsound has no split {split!r}; choose train, validation or test")
         root = folder_with(folder, CLASSES, "download and unpack vs_release_16k.zip")
         with (root / CLASSES).open(newline="") as file:
             classes = sorted((int(row["index"]), row["mid"], row["display_name"]) for row in csv.DictReader(file))

@@ -15,6 +15,7 @@ from holdfast.models.small import digits_resnet, digits_resnet_gn, digits_vit, k
 from holdfast.models.tiny import tiny_amaut, tiny_resnet, tiny_vit
 from holdfast.models.torchvision_zoo import torchvision
 from holdfast.models.vit import ViT
+from holdfast.registry import import_entries
 
 __all__ = [
     "AMAUT_VERSIONS",
@@ -53,3 +54,5 @@ __all__ = [
     "torchvision",
     "weights_digest",
 ]
+
+import_entries(__name__)

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.nn.utils.parametrizations import weight_norm
 
-from holdfast.audio import CLIPS
+from holdfast.audio import CLIPS, short_name
 from holdfast.models.base import MODELS, seeded_weights
 from holdfast.models.mel import LogMel
 from holdfast.models.residual1d import stages, stem
@@ -270,10 +270,11 @@ def token_count(frames: int, stages: int) -> int:
 
 @MODELS.register("amaut")
 def amaut(*, version: str, weights: str | None = None, seed: int = 0) -> AMAuT:
-    """AMAuT as published for "sc2", "rs", "us8", "cochlscene" or "vs", with 97 to 103 million weights.
+    """AMAuT as published for "speech_commands", "reefset", "urbansound8k", "cochlscene" or "vocalsound".
 
-    They come from a safetensors file; without one they are random, to be trained.
+    It has 97 to 103 million weights. They come from a safetensors file; without one they are random, to be trained.
     """
+    version = short_name(version)
     if version not in AMAUT_VERSIONS:
         raise UnknownNameError(f"unknown version {version!r} of AMAuT; {nearest(version, AMAUT_VERSIONS)}")
     with seeded_weights(seed):

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.nn.utils.parametrizations import weight_norm
 
-from holdfast.audio import CLIPS
+from holdfast.audio import CLIPS, short_name
 from holdfast.models.base import MODELS, load_weights, seeded_weights
 from holdfast.models.mel import mel_decibels, mel_filters
 from holdfast.records import InputSpec
@@ -179,10 +179,11 @@ class Head(nn.Module):
 
 @MODELS.register("conmix")
 def conmix(*, version: str, weights: str | None = None, seed: int = 0) -> CoNMix:
-    """The network of CoNMix++ as published for "sc2" or "rs" (R50+ViT-B/16), from a safetensors file.
+    """The network of CoNMix++ as published for "speech_commands" or "reefset" (R50+ViT-B/16).
 
-    Without one its weights are random, to be trained.
+    Its weights come from a safetensors file; without one they are random, to be trained.
     """
+    version = short_name(version)
     if version not in CONMIX_VERSIONS:
         raise UnknownNameError(f"unknown version {version!r} of CoNMix++; {nearest(version, CONMIX_VERSIONS)}")
     with seeded_weights(seed):

@@ -45,6 +45,7 @@ class StreamRegistry(Registry[StreamBuilder]):
         self,
         name: str,
         *,
+        alias: str | None = None,
         citation: str = "",
         needs_model: bool = False,
         extends: Callable[..., Stream] | None = None,
@@ -55,7 +56,9 @@ class StreamRegistry(Registry[StreamBuilder]):
         """
 
         def add(build: Build) -> Build:
-            super(StreamRegistry, self).register(name)(StreamBuilder(build, citation, needs_model, extends))
+            super(StreamRegistry, self).register(name, alias=alias)(
+                StreamBuilder(build, citation, needs_model, extends)
+            )
             return build
 
         return add

@@ -31,7 +31,7 @@ __all__ = ["Progress", "TrainResult", "accuracy", "fit", "save_weights", "start_
 
 Progress = Callable[[int, int, float], None]  # epochs done, epochs in all, mean loss of the last one
 
-DEFAULT_PROCEDURES = {"image": "images", "audio": "sounds"}
+DEFAULT_PROCEDURES = {"image": "images", "audio": "audio"}
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from torch.optim import SGD, AdamW, Optimizer
 
 from holdfast.audio import Recording
 from holdfast.corruptions.audio import demand, environments
-from holdfast.registry import UnknownNameError, nearest
+from holdfast.registry import Registry
 from holdfast.training.augmentation import AudioView, View, moved
 
 __all__ = ["PROCEDURES", "Procedure", "learning_rate", "procedure_of", "published_decay"]
@@ -41,18 +41,18 @@ class Procedure:
     drop_last: bool = False  # the batch at the end that is not full
 
 
+Noises: TypeAlias = Callable[..., tuple[Recording, ...]]  # the recordings of the environments that are named
+
+PROCEDURES: Registry[Callable[[Noises], Procedure]] = Registry("training procedure", "training")
+
+
 def procedure_of(name: str, *, noise: str | Path | None = None) -> Procedure:
     """Return a procedure by name; noise comes from the DEMAND corpus in this folder, or else from embedded stand-ins.
 
     >>> procedure_of("amaut-sc2").epochs, len(procedure_of("amaut-sc2").views)
     (50, 4)
     """
-    if name not in PROCEDURES:
-        raise UnknownNameError(f"unknown training procedure {name!r}; {nearest(name, PROCEDURES)}")
     return PROCEDURES[name](lambda *labels: _noises(noise, labels))
-
-
-Noises: TypeAlias = Callable[..., tuple[Recording, ...]]  # of these environments
 
 
 def _noises(folder: str | Path | None, labels: tuple[str, ...]) -> tuple[Recording, ...]:
@@ -93,12 +93,14 @@ def published_decay(cardinality: int, gamma: float = 10.0, tail: int = 1) -> Sch
     return set_up
 
 
+@PROCEDURES.register("images")
 def _images(noises: Noises) -> Procedure:
     """Ours for the embedded digits: AdamW on pictures that are slightly moved."""
     return Procedure(80, (moved,), _adamw, _warm_cosine, max_gradient_norm=1.0)
 
 
-def _sounds(noises: Noises) -> Procedure:
+@PROCEDURES.register("audio", alias="sounds")
+def _audio(noises: Noises) -> Procedure:
     """Ours for the embedded keywords: AdamW on clips that are shifted, half of them with a background."""
     heard = AudioView(
         shift_share=0.1,
@@ -124,39 +126,33 @@ def _published(
     )
 
 
-def _sc2(noises: Noises) -> Procedure:
+@PROCEDURES.register("amaut-speech_commands", alias="amaut-sc2")
+def _speech_commands(noises: Noises) -> Procedure:
     """AMAuT on Speech Commands."""
     faint = [AudioView(noises=noises(label)) for label in ("OMEETING", "DWASHING", "PCAFETER")]
     return _published(50, 50, *faint)
 
 
-def _rs(noises: Noises) -> Procedure:
+@PROCEDURES.register("amaut-reefset", alias="amaut-rs")
+def _reefset(noises: Noises) -> Procedure:
     """AMAuT on ReefSet."""
     return _published(15, 50, AudioView(noises=noises("DWASHING"), noise_snr_db=(55.0, 55.0)), batch_size=33)
 
 
-def _vs(noises: Noises) -> Procedure:
+@PROCEDURES.register("amaut-vocalsound", alias="amaut-vs")
+def _vocalsound(noises: Noises) -> Procedure:
     """AMAuT on VocalSound."""
     return _published(35, 80, *(AudioView(noises=noises(label)) for label in ("OMEETING", "TBUS", "DWASHING")))
 
 
+@PROCEDURES.register("amaut-cochlscene")
 def _cochlscene(noises: Noises) -> Procedure:
     """AMAuT on CochlScene, from which that of UrbanSound8K starts."""
     return _published(30, 40, AudioView(uniform_level=0.015))
 
 
-def _us8(noises: Noises) -> Procedure:
+@PROCEDURES.register("amaut-urbansound8k", alias="amaut-us8")
+def _urbansound8k(noises: Noises) -> Procedure:
     """AMAuT on UrbanSound8K, from the weights for CochlScene; its noise is that of DEMAND at 48 kHz."""
     views = AudioView(uniform_level=0.015), AudioView(noises=noises("NRIVER"))
     return _published(30, 40, *views, drop_last=True)
-
-
-PROCEDURES: dict[str, Callable[[Noises], Procedure]] = {
-    "images": _images,
-    "sounds": _sounds,
-    "amaut-sc2": _sc2,
-    "amaut-rs": _rs,
-    "amaut-vs": _vs,
-    "amaut-cochlscene": _cochlscene,
-    "amaut-us8": _us8,
-}

@@ -21,7 +21,7 @@ def test_there_are_fifty_criteria():
     assert SEEDS == {"adaptation": 2025, "evaluation": 123456}
     with pytest.raises(ValueError, match="us8 has no criterion 'ENQ-L1'"):
         criterion("ENQ-L1", "us8")
-    with pytest.raises(ValueError, match="choose one of us8, sc2, vs, rs"):
+    with pytest.raises(ValueError, match="choose one of urbansound8k, speech_commands, vocalsound, reefset"):
         criteria("esc")
 
 

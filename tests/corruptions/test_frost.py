@@ -100,7 +100,7 @@ def test_frost_of_ones_own_can_be_registered(folder, monkeypatch):
     monkeypatch.setattr(CORRUPTIONS, "_entries", dict(CORRUPTIONS._entries))
     CORRUPTIONS.register(mine.name)(mine)
     assert CORRUPTIONS["my_frost"] is mine
-    assert CORRUPTIONS.names()[-1] == "my_frost"
+    assert CORRUPTIONS.names("image")[-1] == "my_frost"
 
 
 def test_missing_textures_say_so(tmp_path):

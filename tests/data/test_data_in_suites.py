@@ -15,17 +15,25 @@ streams:
   - {{name: continual, corruptions: [clean], data: {data}}}
 """
 ENTRIES = [
+    "{name: ccc_shards, paths: x}",
     "{name: cifar10, split: test, folder: x}",
     "{name: cifar100, split: train, folder: x}",
     "{name: cifar_c, folder: x, corruption: fog, severity: 3}",
     "{name: digits, split: test}",
     "{name: image_folder, folder: x, resize: 64, crop: 32, cache_bytes: 0}",
     "{name: imagenet_c, folder: x, corruption: fog, severity: 3, cache_bytes: 0}",
+    "{name: keywords, split: test}",
+    "{name: reefset, split: test, folder: x}",
     "{name: rs, split: test, folder: x}",
+    "{name: speech_commands, split: validation, folder: x}",
     "{name: sc2, split: validation, folder: x}",
+    "{name: audio_folder, folder: x, sample_rate: 8000, seconds: 0.5}",
     "{name: sound_folder, folder: x, sample_rate: 8000, seconds: 0.5}",
+    "{name: audio_parquet, file: x, sample_rate: 8000, label_column: word}",
     "{name: sound_parquet, file: x, sample_rate: 8000, label_column: word}",
+    "{name: urbansound8k, split: train, folder: x, sample_rate: 16000}",
     "{name: us8, split: train, folder: x, sample_rate: 16000}",
+    "{name: vocalsound, split: test, folder: x}",
     "{name: vs, split: test, folder: x}",
 ]
 
@@ -37,7 +45,10 @@ def test_options_are_known_and_others_are_not(entry: str) -> None:
         parse_suite(SUITE.format(data=entry.replace("}", ", folders: x}")))
 
 
-def test_every_data_set_is_here_and_says_what_it_is() -> None:
-    entries = {entry.name: entry for entry in DATASETS.entries()}
-    assert {part.split(",")[0].removeprefix("{name: ") for part in ENTRIES} <= set(entries)
-    assert all(entry.summary.endswith(".") and entry.citation for entry in entries.values())
+def test_every_data_set_is_here_and_has_summary_and_citation() -> None:
+    here = {part.strip("{}").split(",")[0].removeprefix("name: ") for part in ENTRIES}
+    for entry in DATASETS.entries():
+        file = f"the file of {DATASETS[entry.name].__module__}"
+        assert entry.name in here, f"add a line for {entry.name!r} to ENTRIES in tests/data/test_data_in_suites.py"
+        assert entry.summary.endswith("."), f"{file}: the docstring of {entry.name!r} must begin with a sentence"
+        assert entry.citation, f"{file}: {entry.name!r} has no `citation`"

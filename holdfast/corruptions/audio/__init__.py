@@ -1,4 +1,4 @@
-"""Corruptions of sounds; importing this registers them."""
+"""Corruptions of audio: every module of this folder registers its own."""
 
 from holdfast.audio import FileRecording, Recording, fit_length, store_as_pcm16
 from holdfast.corruptions.audio.base import AudioCorruption, audio_corruption
@@ -7,6 +7,7 @@ from holdfast.corruptions.audio.criteria import CriterionCorruption, criterion_c
 from holdfast.corruptions.audio.environments import environments
 from holdfast.corruptions.audio.noise import mix, noise_from
 from holdfast.corruptions.audio.tempo import shift_pitch, stretch
+from holdfast.registry import import_entries
 
 __all__ = [
     "AudioCorruption",
@@ -27,3 +28,5 @@ __all__ = [
     "store_as_pcm16",
     "stretch",
 ]
+
+import_entries(__name__)

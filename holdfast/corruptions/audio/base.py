@@ -69,9 +69,7 @@ def audio_corruption(
 
     def register(apply: Callable[..., Waveforms]) -> AudioCorruption:
         entry = AudioCorruption(name, {"audio": rows}, apply, draw, citation=DHAUDS)
-        CORRUPTIONS.register(name)(entry)
-        if alias:
-            CORRUPTIONS.aliases[alias] = name
+        CORRUPTIONS.register(name, alias=alias)(entry)
         return entry
 
     return register

@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast.audio import Recording, Waveform, fit_length
+from holdfast.audio import Recording, Waveform, fit_length, short_name
 from holdfast.corruptions.audio.base import DHAUDS, AudioCorruption
 from holdfast.corruptions.audio.corpora import labelled_recordings
 from holdfast.corruptions.audio.dhauds import NOISES, Copy, Criterion, criteria, criterion, noises_of
@@ -110,6 +110,7 @@ def criterion_corruption(
     labels: `{recordings: folder or Parquet file, ENQ: {L1: [rain], L2: [rain, wind]}}`. The rest is as for
     `holdfast.corruptions.audio.dhauds.criterion`.
     """
+    dataset = short_name(dataset)
     if name not in criteria(dataset):
         raise ValueError(f"{dataset} has no criterion {name!r}; choose one of {', '.join(criteria(dataset))}")
     family, level = name.split("-")

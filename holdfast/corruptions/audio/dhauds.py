@@ -16,7 +16,7 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
-from holdfast.audio import CLIPS, FileRecording, Recording, Waveform, fit_length, store_as_pcm16
+from holdfast.audio import CLIPS, FULL_NAMES, FileRecording, Recording, Waveform, fit_length, short_name, store_as_pcm16
 from holdfast.corruptions.audio.corpora import demand, qut_noise, speech_commands_background
 from holdfast.corruptions.audio.environments import environments
 from holdfast.corruptions.audio.noise import cut_noise, draw_white, mix
@@ -117,6 +117,7 @@ def criterion(
     if name not in criteria(dataset):
         raise ValueError(f"{dataset} has no criterion {name!r}; choose one of {', '.join(criteria(dataset))}")
     family, level = name.split("-")
+    dataset = short_name(dataset)
     own_rate, own_samples = CLIPS[dataset]
     rate = sample_rate or own_rate
     samples = samples or own_samples * rate // own_rate
@@ -149,9 +150,9 @@ def noises_of(family: str, level: str, folder: str | Path | None = None) -> list
 
 
 def _known(dataset: str) -> str:
-    if dataset not in CLIPS:
-        raise ValueError(f"DHAuDS has no data set {dataset!r}; choose one of {', '.join(CLIPS)}")
-    return dataset
+    if short_name(dataset) not in CLIPS:
+        raise ValueError(f"DHAuDS has no data set {dataset!r}; choose one of {', '.join(FULL_NAMES.values())}")
+    return short_name(dataset)
 
 
 def _grid(family: str, level: str, *, faster_only: bool, compat: bool) -> tuple[float, ...]:

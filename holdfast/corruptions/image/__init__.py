@@ -1,27 +1,5 @@
-"""Corruptions of images; importing this registers them."""
+"""Corruptions of images: every module of this folder registers its own."""
 
-from holdfast.corruptions.image import (
-    blur,
-    digital,
-    elastic,
-    frost,
-    glass,
-    motion,
-    noise,
-    spatter,
-    weather,
-    zoom,
-)
+from holdfast.registry import import_entries
 
-__all__ = [
-    "blur",
-    "digital",
-    "elastic",
-    "frost",
-    "glass",
-    "motion",
-    "noise",
-    "spatter",
-    "weather",
-    "zoom",
-]
+import_entries(__name__)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import get_args
 
+from holdfast.audio import short_name
 from holdfast.corruptions.audio.criteria import BOTH_WAYS, Noise, criterion_corruption
 from holdfast.corruptions.audio.dhauds import CLIPS, SEEDS, Copy, criteria
 from holdfast.data import Dataset
@@ -34,9 +35,10 @@ def dhauds(
 ) -> Stream:
     """Criteria of DHAuDS such as "ENQ-L1", by default all of them, each a domain and an episode of its own.
 
-    `dataset` is the one of "us8", "sc2", "vs" and "rs" whose criteria they are, by default the data's own, or "vs" if
-    it is none of them. `noise` is the folder of the corpora, or `{ENQ: folder, …}`, embedded noise elsewhere, or any
-    recordings of yours, `{recordings: folder or Parquet file, ENQ: {L1: [label, …], L2: …}, …}`; `compat` brings the
+    `dataset` names whose criteria they are: "urbansound8k", "speech_commands", "vocalsound" or "reefset" (or "us8",
+    "sc2", "vs", "rs"); by default the data's own, or those of "vocalsound" for other data. `noise` is the folder of the
+    corpora, or `{ENQ: folder, …}` with embedded noise for the rest, or your own recordings, `{recordings: folder or
+    Parquet file, ENQ: {L1: [label, …], L2: …}, …}`; `compat` brings the
     slips of the official code. Draws have the published seeds plus that of the run: 123456 for what is answered, 2025
     for the twin that offline protocols adapt to. Each clip draws from its own generator, which is ours.
 
@@ -52,7 +54,7 @@ def dhauds(
             f"{data.name} holds no sounds, and DHAuDS has criteria for nothing else; choose another stream"
         )
     own_name = data.name.partition("/")[0]
-    rules = dataset or (own_name if own_name in CLIPS else BOTH_WAYS)
+    rules = short_name(dataset) if dataset else (own_name if own_name in CLIPS else BOTH_WAYS)
     names = _known(criteria, rules)
     keys = {name: f"dhauds/{rules}/{name}" for name in names}
     schedule = schedule_of(
