@@ -19,7 +19,14 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from holdfast.estimators import AdvPerturb, Aetta, Anchored, Estimator, Gde, Pdd, SoftmaxScore, SourceValidation
+from holdfast.estimators import Estimator
+from holdfast.estimators.adv_perturb import AdvPerturb
+from holdfast.estimators.aetta import Aetta
+from holdfast.estimators.anchored import Anchored
+from holdfast.estimators.gde import Gde
+from holdfast.estimators.pdd import Pdd
+from holdfast.estimators.softmax_score import SoftmaxScore
+from holdfast.estimators.source_validation import SourceValidation
 from holdfast.models.cifar_resnet import CifarResNet
 from holdfast.recipes import adapt
 

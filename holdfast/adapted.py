@@ -18,7 +18,8 @@ from holdfast.methods import METHODS, Method
 from holdfast.models.classifier import Classifier
 from holdfast.models.partial_forward import recording
 from holdfast.records import Estimate, Step, Update
-from holdfast.recovery import RECOVERIES, Never, Recovery
+from holdfast.recovery import RECOVERIES, Recovery
+from holdfast.recovery.never import Never
 from holdfast.registry import options_of
 from holdfast.state import SavedStateError, read_state, write_state
 

@@ -13,7 +13,7 @@ from holdfast import adapt
 from holdfast.adapted import AdaptedModel
 from holdfast.models.classifier import weights_digest
 from holdfast.models.tiny import tiny_resnet
-from holdfast.recovery import Periodic
+from holdfast.recovery.periodic import Periodic
 from holdfast.registry import UnknownNameError
 from holdfast.state import SavedStateError
 

@@ -10,7 +10,7 @@ import torch
 from holdfast.models.tiny import tiny_resnet
 from holdfast.recipes import adapt
 from holdfast.records import Step
-from holdfast.recovery import LossCollapse
+from holdfast.recovery.loss_collapse import LossCollapse
 
 # Second-pass losses of SAR on the golden i.i.d. stream, 25 batches.
 LOSSES = [

@@ -7,7 +7,7 @@ import torch
 
 from holdfast.models.tiny import tiny_resnet
 from holdfast.recipes import adapt
-from holdfast.recovery import Periodic
+from holdfast.recovery.periodic import Periodic
 
 BATCHES = torch.rand(7, 8, 3, 16, 16, generator=torch.Generator().manual_seed(0))
 

@@ -44,6 +44,24 @@ DROPPED = {
         "def dropped() -> nn.Module:\n    '''No network.'''\n    return nn.Identity()\n",
         "from holdfast.models import MODELS as found",
     ),
+    "methods": (
+        "from holdfast.methods import METHODS, Method\n"
+        "@METHODS.register('dropped_methods')\n"
+        "class Dropped(Method):\n    '''No method.'''\n",
+        "from holdfast.methods import METHODS as found",
+    ),
+    "estimators": (
+        "from holdfast.estimators import ESTIMATORS, Estimator\n"
+        "@ESTIMATORS.register('dropped_estimators')\n"
+        "class Dropped(Estimator):\n    '''No estimator.'''\n",
+        "from holdfast.estimators import ESTIMATORS as found",
+    ),
+    "recovery": (
+        "from holdfast.recovery import RECOVERIES, Recovery\n"
+        "@RECOVERIES.register('dropped_recovery')\n"
+        "class Dropped(Recovery):\n    '''No recovery.'''\n",
+        "from holdfast.recovery import RECOVERIES as found",
+    ),
 }
 
 

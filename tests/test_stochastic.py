@@ -10,7 +10,8 @@ from holdfast.methods import METHODS
 from holdfast.models.tiny import tiny_resnet
 from holdfast.recipes import adapt, recipe_names, recipe_of
 from holdfast.records import Step
-from holdfast.recovery import RECOVERIES, Stochastic
+from holdfast.recovery import RECOVERIES
+from holdfast.recovery.stochastic import Stochastic
 from holdfast.registry import UnknownNameError, options_of
 
 INPUTS = torch.rand(8, 3, 16, 16, generator=torch.Generator().manual_seed(0))

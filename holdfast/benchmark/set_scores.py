@@ -10,7 +10,7 @@ from torch import Tensor
 
 from holdfast.adapted import AdaptedModel
 from holdfast.benchmark.scores import Labels, Logits, macro_f1, macro_roc_auc, silhouette
-from holdfast.methods.whole_network import classifier_part
+from holdfast.methods import classifier_part
 from holdfast.models.classifier import Classifier
 from holdfast.records import Batch
 

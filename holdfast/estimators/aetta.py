@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from holdfast.estimators.base import ESTIMATORS
-from holdfast.estimators.disagreement import measure_disagreement
-from holdfast.estimators.observation import Observation
-from holdfast.estimators.under_dropout import UnderDropout
+from holdfast.estimators._base import ESTIMATORS
+from holdfast.estimators._disagreement import measure_disagreement
+from holdfast.estimators._observation import Observation
+from holdfast.estimators._under_dropout import UnderDropout
 from holdfast.records import Estimate
 
 __all__ = ["Aetta"]

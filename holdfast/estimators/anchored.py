@@ -9,10 +9,10 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from holdfast.estimators.anchor import Anchor, latest
-from holdfast.estimators.base import ESTIMATORS, Estimator
-from holdfast.estimators.observation import Observation
-from holdfast.estimators.proportions import variety
+from holdfast.estimators._anchor import Anchor, latest
+from holdfast.estimators._base import ESTIMATORS, Estimator
+from holdfast.estimators._observation import Observation
+from holdfast.estimators._proportions import variety
 from holdfast.models.classifier import Classifier
 from holdfast.records import Estimate
 

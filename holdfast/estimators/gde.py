@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from holdfast.estimators.base import ESTIMATORS, Estimator
-from holdfast.estimators.observation import Observation
+from holdfast.estimators._base import ESTIMATORS, Estimator
+from holdfast.estimators._observation import Observation
 from holdfast.records import Estimate
 
 __all__ = ["Gde"]

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from holdfast.estimators.base import ESTIMATORS
-from holdfast.estimators.observation import Observation
-from holdfast.estimators.under_dropout import UnderDropout
+from holdfast.estimators._base import ESTIMATORS
+from holdfast.estimators._observation import Observation
+from holdfast.estimators._under_dropout import UnderDropout
 from holdfast.records import Estimate
 
 __all__ = ["Pdd"]

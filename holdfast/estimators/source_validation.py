@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from holdfast.blocks.norm import paused
-from holdfast.estimators.base import ESTIMATORS, Estimator
-from holdfast.estimators.observation import Observation
+from holdfast.estimators._base import ESTIMATORS, Estimator
+from holdfast.estimators._observation import Observation
 from holdfast.models.classifier import Classifier
 from holdfast.records import Estimate
 

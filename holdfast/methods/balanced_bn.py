@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from holdfast.blocks.balanced_norm import BalancedStatistics, given_labels
 from holdfast.blocks.norm import replace_batch_norm
-from holdfast.methods.base import METHODS, Method
+from holdfast.methods._base import METHODS, Method
 from holdfast.models.classifier import Classifier
 from holdfast.records import Update
 

@@ -8,7 +8,7 @@ from typing import Any
 from torch import nn
 
 from holdfast.blocks.norm import BatchStatistics, BlendedStatistics, CumulativeStatistics, replace_batch_norm
-from holdfast.methods.base import METHODS, Method
+from holdfast.methods._base import METHODS, Method
 from holdfast.models.classifier import Classifier
 
 __all__ = ["BatchNorm"]

@@ -6,8 +6,8 @@ from typing import ClassVar
 
 from torch import Tensor
 
-from holdfast.methods.base import METHODS
-from holdfast.methods.by_domain import ByDomain
+from holdfast.methods._base import METHODS
+from holdfast.methods._by_domain import ByDomain
 
 __all__ = ["Bdn"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from torch import Tensor, nn
 
 from holdfast.blocks.neighbours import Filter, NeighbourAverage, check_filter, surer
-from holdfast.methods.base import METHODS, Method, PredictOnly
+from holdfast.methods._base import METHODS, Method, PredictOnly
 from holdfast.models.classifier import Classifier
 
 __all__ = ["Cofa"]

@@ -13,8 +13,8 @@ from holdfast.blocks.losses import balanced_agreement, negative_nuclear_norm
 from holdfast.blocks.pseudo_labels import nearest_centres, refined_labels
 from holdfast.blocks.views import named_view, shifted_either_way
 from holdfast.corruptions.audio import shift_pitch
-from holdfast.methods.base import METHODS
-from holdfast.methods.whole_network import WholeNetwork
+from holdfast.methods._base import METHODS
+from holdfast.methods._whole_network import WholeNetwork
 from holdfast.models.classifier import Classifier
 from holdfast.randomness import seed_for
 from holdfast.records import Update

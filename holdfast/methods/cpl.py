@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from holdfast.blocks.losses import conjugate_loss
-from holdfast.methods.base import METHODS, Method
+from holdfast.methods._base import METHODS, Method
 from holdfast.models.classifier import Classifier
 from holdfast.records import Update
 

@@ -9,9 +9,9 @@ from torch import Tensor
 
 from holdfast.blocks.losses import generalised_entropy, negative_nuclear_norm, prediction_distance, smoothed_entropy
 from holdfast.blocks.views import circular_shift, draw_shifts
-from holdfast.methods.base import METHODS
-from holdfast.methods.dhauds_settings import PUBLISHED
-from holdfast.methods.whole_network import WholeNetwork
+from holdfast.methods._base import METHODS
+from holdfast.methods._dhauds_settings import PUBLISHED
+from holdfast.methods._whole_network import WholeNetwork
 from holdfast.models.classifier import Classifier
 from holdfast.randomness import seed_for
 from holdfast.records import Update

@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from holdfast.blocks.losses import entropy
-from holdfast.methods.base import METHODS, Method
+from holdfast.methods._base import METHODS, Method
 from holdfast.models.classifier import Classifier
 
 __all__ = ["Eata", "Eta"]

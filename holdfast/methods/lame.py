@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from holdfast.methods.base import METHODS, Method
+from holdfast.methods._base import METHODS, Method
 from holdfast.models.classifier import Classifier
 
 __all__ = ["Lame"]

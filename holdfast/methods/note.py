@@ -13,7 +13,7 @@ from holdfast.blocks.losses import entropy, smoothed_entropy
 from holdfast.blocks.norm import replace_batch_norm
 from holdfast.blocks.robust_norm import learning_pass
 from holdfast.blocks.sample_memory import Choices, ReservoirMemory
-from holdfast.methods.base import METHODS, Method
+from holdfast.methods._base import METHODS, Method
 from holdfast.models.classifier import Classifier
 from holdfast.records import Update
 

@@ -10,7 +10,7 @@ from torch.nn import functional as F
 
 from holdfast.blocks.losses import entropy, soft_cross_entropy, soft_likelihood_ratio
 from holdfast.blocks.views import View, named_view
-from holdfast.methods.base import METHODS, Method
+from holdfast.methods._base import METHODS, Method
 from holdfast.models.classifier import Classifier
 from holdfast.models.probing import logits_of
 from holdfast.randomness import seed_for

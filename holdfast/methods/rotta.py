@@ -14,7 +14,7 @@ from holdfast.blocks.robust_norm import RobustStatistics, learning_pass
 from holdfast.blocks.sample_memory import BalancedMemory
 from holdfast.blocks.teacher import MovingAverage
 from holdfast.blocks.views import View, named_view
-from holdfast.methods.base import METHODS, Method
+from holdfast.methods._base import METHODS, Method
 from holdfast.models.classifier import Classifier
 from holdfast.randomness import seed_for
 from holdfast.records import Update

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from holdfast.blocks.frozen_layers import affine_parameters_except
 from holdfast.blocks.losses import soft_likelihood_ratio
-from holdfast.methods.base import METHODS, Method
+from holdfast.methods._base import METHODS, Method
 from holdfast.models.classifier import Classifier
 
 __all__ = ["Slr"]

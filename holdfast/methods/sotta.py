@@ -14,7 +14,7 @@ from holdfast.blocks.norm import replace_batch_norm
 from holdfast.blocks.robust_norm import RunningStatistics, learning_pass
 from holdfast.blocks.sample_memory import Choices, ConfidentMemory
 from holdfast.blocks.sharpness import climb
-from holdfast.methods.base import METHODS, Method
+from holdfast.methods._base import METHODS, Method
 from holdfast.models.classifier import Classifier
 from holdfast.records import Update
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import nn
 
-from holdfast.methods.base import METHODS, Method
+from holdfast.methods._base import METHODS, Method
 from holdfast.models.classifier import Classifier
 
 __all__ = ["Source"]

@@ -12,7 +12,7 @@ from torch.nn import functional as F
 from torch.nn.utils.parametrize import is_parametrized, remove_parametrizations
 
 from holdfast.blocks.losses import entropy
-from holdfast.methods.base import METHODS, Method
+from holdfast.methods._base import METHODS, Method
 from holdfast.models.classifier import Classifier
 from holdfast.models.partial_forward import patched
 

@@ -15,7 +15,7 @@ from holdfast.blocks.losses import entropy
 from holdfast.blocks.norm import affine_parameters, replace_batch_norm
 from holdfast.blocks.teacher import copy_sharing_frozen
 from holdfast.blocks.views import View, named_view
-from holdfast.methods.base import METHODS, Method
+from holdfast.methods._base import METHODS, Method
 from holdfast.models.classifier import Classifier
 from holdfast.randomness import seed_for
 from holdfast.records import Update

@@ -7,8 +7,8 @@ from typing import Any, ClassVar
 from torch import Tensor, nn
 
 from holdfast.blocks.neighbours import NeighbourAverage, surer
-from holdfast.methods.base import METHODS
-from holdfast.methods.by_domain import ByDomain
+from holdfast.methods._base import METHODS
+from holdfast.methods._by_domain import ByDomain
 from holdfast.models.classifier import Classifier
 
 __all__ = ["Unitta"]

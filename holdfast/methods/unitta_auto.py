@@ -10,8 +10,8 @@ from torch import Tensor, nn
 
 from holdfast.blocks.class_runs import ClassRuns
 from holdfast.blocks.neighbours import NeighbourAverage, surer
-from holdfast.methods.base import METHODS
-from holdfast.methods.by_domain import ByDomain
+from holdfast.methods._base import METHODS
+from holdfast.methods._by_domain import ByDomain
 from holdfast.models.classifier import Classifier
 
 __all__ = ["UnittaAuto"]

@@ -10,7 +10,7 @@ from torch import nn
 
 from holdfast.blocks.mixture_norm import MixtureStatistics
 from holdfast.blocks.norm import replace_batch_norm
-from holdfast.methods.base import METHODS, Method
+from holdfast.methods._base import METHODS, Method
 from holdfast.models.classifier import Classifier
 
 __all__ = ["UnmixTns"]

@@ -1,29 +1,8 @@
-"""When and how to go back."""
+"""When and how a model returns to an earlier state: one recovery, one file."""
 
-from holdfast.recovery.adaptive import Adaptive
-from holdfast.recovery.base import RECOVERIES, Recovery
-from holdfast.recovery.estimate_drop import EstimateDrop
-from holdfast.recovery.fisher import Fisher
-from holdfast.recovery.last_good import LastGood
-from holdfast.recovery.loss_collapse import LossCollapse
-from holdfast.recovery.never import Never
-from holdfast.recovery.oracle import Oracle
-from holdfast.recovery.periodic import Episodic, Periodic
-from holdfast.recovery.regret import Regret
-from holdfast.recovery.stochastic import Stochastic
+from holdfast.recovery._base import RECOVERIES, Recovery
+from holdfast.registry import import_entries
 
-__all__ = [
-    "RECOVERIES",
-    "Adaptive",
-    "Episodic",
-    "EstimateDrop",
-    "Fisher",
-    "LastGood",
-    "LossCollapse",
-    "Never",
-    "Oracle",
-    "Periodic",
-    "Recovery",
-    "Regret",
-    "Stochastic",
-]
+__all__ = ["RECOVERIES", "Recovery"]
+
+import_entries(__name__)

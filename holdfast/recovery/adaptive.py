@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from holdfast.records import Step
-from holdfast.recovery.base import RECOVERIES, Recovery
+from holdfast.recovery._base import RECOVERIES, Recovery
 from holdfast.restorable import Restorable
 
 __all__ = ["Adaptive"]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from statistics import fmean
 
 from holdfast.records import Step
-from holdfast.recovery.base import RECOVERIES, Recovery
+from holdfast.recovery._base import RECOVERIES, Recovery
 from holdfast.restorable import Restorable
 
 __all__ = ["EstimateDrop"]

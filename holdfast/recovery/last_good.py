@@ -8,7 +8,7 @@ from typing import Any
 from torch import Tensor
 
 from holdfast.records import Step
-from holdfast.recovery.base import RECOVERIES, Recovery
+from holdfast.recovery._base import RECOVERIES, Recovery
 from holdfast.restorable import Restorable
 
 __all__ = ["LastGood"]

@@ -6,7 +6,7 @@ import math
 from typing import Literal
 
 from holdfast.records import Step
-from holdfast.recovery.base import RECOVERIES, Recovery
+from holdfast.recovery._base import RECOVERIES, Recovery
 from holdfast.restorable import Restorable
 
 __all__ = ["LossCollapse"]

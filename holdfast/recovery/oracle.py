@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from holdfast.recovery.base import RECOVERIES, Recovery
+from holdfast.recovery._base import RECOVERIES, Recovery
 from holdfast.restorable import Restorable
 
 __all__ = ["Oracle"]

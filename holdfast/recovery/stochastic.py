@@ -7,7 +7,7 @@ from torch import Tensor
 
 from holdfast.randomness import seed_for
 from holdfast.records import Step
-from holdfast.recovery.base import RECOVERIES, Recovery
+from holdfast.recovery._base import RECOVERIES, Recovery
 from holdfast.restorable import Restorable
 
 __all__ = ["Stochastic"]

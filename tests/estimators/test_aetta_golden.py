@@ -15,8 +15,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from holdfast.estimators import Aetta, Observation, SoftmaxScore
-from holdfast.estimators.disagreement import measure_disagreement
+from holdfast.estimators import Observation
+from holdfast.estimators._disagreement import measure_disagreement
+from holdfast.estimators.aetta import Aetta
+from holdfast.estimators.softmax_score import SoftmaxScore
 from holdfast.models import CifarResNet, Classifier, tiny_resnet
 from holdfast.recipes import adapt
 

@@ -12,8 +12,10 @@ from torch import Tensor, nn
 
 from holdfast.adapted import AdaptedModel
 from holdfast.data import DATASETS, Dataset
-from holdfast.estimators import Aetta, Anchored, Observation
-from holdfast.estimators.proportions import reweigh
+from holdfast.estimators import Observation
+from holdfast.estimators._proportions import reweigh
+from holdfast.estimators.aetta import Aetta
+from holdfast.estimators.anchored import Anchored
 from holdfast.models import Classifier, digits_resnet, tiny_resnet
 from holdfast.recipes import adapt
 from holdfast.records import Estimate

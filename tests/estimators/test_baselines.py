@@ -8,7 +8,12 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from holdfast.estimators import AdvPerturb, Aetta, Anchored, Pdd, SoftmaxScore, SourceValidation
+from holdfast.estimators.adv_perturb import AdvPerturb
+from holdfast.estimators.aetta import Aetta
+from holdfast.estimators.anchored import Anchored
+from holdfast.estimators.pdd import Pdd
+from holdfast.estimators.softmax_score import SoftmaxScore
+from holdfast.estimators.source_validation import SourceValidation
 from holdfast.models import Classifier, digits_resnet, tiny_resnet
 from holdfast.recipes import adapt, recipe_names
 from holdfast.testing import check_estimator

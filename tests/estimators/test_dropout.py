@@ -8,8 +8,10 @@ import torch
 from torch import Tensor, nn
 
 from holdfast.data import DATASETS
-from holdfast.estimators import Aetta, Dropout, Observation, Pdd
-from holdfast.estimators.dropout import Points, answer_again, find_points
+from holdfast.estimators import Observation
+from holdfast.estimators._dropout import Dropout, Points, answer_again, find_points
+from holdfast.estimators.aetta import Aetta
+from holdfast.estimators.pdd import Pdd
 from holdfast.models import Classifier, digits_resnet, tiny_resnet, tiny_vit
 from holdfast.models.partial_forward import recording
 from holdfast.models.vit import ViT

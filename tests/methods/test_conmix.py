@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from holdfast.blocks.losses import balanced_agreement, negative_nuclear_norm
 from holdfast.blocks.pseudo_labels import nearest_centres, refined_labels
-from holdfast.methods import Conmix
+from holdfast.methods.conmix import Conmix
 from holdfast.models import Classifier, tiny_amaut, tiny_resnet
 from holdfast.recipes import adapt
 

@@ -8,7 +8,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from holdfast.adapted import AdaptedModel
-from holdfast.methods import Cotta
+from holdfast.methods.cotta import Cotta
 from holdfast.models.classifier import Classifier
 from holdfast.models.tiny import tiny_resnet, tiny_vit
 from holdfast.recipes import adapt

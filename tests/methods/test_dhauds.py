@@ -13,10 +13,9 @@ from torch import Tensor, nn
 from holdfast.blocks.losses import generalised_entropy, negative_nuclear_norm, prediction_distance, smoothed_entropy
 from holdfast.blocks.robust_norm import RunningStatistics
 from holdfast.blocks.views import circular_shift, draw_shifts
-from holdfast.methods import Dhauds
-from holdfast.methods.dhauds import lr_factor
-from holdfast.methods.dhauds_settings import PUBLISHED
-from holdfast.methods.whole_network import classifier_part
+from holdfast.methods import classifier_part
+from holdfast.methods._dhauds_settings import PUBLISHED
+from holdfast.methods.dhauds import Dhauds, lr_factor
 from holdfast.models import AMAuT, AMAuTVersion, Classifier, tiny_amaut, tiny_resnet
 from holdfast.recipes import adapt
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from holdfast.adapted import AdaptedModel
-from holdfast.methods import Eata, Eta
+from holdfast.methods.eata import Eata, Eta
 from holdfast.recipes import adapt
 
 

@@ -11,7 +11,7 @@ import torch
 from holdfast.adapted import AdaptedModel
 from holdfast.blocks.instance_norm import InstanceAwareStatistics
 from holdfast.blocks.robust_norm import learning_pass
-from holdfast.methods import Note
+from holdfast.methods.note import Note
 from holdfast.models.tiny import tiny_resnet
 from holdfast.recipes import adapt
 from holdfast.testing import check_method

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from holdfast.adapted import AdaptedModel
-from holdfast.methods import Roid
+from holdfast.methods.roid import Roid
 from holdfast.models.tiny import tiny_resnet
 from holdfast.recipes import adapt
 

@@ -13,7 +13,7 @@ from torch.nn import functional as F
 
 from holdfast.adapted import AdaptedModel
 from holdfast.blocks.robust_norm import RobustStatistics, learning_pass
-from holdfast.methods import Rotta
+from holdfast.methods.rotta import Rotta
 from holdfast.models.tiny import tiny_resnet
 from holdfast.recipes import adapt
 from holdfast.testing import check_method

@@ -12,11 +12,11 @@ from torch import Tensor, nn
 
 from holdfast.blocks.frozen_layers import TOP_LAYERS, affine_parameters_except
 from holdfast.blocks.losses import entropy
-from holdfast.methods import Sar
+from holdfast.methods.sar import Sar
 from holdfast.models.cifar_resnet import CifarResNet
 from holdfast.models.tiny import tiny_resnet
 from holdfast.recipes import adapt
-from holdfast.recovery import LossCollapse
+from holdfast.recovery.loss_collapse import LossCollapse
 
 GOLDEN = Path(__file__).resolve().parents[3] / "shared" / "golden"
 INPUTS = torch.rand(16, 3, 16, 16, generator=torch.Generator().manual_seed(0))

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from holdfast.blocks.losses import soft_likelihood_ratio
-from holdfast.methods import Slr
+from holdfast.methods.slr import Slr
 from holdfast.models.tiny import tiny_resnet, tiny_vit
 from holdfast.recipes import adapt
 

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from holdfast.adapted import AdaptedModel
 from holdfast.blocks.robust_norm import RunningStatistics, learning_pass
-from holdfast.methods import Sotta
+from holdfast.methods.sotta import Sotta
 from holdfast.models.tiny import tiny_resnet
 from holdfast.recipes import adapt
 from holdfast.testing import check_method

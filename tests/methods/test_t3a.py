@@ -9,7 +9,7 @@ from torch.nn import functional as F
 
 from holdfast.adapted import AdaptedModel
 from holdfast.blocks.losses import entropy
-from holdfast.methods import T3a
+from holdfast.methods.t3a import T3a
 from holdfast.recipes import adapt
 
 WIDTH, CLASSES = 6, 4

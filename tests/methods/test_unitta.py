@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from holdfast.methods.by_domain import ByDomain
+from holdfast.methods._by_domain import ByDomain
 from holdfast.models.tiny import tiny_resnet, tiny_vit
 from holdfast.recipes import adapt
 

@@ -11,7 +11,7 @@ from torch import Tensor
 from holdfast.models.tiny import tiny_resnet
 from holdfast.recipes import adapt
 from holdfast.records import Step
-from holdfast.recovery import Adaptive
+from holdfast.recovery.adaptive import Adaptive
 
 LABELS = torch.arange(64) % 10
 

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 import torch
 
-from holdfast.estimators import Aetta
+from holdfast.estimators.aetta import Aetta
 from holdfast.models.tiny import tiny_resnet
 from holdfast.recipes import adapt
 from holdfast.records import Estimate, Step
-from holdfast.recovery import EstimateDrop
+from holdfast.recovery.estimate_drop import EstimateDrop
 
 GOLDEN = Path(__file__).parents[1] / "estimators" / "aetta_golden.npz"
 BATCHES = torch.rand(3, 8, 3, 16, 16, generator=torch.Generator().manual_seed(0))

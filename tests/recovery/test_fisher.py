@@ -13,8 +13,7 @@ from torch import Tensor, nn
 from holdfast.models.tiny import tiny_resnet
 from holdfast.recipes import adapt
 from holdfast.records import Step
-from holdfast.recovery import Fisher
-from holdfast.recovery.fisher import quantile
+from holdfast.recovery.fisher import Fisher, quantile
 
 GOLDEN = Path(__file__).parents[1] / "estimators" / "aetta_golden.npz"
 LEARNT = Step(torch.zeros(1, 1), loss=0.5)

@@ -11,7 +11,7 @@ from torch import Tensor
 from holdfast.models.tiny import tiny_resnet
 from holdfast.recipes import adapt
 from holdfast.records import Estimate, Step
-from holdfast.recovery import LastGood
+from holdfast.recovery.last_good import LastGood
 
 BATCHES = torch.rand(6, 8, 3, 16, 16, generator=torch.Generator().manual_seed(0))
 

@@ -10,11 +10,12 @@ import torch
 from torch import Tensor
 
 from holdfast.data import DATASETS
-from holdfast.estimators import Anchored
+from holdfast.estimators.anchored import Anchored
 from holdfast.models import digits_resnet
 from holdfast.recipes import adapt
 from holdfast.records import Estimate, Step
-from holdfast.recovery import LastGood, Regret
+from holdfast.recovery.last_good import LastGood
+from holdfast.recovery.regret import Regret
 
 
 class Counted:

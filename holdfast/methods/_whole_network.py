@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from holdfast.blocks.norm import BatchNorm, replace_batch_norm
 from holdfast.blocks.robust_norm import RunningStatistics, learning_pass
-from holdfast.methods.base import Method
+from holdfast.methods._base import Method
 from holdfast.models.classifier import Classifier
 from holdfast.randomness import seed_for
 

@@ -8,7 +8,7 @@ from typing import ClassVar, Literal
 
 from torch import Tensor
 
-from holdfast.estimators.observation import Observation
+from holdfast.estimators._observation import Observation
 from holdfast.models.classifier import Classifier
 from holdfast.records import Estimate
 from holdfast.registry import Registry

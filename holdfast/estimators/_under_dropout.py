@@ -7,8 +7,8 @@ from typing import Literal
 
 from torch import Tensor
 
-from holdfast.estimators.base import Estimator
-from holdfast.estimators.dropout import Dropout
+from holdfast.estimators._base import Estimator
+from holdfast.estimators._dropout import Dropout
 from holdfast.models.classifier import Classifier
 
 __all__ = ["UnderDropout"]

@@ -10,8 +10,8 @@ from torch import Tensor
 
 from holdfast.blocks.norm import BatchNorm, replace_batch_norm
 from holdfast.blocks.recent_norm import RecentStatistics
-from holdfast.estimators.proportions import reweigh, variety
-from holdfast.estimators.temperature import fit_temperature
+from holdfast.estimators._proportions import reweigh, variety
+from holdfast.estimators._temperature import fit_temperature
 from holdfast.models.classifier import Classifier
 from holdfast.models.probing import random_pair
 from holdfast.state import Stateful
