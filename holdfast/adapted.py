@@ -23,7 +23,7 @@ from holdfast.recovery.never import Never
 from holdfast.registry import options_of
 from holdfast.state import SavedStateError, read_state, write_state
 
-__all__ = ["AdaptedModel"]
+__all__ = ["AdaptedModel", "check_estimator_name"]
 
 
 class AdaptedModel(nn.Module):
@@ -42,6 +42,8 @@ class AdaptedModel(nn.Module):
         super().__init__()
         self.method = method
         self.estimators = dict(estimators or {})
+        for watching in self.estimators:
+            check_estimator_name(watching)
         self._watching = nn.ModuleDict(self.estimators)  # so that their state is saved and moved with the rest
         self.recovery = recovery or Never()
         self.name = name or METHODS.name_of(type(method))
@@ -206,6 +208,13 @@ def _finite(inputs: Tensor) -> tuple[Tensor, int]:
         return inputs, 0
     bad = int((~torch.isfinite(inputs)).flatten(1).any(1).sum())
     return inputs.nan_to_num(0.0, 0.0, 0.0), bad
+
+
+def check_estimator_name(name: str) -> None:
+    """Raise for a name that torch cannot keep an estimator's state under."""
+    if not name or "." in name or hasattr(nn.ModuleDict(), name):
+        better = name.replace(".", "_") if "." in name else f"{name}_estimate"
+        raise ValueError(f"{name!r} cannot be the name of an estimator; choose one without full stops, e.g. {better!r}")
 
 
 def _watching(name: str, estimator: Estimator) -> dict[str, Any]:

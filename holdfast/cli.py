@@ -17,6 +17,7 @@ from rich.live import Live
 from rich.table import Table
 
 from holdfast.registry import UnknownNameError, nearest
+from holdfast.spec import Spec
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -201,27 +202,27 @@ def train(
     from holdfast.training import save_weights
     from holdfast.training import train as train_model
 
-    data_name, data_options = _named(data)
-    model = model or REFERENCE_NETWORKS.get(data_name)
+    samples = Spec.parse(data)
+    model = model or REFERENCE_NETWORKS.get(samples.name)
     if model is None:
-        known = DATASETS.name_of(DATASETS[data_name])  # a name that is not is told first
+        known = DATASETS.name_of(DATASETS[samples.name])  # a name that is not is told first
         raise ValueError(f"no network comes with {known}; name one: --model '{{name: amaut, version: sc2}}'")
-    model_name, model_options = _named(model)
+    network = Spec.parse(model)
     with Progress(console=Console(stderr=True)) as bars:
-        task = bars.add_task(f"training {model_name}", total=epochs)
+        task = bars.add_task(f"training {network.name}", total=epochs)
 
         def tell(done: int, total: int, loss: float) -> None:
-            bars.update(task, completed=done, total=total, description=f"training {model_name}, loss {loss:.3f}")
+            bars.update(task, completed=done, total=total, description=f"training {network.name}, loss {loss:.3f}")
 
         result = train_model(
-            {"name": model_name, **model_options},
-            {"name": data_name, **data_options},
+            network,
+            samples,
             procedure=procedure,
             epochs=epochs,
             seed=seed,
             noise=noise,
             start=start,
-            test=None if test is None else _entry(test),
+            test=test,
             device=device,
             progress=tell,
         )
@@ -260,10 +261,9 @@ def calibrate(
     from holdfast.models import MODELS
     from holdfast.streams import walk_strip
 
-    (model_name, model_options), (data_name, data_options) = _named(model), _named(data)
-    images = DATASETS[data_name](**data_options)
+    images = Spec.parse(data).build(DATASETS)
     calibration = _calibrate(
-        MODELS[model_name](**model_options),
+        Spec.parse(model).build(MODELS),
         images,
         difficulty=difficulty,
         target_percent=target,
@@ -316,12 +316,11 @@ def recommend(
     from holdfast.recommend import CANDIDATES, scenario_of
     from holdfast.recommend import recommend as rank
 
-    (model_name, model_options), (data_name, data_options) = _named(model), _named(data)
     known = {"class_stay": class_stay, "class_imbalance": class_imbalance, "domain_stay": domain_stay}
     with LiveProgress(len(CANDIDATES) * seeds) as live:
         found = rank(
-            {"name": model_name, **model_options},
-            {"name": data_name, **data_options},
+            model,
+            data,
             scenario_of(scenario, **known, batch_size=batch_size),
             out=out,
             severity=severity,
@@ -362,9 +361,9 @@ def replay(
     from holdfast.recovery import RECOVERIES
     from holdfast.replay import replay as replay_run
 
-    entries = [{"name": name, **options} for name, options in map(_named, recoveries or RECOVERIES.names())]
-    with LiveProgress(1 + len(entries)) as live:
-        found = replay_run(target, entries, out=out, job=job, scale=scale, progress=live)
+    recoveries = recoveries or RECOVERIES.names()
+    with LiveProgress(1 + len(recoveries)) as live:
+        found = replay_run(target, recoveries, out=out, job=job, scale=scale, progress=live)
     if as_json:
         typer.echo(json.dumps([one.to_dict() for one in found]))
         return
@@ -490,28 +489,13 @@ def _bench(
     from holdfast.benchmark import load_suite
     from holdfast.benchmark.live import LiveProgress
 
-    suite = load_suite(name, overrides, scale=scale)
-    with LiveProgress(len(suite.jobs())) as live:
-        outcomes = run_suite(suite, out, executor=executor, workers=workers, progress=live)
-    failed = [f"{outcome.job}: {outcome.error}" for outcome in outcomes if outcome.error]
+    jobs = load_suite(name, overrides, scale=scale).jobs()
+    with LiveProgress(len(jobs)) as live:
+        outcomes = run_suite(jobs, out, executor=executor, workers=workers, progress=live)
+    failed = [f"{outcome.job.name}: {outcome.error}" for outcome in outcomes if outcome.error]
     if failed:
         raise RuntimeError(f"{len(failed)} of {len(outcomes)} runs failed, the others are kept; " + "; ".join(failed))
     return [outcome.folder for outcome in outcomes if outcome.folder]
-
-
-def _named(text: str) -> tuple[str, dict[str, Any]]:
-    """Return name and options of an entry, written as in a suite."""
-    entry = yaml.safe_load(text)
-    entry = {"name": entry} if isinstance(entry, str) else entry
-    if not isinstance(entry, dict) or "name" not in entry:
-        raise ValueError(f"{text!r} has no name; write a name, or {{name: …, option: …}}")
-    return entry["name"], {key: value for key, value in entry.items() if key != "name"}
-
-
-def _entry(text: str) -> dict[str, Any]:
-    """Return an entry as in a suite, a mapping with its name."""
-    name, options = _named(text)
-    return {"name": name, **options}
 
 
 def _walk_named(name: str) -> Calibration:

@@ -1,4 +1,4 @@
-"""Published combinations by name, and the door: `adapt`."""
+"""Recipes: published combinations of method and recovery by name, and `adapt`, which builds them."""
 
 from __future__ import annotations
 
@@ -16,11 +16,23 @@ from holdfast.methods import METHODS, Method, preset_for
 from holdfast.models.classifier import Classifier, weights_digest
 from holdfast.models.normalised import unwrapped
 from holdfast.recovery import RECOVERIES, Recovery
-from holdfast.registry import Registry, UnknownNameError, check_options, nearest, options_of
+from holdfast.registry import Registry, UnknownNameError, nearest, options_of
 
-__all__ = ["RECIPES", "Recipe", "Watching", "adapt", "estimator_named", "recipe_names", "recipe_of"]
+__all__ = [
+    "RECIPES",
+    "Recipe",
+    "RecipeError",
+    "ResolvedRecipe",
+    "Watching",
+    "adapt",
+    "adapt_with",
+    "estimator_named",
+    "recipe_names",
+    "recipe_of",
+    "resolve",
+]
 
-# One estimator, several, or several under names of one's own.
+# One estimator, several, or a mapping of your own names to estimators.
 Watching: TypeAlias = "str | Estimator | Sequence[str | Estimator] | Mapping[str, str | Estimator] | None"
 
 
@@ -58,12 +70,113 @@ def recipe_names() -> list[str]:
 
 
 def recipe_of(name: str) -> Recipe:
-    """Return a recipe by name; a method on its own is one that never goes back.
+    """Return a recipe by name; a method by itself is a recipe without recovery.
 
     >>> recipe_of("rdumb").method, recipe_of("tent").recovery
     ('eta', 'never')
     """
     return RECIPES[name] if name in RECIPES else Recipe(name, "never", "")
+
+
+class RecipeError(UnknownNameError):
+    """A name or option of a recipe is wrong; `key` is the one at fault."""
+
+    def __init__(self, key: str, message: str) -> None:
+        super().__init__(message)
+        self.key = key
+
+
+@dataclass(frozen=True)
+class ResolvedRecipe:
+    """A recipe with every name looked up and every option assigned to the method or to the recovery."""
+
+    name: str  # as it was asked for
+    kind: type[Method]
+    recovery: str | Recovery
+    preset: str | None  # None: chosen by the model
+    options: Mapping[str, Any]  # given for the method
+    recovery_options: Mapping[str, Any]  # given for the recovery
+    published: Recipe
+
+    @property
+    def epochs(self) -> int | None:
+        """The number of offline epochs that the preset was published with, if any."""
+        return self.kind.presets.get(self.preset or "", {}).get("epochs")
+
+    def build_recovery(self, preset: Mapping[str, Any] | None = None) -> Recovery:
+        """Return the recovery; a preset may hold options of the recovery that it was published with."""
+        if isinstance(self.recovery, Recovery):
+            return self.recovery
+        known = options_of(RECOVERIES[self.recovery])
+        own = self.recovery == self.published.recovery
+        published = {**(preset or {}), **self.published.recovery_options} if own else {}
+        return RECOVERIES[self.recovery](**_taken(known, published, self.recovery_options))
+
+
+def resolve(
+    method: str | type[Method],
+    /,
+    *,
+    recovery: str | Recovery | None = None,
+    recovery_options: Mapping[str, Any] | None = None,
+    preset: str | None = None,
+    **options: Any,
+) -> ResolvedRecipe:
+    """Look up the names of a recipe and assign its options, or raise a `RecipeError` for the first that is wrong.
+
+    >>> found = resolve("rdumb", lr=1e-4, every_batches=50)
+    >>> found.kind.__name__, found.recovery, found.options, found.recovery_options
+    ('Eta', 'periodic', {'lr': 0.0001}, {'every_batches': 50})
+    """
+    name = method if isinstance(method, str) else METHODS.name_of(method)
+    published = recipe_of(name)
+    if isinstance(method, str) and published.method not in METHODS:
+        raise RecipeError("name", f"unknown method {name!r}; {nearest(name, recipe_names())}")
+    kind = METHODS[published.method] if isinstance(method, str) else method
+    recovery = recovery or published.recovery
+    if not isinstance(recovery, Recovery) and recovery not in RECOVERIES:
+        raise RecipeError("recovery", f"unknown recovery {recovery!r}; {nearest(str(recovery), RECOVERIES)}")
+    if preset is not None and preset not in kind.presets:
+        raise RecipeError("preset", f"{name!r} has no preset {preset!r}; {nearest(str(preset), kind.presets)}")
+    of_method, of_recovery = _assigned(name, kind, recovery, options, recovery_options)
+    return ResolvedRecipe(name, kind, recovery, preset, of_method, of_recovery, published)
+
+
+def _assigned(
+    name: str,
+    kind: type[Method],
+    recovery: str | Recovery,
+    options: Mapping[str, Any],
+    recovery_options: Mapping[str, Any] | None,
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the options of the method and those of the recovery; the seed is for both."""
+    known = options_of(kind)
+    known_to_recovery = {} if isinstance(recovery, Recovery) else options_of(RECOVERIES[recovery])
+    if recovery_options is not None:
+        if not isinstance(recovery_options, Mapping):
+            raise RecipeError("recovery_options", f"recovery_options must be a mapping, got {recovery_options!r}")
+        if isinstance(recovery, Recovery) and recovery_options:
+            raise RecipeError("recovery_options", "recovery_options have no effect on a recovery that is already built")
+        for option in recovery_options:
+            if option not in known_to_recovery:
+                hint = nearest(option, known_to_recovery)
+                raise RecipeError("recovery_options", f"the recovery {recovery!r} has no option {option!r}; {hint}")
+    for option in options:
+        if option in known and option in known_to_recovery and option != "seed" and recovery_options is None:
+            raise RecipeError(
+                option,
+                f"both the method {name!r} and the recovery {recovery!r} have an option {option!r}; set the recovery's "
+                f"with recovery_options={{{option!r}: …}}, or the method's alone by adding recovery_options={{}}",
+            )
+        if option in known_to_recovery and option not in known and recovery_options is not None:
+            raise RecipeError(
+                option, f"{option!r} is an option of the recovery {recovery!r}; put it in recovery_options"
+            )
+        if option not in known and option not in known_to_recovery:
+            hint = nearest(option, [*known, *known_to_recovery])
+            raise RecipeError(option, f"{name!r} has no option {option!r}; {hint}")
+    shared = options if recovery_options is None else _taken({"seed"}, options)
+    return _taken(known, options), _taken(known_to_recovery, shared, recovery_options or {})
 
 
 def adapt(
@@ -72,6 +185,7 @@ def adapt(
     *,
     estimator: Watching = None,
     recovery: str | Recovery | None = None,
+    recovery_options: Mapping[str, Any] | None = None,
     preset: str | None = None,
     source: Iterable[Tensor | Sequence[Tensor]] | None = None,
     holdout: Iterable[Tensor | Sequence[Tensor]] | None = None,
@@ -80,49 +194,70 @@ def adapt(
     in_place: bool = False,
     **options: Any,
 ) -> AdaptedModel:
-    """Return a classifier that adapts itself to the inputs it meets; `model` itself is left as it is.
+    """Return a classifier that adapts to its inputs; `model` itself is not changed unless `in_place` is set.
 
-    `method` is a method or recipe by name (`holdfast list methods`), or a `Method` class of your own; further keywords
-    are its options, or its recovery's. `preset` names a published setting; without it one is chosen by the number of
-    classes and the normalisation. `estimator` is one or several, by name or built, or a mapping of names of your own to
-    them, so that one can watch twice with other options. `source` are unlabelled source inputs, for methods that need
-    them. `holdout` are held-out source data, (inputs, labels) or inputs alone, for estimators that need them; no method
-    ever sees them. `example` (a batch of inputs) and `head` (the name of the last layer) are asked for only when
-    probing the model cannot find them.
+    `method` is a method or recipe by name (`holdfast list methods`) or your own `Method` class; further keywords are
+    options of the method, or of the recovery where only the recovery has them. `recovery_options` are options of the
+    recovery; with them, all further keywords are the method's. `preset` names a published setting; by default it is
+    chosen by the number of classes and the normalisation. `estimator` is one estimator or several, by name or built, or
+    a mapping of your own names to them, so that one kind can be used twice. `source` are unlabelled source inputs, for
+    methods that need them. `holdout` are held-out source data, (inputs, labels) or inputs alone, for estimators that
+    need them; no method sees them. `example` (a batch of inputs) and `head` (the name of the last layer) are only
+    needed if probing the model does not find them.
 
     >>> from holdfast.models.tiny import tiny_resnet
     >>> model = adapt(tiny_resnet(), "tent", lr=1e-4)
     >>> model(torch.rand(4, 3, 32, 32)).shape
     torch.Size([4, 10])
     """
-    name = method if isinstance(method, str) else METHODS.name_of(method)
-    recipe = recipe_of(name)
-    kind = method if isinstance(method, type) else _method(recipe.method)
+    recipe = resolve(method, recovery=recovery, recovery_options=recovery_options, preset=preset, **options)
+    return adapt_with(
+        recipe,
+        model,
+        estimator=estimator,
+        source=source,
+        holdout=holdout,
+        example=example,
+        head=head,
+        in_place=in_place,
+    )
+
+
+def adapt_with(
+    recipe: ResolvedRecipe,
+    model: nn.Module,
+    *,
+    estimator: Watching = None,
+    source: Iterable[Tensor | Sequence[Tensor]] | None = None,
+    holdout: Iterable[Tensor | Sequence[Tensor]] | None = None,
+    example: Tensor | None = None,
+    head: str | None = None,
+    in_place: bool = False,
+) -> AdaptedModel:
+    """Do what `adapt` does, with a recipe that is already resolved."""
+    kind = recipe.kind
     if kind.needs_source and source is None:
         raise ValueError(
-            f"{name!r} needs unlabelled source inputs before the first batch: pass source=[inputs, …] (a few hundred "
-            "will do), or choose a method without them, such as 'eta'"
+            f"{recipe.name!r} needs unlabelled source inputs before the first batch: pass source=[inputs, …] (a few "
+            "hundred samples are enough), or choose a method that needs none, such as 'eta'"
         )
-    known = options_of(kind)
-    recovery = recovery or recipe.recovery
-    known_to_recovery = {} if isinstance(recovery, Recovery) else options_of(RECOVERIES[recovery])
-    check_options(f"{name!r}", options, [*known, *known_to_recovery])
     with torch.inference_mode(False):
         weights = weights_digest(model)
-        network = unwrapped(model)  # what torch.compile made of it could not be changed layer by layer
+        network = unwrapped(model)  # layers of a compiled module cannot be replaced
         classifier = Classifier(network if in_place else copy.deepcopy(network), example=example, head=head)
-        preset, published = _published(kind, classifier, preset)
-        recovery = _build_recovery(recovery, recipe, published, options)
-        estimators = _build_estimators(estimator, recovery, options)
+        preset = recipe.preset or preset_for(kind, classifier)
+        published = kind.presets[preset] if preset else {}
+        recovery = recipe.build_recovery(published)
+        estimators = _build_estimators(estimator, recovery, recipe.options)
         source = None if source is None else list(source)
         holdout = _holdout_for(estimators, holdout, source)
         for watching in estimators.values():
             watching.prepare(classifier)  # before the method changes its layers
         adapted = AdaptedModel(
-            kind(classifier, **_taken(known, published, recipe.options, options)),
+            kind(classifier, **_taken(options_of(kind), published, recipe.published.options, recipe.options)),
             estimators=estimators,
             recovery=recovery,
-            name=name,
+            name=recipe.name,
             preset=preset,
             weights=weights,
         )
@@ -132,48 +267,32 @@ def adapt(
     return adapted
 
 
-def _method(name: str) -> type[Method]:
-    if name in METHODS:
-        return METHODS[name]
-    raise UnknownNameError(f"unknown method {name!r}; {nearest(name, recipe_names())}")
-
-
-def _build_recovery(
-    recovery: str | Recovery, recipe: Recipe, preset: Mapping[str, Any], options: Mapping[str, Any]
-) -> Recovery:
-    """Return the recovery; a preset may hold options of the one it was published with, and a seed is for both."""
-    if isinstance(recovery, Recovery):
-        return recovery
-    published = {**preset, **recipe.recovery_options} if recovery == recipe.recovery else {}
-    return RECOVERIES[recovery](**_taken(options_of(RECOVERIES[recovery]), published, options))
-
-
 def _taken(known: Collection[str], *layers: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the options that somebody takes; later layers win."""
+    """Return the known options of all layers; later layers win."""
     return {key: value for layer in layers for key, value in layer.items() if key in known}
 
 
 def _build_estimators(given: Watching, recovery: Recovery, options: Mapping[str, Any]) -> dict[str, Estimator]:
-    """Return the estimators by name: those asked for, and those whose estimates the recovery reads."""
+    """Return the estimators by name: those that were asked for, and those whose estimates the recovery reads."""
     several = [] if given is None else [given] if isinstance(given, (str, Estimator)) else given
     if not isinstance(several, Mapping):
         several = {entry if isinstance(entry, str) else ESTIMATORS.name_of(type(entry)): entry for entry in several}
     wanted = {**{name: name for name in recovery.reads if name not in several}, **several}
-    seed = _taken({"seed"}, options)  # the method's, for estimators that are given by name and draw at random
+    seed = _taken({"seed"}, options)  # of the method, for estimators that are given by name and draw at random
     built = {
         name: estimator_named(entry, **seed) if isinstance(entry, str) else entry for name, entry in wanted.items()
     }
     for name in recovery.reads if recovery.reads_gain else ():
         if not built[name].compares:
             raise ValueError(
-                f"{RECOVERIES.name_of(type(recovery))} reads a gain, and the estimator {name!r} gives none; "
+                f"{RECOVERIES.name_of(type(recovery))} reads a gain, but the estimator {name!r} gives none; "
                 "read 'anchored' with compare_every of at least 1"
             )
     return built
 
 
 def estimator_named(name: str, *, seed: int = 0, **options: Any) -> Estimator:
-    """Return an estimator; the seed goes only to one that draws at random.
+    """Return an estimator; the seed is passed only to one that draws at random.
 
     >>> vars(estimator_named("aetta", seed=3))["seed"], estimator_named("gde", seed=3)
     (3, Gde())
@@ -187,7 +306,7 @@ def _holdout_for(
     holdout: Iterable[Tensor | Sequence[Tensor]] | None,
     source: Sequence[Tensor | Sequence[Tensor]] | None,
 ) -> Iterable[Tensor | Sequence[Tensor]]:
-    """Return the held-out data; where labels are not needed, inputs for the method will do."""
+    """Return the held-out data, or the source inputs for estimators that need no labels."""
     if holdout is not None:
         return holdout
     for name, estimator in estimators.items():
@@ -195,15 +314,7 @@ def _holdout_for(
             entry = "(inputs, labels)" if estimator.needs == "labels" else "inputs"
             raise ValueError(
                 f"the estimator {name!r} needs held-out source data before the first batch: pass holdout=[{entry}, …] "
-                "(a few hundred will do), or choose one without them, such as 'aetta' with its published rate"
+                "(a few hundred samples are enough), or choose one that needs none, such as 'aetta' with its published "
+                "rate"
             )
     return [batch if isinstance(batch, Tensor) else batch[0] for batch in source or ()]
-
-
-def _published(kind: type[Method], model: Classifier, preset: str | None) -> tuple[str | None, Mapping[str, Any]]:
-    """Return the name of a preset and its options."""
-    if preset is None:
-        preset = preset_for(kind, model)
-    elif preset not in kind.presets:
-        raise UnknownNameError(f"{METHODS.name_of(kind)!r} has no preset {preset!r}; {nearest(preset, kind.presets)}")
-    return preset, kind.presets[preset] if preset else {}

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from holdfast.benchmark import Progress, bench
-from holdfast.benchmark.suite import parse_suite
+from holdfast.benchmark import Progress, Suite, bench
+from holdfast.benchmark.schema import ModelEntry, StreamEntry
+from holdfast.benchmark.suite import checked
 from holdfast.registry import UnknownNameError, nearest
 from holdfast.report import Line, Table, make_tables, read_runs
 from holdfast.report.compare import matched, paired_difference
+from holdfast.spec import Spec
 
 __all__ = ["CANDIDATES", "PHRASES", "Choice", "Recommendation", "Scenario", "recommend", "scenario_of"]
 
@@ -118,8 +119,8 @@ class Recommendation:
 
 
 def recommend(
-    model: Mapping[str, Any],
-    data: Mapping[str, Any],
+    model: str | Mapping[str, Any] | Spec,
+    data: str | Mapping[str, Any] | Spec,
     scenario: Scenario,
     *,
     out: Path,
@@ -136,28 +137,27 @@ def recommend(
     `model` and `data` are entries as in a suite, and runs are kept in `out` as those of any suite. `max_time` is what a
     step may cost, as a multiple of not adapting. The interval is over batches (`holdfast compare`), pooled over seeds.
     """
-    stream = {
-        "name": "markov",
-        "data": dict(data),
-        "corruptions": list(CORRUPTIONS[: scenario.domains]),
-        "domains": {"stay": scenario.domain_stay, "imbalance": scenario.domain_imbalance},
-        "classes": {"stay": scenario.class_stay, "imbalance": scenario.class_imbalance},
-        "severity": severity,
-        "family": family,
-        "samples": samples,
-    }
-    content = {
-        "name": "recommend",
-        "models": [dict(model)],
-        "streams": [stream],
-        "recipes": list(dict.fromkeys(["source", *candidates])),
-        "seeds": list(range(seeds)),
-        "batch_size": scenario.batch_size,
-    }
-    suite = parse_suite(json.dumps(content), "recommend")  # JSON is YAML
-    outcomes = bench(suite, out, progress=progress)
-    labels = {job.name: job.recipe["label"] for job in suite.jobs()}
-    unfit = {labels[outcome.job]: outcome.error for outcome in outcomes if outcome.error}
+    stream = Spec(
+        "markov",
+        options={
+            "corruptions": list(CORRUPTIONS[: scenario.domains]),
+            "domains": {"stay": scenario.domain_stay, "imbalance": scenario.domain_imbalance},
+            "classes": {"stay": scenario.class_stay, "imbalance": scenario.class_imbalance},
+            "severity": severity,
+            "family": family,
+            "samples": samples,
+        },
+    )
+    suite = Suite(
+        name="recommend",
+        models=[ModelEntry(spec=Spec.parse(model))],
+        streams=[StreamEntry(spec=stream, data=Spec.parse(data))],
+        recipes=[Spec(name) for name in dict.fromkeys(["source", *candidates])],
+        seeds=list(range(seeds)),
+        batch_size=scenario.batch_size,
+    )
+    outcomes = bench(checked(suite, "recommend").jobs(), out, progress=progress)
+    unfit = {outcome.job.recipe.label: outcome.error for outcome in outcomes if outcome.error}
     if "source" in unfit:
         raise ValueError(f"the model itself cannot run on this stream: {unfit['source']}")
     folders = {outcome.folder for outcome in outcomes if outcome.folder}

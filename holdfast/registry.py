@@ -9,9 +9,19 @@ import pkgutil
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from importlib import metadata
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Literal, TypeVar, get_args, get_origin, get_type_hints
 
-__all__ = ["Entry", "Registry", "UnknownNameError", "check_options", "import_entries", "nearest", "options_of"]
+__all__ = [
+    "Entry",
+    "Registry",
+    "UnknownNameError",
+    "check_options",
+    "choices_of",
+    "import_entries",
+    "nearest",
+    "options_of",
+    "parameters_of",
+]
 
 T = TypeVar("T")
 
@@ -30,7 +40,7 @@ class UnknownNameError(ValueError):
 
 
 def nearest(word: str, known: Iterable[str]) -> str:
-    """Return a hint for a misspelt word.
+    """Return a hint for a misspelt word: the nearest known one, or all of them.
 
     >>> nearest("tnet", ["tent", "eata"])
     "did you mean 'tent'?"
@@ -132,12 +142,24 @@ def describe(name: str, thing: object) -> Entry:
 
 
 def options_of(thing: Callable[..., Any]) -> dict[str, inspect.Parameter]:
-    """Return the keyword options of a class and its bases, or of a function and the one that it `extends`."""
+    """Return the keyword-only options of a class and its bases, or of a function and the one that it `extends`."""
+    return {
+        name: parameter for name, parameter in parameters_of(thing).items() if parameter.kind is parameter.KEYWORD_ONLY
+    }
+
+
+def parameters_of(thing: Callable[..., Any]) -> dict[str, inspect.Parameter]:
+    """Return all arguments by keyword of a class and its bases, or of a function and the one that it `extends`.
+
+    >>> list(parameters_of(lambda data, split="test", *rest, seed=0, **options: None))
+    ['data', 'split', 'seed']
+    """
+    by_keyword = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
     found: dict[str, inspect.Parameter] = {}
     for function in _chain(thing):
-        parameters = inspect.signature(function).parameters.values()
-        for parameter in parameters:
-            if parameter.kind is parameter.KEYWORD_ONLY:
+        parameters = list(inspect.signature(function).parameters.values())
+        for parameter in parameters[isinstance(thing, type) :]:  # without `self`
+            if parameter.kind in by_keyword:
                 found.setdefault(parameter.name, parameter)
         # Without **options nothing is passed on to the next one.
         if not any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
@@ -145,7 +167,22 @@ def options_of(thing: Callable[..., Any]) -> dict[str, inspect.Parameter]:
     return found
 
 
+def choices_of(thing: Callable[..., Any]) -> dict[str, tuple[Any, ...]]:
+    """Return the allowed values of every argument that is annotated with a `Literal`."""
+    found: dict[str, tuple[Any, ...]] = {}
+    for function in _chain(thing):
+        try:
+            hints = get_type_hints(inspect.unwrap(function))
+        except NameError:  # an annotation that exists for type checkers only
+            continue
+        for name, hint in hints.items():
+            if get_origin(hint) is Literal:
+                found.setdefault(name, get_args(hint))
+    return found
+
+
 def _chain(thing: Any) -> Iterator[Callable[..., Any]]:
+    """Yield the functions whose arguments a call can set: those of all bases, or along `extends`."""
     if isinstance(thing, type):
         yield from (vars(kind)["__init__"] for kind in thing.mro() if "__init__" in vars(kind))
         return

@@ -9,12 +9,14 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.benchmark import Job, Progress, load_suite, run, suite_names
+from holdfast.benchmark.building import GIVEN_TO_RECIPES
 from holdfast.methods import METHODS
 from holdfast.recipes import recipe_of
 from holdfast.recovery import RECOVERIES
-from holdfast.registry import check_options, nearest, options_of
+from holdfast.registry import UnknownNameError, nearest, options_of
 from holdfast.report import RunRecord, read_run
 from holdfast.report.metrics import accuracy, last_accuracy, passes_per_sample
+from holdfast.spec import Spec
 
 __all__ = ["Replayed", "Reset", "job_of", "replay", "replayed_jobs"]
 
@@ -49,11 +51,11 @@ class Replayed:
 def job_of(target: str | Path, *, job: str = "", scale: str | None = None) -> Job:
     """Return the job of a run's folder, or of a suite the first one that adapts and whose name begins with `job`.
 
-    >>> job_of("demo", job="tent").recipe["name"]
+    >>> job_of("demo", job="tent").recipe.name
     'tent'
     """
     if _names_a_suite(target):
-        jobs = [one for one in load_suite(target, scale=scale).jobs() if one.recipe["name"] != "source"]
+        jobs = [one for one in load_suite(target, scale=scale).jobs() if one.recipe.name != "source"]
         found = next((one for one in jobs if one.name.startswith(job)), None)
         if found is None:
             raise ValueError(f"{target} has no job {job!r} that adapts; {nearest(job, [one.name for one in jobs])}")
@@ -64,35 +66,35 @@ def job_of(target: str | Path, *, job: str = "", scale: str | None = None) -> Jo
     manifest = _manifest(folder)
     if "asked" not in manifest:
         raise ValueError(f"{folder} was recorded before runs told how to build their streams; run that job again")
-    return Job(**manifest["asked"])
+    return Job.from_json(manifest["asked"])
 
 
-def replayed_jobs(job: Job, recoveries: Sequence[Mapping[str, Any]]) -> list[Job]:
-    """Return the frozen source, then the job with each recovery (`{"name": …, option: …}`) in the place of its own.
+def replayed_jobs(job: Job, recoveries: Sequence[Spec]) -> list[Job]:
+    """Return the job with the source only, then with each recovery in place of its own.
 
     >>> job = job_of("demo", job="rdumb")
-    >>> jobs = replayed_jobs(job, [{"name": "never"}, {"name": "periodic", "every_batches": 5}])
-    >>> [one.recipe["label"] for one in jobs]
+    >>> jobs = replayed_jobs(job, [Spec("never"), Spec("periodic", options={"every_batches": 5})])
+    >>> [one.recipe.label for one in jobs]
     ['source', 'rdumb + never', 'rdumb + periodic(every_batches=5)']
     """
-    name = job.recipe["name"]
+    name = job.recipe.name
     own = {"preset", *options_of(METHODS[recipe_of(name).method])}
-    kept = {option: value for option, value in job.recipe.items() if option in own}
-    recipes: list[dict[str, Any]] = [{"name": "source", "label": "source"}]
-    for entry in recoveries:
-        options = {option: value for option, value in entry.items() if option != "name"}
-        kind = RECOVERIES[entry["name"]]
-        check_options(f"the recovery {entry['name']!r}", options, set(options_of(kind)) - {"seed"})
-        kind(**options)  # an option out of range is told now, not after the first run
-        told = ", ".join(f"{option}={value}" for option, value in options.items())
-        label = f"{name} + {entry['name']}" + (f"({told})" if told else "")
-        recipes.append({"name": name, "label": label, **kept, "recovery": entry["name"], **options})
+    kept = {option: value for option, value in job.recipe.options.items() if option in own}
+    recipes = [Spec("source")]
+    for recovery in recoveries:
+        for _, problem in recovery.problems(RECOVERIES, GIVEN_TO_RECIPES):
+            raise UnknownNameError(problem)
+        recovery.build(RECOVERIES)  # an option out of range is reported before the first run
+        values = ", ".join(f"{option}={value}" for option, value in recovery.options.items())
+        label = f"{name} + {recovery.name}" + (f"({values})" if values else "")
+        options = {**kept, "recovery": recovery.name, "recovery_options": dict(recovery.options)}
+        recipes.append(Spec(name, label, options))
     return [replace(job, suite="replay", recipe=recipe, place=place) for place, recipe in enumerate(recipes)]
 
 
 def replay(
     target: str | Path,
-    recoveries: Sequence[Mapping[str, Any]] = (),
+    recoveries: Sequence[str | Mapping[str, Any] | Spec] = (),
     *,
     out: Path,
     job: str = "",
@@ -105,7 +107,7 @@ def replay(
     refused before anything adapts.
     """
     recorded = job_of(target, job=job, scale=scale)
-    jobs = replayed_jobs(recorded, recoveries or [{"name": name} for name in RECOVERIES.names()])
+    jobs = replayed_jobs(recorded, [Spec.parse(recovery) for recovery in recoveries or RECOVERIES.names()])
     folders = []
     for one in jobs:
         folders.append(run(one, out, progress=progress))
@@ -142,7 +144,7 @@ def _check_as_recorded(recorded: Path, again: Path) -> None:
 def _replayed(job: Job, found: RunRecord) -> Replayed:
     rows = found.rows
     return Replayed(
-        recovery=job.recipe["label"],
+        recovery=job.recipe.label,
         accuracy=100 * accuracy(rows),
         last_tenth=100 * last_accuracy(rows, 0.1),
         passes=passes_per_sample(rows),

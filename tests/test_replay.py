@@ -14,6 +14,7 @@ from holdfast.cli import app
 from holdfast.registry import UnknownNameError
 from holdfast.replay import job_of, replay, replayed_jobs
 from holdfast.report import make_tables, read_runs
+from holdfast.spec import Spec
 
 SUITE = """\
 name: small
@@ -46,10 +47,10 @@ def test_a_run_is_replayed_through_other_recoveries(recorded: Path, tmp_path: Pa
 
 
 def test_the_method_keeps_its_options_and_the_recovery_gives_up_its_own(recorded: Path) -> None:
-    _, job = replayed_jobs(job_of(recorded), [{"name": "stochastic", "restore_share": 0.1}])
+    _, job = replayed_jobs(job_of(recorded), [Spec("stochastic", options={"restore_share": 0.1})])
     label = "rdumb + stochastic(restore_share=0.1)"
-    asked = {"name": "rdumb", "label": label, "lr": 2e-4, "recovery": "stochastic", "restore_share": 0.1}
-    assert (job.recipe, job.seed, job.suite) == (asked, 3, "replay")
+    options = {"lr": 2e-4, "recovery": "stochastic", "recovery_options": {"restore_share": 0.1}}
+    assert (job.recipe, job.seed, job.suite) == (Spec("rdumb", label, options), 3, "replay")
 
 
 def test_a_stream_that_is_no_longer_the_recorded_one_is_refused(recorded: Path, tmp_path: Path) -> None:

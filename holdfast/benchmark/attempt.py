@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.adapted import AdaptedModel
+from holdfast.benchmark.job import Job
 from holdfast.benchmark.peak_memory import MARKS, peak_mib
 from holdfast.benchmark.recorder import Recorder, make_row
-from holdfast.benchmark.suite import Job
 from holdfast.records import Batch, Step
 from holdfast.streams import Stream
 
@@ -80,6 +80,6 @@ class Attempt:
 
     def tell(self, doing: str = "", *, finished: bool = False) -> None:
         """Say how far the run has got."""
-        label = f"{self.job.recipe['label']}, {doing}" if doing else self.job.recipe["label"]
+        label = f"{self.job.recipe.label}, {doing}" if doing else self.job.recipe.label
         correct, samples = self.recorder.correct, self.recorder.samples
         self.progress(Progress(self.job.name, label, samples, self.total, correct, finished))

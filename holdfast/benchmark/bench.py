@@ -1,67 +1,69 @@
-"""A whole suite: every job through an executor, failures kept apart from results."""
+"""Run all jobs of a suite through an executor; a job that fails does not stop the others."""
 
 from __future__ import annotations
 
 import multiprocessing
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
 
+from holdfast.benchmark.attempt import Progress
 from holdfast.benchmark.executors import EXECUTORS
-from holdfast.benchmark.run import Progress, run
-from holdfast.benchmark.suite import Job, Suite
+from holdfast.benchmark.job import Job
+from holdfast.benchmark.running import run
 
 __all__ = ["Outcome", "bench"]
+
+Tell = Callable[[Progress], None]
 
 
 @dataclass(frozen=True)
 class Outcome:
     """How a job ended: its folder, or the error that stopped it."""
 
-    job: str
+    job: Job
     folder: Path | None = None
     error: str | None = None
 
 
 def bench(
-    suite: Suite,
+    jobs: Sequence[Job],
     runs: Path,
     *,
     executor: str = "serial",
     workers: int = 2,
     checkpoint_seconds: float = 10.0,
-    progress: Callable[[Progress], None] | None = None,
+    progress: Tell | None = None,
 ) -> list[Outcome]:
-    """Run every job of a suite that is not finished yet; one that fails does not stop the others."""
-    execute = EXECUTORS[executor]
-    with _across_processes(progress, executor != "serial") as tell:
+    """Run every job that is not finished yet, for example `bench(load_suite("demo").jobs(), Path("runs"))`."""
+    chosen = EXECUTORS[executor]
+    with _reachable(progress, chosen.shares_memory) as tell:
         work = partial(_attempt, runs=runs, checkpoint_seconds=checkpoint_seconds, progress=tell)
-        return list(execute(work, suite.jobs(), workers))
+        return list(chosen.execute(work, jobs, workers))
 
 
-def _attempt(job: Job, runs: Path, checkpoint_seconds: float, progress: Callable[[Progress], None] | None) -> Outcome:
+def _attempt(job: Job, runs: Path, checkpoint_seconds: float, progress: Tell | None) -> Outcome:
     try:
-        return Outcome(job.name, run(job, runs, checkpoint_seconds=checkpoint_seconds, progress=progress))
+        return Outcome(job, run(job, runs, checkpoint_seconds=checkpoint_seconds, progress=progress))
     except (ValueError, RuntimeError, OSError, ImportError) as error:
-        return Outcome(job.name, error=f"{type(error).__name__}: {error}")
+        return Outcome(job, error=f"{type(error).__name__}: {error}")
 
 
 @contextmanager
-def _across_processes(tell: Callable[[Progress], None] | None, apart: bool) -> Iterator[Any]:
-    """Give workers something they can call wherever they are, and hear it here."""
-    if tell is None or not apart:
+def _reachable(tell: Tell | None, shares_memory: bool) -> Iterator[Tell | None]:
+    """Yield a function that workers can call wherever they run, and that calls `tell` here."""
+    if tell is None or shares_memory:
         yield tell
         return
     with multiprocessing.get_context("spawn").Manager() as manager:
         queue = manager.Queue()
 
         def listen() -> None:
-            while (word := queue.get()) is not None:
-                tell(word)
+            while (progress := queue.get()) is not None:
+                tell(progress)
 
         listener = threading.Thread(target=listen, daemon=True)
         listener.start()

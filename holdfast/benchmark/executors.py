@@ -1,4 +1,4 @@
-"""Executors: where a job is run, and nothing else. All have one signature."""
+"""Executors: where jobs run. All have the same signature and give the same results."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import multiprocessing
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
-from typing import Any, TypeAlias, TypeVar
+from dataclasses import dataclass
+from typing import Any, TypeVar
 
 from holdfast.registry import Registry
 
@@ -14,14 +15,23 @@ __all__ = ["EXECUTORS", "Executor", "processes", "serial"]
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
-Executor: TypeAlias = Callable[[Callable[[Item], Result], Sequence[Item], int], Iterator[Result]]
-
-EXECUTORS: Registry[Executor[Any, Any]] = Registry("executor", "executors")
 
 
-@EXECUTORS.register("serial")
+@dataclass(frozen=True)
+class Executor:
+    """A function that yields the results of `work` for all items, and where it runs them.
+
+    >>> list(EXECUTORS["serial"].execute(abs, [-1, 2], 1))
+    [1, 2]
+    """
+
+    execute: Callable[[Callable[[Any], Any], Sequence[Any], int], Iterator[Any]]  # work, items, workers
+    shares_memory: bool  # with the caller, so that work can call the caller's functions
+    summary: str = ""
+
+
 def serial(work: Callable[[Item], Result], items: Sequence[Item], workers: int = 1) -> Iterator[Result]:
-    """One after the other, in this process.
+    """Run one item after the other in this process.
 
     >>> list(serial(abs, [-1, 2]))
     [1, 2]
@@ -29,13 +39,19 @@ def serial(work: Callable[[Item], Result], items: Sequence[Item], workers: int =
     return map(work, items)
 
 
-@EXECUTORS.register("processes")
 def processes(work: Callable[[Item], Result], items: Sequence[Item], workers: int = 2) -> Iterator[Result]:
-    """Several at a time, each in a process of its own; results come as they are ready."""
+    """Run several items at a time in spawned processes; results are yielded as they are ready."""
     # Spawned, not forked: torch's thread pools do not survive a fork.
     with ProcessPoolExecutor(workers, multiprocessing.get_context("spawn")) as pool:
         try:
             for future in as_completed([pool.submit(work, item) for item in items]):
                 yield future.result()
         except BrokenProcessPool as error:
-            raise RuntimeError("a worker process died; run again, and what was finished will be kept") from error
+            raise RuntimeError("a worker process died; run the command again, finished runs are kept") from error
+
+
+EXECUTORS: Registry[Executor] = Registry("executor", "executors")
+EXECUTORS.register("serial")(Executor(serial, shares_memory=True, summary="One job after the other in this process."))
+EXECUTORS.register("processes")(
+    Executor(processes, shares_memory=False, summary="Several jobs at a time, each in a process of its own.")
+)

@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TaskID, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as Bars
 
-from holdfast.benchmark.run import Progress
+from holdfast.benchmark.attempt import Progress
 
 __all__ = ["LiveProgress"]
 

@@ -1,23 +1,20 @@
-"""The manifest: a number without its protocol is not printed."""
+"""The manifest: everything that determines the numbers of a run, kept beside its rows."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import platform
-from collections.abc import Mapping
-from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 import torch
 
 import holdfast
-from holdfast.adapted import AdaptedModel
-from holdfast.benchmark.suite import Job
+from holdfast.benchmark.building import Built
+from holdfast.benchmark.job import Job
 from holdfast.methods import METHODS
 from holdfast.recipes import RECIPES
-from holdfast.streams import Stream
 
 __all__ = ["SCHEMA", "make_manifest"]
 
@@ -29,11 +26,9 @@ PROTOCOLS = {
 }
 
 
-def make_manifest(job: Job, model: AdaptedModel, stream: Stream, seen: Mapping[str, str]) -> dict[str, Any]:
-    """Return everything that determines the numbers of a run, and a fingerprint of its protocol.
-
-    `seen` tells in words which source data the model was shown, by protocol field.
-    """
+def make_manifest(job: Job, built: Built) -> dict[str, Any]:
+    """Return everything that determines the numbers of a run, and a fingerprint of its protocol."""
+    model, stream = built.model, built.stream
     recipe = model.recipe
     protocol = {
         "stream": stream.protocol,
@@ -41,13 +36,13 @@ def make_manifest(job: Job, model: AdaptedModel, stream: Stream, seen: Mapping[s
         "protocol": PROTOCOLS[job.protocol],
         "epochs": None if job.protocol == "online" else job.epochs,
         "seed": job.seed,
-        "model": job.model["label"],
+        "model": job.model.label,
         "weights": model.weights,
         "preprocessing": stream.preprocessing,
         "batch_size": job.batch_size,
         "order": f"predicts {model.method.predicts if job.protocol == 'online' else 'after'} its update",
         "recovery": _call(recipe["recovery"], recipe["recovery_options"]),
-        **seen,
+        **built.seen,
         "metric": "accuracy, every sample weighs the same",
         "threads": torch.get_num_threads(),
         "versions": {
@@ -57,8 +52,8 @@ def make_manifest(job: Job, model: AdaptedModel, stream: Stream, seen: Mapping[s
             "numpy": np.__version__,
         },
     }
-    if "collapse" in job.stream:
-        protocol["collapse"] = job.stream["collapse"]
+    if job.collapse is not None:
+        protocol["collapse"] = job.collapse.model_dump()
     classifier = model.method.model
     entry = RECIPES if recipe["name"] in RECIPES else METHODS
     return {
@@ -67,18 +62,18 @@ def make_manifest(job: Job, model: AdaptedModel, stream: Stream, seen: Mapping[s
         "job": job.name,
         "place": job.place,
         "averages": {name: list(labels) for name, labels in job.averages.items()},
-        "asked": asdict(job),
-        "recipe": {**recipe, "label": job.recipe["label"], "citation": getattr(entry[recipe["name"]], "citation", "")},
+        "asked": job.to_json(),
+        "recipe": {**recipe, "label": job.recipe.label, "citation": getattr(entry[recipe["name"]], "citation", "")},
         "model": {
-            "name": job.model["label"],
+            "name": job.model.label,
             "parameters": sum(parameter.numel() for parameter in classifier.parameters()),
             "normalisation": classifier.normalisation,
         },
         "stream": {
-            "name": job.stream["name"],
-            "label": job.stream["label"],
+            "name": job.stream.name,
+            "label": job.stream.label,
             "domains": list(stream.domains),
-            "length": min(filter(None, (job.samples, stream.length)), default=None),
+            "length": built.total,
             "spec": stream.spec,
         },
         "seed": job.seed,

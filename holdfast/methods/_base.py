@@ -97,6 +97,9 @@ class Method(Stateful):
         """Return numbers that are worth watching besides the loss, by name: they are kept for every batch."""
         return {}
 
+    def prepare_offline(self, batches_per_epoch: int) -> None:
+        """Learn before the first epoch of an offline set how many batches an epoch has, for schedules by epoch."""
+
     def begin_epoch(self, batches: Iterable[Tensor], order: Tensor) -> None:
         """Look at all inputs of an offline set before a pass over them, which will bring them in this order, (n,)."""
 

@@ -34,8 +34,8 @@ class StreamBuilder:
         return (inspect.getdoc(self.build) or "").split("\n\n")[0]
 
     @property
-    def __signature__(self) -> inspect.Signature:
-        return inspect.signature(self.build)
+    def __wrapped__(self) -> Callable[..., Stream]:
+        return self.build  # whose signature and type hints are those of the builder
 
 
 class StreamRegistry(Registry[StreamBuilder]):

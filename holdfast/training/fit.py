@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import inspect
 import json
-import math
 import shlex
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, get_args, get_type_hints
+from typing import Any
 
 import numpy as np
 import torch
-import yaml
 from safetensors.torch import load_file, save
 from torch import nn
 from torch.nn import functional as F
@@ -23,7 +20,8 @@ from holdfast.data import DATASETS, Dataset
 from holdfast.models import MODELS, seeded_weights, weights_digest
 from holdfast.models.classifier import main_normalisation
 from holdfast.randomness import seeded_rng
-from holdfast.registry import check_options, options_of
+from holdfast.registry import choices_of, parameters_of
+from holdfast.spec import Spec
 from holdfast.training.augmentation import as_stored
 from holdfast.training.procedures import Procedure, procedure_of
 
@@ -48,15 +46,15 @@ class TrainResult:
 
 
 def train(
-    model: str | Mapping[str, Any],
-    data: str | Mapping[str, Any] = "digits",
+    model: str | Mapping[str, Any] | Spec,
+    data: str | Mapping[str, Any] | Spec = "digits",
     *,
     procedure: str | None = None,
     epochs: int | None = None,
     seed: int = 0,
     noise: str | Path | None = None,
     start: str | Path | None = None,
-    test: str | Mapping[str, Any] | None = None,
+    test: str | Mapping[str, Any] | Spec | None = None,
     device: str = "cpu",
     progress: Progress | None = None,
 ) -> TrainResult:
@@ -66,21 +64,22 @@ def train(
     (`holdfast.training.procedure_of`), or ours for images or for sounds; the test split, or the `test` data where a
     set has no splits of its own, is looked at once, at the end.
     """
-    (model_name, model_options), (data_name, data_options) = _named(model), _named(data)
-    module = _untrained(model_name, model_options, seed)
+    network, samples = Spec.parse(model), Spec.parse(data)
+    held_out = None if test is None else Spec.parse(test)
+    module = _untrained(network, seed)
     if start is not None:
         start_from(module, Path(start))
-    splits = _splits(data_name, data_options)
-    if test is not None:
-        splits["test"] = _dataset(test)
+    splits = _splits(samples)
+    if held_out is not None:
+        splits["test"] = held_out.build(DATASETS)
     name = procedure or DEFAULT_PROCEDURES[splits["train"].input_spec.kind]
     how = procedure_of(name, noise=noise)
     epochs = epochs or how.epochs
     fit(module, splits["train"], procedure=how, epochs=epochs, seed=seed, device=device, progress=progress)
-    shares = {split: accuracy(module, samples, device=device) for split, samples in splits.items()}
-    given = {"test": None if test is None else _text(test), "procedure": procedure, "noise": noise, "start": start}
+    shares = {split: accuracy(module, dataset, device=device) for split, dataset in splits.items()}
+    given = {"test": held_out and held_out.to_text(), "procedure": procedure, "noise": noise, "start": start}
     options = {option: str(value) for option, value in given.items() if value is not None}
-    return TrainResult(module, _text(model), _text(data), epochs, seed, shares, options)
+    return TrainResult(module, network.to_text(), samples.to_text(), epochs, seed, shares, options)
 
 
 def fit(
@@ -154,8 +153,7 @@ def start_from(module: nn.Module, path: Path) -> None:
 
 def save_weights(result: TrainResult, folder: str | Path) -> Path:
     """Write the weights as safetensors, with a JSON file beside them that says how they came about."""
-    name = _named(yaml.safe_load(result.model))[0]
-    path = Path(folder) / f"{name}.safetensors"
+    path = Path(folder) / f"{Spec.parse(result.model).name}.safetensors"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(save(result.module.state_dict()))
     facts = {
@@ -185,18 +183,6 @@ def one_thread() -> Iterator[None]:
         torch.set_num_threads(threads)
 
 
-def _named(entry: str | Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
-    given = {"name": entry} if isinstance(entry, str) else dict(entry)
-    return str(given.pop("name")), given
-
-
-def _text(entry: str | Mapping[str, Any]) -> str:
-    """Return a name with its options as the command line takes them."""
-    name, options = _named(entry)
-    entry = {"name": name, **options}
-    return yaml.safe_dump(entry, default_flow_style=True, width=math.inf, sort_keys=False).strip() if options else name
-
-
 def _command(result: TrainResult) -> str:
     words = ["holdfast", "train", result.data, "--model", result.model]
     for option, value in result.options.items():
@@ -204,24 +190,18 @@ def _command(result: TrainResult) -> str:
     return shlex.join([*words, "--epochs", str(result.epochs), "--seed", str(result.seed)])
 
 
-def _untrained(name: str, options: dict[str, Any], seed: int) -> nn.Module:
-    build = MODELS[name]
-    known = options_of(build)
-    check_options(f"the model {name!r}", options, known)
+def _untrained(network: Spec, seed: int) -> nn.Module:
+    """Return a network with random weights; its options may say otherwise."""
+    known = parameters_of(MODELS[network.name])
     untrained = {"trained": False, "seed": seed}
-    return build(**{option: value for option, value in untrained.items() if option in known} | options)
+    missing = {name: value for name, value in untrained.items() if name in known and name not in network.options}
+    module: nn.Module = network.build(MODELS, **missing)
+    return module
 
 
-def _dataset(entry: str | Mapping[str, Any]) -> Dataset:
-    name, options = _named(entry)
-    dataset: Dataset = DATASETS[name](**options)
-    return dataset
-
-
-def _splits(name: str, options: Mapping[str, Any]) -> dict[str, Dataset]:
-    """Return the splits that a data set has, all of it for training where it has none."""
-    kind = DATASETS[name]
-    if "split" not in inspect.signature(kind).parameters:
-        return {"train": kind(**options)}
-    known = get_args(get_type_hints(kind.__init__)["split"])  # type: ignore[misc]
-    return {split: kind(split, **options) for split in ("train", "validation", "test") if split in known}
+def _splits(data: Spec) -> dict[str, Dataset]:
+    """Return the splits that a data set has; all of it is for training where it has none."""
+    known = choices_of(DATASETS[data.name]).get("split")
+    if known is None:
+        return {"train": data.build(DATASETS)}
+    return {split: data.build(DATASETS, split=split) for split in ("train", "validation", "test") if split in known}

@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.benchmark import run
-from holdfast.benchmark.suite import Job, parse_suite
+from holdfast.benchmark import Job, parse_suite, run
 
 SUITE = """\
 name: small
@@ -29,7 +28,7 @@ recipes: [source, tent, sar, {name: tent, label: episodic, recovery: episodic}]
 
 def job(stream: str, recipe: str) -> Job:
     jobs = parse_suite(SUITE).jobs()
-    return next(one for one in jobs if (one.stream["label"], one.recipe["label"]) == (stream, recipe))
+    return next(one for one in jobs if (one.stream.label, one.recipe.label) == (stream, recipe))
 
 
 def rows(folder: Path) -> list[dict[str, Any]]:

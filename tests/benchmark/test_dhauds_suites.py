@@ -17,23 +17,25 @@ from holdfast.report import write_report
 
 def test_the_paper_scale_has_fifty_criteria_and_124_published_runs() -> None:
     suite = load_suite("dhauds", scale="paper")
-    assert [stream.label for stream in suite.streams] == [f"{data}-{name}" for data in CLIPS for name in criteria(data)]
+    assert [stream.spec.label for stream in suite.streams] == [
+        f"{data}-{name}" for data in CLIPS for name in criteria(data)
+    ]
     for stream in suite.streams:
-        data, _, name = stream.label.partition("-")
-        assert (stream.data.name, stream.options["criteria"]) == (data, [name])
-        assert stream.options["compat"] is True
+        data, _, name = stream.spec.label.partition("-")
+        assert (stream.data.name, stream.spec.options["criteria"]) == (data, [name])
+        assert stream.spec.options["compat"] is True
     jobs = [job for job in suite.jobs() if job.protocol == "offline-oracle"]
-    published = [job for job in jobs if "published" in job.recipe["label"] or job.recipe["label"] == "conmix"]
+    published = [job for job in jobs if "published" in job.recipe.label or job.recipe.label == "conmix"]
     assert len(published) == 124
-    assert Counter(job.model["name"] for job in published) == {"amaut": 50, "hubert": 50, "conmix": 24}
-    assert not [job for job in jobs if job.model["name"] == "conmix" and "PSH" in job.stream["label"]]
-    by_name = {(job.recipe["label"], job.stream["label"]): job for job in jobs}
+    assert Counter(job.model.name for job in published) == {"amaut": 50, "hubert": 50, "conmix": 24}
+    assert not [job for job in jobs if job.model.name == "conmix" and "PSH" in job.stream.label]
+    by_name = {(job.recipe.label, job.stream.label): job for job in jobs}
     words = by_name["dhauds as published for AMAuT", "sc2-WHN-L1"]
-    assert (words.epochs, words.batch_size, words.recipe["preset"]) == (20, 70, "amaut-sc2-WHN-L1")
+    assert (words.epochs, words.batch_size, words.recipe.options["preset"]) == (20, 70, "amaut-sc2-WHN-L1")
     urban = by_name["dhauds as published for HuBERT", "us8-PSH-L2"]
-    assert (urban.epochs, urban.batch_size, urban.model["version"]) == (10, 33, "us8")
+    assert (urban.epochs, urban.batch_size, urban.model.options["version"]) == (10, 33, "us8")
     assert by_name["conmix", "rs-TST-L1"].epochs == 16
-    assert by_name["conmix without pseudo-labels", "rs-TST-L1"].recipe["pseudo_label_weight"] == 0
+    assert by_name["conmix without pseudo-labels", "rs-TST-L1"].recipe.options["pseudo_label_weight"] == 0
     assert by_name["dhauds", "sc2-WHN-L1"].epochs == 15
     assert {job.protocol for job in suite.jobs()} == {"online", "offline-fixed", "offline-oracle"}
 
@@ -42,7 +44,7 @@ def test_the_embedded_scale_has_all_criteria_under_all_protocols_and_one_setting
     suite = load_suite("dhauds", scale="small")
     assert [stream.label for stream in suite.streams] == criteria("sc2")
     assert len(suite.jobs()) == 14 * 3 * len(suite.recipes)
-    settings = {json.dumps(job.recipe, sort_keys=True) for job in suite.jobs() if job.recipe["name"] == "dhauds"}
+    settings = {json.dumps(job.recipe, sort_keys=True) for job in suite.jobs() if job.recipe.name == "dhauds"}
     assert len(settings) == 1
 
 
@@ -60,7 +62,7 @@ def test_smoke(tmp_path: Path) -> None:
     pytest.importorskip("espeakng_loader")
     Keywords("test")  # spoken once, before any run
     for name in ("dhauds", "dhauds-online"):
-        outcomes = bench(load_suite(name, scale="smoke"), tmp_path)
+        outcomes = bench(load_suite(name, scale="smoke").jobs(), tmp_path)
         assert [outcome.error for outcome in outcomes if outcome.error] == []
     page = write_report(tmp_path, tmp_path / "page.html").read_text()
     assert "Before → after" in page

@@ -11,8 +11,7 @@ import pytest
 import torch
 from sklearn.metrics import f1_score, silhouette_score
 
-from holdfast.benchmark import Progress, SuiteError, load_suite, run
-from holdfast.benchmark.suite import Job, parse_suite
+from holdfast.benchmark import Job, Progress, SuiteError, load_suite, parse_suite, run
 from holdfast.data import Digits
 from holdfast.models import digits_resnet
 from holdfast.randomness import seeded_rng
@@ -152,7 +151,7 @@ def test_a_suite_may_have_several_protocols_and_models_for_some_of_it() -> None:
     assert len({job.name for job in both}) == 4
     assert "offline-fixed" in both[2].name
     only = text.replace("[digits_resnet]", "[{name: digits_resnet, recipes: [t*], batch_size: 8}, digits_vit]")
-    found = [(job.model["name"], job.recipe["name"], job.batch_size) for job in parse_suite(only).jobs()[:3]]
+    found = [(job.model.name, job.recipe.name, job.batch_size) for job in parse_suite(only).jobs()[:3]]
     assert found == [("digits_resnet", "tent", 8), ("digits_vit", "source", 16), ("digits_vit", "tent", 16)]
     with pytest.raises(SuiteError, match="line 4: 'tnet' is no label of recipes; did you mean 'tent'"):
         parse_suite(only.replace("t*", "tnet"))
@@ -164,7 +163,7 @@ def test_presets_may_depend_on_the_stream_and_bring_their_epochs() -> None:
     text = SUITE.replace("PROTOCOL", "[offline-oracle, online]").replace("LR", "0.1")
     text = text.replace("  - name: reset", "  - label: sc2-TST-L2\n    name: reset")
     text = text.replace("{name: tent, lr: 0.1}", '{name: dhauds, preset: "amaut-{stream}"}')
-    found = [(job.recipe.get("preset"), job.epochs) for job in parse_suite(text).jobs()]
+    found = [(job.recipe.options.get("preset"), job.epochs) for job in parse_suite(text).jobs()]
     assert found == [(None, 2), ("amaut-sc2-TST-L2", 15), (None, 1), ("amaut-sc2-TST-L2", 1)]
     with pytest.raises(SuiteError, match="has no preset 'amaut-sc2-TST-L3'; did you mean 'amaut-sc2-TST-L"):
         parse_suite(text.replace("label: sc2-TST-L2", "label: sc2-TST-L3"))

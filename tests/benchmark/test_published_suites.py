@@ -25,11 +25,11 @@ def test_every_suite_has_three_scales(name: str, scale: str) -> None:
 def test_ccc_is_the_27_official_runs_with_the_recipes_of_table_1() -> None:
     jobs = load_suite("ccc", scale="paper").jobs()
     assert len(jobs) == 27 * len(TABLE_1)
-    assert [job.recipe["name"] for job in jobs[:10]] == TABLE_1
+    assert [job.recipe.name for job in jobs[:10]] == TABLE_1
     asked = {
         (stream["difficulty"], stream["images_per_step"], job.seed, stream["samples"], stream["storage_jpeg_quality"])
         for job in jobs
-        for stream in [job.stream]
+        for stream in [job.stream.options]
     }
     assert asked == {tuple(setting[key] for key in (
         "difficulty", "images_per_step", "seed", "samples", "storage_jpeg_quality"
@@ -39,13 +39,13 @@ def test_ccc_is_the_27_official_runs_with_the_recipes_of_table_1() -> None:
 def test_cin_c_has_ten_orders_of_fifteen_corruptions() -> None:
     jobs = load_suite("cin-c", scale="paper").jobs()
     assert len({job.seed for job in jobs}) == 10
-    assert {len(job.stream["corruptions"]) for job in jobs} == {15}
-    assert [job.recipe["name"] for job in jobs[:10]] == TABLE_1
+    assert {len(job.stream.options["corruptions"]) for job in jobs} == {15}
+    assert [job.recipe.name for job in jobs[:10]] == TABLE_1
 
 
 def test_the_holdout_comes_in_each_of_its_24_orders() -> None:
     suite = load_suite("cin-c-holdout")
-    options = suite.streams[0].options | {"samples_per_domain": 1, "cycles": 1}
+    options = {**suite.streams[0].spec.options, "samples_per_domain": 1, "cycles": 1}
     streams = [continual(Digits(), **options, seed=seed) for seed in suite.seeds]
     orders = {tuple(stream.plan.picks(0, 4).domains.tolist()) for stream in streams}
     assert len(streams) == len(orders) == 24
@@ -59,8 +59,8 @@ def test_the_tables_of_aetta_are_six_methods_times_five_estimators(name: str) ->
     assert [entry.name for entry in suite.recipes] == ["source", "tent", "eata", "sar", "cotta", "rotta", "sotta"]
     published = {"source_validation", "softmax_score", "gde", "adv_perturb", "aetta"}
     assert published <= {entry.name for entry in suite.estimators}
-    assert {len(job.stream["corruptions"]) for job in suite.jobs()} == {15}
-    assert suite.streams[0].name == ("reset_each_shift" if name == "aetta-fully" else "continual")
+    assert {len(job.stream.options["corruptions"]) for job in suite.jobs()} == {15}
+    assert suite.streams[0].spec.name == ("reset_each_shift" if name == "aetta-fully" else "continual")
 
 
 def test_recovery_has_each_of_six_recoveries_on_each_of_six_methods() -> None:
@@ -80,7 +80,13 @@ def test_the_arena_has_every_recovery_and_a_collapse_inside_its_streams(scale: s
     published = [recipe for recipe in methods if recipe.options.get("estimate") != "anchored"]
     assert [recipe.label for recipe in published] == [recipe.options.get("recovery", "never") for recipe in published]
     assert {recipe.label for recipe in published} == set(RECOVERIES)
-    assert [stream.label for stream in suite.streams] == ["continual", "ccc", "unitta-correlated", "cross", "collapse"]
+    assert [stream.spec.label for stream in suite.streams] == [
+        "continual",
+        "ccc",
+        "unitta-correlated",
+        "cross",
+        "collapse",
+    ]
     script = suite.streams[-1].collapse
     assert script is not None
     assert suite.samples is not None
@@ -92,12 +98,12 @@ def test_the_arena_has_every_recovery_and_a_collapse_inside_its_streams(scale: s
     ("name", "label"), [("aetta-fully", "rotta"), ("recovery", "tent + estimate_drop"), ("arena", "last_good")]
 )
 def test_the_smallest_runs_of_estimators_and_recoveries(tmp_path: Path, name: str, label: str) -> None:
-    job = next(job for job in load_suite(name, scale="smoke").jobs() if job.recipe["label"] == label)
+    job = next(job for job in load_suite(name, scale="smoke").jobs() if job.recipe.label == label)
     assert (run(job, tmp_path) / "summary.json").exists()
 
 
 def test_the_smallest_ccc_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOLDFAST_CACHE", str(tmp_path / "cache"))
     jobs = load_suite("ccc", {"batch_size": 16}, scale="smoke").jobs()
-    job = next(job for job in jobs if job.recipe["name"] == "rdumb" and job.stream["label"] == "medium-5000")
+    job = next(job for job in jobs if job.recipe.name == "rdumb" and job.stream.label == "medium-5000")
     assert (run(job, tmp_path) / "summary.json").exists()

@@ -17,8 +17,10 @@ import torch
 from torch import nn
 
 from holdfast.benchmark import Progress, Suite, bench, run
+from holdfast.benchmark.job import SourceData
 from holdfast.benchmark.suite import parse_suite
 from holdfast.models import MODELS
+from holdfast.spec import Spec
 
 SUITE = """\
 name: small
@@ -98,7 +100,7 @@ def test_held_out_data_that_are_those_of_the_stream_are_refused(tmp_path: Path) 
     text = SUITE.replace("STREAM", "continual") + "holdout: {name: digits, split: validation}\n"
     job = parse_suite(text).jobs()[0]
     with pytest.raises(ValueError, match="held-out data are those of the stream"):
-        run(replace(job, holdout={"name": "digits", "label": "digits", "split": "test", "samples": 8}), tmp_path)
+        run(replace(job, holdout=SourceData(Spec("digits", options={"split": "test"}), 8)), tmp_path)
 
 
 def test_samples_cut_a_stream_short_to_the_sample(tmp_path: Path) -> None:
@@ -117,21 +119,21 @@ def test_a_finished_run_is_left_alone(tmp_path: Path) -> None:
 
 
 def test_reset_each_shift_starts_every_domain_from_the_source(tmp_path: Path) -> None:
-    tent = next(job for job in suite("reset_each_shift").jobs() if job.recipe["name"] == "tent")
-    fresh = next(job for job in suite("continual").jobs() if job.recipe["name"] == "tent")
+    tent = next(job for job in suite("reset_each_shift").jobs() if job.recipe.name == "tent")
+    fresh = next(job for job in suite("continual").jobs() if job.recipe.name == "tent")
     reset, continual = rows(run(tent, tmp_path)), rows(run(fresh, tmp_path / "continual"))
     assert reset[:4] == continual[:4]
     assert reset[4] != continual[4]
 
 
 def test_serial_and_processes_write_the_same_rows(tmp_path: Path) -> None:
-    there = bench(suite(), tmp_path / "processes", executor="processes", workers=2)
-    here = bench(suite(), tmp_path / "serial")
+    there = bench(suite().jobs(), tmp_path / "processes", executor="processes", workers=2)
+    here = bench(suite().jobs(), tmp_path / "serial")
     assert all(outcome.error is None for outcome in (*there, *here))
-    apart = {outcome.job: outcome.folder for outcome in there}
+    apart = {outcome.job.name: outcome.folder for outcome in there}
     for outcome in here:
         assert outcome.folder is not None
-        found = apart[outcome.job]
+        found = apart[outcome.job.name]
         assert found is not None
         assert rows(outcome.folder) == rows(found)
 
@@ -155,7 +157,7 @@ def test_one_failing_job_does_not_stop_the_others(tmp_path: Path) -> None:
 
     text = SUITE.replace("STREAM", "continual").replace("[digits_resnet]", "[test_linear]")
     try:
-        outcomes = bench(parse_suite(text), tmp_path)
+        outcomes = bench(parse_suite(text).jobs(), tmp_path)
     finally:
         del MODELS._entries["test_linear"]
     assert [outcome.error is None for outcome in outcomes] == [True, False, False, False]

@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 
 from holdfast.benchmark import SuiteError, load_suite, suite_names
+from holdfast.benchmark.job import SourceData
 from holdfast.benchmark.suite import parse_suite
+from holdfast.spec import Spec
 
 GOOD = """\
 name: small
@@ -37,8 +39,8 @@ def test_a_stream_may_have_a_batch_size_and_recipes_of_its_own() -> None:
         "    samples_per_domain: 64", "    samples_per_domain: 64\n    batch_size: 8\n    recipes: [source]"
     )
     (job, _) = parse_suite(own).jobs()
-    assert (job.batch_size, job.recipe["name"]) == (8, "source")
-    assert not {"batch_size", "recipes"} & set(job.stream)
+    assert (job.batch_size, job.recipe.name) == (8, "source")
+    assert not {"batch_size", "recipes"} & set(job.stream.options)
     with pytest.raises(SuiteError, match="did you mean 'source'"):
         parse_suite(own.replace("[source]", "[soruce]"))
 
@@ -93,18 +95,14 @@ WATCHED = GOOD.replace("  - eata\n", "  - {name: tent, label: watched, recovery:
         ("name: digits, split: validation", "name: digit", 16, "did you mean 'digits'"),
         ("[aetta, ", "[{name: aetta, masks: 0}, ", 15, "masks=0"),
         ("[aetta, ", "[aetta, {name: aetta, rate: 0.1}, ", 15, "two estimators 'aetta'"),
-        ("[aetta, ", "[aetta, {name: aetta, label: at 0.1, rate: 0.1}, ", 15, "has a full stop"),
+        ("[aetta, ", "[aetta, {name: aetta, label: at 0.1, rate: 0.1}, ", 15, "without full stops"),
         ("estimate: aetta", "estimate: aeta", 14, "did you mean 'aetta'"),
         ("estimate: aetta", "window: 0", 14, "window=0"),
     ],
 )
 def test_held_out_data_are_checked_before_anything_is_run(old: str, new: str, line: int, words: str) -> None:
-    assert parse_suite(WATCHED).jobs()[0].holdout == {
-        "name": "digits",
-        "label": "digits",
-        "samples": 32,
-        "split": "validation",
-    }
+    holdout = parse_suite(WATCHED).jobs()[0].holdout
+    assert holdout == SourceData(Spec("digits", options={"split": "validation"}), 32)
     with pytest.raises(SuiteError, match=words) as caught:
         parse_suite(WATCHED.replace(old, new), "small.yaml")
     assert f"small.yaml, line {line}:" in str(caught.value)
@@ -112,7 +110,7 @@ def test_held_out_data_are_checked_before_anything_is_run(old: str, new: str, li
 
 def test_a_recovery_reads_an_estimator_by_its_label() -> None:
     text = WATCHED.replace("estimate: aetta", "estimate: mild").replace("[aetta, ", "[{name: aetta, label: mild}, ")
-    assert [entry["label"] for entry in parse_suite(text).jobs()[0].estimators] == ["mild", "source_validation"]
+    assert [estimator.label for estimator in parse_suite(text).jobs()[0].estimators] == ["mild", "source_validation"]
 
 
 def test_what_a_recovery_reads_needs_its_data_too() -> None:
@@ -123,9 +121,9 @@ def test_what_a_recovery_reads_needs_its_data_too() -> None:
 
 def test_overrides_set_dotted_keys() -> None:
     suite = parse_suite(GOOD, overrides={"streams.0.samples_per_domain": 8, "batch_size": 4, "recipes": ["source"]})
-    assert suite.streams[0].options["samples_per_domain"] == 8
+    assert suite.streams[0].spec.options["samples_per_domain"] == 8
     assert (suite.batch_size, len(suite.recipes)) == (4, 1)
-    with pytest.raises(SuiteError, match="no such place"):
+    with pytest.raises(SuiteError, match="no such key"):
         parse_suite(GOOD, overrides={"streams.3.severity": 1})
 
 
@@ -146,7 +144,7 @@ def test_an_unknown_suite_is_answered_with_the_nearest() -> None:
 def test_a_scale_is_a_set_of_overrides_and_a_star_means_each() -> None:
     text = GOOD + "scales:\n  smoke: {seeds: [0], streams.*.samples_per_domain: 8}\n"
     suite = parse_suite(text, scale="smoke")
-    assert (len(suite.jobs()), suite.streams[0].options["samples_per_domain"]) == (4, 8)
+    assert (len(suite.jobs()), suite.streams[0].spec.options["samples_per_domain"]) == (4, 8)
     assert parse_suite(text, overrides={"seeds": [5]}, scale="smoke").seeds == [5]
     assert len(parse_suite(text).jobs()) == 8
     with pytest.raises(SuiteError, match="did you mean 'smoke'"):

@@ -20,8 +20,8 @@ def test_every_setting_is_there_once_and_under_its_name(
     name: str, settings: tuple[str, ...], scale: str | None
 ) -> None:
     suite = load_suite(name, scale=scale)
-    assert tuple(stream.options["setting"] for stream in suite.streams) == settings
-    assert tuple(stream.label for stream in suite.streams) == settings
+    assert tuple(stream.spec.options["setting"] for stream in suite.streams) == settings
+    assert tuple(stream.spec.label for stream in suite.streams) == settings
     assert len({job.name for job in suite.jobs()}) == len(suite.jobs())
 
 
@@ -29,7 +29,7 @@ def test_both_suites_compare_the_same_methods_under_the_same_rules() -> None:
     one, other = load_suite("unitta"), load_suite("unitta-main")
     assert one.recipes == other.recipes
     assert one.scales == other.scales
-    assert [stream for stream in one.streams if stream.label in UNITTA_MAIN] == other.streams
+    assert [stream for stream in one.streams if stream.spec.label in UNITTA_MAIN] == other.streams
 
 
 def test_the_whole_suite_also_averages_over_the_main_settings(tmp_path: Path) -> None:
@@ -42,9 +42,9 @@ def test_the_whole_suite_also_averages_over_the_main_settings(tmp_path: Path) ->
 def test_the_stream_of_every_entry_can_be_made() -> None:
     data = Digits("test")
     for entry in load_suite("unitta").streams:
-        assert STREAMS[entry.name](data, **entry.options).length == 3000
+        assert entry.spec.build(STREAMS, data).length == 3000
     for entry in load_suite("unitta-main", scale="paper").streams:
-        plan = STREAMS[entry.name](data, **entry.options).plan
+        plan = entry.spec.build(STREAMS, data).plan
         assert (plan.spec()["mode"], plan.spec()["samples_per_cell"]) == ("official", 1000)
         assert plan.length is not None
         assert 20_000 < plan.length <= 150_000
@@ -54,10 +54,10 @@ def test_the_sensitivity_suite_varies_one_thing_at_a_time() -> None:
     data = Digits("test")
     suite = load_suite("unitta-sensitivity")
     base, layer, *others = suite.streams
-    wanted = STREAMS[base.name](data, **base.options).plan.spec()
-    assert STREAMS[layer.name](data, **layer.options).plan.spec() == wanted
+    wanted = base.spec.build(STREAMS, data).plan.spec()
+    assert layer.spec.build(STREAMS, data).plan.spec() == wanted
     for entry in others:
-        spec = STREAMS[entry.name](data, **entry.options).plan.spec()
+        spec = entry.spec.build(STREAMS, data).plan.spec()
         differing = [
             (chain, option)
             for chain, own, other in (
@@ -68,7 +68,7 @@ def test_the_sensitivity_suite_varies_one_thing_at_a_time() -> None:
             if own[option] != other[option]
         ]
         changed = [("batch", "")] * (entry.batch_size is not None) + differing
-        assert ["-".join(change).strip("-") for change in changed] == [entry.label.rpartition("-")[0]]
+        assert ["-".join(change).strip("-") for change in changed] == [entry.spec.label.rpartition("-")[0]]
     names = {name for name, _ in digits_resnet().named_modules()}
     assert {recipe.options["prediction_layer"] for recipe in layer.recipes or []} < names
     paper = load_suite("unitta-sensitivity", scale="paper").streams[1].recipes or []
@@ -77,7 +77,7 @@ def test_the_sensitivity_suite_varies_one_thing_at_a_time() -> None:
 
 def test_a_smoke_run_of_a_setting_ends_and_names_its_chains(tmp_path: Path) -> None:
     jobs = load_suite("unitta-main", scale="smoke").jobs()
-    job = next(job for job in jobs if job.stream["label"] == "(n,u)/(i,1)" and job.recipe["name"] == "batch_norm")
+    job = next(job for job in jobs if job.stream.label == "(n,u)/(i,1)" and job.recipe.name == "batch_norm")
     folder = run(job, tmp_path)
     plan = json.loads((folder / "manifest.json").read_text())["stream"]["spec"]["plan"]
     assert (plan["kind"], plan["mode"], plan["samples"]) == ("markov", "stationary", 3000)

@@ -93,7 +93,7 @@ def test_runs_that_differ_in_the_seed_alone_share_a_protocol(tmp_path: Path) -> 
     first, second = [
         json.loads((run(job, tmp_path) / "manifest.json").read_text())
         for job in parse_suite(text).jobs()
-        if job.recipe["name"] == "source"
+        if job.recipe.name == "source"
     ]
     pairs = [manifest["stream"]["spec"]["plan"]["transitions"][0]["domain"] for manifest in (first, second)]
     assert pairs[0] != pairs[1]

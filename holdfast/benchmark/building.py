@@ -1,0 +1,129 @@
+"""Build what a job runs: its data, network, stream and adapted model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from holdfast.adapted import AdaptedModel
+from holdfast.benchmark.job import Job, SourceData
+from holdfast.calibration import calibrate
+from holdfast.data import DATASETS, Dataset
+from holdfast.data.tensors import as_inputs
+from holdfast.models import MODELS
+from holdfast.randomness import seeded_rng
+from holdfast.recipes import adapt_with, estimator_named, resolve
+from holdfast.records import InputSpec
+from holdfast.spec import Spec
+from holdfast.streams import STREAMS, Stream
+
+__all__ = ["GIVEN_TO_RECIPES", "GIVEN_TO_STREAMS", "Built", "build"]
+
+# Arguments that the run passes itself, so that a suite cannot set them.
+GIVEN_TO_STREAMS = frozenset({"data", "seed", "calibrate"})
+GIVEN_TO_RECIPES = frozenset({"seed"})
+
+
+@dataclass(frozen=True)
+class Built:
+    """A job ready to run."""
+
+    stream: Stream
+    model: AdaptedModel
+    total: int | None  # samples to run; None: endless
+    seen: dict[str, str]  # which source data the model was shown, in words, by protocol field
+
+
+def build(job: Job) -> Built:
+    """Build the network once, the stream (calibrated for it where the stream needs that) and the adapted model."""
+    network: nn.Module = job.model.build(MODELS)
+    stream = _build_stream(job, network)
+    total = min(filter(None, (job.samples, stream.length)), default=None)
+    model, seen = _build_model(job, network, stream)
+    if job.protocol != "online" and total:
+        start, stop = stream.episodes(total)[0]
+        model.method.prepare_offline(batches_per_epoch=-(-(stop - start) // job.batch_size))
+    return Built(stream, model, total, seen)
+
+
+def _build_stream(job: Job, network: nn.Module) -> Stream:
+    given: dict[str, Any] = {"seed": job.seed}
+    if STREAMS[job.stream.name].needs_model:
+        # Severities are chosen for the source network.
+        given["calibrate"] = partial(calibrate, network)
+    stream: Stream = job.stream.build(STREAMS, _read_data(job.data), **given)
+    return stream
+
+
+@lru_cache(maxsize=2)  # consecutive jobs use the same data, and decoding can take as long as a run
+def _read_data(data: Spec) -> Dataset:
+    """Return a data set, which no job may write to."""
+    dataset: Dataset = data.build(DATASETS)
+    return dataset
+
+
+def _build_model(job: Job, network: nn.Module, stream: Stream) -> tuple[AdaptedModel, dict[str, str]]:
+    """Return the adapted model, and in words which source data it has seen, by protocol field."""
+    recipe = resolve(job.recipe.name, **job.recipe.options, seed=job.seed)
+    source, holdout, seen = None, None, {"source_data": "none"}
+    if recipe.kind.needs_source:
+        source, seen["source_data"] = _source_inputs(job, stream)
+    if job.holdout is not None:
+        holdout, seen["holdout_data"] = _holdout_batches(job.holdout, job, stream)
+    model = adapt_with(
+        recipe,
+        network,
+        estimator={
+            estimator.label: estimator_named(estimator.name, **{"seed": job.seed, **estimator.options})
+            for estimator in job.estimators
+        },
+        source=source,
+        holdout=holdout,
+        example=_example_for(network, stream.input_spec),
+    )
+    return model, seen
+
+
+def _example_for(module: nn.Module, given: InputSpec) -> Tensor | None:
+    """Return an example input for an audio network that states none; raise if the stated input is not the stream's."""
+    stated = (getattr(part, "input_spec", None) for part in module.modules())
+    wanted = next((spec for spec in stated if isinstance(spec, InputSpec)), None)
+    if wanted is not None and wanted != given:
+        raise ValueError(
+            f"the model takes {wanted.kind} {wanted.shape} at {wanted.sample_rate} Hz, but the stream has "
+            f"{given.kind} {given.shape} at {given.sample_rate} Hz; choose data, a sample rate or a length that fits"
+        )
+    return torch.zeros(1, *given.shape) if given.kind == "audio" and wanted is None else None
+
+
+def _source_inputs(job: Job, stream: Stream) -> tuple[Sequence[Tensor], str]:
+    """Return batches of unlabelled source inputs, chosen without looking at labels."""
+    if job.source is None:
+        raise ValueError(f"{job.recipe.name!r} needs unlabelled source inputs; give the job a source")
+    if job.source.data.name == "stream":
+        samples = job.source.samples
+        return stream.first(samples).split(job.batch_size), f"the first {samples} inputs of the stream"
+    data, inputs, _ = _drawn(job.source, job.seed, "source inputs")
+    return inputs.split(job.batch_size), f"{len(inputs)} inputs of {data.name} ({data.digest[:8]})"
+
+
+def _holdout_batches(holdout: SourceData, job: Job, stream: Stream) -> tuple[Sequence[tuple[Tensor, Tensor]], str]:
+    """Return labelled batches of held-out source data, none of which are in the stream."""
+    data, inputs, labels = _drawn(holdout, job.seed, "held-out data")
+    if data.digest == stream.data.digest:
+        raise ValueError(f"the held-out data are those of the stream, {data.name}; hold out others")
+    batches = list(zip(inputs.split(job.batch_size), labels.split(job.batch_size), strict=True))
+    return batches, f"{len(inputs)} inputs of {data.name} with labels ({data.digest[:8]})"
+
+
+def _drawn(wanted: SourceData, seed: int, purpose: str) -> tuple[Dataset, Tensor, Tensor]:
+    """Return a data set, and randomly drawn inputs of it with their labels."""
+    data = _read_data(wanted.data)
+    chosen = np.sort(seeded_rng(seed, purpose).permutation(len(data.labels))[: wanted.samples])
+    return data, as_inputs(data.inputs(chosen)), torch.from_numpy(data.labels[chosen])

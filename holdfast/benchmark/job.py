@@ -1,0 +1,119 @@
+"""Job: one run of a suite as plain data, and the name of its folder."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Literal, TypeAlias
+
+from holdfast.benchmark.collapse import ScriptedCollapse
+from holdfast.spec import Spec
+
+__all__ = ["Job", "Protocol", "Score", "SourceData"]
+
+Protocol: TypeAlias = Literal["online", "offline-fixed", "offline-oracle"]
+Score: TypeAlias = Literal["macro_f1", "macro_roc_auc", "silhouette"]
+
+PLAIN_FIELDS = ("seed", "batch_size", "samples", "protocol", "epochs", "place")
+
+
+@dataclass(frozen=True)
+class SourceData:
+    """A number of samples of a data set that methods or estimators see before the first batch."""
+
+    data: Spec
+    samples: int = 512
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the data set's mapping with the number of samples."""
+        return {**self.data.to_json(), "samples": self.samples}
+
+    @classmethod
+    def from_json(cls, content: Mapping[str, Any]) -> SourceData:
+        """Return what `to_json` wrote."""
+        data = {key: value for key, value in content.items() if key != "samples"}
+        return cls(Spec.parse(data), content["samples"])
+
+
+@dataclass(frozen=True)
+class Job:
+    """One run: model, stream, recipe, estimators and seed; it can be sent to another process."""
+
+    suite: str
+    model: Spec
+    stream: Spec
+    data: Spec  # that the stream draws from
+    recipe: Spec
+    estimators: tuple[Spec, ...] = ()
+    source: SourceData | None = None
+    holdout: SourceData | None = None
+    collapse: ScriptedCollapse | None = None
+    seed: int = 0
+    batch_size: int = 64
+    samples: int | None = None
+    protocol: Protocol = "online"
+    epochs: int = 1
+    scores: tuple[Score, ...] = ()
+    place: int = 0  # in the suite: tables keep its order
+    averages: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # name -> labels of streams
+
+    @cached_property
+    def name(self) -> str:
+        """The name of the job's folder: readable, and unique because it ends with a digest of the job's content."""
+        content = self.to_json()
+        for key in ("suite", "place", "averages"):  # these do not change the run
+            del content[key]
+        if self.protocol == "online":
+            for key in ("protocol", "epochs", "scores"):
+                del content[key]
+        if self.holdout is None:  # jobs without one keep the names they had before there was any
+            del content["holdout"]
+        digest = hashlib.blake2b(json.dumps(content, sort_keys=True).encode(), digest_size=4).hexdigest()
+        protocol = [] if self.protocol == "online" else [self.protocol]
+        words = [self.recipe.label, self.stream.label, self.model.label, *protocol, f"seed{self.seed}", digest]
+        return "-".join(word.replace("/", "_") for word in words)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return everything as JSON holds it; data set and collapse are part of the stream, as in a suite."""
+        collapse = {} if self.collapse is None else {"collapse": self.collapse.model_dump()}
+        return {
+            "suite": self.suite,
+            "model": self.model.to_json(),
+            "stream": {**self.stream.to_json(), "data": self.data.to_json(), **collapse},
+            "recipe": self.recipe.to_json(),
+            "estimators": [estimator.to_json() for estimator in self.estimators],
+            "source": None if self.source is None else self.source.to_json(),
+            "holdout": None if self.holdout is None else self.holdout.to_json(),
+            "seed": self.seed,
+            "batch_size": self.batch_size,
+            "samples": self.samples,
+            "protocol": self.protocol,
+            "epochs": self.epochs,
+            "scores": list(self.scores),
+            "place": self.place,
+            "averages": {name: list(labels) for name, labels in self.averages.items()},
+        }
+
+    @classmethod
+    def from_json(cls, content: Mapping[str, Any]) -> Job:
+        """Return the job that `to_json` wrote, for example into a manifest."""
+        stream = dict(content["stream"])
+        data, collapse = stream.pop("data"), stream.pop("collapse", None)
+        source, holdout = (content.get(key) for key in ("source", "holdout"))
+        return cls(
+            suite=content["suite"],
+            model=Spec.parse(content["model"]),
+            stream=Spec.parse(stream),
+            data=Spec.parse(data),
+            recipe=Spec.parse(content["recipe"]),
+            estimators=tuple(Spec.parse(entry) for entry in content["estimators"]),
+            source=None if source is None else SourceData.from_json(source),
+            holdout=None if holdout is None else SourceData.from_json(holdout),
+            collapse=None if collapse is None else ScriptedCollapse(**collapse),
+            averages={name: tuple(labels) for name, labels in content.get("averages", {}).items()},
+            scores=tuple(content.get("scores", ())),
+            **{key: content[key] for key in PLAIN_FIELDS if key in content},
+        )

@@ -1,0 +1,77 @@
+"""Overrides: set dotted keys of a suite's content (`--set`, scales), and know the line of every key in its file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, TypeAlias
+
+import yaml
+
+from holdfast.registry import nearest
+
+__all__ = ["KeyPath", "SuiteError", "line_of", "lines_of", "override", "scale_of"]
+
+KeyPath: TypeAlias = tuple[str | int, ...]  # of a value in the file: ("streams", 0, "severity")
+
+
+class SuiteError(ValueError):
+    """A suite cannot be run; the message names the line, the problem and the nearest valid word."""
+
+
+def lines_of(node: yaml.Node | None, path: KeyPath = ()) -> Iterator[tuple[KeyPath, int]]:
+    """Yield the line of every key and list entry below a YAML node."""
+    if node is None:
+        return
+    yield path, node.start_mark.line + 1
+    if isinstance(node, yaml.MappingNode):
+        for key, value in node.value:
+            inner = (*path, key.value)
+            yield inner, key.start_mark.line + 1
+            yield from (found for found in lines_of(value, inner) if found[0] != inner)
+    elif isinstance(node, yaml.SequenceNode):
+        for index, value in enumerate(node.value):
+            yield from lines_of(value, (*path, index))
+
+
+def line_of(path: KeyPath, lines: Mapping[KeyPath, int]) -> int | None:
+    """Return the line of a key, or of the nearest key around it that the file has.
+
+    >>> line_of(("seeds", 3), {(): 1, ("seeds",): 7})
+    7
+    """
+    return next((lines[path[:end]] for end in range(len(path), -1, -1) if path[:end] in lines), None)
+
+
+def scale_of(content: Mapping[str, Any], scale: str | None) -> Mapping[str, Any]:
+    """Return the overrides of one of the suite's scales; none without a scale."""
+    scales = content.get("scales") or {}
+    if scale is None:
+        return {}
+    if scale not in scales:
+        raise SuiteError(f"this suite has no scale {scale!r}; {nearest(scale, scales)}")
+    found: Mapping[str, Any] = scales[scale] or {}
+    return found
+
+
+def override(content: Any, dotted: str, value: Any) -> None:
+    """Set one key, or with `*` that of each entry of a list.
+
+    >>> content = {"streams": [{"severity": 5}, {"severity": 5}]}
+    >>> override(content, "streams.*.severity", 3)
+    >>> content
+    {'streams': [{'severity': 3}, {'severity': 3}]}
+    """
+    first, _, rest = dotted.partition(".")
+    key = int(first) if first.isdigit() else first
+    try:
+        if first == "*":
+            for place in range(len(content)):
+                override(content, f"{place}.{rest}" if rest else str(place), value)
+        elif rest:
+            override(content[key], rest, value)
+        elif isinstance(content, list) and not isinstance(key, int):
+            raise TypeError(key)
+        else:
+            content[key] = value
+    except (KeyError, IndexError, TypeError) as error:
+        raise SuiteError(f"--set {dotted}: the suite has no such key; write e.g. streams.0.severity=3") from error

@@ -1,0 +1,147 @@
+"""The schema of a suite, and the jobs that it lists."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping
+from fnmatch import fnmatchcase
+from typing import Annotated, Any
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
+
+from holdfast.benchmark.collapse import ScriptedCollapse
+from holdfast.benchmark.job import Job, Protocol, Score, SourceData
+from holdfast.recipes import resolve
+from holdfast.spec import Spec
+
+__all__ = ["ModelEntry", "SourceEntry", "StreamEntry", "Suite", "recipe_for"]
+
+Entry = Annotated[Spec, BeforeValidator(Spec.parse)]
+
+
+class _WithSpec(BaseModel):
+    """A Spec written in one mapping with keys that are the suite's own."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    spec: Entry
+
+    @model_validator(mode="before")
+    @classmethod
+    def _split(cls, value: Any) -> Any:
+        """Leave the suite's own keys, and move name, label and options into the Spec."""
+        if isinstance(value, cls):
+            return value
+        if not isinstance(value, Mapping):
+            return {"spec": value}
+        if isinstance(value.get("spec"), Spec):  # written in Python
+            return value
+        own = {key: value[key] for key in value if key in cls.model_fields}
+        return {"spec": {key: value[key] for key in value if key not in own}, **own}
+
+
+class ModelEntry(_WithSpec):
+    """A model, and which streams and recipes of the suite it is for: all, or those whose label matches a pattern."""
+
+    streams: list[str] = ["*"]
+    recipes: list[str] = ["*"]
+    batch_size: int | None = Field(default=None, ge=1)
+
+    def meets(self, stream: StreamEntry, recipe: Spec) -> bool:
+        """Return whether the suite runs this model with this recipe on this stream."""
+        wanted = ((stream.spec, self.streams), (recipe, self.recipes))
+        return all(any(fnmatchcase(spec.label, pattern) for pattern in patterns) for spec, patterns in wanted)
+
+
+class StreamEntry(_WithSpec):
+    """A stream, the data it draws from, and optionally its own batch size, its own recipes and a scripted collapse."""
+
+    data: Entry
+    batch_size: int | None = Field(default=None, ge=1)
+    recipes: list[Entry] | None = Field(default=None, min_length=1)
+    collapse: ScriptedCollapse | None = None
+
+
+class SourceEntry(_WithSpec):
+    """Samples of a data set for methods or estimators that look at the source before the first batch."""
+
+    samples: int = Field(default=512, ge=1)
+
+    @property
+    def record(self) -> SourceData:
+        """The same as a record."""
+        return SourceData(self.spec, self.samples)
+
+
+class Suite(BaseModel):
+    """A benchmark: every model × stream × recipe × seed × protocol is one job.
+
+    Under `online` each batch is predicted, then adapted to, once. Under `offline-fixed` the model adapts to the whole
+    stream for `epochs` epochs and then predicts it, with other draws of its corruptions; under `offline-oracle` the
+    epoch that predicts is chosen with the labels.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    name: str
+    summary: str = ""
+    protocol: list[Protocol] = Field(default=["online"], min_length=1)
+    epochs: int = Field(default=1, ge=1)  # of offline protocols; a preset that was published with its own keeps them
+    scores: list[Score] = []  # of the predictions under offline protocols, besides the accuracy
+    models: list[ModelEntry] = Field(min_length=1)
+    streams: list[StreamEntry] = Field(min_length=1)
+    recipes: list[Entry] = Field(min_length=1)
+    estimators: list[Entry] = []
+    source: SourceEntry | None = None  # unlabelled, for methods; `stream` is the beginning of the stream itself
+    holdout: SourceEntry | None = None  # labelled, for estimators only
+    seeds: list[int] = Field(default=[0], min_length=1)
+    batch_size: int = Field(default=64, ge=1)
+    samples: int | None = Field(default=None, ge=1)  # cuts streams to this length; endless streams need it
+    averages: dict[str, list[str]] = {}  # beside the average over all streams: name -> labels of some
+    scales: dict[str, dict[str, Any]] = {}  # overrides by name, for runs of another size
+
+    @field_validator("protocol", mode="before")
+    @classmethod
+    def _one_or_several(cls, value: Any) -> Any:
+        return [value] if isinstance(value, str) else value
+
+    def jobs(self) -> list[Job]:
+        """Return the jobs, all recipes of one stream and seed together."""
+        combinations = [
+            (*chosen, recipe_for(recipe, chosen[2].spec))
+            for chosen in itertools.product(self.protocol, self.models, self.streams, self.seeds)
+            for recipe in chosen[2].recipes or self.recipes
+            if chosen[1].meets(chosen[2], recipe)
+        ]
+        return [
+            Job(
+                suite=self.name,
+                model=model.spec,
+                stream=stream.spec,
+                data=stream.data,
+                recipe=recipe,
+                estimators=tuple(self.estimators),
+                source=None if self.source is None else self.source.record,
+                holdout=None if self.holdout is None else self.holdout.record,
+                collapse=stream.collapse,
+                seed=seed,
+                batch_size=stream.batch_size or model.batch_size or self.batch_size,
+                samples=self.samples,
+                protocol=protocol,
+                epochs=1 if protocol == "online" else resolve(recipe.name, **recipe.options).epochs or self.epochs,
+                scores=() if protocol == "online" else tuple(self.scores),
+                place=place,
+                averages={name: tuple(labels) for name, labels in self.averages.items()},
+            )
+            for place, (protocol, model, stream, seed, recipe) in enumerate(combinations)
+        ]
+
+
+def recipe_for(recipe: Spec, stream: Spec) -> Spec:
+    """Return a recipe for one stream: `{stream}` in the name of its preset stands for the stream's label.
+
+    >>> recipe_for(Spec("dhauds", options={"preset": "amaut-{stream}"}), Spec("dhauds", "sc2-WHN-L1")).options
+    {'preset': 'amaut-sc2-WHN-L1'}
+    """
+    preset = recipe.options.get("preset")
+    if not isinstance(preset, str):
+        return recipe
+    return Spec(recipe.name, recipe.label, {**recipe.options, "preset": preset.replace("{stream}", stream.label)})

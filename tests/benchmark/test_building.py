@@ -1,0 +1,144 @@
+"""Building: each part of a job is built once, and a suite accepts exactly what its builders accept."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from pathlib import Path
+from typing import Any
+
+import pytest
+from torch import nn
+
+from holdfast.benchmark import EXECUTORS, Executor, Job, Progress, SuiteError, bench, load_suite, parse_suite
+from holdfast.benchmark.building import GIVEN_TO_STREAMS, build
+from holdfast.data import Digits
+from holdfast.models import MODELS, digits_resnet
+from holdfast.registry import parameters_of
+from holdfast.streams import STREAMS
+
+SUITE = """\
+name: small
+models: [digits_resnet]
+batch_size: 16
+streams:
+  - {name: continual, data: digits, corruptions: [contrast], samples_per_domain: 40}
+recipes: [{name: tent, lr: 1.0e-4}]
+"""
+
+
+def test_the_network_of_a_calibrated_stream_is_built_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOLDFAST_CACHE", str(tmp_path))
+    built = []
+
+    @MODELS.register("test_counted")
+    def counted() -> nn.Module:
+        """A network that counts how often it is built."""
+        built.append(1)
+        return digits_resnet()
+
+    ccc = "{name: ccc, data: digits, images_per_step: 4, pairs: [[gaussian_noise, contrast]], pictures: 12}"
+    text = SUITE.replace("digits_resnet", "test_counted").replace(
+        "{name: continual, data: digits, corruptions: [contrast], samples_per_domain: 40}", ccc
+    )
+    try:
+        build(parse_suite(text).jobs()[0])
+    finally:
+        del MODELS._entries["test_counted"]
+    assert len(built) == 1
+
+
+def test_a_job_survives_json_and_pickle_and_computes_its_name_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    jobs = load_suite("arena", scale="smoke").jobs()
+    for job in jobs[::20]:
+        assert Job.from_json(json.loads(json.dumps(job.to_json()))) == job
+        assert pickle.loads(pickle.dumps(job)).name == job.name
+    name = jobs[0].name
+    monkeypatch.setattr(Job, "to_json", lambda _: pytest.fail("the name was computed a second time"))
+    assert jobs[0].name == name
+
+
+@pytest.mark.parametrize("name", STREAMS.names())
+def test_a_suite_accepts_the_options_that_a_stream_takes_and_no_others(name: str) -> None:
+    function: Any = STREAMS[name]
+    accepted = set(parameters_of(function)) - GIVEN_TO_STREAMS
+    needed = {option: _VALUES[option] for option in ("corruptions", "setting") if option in accepted}
+    for option in accepted:
+        if option in _VALUES:
+            try:
+                function(Digits(), **{**needed, option: _VALUES[option]})
+            except ValueError:
+                continue  # refused by value; an option that is not known would be a TypeError
+    for given in ("seed", "calibrate", "options"):
+        entry = {"name": name, "data": "digits", **needed, given: 0}
+        text = SUITE.replace(
+            "{name: continual, data: digits, corruptions: [contrast], samples_per_domain: 40}", json.dumps(entry)
+        )
+        with pytest.raises(SuiteError, match=f"has no option '{given}'"):
+            parse_suite(text)
+
+
+_VALUES = {
+    "corruptions": ["contrast"],
+    "setting": "cotta",
+    "severity": 3,
+    "samples_per_domain": 8,
+    "order": "shuffled",
+    "cycles": 1,
+    "family": "224",
+    "draws": "sample",
+    "mode": "stationary",
+    "samples": 16,
+    "episodes": False,
+}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ("data: digits", "data: {name: digits, split: validate}", "must be one of 'train', 'validation', 'test'"),
+        ("lr: 1.0e-4", "seed: 3", "no option 'seed'"),
+        ("lr: 1.0e-4", "recovery: adaptive, momentum: 0.5", "both the method 'tent' and the recovery 'adaptive'"),
+        ("lr: 1.0e-4", "recovery_options: {every_batches: 3}", "the recovery 'never' has no option 'every_batches'"),
+        ("batch_size: 16", "source: {name: stream, split: train}", "source: stream has no option 'split'"),
+        ("digits_resnet", "3", "3 has no name"),
+        ("samples_per_domain: 40", "draws: samples", "must be one of 'sample', 'position'"),
+    ],
+)
+def test_a_suite_refuses_what_building_would_refuse(old: str, new: str, words: str) -> None:
+    with pytest.raises(SuiteError, match=words):
+        parse_suite(SUITE.replace(old, new))
+
+
+def test_a_suite_gives_recoveries_options_of_their_own() -> None:
+    text = SUITE.replace("lr: 1.0e-4", "recovery: adaptive, momentum: 0.8, recovery_options: {momentum: 0.5}")
+    recipe = build(parse_suite(text).jobs()[0]).model.recipe
+    assert (recipe["options"]["momentum"], recipe["recovery_options"]["momentum"]) == (0.8, 0.5)
+
+
+@pytest.mark.parametrize(("given", "expected"), [("", 3), (", batches_per_epoch: 7", 7)])
+def test_a_method_is_told_how_long_an_offline_epoch_is(given: str, expected: int) -> None:
+    text = SUITE.replace("batch_size: 16", "batch_size: 16\nprotocol: offline-fixed\nepochs: 2")
+    job = parse_suite(text.replace("{name: tent, lr: 1.0e-4}", f"{{name: conmix{given}}}")).jobs()[0]
+    assert build(job).model.recipe["options"]["batches_per_epoch"] == expected
+    online = parse_suite(SUITE.replace("{name: tent, lr: 1.0e-4}", "conmix")).jobs()[0]
+    assert build(online).model.recipe["options"]["batches_per_epoch"] is None
+
+
+@pytest.mark.parametrize("shares_memory", [True, False])
+def test_an_executor_says_itself_whether_it_shares_memory(tmp_path: Path, shares_memory: bool) -> None:
+    received = []
+
+    def watched(work: Any, items: Any, workers: int) -> Any:
+        received.append(work.keywords["progress"])
+        return iter(())
+
+    def tell(progress: Progress) -> None:
+        raise AssertionError
+
+    EXECUTORS.register("test_watched")(Executor(watched, shares_memory))
+    try:
+        bench([], tmp_path, executor="test_watched", progress=tell)
+    finally:
+        del EXECUTORS._entries["test_watched"]
+    assert (received == [tell]) is shares_memory
