@@ -1,4 +1,4 @@
-"""Whether the classes of a stream come in runs, told from predicted labels alone."""
+"""Detect from predicted labels alone whether neighbouring samples of a stream share a class."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from holdfast.state import Stateful
 
 __all__ = ["ClassRuns"]
 
-FURTHEST, NEAREST = 64, 17  # how many samples apart those are that chance is taken from
-DOUBT = 2.0  # standard errors that are taken off
+FURTHEST, NEAREST = 64, 17  # distances, in samples, of the pairs that define chance agreement
+DOUBT = 2.0  # standard errors subtracted for the lower bound
 
 
 class ClassRuns(Stateful):
-    """Compares how often neighbours agree with how often samples further apart do, over about the last samples.
+    """Compare the label agreement of neighbouring samples with that of distant ones, over about the last samples.
 
-    Labels that are wrong in the same way, as under a strong corruption, agree at any distance while it lasts; a run of
-    one class shows at the shortest. The result does not depend on how the stream is cut into batches.
+    Under a strong corruption, wrong labels agree at any distance; a run of one class raises agreement at the shortest
+    only. The result does not depend on how the stream is split into batches.
 
     >>> runs, mixed = ClassRuns(), ClassRuns()
     >>> runs.observe(torch.arange(10).repeat_interleave(8).repeat(4))
@@ -28,25 +28,25 @@ class ClassRuns(Stateful):
     (0.9, 0.0)
     """
 
-    recent: Tensor  # labels, the latest last; -1 before the first
+    recent: Tensor  # labels, the newest last; -1 before the first
     sums: Tensor  # neighbours that agree, all neighbours, further pairs that agree, all further pairs
 
     def __init__(self, *, memory_samples: int = 1024) -> None:
         super().__init__()
         if memory_samples < FURTHEST:
-            raise ValueError(f"memory_samples={memory_samples} is too short to tell; pass at least {FURTHEST}")
+            raise ValueError(f"memory_samples must be at least {FURTHEST}, got {memory_samples}")
         self.decay = 1 - 1 / memory_samples
         self.add_state("recent", torch.full((FURTHEST,), -1))
         self.add_state("sums", torch.zeros(4, dtype=torch.float64))
 
     @property
     def correlation(self) -> float:
-        """Cohen's κ: by how much of what is left above chance neighbours agree; 0 while nothing is known."""
+        """Cohen's κ of the labels of neighbours, (agreement − chance) / (1 − chance); 0 before the first pairs."""
         return self._above_chance(doubt=0.0)
 
     @property
     def sure_correlation(self) -> float:
-        """What remains of κ after two standard errors: the first batch of any stream has some agreement by luck."""
+        """κ minus two standard errors, since the first batch of any stream agrees somewhat by luck."""
         return self._above_chance(doubt=DOUBT)
 
     def _above_chance(self, doubt: float) -> float:
@@ -57,10 +57,10 @@ class ClassRuns(Stateful):
         return (share - chance - doubt * math.sqrt(share * (1 - share) / pairs)) / (1 - chance)
 
     def observe(self, labels: Tensor) -> None:
-        """Take in the predicted labels of the next samples of the stream."""
+        """Add the predicted labels of the next samples of the stream."""
         self.recent, self.sums = self.recent.to(labels.device), self.sums.to(labels.device)
         stream = torch.cat([self.recent, labels])
-        before, own = stream.unfold(0, FURTHEST + 1, 1).split([FURTHEST, 1], 1)  # what came before each label
+        before, own = stream.unfold(0, FURTHEST + 1, 1).split([FURTHEST, 1], 1)  # the labels before each one
         known, agree = before >= 0, before == own
         far = slice(0, FURTHEST - NEAREST + 1)
         counts = torch.stack([agree[:, -1], known[:, -1], agree[:, far].sum(1), known[:, far].sum(1)], 1).double()

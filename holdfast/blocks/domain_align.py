@@ -1,4 +1,4 @@
-"""Domains apart in networks without BatchNorm: features are aligned before GroupNorm and LayerNorm layers."""
+"""Per-domain alignment of the inputs of GroupNorm and LayerNorm layers, for networks without BatchNorm."""
 
 from __future__ import annotations
 
@@ -15,16 +15,17 @@ __all__ = ["Aligned", "AlignedStatistics", "align_norm_layers", "channel_axis"]
 
 
 class AlignedStatistics(DomainStatistics):
-    """Brings features from the statistics of their domain to those of all domains, and leaves them alone at first.
+    """Map features from the statistics of their domain to those of all domains; the first batch is unchanged.
 
-    Ours: UniTTA is for BatchNorm, whose layers know the statistics of the source. Here nobody does: domains start from
-    the first batch met, and what is taken out is how they differ, not what they share. A single domain stays as it is.
+    Ours: UniTTA is for BatchNorm layers, which store the statistics of the source. GroupNorm and LayerNorm store none,
+    so domains start from the first batch, and only the differences between domains are removed. A single domain is left
+    unchanged.
     """
 
     def __init__(self, width: int, *, device: torch.device, dtype: torch.dtype, **options: Any) -> None:
         layer = nn.BatchNorm1d(width, affine=False, device=device, dtype=dtype)
         assert layer.running_var is not None
-        layer.running_var.zero_()  # nothing is known as yet
+        layer.running_var.zero_()  # marks statistics as unknown
         super().__init__(layer, **options)
 
     def forward(self, features: Tensor) -> Tensor:
@@ -37,15 +38,15 @@ class AlignedStatistics(DomainStatistics):
         return super().forward(features)
 
     def normalise(self, features: Tensor, mean: Tensor, var: Tensor) -> Tensor:
-        """Align all samples alike."""
+        """Align all samples with the same statistics."""
         return super().normalise(features, *self._toward_all(mean, var))
 
     def normalise_each(self, features: Tensor, mean: Tensor, var: Tensor) -> Tensor:
-        """Align each sample by statistics of its own, (batch, channels)."""
+        """Align each sample with its own statistics, (batch, channels)."""
         return super().normalise_each(features, *self._toward_all(mean, var))
 
     def _toward_all(self, mean: Tensor, var: Tensor) -> tuple[Tensor, Tensor]:
-        """Return what normalises to the mixture of all: (x − μ) σ₀ / σ + μ₀ = (x − (μ − μ₀ σ / σ₀)) / (σ / σ₀)."""
+        """Return moments that normalise to the pooled ones: (x − μ) σ₀ / σ + μ₀ = (x − (μ − μ₀ σ / σ₀)) / (σ / σ₀)."""
         ratio = (var + self.eps) / (self.var + self.eps)
         return mean - self.mean * ratio.sqrt(), ratio - self.eps
 
@@ -59,7 +60,7 @@ class AlignedStatistics(DomainStatistics):
 class Aligned(nn.Module):
     """A GroupNorm or LayerNorm layer whose input is aligned first."""
 
-    # Unequal to itself: torch's own transformer layers then call their parts one by one instead of a fused kernel.
+    # NaN is unequal to itself, so torch's transformer layers call their submodules instead of a fused kernel.
     eps = float("nan")
 
     def __init__(self, layer: nn.GroupNorm | nn.LayerNorm, alignment: AlignedStatistics) -> None:
@@ -75,18 +76,18 @@ class Aligned(nn.Module):
 
 
 def channel_axis(layer: nn.GroupNorm | nn.LayerNorm, features: Tensor) -> int:
-    """Return which axis holds the channels: the second, or that of the tokens' width."""
+    """Return the axis of the channels: the second, or the one that a LayerNorm normalises."""
     if isinstance(layer, nn.GroupNorm):
         return 1
     width = layer.normalized_shape[0]
-    # A subclass for maps, as ConvNeXt's, moves the axes itself.
+    # A subclass for feature maps, such as ConvNeXt's, moves the axes itself.
     if type(layer) is not nn.LayerNorm and features.dim() == 4 and features.shape[1] == width:
         return 1
     return features.dim() - len(layer.normalized_shape)
 
 
 def align_norm_layers(network: nn.Module, build: Callable[[int], AlignedStatistics]) -> int:
-    """Put an alignment before each GroupNorm and LayerNorm layer and return how many there are."""
+    """Insert an alignment before each GroupNorm and LayerNorm layer and return their number."""
     found = 0
     for name, child in list(network.named_children()):
         if isinstance(child, (nn.GroupNorm, nn.LayerNorm)):

@@ -1,4 +1,4 @@
-"""Which normalisation layers are not trained, by name."""
+"""Choose by name which normalisation layers are not trained."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from holdfast.blocks.norm import affine_parameters
 
 __all__ = ["TOP_LAYERS", "affine_parameters_except"]
 
-# The layers near the output of a ResNet and of a transformer with twelve blocks, which SAR and SoTTA leave alone.
+# The layers near the output of a ResNet and of a transformer with twelve blocks, which SAR and SoTTA do not train.
 TOP_LAYERS = r"layer4|blocks\.(9|10|11)|norm\.|^norm$"
 
 
 def affine_parameters_except(network: nn.Module, frozen_layers: str | None) -> list[nn.Parameter]:
-    """Return weight and bias of every normalisation layer without the pattern in its name; None leaves nothing out.
+    """Return weight and bias of every normalisation layer whose name does not match the pattern; None matches nothing.
 
     >>> network = nn.ModuleDict({"layer3": nn.BatchNorm2d(8), "layer4": nn.BatchNorm2d(16)})
     >>> [tuple(weights.shape) for weights in affine_parameters_except(network, TOP_LAYERS)]
@@ -30,6 +30,6 @@ def affine_parameters_except(network: nn.Module, frozen_layers: str | None) -> l
     if not trained:
         raise ValueError(
             f"frozen_layers={frozen_layers!r} leaves no normalisation layer to train; pass a pattern that fits the "
-            "names in this model, or None"
+            "layer names of this model, or None"
         )
     return trained

@@ -1,4 +1,4 @@
-"""Instance-aware normalisation: a sample that is too unlike the rest is normalised with statistics of its own."""
+"""Instance-aware normalisation: outlying samples are normalised with their own statistics."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ __all__ = ["InstanceAwareStatistics"]
 
 
 class InstanceAwareStatistics(LearningLayer):
-    """IABN: corrects the statistics for each sample, as far as it lies beyond chance (Gong et al., NeurIPS 2022).
+    """Correct the statistics for samples that deviate beyond chance: IABN (Gong et al., NeurIPS 2022).
 
-    What is expected are the stored statistics, and in a learning pass those of the batch, with the unbiased variance.
-    `standard_errors` is how far a sample's own may lie from them and still be ignored: without limit this is
-    BatchNorm, at 0 it is instance normalisation. Where a sample has one position only, there is nothing to correct.
+    The expected statistics are the stored ones, or in a learning pass those of the batch, with unbiased variance.
+    Deviations of a sample's statistics within `standard_errors` are ignored: an infinite value is BatchNorm, 0 is
+    instance normalisation. Samples with a single position are not corrected.
     """
 
     def __init__(self, layer: BatchNorm, *, momentum: float = 0.01, standard_errors: float = 4.0) -> None:
@@ -34,12 +34,12 @@ class InstanceAwareStatistics(LearningLayer):
         own_mean, own_var = sample_moments(features)
         mean, var = self._expected(own_mean, own_var, positions)
         mean, var = self._correct(mean, var, own_mean, own_var, positions)
-        flat = features.reshape(1, batch * channels, -1)  # each channel of each sample is normalised on its own
+        flat = features.reshape(1, batch * channels, -1)  # each channel of each sample is normalised separately
         weight, bias = (None if values is None else values.repeat(batch) for values in (self.weight, self.bias))
         return normalise(flat, mean.flatten(), var.flatten(), weight, bias, self.eps).view_as(features)
 
     def _expected(self, own_mean: Tensor, own_var: Tensor, positions: int) -> tuple[Tensor, Tensor]:
-        """Return μ̄ and σ̄², (channels,): stored, or put together from those of the samples."""
+        """Return μ̄ and σ̄², (channels,): stored, or pooled over the samples."""
         values = len(own_mean) * positions
         if not self.moves or values == 1:
             return self.mean, self.var
@@ -64,5 +64,5 @@ class InstanceAwareStatistics(LearningLayer):
 
 
 def _beyond(difference: Tensor, limit: Tensor) -> Tensor:
-    """Return ψ: by how much a difference exceeds a limit, with its sign; 0 within it."""
+    """Return ψ, the signed part of a difference beyond a limit; 0 within it."""
     return difference - torch.clamp(difference, -limit, limit)

@@ -1,4 +1,4 @@
-"""UnMIX-TNS: several statistics at once, of which each sample moves those that it resembles."""
+"""The normalisation layer of UnMIX-TNS: a mixture of several statistics, updated by the samples that resemble them."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ __all__ = ["MixtureStatistics"]
 
 
 class MixtureStatistics(NormLayer):
-    """Normalises each sample with a mixture of components, each drawn towards the sample as far as it fits.
+    """Normalise each sample with a mixture of components, each interpolated towards the sample by its fit.
 
-    The fit is a softmax over cosine similarities of means (Tomar et al., ICLR 2024). Components start around the
-    source, apart by `spread_share` of its variance. What a batch teaches them is for the next batch.
+    The fit is a softmax over cosine similarities of means (Tomar et al., ICLR 2024). Components are drawn around the
+    source statistics, with `spread_share` of its variance between them. A batch is normalised before it updates the
+    components.
     """
 
     means: Tensor  # (components, channels)
@@ -38,7 +39,7 @@ class MixtureStatistics(NormLayer):
         self.temperature, self.full_batch_size = temperature, full_batch_size
         self.momentum = 0.1 if layer.momentum is None else layer.momentum
         share = spread_share if components > 1 else 0.0
-        # In single precision whatever the network's own type: the same seed is the same draw.
+        # Drawn in single precision for every dtype of the network, so that a seed gives the same draw.
         noise = torch.randn(components, len(self.source_mean), generator=generator).to(self.source_mean)
         width = math.sqrt(share * components / max(1, components - 1)) * self.source_var.sqrt()
         self.register_buffer("means", self.source_mean + width * noise)
@@ -46,7 +47,7 @@ class MixtureStatistics(NormLayer):
 
     @torch.no_grad()
     def forward(self, features: Tensor) -> Tensor:
-        """Normalise (batch, channels, ...); maps of a single value have no variance of their own: by the source."""
+        """Normalise (batch, channels, ...); maps of a single value, which have no variance, with source statistics."""
         if features.numel() == features.shape[0] * features.shape[1]:
             return self.normalise(features, self.source_mean, self.source_var)
         mean, var = sample_moments(features)
@@ -57,13 +58,13 @@ class MixtureStatistics(NormLayer):
         return normalised
 
     def mixed(self, mean: Tensor, var: Tensor, fit: Tensor) -> tuple[Tensor, Tensor]:
-        """Return mean and variance of the mixture as each sample sees it, (batch, channels).
+        """Return mean and variance of the mixture for each sample, (batch, channels).
 
-        With a fit of p a component is (1 − p) μ + p m and (1 − p) σ² + p v. Averages of that over the components are
-        matrix products, so that nothing of the size batch × components × channels is ever made.
+        With a fit of p a component is (1 − p) μ + p m and (1 − p) σ² + p v. Averages over the components are matrix
+        products, so no tensor of size batch × components × channels is allocated.
         """
         count = len(self.means)
-        centre = self.means.mean(0)  # about which the moments are taken: differences of large numbers lose digits
+        centre = self.means.mean(0)  # moments are taken about it to avoid cancellation
         means, mean = self.means - centre, mean - centre
         pull = fit @ means
         mixed_mean = (mean - pull) / count
@@ -75,8 +76,8 @@ class MixtureStatistics(NormLayer):
         return mixed_mean + centre, within + (second - mixed_mean**2).clamp_min_(0)
 
     def learn(self, mean: Tensor, var: Tensor, fit: Tensor) -> None:
-        """Move each component towards the samples that fit it, unless they are not finite."""
-        # As many small batches move it as far as one full batch: 1 − (1 − m)^(B / B_max).
+        """Move each component towards the samples that fit it, unless the result is not finite."""
+        # Several small batches together move a component as far as one full batch: 1 − (1 − m)^(B / B_max).
         momentum = 1 - (1 - self.momentum) ** (len(mean) / self.full_batch_size)
         rate, weight = momentum / len(mean), fit.sum(0).unsqueeze(1)
         means = self.means + rate * (fit.T @ mean - weight * self.means)
@@ -85,5 +86,5 @@ class MixtureStatistics(NormLayer):
             self.means, self.vars = means, vars_
 
     def extra_repr(self) -> str:
-        """Show width and components."""
+        """Return the number of channels and components."""
         return f"{super().extra_repr()}, components={len(self.means)}"

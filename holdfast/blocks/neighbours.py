@@ -1,4 +1,4 @@
-"""COFA: neighbours in a stream are often of one class, so two features are averaged before they are classified."""
+"""COFA: average the features of neighbouring samples, which often share a class, before classifying them."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ Filter = Literal["official", "fixed", "off"]
 
 
 class NeighbourAverage(Stateful):
-    """Averages the features of each sample with those of the sample before it, across batches too (Du et al., 2024).
+    """Average the features of each sample with those of the previous one, also across batches (Du et al., 2024).
 
     >>> average = NeighbourAverage()
     >>> average(torch.tensor([[1.0], [3.0]])).tolist(), average(torch.tensor([[5.0]])).tolist()
     ([[1.0], [2.0]], [[4.0]])
     """
 
-    last: Tensor | None  # features of the last sample, as they came
+    last: Tensor | None  # features of the last sample, before averaging
 
     def __init__(self) -> None:
         super().__init__()
         self.add_state("last", None)
 
     def forward(self, features: Tensor, *, learn: bool = True) -> Tensor:
-        """Return the averages, (batch, width); the very first sample has itself for a neighbour."""
+        """Return the averages, (batch, width); the first sample of a stream is averaged with itself."""
         first = features[:1] if self.last is None else self.last
         averages = (features + torch.cat([first, features[:-1]])) / 2
         if learn and torch.isfinite(features[-1]).all():
@@ -38,22 +38,22 @@ class NeighbourAverage(Stateful):
 
 
 def check_filter(filter: Filter) -> Filter:
-    """Return the filter, unless there is no such.
+    """Return the filter, or raise an error if it is unknown.
 
     >>> check_filter("off")
     'off'
     """
     if filter not in ("official", "fixed", "off"):
-        raise ValueError(f"filter={filter!r} is not known; choose 'official', 'fixed' or 'off'")
+        raise ValueError(f"filter must be 'official', 'fixed' or 'off', got {filter!r}")
     return filter
 
 
 def surer(log_probs: Tensor, others: Tensor) -> Tensor:
-    """Return, of two answers to each sample, the one with the larger maximum; of equals the first.
+    """Return, for each sample, the prediction with the larger maximum; the first if they are equal.
 
     >>> surer(torch.tensor([[-1.0, -3.0], [-2.0, -2.0]]), torch.tensor([[-2.0, -2.0], [-1.0, -3.0]])).tolist()
     [[-1.0, -3.0], [-1.0, -3.0]]
     """
-    # As probabilities, like the official code: two that are both 1 to the last bit are equals, their logarithms not.
+    # Compared as probabilities, as in the official code: both can round to 1 where their logarithms still differ.
     first = log_probs.amax(1, keepdim=True).exp() >= others.amax(1, keepdim=True).exp()
     return torch.where(first, log_probs, others)

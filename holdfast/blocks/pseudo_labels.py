@@ -1,6 +1,6 @@
-"""Pseudo-labels of a whole set: the class whose centre is nearest, and how they agree with those before.
+"""Pseudo-labels for a whole set from the nearest class centre (SHOT, Liang et al., ICML 2020).
 
-Liang et al. (SHOT, ICML 2020); the refinement is that of Kumar et al. (CoNMix, WACV 2023).
+The refinement with the labels of the previous epoch is by Kumar et al. (CoNMix, WACV 2023).
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ __all__ = ["nearest_centres", "refined_labels"]
 
 
 def nearest_centres(features: Tensor, probs: Tensor) -> tuple[Tensor, Tensor]:
-    """Return labels (n,) and soft labels (n, classes): first by centres that predictions weigh, then by labels.
+    """Return labels (n,) and soft labels (n, classes) from class centres weighted by predictions, then by labels.
 
-    Features (n, width) get a constant and unit length. The soft labels are the softmax of the exponential of the
-    cosine, as in the official code of CoNMix++.
+    A constant is appended to the features (n, width), which are then scaled to unit length. The soft labels are the
+    softmax of the exponential of the cosine, as in the official code of CoNMix++.
     """
     features = F.normalize(torch.cat([features, features.new_ones(len(features), 1)], dim=1))
     weights = probs
@@ -31,10 +31,10 @@ def nearest_centres(features: Tensor, probs: Tensor) -> tuple[Tensor, Tensor]:
 def refined_labels(
     labels: Tensor, soft_labels: Tensor, before: Tensor, *, trust: float = 0.9, one_hot: bool = False
 ) -> Tensor:
-    """Return soft labels (n, classes) that lean towards classes which overlap with those of the epoch before.
+    """Return soft labels (n, classes), refined by the class overlap with the labels of the previous epoch.
 
-    As in the official code of CoNMix++ the label enters as a number, the same for all classes, which a softmax does not
-    see; `one_hot` lets it weigh with `trust` (α), as it was meant.
+    As in the official code of CoNMix++, the label is added as an integer, equal for all classes, which the softmax
+    cancels; `one_hot` adds it as a one-hot vector with weight `trust` (α), as intended.
     """
     classes = soft_labels.shape[1]
     now, then = (F.one_hot(given, classes).to(soft_labels) for given in (labels, before))

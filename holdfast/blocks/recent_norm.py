@@ -1,4 +1,4 @@
-"""Source statistics, blended with those of the last samples: neither a shift nor a burst of one class undoes them."""
+"""BatchNorm statistics that blend the source's with those of recent samples, robust to class-correlated batches."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["RecentMoments", "RecentStatistics"]
 
 
 class RecentMoments(Stateful):
-    """Mean and variance of about the last `memory_samples` samples; the source counts as the first `prior_samples`."""
+    """Mean and variance of about the last `memory_samples` samples; the source counts for `prior_samples` of them."""
 
     mean: Tensor | None
     var: Tensor | None
@@ -20,27 +20,27 @@ class RecentMoments(Stateful):
 
     def __init__(self, prior_samples: int) -> None:
         super().__init__()
-        self.memory_samples = prior_samples  # set by whoever knows how far back to look
+        self.memory_samples = prior_samples  # set from outside
         self.add_state("mean", None)
         self.add_state("var", None)
         self.add_state("samples", prior_samples)
 
     def follow(self, features: Tensor, source_mean: Tensor, source_var: Tensor) -> tuple[Tensor, Tensor]:
-        """Add a batch, (batch, channels, ...), and return the moments; what is not finite is left out."""
+        """Add a batch, (batch, channels, ...), unless it is not finite, and return the moments."""
         mean, var = (source_mean, source_var) if self.mean is None or self.var is None else (self.mean, self.var)
         new_mean, new_var = batch_moments(features, unbiased=False)
         if not torch.isfinite(new_mean.sum() + new_var.sum()):
             return mean, var
         self.samples = min(self.samples + len(features), max(self.memory_samples, len(features)))
         share = len(features) / self.samples
-        # How far means lie apart is variance too: of single pictures it is a good part.
+        # The distance between the means adds to the variance; for single images it is a large part of it.
         self.var = var.lerp(new_var, share) + share * (1 - share) * (new_mean - mean).square()
         self.mean = mean.lerp(new_mean, share)
         return self.mean, self.var
 
 
 class RecentStatistics(NormLayer):
-    """Normalises with λ · source + (1 − λ) · recent statistics, this batch included, in train and eval mode alike.
+    """Normalise with λ · source + (1 − λ) · recent statistics, including this batch, in train and eval mode.
 
     >>> from torch import nn
     >>> layer = RecentStatistics(nn.BatchNorm1d(1), source_share=0.5, prior_samples=0)

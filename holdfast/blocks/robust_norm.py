@@ -1,4 +1,4 @@
-"""Running statistics that move in the passes meant for learning, and stand still in those meant for answering."""
+"""Running statistics that are updated in learning passes only, not when predicting."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ __all__ = [
 
 
 class LearningLayer(NormLayer):
-    """Answers with stored statistics, at first those of the source; they move by `momentum` in a learning pass."""
+    """Predict with stored statistics, initially the source's; a learning pass updates them with `momentum`."""
 
     mean: Tensor
     var: Tensor
@@ -39,36 +39,36 @@ class LearningLayer(NormLayer):
 
     @property
     def moves(self) -> bool:
-        """Whether this pass is one to learn from."""
+        """Whether this pass updates the statistics."""
         return self.learning and not self.paused
 
     @torch.no_grad()
     def store(self, mean: Tensor, var: Tensor, share: float) -> None:
-        """Move the stored statistics towards the given ones, unless these are not finite."""
+        """Move the stored statistics towards finite new ones."""
         if torch.isfinite((mean + var).sum()):
             self.mean.lerp_(mean, share)
             self.var.lerp_(var, share)
 
     def extra_repr(self) -> str:
-        """Show width and momentum."""
+        """Return the number of channels and the momentum."""
         return f"{super().extra_repr()}, momentum={self.momentum}"
 
 
 class RunningStatistics(LearningLayer):
     """BatchNorm as in training: a learning pass normalises with the batch and stores its unbiased variance.
 
-    Where a channel has one value only, the batch says nothing: it is normalised with what is stored. With
-    `batch_answers` every pass normalises with the batch.
+    A batch with one value per channel has no variance and is normalised with the stored statistics. With
+    `predict_with_batch` every pass normalises with the batch.
     """
 
-    def __init__(self, layer: BatchNorm, *, momentum: float, batch_answers: bool = False) -> None:
+    def __init__(self, layer: BatchNorm, *, momentum: float, predict_with_batch: bool = False) -> None:
         super().__init__(layer, momentum=momentum)
-        self.batch_answers = batch_answers
+        self.predict_with_batch = predict_with_batch
 
     def forward(self, features: Tensor) -> Tensor:
         """Normalise (batch, channels, ...)."""
         values = features.numel() // features.shape[1]
-        if values == 1 or not (self.moves or self.batch_answers):
+        if values == 1 or not (self.moves or self.predict_with_batch):
             return self.normalise(features, self.mean, self.var)
         mean, var = moments(features)
         if self.moves:
@@ -77,9 +77,9 @@ class RunningStatistics(LearningLayer):
 
 
 class RobustStatistics(LearningLayer):
-    """A learning pass normalises with the moved statistics themselves, not with the batch's (Yuan et al., CVPR 2023).
+    """Normalise with the updated moving average in a learning pass too, not with the batch (Yuan et al., CVPR 2023).
 
-    The variance is the biased one, and gradients flow through the batch's share of both moments.
+    The variance is biased, and gradients flow through the batch's share of both moments.
     """
 
     def __init__(self, layer: BatchNorm, *, momentum: float = 0.05) -> None:
@@ -96,7 +96,7 @@ class RobustStatistics(LearningLayer):
 
 
 def set_learning(model: nn.Module, learning: bool) -> None:
-    """Say whether the next passes of a network are for learning statistics or for answering.
+    """Set whether the next passes of a network update its statistics.
 
     >>> network = nn.Sequential(RobustStatistics(nn.BatchNorm1d(3)))
     >>> set_learning(network, True)
@@ -111,7 +111,7 @@ def set_learning(model: nn.Module, learning: bool) -> None:
 
 @contextmanager
 def learning_pass(model: nn.Module) -> Iterator[None]:
-    """Learn statistics from what passes through a network, for as long as the block lasts."""
+    """Update the statistics of a network in every pass inside the `with` block."""
     set_learning(model, True)
     try:
         yield
@@ -120,7 +120,7 @@ def learning_pass(model: nn.Module) -> Iterator[None]:
 
 
 def moments(features: Tensor) -> tuple[Tensor, Tensor]:
-    """Return mean and biased variance per channel of (batch, channels, ...), with their gradient.
+    """Return mean and biased variance per channel of (batch, channels, ...), differentiably.
 
     >>> moments(torch.tensor([[1.0], [3.0]]))
     (tensor([2.]), tensor([1.]))
@@ -137,9 +137,9 @@ def pool_moments(sample_mean: Tensor, sample_var: Tensor) -> tuple[Tensor, Tenso
 def normalise(
     features: Tensor, mean: Tensor, var: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float
 ) -> Tensor:
-    """Normalise (batch, channels, ...) with statistics that carry a gradient, which torch's own function drops."""
+    """Normalise (batch, channels, ...) with differentiable statistics, which torch treats as constants."""
     if mean.requires_grad:
-        # They are constants to batch_norm; what depends on them goes through weight and bias, whose gradients it gives.
+        # Fold the statistics into weight and bias, through which F.batch_norm does pass gradients.
         scale = (var + eps).rsqrt() if weight is None else weight * (var + eps).rsqrt()
         shift = (mean.detach() - mean) * scale
         bias = shift if bias is None else bias + shift

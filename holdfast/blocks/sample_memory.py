@@ -1,7 +1,7 @@
-"""Memories: a few inputs of the past, chosen without labels, to learn from again.
+"""Memories of past inputs, selected without labels, for methods that train on them.
 
-All are offered whole batches in order of arrival and hold their inputs in one tensor that is written to in place; which
-sample goes where is decided on plain numbers.
+Batches are offered in order of arrival. The inputs are stored in one tensor that is written in place; which sample goes
+to which slot is decided with plain Python numbers.
 
 >>> memory = ReservoirMemory(capacity=3)
 >>> memory.offer(torch.arange(4.0).view(4, 1), torch.tensor([7, 1, 7, 7]))
@@ -30,14 +30,14 @@ Choices = Literal["random", "first"]
 
 
 class Memory(Stateful):
-    """Holds up to `capacity` inputs under their predicted classes; a subclass says which ones.
+    """Hold up to `capacity` inputs under their predicted classes; a subclass selects them.
 
-    It is learnt from whenever `every_samples` more were offered, or after every batch where that is None. Random
-    choices depend on the seed and the number of samples offered before, not on how these came in batches;
-    `choices="first"` takes the first of what there is to choose from instead, and the middle of a range.
+    A method trains on it after every `every_samples` samples offered, or after every batch if that is None. Random
+    choices depend on the seed and the number of samples offered before, not on the batch size; `choices="first"` takes
+    the first candidate, and the middle of a range, instead.
     """
 
-    draws: random.Random | None = None  # instead of the seed: with Python's own generator, the official code's choices
+    draws: random.Random | None = None  # replaces the seed: Python's generator reproduces the official code's choices
     held: Tensor | None
     slots: dict[int, list[int]]
     offers: int
@@ -47,28 +47,27 @@ class Memory(Stateful):
     ) -> None:
         super().__init__()
         if capacity < 1 or (every_samples is not None and every_samples < 1):
-            raise ValueError(
-                f"a memory of capacity={capacity} with every_samples={every_samples} teaches nothing; pass whole "
-                "numbers of at least 1"
-            )
+            raise ValueError(f"capacity and every_samples must be at least 1, got {capacity} and {every_samples}")
         if choices not in get_args(Choices):
-            raise ValueError(f"choices={choices!r} is not known; choose 'random' or 'first'")
+            raise ValueError(f"choices must be 'random' or 'first', got {choices!r}")
         self.capacity, self.every_samples, self.seed, self.choices = capacity, every_samples, seed, choices
-        self.add_state("held", None)  # (capacity, ...), made for the first inputs that are offered
-        self.add_state("slots", {})  # class -> places in `held`, the oldest first; no class is empty
-        self.add_state("offers", 0)  # samples offered so far, which is also the clock
+        self.add_state("held", None)  # (capacity, ...), allocated for the first inputs offered
+        self.add_state("slots", {})  # class -> indices into `held`, the oldest first; classes without inputs are absent
+        self.add_state("offers", 0)  # samples offered so far; also the clock
 
     def __len__(self) -> int:
         return sum(map(len, self.slots.values()))
 
     def offer(self, inputs: Tensor, classes: Tensor, scores: Tensor | None = None) -> None:
-        """Take what is wanted of a batch; scores are uncertainties or confidences, where a memory asks for them."""
+        """Offer a batch; scores are uncertainties or confidences, for the memories that need them."""
         if self.held is None:
             self.held = inputs.new_zeros(self.capacity, *inputs.shape[1:])
         if self.held.shape[1:] != inputs.shape[1:]:
-            shapes = f"{tuple(self.held.shape[1:])} and cannot take {tuple(inputs.shape[1:])}"
-            raise ValueError(f"the memory holds inputs of shape {shapes}; bring all inputs to one shape, or reset")
-        written: dict[int, int] = {}  # slot -> sample, the last one where several came and went
+            held, offered = tuple(self.held.shape[1:]), tuple(inputs.shape[1:])
+            raise ValueError(
+                f"the memory holds inputs of shape {held}, got {offered}; resize all inputs to one shape, or reset"
+            )
+        written: dict[int, int] = {}  # slot -> the last sample written to it
         values = [0.0] * len(inputs) if scores is None else scores.tolist()
         for sample, (label, score) in enumerate(zip(classes.tolist(), values, strict=True)):
             slot = self._admit(label, score)
@@ -81,7 +80,7 @@ class Memory(Stateful):
     def feed(
         self, inputs: Tensor, classes: Tensor, scores: Tensor | None = None, *, learn: Callable[[], Update]
     ) -> Update:
-        """Offer a batch, learn at every sample that ends a period, and return the last update."""
+        """Offer a batch, call `learn` after every `every_samples` samples, and return the last update."""
         update, start = Update(), 0
         while start < len(inputs):
             ahead = len(inputs) if self.every_samples is None else self.every_samples - self.offers % self.every_samples
@@ -93,16 +92,16 @@ class Memory(Stateful):
         return update
 
     def inputs(self) -> Tensor:
-        """Return the inputs held, class by class and the oldest first; without any, a tensor of length 0."""
+        """Return the stored inputs by class, the oldest first; a tensor of length 0 if there are none."""
         return torch.empty(0) if self.held is None else self.held[self._order()]
 
     def classes(self) -> list[int]:
-        """Return the classes under which the inputs are held, in the order of `inputs`."""
+        """Return the predicted classes of the stored inputs, in the order of `inputs`."""
         return [label for label in sorted(self.slots) for _ in self.slots[label]]
 
     @abstractmethod
     def _admit(self, label: int, score: float) -> int | None:
-        """Return the slot for one sample, or None where it is not wanted."""
+        """Return the slot for one sample, or None to reject it."""
 
     def _order(self) -> list[int]:
         return [slot for label in sorted(self.slots) for slot in self.slots[label]]
@@ -111,18 +110,18 @@ class Memory(Stateful):
         return len(self) == self.capacity
 
     def _largest(self) -> list[int]:
-        """Return the classes with most inputs, in ascending order."""
+        """Return the classes with the most inputs, in ascending order."""
         most = max(map(len, self.slots.values()))
         return sorted(label for label, slots in self.slots.items() if len(slots) == most)
 
     def _add(self, label: int) -> int:
-        """Take the next free slot: they are used up in order, and one that is left is taken over at once."""
+        """Return the next free slot; slots are filled in order and never become free again."""
         slot = len(self)
         self.slots.setdefault(label, []).append(slot)
         return slot
 
     def _replace(self, old_label: int, place: int, label: int) -> int:
-        """Take over the slot of one item of a class."""
+        """Return the slot of one stored input, which the new one replaces."""
         slot = self.slots[old_label].pop(place)
         self.slots.setdefault(label, []).append(slot)
         if not self.slots[old_label]:
@@ -130,7 +129,7 @@ class Memory(Stateful):
         return slot
 
     def _uniform(self, purpose: str, otherwise: float) -> float:
-        """Return a number in [0, 1) of the next sample's own."""
+        """Return a number in [0, 1) drawn for the next sample."""
         if self.choices == "first":
             return otherwise
         if self.draws is not None:
@@ -147,17 +146,18 @@ class Memory(Stateful):
 
 
 class FifoMemory(Memory):
-    """Holds the newest inputs in order of arrival, all as one class, whatever was predicted."""
+    """Hold the newest inputs in order of arrival, regardless of their classes."""
 
     def _admit(self, label: int, score: float) -> int:
         return self._replace(0, 0, 0) if self._full() else self._add(0)
 
 
 class BalancedMemory(Memory):
-    """CSTU: category-balanced, and within a class the newest and surest stay (Yuan et al., CVPR 2023).
+    """Hold a class-balanced set of recent and certain inputs: CSTU (Yuan et al., CVPR 2023).
 
-    Scores are uncertainties in nats. The quota of a class is the capacity divided by the number of classes, and holds
-    while there is room, too; with `fill_first` it holds only from when there is none, as in SoTTA's and AETTA's copies.
+    Scores are uncertainties in nats. The quota of a class is the capacity divided by the number of classes and also
+    applies while there are free slots; with `fill_first` it applies once the memory is full, as in SoTTA's and AETTA's
+    copies.
     """
 
     uncertainties: list[float]
@@ -177,11 +177,11 @@ class BalancedMemory(Memory):
         self.timeliness_weight = timeliness_weight  # λ_t
         self.uncertainty_weight = uncertainty_weight / math.log(max(num_classes, 2))  # λ_u / ln C
         self.fill_first = fill_first
-        self.add_state("uncertainties", [0.0] * self.capacity)  # by slot, as all that follows
-        self.add_state("times", [0] * self.capacity)  # of the offer; the age is what the clock has gone on since
+        self.add_state("uncertainties", [0.0] * self.capacity)  # by slot
+        self.add_state("times", [0] * self.capacity)  # value of the clock when offered, by slot
 
     def ages(self) -> Tensor:
-        """Return how many samples were offered since each input, itself included, in the order of `inputs`."""
+        """Return the number of samples offered since each input, itself included, in the order of `inputs`."""
         dtype, device = (None, None) if self.held is None else (self.held.dtype, self.held.device)
         return torch.tensor([self.offers - self.times[slot] for slot in self._order()], dtype=dtype, device=device)
 
@@ -209,7 +209,7 @@ class BalancedMemory(Memory):
 
 
 class ConfidentMemory(Memory):
-    """HUS: takes confident samples only, and makes room in the largest class (Gong et al., NeurIPS 2023).
+    """Hold confident samples only, and replace inputs of the largest class: HUS (Gong et al., NeurIPS 2023).
 
     Scores are confidences.
     """
@@ -228,13 +228,13 @@ class ConfidentMemory(Memory):
 
 
 class ReservoirMemory(Memory):
-    """PBRS: a reservoir that is fair in time within each class, and to the classes (Gong et al., NeurIPS 2022)."""
+    """Sample uniformly in time within each class, and balance the classes: PBRS (Gong et al., NeurIPS 2022)."""
 
     seen: dict[int, int]
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
-        self.add_state("seen", {})  # class -> samples ever predicted as it, n_c
+        self.add_state("seen", {})  # class -> number of samples predicted as it so far, n_c
 
     def _admit(self, label: int, score: float) -> int | None:
         self.seen[label] = self.seen.get(label, 0) + 1

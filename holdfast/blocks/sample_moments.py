@@ -1,4 +1,4 @@
-"""Mean and variance of every sample's own feature maps: what one sample says about its domain."""
+"""Mean and variance of the feature maps of each sample."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def sample_moments(features: Tensor) -> tuple[Tensor, Tensor]:
 
 
 class _SampleMoments(torch.autograd.Function):
-    """Centre, then take the norm: as exact as `torch.var_mean` over two axes of a tensor, and many times faster."""
+    """Centre, then take the norm: as exact as `torch.var_mean` over two axes, and several times faster."""
 
     @staticmethod
     def forward(ctx: Any, features: Tensor) -> tuple[Tensor, Tensor]:

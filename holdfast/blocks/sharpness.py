@@ -1,4 +1,4 @@
-"""Sharpness-aware learning: ask for the loss where it is worst nearby, and step with the gradient from there."""
+"""Sharpness-aware minimisation: evaluate the loss at the worst nearby weights and step with its gradient."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ __all__ = ["climb"]
 def climb(
     network: nn.Module, parameters: Sequence[nn.Parameter], loss: Tensor, radius: float
 ) -> Callable[[Tensor], Tensor]:
-    """Return the network as it answers at θ + ρ g / ‖g‖₂, where the loss is worst nearby (Foret et al., ICLR 2021).
+    """Return the network at θ + ρ g / ‖g‖₂, approximately the worst weights nearby (Foret et al., ICLR 2021).
 
-    The norm is over all parameters together. The parameters themselves stay where they are, and a loss of the answers
-    sends its gradient straight to them: climb, second gradient and way back are one ordinary `backward`, whatever
-    optimiser steps then. It costs one backward pass here.
+    The norm is over all parameters together. The parameters themselves are unchanged, and a loss on the returned
+    network's output sends its gradient directly to them, so one ordinary `backward` and any optimiser follow. Calling
+    this costs one backward pass.
 
     >>> layer = nn.Linear(2, 1, bias=False)
     >>> _ = nn.init.ones_(layer.weight)

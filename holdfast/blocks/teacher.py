@@ -1,4 +1,4 @@
-"""Teachers: copies of a network that share what never moves, and moving averages of the rest."""
+"""Teachers: moving averages of a network that share its parameters that are not trained."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Network = TypeVar("Network", bound=nn.Module)
 
 
 def copy_sharing_frozen(network: Network, moving: Iterable[nn.Parameter]) -> Network:
-    """Return a copy whose moving parameters and buffers are its own; all other parameters are the same tensors.
+    """Return a copy with its own moving parameters and buffers; all other parameters are shared.
 
     >>> layer = nn.Linear(2, 2)
     >>> twin = copy_sharing_frozen(layer, [layer.bias])
@@ -28,9 +28,9 @@ def copy_sharing_frozen(network: Network, moving: Iterable[nn.Parameter]) -> Net
 
 
 class MovingAverage(nn.Module, Generic[Network]):
-    """A teacher: follows the moving parameters of a student, θ_T ← m·θ_T + (1 − m)·θ_S (Tarvainen & Valpola, 2017).
+    """Follow the trained parameters of a student, θ_T ← m·θ_T + (1 − m)·θ_S (Tarvainen & Valpola, 2017).
 
-    Buffers are its own and are not averaged, as in the published implementations.
+    Buffers are separate and not averaged, as in the published implementations.
     """
 
     def __init__(self, student: Network, moving: Iterable[nn.Parameter], *, momentum: float) -> None:
@@ -43,7 +43,7 @@ class MovingAverage(nn.Module, Generic[Network]):
         self._pairs = [(mine[names[id(parameter)]], parameter) for parameter in moving]
 
     def moving(self) -> list[nn.Parameter]:
-        """Return the parameters that follow the student's."""
+        """Return the teacher's parameters that follow the student's."""
         return [mine for mine, _ in self._pairs]
 
     @torch.no_grad()

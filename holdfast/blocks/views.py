@@ -1,8 +1,8 @@
-"""Views: other looks at the same inputs, of which a network should say the same.
+"""Views: random augmentations of the inputs under which predictions should not change.
 
-A view is a function (inputs, generator) -> inputs. The image pipelines take values in [0, 1], as they come before any
-normalisation, and draw every parameter once per call: all images of a batch are turned, shifted and coloured alike.
-Sounds are moved in time, each by its own draw.
+A view is a function (inputs, generator) -> inputs. The image views expect values in [0, 1], before any normalisation,
+and draw every parameter once per call: all images of a batch get the same rotation, shift and colours. Audio clips are
+shifted in time, each by its own draw.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ View: TypeAlias = Callable[[Tensor, Generator], Tensor]
 
 VIEWS: Registry[View] = Registry("view", "views")
 
-GREY = (0.2989, 0.587, 0.114)  # what red, green and blue count in brightness
+GREY = (0.2989, 0.587, 0.114)  # weights of red, green and blue in brightness
 COLOUR_RANGES = {
     "brightness": (0.6, 1.4),
     "contrast": (0.7, 1.3),
@@ -42,14 +42,14 @@ COLOUR_RANGES = {
     "hue": (-0.06, 0.06),  # share of the colour circle
     "gamma": (0.7, 1.3),
 }
-SHIFT_SHARE = 1 / 16  # of a side that was padded by half of itself on both ends; in whole pixels
+SHIFT_SHARE = 1 / 16  # of a side after padding by half of it at both ends; rounded to whole pixels
 NOISE_STD = 0.005
 AUDIO_SHIFT_SHARE = 0.17  # of a clip, at most
 
 
 @dataclass(frozen=True)
 class Draw:
-    """The parameters of one call, as they were drawn: without softening there is neither blur nor noise."""
+    """The drawn parameters of one call; without softening there is neither blur nor noise."""
 
     colours: Mapping[str, float]  # operation -> its value, in the order in which they are applied
     angle_degrees: float
@@ -61,7 +61,7 @@ class Draw:
 
 
 def draw_view(shape: Sequence[int], generator: Generator, *, softened: bool = True) -> Draw:
-    """Draw the parameters for inputs of a shape, in the order of the official code.
+    """Draw the parameters for inputs of this shape, in the order of the official code.
 
     >>> draw = draw_view((8, 3, 32, 32), torch.Generator().manual_seed(0))
     >>> draw.shift_pixels, round(draw.angle_degrees, 3), draw.flip
@@ -87,10 +87,10 @@ def draw_view(shape: Sequence[int], generator: Generator, *, softened: bool = Tr
 
 
 def apply_view(inputs: Tensor, draw: Draw, *, padding: Literal["border", "reflection"] = "border") -> Tensor:
-    """Return the images (batch, channels, height, width) as drawn; `padding` is what lies beyond their edges.
+    """Apply drawn parameters to images (batch, channels, height, width); `padding` fills pixels beyond the edges.
 
-    Padding, turning, blurring and cropping are one bilinear sampling of the pixels that the crop and the blur need.
-    Saturation and hue are for three channels; other images are left without them.
+    Padding, rotating and cropping are one bilinear sampling of the pixels that the crop and the blur need. Saturation
+    and hue apply to images with three channels only.
     """
     _check_image(inputs.shape)
     images = inputs.clamp(0, 1)
@@ -109,7 +109,7 @@ def apply_view(inputs: Tensor, draw: Draw, *, padding: Literal["border", "reflec
 
 @VIEWS.register("tta")
 def tta(inputs: Tensor, generator: Generator) -> Tensor:
-    """Colour jitter, rotation, shift, scale, blur, flip and noise (Wang et al., CVPR 2022).
+    """Apply colour jitter, rotation, shift, scale, blur, flip and noise (Wang et al., CVPR 2022).
 
     >>> tta(torch.rand(2, 3, 32, 32), torch.Generator().manual_seed(0)).shape
     torch.Size([2, 3, 32, 32])
@@ -119,37 +119,37 @@ def tta(inputs: Tensor, generator: Generator) -> Tensor:
 
 @VIEWS.register("roid")
 def roid(inputs: Tensor, generator: Generator) -> Tensor:
-    """Colour jitter, rotation, shift, scale and flip, mirrored at the edges (Marsden et al., WACV 2024)."""
+    """Apply colour jitter, rotation, shift, scale and flip, mirrored at the edges (Marsden et al., WACV 2024)."""
     return apply_view(inputs, draw_view(inputs.shape, generator, softened=False), padding="reflection")
 
 
 @VIEWS.register("identity")
 def identity(inputs: Tensor, generator: Generator) -> Tensor:
-    """The inputs themselves; nothing is drawn."""
+    """Return the inputs unchanged."""
     return inputs
 
 
 @VIEWS.register("shift")
 def shift(inputs: Tensor, generator: Generator) -> Tensor:
-    """Sounds moved in time by up to 17 % to either side, round the ends (Shao et al., arXiv 2511.18421)."""
+    """Shift audio circularly in time by up to 17 % in either direction (Shao et al., arXiv 2511.18421)."""
     return shifted_either_way(inputs, generator, share=AUDIO_SHIFT_SHARE)
 
 
 def shifted_either_way(inputs: Tensor, generator: Generator, *, share: float) -> Tensor:
-    """Return each sample moved by at most this share of its last axis, to either side and round the ends."""
+    """Shift each sample circularly along its last axis, in either direction by at most `share` of its length."""
     later = torch.rand(len(inputs), generator=generator, device=generator.device) < 0.5
     steps = draw_shifts(inputs.shape, generator, share=share)
     return circular_shift(inputs, torch.where(later, steps, -steps))
 
 
 def draw_shifts(shape: Sequence[int], generator: Generator, *, share: float = AUDIO_SHIFT_SHARE) -> Tensor:
-    """Draw for each sample by how much to move it, at most 17 % or another share of its last axis, (batch,)."""
+    """Draw a shift for each sample, at most `share` of the length of its last axis, (batch,)."""
     drawn = torch.rand(shape[0], generator=generator, device=generator.device)
     return (drawn * share * shape[-1]).long()
 
 
 def circular_shift(inputs: Tensor, steps: Tensor) -> Tensor:
-    """Return each sample moved by so many steps along its last axis; what leaves at one end enters at the other.
+    """Shift each sample circularly by its number of steps along the last axis.
 
     >>> circular_shift(torch.tensor([[1, 2, 3, 4], [1, 2, 3, 4]]), torch.tensor([1, -1])).tolist()
     [[4, 1, 2, 3], [2, 3, 4, 1]]
@@ -161,9 +161,9 @@ def circular_shift(inputs: Tensor, steps: Tensor) -> Tensor:
 
 
 def named_view(view: str | View, kind: Literal["image", "audio", "other"] = "image") -> tuple[str, View]:
-    """Return the name of a view, "custom" for a function of your own, and the view itself.
+    """Return the name of a view, "custom" for a function, and the view itself.
 
-    The published pipelines are for images; for sounds "shift" takes their place, which is ours.
+    The published views are for images; for audio they are replaced by "shift" (ours).
 
     >>> named_view("identity")[0], named_view("tta", "audio")[0], named_view(lambda inputs, generator: inputs / 2)[0]
     ('identity', 'shift', 'custom')
@@ -177,8 +177,8 @@ def named_view(view: str | View, kind: Literal["image", "audio", "other"] = "ima
 def _check_image(shape: Sequence[int]) -> None:
     if len(shape) != 4:
         raise ValueError(
-            f"this view is for images, (batch, channels, height, width), and the inputs have the shape {tuple(shape)}; "
-            "choose view='identity', or pass a function (inputs, generator) -> inputs of your own"
+            f"this view needs images of shape (batch, channels, height, width), got {tuple(shape)}; choose "
+            "view='identity', or pass a function (inputs, generator) -> inputs"
         )
 
 
@@ -209,11 +209,11 @@ def _gamma(images: Tensor, gamma: float) -> Tensor:
 
 
 def _hue(images: Tensor, shift: float) -> Tensor:
-    """Turn the colour circle: value and chroma stay, and each channel is a trapezium of the hue."""
+    """Rotate the hue at constant value and chroma; each channel is a trapezoidal function of the hue."""
     red, green, blue = images.unbind(1)
     value = images.amax(1)  # (batch, height, width)
     chroma = value - images.amin(1)
-    safe = chroma.clamp_min(torch.finfo(images.dtype).tiny)  # grey has no hue: any will do
+    safe = chroma.clamp_min(torch.finfo(images.dtype).tiny)  # grey has no hue; any value works
     green_or_blue = torch.where(value == green, 2 + (blue - red) / safe, 4 + (red - green) / safe)
     hue = torch.where(value == red, (green - blue) / safe, green_or_blue)  # in sixths of the circle
     offsets = torch.tensor([5.0, 3.0, 1.0], device=images.device, dtype=images.dtype).view(3, 1, 1)
@@ -232,7 +232,7 @@ _COLOUR_STEPS: dict[str, Callable[[Tensor, float], Tensor]] = {
 
 
 def _turn(images: Tensor, draw: Draw, padding: str) -> Tensor:
-    """Rotate, shift and scale about the centre; where a blur follows, with two more pixels on each side for it."""
+    """Rotate, shift and scale about the centre; if a blur follows, with two more pixels on each side for it."""
     batch, channels, height, width = images.shape
     margin = 0 if draw.blur_sigma is None else 2
     x = torch.arange(-margin, width + margin, device=images.device, dtype=images.dtype)
@@ -240,18 +240,18 @@ def _turn(images: Tensor, draw: Draw, padding: str) -> Tensor:
     right = x - (width - 1) / 2 - draw.shift_pixels[0]
     down = (y - (height - 1) / 2 - draw.shift_pixels[1]).unsqueeze(1)
     cos, sin = (turn(math.radians(draw.angle_degrees)) / draw.scale for turn in (math.cos, math.sin))
-    # Where each pixel comes from, with -1 and 1 the centres of the outermost pixels.
+    # Source coordinates of each pixel; -1 and 1 are the centres of the outermost pixels.
     from_x = (cos * right + sin * down) * (2 / max(width - 1, 1))
     from_y = (cos * down - sin * right) * (2 / max(height - 1, 1))
     grid = torch.stack([from_x, from_y], -1)
-    # One grid for all: images and channels together are the channels of one image, so it is worked out once.
+    # All images share one grid: stack them as channels of one image, so that it is evaluated once.
     flat = images.reshape(1, batch * channels, height, width)
     turned = F.grid_sample(flat, grid.unsqueeze(0), "bilinear", padding, align_corners=True)
     return turned.view(batch, channels, height + 2 * margin, width + 2 * margin)
 
 
 def _blur(images: Tensor, sigma: float) -> Tensor:
-    """Blur with a 5×5 Gaussian, one axis after the other; the result is two pixels smaller on each side."""
+    """Blur with a separable 5×5 Gaussian; the result is two pixels smaller on each side."""
     weights = [math.exp(-0.5 * (distance / sigma) ** 2) for distance in range(3)]
     centre, inner, outer = (weight / (2 * sum(weights) - weights[0]) for weight in weights)
     for axis in (-1, -2):

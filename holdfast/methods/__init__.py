@@ -1,4 +1,4 @@
-"""How to adapt: one paper, one file; files that begin with an underscore are what several methods share."""
+"""Adaptation methods, one file per paper; files with a leading underscore hold code that methods share."""
 
 from holdfast.methods._base import METHODS, Method, preset_for
 from holdfast.methods._whole_network import classifier_part

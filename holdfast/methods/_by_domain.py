@@ -1,4 +1,4 @@
-"""What BDN and UniTTA share: three passes, of which the last normalises each domain apart."""
+"""The base class of BDN and UniTTA: three passes, the last with separate statistics for each domain."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ __all__ = ["ByDomain"]
 
 
 class ByDomain(Method):
-    """Labels a batch, finds the domains of its samples, then answers with the statistics of each domain.
+    """Pseudo-label a batch, detect the domains of its samples, then predict with the statistics of each domain.
 
-    The options are explained where they belong to a paper: in `unitta`.
+    The options are explained in `unitta`.
     """
 
     passes = "3 forward"
     keeps = "mean and variance of every class, and of every class met in every domain, in every normalisation layer"
     predicts = "after"
-    fails_when = "predicted labels are mostly wrong, or a domain has too few samples to learn its statistics"
+    fails_when = "most predicted labels are wrong, or a domain has too few samples to estimate its statistics"
 
     def __init__(
         self,
@@ -53,16 +53,16 @@ class ByDomain(Method):
             ("overflow", overflow, "merge", "prune"),
         ):
             if value not in (first, second):
-                raise ValueError(f"{name}={value!r} is not known; choose {first!r} or {second!r}")
+                raise ValueError(f"{name} must be {first!r} or {second!r}, got {value!r}")
         if max_domains < 2:
-            raise ValueError(f"max_domains={max_domains} has no room for a domain and the reserve; pass at least 2")
+            raise ValueError(f"max_domains must be at least 2 (one domain and the reserve), got {max_domains}")
         self.class_momentum, self.agnostic_share = class_momentum, agnostic_share  # η, γ
         self.filter, self.distance, self.step = check_filter(filter), distance, step
         self.prediction_layer, self.max_domains, self.overflow = prediction_layer, max_domains, overflow
         super().__init__(model, seed=seed)
 
     def prepare(self, model: Classifier) -> list[nn.Parameter]:
-        """Replace the statistics of every normalisation layer, choose the one that tells domains, and train nothing."""
+        """Replace the statistics of every normalisation layer, choose the layer that detects domains; train nothing."""
         options: dict[str, Any] = {
             "num_classes": model.num_classes,
             "class_momentum": self.class_momentum,
@@ -72,7 +72,7 @@ class ByDomain(Method):
         stages = [name for name, _ in model.stages()]
         aligned = partial(AlignedStatistics, device=model.device, dtype=model.dtype, **options)
         if not (replace_batch_norm(model, partial(DomainStatistics, **options)) or align_norm_layers(model, aligned)):
-            raise ValueError("the model has no normalisation layer that could tell domains apart; choose 'cofa'")
+            raise ValueError("the model has no normalisation layer to detect domains with; choose 'cofa'")
         layers = [name for name, part in model.module.named_modules() if isinstance(part, (DomainStatistics, Aligned))]
         self.domains = Domains(
             model.module,
@@ -85,7 +85,7 @@ class ByDomain(Method):
         return []
 
     def predict(self, inputs: Tensor) -> Tensor:
-        """Return log-probabilities: by the statistics of each domain, or of all together where those are surer."""
+        """Return log-probabilities, per sample the more confident of per-domain and pooled statistics."""
         labels = None
         if self.paused:
             second = self.classify_pass(inputs, 1)
@@ -105,13 +105,13 @@ class ByDomain(Method):
         """Return the log-probabilities of one pass, the first, second or third of a batch."""
 
     def choose(self, together: Tensor, apart: Tensor) -> Tensor:
-        """Return the surer of two answers to each sample, unless there is no filter."""
+        """Return the more confident of two predictions for each sample; without a filter, the per-domain one."""
         return apart if self.filter == "off" else surer(together, apart)
 
     def gauges(self) -> Mapping[str, float]:
-        """Return how many domains there are, the reserve not among them."""
+        """Return the number of domains found, without the reserve."""
         return {"domains": float(len(self.domains.counts) - 1)}
 
     def export(self) -> nn.Module:
-        """Return a module that answers by the domains found so far."""
+        """Return a module that predicts with the domains found so far."""
         return PredictOnly(self)

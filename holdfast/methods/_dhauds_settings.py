@@ -1,7 +1,7 @@
-"""The settings of the hundred published runs of DHAuDS with AMAuT and HuBERT (Shao et al., arXiv 2511.18421).
+"""Settings of the hundred published DHAuDS runs with AMAuT and HuBERT (Shao et al., arXiv 2511.18421).
 
-They are those of the official scripts, one for each criterion, chosen with the labels of the test set; the paper says
-otherwise about the momentum of 22 runs of AMAuT.
+They are taken from the official scripts, one per criterion, and were tuned with the labels of the test set. The paper
+gives other momenta for 22 of the AMAuT runs.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ hubert-rs PSH-L1,PSH-L2 20 70 1e-05 0.35 0.75 1 0 0 1.1 0.1 50 30 35
 
 @dataclass(frozen=True)
 class PublishedRun:
-    """How one run was done: the options of the method, and how often it saw the test set, in batches of which size."""
+    """Options of the method, number of epochs and batch size of one published run."""
 
     epochs: int
     batch_size: int
@@ -122,8 +122,8 @@ def _runs() -> Iterator[tuple[str, PublishedRun]]:
             yield f"{group}-{criterion}", PublishedRun(int(epochs), int(batch_size), dict(options))
 
 
-OWN_CODE: dict[str, dict[str, Any]] = {  # what the official loop of one network and data set does unlike the others
-    "amaut-vs": {"consistency_weight": 0.0},  # computed, and not added
+OWN_CODE: dict[str, dict[str, Any]] = {  # where the official training loop of one network and data set differs
+    "amaut-vs": {"consistency_weight": 0.0},  # computed, but not added to the loss
     "hubert-vs": {"both_views": True},
     "hubert-sc2": {"entropy_eps": 1e-6},
 }

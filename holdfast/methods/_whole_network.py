@@ -1,4 +1,4 @@
-"""Methods that train the whole network as at home: statistics run, dropout drops, the classifier learns faster."""
+"""The base class of methods that train all weights with layers in training mode."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ Statistics: TypeAlias = Literal["running", "batch"]
 
 
 class WholeNetwork(Method):
-    """Trains all weights, those of the features at a share of the rate, and answers with running statistics.
+    """Train all weights, the feature extractor at a share of the learning rate, and predict with running statistics.
 
-    With `statistics="batch"` it answers with those of the batch, which is ours: online there are too few batches for
-    the running ones to arrive.
+    `statistics="batch"` predicts with the statistics of the batch (ours): online, running statistics see too few
+    batches to converge.
     """
 
     def __init__(
@@ -36,17 +36,17 @@ class WholeNetwork(Method):
         **learning: Any,
     ) -> None:
         if statistics not in get_args(Statistics):
-            raise ValueError(f"there are no statistics {statistics!r} to answer with; choose running or batch")
+            raise ValueError(f"statistics must be 'running' or 'batch', got {statistics!r}")
         self.feature_lr_share, self.statistics = feature_lr_share, statistics
         super().__init__(model, **learning)
 
     def prepare(self, model: Classifier) -> list[nn.Parameter]:
-        """Let statistics run as in training, and train every weight."""
+        """Update running statistics as in training, and train every parameter."""
         replace_batch_norm(model, self._as_in_training)
         return list(model.parameters())
 
     def learning_rates(self) -> list[tuple[list[nn.Parameter], float]]:
-        """Return the weights of the feature extractor, slower, and those of the classifier."""
+        """Return the parameters of the feature extractor, at a share of the rate, and those of the classifier."""
         part = classifier_part(self.model)
         classifier = {id(parameter) for parameter in part.parameters()} if part is not None else set()
         features = [parameter for parameter in self.trained if id(parameter) not in classifier]
@@ -56,12 +56,12 @@ class WholeNetwork(Method):
 
     @torch.no_grad()
     def predict(self, inputs: Tensor) -> Tensor:
-        """Answer with the running statistics, or those of the batch, and no gradient."""
+        """Predict with the running statistics or those of the batch, without gradients."""
         return super().predict(inputs)
 
     @contextmanager
     def training_pass(self) -> Iterator[None]:
-        """Learn statistics, and drop out as in training, by draws of the method's own."""
+        """Update statistics and apply dropout as in training, with the method's own random numbers."""
         device = self.model.device
         seed = seed_for(self.seed, "dropout", self.batches)
         with torch.random.fork_rng([device] if device.type == "cuda" else []), learning_pass(self.model):
@@ -76,11 +76,11 @@ class WholeNetwork(Method):
 
     def _as_in_training(self, layer: BatchNorm) -> RunningStatistics:
         momentum = 0.1 if layer.momentum is None else layer.momentum
-        return RunningStatistics(layer, momentum=momentum, batch_answers=self.statistics == "batch")
+        return RunningStatistics(layer, momentum=momentum, predict_with_batch=self.statistics == "batch")
 
 
 def classifier_part(model: Classifier) -> nn.Module | None:
-    """Return the outermost part around the last layer with less than half of all weights, where there is one.
+    """Return the outermost module around the last layer with less than half of all weights, or None.
 
     >>> from holdfast.models.tiny import tiny_resnet
     >>> classifier_part(Classifier(tiny_resnet()))

@@ -1,4 +1,4 @@
-"""Balanced BN: the normalisation of TRIBE on its own."""
+"""Balanced BN: the normalisation of TRIBE without its training."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ __all__ = ["BalancedBatchNorm"]
 
 @METHODS.register("balanced_bn")
 class BalancedBatchNorm(Method):
-    """Normalises with the even mixture of class statistics, which follow the test samples by their predicted labels.
+    """Normalise with a uniform mixture of class statistics, updated with the predicted labels of the test samples.
 
-    `agnostic_share=1` moves all classes alike: what the UniTTA tables call Robust BN.
+    `agnostic_share=1` updates all classes with every sample; the UniTTA tables call this Robust BN.
     """
 
     citation = "Su et al., AAAI 2024 (TRIBE)"
     needs_batch_norm = True
     passes = "2 forward"
     keeps = "mean and variance of every class in every BatchNorm layer"
-    use_when = "classes come in bursts or some are rare, and nothing may be trained"
-    fails_when = "predicted labels are mostly wrong, or domains alternate within a batch: there is one mixture for all"
+    use_when = "classes are correlated in time or imbalanced, and no weights may be trained"
+    fails_when = "most predicted labels are wrong, or a batch mixes domains, because all domains share one mixture"
     presets: ClassVar = {
         "cifar10-c": {"class_momentum": 0.01, "agnostic_share": 0.0},
         "cifar100-c": {"class_momentum": 0.05, "agnostic_share": 0.1},
@@ -53,8 +53,8 @@ class BalancedBatchNorm(Method):
         return []
 
     def adapt(self, inputs: Tensor, logits: Tensor | None = None) -> Update:
-        """Show the batch to the layers once more, with its answers as labels."""
-        answers = self.predict(inputs) if logits is None else logits
-        with given_labels(self.model, answers.argmax(1)):
+        """Update the class statistics with a second pass, using the predictions as labels."""
+        predictions = self.predict(inputs) if logits is None else logits
+        with given_labels(self.model, predictions.argmax(1)):
             self.model(inputs)
         return super().adapt(inputs, logits)

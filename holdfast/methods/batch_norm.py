@@ -1,4 +1,4 @@
-"""Normalisation with test statistics: no gradient, one forward pass."""
+"""BatchNorm with statistics of the test data, without gradients."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ __all__ = ["BatchNorm"]
 
 @METHODS.register("batch_norm")
 class BatchNorm(Method):
-    """Normalises with the statistics of the test batch, blended with the source where a prior is given.
+    """Normalise with the statistics of the test batch, optionally blended with those of the source.
 
-    `prior_samples` counts the source as so many samples beside the batch's own (Schneider et al.); the official code
-    then takes the unbiased batch variance, as we do. `source_share` gives the weight of the source directly, whatever
-    the batch size; `cumulative=True` averages over all batches so far instead.
+    `prior_samples` is the number of samples that the source statistics count for (Schneider et al.); as in the official
+    code, the batch variance is then unbiased. `source_share` sets the weight of the source directly, independent of the
+    batch size. `cumulative=True` averages over all batches so far instead.
     """
 
     citation = "Nado et al., 2020; Schneider et al., NeurIPS 2020"
     needs_batch_norm = True
     passes = "1 forward"
     keeps = "source statistics of every BatchNorm layer"
-    use_when = "batches are large, of one domain and of all classes; nothing may be trained"
-    fails_when = "batches are small or of few classes: their statistics are those of the classes, not of the domain"
+    use_when = "batches are large and each holds one domain and all classes, and no weights may be trained"
+    fails_when = "batches are small or hold few classes: their statistics then describe the classes, not the domain"
 
     def __init__(
         self,
@@ -42,7 +42,10 @@ class BatchNorm(Method):
         self.prior_samples, self.source_share, self.cumulative = prior_samples, source_share, cumulative
         self.learns = cumulative
         if prior_samples < 0 or (source_share is not None and not 0 <= source_share <= 1):
-            raise ValueError("pass prior_samples of at least 0 and a source_share between 0 and 1")
+            raise ValueError(
+                "prior_samples must be at least 0 and source_share between 0 and 1, "
+                f"got {prior_samples} and {source_share}"
+            )
         if (prior_samples > 0) + (source_share is not None) + cumulative > 1:
             raise ValueError("prior_samples, source_share and cumulative exclude each other; pass one of them")
         super().__init__(model, seed=seed)

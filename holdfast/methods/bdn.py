@@ -1,4 +1,4 @@
-"""BDN: the normalisation of UniTTA on its own."""
+"""BDN: the normalisation of UniTTA without its neighbour averages."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ __all__ = ["Bdn"]
 
 @METHODS.register("bdn")
 class Bdn(ByDomain):
-    """Finds the domains of a stream by itself and normalises each with the even mixture of its classes.
+    """Detect the domains of a stream and normalise each with a uniform mixture of its class statistics.
 
-    Options as of `unitta`; the official code's filter works here, so `filter="fixed"` is the same as `"official"`.
+    The options are those of `unitta`. The official filter is correct here, so `filter="fixed"` equals `"official"`.
     """
 
     citation = "Du et al., 2024 (UniTTA)"
-    use_when = "domains alternate or come back, and neighbours in the stream are of unrelated classes"
+    use_when = "domains alternate or recur, and the classes of neighbouring samples are unrelated"
     presets: ClassVar = {
         "cifar10-c": {"class_momentum": 0.01},
         "cifar100-c": {"class_momentum": 0.05},

@@ -1,4 +1,4 @@
-"""COFA: the neighbour averages of UniTTA on their own; nothing is ever trained."""
+"""COFA: the neighbour averages of UniTTA without its normalisation; no training."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ __all__ = ["Cofa"]
 
 @METHODS.register("cofa")
 class Cofa(Method):
-    """Classifies the mean of two features, a sample's own and that of the sample before it, where that is surer.
+    """Average the features of each sample with those of the previous one, where that makes the prediction more certain.
 
-    `filter="off"` always takes the mean; `"official"` and `"fixed"` are the same here.
+    `filter="off"` always uses the average; `"official"` and `"fixed"` are equal here.
     """
 
     citation = "Du et al., 2024 (UniTTA)"
     passes = "1 forward"
-    keeps = "the features of the last sample"
-    use_when = "neighbours in a stream are mostly of one class, and the network must not change"
-    fails_when = "classes come mixed: unrelated neighbours are averaged, which is worse than the source model"
+    keeps = "the features of the previous sample"
+    use_when = "neighbouring samples mostly share a class, and the network must not change"
+    fails_when = "classes are independent in time: averaging unrelated samples is worse than the source"
 
     def __init__(self, model: Classifier, *, filter: Filter = "official", seed: int = 0) -> None:
         self.filter = check_filter(filter)
@@ -30,9 +30,9 @@ class Cofa(Method):
         self.neighbours = NeighbourAverage()
 
     def prepare(self, model: Classifier) -> list[nn.Parameter]:
-        """Leave every layer as it is and train nothing; features are what the last layer receives."""
+        """Check that there is a last layer, whose inputs are the features; train nothing."""
         if model.head is None:
-            raise ValueError("no last linear layer was found; pass its name, head='...', or choose 'source'")
+            raise ValueError("no last linear layer was found; pass its name as head='...', or choose 'source'")
         return []
 
     def predict(self, inputs: Tensor) -> Tensor:
@@ -43,5 +43,5 @@ class Cofa(Method):
         return shared if self.filter == "off" else surer(own, shared)
 
     def export(self) -> nn.Module:
-        """Return a module that answers next to the last sample met."""
+        """Return a module whose first neighbour is the last sample seen."""
         return PredictOnly(self)

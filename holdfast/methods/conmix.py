@@ -1,4 +1,4 @@
-"""CoNMix++: pseudo-labels of the whole set, agreement with a strong view, and diverse answers."""
+"""CoNMix++: pseudo-labels for a whole test set, consistency under a strong augmentation, diverse predictions."""
 
 from __future__ import annotations
 
@@ -27,28 +27,29 @@ FULL_MOMENTUM = ("sc2-WHN", "sc2-ENQ", "sc2-ENSC", "rs-WHN")
 
 @METHODS.register("conmix")
 class Conmix(WholeNetwork):
-    """Learns labels that centres of all features suggest, keeps a strong view in agreement and answers diverse.
+    """Train all weights on pseudo-labels from feature centres, with consistency and diversity losses.
 
-    Pseudo-labels are made for a whole set at the beginning of each epoch; online, where there is none, for the batch,
-    which is ours. `pseudo_label_weight=0` leaves them out (Table 9 of DHAuDS). The strong view of a sound is another
-    pitch, moved in time; that of a picture is CoTTA's. Officially it is also cropped as a picture; here methods hear
-    waveforms, so that any network can be adapted. `one_hot_refinement` refines labels as meant and not as coded.
+    Pseudo-labels are computed for the whole test set at the start of each epoch; online there is no such set, and they
+    are computed for the batch (ours). `pseudo_label_weight=0` leaves them out (Table 9 of DHAuDS). The strong view of
+    an audio clip is shifted in pitch and time; that of an image is CoTTA's. The official code also crops the
+    spectrogram; here methods receive waveforms, so that any network can be adapted. `one_hot_refinement` refines the
+    labels as the paper intends instead of as the code does.
     """
 
     citation = "Shao et al., arXiv 2507.15523 (CoNMix++); Kumar et al., WACV 2023"
-    passes = "3 forwards, 1 backward through two of them; 1 more forward of the set in each epoch"
-    keeps = "running statistics, source values of all weights, a label of every sample of the set"
-    use_when = "a whole set of sounds is at hand before it is answered, and all weights may change"
-    fails_when = "batches are small or hold few classes: the nuclear norm asks for all of them"
+    passes = "3 forward, 1 backward through two of them; 1 more forward over the test set per epoch"
+    keeps = "running statistics; source values of all weights; a pseudo-label for every sample of the test set"
+    use_when = "a complete audio test set is available before predictions are needed, and all weights may change"
+    fails_when = "batches are small or hold few classes: the nuclear-norm loss assumes all classes in every batch"
     presets: ClassVar = {
         f"{data}-{family}-{level}": {"momentum": 0.9 if f"{data}-{family}" in FULL_MOMENTUM else 0.75, "epochs": 16}
         for data in ("sc2", "rs")
         for family in FAMILIES
         for level in ("L1", "L2")
     }
-    labels: Tensor | None  # of the set, as the last epoch saw them
+    labels: Tensor | None  # pseudo-labels of the test set, from the start of this epoch
     mean_probs: Tensor | None
-    order: Tensor | None  # in which the epoch brings the set
+    order: Tensor | None  # in which this epoch visits the test set
     seen: int
 
     def __init__(
@@ -72,7 +73,7 @@ class Conmix(WholeNetwork):
         **learning: Any,
     ) -> None:
         if batches_per_epoch is not None and batches_per_epoch < 1:
-            raise ValueError(f"batches_per_epoch={batches_per_epoch} makes no epoch; pass at least 1, or None")
+            raise ValueError(f"batches_per_epoch must be at least 1 or None, got {batches_per_epoch}")
         self.nuclear_weight, self.pseudo_label_weight = nuclear_weight, pseudo_label_weight
         self.consistency_weight, self.refinement_trust = consistency_weight, refinement_trust  # α
         self.one_hot_refinement, self.pitch_semitones, self.shift_share = (
@@ -94,7 +95,7 @@ class Conmix(WholeNetwork):
 
     @torch.no_grad()
     def begin_epoch(self, batches: Iterable[Tensor], order: Tensor) -> None:
-        """Label the whole set by the centres of its features, leaning towards the labels of the epoch before."""
+        """Pseudo-label the test set by its feature centres, refined with the labels of the previous epoch."""
         found = [self.model.forward_with_features(inputs) for inputs in batches]
         probs = torch.cat([logits for logits, _ in found]).softmax(1)
         labels, soft_labels = nearest_centres(torch.cat([features for _, features in found]), probs)
@@ -123,7 +124,7 @@ class Conmix(WholeNetwork):
         return torch.stack([weight * loss for weight, loss in terms if weight > 0]).sum()
 
     def strong_view(self, inputs: Tensor, generator: Generator) -> Tensor:
-        """Return sounds at another pitch and moved in time, or pictures turned, blurred and coloured."""
+        """Return audio shifted in pitch and time, or images rotated, blurred and colour-jittered."""
         if self.model.input_spec.kind != "audio":
             return named_view("tta")[1](inputs, generator)
         clips = inputs.detach().float().cpu().numpy()
@@ -133,7 +134,7 @@ class Conmix(WholeNetwork):
 
     @torch.no_grad()
     def _targets(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the labels of these inputs, and the mean prediction: the set's, or without one the batch's."""
+        """Return pseudo-labels and mean prediction, from the test set if there is one, else from the batch."""
         if self.order is None or self.labels is None or self.mean_probs is None:
             logits, features = self.model.forward_with_features(inputs)
             probs = logits.softmax(1)
@@ -143,7 +144,7 @@ class Conmix(WholeNetwork):
         return self.labels[rows], self.mean_probs
 
     def update(self, loss: Tensor, samples: int) -> Update:
-        """Take one step at the rate of the epoch, (1 + γ e / N)^(-3/4) of the first after e epochs."""
+        """Take one step at the epoch's learning rate, (1 + γ e / N)^(-3/4) of the first after e epochs."""
         if self._optimizer is not None and self.batches_per_epoch is not None:
             epoch = (self.batches - 1) // self.batches_per_epoch
             factor = (1 + self.decay_strength * epoch / self.decay_epochs) ** -0.75

@@ -1,4 +1,4 @@
-"""CoTTA: a student, the teacher that averages it, and the source as their anchor."""
+"""CoTTA: a student, a teacher that is its moving average, and the source as an anchor."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ _IMAGENET = {**_NESTEROV, "lr": 0.01, "symmetric": True, "restore_share": 1e-3, 
 
 @METHODS.register("cotta")
 class Cotta(Method):
-    """Learns from a moving average of itself, which answers, over many views of a batch that the source is unsure of.
+    """Train a student on its moving-average teacher, which predicts with augmentations when the source is uncertain.
 
-    The threshold is on the mean confidence of the batch, as in all published code; the paper's formula has it for each
-    image. The recipe of this name adds the paper's stochastic restoration.
+    The threshold applies to the mean confidence of the batch, as in all published code; the paper's formula applies it
+    to each image. The recipe of this name adds the paper's stochastic restoration.
     """
 
     citation = "Wang et al., CVPR 2022"
-    passes = "34 forwards, 1 backward; 3 forwards where the source is confident"
+    passes = "34 forward, 1 backward; 3 forward where the source is confident"
     keeps = "two more copies of the trained weights: the teacher's and the source's"
-    use_when = "there is time: every weight may change, slowly, over a long stream of changing domains"
+    use_when = "compute is plentiful, and all weights may change slowly over a long stream of changing domains"
     fails_when = (
         "batches are small or the network is a transformer: all weights move, and the published rates are too high"
     )
@@ -62,14 +62,14 @@ class Cotta(Method):
         **learning: Any,
     ) -> None:
         if trainable not in ("all", "affine"):
-            raise ValueError(f"trainable={trainable!r} is not known; choose 'all' or 'affine'")
+            raise ValueError(f"trainable must be 'all' or 'affine', got {trainable!r}")
         if views < 1:
-            raise ValueError(f"views={views} leaves nothing to average; pass at least 1, or confidence_threshold=0")
+            raise ValueError(f"views must be at least 1, got {views}; pass confidence_threshold=0 to use none")
         self.trainable, self.teacher_momentum, self.symmetric = trainable, teacher_momentum, symmetric
         self.confidence_threshold, self.views = confidence_threshold, views
         self.view, self._view = named_view(view, model.input_spec.kind)
         super().__init__(model, **learning)
-        # The anchor holds the source weights: student and teacher go back to these very tensors.
+        # The anchor holds the source weights: student and teacher are reset from its tensors, without another copy.
         source = {name: weight.detach() for name, weight in self.anchor.named_parameters()}
         for name in self._origin:
             own = name.removeprefix("model.").removeprefix("teacher.network.")
@@ -92,12 +92,12 @@ class Cotta(Method):
         return self.teacher.network
 
     def predict(self, inputs: Tensor) -> Tensor:
-        """Answer with the teacher, averaged over views where the source is unsure of the batch."""
+        """Return the teacher's logits, averaged over views if the source is uncertain about the batch."""
         logits: Tensor = self._ensemble()(inputs)
         return logits
 
     def loss(self, inputs: Tensor, logits: Tensor) -> Tensor:
-        """Return the student's mean cross-entropy to the teacher's answer; `symmetric` averages both directions."""
+        """Return the student's mean cross-entropy to the teacher's prediction; `symmetric` averages both directions."""
         student = self.model(inputs)
         to_teacher = soft_cross_entropy(student, logits).mean()
         if not self.symmetric:
@@ -105,14 +105,14 @@ class Cotta(Method):
         return (to_teacher + soft_cross_entropy(logits, student).mean()) / 2
 
     def update(self, loss: Tensor, samples: int) -> Update:
-        """Move the student, then the teacher after it."""
+        """Update the student, then the teacher."""
         update = super().update(loss, samples)
         if update.loss is not None:
             self.teacher.follow()
         return update
 
     def export(self) -> nn.Module:
-        """Return teacher and anchor as one frozen module, with the views of the batch that would come next."""
+        """Return teacher and anchor as one module that no longer adapts, with the views of the next batch."""
         return copy.deepcopy(self._ensemble()).eval().requires_grad_(False)
 
     def _ensemble(self) -> Ensemble:
@@ -121,7 +121,7 @@ class Cotta(Method):
 
 
 class Ensemble(nn.Module):
-    """A teacher that averages its logits over views of those batches of which the anchor is unsure."""
+    """Average a teacher's logits over views of the batches that the anchor is uncertain about."""
 
     def __init__(
         self, teacher: nn.Module, anchor: nn.Module, view: View, views: int, confidence_threshold: float, seed: int
@@ -138,12 +138,12 @@ class Ensemble(nn.Module):
             logits: Tensor = self.teacher(inputs)
             return logits
         generator = torch.Generator().manual_seed(self.seed)
-        # One pass for each: with the statistics of its batch, a view must not share its batch with another.
+        # One pass per view: with batch statistics, two views in one batch would change each other's prediction.
         return torch.stack([self.teacher(self.view(inputs, generator)) for _ in range(self.views)]).mean(0)
 
 
 def weights_and_biases(network: nn.Module) -> list[nn.Parameter]:
-    """Return each parameter called weight or bias: class tokens and the like stay as they are."""
+    """Return all parameters named weight or bias; others, such as class tokens, are not trained."""
     named = (item for module in network.modules() for item in module.named_parameters(recurse=False))
-    # By identity: tied weights are one weight.
+    # By identity, so that tied weights are listed once.
     return list({id(parameter): parameter for name, parameter in named if name in ("weight", "bias")}.values())

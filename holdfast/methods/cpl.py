@@ -1,4 +1,4 @@
-"""CPL: the loss a network was trained with says by which labels it should teach itself."""
+"""CPL: self-training on the conjugate pseudo-labels of the training loss."""
 
 from __future__ import annotations
 
@@ -19,16 +19,17 @@ _SGD = {"optimizer": "sgd", "lr": 1e-3, "momentum": 0.9, "nesterov": True}
 
 @METHODS.register("cpl")
 class Cpl(Method):
-    """Minimises the training loss at its own conjugate labels: entropy for cross-entropy, another for PolyLoss.
+    """Minimise the training loss at its conjugate pseudo-labels, which is the entropy for cross-entropy training.
 
-    `poly_epsilon` is the ε that the source was trained with: 0 for cross-entropy. The official code answers after the
-    update, by a second forward pass (`predicts="after"`); benchmarks answer before it, which is the default.
+    `poly_epsilon` is the ε of the PolyLoss that the source was trained with, 0 for cross-entropy. The official code
+    predicts after the update with a second forward pass (`predicts="after"`); benchmarks predict before it, the default
+    here.
     """
 
     citation = "Goyal et al., NeurIPS 2022"
-    passes = "1 forward, 1 backward; one more forward to answer after the update"
+    passes = "1 forward, 1 backward; 1 more forward to predict after the update"
     use_when = "the source was trained with PolyLoss, and streams are short"
-    fails_when = "streams are long, or ε is not that of the source: no sample is left out and it collapses (CCC)"
+    fails_when = "streams are long or ε differs from the source's: it trains on every sample and collapses (CCC)"
     presets: ClassVar = {
         "cifar10-c": _SGD,
         "cifar100-c": _SGD,
@@ -36,7 +37,7 @@ class Cpl(Method):
         "cifar10-c-poly": {**_SGD, "poly_epsilon": 6.0},
         "cifar100-c-poly": {**_SGD, "poly_epsilon": 6.0},
         "imagenet-c-poly": {**_SGD, "poly_epsilon": 8.0},
-        # ε = 8 on a network trained with cross-entropy: not what the paper asks for, but what its table was made with.
+        # ε = 8 on a network trained with cross-entropy: unlike the CPL paper, but what the CCC table was made with.
         "ccc": {**_SGD, "nesterov": False, "poly_epsilon": 8.0},
     }
 
@@ -56,7 +57,7 @@ class Cpl(Method):
         self._update = Update()
 
     def predict(self, inputs: Tensor) -> Tensor:
-        """Answer with the network as it stands, or with what it has become by learning from this batch."""
+        """Predict with the current network, or update it on this batch first."""
         if self.predicts == "after" and not self.paused:
             with torch.enable_grad():
                 self._update = self.update(self.loss(inputs, self.model(inputs)), len(inputs))
@@ -65,7 +66,7 @@ class Cpl(Method):
         return super().predict(inputs)
 
     def adapt(self, inputs: Tensor, logits: Tensor | None = None) -> Update:
-        """Learn from one batch, unless that was done to answer it."""
+        """Adapt to one batch, unless `predict` has done so."""
         if self.predicts == "before":
             return super().adapt(inputs, logits)
         self.batches += 1

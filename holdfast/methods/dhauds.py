@@ -1,4 +1,4 @@
-"""DHAuDS: certain, diverse answers that agree on two moments of a sound, learnt by all weights at two speeds."""
+"""DHAuDS: certain and diverse predictions that are consistent under time shifts, with all weights trained."""
 
 from __future__ import annotations
 
@@ -21,22 +21,24 @@ __all__ = ["Dhauds", "lr_factor"]
 
 @METHODS.register("dhauds")
 class Dhauds(WholeNetwork):
-    """Spreads certain answers over the classes and keeps them alike on two circular shifts of every sound.
+    """Minimise entropy while keeping predictions diverse and consistent under two circular time shifts of each clip.
 
-    The defaults are the one setting that was published for all criteria of UrbanSound8K with AMAuT. As in the official
-    code the generalised entropy of the first view counts twice, the nuclear norm is the quick one and the distance is
-    Euclidean; the paper's are `both_views`, `exact_nuclear_norm` and `consistency_order=1`. The published runs see
-    the test set for many epochs, the first without momentum and weight decay: pass `batches_per_epoch` for that
-    schedule. Without it there is one pass with both, which is ours, and so is what counts as the classifier: the
-    outermost part around the last layer with less than half of all weights. Ours, too, is `statistics="batch"`, better
-    online: published answers take running statistics, which a few batches move a part of the way only.
+    The defaults are the setting published for all criteria of UrbanSound8K with AMAuT. As in the official code, the
+    generalised entropy of the first view counts twice, the nuclear norm is approximated and the distance is Euclidean;
+    for the paper's formulas pass `both_views`, `exact_nuclear_norm` and `consistency_order=1`. The published runs train
+    for several epochs on the test set, the first without momentum and weight decay: pass `batches_per_epoch` for that
+    schedule.
+
+    Ours: without `batches_per_epoch` there is one pass with momentum and weight decay; the classifier is the outermost
+    module around the last layer with less than half of all weights; and `statistics="batch"` is better online, because
+    a few batches move running statistics, which the published predictions use, only part of the way.
     """
 
     citation = "Shao et al., arXiv 2511.18421"
-    passes = "3 forwards, 1 backward through two of them"
+    passes = "3 forward, 1 backward through two of them"
     keeps = "running statistics; source values of all weights"
-    use_when = "sounds come in batches of many classes from one domain, and all weights may change"
-    fails_when = "batches are small or hold few classes: the nuclear norm asks for all of them"
+    use_when = "audio arrives in batches of many classes from one domain, and all weights may change"
+    fails_when = "batches are small or hold few classes: the nuclear-norm loss assumes all classes in every batch"
     presets: ClassVar = {name: {**run.options, "epochs": run.epochs} for name, run in PUBLISHED.items()}
 
     def __init__(
@@ -63,9 +65,12 @@ class Dhauds(WholeNetwork):
         **learning: Any,
     ) -> None:
         if batches_per_epoch is not None and batches_per_epoch < 1:
-            raise ValueError(f"batches_per_epoch={batches_per_epoch} makes no epoch; pass at least 1, or None")
+            raise ValueError(f"batches_per_epoch must be at least 1 or None, got {batches_per_epoch}")
         if max(nuclear_weight, entropy_weight, generalised_weight, consistency_weight) <= 0:
-            raise ValueError("no loss has a weight above 0; give at least one of the four some")
+            raise ValueError(
+                "at least one of nuclear_weight, entropy_weight, generalised_weight and consistency_weight must be "
+                "positive, and none is"
+            )
         self.nuclear_weight, self.entropy_weight = nuclear_weight, entropy_weight
         self.generalised_weight, self.exponent = generalised_weight, exponent  # q
         self.consistency_weight, self.consistency_order = consistency_weight, consistency_order  # λ
@@ -82,14 +87,14 @@ class Dhauds(WholeNetwork):
             self.batches_per_epoch = batches_per_epoch
 
     def loss(self, inputs: Tensor, logits: Tensor) -> Tensor:
-        """Return the objective on the inputs moved forwards and backwards in time."""
+        """Return the objective on two views of the inputs, shifted forwards and backwards in time."""
         generator = torch.Generator().manual_seed(seed_for(self.seed, "views", self.batches))
         later, earlier = (draw_shifts(inputs.shape, generator) for _ in range(2))
         return self.objective(circular_shift(inputs, later), circular_shift(inputs, -earlier))
 
     def objective(self, first_view: Tensor, second_view: Tensor) -> Tensor:
         """Return w₁ L_nuclear + w₂ L_entropy + w₃ L_generalised, each summed over both views, + λ L_consistency."""
-        with self.training_pass():  # one pass for each, which moves the statistics twice
+        with self.training_pass():  # one pass per view, which updates the statistics twice
             first, second = self.model(first_view), self.model(second_view)
         again = second if self.both_views else first
         terms = [
@@ -110,7 +115,7 @@ class Dhauds(WholeNetwork):
         return generalised_entropy(logits, exponent=self.exponent).mean()
 
     def update(self, loss: Tensor, samples: int) -> Update:
-        """Take one step at the rate, the momentum and the weight decay of the epoch."""
+        """Take one step with the learning rate, momentum and weight decay of the epoch."""
         if self._optimizer is not None and self.batches_per_epoch is not None:
             epoch = (self.batches - 1) // self.batches_per_epoch
             factor = lr_factor(epoch, self.decay_epochs, self.decay_strength, self.steady_epochs)
@@ -121,9 +126,9 @@ class Dhauds(WholeNetwork):
 
 
 def lr_factor(epoch: int, decay_epochs: int, decay_strength: float, steady_epochs: int) -> float:
-    """Return by what the learning rate is multiplied in an epoch, (1 + γ e / N)^(-3/4) of the epochs e before it.
+    """Return the factor on the learning rate in an epoch, (1 + γ e / N)^(-3/4) after e epochs.
 
-    The official schedule is set after an epoch, so that the first two are alike, and stands still in the last τ of N.
+    The official schedule is updated after an epoch, so the first two epochs are equal, and constant in the last τ of N.
 
     >>> [round(lr_factor(epoch, 50, 30.0, 35), 4) for epoch in (0, 1, 2, 15, 16)]
     [1.0, 1.0, 0.7029, 0.1863, 0.1863]

@@ -1,4 +1,4 @@
-"""ETA and EATA: learn only from reliable and new samples, and do not forget."""
+"""ETA and EATA: train on reliable, non-redundant samples only; EATA adds a penalty against forgetting."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ _PRESETS = {
 
 @METHODS.register("eta")
 class Eta(Method):
-    """Minimises the entropy of samples that are reliable (low entropy) and not redundant, the surest weighing most."""
+    """Minimise the entropy of reliable (low-entropy), non-redundant samples, weighted by their certainty."""
 
     citation = "Niu et al., ICML 2022"
     passes = "1 forward, at most 1 backward"
-    use_when = "streams are of medium length and there is no source data"
-    fails_when = "streams never end: without a reset it collapses later than TENT, but it does (CCC)"
+    use_when = "streams are of medium length and no source data is available"
+    fails_when = "streams are very long: without resets it collapses, if later than TENT (CCC)"
     presets = _PRESETS
     mean_probs: Tensor | None
     reliable_samples: int
@@ -53,12 +53,12 @@ class Eta(Method):
         self.entropy_margin, self.redundancy_margin = entropy_margin, redundancy_margin
         self.probs_momentum = probs_momentum
         self._max_entropy = entropy_margin * math.log(model.num_classes)  # E_0
-        self.add_state("mean_probs", None)  # m: what the network has learnt from lately
+        self.add_state("mean_probs", None)  # m: moving average of the predictions that were trained on
         self.add_state("reliable_samples", 0)
         self.add_state("learnt_samples", 0)
 
     def loss(self, inputs: Tensor, logits: Tensor) -> Tensor | None:
-        """Return Σ w H over the selected samples divided by their number; None when there are none."""
+        """Return the weighted mean entropy of the selected samples; None if there are none."""
         uncertainty = entropy(logits)
         reliable = uncertainty.detach() < self._max_entropy
         selected = reliable & self._new(logits.detach().softmax(1), reliable)
@@ -70,7 +70,7 @@ class Eta(Method):
         return (weights * uncertainty)[selected].mean()
 
     def _new(self, probs: Tensor, reliable: Tensor) -> Tensor:
-        """Mark the samples unlike what was learnt lately, then count the selected ones as learnt."""
+        """Return the mask of non-redundant samples, and update the average with the selected ones."""
         new = torch.ones_like(reliable)
         if self.mean_probs is not None:
             similarity = F.cosine_similarity(self.mean_probs[None], probs, dim=1)
@@ -83,12 +83,12 @@ class Eta(Method):
 
 @METHODS.register("eata")
 class Eata(Eta):
-    """ETA with a penalty on leaving the source weights, each weighed by its Fisher information."""
+    """Run ETA with a penalty on the distance to the source weights, weighted by their Fisher information."""
 
     needs_source = True
     keeps = "source values and Fisher information of the trained parameters"
-    use_when = "a few hundred unlabelled source inputs are at hand and what was known must not be forgotten"
-    fails_when = "the shift is far: the penalty that saves it from collapse also holds it back"
+    use_when = "a few hundred unlabelled source inputs are available and source accuracy must be preserved"
+    fails_when = "the shift is large: the penalty that prevents a collapse also limits the adaptation"
     presets: ClassVar = {
         name: {**options, "fisher_weight": 1.0 if name.startswith("cifar") else 2000.0}
         for name, options in _PRESETS.items()
@@ -104,18 +104,16 @@ class Eata(Eta):
         self.register_buffer("_source", source, persistent=False)
 
     def fit_source(self, batches: Iterable[Tensor]) -> None:
-        """Measure the diagonal Fisher information: squared gradients of the batch-mean loss on the own labels."""
+        """Estimate the diagonal Fisher information: squared gradients of the batch-mean loss on predicted labels."""
         squares = []
         for inputs in batches:
             with torch.enable_grad():
                 logits = self.predict(inputs)
                 loss = F.cross_entropy(logits, logits.detach().argmax(1))
-            gradients = torch.autograd.grad(loss, self.trained, materialize_grads=True)  # 0 where a layer goes unused
+            gradients = torch.autograd.grad(loss, self.trained, materialize_grads=True)  # 0 for unused layers
             squares.append(torch.cat([gradient.flatten() for gradient in gradients]) ** 2)
         if not squares:
-            raise ValueError(
-                "there was no source batch to fit on; pass source=[inputs, …] with unlabelled source inputs"
-            )
+            raise ValueError("source holds no batch; pass source=[inputs, …] with unlabelled source inputs")
         self.fisher = torch.stack(squares).mean(0)
 
     def loss(self, inputs: Tensor, logits: Tensor) -> Tensor | None:

@@ -1,4 +1,4 @@
-"""LAME: answer a batch jointly, near samples alike; nothing is ever trained."""
+"""LAME: joint predictions for a batch, similar for similar samples; no training."""
 
 from __future__ import annotations
 
@@ -21,49 +21,46 @@ SMALLEST_CHANGE = 1e-8  # of the energy, relative
 
 @METHODS.register("lame")
 class Lame(Method):
-    """Corrects the answers of the frozen source model so that samples with near features answer alike.
+    """Correct the source's predictions so that samples with similar features get similar predictions.
 
-    There is no update for an answer to come before or after, but the samples of a batch are answered jointly: an answer
-    depends on the batch around it, and a batch of one is answered by the source model alone. The official affinity is
-    `rbf`; UniTTA, NOTE and SoTTA compare with `knn`.
+    The network never changes. The samples of a batch are predicted jointly: a prediction depends on the rest of the
+    batch, and for a batch of one it is the source's. The official affinity is `rbf`; UniTTA, NOTE and SoTTA compare
+    with `knn`.
     """
 
     citation = "Boudiaf et al., CVPR 2022"
     passes = "1 forward"
     keeps = "nothing"
-    use_when = "neighbours in a stream are of one class, and the weights must not change"
-    fails_when = "classes come mixed: it is then worse than the source model"
+    use_when = "neighbouring samples share a class, and the weights must not change"
+    fails_when = "classes are independent in time: it is then worse than the source"
     learns = False
     presets: ClassVar = {"unitta": {"affinity": "knn", "neighbours": 5}}
 
     def __init__(self, model: Classifier, *, affinity: Affinity = "rbf", neighbours: int = 5, seed: int = 0) -> None:
         if affinity not in ("knn", "rbf", "linear"):
-            raise ValueError(f"affinity={affinity!r} is not known; choose 'knn', 'rbf' or 'linear'")
+            raise ValueError(f"affinity must be 'knn', 'rbf' or 'linear', got {affinity!r}")
         if neighbours < 1:
-            raise ValueError(f"neighbours={neighbours} leaves a sample alone; pass a whole number of at least 1")
+            raise ValueError(f"neighbours must be at least 1, got {neighbours}")
         self.affinity, self.neighbours = affinity, neighbours  # k
         super().__init__(model, seed=seed)
 
     def prepare(self, model: Classifier) -> list[nn.Parameter]:
-        """Leave every layer as it is and train nothing."""
+        """Check that there is a last layer, whose inputs are the features; train nothing."""
         if model.head is None:
-            raise ValueError(
-                "LAME compares samples by what the last layer receives, and none was found; pass head='...' with its "
-                "name, or choose 'source'"
-            )
+            raise ValueError("no last linear layer was found; pass its name as head='...', or choose 'source'")
         return []
 
     def predict(self, inputs: Tensor) -> Tensor:
         """Return the logarithms of the corrected probabilities."""
-        return answer_jointly(*self.model.forward_with_features(inputs), self.affinity, self.neighbours)
+        return predict_jointly(*self.model.forward_with_features(inputs), self.affinity, self.neighbours)
 
     def export(self) -> nn.Module:
-        """Return a module that answers a batch jointly."""
+        """Return a module that predicts a batch jointly."""
         return JointClassifier(copy.deepcopy(self.model), self.affinity, self.neighbours).eval()
 
 
 class JointClassifier(nn.Module):
-    """A frozen network whose answers to a batch are corrected by one another."""
+    """A network whose predictions for the samples of a batch are corrected jointly."""
 
     def __init__(self, model: Classifier, affinity: Affinity, neighbours: int) -> None:
         super().__init__()
@@ -71,22 +68,22 @@ class JointClassifier(nn.Module):
 
     def forward(self, inputs: Tensor) -> Tensor:
         """Return the logarithms of the corrected probabilities."""
-        return answer_jointly(*self.model.forward_with_features(inputs), self.affinity, self.neighbours)
+        return predict_jointly(*self.model.forward_with_features(inputs), self.affinity, self.neighbours)
 
 
-def answer_jointly(logits: Tensor, features: Tensor, affinity: Affinity, neighbours: int) -> Tensor:
-    """Return log Y where Y = softmax(log p + W Y): every sample listens to those near it."""
-    dtype = torch.promote_types(logits.dtype, torch.float32)  # half precision knows no 1e-10
+def predict_jointly(logits: Tensor, features: Tensor, affinity: Affinity, neighbours: int) -> Tensor:
+    """Return log Y, where Y = softmax(log p + W Y) and W are the affinities between samples."""
+    dtype = torch.promote_types(logits.dtype, torch.float32)  # 1e-10 underflows in half precision
     log_priors = (logits.to(dtype).softmax(1) + 1e-10).log()
     if len(logits) == 1:
         return log_priors.log_softmax(1).to(logits.dtype)
     weights = affinities(features.to(dtype), affinity, neighbours)
-    answers, previous = log_priors.softmax(1), 0.0
+    probs, previous = log_priors.softmax(1), 0.0
     for step in range(MAX_STEPS):
-        scores = log_priors + weights @ answers
-        # Σ Y (log Y - log p - W Y), the energy of the paper at the new answers, is all that the softmax divides by.
+        scores = log_priors + weights @ probs
+        # The paper's energy Σ Y (log Y - log p - W Y) at the new Y is minus the sum of the softmax's log-normalisers.
         log_totals = scores.logsumexp(1, keepdim=True)
-        answers, energy = (scores - log_totals).exp(), -float(log_totals.sum())
+        probs, energy = (scores - log_totals).exp(), -float(log_totals.sum())
         if step > 1 and abs(energy - previous) <= SMALLEST_CHANGE * abs(previous):
             break
         previous = energy
@@ -94,11 +91,11 @@ def answer_jointly(logits: Tensor, features: Tensor, affinity: Affinity, neighbo
 
 
 def affinities(features: Tensor, affinity: Affinity, neighbours: int) -> Tensor:
-    """Return how much each sample listens to each other, (batch, batch)."""
+    """Return the affinities between all pairs of samples, (batch, batch)."""
     features = F.normalize(features, dim=1)
     if affinity == "linear":
         return (features @ features.T).fill_diagonal_(1.0)
-    # Distances do not change when the mean is taken off, and those of near samples then keep their digits.
+    # Subtracting the mean leaves distances unchanged and reduces cancellation between near samples.
     features = features - features.mean(0)
     products = features @ features.T
     lengths = products.diagonal()
@@ -106,7 +103,7 @@ def affinities(features: Tensor, affinity: Affinity, neighbours: int) -> Tensor:
     if affinity == "knn":
         nearest = squares.fill_diagonal_(torch.inf).topk(min(neighbours, len(features) - 1), largest=False).indices
         return torch.zeros_like(squares).scatter_(1, nearest, 1.0)
-    # The k-th smallest distance counts the sample itself; equal samples are a width of zero apart, and 0 / 0 is NaN.
+    # The k-th smallest distance counts the sample itself. Equal samples have a width of zero: clamp, as 0 / 0 is NaN.
     widths = squares.kthvalue(min(neighbours, len(features)), dim=1).values.sqrt()
     variance = widths.mean().square().clamp_min(torch.finfo(squares.dtype).eps)
     return (squares / (-2 * variance)).exp()

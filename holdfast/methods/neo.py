@@ -1,4 +1,4 @@
-"""NEO: put the centre of the test features back to the origin."""
+"""NEO: subtract the mean of the test features before the last layer."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ __all__ = ["Neo"]
 
 @METHODS.register("neo")
 class Neo(Method):
-    """Subtracts the mean of all test features so far before the last layer: a shift moves all classes alike.
+    """Subtract the mean of all test features seen so far before the last layer.
 
-    The answer is W (z − μ) + b, with μ the mean over all samples up to and including this batch, and nothing to tune.
-    `centre_momentum` is the authors' variant for shifts that change (0.1): μ ← (1 − α) μ + α · (mean of the batch),
-    from the origin.
+    The logits are W (z − μ) + b, where μ is the mean over all samples up to and including this batch; there is nothing
+    to tune. `centre_momentum` is the authors' variant for changing shifts (0.1): μ ← (1 − α) μ + α · (mean of the
+    batch), starting from zero.
     """
 
     citation = "Murphy et al., ICLR 2026"
     passes = "1 forward"
     keeps = "one vector: the mean of the features"
     predicts = "after"
-    use_when = "there is no budget beyond inference; vision transformers above all"
-    fails_when = "classes come in bursts, or source features are far from centred: the mean is then no shift"
+    use_when = "there is no budget beyond inference, especially for vision transformers"
+    fails_when = "classes are correlated in time or source features are not centred: the mean is then not the shift"
     centre: Tensor
     samples: int
 
@@ -39,13 +39,13 @@ class Neo(Method):
         self.add_state("samples", 0)
 
     def prepare(self, model: Classifier) -> list[nn.Parameter]:
-        """Train nothing; features are what the last layer receives, so there must be one."""
+        """Check that there is a last layer, whose inputs are the features; train nothing."""
         if model.head is None:
-            raise ValueError("no last linear layer was found; pass its name, head='...', or choose 'tent'")
+            raise ValueError("no last linear layer was found; pass its name as head='...', or choose 'tent'")
         return []
 
     def predict(self, inputs: Tensor) -> Tensor:
-        """Answer with the centred features, once this batch is part of the centre."""
+        """Update the centre with this batch, then classify the centred features."""
         logits, features = self.model.forward_with_features(inputs)
         if not self.paused and torch.isfinite(logits).all():
             self.samples += len(features)
@@ -54,13 +54,13 @@ class Neo(Method):
         return self.model.classify(features - self.centre)
 
     def predictor_head(self) -> AbstractContextManager[None]:
-        """Let the last layer receive centred features."""
+        """Centre the inputs of the last layer while the context is open."""
         assert self.model.head is not None
         own = self.model.head.forward
         return patched(self.model.head, lambda features: own((features.flatten(1) - self.centre).view_as(features)))
 
     def export(self) -> nn.Module:
-        """Return the network with the centre before its last layer."""
+        """Return the network with the centring built into its last layer."""
         exported, name = super().export(), self.model.head_name or ""
         centred = _Centred(exported.get_submodule(name), self.centre.clone())
         parent, _, child = name.rpartition(".")

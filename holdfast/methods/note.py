@@ -1,4 +1,4 @@
-"""NOTE: normalise each sample on its own terms, and learn from a memory that looks independent of time."""
+"""NOTE: instance-aware normalisation, and training on a class-balanced reservoir of past samples."""
 
 from __future__ import annotations
 
@@ -24,21 +24,19 @@ _ADAM = {"optimizer": "adam", "lr": 1e-4}
 
 @METHODS.register("note")
 class Note(Method):
-    """Corrects statistics for each sample that is unlike the rest, and minimises the entropy of a balanced reservoir.
+    """Normalise outlying samples with their own statistics, and minimise the entropy of a balanced reservoir.
 
-    The authors train the source model with this normalisation in place; in an ordinary network it is beyond the
-    method's assumption. The entropy is averaged over classes, too, as in the official code; `class_mean=False` is
-    UniTTA's loss. On CIFAR the official scripts run with a weight decay of 5e-4 that they do not ask for; we do not.
+    The authors train the source with this normalisation in place; networks trained with BatchNorm violate this
+    assumption. As in the official code, the entropy is averaged over classes too; `class_mean=False` is UniTTA's loss.
+    On CIFAR the official scripts unintentionally use a weight decay of 5e-4; we use none.
     """
 
     citation = "Gong et al., NeurIPS 2022"
     needs_batch_norm = True
-    passes = "1 forward; every 64 samples 1 forward and 1 backward on up to 64 remembered inputs"
+    passes = "1 forward; every 64 samples 1 forward and 1 backward on up to 64 stored inputs"
     keeps = "64 inputs; running statistics; source values of the trained parameters"
-    use_when = "samples come one at a time or in bursts of a class, and the source was trained with this normalisation"
-    fails_when = (
-        "the source was trained with ordinary BatchNorm and has many classes: the correction breaks its features"
-    )
+    use_when = "samples come singly or class-correlated, and the source was trained with this normalisation"
+    fails_when = "the source was trained with BatchNorm and has many classes: the correction breaks its features"
     presets: ClassVar = {
         "cifar10-c": _ADAM,
         "cifar100-c": _ADAM,
@@ -80,11 +78,11 @@ class Note(Method):
 
     @torch.no_grad()
     def predict(self, inputs: Tensor) -> Tensor:
-        """Answer with the running statistics, corrected for each sample."""
+        """Predict with the running statistics, corrected for each sample."""
         return super().predict(inputs)
 
     def adapt(self, inputs: Tensor, logits: Tensor | None = None) -> Update:
-        """Offer the batch to the memory and learn from that whenever it is due."""
+        """Offer the batch to the memory, and train on the memory every `every_samples` samples."""
         if self.paused:
             return Update()
         self.batches += 1

@@ -1,4 +1,4 @@
-"""Robust BN: the normalisation of RoTTA on its own."""
+"""Robust BN: the normalisation of RoTTA without its training."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ __all__ = ["RobustBatchNorm"]
 
 @METHODS.register("robust_bn")
 class RobustBatchNorm(Method):
-    """Normalises with a slow moving average of test statistics that starts from the source.
+    """Normalise with a slow moving average of test statistics that starts from the source's.
 
-    By default a batch moves the average first and is answered with the moved one, in one pass; `predict_first=True`
-    answers with the average of the earlier batches and needs a second pass to learn. The "Robust BN" of the UniTTA
-    tables is another layer: `balanced_bn` with `agnostic_share=1`.
+    By default a batch updates the average first and is then normalised with it, in one pass. `predict_first=True`
+    predicts with the average of the earlier batches and needs a second pass to update it. The "Robust BN" of the UniTTA
+    tables is a different layer: `balanced_bn` with `agnostic_share=1`.
     """
 
     citation = "Yuan et al., CVPR 2023 (RoTTA)"
     needs_batch_norm = True
     passes = "1 forward; 2 with predict_first"
     keeps = "source and moving statistics of every BatchNorm layer"
-    use_when = "nothing may be trained, and batches are too small or too uniform for statistics of their own"
-    fails_when = "the domain changes every few batches: the average comes too late"
+    use_when = "no weights may be trained, and batches are too small or hold too few classes for their own statistics"
+    fails_when = "the domain changes every few batches: the average lags behind"
 
     def __init__(
         self, model: Classifier, *, statistics_momentum: float = 0.05, predict_first: bool = False, seed: int = 0
@@ -45,7 +45,7 @@ class RobustBatchNorm(Method):
         return []
 
     def adapt(self, inputs: Tensor, logits: Tensor | None = None) -> Update:
-        """Move the average, unless the answer has done so already."""
+        """Update the average, unless `predict` has done so."""
         if self.predict_first:
             set_learning(self.model, True)
             self.model(inputs)

@@ -1,4 +1,4 @@
-"""ROID: certain and diverse samples, their consistency under views, and a steady pull towards the source."""
+"""ROID: a certainty loss on diverse samples, consistency under augmentation, and averaging with the source weights."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ _IMAGENET = {"optimizer": "sgd", "lr": 2.5e-4, "momentum": 0.9, "nesterov": True
 
 @METHODS.register("roid")
 class Roid(Method):
-    """Sharpens certain, diverse predictions, keeps them alike under views, and pulls the weights back to the source.
+    """Sharpen certain, diverse predictions, keep them consistent under views, and average with the source weights.
 
-    As in the official code the answers are logits multiplied by the smoothed class shares of the batch: their order is
-    meant, not their size. `prior_correction=False` answers with the logits themselves.
+    As in the official code, logits are multiplied by the smoothed class proportions of the batch; only their order is
+    meaningful. `prior_correction=False` returns the logits of the network.
     """
 
     citation = "Marsden et al., WACV 2024"
-    passes = "at most 2 forwards, 1 backward through both"
-    use_when = "domains change or mix and batches are of medium size: little is forgotten, and little is lost"
-    fails_when = "classes come in long bursts: diversity within a batch is then diversity of the errors"
+    passes = "at most 2 forward, 1 backward through both"
+    use_when = "domains change or mix, batches are of medium size, and source accuracy should be preserved"
+    fails_when = "classes are strongly correlated in time: the diverse samples of a batch are then its errors"
     presets: ClassVar = {
         "cifar10-c": _CIFAR,
         "cifar100-c": _CIFAR,
@@ -57,14 +57,14 @@ class Roid(Method):
     ) -> None:
         super().__init__(model, **learning)
         self.temperature, self.probs_momentum, self.source_share = temperature, probs_momentum, source_share
-        self.prior_correction, self.loss_divisor = prior_correction, loss_divisor  # the batch size where not given
+        self.prior_correction, self.loss_divisor = prior_correction, loss_divisor  # None: the batch size
         self.view, self._view = named_view(view, model.input_spec.kind)
         uniform = torch.full((model.num_classes,), 1 / model.num_classes, device=model.device, dtype=model.dtype)
-        self.add_state("mean_probs", uniform)  # what has been predicted lately
-        self._prior = torch.ones_like(uniform)  # of the newest answer
+        self.add_state("mean_probs", uniform)  # moving average of the predictions
+        self._prior = torch.ones_like(uniform)  # of the newest prediction
 
     def predict(self, inputs: Tensor) -> Tensor:
-        """Answer with the logits times the class shares of the batch."""
+        """Return the logits times the class proportions of the batch."""
         logits = super().predict(inputs)
         if self.prior_correction:
             self._prior = smoothed_class_shares(logits.detach())
@@ -81,7 +81,7 @@ class Roid(Method):
         return (weights * (certainty + consistency)).sum() / (self.loss_divisor or len(inputs))
 
     def _weigh(self, logits: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the mask of the samples to learn from and their weights, then count all of them as predicted."""
+        """Return the mask of the samples to train on and their weights; update the average prediction."""
         probs = logits.softmax(1)
         diversity = unit_range(1 - F.cosine_similarity(self.mean_probs[None], probs, dim=1))
         certainty = unit_range(-entropy(logits))
@@ -90,7 +90,7 @@ class Roid(Method):
         return kept, (diversity * certainty / self.temperature).exp()[kept]
 
     def update(self, loss: Tensor, samples: int) -> Update:
-        """Take one step, then pull the weights towards the source."""
+        """Take one step, then move the weights towards the source by `source_share`."""
         update = super().update(loss, samples)
         if update.loss is not None:
             with torch.no_grad():
@@ -104,7 +104,7 @@ class Roid(Method):
 
 
 class PriorCorrected(nn.Module):
-    """A network whose logits are multiplied by the smoothed class shares of their batch."""
+    """A network whose logits are multiplied by the smoothed class proportions of the batch."""
 
     def __init__(self, network: nn.Module) -> None:
         super().__init__()
@@ -117,7 +117,7 @@ class PriorCorrected(nn.Module):
 
 
 def smoothed_class_shares(logits: Tensor) -> Tensor:
-    """Return the mean prediction of a batch, the more smoothed the smaller the batch, (classes,)."""
+    """Return the mean prediction of a batch, smoothed more for smaller batches, (classes,)."""
     samples, classes = logits.shape
     shares = logits.softmax(1).mean(0)
     smoothing = max(1 / samples, 1 / classes) / shares.max()
@@ -125,12 +125,12 @@ def smoothed_class_shares(logits: Tensor) -> Tensor:
 
 
 def unit_range(values: Tensor) -> Tensor:
-    """Scale values to reach from 0 to 1; where all are the same, none is less than another, and each is 1.
+    """Scale values linearly to [0, 1]; if all are equal, return ones.
 
     >>> unit_range(torch.tensor([2.0, 4.0, 3.0])), unit_range(torch.tensor([2.0]))
     (tensor([0.0000, 1.0000, 0.5000]), tensor([1.]))
     """
     lowest, highest = values.aminmax()
     width = highest - lowest
-    # The official code divides by zero here, and the weights are NaN for good.
+    # The official code divides by zero here, and the network's weights become NaN.
     return (values - lowest) / width if width > torch.finfo(values.dtype).eps else torch.ones_like(values)

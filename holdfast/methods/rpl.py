@@ -1,4 +1,4 @@
-"""RPL: learn from one's own labels with a loss that forgives wrong ones."""
+"""RPL: self-training on pseudo-labels with a loss that is robust to wrong ones."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ _ROBUSTA = {"optimizer": "sgd", "lr": 1e-3, "momentum": 0.0}
 
 @METHODS.register("rpl")
 class Rpl(Method):
-    """Minimises the generalised cross-entropy to its own labels, renewed with every batch.
+    """Minimise the generalised cross-entropy to the predicted labels of each batch.
 
-    `train_all` trains every parameter instead of the affine ones of the normalisation layers, as the example script of
-    the authors does.
+    `train_all` trains every parameter instead of only the affine ones of the normalisation layers, as the authors'
+    example script does.
     """
 
     citation = "Rusak et al., TMLR 2022"
-    use_when = "streams are short and one domain: a little steadier than TENT"
-    fails_when = "streams are long: every sample counts, so wrong labels pile up and it collapses (CCC)"
+    use_when = "streams are short and of one domain: slightly more stable than TENT"
+    fails_when = "streams are long: it trains on every sample, errors accumulate and it collapses (CCC)"
     presets: ClassVar = {
         "cifar10-c": _CIFAR,
         "cifar100-c": _CIFAR,
@@ -42,13 +42,13 @@ class Rpl(Method):
         super().__init__(model, **learning)
         self.exponent = exponent  # q
         if not 0 < exponent <= 1:
-            raise ValueError(f"exponent={exponent} is outside (0, 1]; pass 0.8, as published, or another within it")
+            raise ValueError(f"exponent must be above 0 and at most 1, got {exponent}; the published value is 0.8")
 
     def prepare(self, model: Classifier) -> list[nn.Parameter]:
-        """Use batch statistics, and train the affine parameters or all of them."""
+        """Use batch statistics, and train the affine parameters or all parameters."""
         affine = super().prepare(model)
         return list(model.parameters()) if self.train_all else affine
 
     def loss(self, inputs: Tensor, logits: Tensor) -> Tensor:
-        """Return the mean of (1 - p^q) / q, p being the probability of the own label."""
+        """Return the mean of (1 - p^q) / q, where p is the probability of the predicted label."""
         return generalised_cross_entropy(logits, logits.detach().argmax(1), exponent=self.exponent).mean()

@@ -1,4 +1,4 @@
-"""SAR: entropy minimisation that leaves out noisy samples and looks for flat places."""
+"""SAR: sharpness-aware entropy minimisation on reliable samples."""
 
 from __future__ import annotations
 
@@ -20,20 +20,18 @@ _SGD = {"optimizer": "sgd", "lr": 2.5e-4, "momentum": 0.9}
 
 @METHODS.register("sar")
 class Sar(Method):
-    """Minimises the entropy of reliable samples at the worst place nearby, so that noise does little harm.
+    """Minimise the entropy of reliable samples at the worst nearby weights, which favours flat minima.
 
-    The recipe `sar` adds the published recovery, `loss_collapse`. Where no sample is reliable nothing is learnt; the
-    official code then still moves on by momentum. `frozen_layers` is a regular expression: layers with it in their name
-    are not trained; the official one knows ResNets and transformers of twelve blocks. `keep_momentum` keeps the
-    optimiser's momentum through a reset, as the official code does by accident.
+    The recipe `sar` adds the published recovery, `loss_collapse`. If no sample is reliable there is no update; the
+    official code still moves by momentum. `frozen_layers` is a regular expression: layers whose names match are not
+    trained; the official pattern fits ResNets and transformers with twelve blocks. `keep_momentum` keeps the
+    optimiser's momentum through a reset, as the official code does unintentionally.
     """
 
     citation = "Niu et al., ICLR 2023"
-    passes = "2 forward, 2 backward; 1 and 0 where no sample is reliable"
-    use_when = "batches are small, mixed or of few classes, on a network with group or layer normalisation"
-    fails_when = (
-        "few samples are reliable, and it hardly learns; classes are few, and a healthy loss looks like a collapse"
-    )
+    passes = "2 forward, 2 backward; 1 forward if no sample is reliable"
+    use_when = "batches are small, mixed or of few classes, and the network uses GroupNorm or LayerNorm"
+    fails_when = "few samples are reliable, so it hardly adapts; or classes are few, so a healthy loss looks collapsed"
     presets: ClassVar = {
         "cifar10-c": _SGD,
         "cifar100-c": _SGD,
@@ -42,7 +40,7 @@ class Sar(Method):
         "imagenet-c-batch-of-one": {**_SGD, "lr": 4 * 2.5e-4 / 64},
         "imagenet-c-layer-batch-of-one": {**_SGD, "lr": 2 * 1e-3 / 64},
         "ccc": _SGD,
-        "aetta": {**_SGD, "keep_momentum": True, "keep_average": True},  # as the official code, on purpose
+        "aetta": {**_SGD, "keep_momentum": True, "keep_average": True},  # as in the official code
     }
 
     def __init__(
@@ -66,7 +64,7 @@ class Sar(Method):
         return affine_parameters_except(model.module, self.frozen_layers)
 
     def loss(self, inputs: Tensor, logits: Tensor) -> Tensor | None:
-        """Return the mean entropy at the worst place nearby, of the samples reliable here and there."""
+        """Return the mean entropy at the worst nearby weights, over the samples that are reliable before and after."""
         uncertainty = entropy(logits)
         reliable = uncertainty.detach() < self._max_entropy
         if not reliable.any():
@@ -78,7 +76,7 @@ class Sar(Method):
         return uncertainty[still_reliable].mean() if still_reliable.any() else None
 
     def reset(self) -> None:
-        """Go back to the source; the momentum stays where `keep_momentum` asks for it."""
+        """Go back to the source; with `keep_momentum` the optimiser keeps its momentum."""
         kept = dict(self._optimizer.state) if self._optimizer and self.keep_momentum else {}
         super().reset()
         if self._optimizer:

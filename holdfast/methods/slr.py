@@ -1,4 +1,4 @@
-"""SLR: likelihood ratios whose gradient does not fade, and predictions that stay diverse."""
+"""SLR: a likelihood-ratio loss whose gradient does not vanish, with a diversity term."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ _ADAM = {"optimizer": "adam", "lr": 6e-4}
 
 @METHODS.register("slr")
 class Slr(Method):
-    """Raises the likelihood ratio of its predictions while their running average is held near uniform.
+    """Maximise the likelihood ratio of the predictions while keeping their running average close to uniform.
 
-    The ratio can be raised for ever by scaling the logits, so the layers that could do it are not trained:
-    `frozen_layers="top"` are those from the last stage on, a regular expression those with it in their name, None none.
-    `clip` cuts probabilities off, as ROID does, which bounds the ratio instead. There is no official code; the running
-    average starts uniform, about which the published text says nothing.
+    Scaling the logits increases the ratio without bound, so the layers that can do it are not trained:
+    `frozen_layers="top"` means the layers from the last stage on, a regular expression the layers whose names match,
+    None no layers. `clip` bounds the ratio instead by clipping the probabilities, as ROID does. There is no official
+    code; the paper does not say how the running average starts, ours starts uniform.
     """
 
     citation = "Mummadi et al., 2021"
-    use_when = "classes are many and balanced over time, so that an average prediction should be near uniform"
-    fails_when = "classes come in bursts: it spreads its answers over classes that are not there"
+    use_when = "there are many classes, balanced over time, so that the average prediction should be near uniform"
+    fails_when = "classes are correlated in time: it spreads predictions over classes that do not occur"
     presets: ClassVar = {"cifar10-c": _ADAM, "cifar100-c": _ADAM, "imagenet-c": _ADAM, "ccc": _ADAM}
     mean_probs: Tensor
 
@@ -60,7 +60,7 @@ class Slr(Method):
         """Return KL(π ‖ uniform) minus δ times the mean likelihood ratio."""
         mean_probs = logits.softmax(1).mean(0).lerp(self.mean_probs, self.probs_momentum)
         self.mean_probs = mean_probs.detach()
-        # A class that is never predicted fades to an exact zero, and 0 · log 0 would be NaN.
+        # The average of a class that is never predicted underflows to zero, and 0 · log 0 would be NaN.
         log_ratios = (len(mean_probs) * mean_probs).clamp_min(torch.finfo(mean_probs.dtype).tiny).log()
         diversity = (mean_probs * log_ratios).sum()
         confidence = soft_likelihood_ratio(logits, clip=self.clip, eps=1e-5).mean()
@@ -68,7 +68,7 @@ class Slr(Method):
 
 
 def _top_layers(model: Classifier) -> str:
-    """Return a pattern of the normalisation layers from the last stage on; without stages, of the last layer."""
+    """Return a pattern that matches the normalisation layers from the last stage on; without stages, the last one."""
     names = list(model.norm_layers())
     last_stage = next((name for name, _ in reversed(model.stages())), None)
     first = next((place for place, name in enumerate(names) if name.startswith(f"{last_stage}.")), -1)

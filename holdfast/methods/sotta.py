@@ -1,4 +1,4 @@
-"""SoTTA: learn from confident samples of all classes, and in flat places only."""
+"""SoTTA: sharpness-aware entropy minimisation on a class-balanced memory of confident samples."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ _ADAM = {"optimizer": "adam", "lr": 1e-3}
 
 @METHODS.register("sotta")
 class Sotta(Method):
-    """Minimises the entropy of confident inputs, remembered evenly over classes, at the worst place nearby.
+    """Minimise the entropy of a class-balanced memory of confident inputs at the worst nearby weights.
 
-    The official scripts ask for no weight decay, as we do, but on CIFAR their code runs with 5e-4: preset `aetta`.
-    Both passes of an update move the statistics. Group normalisation is trained too; the official code leaves it out.
+    The official scripts configure no weight decay, as here, but on CIFAR their code uses 5e-4 (preset `aetta`). Both
+    passes of an update change the statistics. GroupNorm layers are trained too; the official code leaves them out.
     """
 
     citation = "Gong et al., NeurIPS 2023"
-    passes = "1 forward; every 64 samples 2 forwards and 2 backwards on up to 64 remembered inputs"
+    passes = "1 forward; every 64 samples 2 forward and 2 backward on up to 64 stored inputs"
     keeps = "64 inputs; running statistics; source values of the trained parameters"
-    use_when = "samples that belong to no class come with the rest: they are rarely confident"
-    fails_when = "the shift leaves no confident samples, or the network is confident when it is wrong"
+    use_when = "the stream contains samples of unknown classes, whose predictions are rarely confident"
+    fails_when = "no samples are confident after the shift, or the network is confident when it is wrong"
     presets: ClassVar = {
         "cifar10-c": {**_ADAM, "min_confidence": 0.99},
         "cifar100-c": {**_ADAM, "min_confidence": 0.66},
@@ -72,11 +72,11 @@ class Sotta(Method):
 
     @torch.no_grad()
     def predict(self, inputs: Tensor) -> Tensor:
-        """Answer with the running statistics."""
+        """Predict with the running statistics."""
         return super().predict(inputs)
 
     def adapt(self, inputs: Tensor, logits: Tensor | None = None) -> Update:
-        """Offer the batch to the memory and learn from that whenever it is due."""
+        """Offer the batch to the memory, and train on the memory every `every_samples` samples."""
         if self.paused:
             return Update()
         self.batches += 1

@@ -1,4 +1,4 @@
-"""The frozen source model: what every other method is measured against."""
+"""The source without adaptation: the baseline of every table."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ __all__ = ["Source"]
 
 @METHODS.register("source")
 class Source(Method):
-    """Answers with the model as it was trained and changes nothing."""
+    """Predict with the network exactly as given, without adaptation."""
 
     passes = "1 forward"
     keeps = "nothing"
-    use_when = "always, as the row that every other method must beat"
+    use_when = "always, as the baseline that every other method must beat"
     fails_when = "the inputs have shifted"
     learns = False
 
     def prepare(self, model: Classifier) -> list[nn.Parameter]:
-        """Leave every layer as it is and train nothing."""
+        """Change no layer and train nothing."""
         return []

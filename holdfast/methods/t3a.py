@@ -1,4 +1,4 @@
-"""T3A: the last layer becomes the mean of the features that it was sure of."""
+"""T3A: replace the last layer by class prototypes, the means of confident features."""
 
 from __future__ import annotations
 
@@ -21,31 +21,32 @@ __all__ = ["T3a"]
 
 @METHODS.register("t3a")
 class T3a(Method):
-    """Classifies by prototypes: of each class the mean direction of the features that the source was surest of.
+    """Classify with prototypes: for each class the mean direction of the features that the source is most certain of.
 
-    The rows of the source's last layer are the first supports. The features of a batch join them under their predicted
-    labels before it is answered, and each class keeps the `supports_per_class` of lowest entropy (the paper's M). None
-    keeps all of them, as a sum; the official code's −1 means to, but drops the least certain of each class every time.
+    The rows of the source's last layer are the initial supports. The features of a batch are added under their
+    predicted labels before the batch is predicted, and each class keeps the `supports_per_class` with the lowest
+    entropy (M in the paper). None keeps all of them, as a sum; −1 in the official code is meant to, but drops the least
+    certain support of each class at every batch.
     """
 
     citation = "Iwasawa & Matsuo, NeurIPS 2021"
     passes = "1 forward"
     keeps = "at most supports_per_class features of each class"
     predicts = "after"
-    use_when = "nothing but the last layer may change, and no gradient is to be had"
-    fails_when = "the features have lost the classes already, or predicted labels are mostly wrong"
-    supports: Tensor  # (supports, width), of length 1
+    use_when = "only the last layer may change, and gradients are not available"
+    fails_when = "the features no longer separate the classes, or most predicted labels are wrong"
+    supports: Tensor  # (supports, width), of unit length
     labels: Tensor
     entropies: Tensor
 
     def __init__(self, model: Classifier, *, supports_per_class: int | None = 100, seed: int = 0) -> None:
         if supports_per_class is not None and supports_per_class < 1:
-            raise ValueError(f"supports_per_class={supports_per_class} keeps nothing; pass at least 1, or None for all")
+            raise ValueError(f"supports_per_class must be at least 1 or None (keep all), got {supports_per_class}")
         self.supports_per_class = supports_per_class  # M
         super().__init__(model, seed=seed)
 
     def prepare(self, model: Classifier) -> list[nn.Parameter]:
-        """Take the rows of the last layer for supports, under the labels that it gives them, and train nothing."""
+        """Initialise the supports with the rows of the last layer and their predicted labels; train nothing."""
         head = _linear_head(model)
         if is_parametrized(head, "weight"):
             _fix_weight(head)
@@ -57,35 +58,38 @@ class T3a(Method):
         return []
 
     def predict(self, inputs: Tensor) -> Tensor:
-        """Answer by the prototypes, once the batch is among their supports."""
+        """Add the batch to the supports, then predict with the prototypes."""
         logits, features = self.model.forward_with_features(inputs)
         if not self.paused and torch.isfinite(logits).all():
             self._support(features, logits)
         head = _linear_head(self.model)
-        features = features.reshape(-1, *head.weight.shape[1:])  # a convolution wants its axes back
-        answers: Tensor = functional_call(head, self._prototypes(), features)
-        return answers.flatten(1)
+        features = features.reshape(-1, *head.weight.shape[1:])  # a convolution needs its spatial axes
+        scores: Tensor = functional_call(head, self._prototypes(), features)
+        return scores.flatten(1)
 
     def predictor_head(self) -> AbstractContextManager[None]:
-        """Let the last layer use the prototypes."""
+        """Use the prototypes as the last layer while the context is open."""
         head, weights = _linear_head(self.model), self._prototypes()
-        own = copy.copy(head)  # with the forward that is about to be replaced
+        own = copy.copy(head)  # keeps the forward that is about to be replaced
         return patched(head, lambda features: functional_call(own, weights, features))
 
     def export(self) -> nn.Module:
-        """Return the network with the prototypes for its last layer."""
+        """Return the network with the prototypes as its last layer."""
         exported = super().export()
         exported.get_submodule(self.model.head_name or "").load_state_dict(self._prototypes())
         return exported
 
     def _support(self, features: Tensor, logits: Tensor) -> None:
-        """Add features under their predicted labels, and keep the surest of each class."""
+        """Add features under their predicted labels, and keep the most certain of each class."""
         supports = torch.cat([self.supports, F.normalize(features, dim=1)])
         labels = torch.cat([self.labels, logits.argmax(1)])
         entropies = torch.cat([self.entropies, entropy(logits)])
         if self.supports_per_class is None:
             supports, classes = self._sums(supports, labels), self.model.num_classes
-            labels, entropies = torch.arange(classes).to(labels), entropies[:classes]  # of a sum: never looked at
+            labels, entropies = (
+                torch.arange(classes).to(labels),
+                entropies[:classes],
+            )  # of a sum: never read
         else:
             kept = _lowest(entropies, labels, self.supports_per_class)
             supports, labels, entropies = supports[kept], labels[kept], entropies[kept]
@@ -96,7 +100,7 @@ class T3a(Method):
         return supports.new_zeros(self.model.num_classes, supports.shape[1]).index_add_(0, labels, supports)
 
     def _prototypes(self) -> dict[str, Tensor]:
-        """Return weights for the last layer: the mean direction of the supports of each class, and no bias."""
+        """Return weights for the last layer: the mean direction of each class's supports, and a zero bias."""
         head = _linear_head(self.model)
         directions = F.normalize(self._sums(self.supports, self.labels), dim=1)
         weights = {name: torch.zeros_like(parameter) for name, parameter in head.named_parameters()}
@@ -104,18 +108,18 @@ class T3a(Method):
 
 
 def _lowest(values: Tensor, labels: Tensor, per_class: int) -> Tensor:
-    """Return the places of the so many lowest values of each class."""
+    """Return the indices of the `per_class` lowest values of each class."""
     order = values.argsort(stable=True)
-    order = order[labels[order].argsort(stable=True)]  # class by class, the lowest first
+    order = order[labels[order].argsort(stable=True)]  # by class, the lowest first
     counts = labels.bincount()
     rank = torch.arange(len(order), device=order.device) - (counts.cumsum(0) - counts)[labels[order]]
     return order[rank < per_class]
 
 
 def _fix_weight(head: nn.Module) -> None:
-    """Make a weight that is computed, as under weight normalisation, one that prototypes can take the place of."""
+    """Turn a parametrised weight, as under weight normalisation, into a plain one that prototypes can replace."""
     own = type(head)
-    # torch takes the computation off the class, which all copies of the layer share: the caller's, too.
+    # torch removes the parametrisation from the class, which the caller's layer shares: give this copy its own class.
     head.__class__ = type(own.__name__, own.__bases__, dict(vars(own)))
     remove_parametrizations(head, "weight")
 
@@ -123,4 +127,4 @@ def _fix_weight(head: nn.Module) -> None:
 def _linear_head(model: Classifier) -> nn.Linear | nn.Conv1d | nn.Conv2d:
     if isinstance(model.head, (nn.Linear, nn.Conv1d, nn.Conv2d)):
         return model.head
-    raise ValueError("there is no linear last layer to replace; pass its name, head='...', or choose 'tent'")
+    raise ValueError("no last linear layer was found; pass its name as head='...', or choose 'tent'")

@@ -18,15 +18,15 @@ _IMAGENET = {"optimizer": "sgd", "lr": 2.5e-4, "momentum": 0.9}
 
 @METHODS.register("tent")
 class Tent(Method):
-    """Makes the model more certain of its own predictions: minimises their mean entropy.
+    """Minimise the entropy of the predictions.
 
-    With several `steps` per batch the answer is that of the last forward pass, as in the official code: it has
-    profited from all updates on this batch but the last.
+    With several `steps` per batch the prediction is that of the last forward pass, as in the official code: it follows
+    all updates on this batch except the last.
     """
 
     citation = "Wang et al., ICLR 2021"
-    use_when = "streams are short, or a recovery watches: the simplest method that learns"
-    fails_when = "streams are long or classes come in bursts: it grows certain of one class and does not come back"
+    use_when = "streams are short or a recovery is used: the simplest method that trains weights"
+    fails_when = "streams are long or classes are correlated in time: it collapses to one class and does not recover"
     presets: ClassVar = {
         "cifar10-c": _CIFAR,
         "cifar100-c": _CIFAR,
@@ -38,12 +38,12 @@ class Tent(Method):
     def __init__(self, model: Classifier, *, steps: int = 1, **learning: Any) -> None:
         super().__init__(model, **learning)
         if steps < 1:
-            raise ValueError(f"steps={steps} leaves nothing to do; pass a whole number of at least 1")
+            raise ValueError(f"steps must be at least 1, got {steps}")
         self.steps = steps
         self.predicts = "before" if steps == 1 else "after"
 
     def predict(self, inputs: Tensor) -> Tensor:
-        """Answer with the last of the forward passes on this batch."""
+        """Return the logits of the last forward pass on this batch."""
         for _ in range(self.steps - 1):
             self.update(self.loss(inputs, self.model(inputs)), len(inputs))
         return super().predict(inputs)

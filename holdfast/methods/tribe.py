@@ -1,4 +1,4 @@
-"""TRIBE: three networks with balanced normalisation, of which one never leaves the source."""
+"""TRIBE: a student, a teacher and an anchor with source weights, all with balanced normalisation."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ _ADAM = {"optimizer": "adam", "lr": 1e-3}
 
 @METHODS.register("tribe")
 class Tribe(Method):
-    """A student learns confident labels of its teacher on augmented inputs; an anchor holds the teacher's logits back.
+    """Train a student on its teacher's confident labels, with the teacher's logits kept close to an anchor's.
 
-    Student and teacher are one set of weights with statistics of their own. A batch without a confident label is left
-    out; in the official code Adam's moments still decay on it.
+    Student and teacher share their weights and keep separate statistics. A batch without a confident label is skipped;
+    in the official code Adam's moments still decay on it.
     """
 
     citation = "Su et al., AAAI 2024"
     passes = "4 forward, 2 backward"
-    keeps = "source values of the trained parameters, and three sets of class statistics"
-    use_when = "classes come in bursts or some are rare, and a gradient step can be afforded"
-    fails_when = "there are a thousand classes: worse than the source on ImageNet-C in the tables of UniTTA"
+    keeps = "source values of the trained parameters; three sets of class statistics"
+    use_when = "classes are correlated in time or imbalanced, and the budget allows gradient steps"
+    fails_when = "there are 1000 classes: worse than the source on ImageNet-C in UniTTA's tables"
     presets: ClassVar = {
         "cifar10-c": {**_ADAM, "class_momentum": 0.01, "agnostic_share": 0.0, "entropy_margin": 0.05},
         "cifar100-c": {**_ADAM, "class_momentum": 0.05, "agnostic_share": 0.1, "entropy_margin": 0.2},
@@ -62,7 +62,7 @@ class Tribe(Method):
         self._max_entropy = entropy_margin * math.log(model.num_classes)
 
     def prepare(self, model: Classifier) -> list[nn.Parameter]:
-        """Make the given network the teacher; the student shares its weights, the anchor all but the trained ones."""
+        """Use the given network as the teacher; the student shares all weights, the anchor all but the trained ones."""
         stand_in = partial(
             BalancedStatistics,
             num_classes=model.num_classes,
@@ -76,13 +76,13 @@ class Tribe(Method):
 
     @torch.no_grad()
     def predict(self, inputs: Tensor) -> Tensor:
-        """Answer with the teacher and the statistics of earlier batches."""
+        """Predict with the teacher and the statistics of earlier batches."""
         return super().predict(inputs)
 
     def loss(self, inputs: Tensor, logits: Tensor) -> Tensor | None:
-        """Return CE(student, teacher's labels) + λ (teacher − anchor)² over the samples the teacher is sure of."""
+        """Return CE(student, teacher's labels) + λ (teacher − anchor)² over the teacher's confident samples."""
         generator = torch.Generator().manual_seed(seed_for(self.seed, "view", self.batches))
-        with given_labels(self, logits.argmax(1)):  # all three learn their statistics
+        with given_labels(self, logits.argmax(1)):  # all three update their statistics
             teacher = self.model(inputs)
             student = self.student(self._view(inputs, generator))
             with torch.no_grad():
@@ -94,5 +94,5 @@ class Tribe(Method):
         return F.cross_entropy(student, teacher.argmax(1)) + self.anchor_weight * F.mse_loss(teacher, anchor)
 
     def update(self, loss: Tensor, samples: int) -> Update:
-        """Take one optimiser step; the gradient has come through two networks."""
+        """Take one optimiser step; the backward pass goes through two networks."""
         return super().update(loss, 2 * samples)

@@ -1,4 +1,4 @@
-"""UniTTA: domains normalised apart, and neighbours in the stream answered together."""
+"""UniTTA: separate statistics for each domain, and features averaged with the previous sample."""
 
 from __future__ import annotations
 
@@ -16,21 +16,22 @@ __all__ = ["Unitta"]
 
 @METHODS.register("unitta")
 class Unitta(ByDomain):
-    """Normalises by domains that it finds itself (BDN), and averages features with the sample before (COFA).
+    """Normalise by automatically detected domains (BDN), and average features with the previous sample (COFA).
 
-    Official options: `filter="official"` compares with probabilities that went through a softmax twice, and so hardly
-    ever does anything; `"fixed"` lets the surer answer win, `"off"` has none. `distance="kl"` is the paper's. A cell of
-    many samples moves by all of them at most (`step="capped"`); the `"official"` step has no such bound and can
-    diverge. `overflow="prune"` is the official limit on domains; merging the closest two is ours.
+    `filter="official"` compares with probabilities that went through softmax twice, as in the official code, and so has
+    almost no effect; `"fixed"` takes the more confident prediction; `"off"` disables the filter. `distance="kl"` is the
+    paper's distance. `step="capped"` never moves the statistics of a domain and class past the mean of the batch's
+    samples; `step="official"` can overshoot and diverge. `overflow="prune"` is the official limit on domains; merging
+    the closest two is ours.
 
-    Ours: `prediction_layer` finds itself, the first normalisation layer of the middle stage. In networks without
-    BatchNorm the features that GroupNorm and LayerNorm layers receive are aligned by domain, over positions or tokens,
-    to what all domains have in common; expect little of it.
+    Ours: `prediction_layer`, which detects domains, defaults to the first normalisation layer of the middle stage. In
+    networks without BatchNorm, the inputs of GroupNorm and LayerNorm layers are aligned from the statistics of their
+    domain to those of all domains; expect only small gains.
     """
 
     citation = "Du et al., 2024"
-    use_when = "neighbours in the stream are mostly of one class, whatever the domains do"
-    fails_when = "neighbours are unrelated: choose 'bdn', or 'unitta_auto', which finds out"
+    use_when = "neighbouring samples mostly share a class, for any order of domains"
+    fails_when = "the classes of neighbouring samples are unrelated: choose 'bdn', or 'unitta_auto', which detects it"
     presets: ClassVar = {
         "cifar10-c": {"class_momentum": 0.01, "agnostic_share": 0.0},
         "cifar100-c": {"class_momentum": 0.05, "agnostic_share": 0.1},
@@ -39,20 +40,20 @@ class Unitta(ByDomain):
 
     def __init__(self, model: Classifier, **options: Any) -> None:
         super().__init__(model, **options)
-        self.neighbours = nn.ModuleList(NeighbourAverage() for _ in range(3))  # of each pass its own
+        self.neighbours = nn.ModuleList(NeighbourAverage() for _ in range(3))  # one per pass
 
     def prepare(self, model: Classifier) -> list[nn.Parameter]:
-        """Prepare the layers; features are what the last layer receives, so there must be one."""
+        """Check that there is a last layer, whose inputs are the features, and prepare the normalisation layers."""
         if model.head is None:
-            raise ValueError("no last linear layer was found; pass its name, head='...', or choose 'bdn'")
+            raise ValueError("no last linear layer was found; pass its name as head='...', or choose 'bdn'")
         return super().prepare(model)
 
     def classify_pass(self, inputs: Tensor, turn: int) -> Tensor:
-        """Return the log-probabilities of one pass, next to the sample before where that is surer."""
+        """Return the log-probabilities of one pass, averaged with the previous sample where that is more confident."""
         logits, features = self.model.forward_with_features(inputs)
         averages = self.model.classify(self.neighbours[turn](features, learn=not self.paused))
         return surer(logits.log_softmax(1), averages.log_softmax(1))
 
     def choose(self, together: Tensor, apart: Tensor) -> Tensor:
-        """Return the filtered answer; the official filter sees one of the two through a second softmax."""
+        """Return the filtered prediction; the official filter applies a second softmax to one of the two."""
         return super().choose(together.exp().log_softmax(1) if self.filter == "official" else together, apart)

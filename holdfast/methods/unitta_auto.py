@@ -1,4 +1,4 @@
-"""UniTTA that listens first: neighbours are answered together only in streams where they belong together."""
+"""UniTTA, with neighbour averaging switched on when the labels of neighbouring samples correlate."""
 
 from __future__ import annotations
 
@@ -19,18 +19,20 @@ __all__ = ["UnittaAuto"]
 
 @METHODS.register("unitta_auto")
 class UnittaAuto(ByDomain):
-    """UniTTA where neighbours in the stream agree more often than samples further apart, and BDN where they do not.
+    """Run UniTTA while the labels of neighbouring samples correlate, and BDN otherwise.
 
-    Ours: published UniTTA loses to BDN whenever classes come independently, because it averages unrelated neighbours.
-    Predicted labels, before any averaging, tell which kind of stream it is: neighbours are averaged as long as their
-    agreement exceeds that of samples 17 to 64 apart by `min_correlation` of what it could (Cohen's κ), by two standard
-    errors, over about the last `memory_samples`. Other options are those of `unitta`; the official filter is that of
-    whichever is at work.
+    Ours: published UniTTA is worse than BDN when classes are independent in time, because it averages unrelated
+    samples. The correlation is measured on predicted labels before averaging: Cohen's κ of the agreement between
+    neighbours, with the agreement of samples 17 to 64 apart as chance level, over about the last `memory_samples`.
+    Averaging is on while κ minus two standard errors exceeds `min_correlation`. Other options are those of `unitta`;
+    the official filter is that of the active method.
     """
 
     citation = "after Du et al., 2024 (UniTTA)"
-    use_when = "it is not known whether neighbours in the stream are of one class, or it changes"
-    fails_when = "runs of one class are longer than 64 samples and the labels bad: they then look like a domain's bias"
+    use_when = "it is unknown, or changes, whether neighbouring samples share a class"
+    fails_when = (
+        "runs of one class exceed 64 samples and predicted labels are poor: a run then looks like the bias of a domain"
+    )
     presets: ClassVar = {
         "cifar10-c": {"class_momentum": 0.01, "agnostic_share": 0.0},
         "cifar100-c": {"class_momentum": 0.05, "agnostic_share": 0.1},
@@ -46,22 +48,22 @@ class UnittaAuto(ByDomain):
         self.runs = ClassRuns(memory_samples=memory_samples)
 
     def prepare(self, model: Classifier) -> list[nn.Parameter]:
-        """Prepare the layers; features are what the last layer receives, so there must be one."""
+        """Check that there is a last layer, whose inputs are the features, and prepare the normalisation layers."""
         if model.head is None:
-            raise ValueError("no last linear layer was found; pass its name, head='...', or choose 'bdn'")
+            raise ValueError("no last linear layer was found; pass its name as head='...', or choose 'bdn'")
         return super().prepare(model)
 
     @property
     def correlated(self) -> bool:
-        """Whether neighbours are being answered together at this point of the stream."""
+        """Whether neighbour averaging is currently on."""
         return self.runs.sure_correlation > self.min_correlation
 
     def gauges(self) -> Mapping[str, float]:
-        """Return how many domains there are, and by how much of what it could neighbours' agreement exceeds chance."""
+        """Return the number of domains, and the lower bound on the correlation of neighbouring labels."""
         return {**super().gauges(), "correlation": self.runs.sure_correlation}
 
     def classify_pass(self, inputs: Tensor, turn: int) -> Tensor:
-        """Return the log-probabilities of one pass; the first tells what kind of stream it is."""
+        """Return the log-probabilities of one pass; the first updates the correlation."""
         logits, features = self.model.forward_with_features(inputs)
         averages = self.neighbours[turn](features, learn=not self.paused)
         if turn == 0 and torch.isfinite(logits).all():
@@ -70,6 +72,6 @@ class UnittaAuto(ByDomain):
         return surer(own, self.model.classify(averages).log_softmax(1)) if self.correlated else own
 
     def choose(self, together: Tensor, apart: Tensor) -> Tensor:
-        """Return the filtered answer, by the filter of UniTTA or of BDN."""
+        """Return the filtered prediction, with the filter of UniTTA or of BDN."""
         twice = self.filter == "official" and self.correlated
         return super().choose(together.exp().log_softmax(1) if twice else together, apart)

@@ -1,4 +1,4 @@
-"""UnMIX-TNS: normalisation for streams in which domains and classes come mixed or in bursts."""
+"""UnMIX-TNS: normalisation for streams with mixed domains or class-correlated samples."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ __all__ = ["UnmixTns"]
 
 @METHODS.register("unmix_tns")
 class UnmixTns(Method):
-    """Keeps several statistics per layer and normalises each sample with their mixture, drawn towards what fits it.
+    """Normalise each sample with a mixture of several statistics per layer, weighted by their similarity to it.
 
-    A short batch moves the components by as much as its own size deserves; the official code takes the configured size
-    for it. `skipped_draws` repeats a run of the official code, which seeds before it builds the network: as many
-    numbers of the generator went into initial weights as the network has of them.
+    The step of a batch smaller than `full_batch_size` is scaled by its own size; the official code scales it by the
+    configured size. `skipped_draws` reproduces runs of the official code, which seeds the generator before building the
+    network: it is the number of draws used for the initial weights.
     """
 
     citation = "Tomar et al., ICLR 2024"
     needs_batch_norm = True
     passes = "1 forward"
     keeps = "mean and variance of every component in every BatchNorm layer"
-    use_when = "batches are small, of few classes or of several domains; nothing may be trained"
-    fails_when = "batches are large, of one domain and of all classes: their own statistics say more"
+    use_when = "batches are small, of few classes or of several domains, and no weights may be trained"
+    fails_when = "batches are large and each holds one domain and all classes: plain batch statistics are better"
     presets: ClassVar = {
         "imagenet-c": {"components": 16, "full_batch_size": 16},
         "mixed-domains": {"components": 128},
@@ -49,14 +49,16 @@ class UnmixTns(Method):
         seed: int = 0,
     ) -> None:
         if components < 1 or full_batch_size < 1:
-            raise ValueError("pass at least one of components and a full_batch_size of at least 1")
+            raise ValueError(
+                f"components and full_batch_size must be at least 1, got {components} and {full_batch_size}"
+            )
         self.components, self.spread_share, self.temperature = components, spread_share, temperature
-        self.full_batch_size = full_batch_size  # B_max: what the layers' own momentum was meant for
+        self.full_batch_size = full_batch_size  # B_max: the batch size that the layers' momentum applies to
         self.skipped_draws = skipped_draws
         super().__init__(model, seed=seed)
 
     def prepare(self, model: Classifier) -> list[nn.Parameter]:
-        """Replace the statistics of every BatchNorm layer, spread in module order, and train nothing."""
+        """Replace the statistics of every BatchNorm layer, drawing components in module order; train nothing."""
         generator = torch.Generator().manual_seed(self.seed)
         torch.rand(self.skipped_draws, generator=generator)
         stand_in = partial(

@@ -232,5 +232,5 @@ def test_impossible_options_and_inputs_are_refused() -> None:
     with pytest.raises(ValueError, match="'random' or 'first'"):
         FifoMemory(choices="last")  # type: ignore[arg-type]
     memory = offered(FifoMemory(), 8, 8)
-    with pytest.raises(ValueError, match=r"\(2, 3\) and cannot take \(4,\)"):
+    with pytest.raises(ValueError, match=r"shape \(2, 3\), got \(4,\)"):
         memory.offer(torch.zeros(1, 4), torch.zeros(1, dtype=torch.long))

@@ -102,7 +102,7 @@ def test_all_weights_and_biases_are_trained_or_the_affine_ones_only() -> None:
     assert len(everything) == len(names) < len(list(network.parameters()))  # not the class token, not the positions
     affine = build(trainable="affine")[1].trained
     assert all(weight.dim() == 1 for weight in affine)
-    with pytest.raises(ValueError, match="choose 'all' or 'affine'"):
+    with pytest.raises(ValueError, match="must be 'all' or 'affine'"):
         build(trainable="some")
 
 

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from holdfast.methods.lame import answer_jointly
+from holdfast.methods.lame import predict_jointly
 from holdfast.models.tiny import tiny_resnet
 from holdfast.recipes import adapt
 
@@ -48,7 +48,7 @@ def written_out(logits: Tensor, features: Tensor, affinity: str, neighbours: int
 @pytest.mark.parametrize("samples", [2, 4, 30])
 def test_answers_are_those_of_the_formulas(affinity: str, samples: int) -> None:
     logits, features = sample(samples)
-    answers = answer_jointly(logits, features, affinity, 5).exp()  # type: ignore[arg-type]
+    answers = predict_jointly(logits, features, affinity, 5).exp()  # type: ignore[arg-type]
     torch.testing.assert_close(answers, written_out(logits, features, affinity), rtol=1e-6, atol=1e-8)
 
 
@@ -64,7 +64,7 @@ def test_a_batch_of_one_is_answered_by_the_source_alone(affinity: str) -> None:
 def test_equal_features_are_no_trouble(affinity: str, neighbours: int) -> None:
     logits = sample(6)[0].float()
     features = torch.tensor([0.1, 0.7, 0.3]).expand(6, 3)
-    answers = answer_jointly(logits, features, affinity, neighbours)  # type: ignore[arg-type]
+    answers = predict_jointly(logits, features, affinity, neighbours)  # type: ignore[arg-type]
     assert torch.isfinite(answers).all()
     torch.testing.assert_close(answers.exp().sum(1), torch.ones(6))
     if affinity == "rbf":  # all as near as can be: they agree on one class
@@ -74,13 +74,13 @@ def test_equal_features_are_no_trouble(affinity: str, neighbours: int) -> None:
 def test_features_of_zero_are_no_trouble() -> None:
     logits, _ = sample(6)
     for affinity in AFFINITIES:
-        assert torch.isfinite(answer_jointly(logits, torch.zeros(6, 3).double(), affinity, 5)).all()  # type: ignore[arg-type]
+        assert torch.isfinite(predict_jointly(logits, torch.zeros(6, 3).double(), affinity, 5)).all()  # type: ignore[arg-type]
 
 
 def test_an_unsure_sample_takes_the_class_of_those_near_it() -> None:
     features = torch.tensor([[1.0, 0.0]] * 4 + [[0.0, 1.0]] * 4) + 0.01 * torch.rand(8, 2)
     logits = torch.tensor([[4.0, 0.0]] * 3 + [[0.0, 0.5]] + [[0.0, 4.0]] * 4)
-    answers = answer_jointly(logits, features, "knn", 3)
+    answers = predict_jointly(logits, features, "knn", 3)
     assert logits[3].argmax() == 1
     assert answers[3].argmax() == 0
 
@@ -101,5 +101,5 @@ def test_a_network_without_a_head_is_refused() -> None:
 
 @pytest.mark.parametrize("options", [{"affinity": "cosine"}, {"neighbours": 0}])
 def test_unknown_affinities_are_refused(options: dict[str, object]) -> None:
-    with pytest.raises(ValueError, match=r"choose 'knn'|at least 1"):
+    with pytest.raises(ValueError, match=r"must be 'knn'|at least 1"):
         adapt(tiny_resnet(), "lame", **options)
