@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from importlib import metadata
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+import typer
 from PIL import Image
 from scipy.io import wavfile
 from typer.testing import CliRunner
@@ -40,6 +44,26 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folders = json.loads(invoke("bench", "demo", "--out", str(out), "--json", *SMALL))
     assert len(folders) == 5
     return out
+
+
+def test_bench_ends_with_where_the_runs_are_and_the_next_command(runs: Path) -> None:
+    *_, where, following = invoke("bench", "demo", "--out", str(runs), *SMALL).splitlines()
+    assert where == f"runs: {runs / 'demo'} (5 finished)"
+    assert following == f"next: holdfast report {runs / 'demo'}"
+
+
+def test_every_command_has_a_file_of_its_own_and_explains_every_option() -> None:
+    group: Any = typer.main.get_command(app)
+    for name, command in group.commands.items():
+        assert command.callback.__module__ == f"holdfast.cli.{name}"
+        assert command.help
+        for parameter in command.params:
+            assert getattr(parameter, "help", None), f"{name} {parameter.name} has no help"
+
+
+def test_importing_the_command_line_does_not_import_torch() -> None:
+    code = "import sys, holdfast.cli; sys.exit('torch' in sys.modules or 'numpy' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
 def test_report_writes_a_page_and_prints_the_table(runs: Path) -> None:
@@ -108,8 +132,8 @@ def test_a_demo_without_the_extra_goes_on(tmp_path: Path, monkeypatch: pytest.Mo
 
     done: list[str] = []
     monkeypatch.setattr(metadata, "version", missing)
-    monkeypatch.setattr("holdfast.cli._bench", lambda name, *_: done.append(name))
-    monkeypatch.setattr("holdfast.cli._report", lambda folder, *_: done.append(folder.name))
+    monkeypatch.setattr("holdfast.cli.demo.run_suite", lambda name, *_, **__: done.append(name))
+    monkeypatch.setattr("holdfast.cli.demo.print_report", lambda folder: done.append(folder.name))
     monkeypatch.setenv("HOLDFAST_CACHE", str(tmp_path))
     assert 'pip install "holdfast[audio]"' in " ".join(invoke("demo", "--out", str(tmp_path)).split())
     assert done == ["demo", "demo"]
@@ -148,6 +172,9 @@ def test_corrupt_writes_files_and_a_sheet(tmp_path: Path) -> None:
         (["bench", "demo", "--executor", "process"], "did you mean 'processes'"),
         (["bench", "demo", "--set", "seeds"], "write key=value"),
         (["bench", "demo", "--set", "recipes.0=tnet"], "did you mean 'tent'"),
+        (["bench", "demo", "--set", "seeds=[0"], "is not YAML"),
+        (["calibrate", "--data", "{name: digits, splt: test}"], "did you mean 'split'"),
+        (["calibrate", "--model", "{name: digits_resnet"], "is not YAML"),
         (["corrupt", "x.png", "-c", "contrst"], "did you mean 'contrast'"),
         (["corrupt", "x.png"], "--sheet"),
         (["corrupt", "x.wav", "-c", "white_noise", "--format", "mp3"], "choose wav or flac"),

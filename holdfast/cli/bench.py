@@ -1,0 +1,55 @@
+"""`holdfast bench`: run a suite."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from holdfast.cli.options import AsJson, Executor, Out, Scale, Settings, Workers, parse_settings
+
+__all__ = ["bench", "run_suite"]
+
+
+def bench(
+    suite: Annotated[str, typer.Argument(help="A suite by name (see holdfast list suites) or a YAML file.")],
+    out: Out = Path("runs"),
+    executor: Executor = "serial",
+    workers: Workers = 2,
+    scale: Scale = None,
+    settings: Settings = None,
+    as_json: AsJson = False,
+) -> None:
+    """Run a suite; finished runs are kept and interrupted runs resume."""
+    folders = run_suite(suite, out, parse_settings(settings), executor=executor, workers=workers, scale=scale)
+    if as_json:
+        typer.echo(json.dumps([str(folder) for folder in folders]))
+        return
+    typer.echo(f"runs: {folders[0].parent} ({len(folders)} finished)")
+    typer.echo(f"next: holdfast report {folders[0].parent}")
+
+
+def run_suite(
+    name: str,
+    out: Path,
+    overrides: Mapping[str, Any] | None = None,
+    *,
+    executor: str,
+    workers: int,
+    scale: str | None = None,
+) -> list[Path]:
+    """Run a suite with live progress and return the folders of its runs."""
+    from holdfast.benchmark import bench as run_jobs
+    from holdfast.benchmark import load_suite
+    from holdfast.benchmark.live import LiveProgress
+
+    jobs = load_suite(name, overrides, scale=scale).jobs()
+    with LiveProgress(len(jobs)) as live:
+        outcomes = run_jobs(jobs, out, executor=executor, workers=workers, progress=live)
+    failed = [f"{outcome.job.name}: {outcome.error}" for outcome in outcomes if outcome.error]
+    if failed:
+        raise RuntimeError(f"{len(failed)} of {len(outcomes)} runs failed, the others are kept; " + "; ".join(failed))
+    return [outcome.folder for outcome in outcomes if outcome.folder]

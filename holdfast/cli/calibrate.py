@@ -1,0 +1,99 @@
+"""`holdfast calibrate`: find a walk of corruptions at constant difficulty."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
+from rich.progress import Progress as Bars
+
+from holdfast.cli.options import AsJson, ModelText
+from holdfast.cli.printing import console, plain_table
+from holdfast.spec import Spec
+
+if TYPE_CHECKING:
+    from holdfast.calibration import Progress
+    from holdfast.streams import Calibration
+
+__all__ = ["calibrate", "calibrate_with_progress"]
+
+
+def calibrate(
+    model: ModelText = "digits_resnet",
+    data: Annotated[
+        str, typer.Option(help="Measure on these data: a name, or YAML such as {name: digits, split: validation}.")
+    ] = "digits",
+    difficulty: Annotated[
+        str, typer.Option(help="Hold the accuracy that CCC calls easy, medium or hard for this model.")
+    ] = "medium",
+    target: Annotated[
+        float | None, typer.Option(help="Hold this accuracy, in percent, instead of that of a difficulty.")
+    ] = None,
+    pairs: Annotated[int, typer.Option(min=1, help="Find this many transitions between two corruptions.")] = 3,
+    images: Annotated[
+        int, typer.Option("--images", "--pictures", min=2, help="Measure on at most this many images.")
+    ] = 500,
+    family: Annotated[str, typer.Option(help="Use the severities for 32, 64 or 224 px.")] = "224",
+    seed: Annotated[int, typer.Option(help="Draw the pairs with this seed; 43, 44 and 45 are the official ones.")] = 43,
+    out: Annotated[
+        Path, typer.Option(help="Write calibration.json and an image of each transition to this folder.")
+    ] = Path("calibration"),
+    as_json: AsJson = False,
+) -> None:
+    """Find a walk of changing corruptions (CCC) on which a model's accuracy stays near a target."""
+    import numpy as np
+
+    from holdfast.data import DATASETS
+    from holdfast.models import MODELS
+    from holdfast.streams import walk_strip
+
+    samples = Spec.parse(data).build(DATASETS)
+    calibration = calibrate_with_progress(
+        Spec.parse(model).build(MODELS),
+        samples,
+        difficulty=difficulty,
+        target_percent=target,
+        pairs=pairs,
+        pictures=images,
+        family=family,
+        seed=seed,
+    )
+    path = calibration.save(out / "calibration.json")
+    (image,) = samples.inputs(np.zeros(1, np.int64))
+    for number in range(len(calibration.transitions)):
+        walk_strip(calibration, image, transition=number).save(out / f"transition_{number}.png")
+    if as_json:
+        typer.echo(calibration.to_json())
+        return
+    table = plain_table("transition", "steps", "accuracy %", "images", "measured")
+    for entry in calibration.transitions:
+        accuracy = f"{entry.mean_percent:.1f} ± {entry.margin_percent:.1f}"
+        name = f"{entry.first} → {entry.second}"
+        table.add_row(name, str(len(entry.cells)), accuracy, str(entry.pictures), f"{len(entry.measured)} of 441")
+    console.print(f"target {calibration.target_percent:.1f} %, clean {calibration.clean_percent:.1f} %", table)
+    for name, note in calibration.left_out.items():
+        console.print(f"left out: {name} {note}")
+    typer.echo(path)
+
+
+def calibrate_with_progress(model: Any, data: Any, **options: Any) -> Calibration:
+    """Calibrate, and show how many measurements are done."""
+    from holdfast.calibration import calibrate as calibrate_model
+
+    columns = TextColumn("{task.description}"), BarColumn(bar_width=24), MofNCompleteColumn()
+    with Bars(*columns, TextColumn("{task.fields[saved]}"), console=Console(stderr=True)) as bars:
+        task = bars.add_task("calibrating", total=None, saved="")
+
+        def tell(progress: Progress) -> None:
+            bars.update(
+                task,
+                completed=progress.done,
+                total=progress.done + progress.left,
+                description=f"calibrating {progress.pair or 'the pool'}",
+                saved=f"{progress.saved} saved by sharing",
+            )
+
+        return calibrate_model(model, data, progress=tell, **options)

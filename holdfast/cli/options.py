@@ -1,0 +1,43 @@
+"""Options that several commands share, and how their values are parsed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+import yaml
+
+__all__ = ["AsJson", "Executor", "MetricName", "ModelText", "Out", "Scale", "Settings", "Workers", "parse_settings"]
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of text, for scripts.")]
+Out = Annotated[Path, typer.Option("--out", help="Keep runs in this folder; finished ones are not repeated.")]
+Scale = Annotated[str | None, typer.Option(help="Use one of the suite's sizes, e.g. smoke or paper.")]
+Settings = Annotated[
+    list[str] | None,
+    typer.Option("--set", help="Override a key of the suite, e.g. --set streams.0.severity=3; may be repeated."),
+]
+Executor = Annotated[
+    str, typer.Option(help="Run jobs one after the other (serial) or in several processes (processes).")
+]
+Workers = Annotated[int, typer.Option(min=1, help="Run this many jobs at a time with --executor processes.")]
+MetricName = Annotated[str, typer.Option(help="Show error or accuracy in tables.")]
+ModelText = Annotated[str, typer.Option(help="Use this model: a name, or YAML such as {name: …, option: …}.")]
+
+
+def parse_settings(settings: list[str] | None) -> dict[str, Any]:
+    """Return the overrides of `--set key=value`; values are YAML.
+
+    >>> parse_settings(["seeds=[0, 1]", "streams.0.severity=3"])
+    {'seeds': [0, 1], 'streams.0.severity': 3}
+    """
+    parsed = {}
+    for setting in settings or []:
+        key, equals, value = setting.partition("=")
+        if not equals:
+            raise ValueError(f"--set {setting} has no value; write key=value, e.g. --set seeds=[0,1,2]")
+        try:
+            parsed[key] = yaml.safe_load(value)
+        except yaml.YAMLError as error:
+            raise ValueError(f"the value of --set {setting} is not YAML; write e.g. --set seeds=[0,1,2]") from error
+    return parsed

@@ -1,0 +1,54 @@
+"""`holdfast replay`: run a recorded stream again with other recoveries."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from holdfast.cli.options import AsJson, Out, Scale
+from holdfast.cli.printing import console, plain_table
+
+__all__ = ["replay"]
+
+
+def replay(
+    target: Annotated[str, typer.Argument(help="The folder of a run, or a suite by name or as a YAML file.")],
+    recoveries: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--recovery",
+            "-r",
+            help="Use this recovery: a name, or YAML such as {name: …, option: …}; may be repeated, by default all.",
+        ),
+    ] = None,
+    job: Annotated[str, typer.Option(help="Choose the job of a suite whose name begins like this, e.g. tent.")] = "",
+    scale: Scale = None,
+    out: Out = Path("runs"),
+    as_json: AsJson = False,
+) -> None:
+    """Run a recorded stream again, with the same model, method and seed, through several recoveries."""
+    from holdfast.benchmark.live import LiveProgress
+    from holdfast.recovery import RECOVERIES
+    from holdfast.replay import replay as replay_run
+
+    recoveries = recoveries or RECOVERIES.names()
+    with LiveProgress(1 + len(recoveries)) as live:
+        found = replay_run(target, recoveries, out=out, job=job, scale=scale, progress=live)
+    if as_json:
+        typer.echo(json.dumps([one.to_dict() for one in found]))
+        return
+    table = plain_table("recovery", "accuracy %", "last tenth %", "× forward", "resets", "at batch")
+    for one in found:
+        shares = f"{one.accuracy:.1f}", f"{one.last_tenth:.1f}", f"{one.passes:.2f}"
+        places = [str(reset.batch) for reset in one.resets]
+        table.add_row(
+            one.recovery, *shares, str(len(places)), ", ".join(places[:8]) + (" …" if len(places) > 8 else "")
+        )
+    console.print(table)
+    for one in found:
+        if one.resets:
+            console.print(f"{one.recovery}, batch {one.resets[0].batch}: {one.resets[0].reason}", highlight=False)
+    typer.echo(f"runs: {out / 'replay'}; next: holdfast report {out / 'replay'}")
