@@ -109,6 +109,13 @@ def test_an_oracle_keeps_the_best_epoch_and_tells_what_that_was_worth(tmp_path: 
     assert kept["correct"] > last["correct"]
 
 
+def test_of_equal_epochs_the_oracle_keeps_the_last(tmp_path: Path) -> None:
+    """The official loop saves the weights whenever the accuracy is at least the best so far."""
+    for found in summary(run(jobs("offline-oracle", lr=0.0)[1], tmp_path))["sets"]:
+        assert len(set(found["twin_accuracy"])) == 1
+        assert found["chosen_epoch"] == 2
+
+
 class KillError(Exception):
     """Stands for a kill: nothing after the last checkpoint is kept."""
 

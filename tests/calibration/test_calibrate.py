@@ -112,6 +112,16 @@ def test_the_record_says_how_it_was_made(model: nn.Module, few: InMemoryImages, 
     assert np.array_equal(matrix[0, ::4], np.array(second.matrix_percent)[::4, 0])
 
 
+def test_accuracies_are_those_of_stored_images(model: nn.Module, few: InMemoryImages, options: dict[str, Any]) -> None:
+    """The refusal of a target out of reach names the accuracy on clean images, which a storage of quality 1 lowers."""
+    refusals = []
+    for quality in (None, 1):
+        with pytest.raises(ValueError, match="clean") as refusal:
+            calibrate(model, few, **{**options, "target_percent": 100.0, "storage_jpeg_quality": quality})
+        refusals.append(str(refusal.value))
+    assert refusals[0] != refusals[1]
+
+
 def test_refinement_measures_the_path(model: nn.Module, few: InMemoryImages, options: dict[str, Any]) -> None:
     for refinements, measured in ((0, False), (5, True)):
         (path, *_) = calibrate(model, few, **options, refinements=refinements).transitions

@@ -13,7 +13,7 @@ from torch import nn
 
 from holdfast.calibration.judge import Chain, Judge, Progress, spread_over_classes
 from holdfast.calibration.store import Store, default_cache
-from holdfast.corruptions import CORRUPTIONS
+from holdfast.corruptions import CORRUPTIONS, store_as_jpeg
 from holdfast.data import InMemoryImages
 
 CHAINS: list[Chain] = [(), (("contrast", 2),), (("contrast", 2), ("gaussian_noise", 4)), (("gaussian_noise", 4),)]
@@ -39,6 +39,18 @@ def test_outcomes_are_those_of_the_corrupted_pictures(model: nn.Module, few: InM
     answers = model(torch.from_numpy(grey).permute(0, 3, 1, 2) / 255).argmax(1).numpy()
     assert np.array_equal(outcomes[1], answers == few.labels[found.samples[:40]])
     assert found.percent(()) == 100 * found.outcomes([()], 60).mean()
+
+
+def test_images_are_judged_as_they_are_stored(model: nn.Module, few: InMemoryImages, tmp_path: Path) -> None:
+    found = judge(model, few, tmp_path, storage_jpeg_quality=1)
+    outcomes = found.outcomes([(), (("contrast", 2),)], 60)
+    clean = few.images[found.samples]
+    for outcome, images in zip(
+        outcomes, (clean, CORRUPTIONS["contrast"].batch(clean, 0.5, [], family="224")), strict=True
+    ):
+        stored = torch.from_numpy(store_as_jpeg(images, 1)).permute(0, 3, 1, 2) / 255
+        assert np.array_equal(outcome, model(stored).argmax(1).numpy() == few.labels[found.samples])
+    assert not np.array_equal(outcomes, judge(model, few, tmp_path).outcomes([(), (("contrast", 2),)], 60))
 
 
 def test_nothing_is_judged_twice(model: nn.Module, few: InMemoryImages, tmp_path: Path) -> None:

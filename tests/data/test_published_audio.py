@@ -46,6 +46,18 @@ def test_urbansound_is_split_by_folds(tmp_path: Path) -> None:
         data.inputs(np.array([2]))
 
 
+def test_each_fold_of_urbansound_is_in_one_split(tmp_path: Path) -> None:
+    lines = [f"{fold}-a.wav,0,0,1,1,{fold},{fold - 1},x" for fold in range(1, 11)]
+    for fold in range(1, 11):
+        write(tmp_path / "audio" / f"fold{fold}" / f"{fold}-a.wav", fold)
+    (tmp_path / "metadata").mkdir()
+    header = "slice_file_name,fsID,start,end,salience,fold,classID,class"
+    (tmp_path / "metadata" / "UrbanSound8K.csv").write_text("\n".join([header, *lines]))
+    train, test = UrbanSound8K("train", folder=tmp_path), UrbanSound8K("test", folder=tmp_path)
+    assert (train.labels + 1).tolist() == [1, 2, 3, 4, 5, 6, 7]
+    assert (test.labels + 1).tolist() == [8, 9, 10]
+
+
 def test_speech_commands_are_split_by_lists(tmp_path: Path) -> None:
     root = tmp_path / "speech_commands_v0.02" / "speech_commands_v0.02"
     for number, word in enumerate(("zero", "bird", "cat", "cat")):

@@ -87,3 +87,18 @@ def test_a_view_of_ones_own_is_called_custom(inputs: Tensor) -> None:
     model, _ = build(view=lambda inputs, generator: inputs.flip(-1))
     model(inputs)
     assert model.recipe["options"]["view"] == "custom"
+
+
+@pytest.mark.parametrize(
+    ("preset", "published"),
+    [
+        ("cifar10-c", (1e-3, 0.01, 0.0, 0.05)),
+        ("cifar100-c", (1e-3, 0.05, 0.1, 0.2)),
+        ("imagenet-c", (5e-4, 0.5, 0.5, 0.4)),
+    ],
+)
+def test_the_presets_are_the_published_settings(preset: str, published: tuple[float, ...]) -> None:
+    method = adapt(tiny_resnet(), "tribe", preset=preset).method
+    assert isinstance(method, Tribe)
+    assert (method.optimizer, method.betas, method.weight_decay, method.anchor_weight) == ("adam", (0.9, 0.999), 0, 0.5)
+    assert (method.lr, method.class_momentum, method.agnostic_share, method.entropy_margin) == published

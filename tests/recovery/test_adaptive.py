@@ -66,6 +66,11 @@ def test_a_single_class_is_a_reset() -> None:
     assert method.resets == 1
 
 
+def test_a_collapse_does_not_become_usual_at_once() -> None:
+    """A batch beyond the margin counts as the margin, so a model that collapses again and again is reset each time."""
+    assert reasons(Adaptive(), [predicting(10)] * 20 + [predicting(1)] * 5)[-5:] == [True] * 5
+
+
 def test_a_lasting_change_becomes_usual() -> None:
     found = reasons(Adaptive(), [predicting(10)] * 20 + [predicting(2)] * 200)
     assert found[20]

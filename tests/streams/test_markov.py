@@ -79,6 +79,18 @@ def test_a_capped_chain_that_is_not_iid_keeps_its_caps_and_its_stays() -> None:
         official_states(domains, Chain(size=10, imbalance=3), 20, np.random.default_rng(0))
 
 
+def test_a_new_domain_of_the_official_mode_begins_with_a_class_drawn_anew() -> None:
+    domains, classes = Chain(size=200, stay="continual"), Chain(size=10, stay=0.99)
+    path, beside = official_states(domains, classes, 4, np.random.default_rng(0))
+    changes = np.flatnonzero(path[1:] != path[:-1])
+    assert len(changes) == 199
+    kept = beside[changes + 1] == beside[changes]
+    assert kept.mean() == pytest.approx(0.1, abs=0.07)  # one in ten by chance; the chain alone would keep 99 %
+    inside = np.delete(beside[1:] == beside[:-1], changes)
+    assert inside.mean() == pytest.approx(0.99, abs=0.01)
+    assert set(beside[changes + 1]) == set(range(10))
+
+
 def test_an_honest_long_tail_is_the_same_at_any_time() -> None:
     plan = wide_plan("(i,u)/(i,1)", 10, samples=100_000)
     classes = plan.labels[plan.picks(0, 100_000).samples]
