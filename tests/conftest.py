@@ -1,4 +1,4 @@
-"""Settings and data of all tests: one thread per process, and the recorded outputs of the official implementations."""
+"""Run each test process on one thread: processes share the cores, and results do not depend on the sum order."""
 
 from __future__ import annotations
 

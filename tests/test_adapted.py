@@ -1,4 +1,4 @@
-"""The adapted model: what it keeps, what it refuses, what it hands out."""
+"""The adapted model: state it keeps, inputs it refuses, values it returns."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every method on every kind of model: few and many classes, one class at a time, half precision, compiled."""
+"""Every method on many kinds of models: few and many classes, single samples, half precision, compiled."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command line: every command on real, small work."""
+"""The command line: every command on small but real work."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The public contracts, over every registry, three normalisations and sounds: a new entry is tested on arrival."""
+"""The public contracts over every registry, three normalisations and audio, so that new entries are tested."""
 
 from __future__ import annotations
 

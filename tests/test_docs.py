@@ -1,4 +1,4 @@
-"""The pages of the methods are those that their classes say."""
+"""The pages of the methods are up to date with their classes."""
 
 from __future__ import annotations
 

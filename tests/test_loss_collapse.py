@@ -1,4 +1,4 @@
-"""A loss too small to be true: the moving average, its threshold, and what a reset does to it."""
+"""Reset on an implausibly small loss: the moving average, its threshold, and the effect of a reset."""
 
 from __future__ import annotations
 

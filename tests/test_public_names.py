@@ -1,4 +1,4 @@
-"""The door: what `holdfast` says it has is there, and importing it is free."""
+"""The public names of `holdfast` exist, and importing it does not load torch."""
 
 from __future__ import annotations
 

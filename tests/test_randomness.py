@@ -1,4 +1,4 @@
-"""Counter-based generators."""
+"""Counter-based generators are independent and reproducible."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the documents show works as it stands there."""
+"""The examples in the documents run as printed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A recommendation is a ranking on the user's own model, data and stream, and may be not to adapt."""
+"""Recommendations rank methods on the user's model, data and stream, and may be not to adapt."""
 
 from __future__ import annotations
 

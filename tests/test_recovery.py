@@ -1,4 +1,4 @@
-"""Recoveries that follow the clock."""
+"""Recoveries that reset at fixed intervals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Replays: what a run recorded suffices to run its stream again, and what has changed since is refused."""
+"""A recorded run suffices to run its stream again; changed streams are refused."""
 
 from __future__ import annotations
 

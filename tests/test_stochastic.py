@@ -1,4 +1,4 @@
-"""Stochastic restoration: how much goes back, when it does not, and whose option it is."""
+"""Stochastic restoration: how much is restored, when nothing is, and who takes its option."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Training is seeded, touches no global state, and writes down how the weights came about."""
+"""Training is seeded, changes no global state, and records how the weights were made."""
 
 from __future__ import annotations
 

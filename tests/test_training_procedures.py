@@ -1,4 +1,4 @@
-"""Training recipes: views of sounds, and the schedule that AMAuT was published with."""
+"""Training procedures: audio augmentation, and the published schedule of AMAuT."""
 
 from __future__ import annotations
 

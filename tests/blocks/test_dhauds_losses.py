@@ -1,4 +1,4 @@
-"""The losses of DHAuDS against values and gradients of the official code."""
+"""The losses of DHAuDS equal values and gradients of the official code."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from holdfast.blocks.losses import (
     smoothed_entropy,
 )
 
-# `dhauds_losses.npz`: gradients of the total for the two smaller cases, float64, as the official code gave them.
+# `dhauds_losses.npz`: gradients of the total for the two smaller cases, float64, from the official code.
 GRADIENTS = dict(np.load(Path(__file__).with_name("dhauds_losses.npz")))
 CASES = {  # seed, batch, classes, scale, then values of view 1, consistency, and totals as coded and for both views
     "A": (0, 8, 10, 1.0, -0.3476808855549687, 0.32426103328601213, 5.345607935635831, 5.350642245077915),
@@ -87,7 +87,7 @@ def test_the_exact_nuclear_norm_bounds_the_quick_one() -> None:
     assert float(negative_nuclear_norm(logits)) <= exact
 
 
-def test_gradients_are_finite_where_nothing_differs_and_nobody_doubts() -> None:
+def test_gradients_are_finite_for_equal_and_for_certain_predictions() -> None:
     logits = torch.tensor([[200.0, 0.0, -200.0], [200.0, 0.0, -200.0]], requires_grad=True)
     loss = negative_nuclear_norm(logits) + generalised_entropy(logits, exponent=0.9).mean()
     (loss + prediction_distance(logits, logits.detach().clone()).mean()).backward()

@@ -1,4 +1,4 @@
-"""Alignment in networks without BatchNorm: nothing at first, and a shift of a domain is taken out."""
+"""Alignment in networks without BatchNorm: no change at first, then domain shifts are removed."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_what_tells_two_domains_apart_is_taken_out() -> None:
     other = one * torch.tensor([2.0, 1.0, 1.0, 0.5]) + torch.tensor([0.0, 3.0, -3.0, 0.0])
     labels = torch.arange(64) % 2
 
-    def answer(inputs: Tensor, taught: Tensor | None) -> Tensor:
+    def predict(inputs: Tensor, taught: Tensor | None) -> Tensor:
         with nullcontext() if taught is None else given_labels(network, taught):
             network(inputs)
         with domains.apart(taught):
@@ -67,9 +67,9 @@ def test_what_tells_two_domains_apart_is_taken_out() -> None:
         return normalised
 
     for _ in range(30):
-        answer(one, labels)
-        answer(other, labels)
-    gap = (answer(one, None) - answer(other, None)).abs().mean()
+        predict(one, labels)
+        predict(other, labels)
+    gap = (predict(one, None) - predict(other, None)).abs().mean()
     assert gap < 0.25 * (layer(one) - layer(other)).abs().mean()
 
 
@@ -83,7 +83,7 @@ def test_a_single_domain_stays_as_it_is() -> None:
         assert gap < 0.1
 
 
-def test_a_first_batch_that_is_not_finite_is_answered_by_the_source() -> None:
+def test_a_first_batch_that_is_not_finite_is_predicted_by_the_source() -> None:
     network = tiny_resnet("group")
     inputs = torch.rand(4, 3, 16, 16, generator=torch.Generator().manual_seed(0))
     inputs[0, 0, 0, 0] = torch.nan

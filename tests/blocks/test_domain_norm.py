@@ -127,7 +127,7 @@ def test_an_endless_stream_of_new_domains_takes_bounded_room(overflow: str) -> N
 def test_the_closest_two_become_the_mixture_of_both() -> None:
     part = network(0.5)
     domains = domains_of(part, max_domains=4)
-    for shift, label in ((20.0, 0), (0.4, 1), (-20.0, 2)):  # the second one is in nobody's way but the source's
+    for shift, label in ((20.0, 0), (0.4, 1), (-20.0, 2)):  # the second one is close to the source only
         for seed in range(6):
             learn(part, domains, samples(4, shift, seed), torch.full((4,), label))
     found = list(domains.counts)
@@ -165,7 +165,7 @@ def test_uncapped_steps_diverge_where_capped_ones_settle() -> None:
     assert spread[True] < 10 < 100 < spread[False]
 
 
-def test_frozen_and_non_finite_batches_teach_nothing() -> None:
+def test_paused_and_non_finite_batches_teach_nothing() -> None:
     part = network()
     domains = domains_of(part)
     learn(part, domains, samples(8, 5.0), torch.arange(8) % CLASSES)

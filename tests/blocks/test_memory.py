@@ -1,4 +1,4 @@
-"""Memories hold what their papers say, in the order they say, whatever the batches."""
+"""Memories hold the samples that their papers prescribe, independently of the batch size."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ BUILDS: dict[str, Callable[..., Memory]] = {
 
 
 def samples(count: int, seed: int = 0) -> tuple[Tensor, Tensor, Tensor]:
-    """Return inputs that say which sample they are, classes in bursts, and coarse scores, so that ties occur."""
+    """Return inputs that encode their index, class-correlated labels, and coarse scores, so that ties occur."""
     rng = np.random.default_rng(seed)
     classes = np.repeat(rng.integers(0, CLASSES, count), 3)[:count]
     scores = rng.integers(0, 11, count) / 10
@@ -47,11 +47,11 @@ def held(memory: Memory) -> list[int]:
     return memory.inputs()[:, 0, 0].int().tolist()
 
 
-# One sample at a time, item by item: the rules as they are written down, with no thought for speed.
+# Reference implementations: the rules of the papers, one sample at a time.
 
 
 def cstu(count: int, *, fill_first: bool) -> tuple[list[int], list[int], list[int]]:
-    """Return samples, classes and ages held after every sample was offered."""
+    """Return the samples, classes and ages held after all samples were offered."""
     lists: dict[int, list[dict[str, Any]]] = {label: [] for label in range(CLASSES)}
 
     def score(age: float, uncertainty: float) -> float:
@@ -85,7 +85,7 @@ def cstu(count: int, *, fill_first: bool) -> tuple[list[int], list[int], list[in
 
 
 def hus_or_pbrs(count: int, *, reservoir: bool) -> list[int]:
-    """Return the samples held, with the first class and the oldest item wherever there is a choice, and u = 0.5."""
+    """Return the samples held, choosing the first class and the oldest item on ties, and u = 0.5."""
     lists: dict[int, list[int]] = {label: [] for label in range(CLASSES)}
     seen = dict.fromkeys(range(CLASSES), 0)
     for sample, (label, score) in enumerate(zip(*(part.tolist() for part in samples(count)[1:]), strict=True)):
@@ -158,7 +158,7 @@ def test_random_choices_depend_on_the_seed(name: str) -> None:
 
 
 def test_the_reservoir_is_fair_in_time() -> None:
-    """Within one class every sample has the same chance to be held in the end: capacity / samples seen."""
+    """Within one class every sample is held with the same probability, capacity / samples seen."""
     runs, capacity, count = 200, 10, 100
     counts = np.zeros(count)
     for seed in range(runs):

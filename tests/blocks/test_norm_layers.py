@@ -1,4 +1,4 @@
-"""Layers that learn statistics in some passes: the same numbers and gradients as their formulas, written out."""
+"""Layers with learning passes equal their formulas, values and gradients."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_robust_statistics_normalise_with_the_blend_and_keep_it(shape: tuple[int
         found = layer(features)
     same_with_gradients(found, normalised(features, mean, var, source), [features, *source.parameters()])
     torch.testing.assert_close([layer.mean, layer.var], [mean.detach(), var.detach()])
-    torch.testing.assert_close(layer(features), found)  # an answer uses what was stored
+    torch.testing.assert_close(layer(features), found)  # a prediction uses the stored statistics
 
 
 @pytest.mark.parametrize("shape", SHAPES)
@@ -128,13 +128,13 @@ def test_instance_aware_statistics_lie_between_batch_and_instance_normalisation(
 
 
 @pytest.mark.parametrize("build", LAYERS)
-def test_a_frozen_layer_and_an_answering_one_learn_nothing(build: Callable[[BatchNorm], LearningLayer]) -> None:
+def test_a_paused_layer_and_a_predicting_one_learn_nothing(build: Callable[[BatchNorm], LearningLayer]) -> None:
     source, features = trained_layer((6, 3, 4, 4)), features_of((6, 3, 4, 4))
     layer = build(source)
-    answer = layer(features)
+    prediction = layer(features)
     pause(layer)
     with learning_pass(layer):
-        torch.testing.assert_close(layer(features), answer, rtol=0, atol=0)
+        torch.testing.assert_close(layer(features), prediction, rtol=0, atol=0)
     assert torch.equal(layer.mean, layer.source_mean)
     assert torch.equal(layer.var, layer.source_var)
 

@@ -1,4 +1,4 @@
-"""The image views: recorded draws, the slow form of the pipeline, and what each step promises."""
+"""Image views: recorded draws, the pipeline step by step, and the effect of each step."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_parameters_are_drawn_in_the_official_order() -> None:
         0.23728510737419128,
     )
     assert (draw.shift_pixels, draw.flip) == ((-1, -2), False)
-    # Without blur the flip is drawn one number earlier.
+    # Without blur, the flip is drawn one number earlier.
     assert draw_view((8, 3, 32, 32), generator(4), softened=False).flip
 
 
@@ -63,7 +63,7 @@ def test_views_are_those_of_the_official_code(kind: str, name: str, golden_folde
 
 
 def slowly(inputs: Tensor, draw: Draw, padding: str) -> Tensor:
-    """Pad, turn, blur, crop, flip: one step after the other, on the whole padded canvas."""
+    """Pad, rotate, blur, crop and flip one after the other, on the whole padded image."""
     height, width = inputs.shape[-2:]
     canvas = F.pad(inputs, [width // 2] * 2 + [height // 2] * 2, padding)
     rows, columns = canvas.shape[-2:]
@@ -130,7 +130,7 @@ def test_hue_turns_the_colour_circle() -> None:
 def test_colours(name: str, value: float, expected: list[float]) -> None:
     inputs = torch.tensor([0.2, 0.5, 0.8]).view(1, 3, 1, 1).expand(1, 3, 4, 4).clone()
     if name == "contrast":
-        inputs[..., :2] = torch.tensor([0.3]).expand(1, 3, 4, 2)  # the mean is that of the whole image
+        inputs[..., :2] = torch.tensor([0.3]).expand(1, 3, 4, 2)  # the mean is over the whole image
     found = apply_view(inputs, replace(STILL, colours={name: value}))
     assert found[0, :, 3, 3].tolist() == pytest.approx(expected, abs=1e-5)
 
@@ -145,7 +145,7 @@ def test_all_images_share_one_draw_and_only_noise_is_their_own() -> None:
 
 @pytest.mark.parametrize("name", ["tta", "roid"])
 def test_a_view_depends_on_its_generator_alone_and_leaves_the_inputs(name: str) -> None:
-    inputs = images(2, 3, 16, 16) * 1.5 - 0.2  # beyond [0, 1] on both sides
+    inputs = images(2, 3, 16, 16) * 1.5 - 0.2  # beyond [0, 1] at both ends
     before = inputs.clone()
     found = VIEWS[name](inputs, generator(1))
     torch.rand(3)

@@ -1,4 +1,4 @@
-"""Balanced BN: every class counts alike, whatever its share of the stream."""
+"""Balanced BN: every class counts equally, regardless of its frequency in the stream."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_a_learning_pass_follows_the_equations(momentum: float, agnostic: float)
         mixed = var.mean(0) + mean.var(0)
         expected = (features - mean.mean(0).view(-1, 1, 1)) / (mixed.view(-1, 1, 1) + norm.eps).sqrt()
         torch.testing.assert_close(found, expected * norm.weight.view(-1, 1, 1) + norm.bias.view(-1, 1, 1))
-        torch.testing.assert_close(norm(features), found)  # an answering pass uses what was stored
+        torch.testing.assert_close(norm(features), found)  # a prediction uses the stored statistics
 
 
 def test_the_gradient_flows_through_what_the_batch_has_changed() -> None:
@@ -94,7 +94,7 @@ def test_one_share_for_all_keeps_the_classes_equal() -> None:
     torch.testing.assert_close(norm.class_mean, norm.mean.expand(CLASSES, -1))
 
 
-def test_frozen_layers_and_non_finite_batches_learn_nothing() -> None:
+def test_paused_layers_and_non_finite_batches_learn_nothing() -> None:
     norm = layer(0.1)
     before = norm.class_mean.clone()
     for frozen, features in ((True, samples(4)), (False, samples(4) * float("inf"))):
@@ -105,7 +105,7 @@ def test_frozen_layers_and_non_finite_batches_learn_nothing() -> None:
     assert norm.labels is None
 
 
-def test_the_answer_comes_before_the_update() -> None:
+def test_the_prediction_comes_before_the_update() -> None:
     inputs = torch.rand(8, 3, 16, 16, generator=torch.Generator().manual_seed(0))
     model, source = adapt(tiny_resnet(), "balanced_bn"), adapt(tiny_resnet(), "source")
     step = model.step(inputs)

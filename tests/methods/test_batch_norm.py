@@ -1,4 +1,4 @@
-"""Test statistics: batch, blended, cumulative."""
+"""Test statistics: of the batch, blended with the source, and cumulative."""
 
 from __future__ import annotations
 

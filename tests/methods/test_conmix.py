@@ -1,4 +1,4 @@
-"""CoNMix++: pseudo-labels and losses of the official code, and a set that is labelled epoch by epoch."""
+"""CoNMix++: pseudo-labels and losses equal the official code's, and are renewed every epoch."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ NUCLEAR, CONSISTENCY, LABELS, TOTAL = -2.0267086384705966, 0.7885859829031748, 0
 
 
 @pytest.fixture
-def sounds() -> Tensor:
+def clips() -> Tensor:
     return torch.rand(12, 1_600, generator=torch.Generator().manual_seed(0)) - 0.5
 
 
@@ -39,7 +39,7 @@ def test_pseudo_labels_are_the_official_ones() -> None:
         assert torch.allclose(soft_labels, STORED[f"pl{epoch}_soft"], atol=1e-6)
     refined = refined_labels(*labelled(1), labelled(0)[0])
     assert torch.allclose(refined, STORED["plr_refined1"], atol=1e-6)
-    # As coded the label itself does not count; as meant it decides.
+    # In the official code the label has no effect; as intended in the paper, it decides.
     meant = refined_labels(*labelled(1), labelled(0)[0], one_hot=True)
     assert torch.equal(meant.argmax(1), labelled(1)[0])
 
@@ -58,13 +58,13 @@ def test_losses_and_their_sum_are_the_official_ones() -> None:
     assert without.objective(weak, strong, labels, mean_probs).item() == pytest.approx(expected, abs=1e-9)
 
 
-def test_with_fewer_answers_than_classes_only_the_largest_columns_count() -> None:
+def test_with_fewer_samples_than_classes_only_the_largest_columns_count() -> None:
     logits = torch.randn(2, 6, generator=torch.Generator().manual_seed(0))
     norms = logits.softmax(1).square().sum(0).sqrt().sort(descending=True).values
     assert negative_nuclear_norm(logits, largest=True).item() == pytest.approx(-norms[:2].mean().item())
 
 
-def test_every_batch_of_an_epoch_meets_its_own_labels(sounds: Tensor, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_batch_of_an_epoch_meets_its_own_labels(clips: Tensor, monkeypatch: pytest.MonkeyPatch) -> None:
     model = adapt(tiny_amaut(), "conmix", batches_per_epoch=3, lr=0.0)
     method = model.method
     assert isinstance(method, Conmix)
@@ -80,38 +80,38 @@ def test_every_batch_of_an_epoch_meets_its_own_labels(sounds: Tensor, monkeypatc
     for seed in (1, 2):
         met.clear()
         order = torch.randperm(12, generator=torch.Generator().manual_seed(seed))
-        method.begin_epoch(sounds.split(5), order)
+        method.begin_epoch(clips.split(5), order)
         for rows in order.split(5):
-            model(sounds[rows])
+            model(clips[rows])
         assert method.labels is not None
         assert torch.equal(torch.cat(met), method.labels[order])
-    logits, features = method.model.forward_with_features(sounds)
+    logits, features = method.model.forward_with_features(clips)
     assert method.labels.shape == (12,)
     assert logits.shape[0] == features.shape[0]
 
 
-def test_the_rate_falls_from_epoch_to_epoch_and_features_learn_slowly(sounds: Tensor) -> None:
+def test_the_rate_falls_from_epoch_to_epoch_and_features_learn_slowly(clips: Tensor) -> None:
     model = adapt(tiny_amaut(), "conmix", batches_per_epoch=1, lr=0.01)
     groups = model.method._optimizer.param_groups  # type: ignore[union-attr]
     rates = []
     for _ in range(3):
-        model(sounds)
+        model(clips)
         rates.append((groups[0]["lr"], groups[1]["lr"]))
     assert rates[0] == pytest.approx((0.001, 0.01))
     assert rates[2] == pytest.approx((0.001 * 2.2**-0.75, 0.01 * 2.2**-0.75))
 
 
-def test_strong_views_are_higher_and_moved_and_pictures_have_one_too() -> None:
+def test_strong_views_shift_audio_in_pitch_and_time_and_augment_images() -> None:
     time = torch.arange(16_000) / 16_000
     tone = torch.sin(2 * torch.pi * 400 * time)[None]
     method = Conmix(Classifier(tiny_amaut()))
     higher = method.strong_view(tone.repeat(2, 1), torch.Generator().manual_seed(0))
     assert higher.shape == (2, 16_000)
-    assert not torch.equal(higher[0], higher[1])  # moved by draws of their own
+    assert not torch.equal(higher[0], higher[1])  # each shifted by its own draw
     assert torch.fft.rfft(higher[0]).abs().argmax().item() == pytest.approx(400 * 2 ** (4 / 12), abs=2)
-    pictures = torch.rand(3, 3, 32, 32)
-    seen = Conmix(Classifier(tiny_resnet())).strong_view(pictures, torch.Generator().manual_seed(0))
-    assert seen.shape == pictures.shape
+    images = torch.rand(3, 3, 32, 32)
+    seen = Conmix(Classifier(tiny_resnet())).strong_view(images, torch.Generator().manual_seed(0))
+    assert seen.shape == images.shape
 
 
 def test_the_published_settings_are_presets() -> None:

@@ -1,4 +1,4 @@
-"""CoTTA does what the paper says: who answers, who learns from whom, and when the views are looked at."""
+"""CoTTA follows the paper: which network predicts, which one trains on which, and when views are used."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from holdfast.models.tiny import tiny_resnet, tiny_vit
 from holdfast.recipes import adapt
 
 BATCHES = torch.rand(3, 8, 3, 16, 16, generator=torch.Generator().manual_seed(0))
-ALWAYS, NEVER = 2.0, 0.0  # thresholds no confidence reaches, and every one does
+ALWAYS, NEVER = 2.0, 0.0  # thresholds that no confidence reaches, and that every confidence reaches
 
 
 def build(**options: object) -> tuple[AdaptedModel, Cotta]:
@@ -28,7 +28,7 @@ def flat(weights: list[Tensor]) -> Tensor:
     return torch.cat([weight.detach().flatten() for weight in weights])
 
 
-def test_the_teacher_answers_and_follows_the_student() -> None:
+def test_the_teacher_predicts_and_follows_the_student() -> None:
     model, method = build(view="identity", confidence_threshold=ALWAYS)
     model(BATCHES[0])
     model(BATCHES[1])
@@ -62,11 +62,11 @@ def test_the_threshold_is_on_the_mean_confidence_of_the_source_model() -> None:
     for offset, forwards in ((1e-5, 5), (-1e-5, 3)):
         model, _ = build(confidence_threshold=confidence + offset, lr=0.5)
         model(BATCHES[0])
-        model(BATCHES[1])  # however far student and teacher have gone
+        model(BATCHES[1])  # regardless of student and teacher
         assert model.step(BATCHES[2]).forwards == forwards
 
 
-def test_the_answer_is_the_mean_of_the_logits_of_the_views() -> None:
+def test_the_prediction_is_the_mean_of_the_logits_of_the_views() -> None:
     scales = iter([0.5, 1.0, 0.25])
     model, method = build(confidence_threshold=ALWAYS, view=lambda inputs, generator: next(scales) * inputs)
     with torch.no_grad():
@@ -77,13 +77,13 @@ def test_the_answer_is_the_mean_of_the_logits_of_the_views() -> None:
 
 def test_views_differ_from_batch_to_batch_and_from_seed_to_seed() -> None:
     first, second = (build(confidence_threshold=ALWAYS, lr=0.0, seed=seed)[0] for seed in (0, 1))
-    answer = first(BATCHES[0])
-    assert not torch.equal(answer, first(BATCHES[0]))
-    assert not torch.equal(answer, second(BATCHES[0]))
+    prediction = first(BATCHES[0])
+    assert not torch.equal(prediction, first(BATCHES[0]))
+    assert not torch.equal(prediction, second(BATCHES[0]))
 
 
 @pytest.mark.parametrize("symmetric", [False, True])
-def test_the_student_learns_from_the_answer(symmetric: bool) -> None:
+def test_the_student_trains_on_the_prediction(symmetric: bool) -> None:
     model, method = build(confidence_threshold=ALWAYS, symmetric=symmetric)
     with torch.no_grad():
         student = method.model(BATCHES[0])
@@ -99,7 +99,7 @@ def test_all_weights_and_biases_are_trained_or_the_affine_ones_only() -> None:
     network = tiny_vit()
     everything = adapt(network, "cotta", example=torch.zeros(1, 3, 32, 32)).method.trained
     names = [name for name, _ in network.named_parameters() if name.rsplit(".", 1)[-1] in ("weight", "bias")]
-    assert len(everything) == len(names) < len(list(network.parameters()))  # not the class token, not the positions
+    assert len(everything) == len(names) < len(list(network.parameters()))  # without class token and positions
     affine = build(trainable="affine")[1].trained
     assert all(weight.dim() == 1 for weight in affine)
     with pytest.raises(ValueError, match="must be 'all' or 'affine'"):

@@ -1,4 +1,4 @@
-"""CPL: conjugate labels in closed form, and answers before or after the update."""
+"""CPL: conjugate labels in closed form, and predictions before or after the update."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ def test_a_masked_class_does_no_harm() -> None:
     assert torch.isfinite(torch.autograd.grad(loss.sum(), logits)[0]).all()
 
 
-def test_temperature_changes_the_loss_and_not_the_answer() -> None:
+def test_temperature_changes_the_loss_and_not_the_prediction() -> None:
     step = adapt(tiny_resnet(), "cpl", temperature=2.0).step(INPUTS[0])
     assert step.loss == pytest.approx(float(entropy(step.logits / 2).mean()), rel=1e-5)
     assert torch.equal(step.logits, adapt(tiny_resnet(), "batch_norm")(INPUTS[0]))
 
 
-def test_an_answer_after_the_update_is_that_of_the_next_network() -> None:
+def test_a_prediction_after_the_update_is_that_of_the_updated_network() -> None:
     before, after = (adapt(tiny_resnet(), "cpl", predicts=when, lr=0.1) for when in ("before", "after"))
     assert (before.method.predicts, after.method.predicts) == ("before", "after")
     for inputs in INPUTS:
@@ -55,7 +55,7 @@ def test_an_answer_after_the_update_is_that_of_the_next_network() -> None:
             assert torch.equal(late.logits, before.method.predict(inputs))
 
 
-def test_after_a_bad_batch_nothing_was_learnt_to_answer_it() -> None:
+def test_a_bad_batch_is_predicted_without_an_update() -> None:
     model = adapt(tiny_resnet(), "cpl", predicts="after", lr=0.1)
     poisoned = INPUTS[0].clone()
     poisoned[0, 0, 0, 0] = torch.nan

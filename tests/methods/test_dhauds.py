@@ -1,4 +1,4 @@
-"""DHAuDS: its objective, its two speeds, its schedule, and three steps of the official code."""
+"""DHAuDS: its objective, its two learning rates, its schedule, and three steps of the official code."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from holdfast.recipes import adapt
 
 
 @pytest.fixture
-def sounds() -> Tensor:
+def clips() -> Tensor:
     return torch.rand(8, 1_600, generator=torch.Generator().manual_seed(0)) - 0.5
 
 
@@ -31,48 +31,48 @@ def without_dropout() -> AMAuT:
     return network
 
 
-def test_the_objective_is_the_published_sum(sounds: Tensor) -> None:
+def test_the_objective_is_the_published_sum(clips: Tensor) -> None:
     weights = {"nuclear_weight": 0.3, "entropy_weight": 0.5, "generalised_weight": 0.7, "consistency_weight": 2.0}
     method = Dhauds(Classifier(without_dropout()), exponent=1.6, **weights)
-    others = 0.3 * sounds.cos()
+    others = 0.3 * clips.cos()
     twin = without_dropout().train()
-    first, second = twin(sounds), twin(others)
+    first, second = twin(clips), twin(others)
     expected = 0.3 * (negative_nuclear_norm(first) + negative_nuclear_norm(second))
     expected += 0.5 * (smoothed_entropy(first, eps=1e-8).mean() + smoothed_entropy(second, eps=1e-8).mean())
     expected += 0.7 * 2 * generalised_entropy(first, exponent=1.6).mean()
     expected += 2.0 * prediction_distance(first, second).mean()
-    assert method.objective(sounds, others).item() == pytest.approx(expected.item(), abs=1e-5)
-    # The passes have moved the statistics twice, as they do in training, and answers use them.
+    assert method.objective(clips, others).item() == pytest.approx(expected.item(), abs=1e-5)
+    # The two passes have updated the statistics twice, as in training, and predictions use them.
     layer = method.model.module.head.norm
     assert isinstance(layer, RunningStatistics)
     assert torch.allclose(layer.mean, twin.head.norm.running_mean, atol=1e-6)
     assert torch.allclose(layer.var, twin.head.norm.running_var, atol=1e-6)
-    assert torch.allclose(method.predict(sounds), twin.eval()(sounds), atol=1e-5)
+    assert torch.allclose(method.predict(clips), twin.eval()(clips), atol=1e-5)
 
 
-def test_answers_by_the_batch_need_no_statistics_to_arrive(sounds: Tensor) -> None:
+def test_batch_statistics_replace_running_ones_in_predictions(clips: Tensor) -> None:
     running, batch, batch_norm = (
         adapt(without_dropout(), name, **options)
         for name, options in (("dhauds", {}), ("dhauds", {"statistics": "batch"}), ("batch_norm", {}))
     )
-    by_source = without_dropout()(sounds)
-    assert torch.allclose(running(sounds), by_source, atol=1e-5)
-    assert torch.allclose(batch(sounds), batch_norm(sounds), atol=1e-5)
-    assert not torch.allclose(by_source, batch_norm(sounds), atol=1e-2)
-    # What is learnt is the same; a batch that is answered only leaves no trace.
+    by_source = without_dropout()(clips)
+    assert torch.allclose(running(clips), by_source, atol=1e-5)
+    assert torch.allclose(batch(clips), batch_norm(clips), atol=1e-5)
+    assert not torch.allclose(by_source, batch_norm(clips), atol=1e-2)
+    # Training is the same; a batch that is only predicted changes nothing.
     stored = [model.method.model.module.head.norm.mean for model in (running, batch)]
     assert torch.equal(*stored)
     before = stored[1].clone()
-    batch.method.predict(sounds)
+    batch.method.predict(clips)
     assert torch.equal(stored[1], before)
     with pytest.raises(ValueError, match="'running' or 'batch'"):
         adapt(without_dropout(), "dhauds", statistics="source")
 
 
-def test_paper_and_code_differ_where_they_say_so(sounds: Tensor) -> None:
-    others = 0.3 * sounds.cos()
+def test_paper_and_code_differ_where_they_say_so(clips: Tensor) -> None:
+    others = 0.3 * clips.cos()
     as_coded, *papers = (
-        Dhauds(Classifier(without_dropout()), **options).objective(sounds, others).item()  # type: ignore[arg-type]
+        Dhauds(Classifier(without_dropout()), **options).objective(clips, others).item()  # type: ignore[arg-type]
         for options in ({}, {"both_views": True}, {"exact_nuclear_norm": True}, {"consistency_order": 1})
     )
     assert all(as_paper != pytest.approx(as_coded, abs=1e-6) for as_paper in papers)
@@ -85,8 +85,8 @@ def test_views_are_moved_both_ways_round_the_ends() -> None:
     assert 28 < int(steps.max()) < 34  # 17 % of 200
     for moved, row, step in zip(circular_shift(inputs, -steps), inputs, steps.tolist(), strict=True):
         assert torch.equal(moved, row.roll(-step))
-    pictures = torch.rand(2, 3, 4, 5)
-    assert torch.equal(circular_shift(pictures, torch.tensor([1, 3]))[1], pictures[1].roll(3, -1))
+    images = torch.rand(2, 3, 4, 5)
+    assert torch.equal(circular_shift(images, torch.tensor([1, 3]))[1], images[1].roll(3, -1))
 
 
 def test_the_classifier_learns_faster_than_the_features() -> None:
@@ -107,12 +107,12 @@ def test_the_schedule_is_the_official_one() -> None:
     assert lr_factor(14, 40, 10, 1) == pytest.approx(0.3378378483559883)
 
 
-def test_an_epoch_is_so_many_batches_and_the_first_has_no_momentum(sounds: Tensor) -> None:
+def test_batches_per_epoch_sets_the_epoch_and_the_first_has_no_momentum(clips: Tensor) -> None:
     model = adapt(tiny_amaut(), "dhauds", lr=0.01, batches_per_epoch=2, decay_epochs=50, decay_strength=30.0)
     group = model.method._optimizer.param_groups[1]  # type: ignore[union-attr]
     seen = []
     for _ in range(5):
-        model(sounds)
+        model(clips)
         seen.append((round(group["lr"], 5), group["momentum"], group["weight_decay"]))
     assert seen == [(0.01, 0, 0), (0.01, 0, 0), (0.01, 0.7, 1e-3), (0.01, 0.7, 1e-3), (0.00703, 0.7, 1e-3)]
     once = adapt(tiny_amaut(), "dhauds").method._optimizer.param_groups[1]  # type: ignore[union-attr]
@@ -132,11 +132,11 @@ def test_the_published_settings_are_presets() -> None:
     assert adapt(tiny_amaut(), "dhauds", preset="amaut-vs-TST-L2").method.consistency_weight == 0
 
 
-def test_learning_makes_answers_more_certain_and_keeps_them_diverse() -> None:
+def test_training_makes_predictions_more_certain_and_keeps_them_diverse() -> None:
     generator = torch.Generator().manual_seed(1)
-    sounds = torch.randn(16, 1_600, generator=generator) * torch.linspace(0.1, 1, 16)[:, None]
+    clips = torch.randn(16, 1_600, generator=generator) * torch.linspace(0.1, 1, 16)[:, None]
     model = adapt(without_dropout(), "dhauds", lr=0.01)
-    losses = [model.step(sounds).loss for _ in range(12)]
+    losses = [model.step(clips).loss for _ in range(12)]
     assert np.mean(losses[-3:]) < np.mean(losses[:3]) - 0.2  # type: ignore[arg-type]
 
 
@@ -169,5 +169,5 @@ def test_three_steps_are_those_of_the_official_code(golden_folder: Path) -> None
         method.batches += 1
         losses.append(method.update(method.objective(inputs, others), len(inputs)).loss)
     assert losses == pytest.approx(facts["losses_per_step"], abs=2e-5)
-    # A last bit of the inputs moves these answers by 4e-4 to 1e-3, and double precision is 2e-4 away from the record.
+    # One bit of the inputs changes these logits by 4e-4 to 1e-3; double precision differs from the record by 2e-4.
     assert torch.allclose(method.predict(inputs), stored["two_stage_logits_eval_after3steps"], atol=2e-3)

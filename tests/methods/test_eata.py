@@ -1,4 +1,4 @@
-"""ETA and EATA do what the paper says: the filters, the weights, the penalty."""
+"""ETA and EATA follow the paper: sample filters, sample weights, Fisher penalty."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from holdfast.recipes import adapt
 
 
 class Given(nn.Module):
-    """Answers with the logits it is given, through a normalisation layer that changes nothing at first."""
+    """Return its inputs as logits, through a normalisation layer that is the identity at first."""
 
     def __init__(self, classes: int) -> None:
         super().__init__()
@@ -57,7 +57,7 @@ def test_redundant_samples_are_left_out_from_the_second_batch_on() -> None:
     model(same)
     assert method.learnt_samples == 4
     model(same)
-    assert method.learnt_samples == 4  # just like the first batch: nothing new
+    assert method.learnt_samples == 4  # equal to the first batch: redundant
     model(8.0 * nn.functional.one_hot(torch.full((4,), 7), 10).float())
     assert method.learnt_samples == 8
 

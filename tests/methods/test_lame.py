@@ -1,4 +1,4 @@
-"""LAME against the paper's formulas written out, and where they are undefined."""
+"""LAME equals the paper's formulas, and stays finite where they are undefined."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def sample(samples: int, width: int = 5, classes: int = 4) -> tuple[Tensor, Tens
 
 
 def written_out(logits: Tensor, features: Tensor, affinity: str, neighbours: int = 5) -> Tensor:
-    """Return probabilities by the published steps, differences and energy included."""
+    """Return probabilities by the published steps, including differences and energy."""
     features = F.normalize(features, dim=1)
     distances = (features[:, None] - features[None]).norm(dim=2)
     if affinity == "knn":
@@ -33,27 +33,29 @@ def written_out(logits: Tensor, features: Tensor, affinity: str, neighbours: int
     else:
         weights = features @ features.T
     unary = -(logits.softmax(1) + 1e-10).log()
-    answers, previous = (-unary).softmax(1), float("inf")
+    predictions, previous = (-unary).softmax(1), float("inf")
     for step in range(100):
-        pairwise = weights @ answers
-        answers = (pairwise - unary).softmax(1)
-        energy = float((unary * answers - pairwise * answers + answers * answers.clamp_min(1e-20).log()).sum())
+        pairwise = weights @ predictions
+        predictions = (pairwise - unary).softmax(1)
+        energy = float(
+            (unary * predictions - pairwise * predictions + predictions * predictions.clamp_min(1e-20).log()).sum()
+        )
         if step > 1 and abs(energy - previous) <= 1e-8 * abs(previous):
             break
         previous = energy
-    return answers
+    return predictions
 
 
 @pytest.mark.parametrize("affinity", AFFINITIES)
 @pytest.mark.parametrize("samples", [2, 4, 30])
-def test_answers_are_those_of_the_formulas(affinity: str, samples: int) -> None:
+def test_predictions_equal_the_formulas(affinity: str, samples: int) -> None:
     logits, features = sample(samples)
-    answers = predict_jointly(logits, features, affinity, 5).exp()  # type: ignore[arg-type]
-    torch.testing.assert_close(answers, written_out(logits, features, affinity), rtol=1e-6, atol=1e-8)
+    predictions = predict_jointly(logits, features, affinity, 5).exp()  # type: ignore[arg-type]
+    torch.testing.assert_close(predictions, written_out(logits, features, affinity), rtol=1e-6, atol=1e-8)
 
 
 @pytest.mark.parametrize("affinity", AFFINITIES)
-def test_a_batch_of_one_is_answered_by_the_source_alone(affinity: str) -> None:
+def test_a_batch_of_one_is_predicted_by_the_source_alone(affinity: str) -> None:
     inputs = torch.rand(1, 3, 16, 16, generator=torch.Generator().manual_seed(0))
     expected = tiny_resnet()(inputs).log_softmax(1)
     torch.testing.assert_close(adapt(tiny_resnet(), "lame", affinity=affinity)(inputs), expected)
@@ -64,11 +66,11 @@ def test_a_batch_of_one_is_answered_by_the_source_alone(affinity: str) -> None:
 def test_equal_features_are_no_trouble(affinity: str, neighbours: int) -> None:
     logits = sample(6)[0].float()
     features = torch.tensor([0.1, 0.7, 0.3]).expand(6, 3)
-    answers = predict_jointly(logits, features, affinity, neighbours)  # type: ignore[arg-type]
-    assert torch.isfinite(answers).all()
-    torch.testing.assert_close(answers.exp().sum(1), torch.ones(6))
-    if affinity == "rbf":  # all as near as can be: they agree on one class
-        assert len(answers.argmax(1).unique()) == 1
+    predictions = predict_jointly(logits, features, affinity, neighbours)  # type: ignore[arg-type]
+    assert torch.isfinite(predictions).all()
+    torch.testing.assert_close(predictions.exp().sum(1), torch.ones(6))
+    if affinity == "rbf":  # all at distance zero: they agree on one class
+        assert len(predictions.argmax(1).unique()) == 1
 
 
 def test_features_of_zero_are_no_trouble() -> None:
@@ -80,9 +82,9 @@ def test_features_of_zero_are_no_trouble() -> None:
 def test_an_unsure_sample_takes_the_class_of_those_near_it() -> None:
     features = torch.tensor([[1.0, 0.0]] * 4 + [[0.0, 1.0]] * 4) + 0.01 * torch.rand(8, 2)
     logits = torch.tensor([[4.0, 0.0]] * 3 + [[0.0, 0.5]] + [[0.0, 4.0]] * 4)
-    answers = predict_jointly(logits, features, "knn", 3)
+    predictions = predict_jointly(logits, features, "knn", 3)
     assert logits[3].argmax() == 1
-    assert answers[3].argmax() == 0
+    assert predictions[3].argmax() == 0
 
 
 def test_it_keeps_nothing_and_never_changes() -> None:

@@ -1,4 +1,4 @@
-"""NEO: features centred at the origin."""
+"""NEO centres the features."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_a_shift_of_all_features_is_taken_out(network: nn.Module, inputs: Tensor
     torch.testing.assert_close(here, elsewhere, atol=1e-4, rtol=1e-4)
 
 
-def test_frozen_it_answers_with_the_centre_as_it_stands(network: nn.Module, inputs: Tensor) -> None:
+def test_paused_it_predicts_with_the_current_centre(network: nn.Module, inputs: Tensor) -> None:
     model = adapt(network, "neo", example=inputs)
     model(inputs[:16])
     model.method.paused = True
@@ -73,7 +73,7 @@ def test_a_transformer_needs_one_pass() -> None:
 
 def test_non_finite_logits_do_not_move_the_centre(network: nn.Module, inputs: Tensor) -> None:
     nn.init.constant_(network[1].weight, 2.0)
-    inputs[0, 0] = 3e38  # finite, and too large for the last layer
+    inputs[0, 0] = 3e38  # finite, but overflows in the last layer
     model = adapt(network, "neo", example=inputs)
     assert model.step(inputs).skipped == "non-finite logits"
     assert model.method.samples == 0

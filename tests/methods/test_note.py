@@ -1,4 +1,4 @@
-"""NOTE does what the paper says: each sample is answered on its own, and a balanced reservoir is learnt from."""
+"""NOTE follows the paper: instance-aware predictions, and training on a balanced reservoir."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_the_contracts_hold_while_it_learns() -> None:
     check_method("note", tiny_resnet(), batches, capacity=4, every_samples=4)
 
 
-def test_a_sample_is_answered_the_same_alone_and_among_others() -> None:
+def test_a_sample_is_predicted_the_same_alone_and_among_others() -> None:
     model, method = build()
     model(BATCH)
     together = method.predict(BATCH)
@@ -41,7 +41,7 @@ def test_a_sample_is_answered_the_same_alone_and_among_others() -> None:
 def test_a_sample_unlike_the_rest_is_corrected_and_the_rest_is_not() -> None:
     _, method = build()
     source = tiny_resnet()
-    # The network's first layer has seen nothing yet: within four standard errors of its mean, it is BatchNorm.
+    # The first layer still has source statistics: within four standard errors of its mean, it equals BatchNorm.
     layer = next(part for part in method.model.modules() if isinstance(part, InstanceAwareStatistics))
     plain = next(part for part in source.modules() if isinstance(part, torch.nn.BatchNorm2d))
     usual = torch.randn(2, 8, 16, 16, generator=torch.Generator().manual_seed(0))

@@ -1,4 +1,4 @@
-"""Robust BN: a moving average from the source on, moved before or after the answer."""
+"""Robust BN: a moving average that starts from the source, updated before or after the prediction."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def normalised(inputs: Tensor, mean: Tensor, var: Tensor) -> Tensor:
 
 
 @pytest.mark.parametrize("predict_first", [False, True])
-def test_a_batch_is_answered_after_it_moved_the_average_or_before(
+def test_a_batch_is_predicted_after_or_before_it_updates_the_average(
     network: nn.Module, batches: tuple[Tensor, Tensor], predict_first: bool
 ) -> None:
     model = adapt(network, "robust_bn", example=batches[0], statistics_momentum=0.1, predict_first=predict_first)
@@ -46,7 +46,7 @@ def test_a_batch_is_answered_after_it_moved_the_average_or_before(
     assert model.method.predicts == ("before" if predict_first else "after")
 
 
-def test_frozen_it_answers_with_the_average_as_it_stands(network: nn.Module, batches: tuple[Tensor, Tensor]) -> None:
+def test_paused_it_predicts_with_the_current_average(network: nn.Module, batches: tuple[Tensor, Tensor]) -> None:
     model = adapt(network, "robust_bn", example=batches[0], statistics_momentum=0.1)
     model(batches[0])
     model.method.paused = True

@@ -1,4 +1,4 @@
-"""ROID does what the paper says: the weights, the two losses, the pull to the source, the prior."""
+"""ROID follows the paper: sample weights, both losses, weight averaging, prior correction."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from holdfast.recipes import adapt
 
 
 class Given(nn.Module):
-    """Answers with its inputs plus a bias, the only thing to train that matters."""
+    """Return its inputs plus a bias, the only parameter that matters."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -44,7 +44,7 @@ def test_the_loss_is_that_of_certain_and_diverse_samples() -> None:
     certainty = (probs * probs.log()).sum(1)
     certainty = (certainty - certainty.min()) / (certainty.max() - certainty.min())
     kept = diversity >= diversity.mean()
-    assert kept.tolist() == [False, False, True, True, False]  # what has been predicted often is left out
+    assert kept.tolist() == [False, False, True, True, False]  # frequent predictions are left out
     cut = probs.clamp(max=0.99)
     ratio = -(cut * (cut / (1 - cut) + 1e-5).log()).sum(1)
     viewed = F.log_softmax(LOGITS / 2, 1)
@@ -52,7 +52,7 @@ def test_the_loss_is_that_of_certain_and_diverse_samples() -> None:
     weights = (3 * diversity * certainty).exp()
     step = model.step(LOGITS)
     assert step.loss == pytest.approx(float((weights * (ratio + consistency))[kept].sum() / 5), rel=1e-5)
-    assert step.forwards == 1 + 2 / 5  # the second pass is of the kept ones
+    assert step.forwards == 1 + 2 / 5  # the second pass is over the kept samples
 
 
 def test_the_mean_prediction_moves_by_a_tenth_of_all_samples() -> None:
@@ -61,7 +61,7 @@ def test_the_mean_prediction_moves_by_a_tenth_of_all_samples() -> None:
     torch.testing.assert_close(method.mean_probs, 0.9 * torch.full((4,), 0.25) + 0.1 * LOGITS.softmax(1).mean(0))
 
 
-def test_the_answer_is_multiplied_by_smoothed_class_shares() -> None:
+def test_the_prediction_is_multiplied_by_smoothed_class_shares() -> None:
     shares = LOGITS.softmax(1).mean(0)
     smoothing = 0.25 / shares.max()  # 1/4 classes, more than 1/5 samples
     expected = LOGITS * (shares + smoothing) / (1 + 4 * smoothing)
@@ -69,7 +69,7 @@ def test_the_answer_is_multiplied_by_smoothed_class_shares() -> None:
     torch.testing.assert_close(build(prior_correction=False)[0](LOGITS), LOGITS)
 
 
-def test_the_correction_changes_the_answer_and_not_what_is_learnt() -> None:
+def test_the_correction_changes_the_prediction_and_not_the_update() -> None:
     (model, method), (plain, twin) = build(lr=0.1), build(lr=0.1, prior_correction=False)
     assert model.step(LOGITS).loss == pytest.approx(plain.step(LOGITS).loss, rel=1e-5)
     torch.testing.assert_close(method.trained[1], twin.trained[1])

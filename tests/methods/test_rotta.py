@@ -1,4 +1,4 @@
-"""RoTTA does what the paper says: a slow teacher answers, a student learns from a balanced memory, robustly."""
+"""RoTTA follows the paper: a slow teacher predicts, and a student trains on a balanced memory."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def build(norm: Any = "batch", **options: Any) -> tuple[AdaptedModel, Rotta]:
 
 
 def first_layers(method: Rotta) -> tuple[RobustStatistics, RobustStatistics]:
-    """Return the student's and the teacher's first layer: what passes through it depends on no trained weight."""
+    """Return the first layer of student and teacher, whose inputs depend on no trained weight."""
     networks = (method.model, method.teacher.network)
     student, teacher = (next(part for part in net.modules() if isinstance(part, RobustStatistics)) for net in networks)
     return student, teacher
@@ -48,7 +48,7 @@ def test_it_learns_at_every_period_inside_a_batch_too() -> None:
     assert steps[3].backwards * 32 > 3 * held  # four updates, the first ones on a smaller memory
 
 
-def test_all_answers_of_a_batch_come_before_its_updates() -> None:
+def test_all_predictions_of_a_batch_come_before_its_updates() -> None:
     model, method = build()
     with torch.no_grad():
         expected = copy.deepcopy(method).predict(BATCH)

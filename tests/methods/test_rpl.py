@@ -1,4 +1,4 @@
-"""RPL: generalised cross-entropy to the own labels."""
+"""RPL: generalised cross-entropy to the predicted labels."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""SAR learns from reliable samples at the worst place nearby, below the top layers; its recipe goes back."""
+"""SAR trains on reliable samples at the worst nearby weights, below the top layers; its recipe resets."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def margin_that_halves(inputs: Tensor, norm: str = "batch") -> float:
     return float(entropy(adapt(tiny_resnet(norm), "batch_norm")(inputs)).median()) / math.log(10)
 
 
-# The other way, downhill, more samples become reliable: those must stay out.
+# In the other direction, downhill, more samples become reliable: they must stay out.
 @pytest.mark.parametrize("radius", [0.02, -0.1])
 def test_a_step_climbs_and_uses_the_gradient_from_there(radius: float) -> None:
     margin = margin_that_halves(INPUTS)
@@ -56,7 +56,7 @@ def test_a_step_climbs_and_uses_the_gradient_from_there(radius: float) -> None:
         torch.testing.assert_close(weights.detach(), before - 0.1 * gradient, rtol=1e-4, atol=1e-6)
 
 
-def test_the_answer_is_that_of_the_first_pass() -> None:
+def test_the_prediction_is_that_of_the_first_pass() -> None:
     model = adapt(tiny_resnet(), "sar", entropy_margin=1.0, lr=0.1)
     assert torch.equal(model(INPUTS), adapt(tiny_resnet(), "batch_norm")(INPUTS))
 

@@ -1,4 +1,4 @@
-"""SLR: the likelihood ratio to the last digit, the running average, and which layers may not scale the logits."""
+"""SLR: exact likelihood ratios, the running average, and the layers that are not trained."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def test_of_a_chain_without_stages_the_last_layer_is_frozen() -> None:
 
 
 class Shifted(nn.Module):
-    """Answers with the logits it is given, shifted by what a normalisation layer has learnt."""
+    """Return its inputs as logits, shifted by a normalisation layer."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -112,8 +112,8 @@ def test_diversity_keeps_the_most_frequent_class_from_taking_all() -> None:
         options = {"frozen_layers": None, "lr": 0.05, "probs_momentum": probs_momentum}
         model = adapt(Shifted(), "slr", example=logits[:2], **options)
         for _ in range(200):
-            answers = model(logits)
-        return float((answers.argmax(1) == 0).float().mean())
+            predictions = model(logits)
+        return float((predictions.argmax(1) == 0).float().mean())
 
-    assert share_of_first(1.0) > 0.9  # an average that never moves has no gradient: confidence is alone
+    assert share_of_first(1.0) > 0.9  # a constant average has no gradient: only the confidence term acts
     assert share_of_first(0.9) < 0.5

@@ -1,4 +1,4 @@
-"""SoTTA does what the paper says: confident inputs only, flat places only, and the top left alone."""
+"""SoTTA follows the paper: confident inputs only, flat minima, and top layers that are not trained."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_both_passes_of_an_update_move_the_statistics() -> None:
     received: list[Tensor] = []
     layer.register_forward_pre_hook(lambda _, args: received.append(args[0].detach()))
     model(BATCH[:8])
-    held = received[-1]  # nothing before the first layer is trained: both passes bring it the same
+    held = received[-1]  # no trained weight precedes the first layer: both passes bring it the same
     assert len(received) == 3
     torch.testing.assert_close(layer.mean, 0.64 * layer.source_mean + 0.36 * held.mean((0, 2, 3)))
     torch.testing.assert_close(layer.var, 0.64 * layer.source_var + 0.36 * held.var((0, 2, 3)))
@@ -115,7 +115,7 @@ def test_the_top_is_not_trained_but_keeps_statistics() -> None:
     assert len(build(Four().eval(), frozen_layers=None)[1].trained) == 8
 
 
-def test_answers_come_from_running_statistics_before_the_update() -> None:
+def test_predictions_come_from_running_statistics_before_the_update() -> None:
     model, method = build()
     with torch.no_grad():
         expected = tiny_resnet()(BATCH)

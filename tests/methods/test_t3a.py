@@ -1,4 +1,4 @@
-"""T3A: prototypes of the surest supports."""
+"""T3A: prototypes of the most certain supports."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def build(network: nn.Module, batch: Tensor, **options: int | None) -> tuple[Ada
     return model, model.method
 
 
-def answers_by_hand(head: nn.Linear, batches: list[Tensor], supports_per_class: int | None) -> list[Tensor]:
+def predictions_by_hand(head: nn.Linear, batches: list[Tensor], supports_per_class: int | None) -> list[Tensor]:
     """The published algorithm with lists: (entropy, feature) of each class, cut after every batch."""
     kept: list[list[tuple[float, Tensor]]] = [[] for _ in range(CLASSES)]
 
@@ -45,13 +45,13 @@ def answers_by_hand(head: nn.Linear, batches: list[Tensor], supports_per_class: 
             kept[label].append((float(uncertainty), feature))
 
     add(head.weight)
-    answers = []
+    predictions = []
     for features in batches:
         add(features)
         kept = [sorted(members, key=lambda member: member[0])[:supports_per_class] for members in kept]
         sums = [sum((F.normalize(z, dim=0) for _, z in members), torch.zeros(WIDTH)) for members in kept]
-        answers.append(features @ F.normalize(torch.stack(sums), dim=1).T)
-    return answers
+        predictions.append(features @ F.normalize(torch.stack(sums), dim=1).T)
+    return predictions
 
 
 @pytest.mark.parametrize("supports_per_class", [1, 5, None])
@@ -60,10 +60,10 @@ def test_it_is_the_published_algorithm(
 ) -> None:
     model, method = build(network, batches[0], supports_per_class=supports_per_class)
     with torch.no_grad():
-        expected = answers_by_hand(network[1], batches, supports_per_class)
-    for batch, answer in zip(batches, expected, strict=True):
-        torch.testing.assert_close(model(batch), answer)
-    assert len(method.supports) <= CLASSES * (supports_per_class or 1)  # all of them are kept as one sum a class
+        expected = predictions_by_hand(network[1], batches, supports_per_class)
+    for batch, prediction in zip(batches, expected, strict=True):
+        torch.testing.assert_close(model(batch), prediction)
+    assert len(method.supports) <= CLASSES * (supports_per_class or 1)  # all supports of a class are kept as one sum
 
 
 def test_the_last_layer_itself_stays_and_the_export_has_the_prototypes(
@@ -95,7 +95,7 @@ def test_a_convolution_may_be_the_last_layer(network: nn.Module, batches: list[T
 
 def test_non_finite_logits_leave_no_support(network: nn.Module, batches: list[Tensor]) -> None:
     nn.init.constant_(network[1].weight, 2.0)
-    batches[0][0, 0] = 3e38  # finite, and too large for the last layer
+    batches[0][0, 0] = 3e38  # finite, but overflows in the last layer
     model, method = build(network, batches[0])
     model(batches[0])
     assert len(method.supports) == CLASSES

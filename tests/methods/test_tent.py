@@ -1,4 +1,4 @@
-"""TENT lowers entropy, and trains affine parameters only."""
+"""TENT lowers the entropy and trains affine parameters only."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_only_affine_parameters_of_normalisation_layers_move(norm: str) -> None:
     assert moved <= affine
 
 
-def test_more_steps_answer_after_an_update() -> None:
+def test_more_steps_predict_after_an_update() -> None:
     inputs = torch.rand(8, 3, 16, 16, generator=torch.Generator().manual_seed(0))
     model = adapt(tiny_resnet(), "tent", steps=2, lr=0.1)
     step = model.step(inputs)

@@ -1,4 +1,4 @@
-"""TRIBE: one set of weights with two sets of statistics, and an anchor that stays."""
+"""TRIBE: student and teacher share weights but not statistics, and the anchor does not change."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ def test_student_and_teacher_share_weights_and_nothing_is_copied_but_the_anchors
         torch.cat([layer.mean for layer in network.modules() if hasattr(layer, "class_mean")])
         for network in (method.model, method.student, method.anchor)
     )
-    assert torch.equal(teacher, anchor)  # of the same inputs, before the first step
-    assert not torch.equal(teacher, student)  # the student has seen another view of them
+    assert torch.equal(teacher, anchor)  # for the same inputs, before the first step
+    assert not torch.equal(teacher, student)  # the student's inputs were augmented
 
 
 def test_the_first_loss_is_the_cross_entropy_to_the_own_confident_labels(inputs: Tensor) -> None:
@@ -49,7 +49,9 @@ def test_the_first_loss_is_the_cross_entropy_to_the_own_confident_labels(inputs:
     step = model.step(inputs)
     reference, _ = build(view="identity", lr=0.0)
     reference(inputs)
-    logits = reference.method.predict(inputs)  # teacher, student and anchor alike, after the statistics have moved
+    logits = reference.method.predict(
+        inputs
+    )  # equal for teacher, student and anchor, after the statistics were updated
     middle = float(entropy(logits).median() / torch.tensor(10.0).log())
     assert step.loss == pytest.approx(float(F.cross_entropy(logits, logits.argmax(1))), rel=1e-4)
     sure = logits[entropy(logits) < middle * torch.tensor(10.0).log()]

@@ -1,4 +1,4 @@
-"""UniTTA and its halves: three passes, domains apart, neighbours together."""
+"""UniTTA, BDN and COFA: three passes, separate domains, averaged neighbours."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ def test_three_passes_and_no_gradient(name: str) -> None:
 def test_a_step_tells_how_many_domains_there_are() -> None:
     model = adapt(tiny_resnet(), "unitta", class_momentum=0.3)
     assert model.step(BATCHES[0]).gauges == {"domains": 1}
-    method_of(model).domains.counts.append(0)  # as when samples went to the reserve
+    method_of(model).domains.counts.append(0)  # as if samples had gone to the reserve
     assert method_of(model).gauges() == {"domains": 2}
     assert set(adapt(tiny_resnet(), "unitta_auto").step(BATCHES[0]).gauges) == {"domains", "correlation"}
     assert adapt(tiny_resnet(), "tent").step(BATCHES[0]).gauges == {}
 
 
-def test_the_filter_takes_the_surer_of_two_answers() -> None:
+def test_the_filter_takes_the_more_confident_prediction() -> None:
     model = adapt(tiny_resnet(), "bdn")
     together, apart = (torch.tensor(probs).log() for probs in ([[0.6, 0.4], [0.7, 0.3]], [[0.3, 0.7], [0.6, 0.4]]))
     chosen = method_of(model).choose(together, apart).exp()

@@ -1,4 +1,4 @@
-"""Sensing runs of classes: neighbours against samples further apart, whatever the batch size."""
+"""The correlation of neighbouring labels is detected independently of the batch size."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def classes(count: int, stay: float, seed: int = 0) -> Tensor:
 
 
 def predicted(labels: Tensor, share_right: float, favourite: int, seed: int = 1) -> Tensor:
-    """Return labels of which a share is right, and half of the others the same wrong one."""
+    """Return labels of which a share is correct, and half of the others are the same wrong class."""
     generator = torch.Generator().manual_seed(seed)
     guess = torch.randint(10, labels.shape, generator=generator)
     guess = torch.where(torch.rand(labels.shape, generator=generator) < 0.5, favourite, guess)
@@ -33,7 +33,7 @@ def test_runs_are_told_from_classes_that_come_independently(share_right: float, 
     for stay in (0.1, 0.95):
         runs = ClassRuns()
         labels = classes(1280, stay, seed)
-        for domain, part in enumerate(labels.split(256)):  # each with a favourite of its own
+        for domain, part in enumerate(labels.split(256)):  # each biased to another class
             runs.observe(predicted(part, share_right, favourite=domain, seed=seed))
         correlation[stay] = runs.sure_correlation
     assert correlation[0.1] < 0.07
@@ -50,7 +50,7 @@ def test_the_luck_of_a_first_batch_is_no_correlation() -> None:
         return sum(found) / len(found)
 
     assert share_correlated(0.1) < 0.02
-    assert share_correlated(0.95) > 0.6  # most of those that are show it this early
+    assert share_correlated(0.95) > 0.6  # most correlated streams are detected this early
 
 
 def test_the_result_does_not_depend_on_the_batches() -> None:
@@ -71,7 +71,7 @@ def test_it_follows_a_stream_that_changes() -> None:
         assert (runs.correlation > 0.1) is correlated
 
 
-def test_it_answers_as_bdn_without_runs_and_as_unitta_with_them() -> None:
+def test_it_predicts_as_bdn_without_runs_and_as_unitta_with_them() -> None:
     batches = torch.rand(3, 8, 3, 16, 16, generator=torch.Generator().manual_seed(0))
     for threshold, name in ((2.0, "bdn"), (-2.0, "unitta")):
         sensing, plain = adapt(tiny_resnet(), "unitta_auto", min_correlation=threshold), adapt(tiny_resnet(), name)

@@ -1,4 +1,4 @@
-"""UnMIX-TNS: components, and what each sample makes of them."""
+"""UnMIX-TNS: the components and their mixture for each sample."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_a_pass_follows_the_equations_component_by_component() -> None:
         expected[sample] = (features[sample] - centre.view(-1, 1, 1)) * scale.view(-1, 1, 1)
         fits.append(fit)
     torch.testing.assert_close(norm(features), expected)
-    momentum = 1 - 0.9**0.5  # half of a full batch
+    momentum = 1 - 0.9**0.5  # half a full batch
     for k in range(4):
         shift = sum(fit[k] * (own - means[k]) for fit, own in zip(fits, mean, strict=True)) / 5
         torch.testing.assert_close(norm.means[k], means[k] + momentum * shift)
@@ -64,7 +64,7 @@ def test_a_sample_is_normalised_alike_whoever_comes_with_it() -> None:
     torch.testing.assert_close(norm(features), alone)
 
 
-def test_frozen_layers_and_non_finite_batches_learn_nothing() -> None:
+def test_paused_layers_and_non_finite_batches_learn_nothing() -> None:
     norm = layer()
     before = norm.means.clone()
     for frozen, features in ((True, samples(4)), (False, samples(4) * float("inf"))):
@@ -81,9 +81,9 @@ def test_single_values_are_normalised_by_the_source() -> None:
 
 def test_the_seed_spreads_the_components() -> None:
     inputs = torch.rand(4, 3, 16, 16, generator=torch.Generator().manual_seed(0))
-    answers = [adapt(tiny_resnet(), "unmix_tns", seed=seed)(inputs) for seed in (0, 0, 1)]
-    assert torch.equal(answers[0], answers[1])
-    assert not torch.equal(answers[0], answers[2])
+    predictions = [adapt(tiny_resnet(), "unmix_tns", seed=seed)(inputs) for seed in (0, 0, 1)]
+    assert torch.equal(predictions[0], predictions[1])
+    assert not torch.equal(predictions[0], predictions[2])
 
 
 def test_no_components_are_refused() -> None:

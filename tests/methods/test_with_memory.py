@@ -1,4 +1,4 @@
-"""What NOTE, RoTTA and SoTTA have in common: they learn from a memory, whenever they are asked to."""
+"""NOTE, RoTTA and SoTTA train on their memory at the configured interval."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def model(request: pytest.FixtureRequest) -> AdaptedModel:
     return adapt(tiny_resnet(), request.param, capacity=8, every_samples=8, **OPTIONS[request.param])
 
 
-def test_it_may_learn_later_without_the_answer_and_its_graph(model: AdaptedModel) -> None:
+def test_it_may_adapt_later_without_the_prediction_and_its_graph(model: AdaptedModel) -> None:
     twin = copy.deepcopy(model.method)
     model(BATCH)
     with torch.no_grad():
