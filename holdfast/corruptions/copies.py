@@ -73,7 +73,8 @@ def corrupt_files(
     unreadable = []
     for outcome in _worked(work, missing, workers):
         if outcome.problem:
-            unreadable.append(f"{outcome.copy.source} ({outcome.problem})")
+            name = str(outcome.copy.source)
+            unreadable.append(outcome.problem if name in outcome.problem else f"{name} ({outcome.problem})")
             continue
         if not (out / MANIFEST).exists():
             _append(out, protocol)
@@ -156,7 +157,7 @@ def _outcome(
             content = _corrupted_audio(copy, corruption, severity, rng, sample_rate)
         else:
             content = _png(corruption(read_image(copy.source), severity, rng, family=family))
-    except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as problem:
+    except (OSError, ValueError) as problem:
         return _Outcome(copy, {}, str(problem))
     write_whole(copy.target, content)
     digests = {"source_digest": _digest(copy.source.read_bytes()), "digest": _digest(content)}

@@ -6,11 +6,10 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image, ImageOps
 
 from holdfast.audio import decoding
 from holdfast.corruptions.base import Kind
-from holdfast.corruptions.samples import as_image
+from holdfast.image_files import decode_image
 
 __all__ = ["files_in", "kind_of", "read_image"]
 
@@ -43,7 +42,5 @@ def files_in(path: Path, kind: Kind = "image") -> list[Path]:
 
 
 def read_image(path: Path) -> NDArray[np.uint8]:
-    """Return the pixels of a file as uint8 (height, width, 3), the way up that the camera was held."""
-    with Image.open(path) as picture:
-        image, _ = as_image(ImageOps.exif_transpose(picture))
-        return image
+    """Return the pixels of an image file as uint8 (height, width, 3), upright by its EXIF orientation."""
+    return np.asarray(decode_image(path))

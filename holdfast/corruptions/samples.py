@@ -9,6 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
+from holdfast.image_files import as_rgb
+
 __all__ = ["as_image"]
 
 Sample = TypeVar("Sample")
@@ -22,20 +24,12 @@ def as_image(sample: Sample) -> tuple[NDArray[np.uint8], Callable[[NDArray[np.ui
     ((4, 6, 3), (4, 6, 3))
     """
     if isinstance(sample, Image.Image):
-        return _from_image(sample), cast("Callable[[NDArray[np.uint8]], Sample]", Image.fromarray)
+        return np.asarray(as_rgb(sample)), cast("Callable[[NDArray[np.uint8]], Sample]", Image.fromarray)
     if isinstance(sample, np.ndarray):
         return _from_array(sample), cast("Callable[[NDArray[np.uint8]], Sample]", lambda image: image)
     if hasattr(sample, "new_tensor"):  # a torch tensor, known by its verb: torch is too slow to import for this
         return _from_tensor(sample)
     raise TypeError(f"cannot corrupt a {type(sample).__name__}; pass an array, a Pillow image or a tensor")
-
-
-def _from_image(picture: Image.Image) -> NDArray[np.uint8]:
-    if picture.mode[0] in "IF":
-        raise ValueError(f"the picture has more than 8 bits per channel (mode {picture.mode}); convert it to RGB first")
-    if "transparency" in picture.info:  # a palette with transparency goes to RGB by way of RGBA
-        picture = picture.convert("RGBA")
-    return np.asarray(picture.convert("RGB"))
 
 
 def _from_array(array: NDArray[Any]) -> NDArray[np.uint8]:

@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast.data.images import decode
 from holdfast.data.on_disk import arrays_at, folder_at
+from holdfast.image_files import decode_image
 from holdfast.parquet import parquet_rows
 
 __all__ = ["CifarVersion", "read_cifar"]
@@ -79,7 +79,7 @@ def _parquet(paths: Sequence[Path], label_column: str) -> Pictures:
     images, labels = [], []
     for path in paths:
         for row, (stored, label) in enumerate(parquet_rows(path, "img", label_column)):
-            images.append(np.asarray(decode(io.BytesIO(stored["bytes"]), f"row {row} of {path}")))
+            images.append(np.asarray(decode_image(io.BytesIO(stored["bytes"]), f"row {row} of {path}")))
             labels.append(label)
     return np.stack(images), np.array(labels, np.int64)
 

@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from holdfast.data.base import DATASETS
-from holdfast.data.images import centre_crop, decode, resize_shorter_side
+from holdfast.data.images import centre_crop, resize_shorter_side
 from holdfast.data.on_disk import folder_at
+from holdfast.image_files import decode_image
 from holdfast.records import InputSpec
 
 __all__ = ["ImageFolder"]
@@ -108,7 +109,7 @@ class ImageFolder:
 
     def _open(self, index: int) -> Image.Image:
         path = self.folder / self.files[index]
-        picture = decode(path, str(path))
+        picture = decode_image(path)
         if self.resize is not None:
             picture = resize_shorter_side(picture, self.resize)
         return picture if self.crop is None else centre_crop(picture, self.crop)

@@ -14,9 +14,9 @@ from typing import Any, BinaryIO, Literal, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image
 
 from holdfast.data.base import DATASETS
+from holdfast.image_files import decode_image
 from holdfast.records import InputSpec
 
 __all__ = ["ShardError", "Shards", "StoredSample", "parse_info", "read_shards"]
@@ -110,6 +110,8 @@ class Shards:
 
     def inputs(self, indices: NDArray[np.int64]) -> NDArray[np.uint8]:
         """Return the images at these indices."""
+        if not len(indices):
+            return np.empty((0, *self.input_spec.shape[1:], 3), np.uint8)
         images: list[Any] = [None] * len(indices)
         for shard in np.unique(self._shards[indices]):
             with self.paths[shard].open("rb") as file:
@@ -189,9 +191,9 @@ def _index(path: Path) -> list[_Entry]:
 def _decoded(file: BinaryIO, path: Path, offset: int, size: int) -> NDArray[np.uint8]:
     file.seek(offset)
     try:
-        with Image.open(BytesIO(file.read(size)), formats=["JPEG"]) as image:
-            return np.asarray(image.convert("RGB"))
-    except (OSError, SyntaxError, ValueError) as error:
+        return np.asarray(decode_image(BytesIO(file.read(size)), f"the image at byte {offset}"))
+    except ValueError as error:
+        problem = f"at byte {offset} ({error.__cause__})"
         raise ShardError(
-            f"{path} has an image that cannot be decoded, at byte {offset} ({error}); export or download it again"
+            f"{path} has an image that cannot be decoded, {problem}; export or download it again"
         ) from error

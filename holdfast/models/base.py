@@ -13,7 +13,7 @@ from torch import nn
 
 from holdfast.registry import Registry
 
-__all__ = ["MODELS", "WEIGHTS", "load_weights", "seeded_weights"]
+__all__ = ["MODELS", "WEIGHTS", "load_weights", "predicting", "seeded_weights"]
 
 ModuleT = TypeVar("ModuleT", bound=nn.Module)
 
@@ -42,4 +42,17 @@ def seeded_weights(seed: int) -> Iterator[None]:
     """
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(seed)  # the CPU's alone: torch.manual_seed would reach every device
+        yield
+
+
+@contextmanager
+def predicting(network: nn.Module) -> Iterator[None]:
+    """Leave the global generator as it was if the whole network is in eval mode.
+
+    transformers draws a number for every layer that it may drop, and in eval mode ignores it.
+    """
+    if any(part.training for part in network.modules()):
+        yield
+        return
+    with torch.random.fork_rng(devices=[]):
         yield

@@ -8,7 +8,7 @@ from safetensors.torch import load_file
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from holdfast.models.base import MODELS
+from holdfast.models.base import MODELS, seeded_weights
 from holdfast.models.normalised import Normalise
 
 __all__ = ["CifarResNet", "cifar_resnet"]
@@ -71,7 +71,8 @@ class CifarResNet(nn.Module):
         if "fc.weight" not in weights:
             raise ValueError(f"{path} has no 'fc.weight'; name the weights as CifarResNet().state_dict() does")
         blocks = sum(name.startswith("layer1.") and name.endswith(".conv1.weight") for name in weights)
-        network = cls(6 * blocks + 2, len(weights["fc.weight"]))
+        with seeded_weights(0):  # the file replaces them; the global generator must not advance
+            network = cls(6 * blocks + 2, len(weights["fc.weight"]))
         network.load_state_dict(weights)
         return network.eval()
 

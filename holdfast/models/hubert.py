@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from holdfast.audio import CLIPS
 from holdfast.models.amaut import MeanHead
+from holdfast.models.base import predicting
 from holdfast.models.residual1d import Bottleneck, stem
 from holdfast.records import InputSpec
 
@@ -78,7 +79,8 @@ class HuBERT(nn.Module):
                 f"the inputs have shape {tuple(inputs.shape)}, and this network hears mono clips "
                 f"(batch, {self.input_spec.shape[0]}) at {self.input_spec.sample_rate} Hz; bring them to that length"
             )
-        frames: Tensor = self.backbone(resampled(inputs, self.samples)).last_hidden_state
+        with predicting(self.backbone):
+            frames: Tensor = self.backbone(resampled(inputs, self.samples)).last_hidden_state
         logits: Tensor = self.head(frames)
         return logits
 

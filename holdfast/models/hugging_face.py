@@ -8,7 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from holdfast.models.base import MODELS, load_weights, seeded_weights
+from holdfast.audio import short_name
+from holdfast.models.base import MODELS, load_weights, predicting, seeded_weights
 from holdfast.models.hubert import HUBERT_VERSIONS, HuBERT
 from holdfast.records import InputSpec
 from holdfast.registry import UnknownNameError, nearest
@@ -30,6 +31,7 @@ def hubert(
     `weights` is a safetensors file of the whole network, `pretrained` a folder or name of the backbone alone, such as
     facebook/hubert-base-ls960, with a random head to be trained; `config` changes the size. Needs the extra `hf`.
     """
+    version = short_name(version)
     if version not in HUBERT_VERSIONS:
         raise UnknownNameError(f"unknown version {version!r} of HuBERT; {nearest(version, HUBERT_VERSIONS)}")
     transformers = _transformers()
@@ -58,7 +60,8 @@ class HuggingFaceAudio(nn.Module):
 
     def forward(self, inputs: Tensor) -> Tensor:
         """Return logits for waveforms in [-1, 1], (batch, samples)."""
-        logits: Tensor = self.network(self._features(inputs)).logits
+        with predicting(self.network):
+            logits: Tensor = self.network(self._features(inputs)).logits
         return logits
 
     def _features(self, inputs: Tensor) -> Tensor:
@@ -78,7 +81,8 @@ def hugging_face_audio(*, model: str, seconds: float) -> HuggingFaceAudio:
     """Any audio classifier of Hugging Face by folder or name, for clips of so many seconds; needs the extra `hf`."""
     transformers = _transformers()
     try:
-        network = transformers.AutoModelForAudioClassification.from_pretrained(model)
+        with seeded_weights(0):
+            network = transformers.AutoModelForAudioClassification.from_pretrained(model)
         extractor = transformers.AutoFeatureExtractor.from_pretrained(model)
     except (OSError, ValueError) as error:
         raise ValueError(

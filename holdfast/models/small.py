@@ -18,7 +18,7 @@ def digits_resnet(*, trained: bool = True, seed: int = 0) -> ResNet:
     """A ResNet with batch normalisation, trained on the embedded digits."""
     with seeded_weights(seed):
         network = ResNet(norm="batch")
-    return load_weights(network, WEIGHTS / "digits_resnet.safetensors") if trained else network
+    return load_weights(network, WEIGHTS / "digits_resnet.safetensors") if trained else network.eval()
 
 
 @MODELS.register("digits_resnet_gn")
@@ -26,7 +26,7 @@ def digits_resnet_gn(*, trained: bool = True, seed: int = 0) -> ResNet:
     """The same ResNet with group normalisation, trained on the embedded digits."""
     with seeded_weights(seed):
         network = ResNet(norm="group")
-    return load_weights(network, WEIGHTS / "digits_resnet_gn.safetensors") if trained else network
+    return load_weights(network, WEIGHTS / "digits_resnet_gn.safetensors") if trained else network.eval()
 
 
 @MODELS.register("digits_vit")
@@ -34,7 +34,7 @@ def digits_vit(*, trained: bool = True, seed: int = 0) -> ViT:
     """A vision transformer with layer normalisation, trained on the embedded digits."""
     with seeded_weights(seed):
         network = ViT()
-    return load_weights(network, WEIGHTS / "digits_vit.safetensors") if trained else network
+    return load_weights(network, WEIGHTS / "digits_vit.safetensors") if trained else network.eval()
 
 
 @MODELS.register("keywords_amaut")
@@ -42,7 +42,7 @@ def keywords_amaut(*, trained: bool = True, seed: int = 0) -> AMAuT:
     """A small AMAuT behind the front-end for Speech Commands, trained on the embedded keywords."""
     with seeded_weights(seed):
         network = AMAuT(_version(24))
-    return load_weights(network, WEIGHTS / "keywords_amaut.safetensors") if trained else network
+    return load_weights(network, WEIGHTS / "keywords_amaut.safetensors") if trained else network.eval()
 
 
 @MODELS.register("small_amaut")
@@ -63,7 +63,7 @@ def small_amaut(
     """
     with seeded_weights(seed):
         network = AMAuT(_version(num_classes, sample_rate, seconds))
-    return network if weights is None else load_weights(network, Path(weights))
+    return network.eval() if weights is None else load_weights(network, Path(weights))
 
 
 def _version(num_classes: int, sample_rate: int = 16_000, seconds: float = 1.0) -> AMAuTVersion:

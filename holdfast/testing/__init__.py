@@ -6,8 +6,19 @@
 >>> check_method("tent", tiny_resnet(), list(batches))
 """
 
+from holdfast.testing.corruptions import check_corruption
+from holdfast.testing.datasets import check_dataset
 from holdfast.testing.estimators import check_estimator
 from holdfast.testing.methods import METHOD_CHECKS, check_method
+from holdfast.testing.models import check_model
 from holdfast.testing.recoveries import check_recovery
 
-__all__ = ["METHOD_CHECKS", "check_estimator", "check_method", "check_recovery"]
+__all__ = [
+    "METHOD_CHECKS",
+    "check_corruption",
+    "check_dataset",
+    "check_estimator",
+    "check_method",
+    "check_model",
+    "check_recovery",
+]

@@ -88,8 +88,8 @@ def test_camera_orientation_survives(tmp_path):
 def test_unreadable_files_are_named_after_the_others_are_written(folder, tmp_path):
     (folder / "broken.png").write_bytes(b"\x89PNG\r\n\x1a\n" + bytes(20))
     (folder / "torn.png").write_bytes((folder / "a.png").read_bytes()[:200])
-    Image.new("I;16", (8, 8)).save(folder / "deep.png")
-    with pytest.raises(ValueError, match=r"3 of 6 files could not be read.*broken\.png.*deep\.png.*torn\.png"):
+    Image.new("F", (8, 8)).save(folder / "float.tif")
+    with pytest.raises(ValueError, match=r"3 of 6 files could not be read.*broken\.png.*float\.tif.*torn\.png"):
         corrupt_files([folder], "contrast", 2, tmp_path / "out")
     assert len(list((tmp_path / "out").rglob("*.png"))) == 3
 

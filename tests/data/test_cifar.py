@@ -137,7 +137,7 @@ def test_damaged_files_are_named(tmp_path: Path, pictures: Callable[..., Pixels]
 def test_damaged_parquet_is_named(tmp_path: Path, pictures: Callable[..., Pixels]) -> None:
     good = png(pictures(1)[0])
     save_parquet(tmp_path / "test.parquet", "cifar10", [good, good[:200]], np.arange(2))
-    with pytest.raises(ValueError, match=r"row 1 of .*test\.parquet is not a readable picture"):
+    with pytest.raises(ValueError, match=r"row 1 of .*test\.parquet is not a readable image"):
         Cifar10(folder=tmp_path)
     with pytest.raises(ValueError, match=r"test\.parquet has no fine_label; save it with img, fine_label"):
         Cifar100(folder=tmp_path)

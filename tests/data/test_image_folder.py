@@ -103,7 +103,7 @@ def test_an_unreadable_file_is_named(class_folders: Path, suffix: str, share: fl
     Image.fromarray(noise).save(path)
     path.write_bytes(path.read_bytes()[: int(share * path.stat().st_size)])
     data = as_stored(class_folders)
-    with pytest.raises(ValueError, match=rf"n10/broken\.{suffix} is not a readable picture .*; replace it"):
+    with pytest.raises(ValueError, match=rf"n10/broken\.{suffix} is not a readable image .*; replace or remove it"):
         data.inputs(np.arange(7))
 
 
@@ -115,7 +115,7 @@ def test_a_bounded_number_of_bytes_is_kept(class_folders: Path) -> None:
     assert np.array_equal(data.inputs(np.array([2, 1])), before[::-1])  # both fit
     data.inputs(np.array([0]))  # puts out the one that was used longest ago
     assert np.array_equal(data.inputs(np.array([1]))[0], before[0])
-    with pytest.raises(ValueError, match=r"n02/b\.png is not a readable picture .*No such file"):
+    with pytest.raises(ValueError, match=r"n02/b\.png is not a readable image .*No such file"):
         data.inputs(np.array([2]))
 
 

@@ -1,0 +1,166 @@
+"""The public contracts of models: every registered one keeps them, made small where it is large; broken ones fail."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import save_file
+from torch import Tensor, nn
+
+from holdfast.models import AMAUT_VERSIONS, CONMIX_VERSIONS, MODELS, CifarResNet, CoNMixVersion, seeded_weights
+from holdfast.models.tiny import tiny_resnet
+from holdfast.records import InputSpec
+from holdfast.testing import check_model
+
+SMALL_HUBERT: dict[str, Any] = {
+    "hidden_size": 16,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 2,
+    "intermediate_size": 24,
+    "conv_dim": (8, 8),
+    "conv_kernel": (80, 8),
+    "conv_stride": (40, 8),
+    "num_conv_pos_embeddings": 8,
+    "num_conv_pos_embedding_groups": 2,
+}
+SMALL_AMAUT = replace(
+    AMAUT_VERSIONS["sc2"],
+    samples=1_600,
+    num_classes=5,
+    mels=8,
+    fft=128,
+    window=100,
+    hop=40,
+    width=4,
+    extra_blocks=(1, 1),
+    head_widths=(24, 16),
+    token_width=16,
+    depth=2,
+    heads=2,
+    hidden=32,
+)
+SMALL_CONMIX = CoNMixVersion(16_000, 16_000, 5, 81, 200, 64, (1, 1, 1), 16, 1, 2, 16, (16, 8))
+
+
+def cifar_weights(folder: Path) -> dict[str, Any]:
+    with seeded_weights(0):
+        save_file(CifarResNet(8, 10).state_dict(), folder / "weights.safetensors")
+    return {"weights": str(folder / "weights.safetensors")}
+
+
+def hubert(folder: Path) -> dict[str, Any]:
+    pytest.importorskip("transformers")
+    return {"version": "speech_commands", "config": SMALL_HUBERT}
+
+
+def hugging_face(folder: Path) -> dict[str, Any]:
+    transformers = pytest.importorskip("transformers")
+    config = transformers.HubertConfig(**SMALL_HUBERT, num_labels=5, classifier_proj_size=8)
+    transformers.HubertForSequenceClassification(config).save_pretrained(folder)
+    transformers.Wav2Vec2FeatureExtractor(sampling_rate=16_000).save_pretrained(folder)
+    return {"model": str(folder), "seconds": 0.25}
+
+
+def torchvision(folder: Path) -> dict[str, Any]:
+    if importlib.util.find_spec("torchvision") is None:
+        pytest.skip("torchvision is not installed")
+    return {"architecture": "resnet18", "weights": None}
+
+
+# For each model a function that writes the files it needs and returns its options.
+OPTIONS: dict[str, Callable[[Path], dict[str, Any]]] = {
+    "amaut": lambda folder: {"version": "speech_commands"},
+    "cifar_resnet": cifar_weights,
+    "conmix": lambda folder: {"version": "speech_commands"},
+    "digits_resnet": lambda folder: {},
+    "digits_resnet_gn": lambda folder: {},
+    "digits_vit": lambda folder: {},
+    "hubert": hubert,
+    "hugging_face_audio": hugging_face,
+    "imported": lambda folder: {"target": "holdfast.models.tiny:tiny_resnet"},
+    "keywords_amaut": lambda folder: {},
+    "small_amaut": lambda folder: {"num_classes": 3},
+    "torchvision": torchvision,
+}
+
+
+@pytest.mark.parametrize("name", MODELS.names())
+@pytest.mark.filterwarnings("ignore")  # of transformers
+def test_every_model_keeps_the_contracts(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert name in OPTIONS, f"add the options that build {name!r} small to OPTIONS in {__file__}"
+    if name == "amaut":
+        monkeypatch.setitem(AMAUT_VERSIONS, "sc2", SMALL_AMAUT)
+    if name == "conmix":
+        monkeypatch.setitem(CONMIX_VERSIONS, "sc2", SMALL_CONMIX)
+    check_model(name, **OPTIONS[name](tmp_path))
+
+
+@pytest.mark.parametrize("name", ["digits_resnet", "digits_resnet_gn", "digits_vit", "keywords_amaut"])
+def test_untrained_networks_keep_the_contracts_too(name: str) -> None:
+    check_model(name, trained=False)
+
+
+class Broken(nn.Module):
+    """Breaks one contract, by name."""
+
+    def __init__(self, fault: str) -> None:
+        super().__init__()
+        self.fault = fault
+        self.network = tiny_resnet()
+        self.register_buffer("seen", torch.zeros(()))
+        if fault == "weights":
+            torch.nn.init.normal_(self.network.fc.weight)
+        self.train(fault == "training")
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        logits: Tensor = self.network(inputs)
+        if self.fault == "shape":
+            return logits[:1].expand(2, -1) if len(inputs) == 3 else logits
+        if self.fault == "nan":
+            return logits * torch.nan if len(inputs) == 3 else logits
+        if self.fault == "counts":
+            self.seen += 1
+        if self.fault == "batch":
+            return logits - logits.mean(0)
+        if self.fault == "noise":
+            return logits + torch.rand(())
+        if self.fault == "inputs":
+            inputs.mul_(0.5)
+        return logits
+
+
+@pytest.mark.parametrize(
+    ("fault", "words"),
+    [
+        ("weights", "draws from the global generator|different weights"),
+        ("training", "in training mode; call"),
+        ("shape", r"logits have shape \(2, 10\)"),
+        ("nan", "not finite"),
+        ("counts", "changes weights or buffers"),
+        ("batch", "depend on its batch"),
+        ("noise", "differ by up to|global generator"),
+        ("inputs", "changes its inputs"),
+    ],
+)
+def test_a_model_that_breaks_a_contract_is_caught(fault: str, words: str) -> None:
+    inputs = torch.rand(3, 3, 32, 32, generator=torch.Generator().manual_seed(0))
+    check_model(Broken, inputs=inputs, fault="")
+    with pytest.raises(AssertionError, match=words):
+        check_model(Broken, inputs=inputs, fault=fault)
+
+
+def test_a_network_that_misstates_its_inputs_is_caught() -> None:
+    def build() -> nn.Module:
+        network = tiny_resnet()
+        network.input_spec = InputSpec("image", (3, 64, 64))
+        return network
+
+    inputs = torch.rand(2, 3, 32, 32, generator=torch.Generator().manual_seed(0))
+    with pytest.raises(AssertionError, match="but input_spec is"):
+        check_model(build, inputs=inputs)
