@@ -31,13 +31,7 @@ def print_report(runs: Path, out: Path | None = None, metric: str = "error") -> 
 
     if metric not in get_args(Metric):
         raise UnknownNameError(f"unknown metric {metric!r}; {nearest(metric, get_args(Metric))}")
-    shown = cast(Metric, metric)
-    page = reports.write_report(runs, out, metric=shown)
-    tables = reports.make_tables(reports.read_runs(runs), shown)
-    for table in tables:
-        typer.echo(reports.to_markdown(table))
-        for made in filter(None, (reports.gain_table(table), reports.error_table(table))):
-            typer.echo(reports.words_to_markdown(made))
-    for arena in reports.arena_tables(tables):
-        typer.echo(reports.words_to_markdown(arena))
+    made = reports.make_report(runs, cast(Metric, metric))
+    page = reports.write_report(made, out)
+    typer.echo(reports.report_to_markdown(made))
     typer.echo(f"report: {page.resolve()}")

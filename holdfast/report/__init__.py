@@ -1,37 +1,49 @@
 """From the files of runs to tables, charts and a page; nothing here runs a model."""
 
 from holdfast.report.arena import arena_tables
+from holdfast.report.columns import Cell, Column, columns_of
 from holdfast.report.compare import Comparison, Pair, UnequalProtocolsError, compare
 from holdfast.report.estimates import error_table
 from holdfast.report.formats import to_csv, to_html, to_latex, to_markdown
 from holdfast.report.gains import gain_table
+from holdfast.report.make import make_report
 from holdfast.report.page import write_report
 from holdfast.report.plots import against_cost, over_time
+from holdfast.report.report import Report, report_to_markdown
 from holdfast.report.runs import DamagedRunError, Manifest, Rows, RunRecord, read_run, read_runs
+from holdfast.report.section import File, Section
 from holdfast.report.tables import Line, Metric, Table, make_tables
 from holdfast.report.words import WordTable, words_to_markdown
 
 __all__ = [
+    "Cell",
+    "Column",
     "Comparison",
     "DamagedRunError",
+    "File",
     "Line",
     "Manifest",
     "Metric",
     "Pair",
+    "Report",
     "Rows",
     "RunRecord",
+    "Section",
     "Table",
     "UnequalProtocolsError",
     "WordTable",
     "against_cost",
     "arena_tables",
+    "columns_of",
     "compare",
     "error_table",
     "gain_table",
+    "make_report",
     "make_tables",
     "over_time",
     "read_run",
     "read_runs",
+    "report_to_markdown",
     "to_csv",
     "to_html",
     "to_latex",

@@ -7,18 +7,15 @@ import io
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from html import escape
 from statistics import fmean
 
-from holdfast.report.tables import Line, Table, printed
+from holdfast.report.columns import FEW_DOMAINS, Cell, Column, cells_of, columns_of, domains_shown, printed_columns
+from holdfast.report.tables import Table
+from holdfast.report.words import aligned
 
 __all__ = ["caption", "to_csv", "to_html", "to_latex", "to_markdown"]
 
-# Beyond this many domains nobody reads the columns; the mean stays, and the CSV file holds them all.
-MOST_DOMAINS = 24
-FEW_DOMAINS = 8  # up to here their titles stand upright
-FACTS = ("seeds", "passes ×", "time ×", "resets", "skipped", "order", "recovery", "source data")
 LATEX = {
     "\\": r"\textbackslash{}",
     "~": r"\textasciitilde{}",
@@ -33,15 +30,6 @@ LATEX = {
 }
 
 
-@dataclass(frozen=True)
-class Cell:
-    """One printed value: the best of its column, or worse than the source in it, or neither."""
-
-    text: str
-    best: bool = False
-    worse: bool = False
-
-
 def caption(table: Table, worse_mark: str = "grey") -> str:
     """Return what the numbers of a table are and what its marks mean."""
     answers, direction = ("wrong", "lower") if table.metric == "error" else ("correct", "higher")
@@ -49,7 +37,7 @@ def caption(table: Table, worse_mark: str = "grey") -> str:
     fewest, most = min(counts), max(counts)
     number = f"{most}" if fewest == most else f"{fewest} to {most}"
     seeds = f"mean ± standard deviation over {number} seeds" if most > 1 else "one seed"
-    hidden = "" if shown_domains(table) else f" The {len(table.domains)} domains have their columns in the CSV file."
+    hidden = "" if domains_shown(table) else f" The {len(table.domains)} domains have their columns in the CSV file."
     marks = f" Bold: best of its column{f'; {worse_mark}: worse than the source' if table.source else ''}."
     time = " Time ×: median step, as a multiple of the source's." if table.source else ""
     return (
@@ -70,33 +58,48 @@ def protocol_sentence(table: Table) -> str:
     gaps = [line.oracle_gap for line in table.lines if line.oracle_gap is not None and not line.is_source]
     worth = f", which was worth {fmean(gaps):+.1f} points over the last epoch" if gaps else ""
     return (
-        f"Protocol offline-oracle: {twice}, by the epoch that was best by the labels of the test set{worth}: "
-        "nobody who adapts in earnest has them."
+        f"Protocol offline-oracle: {twice}, by the epoch that was best by the labels of the test set{worth}; "
+        "test labels are not available in deployment."
     )
 
 
 def to_html(table: Table) -> str:
     """Return the table as an HTML fragment: a figure, so that its caption stays in view while a wide table scrolls."""
-    head = "".join(f'<th scope="col"><span>{wrappable(title)}</span></th>' for title in header(table))
-    body = "\n".join(f"<tr>{html_line(cells)}</tr>" for cells in lines_of_cells(table))
+    columns = printed_columns(table)
+    head = "".join(
+        f'<th scope="col"{css_class(column.css)}><span>{wrappable(str(column.title))}</span></th>' for column in columns
+    )
+    cells = zip(*(cells_of(table, column) for column in columns), strict=True)
+    body = "\n".join(f"<tr>{html_line(columns, line)}</tr>" for line in cells)
     note = escape(caption(table)).replace(" ×", "&nbsp;×").replace(" %", "&nbsp;%")
-    width = "many" if len(shown_domains(table)) > FEW_DOMAINS else "few"
+    width = "many" if len(domains_shown(table)) > FEW_DOMAINS else "few"
     return (
         f'<figure class="scores {width}">\n<div class="scroll"><table>\n<thead><tr>{head}</tr></thead>\n'
         f"<tbody>\n{body}\n</tbody>\n</table></div>\n<figcaption>{note}</figcaption>\n</figure>"
     )
 
 
-def html_line(cells: Sequence[Cell]) -> str:
+def html_line(columns: Sequence[Column], cells: Sequence[Cell]) -> str:
     """Return the cells of one line; the first one is its heading."""
-    first, *others = cells
-    return f'<th scope="row">{escape(first.text)}</th>' + "".join(map(html_cell, others))
+    heading = f'<th scope="row"{css_class(columns[0].css)}>{escape(cells[0].text)}</th>'
+    others = zip(columns[1:], cells[1:], strict=True)
+    return heading + "".join(html_cell(cell, column.css) for column, cell in others)
 
 
-def html_cell(cell: Cell) -> str:
-    """Return one value with its mark as a class."""
-    mark = ' class="best"' if cell.best else ' class="worse"' if cell.worse else ""
-    return f"<td{mark}>{escape(cell.text)}</td>"
+def html_cell(cell: Cell, css: str = "") -> str:
+    """Return one value, with its column and its mark as classes."""
+    mark = "best" if cell.best else "worse" if cell.worse else ""
+    return f"<td{css_class(css, mark)}>{escape(cell.text)}</td>"
+
+
+def css_class(*names: str) -> str:
+    """Return the class attribute of an element, nothing without names.
+
+    >>> css_class("mean", "best"), css_class("", "")
+    (' class="mean best"', '')
+    """
+    given = " ".join(filter(None, names))
+    return f' class="{given}"' if given else ""
 
 
 def wrappable(name: str) -> str:
@@ -106,36 +109,29 @@ def wrappable(name: str) -> str:
 
 def to_csv(table: Table) -> str:
     """Return the table as CSV: every domain, at full precision."""
+    columns = [column for column in columns_of(table) if column.csv_title is not None]
     out = io.StringIO()
-    write = csv.writer(out, lineterminator="\n").writerow
-    unit = f"{table.metric} (%)"
-    scores = [f"{name} {unit}" for name in (*table.domains, "mean", "std")]
-    costs = ["seeds", "passes per sample", "median step (s)", "step time (x source)", "resets", "skipped batches"]
-    write(["recipe", "method", *scores, *costs, "order", "recovery", "source data"])
-    for line in table.lines:
-        time = table.relative_time(line)
-        std = math.nan if line.std is None else line.std
-        values = [*(line.scores[domain] for domain in table.domains), line.mean, std]
-        seconds = [line.passes, line.step_seconds, math.nan if time is None else time]
-        counts = [line.resets, line.skipped]
-        numbers = [*values, len(line.runs), *seconds, *counts]
-        write([line.label, line.recipe.method, *map(precise, numbers), *own_protocol(line)])
+    rows = ([precise(column.value(line)) for column in columns] for line in table.lines)
+    csv.writer(out, lineterminator="\n").writerows([[column.csv_title for column in columns], *rows])
     return out.getvalue()
 
 
-def precise(value: float) -> str:
-    """Return a number with everything that is worth keeping; nothing for `nan`."""
+def precise(value: str | float) -> str:
+    """Return a number with all digits that are worth keeping; nothing for `nan`."""
+    if isinstance(value, str):
+        return value
     return "" if math.isnan(value) else f"{value:.10g}"
 
 
 def to_markdown(table: Table) -> str:
-    """Return the table as Markdown, with its caption."""
-    titles = header(table)
-    numbers = len(titles) - 4  # all between the recipe and its protocol: aligned to the right
-    rule = ["---", *["---:"] * numbers, *["---"] * 3]
-    body = [[markdown_cell(cell) for cell in cells] for cells in lines_of_cells(table)]
-    rows = [[markdown_text(title) for title in titles], rule, *body]
-    grid = "\n".join(f"| {' | '.join(row)} |" for row in rows)
+    """Return the table as Markdown with aligned columns, and its caption."""
+    columns = printed_columns(table)
+    cells = zip(*(cells_of(table, column) for column in columns), strict=True)
+    rows = [
+        [markdown_text(str(column.title)) for column in columns],
+        *(list(map(markdown_cell, line)) for line in cells),
+    ]
+    grid = aligned(rows, [column.align for column in columns])
     return f"**{markdown_text(table.title)}**\n\n{grid}\n\n{markdown_text(caption(table, 'italic'))}\n"
 
 
@@ -156,10 +152,11 @@ def markdown_text(text: str) -> str:
 
 def to_latex(table: Table) -> str:
     """Return the table as LaTeX, for a preamble with booktabs, graphicx and xcolor."""
-    titles = header(table)
-    body = "\n".join(" & ".join(map(latex_cell, cells)) + r" \\" for cells in lines_of_cells(table))
-    heads = " & ".join(latex_text(title) for title in titles)
-    columns = f"l{'r' * (len(titles) - 4)}lll"
+    columns = printed_columns(table)
+    cells = zip(*(cells_of(table, column) for column in columns), strict=True)
+    body = "\n".join(" & ".join(map(latex_cell, line)) + r" \\" for line in cells)
+    heads = " & ".join(latex_text(str(column.title)) for column in columns)
+    sides = "".join(column.align[0] for column in columns)
     return "\n".join(
         [
             r"% needs \usepackage{booktabs,graphicx,xcolor}",
@@ -167,7 +164,7 @@ def to_latex(table: Table) -> str:
             r"\centering",
             rf"\caption{{{latex_text(table.title)}. {latex_text(caption(table, 'grey'))}}}",
             r"\resizebox{\linewidth}{!}{%",
-            rf"\begin{{tabular}}{{{columns}}}",
+            rf"\begin{{tabular}}{{{sides}}}",
             r"\toprule",
             rf"{heads} \\",
             r"\midrule",
@@ -193,48 +190,3 @@ def latex_text(text: str) -> str:
     50 \% of gaussian\_noise
     """
     return "".join(LATEX.get(sign, sign) for sign in " ".join(text.split()))
-
-
-def header(table: Table) -> list[str]:
-    """Return the titles of the printed columns."""
-    return ["recipe", *shown_domains(table), "mean", *FACTS]
-
-
-def shown_domains(table: Table) -> Sequence[str]:
-    """Return the domains that are printed as columns."""
-    return table.domains if len(table.domains) <= MOST_DOMAINS else ()
-
-
-def lines_of_cells(table: Table) -> list[list[Cell]]:
-    """Return what is printed below the header, line by line."""
-    columns = [score_cells(table, [line.scores[domain] for line in table.lines]) for domain in shown_domains(table)]
-    means = score_cells(table, [line.mean for line in table.lines], [line.std for line in table.lines])
-    return [
-        [Cell(line.label), *(column[number] for column in columns), means[number], *map(Cell, facts(table, line))]
-        for number, line in enumerate(table.lines)
-    ]
-
-
-def score_cells(table: Table, scores: Sequence[float], stds: Sequence[float | None] = ()) -> list[Cell]:
-    """Return one column of scores with its marks; comparisons with `nan` are never true, so gaps go unmarked."""
-    cells = []
-    for number, score in enumerate(scores):
-        std = stds[number] if stds else None
-        text = printed(score) if std is None else f"{printed(score)} ± {printed(std)}"
-        best = not math.isnan(score) and not any(table.better(other, score) for other in scores)
-        worse = table.source is not None and table.better(scores[0], score)
-        cells.append(Cell(text, best, worse))
-    return cells
-
-
-def facts(table: Table, line: Line) -> list[str]:
-    """Return what a line says beside its scores."""
-    time = table.relative_time(line)
-    costs = [str(len(line.runs)), f"{line.passes:.2f}", "–" if time is None else f"{time:.2f}"]
-    counts = [f"{count:.1f}".removesuffix(".0") for count in (line.resets, line.skipped)]
-    return [*costs, *counts, *own_protocol(line)]
-
-
-def own_protocol(line: Line) -> list[str]:
-    """Return the protocol fields that a recipe brings along, in the order of their columns."""
-    return [line.protocol(field) for field in ("order", "recovery", "source_data")]

@@ -10,15 +10,16 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any
 
-from holdfast.report.formats import Cell, latex_cell, latex_text
+from holdfast.report.columns import Cell
+from holdfast.report.formats import latex_cell, latex_text
 from holdfast.report.published import published
 from holdfast.report.tables import Metric, Table, better, canonical, grouped, mean_or_nan, named, percent, printed
 
-__all__ = ["Column", "Grid", "grid_to_csv", "grid_to_latex", "make_grids"]
+__all__ = ["Grid", "StreamColumn", "grid_to_csv", "grid_to_latex", "make_grids"]
 
 
 @dataclass(frozen=True)
-class Column:
+class StreamColumn:
     """Scores of one stream, or the mean over several; in a group it has a shorter title."""
 
     name: str
@@ -38,12 +39,12 @@ class Grid:
 
     title: str
     metric: Metric
-    columns: Sequence[Column]
+    columns: Sequence[StreamColumn]
     scores: Mapping[str, Mapping[str, float]]
     protocol: str
     published: Mapping[tuple[str, str], float] = field(default_factory=dict)  # (recipe, column) -> score
 
-    def cell(self, recipe: str, column: Column) -> Cell:
+    def cell(self, recipe: str, column: StreamColumn) -> Cell:
         """Return a score as it is printed, the published one behind it in brackets."""
         score, known = self.scores[recipe][column.name], self.published.get((recipe, column.name))
         others = [scores[column.name] for scores in self.scores.values()]
@@ -92,7 +93,7 @@ def title_of(table: Table) -> str:
     return named(f"{manifest.suite} · {manifest.model.name}", table.runs[0])
 
 
-def columns_of(labels: Sequence[str], averages: Mapping[str, Sequence[str]] | None = None) -> list[Column]:
+def columns_of(labels: Sequence[str], averages: Mapping[str, Sequence[str]] | None = None) -> list[StreamColumn]:
     """Return the columns of these streams: those that share all before their last dash or slash are a group.
 
     A group ends with its mean, and the columns end with the averages over subsets, where all of one is there, and all.
@@ -104,15 +105,17 @@ def columns_of(labels: Sequence[str], averages: Mapping[str, Sequence[str]] | No
     for group in grouped(labels, _group_of):
         name = _group_of(group[0])
         if len(group) == 1:
-            columns.append(Column(group[0], group))
+            columns.append(StreamColumn(group[0], group))
         else:
-            columns += [Column(label, [label], name, label[len(name) + 1 :]) for label in group]
-            columns.append(Column(name, group, name, "mean"))
+            columns += [StreamColumn(label, [label], name, label[len(name) + 1 :]) for label in group]
+            columns.append(StreamColumn(name, group, name, "mean"))
     if len(labels) == 1:
         return columns
     parts = {name: part for name, part in (averages or {}).items() if set(part) < set(labels)}
-    columns += [Column(f"average ({name})", part, "average", name) for name, part in parts.items()]
-    whole = Column("average", labels, "average", f"all {len(labels)}") if parts else Column("average", labels)
+    columns += [StreamColumn(f"average ({name})", part, "average", name) for name, part in parts.items()]
+    whole = (
+        StreamColumn("average", labels, "average", f"all {len(labels)}") if parts else StreamColumn("average", labels)
+    )
     return [*columns, whole]
 
 
@@ -148,7 +151,7 @@ def _mean(by_stream: Iterable[Sequence[float]]) -> float:
 
 
 def _published(
-    columns: Sequence[Column], by_stream: Mapping[str, Sequence[Table]], metric: Metric
+    columns: Sequence[StreamColumn], by_stream: Mapping[str, Sequence[Table]], metric: Metric
 ) -> dict[tuple[str, str], float]:
     """Return the scores of the paper, and their averages where it has all that belong to one."""
     known: dict[tuple[str, str], float] = {}

@@ -20,8 +20,10 @@ __all__ = [
     "last_accuracy",
     "median_step_seconds",
     "moving_accuracy",
+    "moving_average",
     "passes_per_sample",
     "resets",
+    "sample_mean",
     "skipped_batches",
     "unknown_share",
 ]
@@ -56,6 +58,25 @@ def moving_accuracy(rows: Rows, positions: ArrayLike, window_samples: int) -> ND
     correct_so_far = np.concatenate([[0], np.cumsum(rows.correct)])
     gained = np.interp(ends, edges, correct_so_far) - np.interp(starts, edges, correct_so_far)
     return np.asarray(gained / (ends - starts))
+
+
+def moving_average(
+    rows: Rows, values: NDArray[np.float64], positions: ArrayLike, window_samples: int
+) -> NDArray[np.float64]:
+    """Return the mean of a column over the last `window_samples` before each position; `nan` where none is known."""
+    known = np.where(np.isnan(values), 0, rows.size)
+    ends = np.asarray(positions, np.float64)
+    starts = np.maximum(ends - window_samples, rows.position[0])
+    edges = np.concatenate([rows.position[:1], rows.ends])
+    sums = [np.concatenate([[0], np.cumsum(column)]) for column in (np.nan_to_num(values) * known, known)]
+    total, samples = (np.interp(ends, edges, column) - np.interp(starts, edges, column) for column in sums)
+    return np.asarray(np.divide(total, samples, out=np.full(len(ends), np.nan), where=samples > 0))
+
+
+def sample_mean(rows: Rows, values: NDArray[np.float64]) -> float:
+    """Return the mean of a column over all samples whose value is known; `nan` for none."""
+    known = ~np.isnan(values)
+    return float(np.average(values[known], weights=rows.size[known])) if known.any() else float("nan")
 
 
 def last_accuracy(rows: Rows, share: float) -> float:

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from html import escape
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast.report.metrics import collapse_onset, domains_seen, moving_accuracy
+from holdfast.report.metrics import collapse_onset, domains_seen, moving_accuracy, moving_average
 from holdfast.report.runs import Rows
 from holdfast.report.tables import Line, Table, percent, printed
 
 __all__ = [
     "against_cost",
     "collapse_shapes",
+    "confidence_over_time",
     "domain_starts",
+    "entropy_over_time",
     "gauge_over_time",
     "over_epochs",
     "over_time",
@@ -310,6 +313,42 @@ def gauge_over_time(table: Table, name: str) -> Figure:
             "margin": {"t": 16},
         },
     }
+
+
+def confidence_over_time(table: Table) -> Figure | None:
+    """Return the moving mean of the confidence of the predictions, in %; None where no run has it."""
+    return certainty_over_time(table, lambda rows: 100 * rows.confidence, "confidence (%)", "%{y:.1f} %")
+
+
+def entropy_over_time(table: Table) -> Figure | None:
+    """Return the moving mean of the entropy of the predictions, in nats; None where no run has it."""
+    return certainty_over_time(table, lambda rows: rows.entropy, "entropy (nats)", "%{y:.3~g}")
+
+
+def certainty_over_time(
+    table: Table, column: Callable[[Rows], NDArray[np.float64]], title: str, hover: str
+) -> Figure | None:
+    """Return the moving mean of a column of every recipe, averaged over its seeds; None where no run has it."""
+    length = max(int(run.rows.ends[-1]) for run in table.runs)
+    first = min(int(run.rows.ends[0]) for run in table.runs)
+    positions = np.unique(np.linspace(first, length, POINTS).astype(np.int64))
+    window = window_samples(table)
+    curves = []
+    for line in table.lines:
+        courses = [moving_average(run.rows, column(run.rows), positions, window) for run in line.runs]
+        course = np.mean(courses, axis=0)
+        if not np.isnan(course).all():
+            stroke = {"color": colour(table, line), "dash": dash(table, line), "width": 2}
+            points = {"x": positions.tolist(), "y": known(course), "line": stroke, "hovertemplate": hover}
+            curves.append({"type": "scatter", "mode": "lines", "name": escape(line.label), **points})
+    layout = {
+        "height": 300 + 10 * len(table.lines),  # the legend takes its lines from the plot
+        "hovermode": "x unified",
+        "xaxis": {"title": {"text": "samples seen", "standoff": 8}, "range": [0, length]},
+        "yaxis": {"title": {"text": title, "standoff": 8}},
+        "margin": {"t": 16},
+    }
+    return {"data": curves, "layout": layout} if curves else None
 
 
 def known(values: NDArray[np.float64]) -> list[float | None]:

@@ -42,9 +42,7 @@ table { border-collapse: collapse; font-size: 0.875rem; line-height: 1.35; font-
 .scores table { width: 100%; }
 .many thead th { padding: 0.45rem 0.2rem 0.45rem 0.45rem; }
 .many thead span { white-space: nowrap; }
-.many thead th:not(:first-child):not(:nth-last-child(-n+9)) span {
-  writing-mode: vertical-rl; transform: rotate(180deg);
-}
+.many thead .domain span { writing-mode: vertical-rl; transform: rotate(180deg); }
 .many tbody td { padding: 0.4rem 0.35rem; }
 thead th {
   font-weight: 500; color: var(--soft); text-align: right; vertical-align: bottom; padding: 0.45rem 0.55rem;
@@ -57,11 +55,9 @@ th:first-child { position: sticky; left: 0; background: var(--paper); }
 tbody tr:last-child > * { border-bottom: 2px solid var(--strong-rule); }
 tbody tr:not(:last-child) > * { border-bottom: 1px solid var(--rule); }
 tbody tr:hover > * { background: var(--wash); }
-.scores td:nth-last-child(-n+3) { color: var(--soft); }
-.scores tr > :nth-last-child(-n+3), .scores thead th:nth-last-child(-n+3), .words tr > :not(:first-child) {
-  text-align: left; padding-left: 0.9rem;
-}
-.scores tbody td:nth-last-child(9), .scores thead th:nth-last-child(9) { padding-left: 1rem; padding-right: 0.8rem; }
+.scores td.protocol { color: var(--soft); }
+.scores .protocol, .words tr > :not(:first-child) { text-align: left; padding-left: 0.9rem; }
+.scores .mean { padding-left: 1rem; padding-right: 0.8rem; }
 .groups th { text-align: center; padding-bottom: 0.2rem; border-bottom: 1px solid var(--rule); }
 .groups th:empty { border-bottom: none; }
 .groups + tr th { border-top: none; }
@@ -101,7 +97,7 @@ footer {
   .scroll { overflow: visible; }
   .scores table { font-size: 7pt; }
   .scores tbody tr > *, .scores thead tr > * { padding: 0.2rem 0.15rem; }
-  .scores tbody td:nth-last-child(-n+3) { white-space: normal; overflow-wrap: anywhere; }
+  .scores td.protocol { white-space: normal; overflow-wrap: anywhere; }
   th:first-child { position: static; }
   figure, tr { break-inside: avoid; }
   .files, .modebar { display: none; }

@@ -34,6 +34,8 @@ class Line:
     step_seconds: float  # of the median step
     resets: float
     skipped: float
+    confidence: float  # mean over the batches of the mean largest probability
+    entropy: float  # of the predictions, in nats
 
     @property
     def recipe(self) -> Recipe:
@@ -85,9 +87,9 @@ class Table:
         """Return whether a score beats another one of this table."""
         return better(self.metric, score, other)
 
-    def relative_time(self, line: Line) -> float | None:
-        """Return the median step of a line as a multiple of the source's, where there is a source."""
-        return line.step_seconds / self.source.step_seconds if self.source else None
+    def relative_time(self, line: Line) -> float:
+        """Return the median step of a line as a multiple of the source's; `nan` without a source."""
+        return line.step_seconds / self.source.step_seconds if self.source else math.nan
 
     @property
     def verdict(self) -> str:
@@ -158,6 +160,8 @@ def make_line(label: str, runs: Sequence[RunRecord], domains: Iterable[str], met
         step_seconds=fmean(map(metrics.median_step_seconds, rows)),
         resets=fmean(map(metrics.resets, rows)),
         skipped=fmean(map(metrics.skipped_batches, rows)),
+        confidence=fmean(metrics.sample_mean(one, one.confidence) for one in rows),
+        entropy=fmean(metrics.sample_mean(one, one.entropy) for one in rows),
     )
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
+from typing import Literal
 
-__all__ = ["WordTable", "plain_table", "words_to_csv", "words_to_markdown"]
+__all__ = ["WordTable", "aligned", "in_words", "plain_table", "words_to_csv", "words_to_markdown"]
 
 
 @dataclass(frozen=True)
@@ -50,6 +51,41 @@ def words_to_csv(table: WordTable) -> str:
 
 def words_to_markdown(table: WordTable) -> str:
     """Return title, table and note as Markdown."""
-    lines = [list(table.columns), ["---"] * len(table.columns), *table.rows]
-    grid = "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
+    rows = [[cell.replace("|", "\\|") for cell in row] for row in (table.columns, *table.rows)]
+    grid = aligned(rows, ["left"] * len(table.columns))
     return f"### {table.title}\n\n{grid}\n" + (f"\n{table.note}\n" if table.note else "")
+
+
+def aligned(rows: Sequence[Sequence[str]], sides: Sequence[Literal["left", "right"]]) -> str:
+    """Return rows of escaped text, the first of them titles, as a Markdown table whose columns line up.
+
+    >>> print(aligned([["recipe", "error"], ["tent", "5.1"]], ["left", "right"]))
+    | recipe | error |
+    | ------ | ----: |
+    | tent   |   5.1 |
+    """
+    widths = [max(3, *map(len, column)) for column in zip(*rows, strict=True)]
+    rule = [
+        "-" * width if side == "left" else "-" * (width - 1) + ":" for width, side in zip(widths, sides, strict=True)
+    ]
+    padded = [
+        [
+            text.ljust(width) if side == "left" else text.rjust(width)
+            for text, width, side in zip(row, widths, sides, strict=True)
+        ]
+        for row in rows
+    ]
+    return "\n".join(f"| {' | '.join(row)} |" for row in (padded[0], rule, *padded[1:]))
+
+
+def in_words(value: object) -> str:
+    """Return a setting as a reader expects it.
+
+    >>> in_words({"lr": 0.01, "views": 2}), in_words(None)
+    ('lr 0.01, views 2', 'none')
+    """
+    if isinstance(value, Mapping):
+        return ", ".join(f"{name} {in_words(inner)}" for name, inner in value.items()) or "none"
+    if isinstance(value, list):
+        return ", ".join(map(in_words, value)) or "none"
+    return "none" if value is None else str(value)

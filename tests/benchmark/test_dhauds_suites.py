@@ -12,7 +12,7 @@ from holdfast.benchmark import bench, load_suite
 from holdfast.corruptions.audio.dhauds import CLIPS, criteria
 from holdfast.data import Keywords
 from holdfast.recipes import recipe_names
-from holdfast.report import write_report
+from holdfast.report import make_report, write_report
 
 
 def test_the_paper_scale_has_fifty_criteria_and_124_published_runs() -> None:
@@ -64,6 +64,6 @@ def test_smoke(tmp_path: Path) -> None:
     for name in ("dhauds", "dhauds-online"):
         outcomes = bench(load_suite(name, scale="smoke").jobs(), tmp_path)
         assert [outcome.error for outcome in outcomes if outcome.error] == []
-    page = write_report(tmp_path, tmp_path / "page.html").read_text()
+    page = write_report(make_report(tmp_path), tmp_path / "page.html").read_text()
     assert "Before → after" in page
     assert "offline-oracle" in page

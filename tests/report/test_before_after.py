@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from run_files import WriteRun, batches
 
-from holdfast.report import make_tables, read_runs, to_markdown, write_report
+from holdfast.report import make_report, make_tables, read_runs, to_markdown, write_report
 from holdfast.report.before_after import gains_to_csv, in_words, make_gains
 from holdfast.report.grid import make_grids
 from holdfast.report.plots import over_epochs
@@ -71,8 +71,8 @@ def test_published_numbers_stand_beside_the_same_network_score_and_number_of_cli
     accuracy, f1 = make_gains(make_tables(read_runs(tmp_path / "runs")))
     assert [row.published for row in f1.rows] == [(0.6045, 0.7220), (0.6035, 0.6353)]  # US8 was scored by macro F1
     assert all(row.published is None for row in accuracy.rows)
-    page = write_report(tmp_path / "runs", tmp_path / "page.html").read_text()
-    assert page.count("Published: by the authors") == 1  # below the table that has some
+    page = write_report(make_report(tmp_path / "runs"), tmp_path / "page.html").read_text()
+    assert page.count("Published: for the same network") == 1  # below the table that has some
 
 
 @pytest.mark.parametrize("protocol", ["offline-fixed", ORACLE, "online"])
@@ -90,7 +90,7 @@ def test_every_table_names_its_protocol(protocol: str, write_run: WriteRun, tmp_
         assert figure["data"][0]["y"] == [80, 70, 30, 40]
     assert all(entry.title.endswith(f" · {protocol}") for entry in make_gains(tables))
     assert all(f"Protocol {protocol}." in grid.note for grid in make_grids(tables))
-    page = write_report(tmp_path / "runs", tmp_path / "page.html").read_text()
+    page = write_report(make_report(tmp_path / "runs"), tmp_path / "page.html").read_text()
     assert "Before → after" in page
     assert "1 of 2" in page
     assert "0.4000 → 0.7000 (+0.3000)" in page

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from run_files import Row, WriteRun, batches
 
-from holdfast.report import error_table, make_tables, read_runs, write_report
+from holdfast.report import error_table, make_report, make_tables, read_runs, write_report
 from holdfast.report.estimate_plots import calibration, estimates_over_time, scatter
 from holdfast.report.estimates import interval_table
 from holdfast.report.tables import Table
@@ -94,7 +94,7 @@ def test_published_errors_stand_beside_the_same_network_and_length_only(
 
 
 def test_the_page_has_errors_course_and_calibration(table: Table, tmp_path: Path) -> None:
-    page = write_report(tmp_path / "runs")
+    page = write_report(make_report(tmp_path / "runs"))
     text = page.read_text()
     for words in ("Accuracy estimated without labels", "coverage (%)", "Estimate and truth over time", "class='pairs'"):
         assert words in text

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from run_files import WriteRun, batches
 
-from holdfast.report import make_tables, read_runs, write_report
+from holdfast.report import make_report, make_tables, read_runs, write_report
 from holdfast.report.grid import columns_of, grid_to_csv, grid_to_latex, make_grids
 
 
@@ -62,7 +62,7 @@ def test_published_numbers_stand_beside_the_same_network_and_length_only(write_r
 
 
 def test_the_page_shows_the_grid_first(runs: Path) -> None:
-    page = write_report(runs)
+    page = write_report(make_report(runs))
     text = page.read_text()
     assert 0 < text.index("all streams") < text.index('id="table-0"')
     assert page.with_name("report-all-demo-digits-resnet.csv").is_file()
@@ -95,7 +95,7 @@ def test_groups_and_marks_are_in_the_page_and_in_latex(runs: Path) -> None:
     assert r"\cmidrule(lr){2-4}\cmidrule(lr){6-7}" in lines
     assert r"recipe & 1000 & 2000 & mean & hard-1000 & slow & all 3 \\" in lines
     assert r"tent & \textbf{80.0} & \textbf{75.0} & \textbf{77.5} & -- & -- & -- \\" in lines
-    assert '<th scope="colgroup" colspan="3">easy</th>' in write_report(runs).read_text()
+    assert '<th scope="colgroup" colspan="3">easy</th>' in write_report(make_report(runs)).read_text()
 
 
 @pytest.mark.parametrize(

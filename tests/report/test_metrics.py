@@ -34,6 +34,18 @@ def test_cost_counts_both_directions_per_sample(write_run: WriteRun) -> None:
     assert (metrics.resets(found), metrics.skipped_batches(found)) == (1, 1)
 
 
+def test_the_moving_average_leaves_out_what_is_not_known(write_run: WriteRun) -> None:
+    batch = {"fog": (5, 10)}
+    rows = [row(10 * place, batch, entropy=value) for place, value in enumerate((0.2, None, 0.6))]
+    found = read_run(write_run("tent", rows)).rows
+    average = metrics.moving_average(found, found.entropy, [10, 15, 20, 30], 10)
+    np.testing.assert_allclose(average, [0.2, 0.2, np.nan, 0.6])
+    np.testing.assert_allclose(metrics.moving_average(found, found.entropy, [30], 30), [0.4])
+    np.testing.assert_allclose(
+        metrics.moving_average(found, found.accuracy, [30], 30), metrics.moving_accuracy(found, [30], 30)
+    )
+
+
 def test_estimates_are_held_against_their_batch(write_run: WriteRun) -> None:
     batch = {"fog": (5, 10)}
     rows = [

@@ -5,12 +5,15 @@ import shutil
 import subprocess
 from html.parser import HTMLParser
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 from run_files import WriteRun, batches
 
-from holdfast.report import write_report
-from holdfast.report.page import chart
+from holdfast.report import make, make_report, report_to_markdown, write_report
+from holdfast.report.section import chart
+from holdfast.report.sections.of_table import estimates, recovery_gains
+from holdfast.report.style import STYLE
 
 EVIL = "<script>alert(1)</script>"
 
@@ -53,7 +56,7 @@ def parsed(page: Path) -> Tags:
 
 
 def test_page_and_files_beside_it(runs: Path) -> None:
-    page = write_report(runs)
+    page = write_report(make_report(runs))
     assert page == runs / "report.html"
     beside = sorted(path.name for path in runs.iterdir() if path.is_file())
     name = "report-continual-digits-resnet"
@@ -63,18 +66,18 @@ def test_page_and_files_beside_it(runs: Path) -> None:
 
 
 def test_out_names_the_page_or_its_folder(runs: Path, tmp_path: Path) -> None:
-    assert write_report(runs, tmp_path / "new" / "page.html").exists()
+    assert write_report(make_report(runs), tmp_path / "new" / "page.html").exists()
     assert (tmp_path / "new" / "page-continual-digits-resnet.csv").exists()
-    assert write_report(runs, tmp_path / "new") == tmp_path / "new" / "report.html"
+    assert write_report(make_report(runs), tmp_path / "new") == tmp_path / "new" / "report.html"
 
 
 def test_the_same_files_give_the_same_page(runs: Path, tmp_path: Path) -> None:
-    first, second = (write_report(runs, tmp_path / place / "report.html") for place in ("first", "second"))
+    first, second = (write_report(make_report(runs), tmp_path / place / "report.html") for place in ("first", "second"))
     assert first.read_bytes() == second.read_bytes()
 
 
 def test_nothing_is_requested_from_anywhere(runs: Path) -> None:
-    tags = parsed(write_report(runs))
+    tags = parsed(write_report(make_report(runs)))
     for tag, attributes in tags.tags:
         assert tag not in ("link", "img", "iframe", "object", "embed", "base"), tag
         for name in ("src", "href", "srcset", "data", "action"):
@@ -88,16 +91,16 @@ def test_nothing_is_requested_from_anywhere(runs: Path) -> None:
 
 def test_plotly_is_embedded_once_and_without_its_logo(runs: Path, write_run: WriteRun) -> None:
     write_run("tent", batches({"fog": [9]}), stream="short", protocol={"stream": "77"})
-    text = write_report(runs).read_text(encoding="utf-8")
+    text = write_report(make_report(runs)).read_text(encoding="utf-8")
     assert len(re.findall(r"\* plotly\.js v", text)) == 1
     assert "displaylogo: false" in text
 
 
 def test_what_comes_from_files_is_escaped(runs: Path) -> None:
-    page = write_report(runs)
+    page = write_report(make_report(runs))
     tags = parsed(page)
-    # Plotly, our own script, and the data of five charts: the label has not become an eighth one.
-    assert sum(tag == "script" for tag, _ in tags.tags) == 7
+    # Plotly, our own script, and the data of seven charts; the label adds none.
+    assert sum(tag == "script" for tag, _ in tags.tags) == 9
     assert EVIL not in page.read_text(encoding="utf-8")
     assert f"best: {EVIL}, 22.5" in tags.text
 
@@ -109,7 +112,7 @@ def test_data_of_a_chart_cannot_end_its_script() -> None:
 
 
 def test_page_says_what_was_run(runs: Path) -> None:
-    text = parsed(write_report(runs)).text
+    text = parsed(write_report(make_report(runs))).text
     for value in ("5f3a", "90ab", "uint8 / 255, float32, NCHW", "periodic(every_batches=2)", "torch 2.13.0", "0, 1"):
         assert value in text
     assert "Accuracy estimated without labels" in text
@@ -117,35 +120,35 @@ def test_page_says_what_was_run(runs: Path) -> None:
 
 
 def test_fingerprint_of_every_run_is_on_the_page(runs: Path) -> None:
-    text = parsed(write_report(runs)).text
+    text = parsed(write_report(make_report(runs))).text
     fingerprints = [re.search(r'"fingerprint": "(\w+)"', path.read_text()) for path in runs.rglob("manifest.json")]
     assert len(fingerprints) == 4
     assert all(found and found[1] in text for found in fingerprints)
 
 
 def test_metric_is_the_readers_choice(runs: Path) -> None:
-    text = parsed(write_report(runs, metric="accuracy")).text
+    text = parsed(write_report(make_report(runs, "accuracy"))).text
     assert "77.5\N{NO-BREAK SPACE}% accuracy; source 52.5\N{NO-BREAK SPACE}%" in text
     assert "Accuracy over time" in text
     assert "Error" not in text
 
 
 def test_unfinished_runs_are_listed_with_how_far_they_got(runs: Path, write_run: WriteRun) -> None:
-    assert "Unfinished" not in parsed(write_report(runs)).text
+    assert "Unfinished" not in parsed(write_report(make_report(runs))).text
     write_run("eata", batches({"fog": [5, 5, 5]}), finished=False, length=8980)
-    text = parsed(write_report(runs)).text
+    text = parsed(write_report(make_report(runs))).text
     assert "1 not finished" in text
     assert "30 of 8,980 samples" in text
 
 
 def test_report_of_nothing_but_unfinished_runs(write_run: WriteRun, tmp_path: Path) -> None:
     write_run("eata", batches({"fog": [5]}), finished=False, length=8980)
-    assert "10 of 8,980 samples" in parsed(write_report(tmp_path / "runs")).text
+    assert "10 of 8,980 samples" in parsed(write_report(make_report(tmp_path / "runs"))).text
 
 
 def test_several_tables_have_a_list_of_contents(runs: Path, write_run: WriteRun) -> None:
     write_run("tent", batches({"fog": [9]}), protocol={"batch_size": 20})
-    tags = parsed(write_report(runs))
+    tags = parsed(write_report(make_report(runs)))
     ids = [attributes["id"] for tag, attributes in tags.tags if tag == "section"]
     links = [str(attributes["href"]) for tag, attributes in tags.tags if tag == "a"]
     assert ids == ["table-0", "table-1"]
@@ -153,8 +156,32 @@ def test_several_tables_have_a_list_of_contents(runs: Path, write_run: WriteRun)
     assert len(list(runs.glob("*.csv"))) == 3  # of one of the tables the estimates too
 
 
+def test_runs_are_read_and_tables_made_once_for_page_and_terminal(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[str] = []
+
+    def counted(module: ModuleType, name: str) -> None:
+        function = getattr(module, name)
+        monkeypatch.setattr(module, name, lambda *given: (calls.append(name), function(*given))[1])
+
+    counted(make, "read_runs")
+    counted(make, "make_tables")
+    counted(estimates, "error_table")
+    counted(recovery_gains, "gain_table")
+    report = make_report(runs)
+    page = write_report(report)
+    assert calls == ["read_runs", "make_tables", "gain_table", "error_table"]
+    assert "Accuracy estimated without labels" in page.read_text(encoding="utf-8")
+    printed = report_to_markdown(report)
+    assert "Accuracy estimated without labels" in printed
+    assert (runs / "report-continual-digits-resnet.md").read_text(encoding="utf-8") in printed
+
+
+def test_no_style_goes_by_the_position_of_a_column() -> None:
+    assert "nth-" not in STYLE
+
+
 def test_a_failed_write_leaves_the_old_page(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    page = write_report(runs)
+    page = write_report(make_report(runs))
     before = page.read_bytes()
 
     def full_disk(*_: object, **__: object) -> int:
@@ -162,7 +189,7 @@ def test_a_failed_write_leaves_the_old_page(runs: Path, monkeypatch: pytest.Monk
 
     monkeypatch.setattr(Path, "write_text", full_disk)
     with pytest.raises(OSError, match="no space"):
-        write_report(runs, metric="accuracy")
+        write_report(make_report(runs, "accuracy"))
     assert page.read_bytes() == before
 
 
@@ -171,7 +198,7 @@ BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil
 
 @pytest.mark.skipif(BROWSER is None, reason="no Chromium or Chrome on this machine to open the report in")
 def test_a_browser_draws_the_charts_without_an_error(runs: Path, tmp_path: Path) -> None:
-    page = write_report(runs)
+    page = write_report(make_report(runs))
     quiet = "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-sync"
     offline = "--disable-background-networking --disable-component-update"
     logged = "--enable-logging=stderr --v=0 --virtual-time-budget=10000 --dump-dom"
@@ -181,11 +208,13 @@ def test_a_browser_draws_the_charts_without_an_error(runs: Path, tmp_path: Path)
     assert "CONSOLE" not in result.stderr, result.stderr
     drawn = re.sub(r"<script.*?</script>", "", result.stdout, flags=re.DOTALL)
     charts = drawn.split('class="chart')[1:]
-    assert len(charts) == 5
+    assert len(charts) == 7
     assert charts[0].count('class="lines"><path class="js-line"') == 2  # a curve for each recipe
     assert charts[0].count('class="point"') == 1  # a tick for the resets, at the same position in both seeds
-    assert charts[1].count('class="point"') == 2
-    assert charts[2].count('class="lines"><path class="js-line"') == 2  # estimate and truth
-    assert charts[4].count('class="point"') == 1  # one bin
+    assert charts[1].count('class="lines"><path class="js-line"') == 2  # confidence of each recipe
+    assert charts[2].count('class="lines"><path class="js-line"') == 2  # entropy
+    assert charts[3].count('class="point"') == 2
+    assert charts[4].count('class="lines"><path class="js-line"') == 2  # estimate and truth
+    assert charts[6].count('class="point"') == 1  # one bin
     assert "&lt;script&gt;alert(1)" in charts[0]
     assert "plotlyjsicon" not in drawn

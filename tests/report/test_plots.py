@@ -7,8 +7,15 @@ import plotly.graph_objects
 import pytest
 from run_files import WriteRun, batches, row
 
-from holdfast.report import Table, against_cost, make_tables, over_time, read_run, read_runs, write_report
-from holdfast.report.plots import domain_starts, gauge_over_time, severities, window_samples
+from holdfast.report import Table, against_cost, make_report, make_tables, over_time, read_run, read_runs, write_report
+from holdfast.report.plots import (
+    confidence_over_time,
+    domain_starts,
+    entropy_over_time,
+    gauge_over_time,
+    severities,
+    window_samples,
+)
 
 
 @pytest.fixture
@@ -23,8 +30,26 @@ def table(write_run: WriteRun, tmp_path: Path) -> Table:
 
 
 def test_figures_are_valid_plotly(table: Table) -> None:
-    for figure in (over_time(table), against_cost(table)):
+    for figure in (over_time(table), against_cost(table), confidence_over_time(table), entropy_over_time(table)):
         plotly.graph_objects.Figure(figure)  # raises for anything that plotly does not know
+
+
+def test_confidence_is_a_moving_mean_over_the_seeds(write_run: WriteRun, tmp_path: Path) -> None:
+    for seed, confidences in ((0, (0.5, 0.7)), (1, (0.9, 0.9))):
+        rows = [row(10 * place, {"fog": (5, 10)}, confidence=value) for place, value in enumerate(confidences)]
+        write_run("tent", rows, seed=seed)
+    (table,) = make_tables(read_runs(tmp_path / "runs"))
+    figure = confidence_over_time(table)
+    assert figure is not None
+    (curve,) = figure["data"]
+    assert (curve["x"][0], curve["y"][0]) == (10, 70.0)
+    assert (curve["x"][-1], curve["y"][-1]) == (20, 80.0)
+
+
+def test_runs_without_a_known_confidence_have_no_chart_of_it(write_run: WriteRun, tmp_path: Path) -> None:
+    write_run("tent", [row(0, {"fog": (5, 10)}, confidence=None, entropy=None)])
+    assert confidence_over_time(make_tables(read_runs(tmp_path / "runs"))[0]) is None
+    assert "Confidence and entropy" not in write_report(make_report(tmp_path / "runs")).read_text()
 
 
 def test_curves_are_means_over_the_seeds(table: Table) -> None:
@@ -133,4 +158,4 @@ def test_domains_found_stand_beside_those_of_the_stream(write_run: WriteRun, tmp
     at = dict(zip(found["x"], zip(true["y"], found["y"], strict=True), strict=True))
     assert [at[position] for position in (0, 19, 20, 29, 30, 39)] == [(1, 1), (1, 1), (2, 2), (2, 2), (3, 2), (3, 2)]
     plotly.graph_objects.Figure(gauge_over_time(table, "domains"))
-    assert "Domains over time" in write_report(tmp_path / "runs").read_text()
+    assert "Domains over time" in write_report(make_report(tmp_path / "runs")).read_text()

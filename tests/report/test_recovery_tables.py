@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from run_files import Row, WriteRun, batches
 
-from holdfast.report import arena_tables, gain_table, make_tables, read_runs, write_report
+from holdfast.report import arena_tables, gain_table, make_report, make_tables, read_runs, write_report
 
 SCRIPT = {"collapse": {"from_sample": 40, "samples": 20, "lr_factor": 100}, "stream": "collapse"}
 
@@ -36,7 +36,7 @@ def test_a_gain_is_over_the_same_method_and_seed(write_run: WriteRun, tmp_path: 
         ["oracle", "+27.5 ± 3.5", "-5.0 ± 0.0", "+11.2"],
         ["loss_collapse", "–", "+0.0 ± 0.0", ""],
     ]
-    assert "What recoveries add" in write_report(tmp_path / "runs").read_text()
+    assert "What recoveries add" in write_report(make_report(tmp_path / "runs")).read_text()
 
 
 @pytest.fixture
@@ -73,7 +73,7 @@ def test_where_the_method_harms_itself_a_reset_is_not_false(arena: Path, write_r
 
 
 def test_the_page_shows_the_arena_and_its_file(arena: Path) -> None:
-    page = write_report(arena)
+    page = write_report(make_report(arena))
     assert "the reset arena" in page.read_text()
     assert page.with_name("report-demo-digits-resnet-the-reset-arena.csv").read_text().startswith("recipe,accuracy (%)")
 

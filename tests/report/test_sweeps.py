@@ -10,7 +10,7 @@ import plotly.graph_objects
 import pytest
 from run_files import WriteRun, batches
 
-from holdfast.report import make_tables, read_runs, write_report
+from holdfast.report import make_report, make_tables, read_runs, write_report
 from holdfast.report.sweeps import Sweep, make_sweeps, sweep_figure
 
 
@@ -41,7 +41,7 @@ def test_an_option_of_the_stream_becomes_a_line_for_each_recipe(write_run: Write
     figure = sweep_figure(sweep)
     plotly.graph_objects.Figure(figure)
     assert {line["name"]: line["y"] for line in figure["data"]} == {"source": [50, 50, 50], "unitta": [90, 80, 70]}
-    assert "Error against class chain: stay" in write_report(tmp_path / "runs").read_text()
+    assert "Error against class chain: stay" in write_report(make_report(tmp_path / "runs")).read_text()
 
 
 def test_batch_sizes_and_options_of_recipes_are_found_too(write_run: WriteRun, tmp_path: Path) -> None:

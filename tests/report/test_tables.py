@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 from run_files import WriteRun, batches, row
 
-from holdfast.report import Table, make_tables, read_runs, to_csv, to_html, to_latex, to_markdown
+from holdfast.report import Column, Table, columns, columns_of, formats, make_tables, read_runs
+from holdfast.report.formats import to_csv, to_html, to_latex, to_markdown
 
 
 @pytest.fixture
@@ -72,7 +73,7 @@ def test_verdict_without_a_source(write_run: WriteRun, tmp_path: Path) -> None:
     write_run("tent", batches({"fog": [9]}))
     table = only_table(tmp_path / "runs")
     assert table.source is None
-    assert table.relative_time(table.lines[0]) is None
+    assert math.isnan(table.relative_time(table.lines[0]))
     assert table.verdict.startswith("best: tent, 10.0 % error; there is no source run")
     assert "worse than the source" not in to_html(table)
 
@@ -150,9 +151,12 @@ def test_html_marks_best_and_worse(runs: Path) -> None:
     parser.feed(to_html(only_table(runs)))
     header, source, tent, rdumb = parser.lines
     assert [text for text, _ in header[:5]] == ["recipe", "fog", "snow", "mean", "seeds"]
-    assert source[:4] == [("source", ""), ("45.0", ""), ("50.0", ""), ("47.5 ± 0.0", "")]
-    assert tent[:4] == [("tent", ""), ("12.5", "best"), ("80.0", "worse"), ("46.2 ± 1.8", "")]
-    assert rdumb[:4] == [("rdumb", ""), ("20.0", ""), ("22.5", "best"), ("21.2 ± 1.8", "best")]
+    kinds = ["recipe", "domain", "domain", "mean"]
+    assert [css for _, css in header[:4]] == kinds
+    assert source[:4] == list(zip(["source", "45.0", "50.0", "47.5 ± 0.0"], kinds, strict=True))
+    assert tent[:4] == [("tent", "recipe"), ("12.5", "domain best"), ("80.0", "domain worse"), ("46.2 ± 1.8", "mean")]
+    assert rdumb[1:4] == [("20.0", "domain"), ("22.5", "domain best"), ("21.2 ± 1.8", "mean best")]
+    assert [css for _, css in rdumb[-3:]] == ["protocol"] * 3
     assert [text for text, _ in rdumb[4:]] == [
         "2",
         "2.00",
@@ -169,8 +173,30 @@ def test_equal_as_printed_is_equally_good(write_run: WriteRun, tmp_path: Path) -
     write_run("source", [row(0, {"fog": (5000, 10000)})])
     write_run("tent", [row(0, {"fog": (4999, 10000)})])
     html = to_html(only_table(tmp_path / "runs"))
-    assert html.count('class="best">50.0<') == 4  # the domain and the mean, on both lines
-    assert 'class="worse"' not in html
+    assert html.count(' best">50.0<') == 4  # the domain and the mean, on both lines
+    assert 'worse"' not in html
+
+
+def test_a_column_that_is_added_to_the_list_is_in_every_format(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    added = Column("best_domain", lambda line: min(line.scores.values()), "best domain", "best domain (%)", css="added")
+    monkeypatch.setattr(columns, "columns_of", lambda table: [*columns_of(table), added])
+    monkeypatch.setattr(formats, "columns_of", columns.columns_of)
+    table = only_table(runs)
+    assert '<td class="added">12.5</td>' in to_html(table)
+    assert to_csv(table).splitlines()[0].endswith(",best domain (%)")
+    assert to_csv(table).splitlines()[2].endswith(",12.5")
+    assert to_markdown(table).splitlines()[2].endswith(" best domain |")
+    assert to_markdown(table).splitlines()[3].endswith("-: |")
+    assert r"& best domain \\" in to_latex(table)
+    assert r"{lrrrrrrrrlllr}" in to_latex(table)
+
+
+def test_confidence_and_entropy_stand_in_the_csv_file(write_run: WriteRun, tmp_path: Path) -> None:
+    rows = [row(0, {"fog": (3, 4)}, confidence=0.9, entropy=0.2), row(4, {"fog": (3, 4)}, confidence=None, entropy=0.4)]
+    write_run("source", rows)
+    (line,) = csv.DictReader(io.StringIO(to_csv(only_table(tmp_path / "runs"))))
+    assert float(line["mean confidence"]) == 0.9
+    assert float(line["mean entropy (nats)"]) == pytest.approx(0.3)
 
 
 @pytest.mark.parametrize("metric", ["error", "accuracy"])
@@ -239,4 +265,4 @@ def test_a_domain_that_never_came_is_a_gap(runs: Path, write_run: WriteRun) -> N
     write_run("short", batches({"fog": [9, 9, 9, 9]}))
     line = only_table(runs).lines[-1]
     assert math.isnan(line.scores["snow"])
-    assert "<td>–</td>" in to_html(only_table(runs))
+    assert '<td class="domain">–</td>' in to_html(only_table(runs))

@@ -1,0 +1,69 @@
+"""The report of a folder of runs, computed once; the page and the terminal output are two views of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from holdfast.report.runs import RunRecord
+from holdfast.report.section import Section, slug
+from holdfast.report.tables import Metric, Table
+
+__all__ = ["Chapter", "Report", "place", "report_to_markdown"]
+
+
+@dataclass(frozen=True, eq=False)
+class Chapter:
+    """One table of a report, and the name of its files."""
+
+    folder: Path  # of all runs
+    table: Table
+    name: str
+
+
+@dataclass(frozen=True, eq=False)
+class Report:
+    """Runs, the tables that they make, and the sections in which these are shown."""
+
+    folder: Path  # of the runs
+    metric: Metric
+    runs: Sequence[RunRecord]
+    tables: Sequence[Table]
+    sections: Sequence[Section] = ()
+
+    @property
+    def title(self) -> str:
+        """The suites that were run."""
+        return ", ".join(dict.fromkeys(run.manifest.suite for run in self.runs))
+
+    @property
+    def unfinished(self) -> list[RunRecord]:
+        """Runs that are in no table yet."""
+        return [run for run in self.runs if not run.finished]
+
+    @property
+    def chapters(self) -> list[Chapter]:
+        """The tables, each with a distinct name for its files."""
+        names: list[str] = []
+        for table in self.tables:
+            name = slug(table.title)
+            while name in names:
+                name += "-too"
+            names.append(name)
+        return [Chapter(self.folder, table, name) for table, name in zip(self.tables, names, strict=True)]
+
+
+def place(run: RunRecord, folder: Path) -> str:
+    """Return the folder of a run, relative to the folder of all runs."""
+    return run.folder.relative_to(folder).as_posix()
+
+
+def report_to_markdown(report: Report) -> str:
+    """Return the tables of a report as Markdown with aligned columns, for a terminal."""
+    return "\n".join(text for section in report.sections for text in _markdown(section))
+
+
+def _markdown(section: Section) -> list[str]:
+    own = [section.markdown] if section.markdown else []
+    return own + [text for part in section.parts for text in _markdown(part)]

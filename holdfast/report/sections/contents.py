@@ -1,0 +1,21 @@
+"""The list of tables with their verdicts."""
+
+from __future__ import annotations
+
+from html import escape
+
+from holdfast.report.report import Report
+from holdfast.report.section import Section
+
+__all__ = ["contents"]
+
+
+def contents(report: Report) -> Section | None:
+    """Return links to the tables, where there are several."""
+    if len(report.tables) < 2:
+        return None
+    items = (
+        f'<li><a href="#table-{number}">{escape(table.title)}</a><span>{escape(table.verdict)}</span></li>'
+        for number, table in enumerate(report.tables)
+    )
+    return Section("", f"<nav><ul class='contents'>{''.join(items)}</ul></nav>")
