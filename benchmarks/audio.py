@@ -1,7 +1,7 @@
-"""Clips per second of the corruptions of sounds, on one thread: `python benchmarks/audio.py`.
+"""Measure clips per second of the audio corruptions on one thread: `python benchmarks/audio.py`.
 
-Where librosa can be imported, its time stretch and pitch shift are measured too, call by call in turn with ours, so
-that other jobs on the machine slow down both. Figures are medians of processor time.
+If librosa is installed, its time stretch and pitch shift are measured too, in alternation with ours, so that other jobs
+on the machine slow down both. Figures are medians of processor time.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ ROUNDS = 15
 
 
 def seconds_in_turn(*calls: Callable[[], object]) -> list[float]:
-    """Return the median processor time of each call, all of them made in turn."""
+    """Return the median processor time of each call, measured in alternation."""
     times = np.empty((ROUNDS + 1, len(calls)))
     for row in times:
         for column, call in enumerate(calls):
@@ -39,7 +39,7 @@ def seconds_in_turn(*calls: Callable[[], object]) -> list[float]:
 
 
 def against_librosa(clip: np.ndarray, sample_rate: int) -> None:
-    """Print ours, librosa's and the ratio for both directions of both."""
+    """Print our speed, librosa's and the ratio, for both effects in both directions."""
     from librosa import effects
 
     pairs: dict[str, tuple[Callable[[], object], Callable[[], object]]] = {}
@@ -56,7 +56,7 @@ def against_librosa(clip: np.ndarray, sample_rate: int) -> None:
 
 
 def main() -> None:
-    """Print one line for each corruption, and with librosa one for each of its effects."""
+    """Print one line per corruption, and with librosa one per effect."""
     for title, (sample_rate, samples) in CLIPS.items():
         time_axis = np.arange(samples) / sample_rate
         tone = 0.3 * np.sin(2 * np.pi * (220 + 90 * time_axis) * time_axis)

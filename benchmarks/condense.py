@@ -1,8 +1,8 @@
-"""Make one small file of a folder of runs: `python benchmarks/condense.py runs/ccc-cifar10 results/ccc-cifar10.json`.
+"""Condense a folder of runs into one file: `python benchmarks/condense.py runs/ccc-cifar10 results/ccc-cifar10.json`.
 
-For each run: its manifest, its summary with the peak memory, its accuracy in windows along the stream, and, where
-accuracy was estimated, the estimates and the accuracy of every batch. Whole parts of manifests that many runs have in
-common (network, stream, recipe, protocol) are written once, under `parts`, and stand in the manifests by their name.
+It holds for each run the manifest, the summary with the peak memory, the accuracy in windows along the stream and, if
+accuracy was estimated, the estimates and the accuracy of every batch. Parts of manifests that runs share (network,
+stream, recipe, protocol) are written once under `parts`, and manifests refer to them by name.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ WINDOW = 1000  # samples
 
 
 def condensed(run: RunRecord) -> dict[str, Any]:
-    """Return what is worth keeping of one run."""
-    window = (run.rows.ends - 1) // WINDOW  # a batch belongs to the one that it ends in
+    """Return the condensed record of one run."""
+    window = (run.rows.ends - 1) // WINDOW  # a batch belongs to the window that it ends in
     correct, samples = (np.bincount(window, counts) for counts in (run.rows.correct, run.rows.size))
     kept = {
         "recipe": run.manifest.recipe.label,
@@ -41,19 +41,19 @@ def condensed(run: RunRecord) -> dict[str, Any]:
         kept["gains"] = {name: _rounded(found.gain) for name, found in columns if not np.isnan(found.gain).all()}
         kept["reset_batches"] = [batch for batch, reason in enumerate(run.rows.recovered) if reason is not None]
     manifest = json.loads((run.folder / "manifest.json").read_text())
-    manifest.pop("asked", None)  # all of it stands in the other parts, but for the places of files
+    manifest.pop("asked", None)  # redundant with the other parts, except for file paths
     return {**kept, "manifest": manifest}
 
 
 def _rounded(values: Any) -> Any:
-    """Return nested lists of four digits, with null for what is not known."""
+    """Return nested lists rounded to four digits, with null for NaN."""
     return [
         _rounded(value) if np.ndim(value) else None if np.isnan(value) else round(float(value), 4) for value in values
     ]
 
 
 def shared(runs: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Return the runs with the parts of their manifests written once."""
+    """Return the runs with shared parts of their manifests written once."""
     parts: dict[str, Any] = {}
 
     def name_of(part: dict[str, Any]) -> str:
@@ -74,14 +74,14 @@ def shared(runs: Sequence[dict[str, Any]]) -> dict[str, Any]:
 
 
 def one_line_each(content: dict[str, Any]) -> str:
-    """Return JSON with a line for each part and each run, so that a change of one is a change of one line."""
+    """Return JSON with one line per part and per run, so that a change to one of them changes one line."""
     parts = ",\n".join(f"{json.dumps(name)}: {json.dumps(part)}" for name, part in content["parts"].items())
     runs = ",\n".join(map(json.dumps, content["runs"]))
     return f'{{"parts": {{\n{parts}\n}}, "runs": [\n{runs}\n]}}\n'
 
 
 def main() -> None:
-    """Read the runs and write the file; one that is not finished is left out and named."""
+    """Read the runs and write the file; skip unfinished runs and print their names."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("runs", type=Path)
     parser.add_argument("out", type=Path)
@@ -89,10 +89,10 @@ def main() -> None:
     runs = read_runs(options.runs)
     for run in runs:
         if not run.finished:
-            print(f"left out, not finished: {run.folder}")
+            print(f"Skipping unfinished run {run.folder}")
     content = shared([condensed(run) for run in runs if run.finished])
     options.out.write_text(one_line_each(content))
-    print(f"{len(content['runs'])} runs in {options.out}")
+    print(f"Wrote {len(content['runs'])} runs to {options.out}")
 
 
 if __name__ == "__main__":

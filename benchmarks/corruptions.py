@@ -1,8 +1,8 @@
-"""Images per second of every corruption, on one thread: `python benchmarks/corruptions.py [--severity 5] [name ...]`.
+"""Measure images per second of every corruption: `python benchmarks/corruptions.py [--severity 5] [name ...]`.
 
-Generators are made beforehand. Where the package `imagecorruptions` can be imported, it is measured too, call by call
-in turn with ours, so that other jobs on the machine slow down both; its 32-pixel figures use the 224-pixel severities,
-the only ones that it has. Figures are medians of processor time.
+Runs on one thread; generators are created beforehand. If the package `imagecorruptions` is installed, it is measured
+too, in alternation with ours, so that other jobs on the machine slow down both. Its 32-pixel figures use the 224-pixel
+severities, the only ones it has. Figures are medians of processor time.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ import numpy as np
 from holdfast.corruptions import CORRUPTIONS
 from holdfast.randomness import seeded_rng
 
-SIZES = {32: (64, 64), 224: (16, 2)}  # pixels -> images in a batch, and how many of them the other package gets
-SECONDS = 1.0  # for each line, at least
+SIZES = {32: (64, 64), 224: (16, 2)}  # pixels -> images per batch, for ours and for the other package
+SECONDS = 1.0  # minimum per line
 
 
 def ours(name: str, severity: int, images: np.ndarray) -> Callable[[], object]:
-    """Return one batched call."""
+    """Return a call that corrupts the whole batch."""
     rngs = [seeded_rng(0, "benchmark", index) for index in range(len(images))]
     return lambda: CORRUPTIONS[name].batch(images, severity, rngs)
 
 
 def theirs(name: str, severity: int, images: np.ndarray) -> Callable[[], object] | None:
-    """Return calls of `imagecorruptions`, image by image, which is all it offers; None where it is absent."""
+    """Return a call of `imagecorruptions`, which works image by image; None if it is not installed."""
     try:
         corrupt = _revived()
     except ImportError:
@@ -42,7 +42,7 @@ def theirs(name: str, severity: int, images: np.ndarray) -> Callable[[], object]
 
 
 def _revived() -> Callable[..., np.ndarray]:
-    """Return `imagecorruptions.corrupt` with two names put back that its last release misses in today's libraries."""
+    """Return `imagecorruptions.corrupt`, patched for two names that current libraries no longer have."""
     warnings.simplefilter("ignore")
     setattr(np, "float_", np.float64)  # noqa: B010 (a name that numpy no longer has)
     from imagecorruptions import corrupt, corruptions
@@ -56,7 +56,7 @@ def _revived() -> Callable[..., np.ndarray]:
 
 
 def seconds_in_turn(*calls: Callable[[], object]) -> list[float]:
-    """Return the median processor time of each call, all of them made in turn."""
+    """Return the median processor time of each call, measured in alternation."""
     times: list[list[float]] = []
     until = time.perf_counter() + SECONDS
     while len(times) < 4 or time.perf_counter() < until:
@@ -69,14 +69,14 @@ def seconds_in_turn(*calls: Callable[[], object]) -> list[float]:
 
 
 def main() -> None:
-    """Print one line for each corruption, and the geometric mean of the ratios."""
+    """Print one line per corruption, and the geometric mean of the ratios."""
     parser = argparse.ArgumentParser()
     parser.add_argument("names", nargs="*", default=CORRUPTIONS.names("image"))
     parser.add_argument("--severity", type=int, default=5)
     chosen = parser.parse_args()
     y, x = np.mgrid[0:1:224j, 0:1:224j]
-    picture = np.stack([x, y, (1 + np.sin(40 * x * y)) / 2], axis=-1)
-    large = np.uint8(255 * np.clip(picture + np.random.default_rng(0).normal(0, 0.05, picture.shape), 0, 1))
+    scene = np.stack([x, y, (1 + np.sin(40 * x * y)) / 2], axis=-1)
+    large = np.uint8(255 * np.clip(scene + np.random.default_rng(0).normal(0, 0.05, scene.shape), 0, 1))
     for size, (count, fewer) in SIZES.items():
         images = np.stack([large[:size, :size]] * count)
         print(f"\n{size} pixels, batches of {count}: images per second, ours, theirs, ratio")

@@ -1,9 +1,9 @@
-"""What estimators cost: extra time per batch as a multiple of a bare forward, on one thread, in one run.
+"""Measure the cost of estimators: extra time per batch as a multiple of a bare forward pass, on one thread.
 
     python benchmarks/estimators.py [--weights resnet20_cifar10.safetensors] [--rounds 9] [--json]
 
-Steps with and without estimators are interleaved batch by batch, and ratios are taken: absolute times mean nothing on a
-shared machine. The method is TENT's network without its update (`batch_norm`), so that an estimator's own cost is seen.
+Steps with and without estimators alternate batch by batch, and only ratios are reported, because absolute times are not
+comparable on a shared machine. The method is `batch_norm`, which has no update, to isolate the cost of the estimators.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ LIMITS = {
     "aetta": 6.5,
     "aetta, features": 0.1,
     "anchored, default": 1.3,
-}  # what we hold ourselves to; the official code costs 12 to 15
-LIMIT_TOGETHER = 1.3  # × the dearest alone
+}  # our budgets; the official code costs 12 to 15
+LIMIT_TOGETHER = 1.3  # × the most expensive one alone
 
 
 def line_up() -> dict[str, list[Estimator]]:
@@ -58,7 +58,7 @@ def line_up() -> dict[str, list[Estimator]]:
 
 
 def together(points: Literal["stages", "features"]) -> list[Estimator]:
-    """Return one of each, all of them at once."""
+    """Return one estimator of each kind, to run together."""
     dropout = [Aetta(points=points), Pdd(points=points)]
     return [SoftmaxScore(), Gde(), Anchored(), AdvPerturb(), *dropout, SourceValidation(samples=HOLDOUT)]
 
@@ -68,7 +68,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--weights", type=Path, default=GOLDEN / "resnet20_cifar10.safetensors")
     parser.add_argument("--rounds", type=int, default=9)
-    parser.add_argument("--estimator", action="append", help="only this line; may be given several times")
+    parser.add_argument("--estimator", action="append", help="measure only this line; may be repeated")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     torch.set_num_threads(1)
@@ -84,16 +84,16 @@ def main() -> None:
     print(f"{'estimator':20} {'extra, × forward':>16} {'limit':>6}")
     for label, cost in costs.items():
         print(f"{label:20} {cost:16.2f} {LIMITS.get(label, float('nan')):6.1f}")
-    dearest = max((cost for label, cost in costs.items() if not label.startswith("together")), default=float("nan"))
+    highest = max((cost for label, cost in costs.items() if not label.startswith("together")), default=float("nan"))
     for label in costs:
         if label.startswith("together"):
-            print(f"{label}: {costs[label] / dearest:.2f} × the dearest alone (limit {LIMIT_TOGETHER})")
+            print(f"{label}: {costs[label] / highest:.2f} × the most expensive alone (limit {LIMIT_TOGETHER})")
 
 
 def measure(
     network: CifarResNet, batches: Sequence[Tensor], estimators: Mapping[str, Sequence[Estimator]]
 ) -> dict[str, float]:
-    """Return each line-up's median of (its step − the bare step) / a bare forward."""
+    """Return for each line-up the median of (its step − the bare step) / a bare forward pass."""
     holdout = [(inputs(HOLDOUT), torch.zeros(HOLDOUT, dtype=torch.long))]
     bare = adapt(network, "batch_norm")
     watched = {
@@ -108,7 +108,7 @@ def measure(
     for round_, batch in enumerate(batches):
         for label, model in watched.items():
             once, without, cost, again = (seconds(call, batch) for call in (forward, bare, model, bare))
-            if round_ >= 2:  # the first batches pay for allocations
+            if round_ >= 2:  # the first batches include allocations
                 ratios[label].append((cost - (without + again) / 2) / once)
     return {label: statistics.median(values) for label, values in ratios.items()}
 

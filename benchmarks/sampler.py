@@ -1,8 +1,8 @@
-"""How long a Markov plan takes: `python benchmarks/sampler.py [--samples 750000] [--classes 1000] [--repeats 3]`.
+"""Measure the time of a Markov plan: `python benchmarks/sampler.py [--samples 750000] [--classes 1000] [--repeats 3]`.
 
-Samples of 15 domains × 1000 classes, image indices included, in each of the 24 settings of UniTTA, in both modes; then
-a batch far out in an endless cross-stream. Times are processor time on one thread, the least of the repeats; the ratio
-is that to a loop that takes one step after the other, in the same run. Memory is the peak of what is allocated.
+Plans with image indices for 15 domains × 1000 classes, in each of the 24 settings of UniTTA and both modes; then one
+batch at a distant position of an endless cross stream. Times are the minimum processor time of the repeats on one
+thread; the ratio is to a loop over single steps in the same run. Memory is the peak allocation.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ IMAGES_PER_CLASS = 50
 
 
 def plan_of(setting: str, labels: np.ndarray, **options: object) -> MarkovPlan:
-    """Return the plan of one setting; no image is needed for it."""
+    """Return the plan of one setting; it loads no images."""
     chains = UNITTA_SETTINGS[setting]
     domains = [Domain(name) for name in UNITTA_DOMAINS]
     classes = Chain(size=int(labels.max()) + 1, **chains["classes"])
@@ -43,13 +43,13 @@ def plan_of(setting: str, labels: np.ndarray, **options: object) -> MarkovPlan:
 
 
 def read_all(setting: str, labels: np.ndarray, **options: object) -> int:
-    """Make a plan and read the whole of it, as a stream would; return its length."""
+    """Build a plan, read all of it as a stream would, and return its length."""
     plan = plan_of(setting, labels, **options)
     return len(plan.picks(0, plan.length or 0))
 
 
 def step_by_step(samples: int, classes: int) -> None:
-    """Take one step after the other, and one image after the other from the queue of its cell."""
+    """Sample one step at a time, and deal images from the queue of each domain and class."""
     rng = np.random.default_rng(0)
     chains = Chain(size=15, stay=0.85, imbalance=5), Chain(size=classes, stay=0.95, imbalance=10)
     (domain_stays, class_stays), draws = [chain.stays.tolist() for chain in chains], rng.random((samples, 2)).tolist()
@@ -64,7 +64,7 @@ def step_by_step(samples: int, classes: int) -> None:
 
 
 def seconds(call: Callable[[], object], repeats: int) -> float:
-    """Return the least processor time of some calls."""
+    """Return the minimum processor time of repeated calls."""
     times = []
     for _ in range(repeats):
         start = time.process_time()
@@ -74,7 +74,7 @@ def seconds(call: Callable[[], object], repeats: int) -> float:
 
 
 def peak_mb(call: Callable[[], object]) -> float:
-    """Return the most that was allocated at a time during a call."""
+    """Return the peak allocation during a call, in MB."""
     tracemalloc.start()
     call()
     peak = tracemalloc.get_traced_memory()[1]
@@ -83,7 +83,7 @@ def peak_mb(call: Callable[[], object]) -> float:
 
 
 def far_out(classes: int) -> float:
-    """Return the seconds of the first batch at position 10¹² of an endless cross-stream."""
+    """Return the seconds for the first batch at position 10¹² of an endless cross stream."""
     path = Transition("contrast", "brightness", ((2, 0), (1, 0), (1, 1), (0, 1)), (30.0, 50.0, 40.0, 60.0))
     labels = np.arange(IMAGES_PER_CLASS * classes) % classes
     walk = Walk(Calibration((path,), 40.0), len(labels))
@@ -92,7 +92,7 @@ def far_out(classes: int) -> float:
 
 
 def main() -> None:
-    """Print a line for each setting and whether all are within what is allowed."""
+    """Print one line per setting, and whether all are within the budget."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--samples", type=int, default=750_000)
     parser.add_argument("--classes", type=int, default=1000)
@@ -111,10 +111,10 @@ def main() -> None:
         line = f"{setting:14}{took:10.3f}{peak:10.1f}{slow * chosen.samples / took:7.0f}x"
         print(f"{line}{seconds(official, 1):12.3f}{official():10}", flush=True)
         worst_seconds, worst_mb = max(worst_seconds, took), max(worst_mb, peak)
-    print(f"worst: {worst_seconds:.3f} s (allowed {ALLOWED_SECONDS}), {worst_mb:.1f} MB (allowed {ALLOWED_MB})")
-    print(f"first batch at 10^12 of an endless cross-stream: {far_out(chosen.classes):.3f} s")
+    print(f"worst: {worst_seconds:.3f} s (budget {ALLOWED_SECONDS}), {worst_mb:.1f} MB (budget {ALLOWED_MB})")
+    print(f"first batch at position 10^12 of an endless cross stream: {far_out(chosen.classes):.3f} s")
     kept = worst_seconds <= ALLOWED_SECONDS and worst_mb < ALLOWED_MB
-    print("within what is allowed" if kept else "NOT within what is allowed")
+    print("within the budget" if kept else "OVER the budget")
 
 
 if __name__ == "__main__":

@@ -1,10 +1,10 @@
-"""A long run of every recipe on a tiny network: does memory stay flat?
+"""Check that memory stays constant in a long run of every recipe on a tiny network.
 
     python benchmarks/soak.py [--batches 100000] [--recipe tent --recipe eata …] [--cross]
 
-Prints the resident memory at 1 %, 10 %, 50 % and 100 % of the batches, each recipe in a process of its own. Inputs are
-a pool of noise that comes round; with `--cross` they come from an endless stream, classes by a chain over a CCC walk,
-and the recipes are by default those that keep statistics of every domain they meet.
+Prints the resident memory at 1 %, 10 %, 50 % and 100 % of the batches, each recipe in its own process. Inputs are
+repeated batches of noise; with `--cross` they come from an endless stream with Markov classes along a CCC walk, and the
+default recipes are those that keep statistics per domain.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from holdfast.recipes import adapt, recipe_names
 from holdfast.streams import Calibration, Chain, CrossPlan, Stream, Transition, Walk
 
 MARKS = (0.01, 0.1, 0.5, 1.0)
-TOLERANCE_MB = 8  # what allocators keep for themselves
+TOLERANCE_MB = 8  # overhead of allocators
 
 
 BY_DOMAIN = ("bdn", "unitta", "unitta_auto")
-WALKED = ("brightness", "contrast", "gaussian_noise", "brightness")  # quick ones
-OPTIONS = {"cotta": {"views": 1}, "slr": {"frozen_layers": None}}  # what is dear, and what needs a deeper network
+WALKED = ("brightness", "contrast", "gaussian_noise", "brightness")  # fast corruptions
+OPTIONS = {"cotta": {"views": 1}, "slr": {"frozen_layers": None}}  # cheaper; fits a shallow network
 
 
 class Tiny(nn.Module):
-    """One normalised layer on 4×4 images: as small as a network with BatchNorm gets."""
+    """A minimal network with BatchNorm, for 4×4 images."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -50,7 +50,7 @@ def soak(job: tuple[str, int, bool]) -> tuple[str, list[float]]:
     """Return the resident megabytes of one recipe at each mark."""
     name, batches, cross = job
     torch.set_num_threads(1)
-    torch.manual_seed(0)  # of the weights
+    torch.manual_seed(0)  # for the weights
     generator = torch.Generator().manual_seed(0)
     pool = torch.rand(64, 4, 3, 4, 4, generator=generator)
     model = adapt(Tiny().eval(), name, source=list(pool[:4]), example=pool[0], **OPTIONS.get(name, {}))
@@ -65,7 +65,7 @@ def soak(job: tuple[str, int, bool]) -> tuple[str, list[float]]:
 
 
 def cross_inputs() -> Iterator[Tensor]:
-    """Yield batches without end: three classes by a chain, corrupted along a walk that comes round."""
+    """Yield endless batches: three Markov classes, corrupted along a periodic walk."""
     rng = np.random.default_rng(0)
     data = InMemoryImages(rng.integers(0, 256, (60, 4, 4, 3), np.uint8), np.arange(60) % 3)
     path = tuple((20 - (step + 1) // 2, step // 2) for step in range(41))  # one fades out while the other fades in
@@ -82,7 +82,7 @@ def resident_mb() -> float:
 
 
 def main() -> None:
-    """Run and print; a recipe whose memory grows from the second mark on is named."""
+    """Run and print; name every recipe whose memory grows after the second mark."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--batches", type=int, default=100_000)
     parser.add_argument("--recipe", action="append")
@@ -97,7 +97,7 @@ def main() -> None:
             print(f"{name:16}" + "".join(f"{value:10.1f}" for value in found), flush=True)
             if found[-1] - found[1] > TOLERANCE_MB:
                 grown.append(name)
-    print("memory grows: " + ", ".join(grown) if grown else "memory is flat for every recipe")
+    print("memory grows: " + ", ".join(grown) if grown else "memory stays constant for every recipe")
 
 
 if __name__ == "__main__":

@@ -1,9 +1,9 @@
-"""What a step costs: each recipe's time per batch as a multiple of a bare forward, on one thread, in one run.
+"""Measure the cost of a step: each recipe's time per batch as a multiple of a bare forward pass, on one thread.
 
     python benchmarks/step_cost.py [--weights resnet20_cifar10.safetensors] [--rounds 15] [--json]
 
-Absolute times mean nothing on a shared machine: recipes are interleaved batch by batch, and ratios are taken. Without
-weights the CIFAR ResNet-20 has random ones, which cost the same except where a filter selects samples.
+Recipes alternate batch by batch, and only ratios are reported, because absolute times are not comparable on a shared
+machine. Without `--weights` the CIFAR ResNet-20 is random, with equal cost except for methods that select samples.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from holdfast.recipes import adapt
 GOLDEN = Path(__file__).resolve().parents[2] / "shared" / "golden"
 ETA = {"optimizer": "sgd", "lr": 5e-3, "momentum": 0.9, "redundancy_margin": 0.4}
 
-# label -> (recipe, options, the official code's cost where the specification has one)
+# label -> (recipe, options, cost of the official code if known)
 Entry = tuple[str, dict[str, Any], float | None]
 RECIPES: dict[str, Entry] = {
     "source": ("source", {}, 1.02),
@@ -77,7 +77,7 @@ def main() -> None:
     parser.add_argument("--weights", type=Path, default=GOLDEN / "resnet20_cifar10.safetensors")
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--batch-size", type=int, default=64)
-    parser.add_argument("--recipe", action="append", help="only this one; may be given several times")
+    parser.add_argument("--recipe", action="append", help="measure only this recipe; may be repeated")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     torch.set_num_threads(1)
@@ -101,7 +101,7 @@ def main() -> None:
 
 
 def inputs(samples: int) -> Tensor:
-    """Return the golden stream where it is, and uniform noise elsewhere."""
+    """Return the golden stream if it is present, else uniform noise."""
     path = GOLDEN / "stream.npz"
     if not path.exists():
         return torch.rand(samples, 3, 32, 32, generator=torch.Generator().manual_seed(0))
@@ -111,7 +111,7 @@ def inputs(samples: int) -> Tensor:
 
 
 def measure(network: CifarResNet, batches: list[Tensor], recipes: Mapping[str, Entry]) -> dict[str, float]:
-    """Return each recipe's median of (its time / the mean of the bare forwards before and after it)."""
+    """Return for each recipe the median of its time / the mean of the bare forward passes before and after it."""
     models = {
         label: adapt(network, recipe, source=batches[:4] if recipe == "eata" else None, **keywords)
         for label, (recipe, keywords, _) in recipes.items()
@@ -125,7 +125,7 @@ def measure(network: CifarResNet, batches: list[Tensor], recipes: Mapping[str, E
     for round_, batch in enumerate(batches):
         for label, model in models.items():
             before, cost, after = (seconds(call, batch) for call in (forward, model, forward))
-            if round_ >= 2:  # the first batches pay for allocations
+            if round_ >= 2:  # the first batches include allocations
                 ratios[label].append(2 * cost / (before + after))
     return {label: statistics.median(values) for label, values in ratios.items()}
 
@@ -133,13 +133,13 @@ def measure(network: CifarResNet, batches: list[Tensor], recipes: Mapping[str, E
 def measure_memory(
     network: CifarResNet, batches: list[Tensor], recipe: str, keywords: Mapping[str, Any]
 ) -> tuple[float, float]:
-    """Return what a recipe keeps beside the model, and its peak in a step, as multiples of the model's size."""
+    """Return the memory a recipe keeps besides the model, and its peak in a step, as multiples of the model's size."""
     size = sum(weights.nbytes for weights in network.parameters())
     before = held_bytes()
     model = adapt(network, recipe, source=batches if recipe == "eata" else None, **keywords)
     for batch in batches:
         model(batch)
-    held = held_bytes() - before - size  # the copy of the model itself is what is being adapted
+    held = held_bytes() - before - size  # without the adapted copy of the model
     with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiled:
         model(batches[-1])
     events = profiled.profiler.kineto_results.events()  # type: ignore[union-attr]
@@ -149,7 +149,7 @@ def measure_memory(
 
 
 def held_bytes() -> int:
-    """Return the bytes of all tensors that are alive."""
+    """Return the bytes of all live tensors."""
     gc.collect()
     tensors = (thing for thing in gc.get_objects() if isinstance(thing, Tensor))
     storages = {tensor.untyped_storage()._cdata: tensor.untyped_storage().nbytes() for tensor in tensors}
@@ -157,7 +157,7 @@ def held_bytes() -> int:
 
 
 def seconds(call: Callable[[Tensor], Any], batch: Tensor) -> float:
-    """Return the processor time of one call: another program's share of the core is not ours."""
+    """Return the processor time of one call, which excludes other programs."""
     began = time.process_time()
     call(batch)
     return time.process_time() - began
