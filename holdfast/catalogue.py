@@ -1,4 +1,4 @@
-"""Everything there is, by room: what `holdfast list` prints and the documentation is made from."""
+"""The catalogue of all registries: printed by `holdfast list`, and the source of the documentation."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["catalogue"]
 
 
 def catalogue() -> dict[str, list[Entry]]:
-    """Return name, one line and citation of every entry, by room.
+    """Return name, summary and citation of every entry, by room.
 
     >>> "tent" in [entry.name for entry in catalogue()["methods"]]
     True

@@ -1,4 +1,4 @@
-"""Folders and files: where results are kept, one writer at a time, whole or not at all."""
+"""Folders and files: the cache folder, locks, and atomic writes."""
 
 from __future__ import annotations
 
@@ -12,21 +12,23 @@ __all__ = ["cache_folder", "held", "made", "write_whole"]
 
 
 def cache_folder(name: str) -> Path:
-    """Return where one kind of results is kept: in HOLDFAST_CACHE, or in the user's own cache folder."""
+    """Return the cache folder of one kind of result, in HOLDFAST_CACHE or in ~/.cache/holdfast."""
     return Path(os.environ.get("HOLDFAST_CACHE") or Path.home() / ".cache" / "holdfast") / name
 
 
 def made(folder: Path) -> Path:
-    """Return a cache folder that exists."""
+    """Create a cache folder if necessary and return it."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise OSError(f"nothing can be kept in {folder} ({error}); set HOLDFAST_CACHE to a folder") from error
+        raise OSError(
+            f"the cache folder {folder} cannot be created ({error}); set HOLDFAST_CACHE to a writable folder"
+        ) from error
     return folder
 
 
 def write_whole(path: Path, content: bytes) -> None:
-    """Write a file, and the folders above it, so that it appears whole or not at all."""
+    """Write a file atomically, creating its folder if necessary."""
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
     try:
@@ -38,7 +40,7 @@ def write_whole(path: Path, content: bytes) -> None:
 
 @contextmanager
 def held(folder: Path, *, wait: bool = False) -> Iterator[None]:
-    """Hold a folder: others would write over what is written here. The lock dies with its process.
+    """Lock a folder against other writers; the lock ends with the block or the process.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder, held(Path(folder)):

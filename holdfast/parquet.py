@@ -1,4 +1,4 @@
-"""Parquet files, as data sets lie on Hugging Face: chosen columns, row by row."""
+"""Read columns of Parquet files, the format of data sets on Hugging Face."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["parquet_rows"]
 
 
 def parquet_rows(path: Path, *columns: str) -> Iterator[tuple[Any, ...]]:
-    """Yield these columns of a Parquet file, row by row."""
+    """Yield the values of these columns, row by row."""
     try:
         from pyarrow import ArrowInvalid, parquet  # type: ignore[import-not-found,import-untyped,unused-ignore]
     except ImportError as error:
@@ -24,5 +24,7 @@ def parquet_rows(path: Path, *columns: str) -> Iterator[tuple[Any, ...]]:
     except (ArrowInvalid, OSError) as error:
         raise ValueError(f"{path} is not a readable Parquet file ({error}); download it again") from error
     if missing:
-        raise ValueError(f"{path} has no {' and no '.join(sorted(missing))}; save it with {', '.join(columns)}")
+        raise ValueError(
+            f"{path} has no column {' and no column '.join(sorted(missing))}; it needs {', '.join(columns)}"
+        )
     return zip(*(table[column].to_pylist() for column in columns), strict=True)

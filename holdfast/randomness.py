@@ -1,4 +1,4 @@
-"""Counter-based generators: the same key gives the same draws, whatever was drawn before it and wherever it runs."""
+"""Counter-based generators: draws depend on their key only, not on what was drawn before or where."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["seed_for", "seeded_rng"]
 
 
 def seed_for(seed: int, purpose: str, index: int = 0) -> int:
-    """Return 63 bits that depend on all three arguments, to seed a generator of another library.
+    """Return a 63-bit seed that depends on all three arguments, for generators of other libraries.
 
     >>> seed_for(0, "views", 3) == seed_for(0, "views", 3) != seed_for(0, "views", 4)
     True
@@ -20,11 +20,11 @@ def seed_for(seed: int, purpose: str, index: int = 0) -> int:
 
 
 def seeded_rng(seed: int, purpose: str, index: int = 0) -> np.random.Generator:
-    """Return the generator of one (seed, purpose, index): a Philox stream of its own (Salmon et al., SC 2011).
+    """Return the generator of one (seed, purpose, index), an independent Philox stream (Salmon et al., SC 2011).
 
     >>> bool(seeded_rng(0, "noise", 7).random() == seeded_rng(0, "noise", 7).random())
     True
     """
     key = np.frombuffer(hashlib.blake2b(f"{seed}/{purpose}".encode(), digest_size=16).digest(), np.uint64)
-    # Draws advance the low words of the counter; the index sits above them, so neighbours cannot meet.
+    # Draws advance the low words of the counter; the index is above them, so streams cannot overlap.
     return np.random.Generator(np.random.Philox(key=key, counter=[0, 0, index, 0]))

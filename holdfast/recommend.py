@@ -1,4 +1,4 @@
-"""Which method for my model, my data and the stream I expect: a small benchmark that answers in plain words."""
+"""Recommend a method for a model, its data and an expected stream, by a small benchmark."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from holdfast.spec import Spec
 
 __all__ = ["CANDIDATES", "PHRASES", "Choice", "Recommendation", "Scenario", "recommend", "scenario_of"]
 
-# One of each kind, from free to dear, none of which needs source data.
+# One method of each kind, from cheap to expensive; none needs source data.
 CANDIDATES = (
     *("source", "neo", "lame", "batch_norm", "robust_bn", "unmix_tns", "bdn", "unitta_auto"),
     *("tent", "rdumb", "sar", "roid", "rotta"),
 )
-CORRUPTIONS = (  # four that differ most come first: noise, blur, weather, compression
+CORRUPTIONS = (  # the four that differ most come first: noise, blur, weather, compression
     *("gaussian_noise", "defocus_blur", "fog", "jpeg_compression", "contrast", "motion_blur", "snow", "pixelate"),
     *("impulse_noise", "glass_blur", "frost", "elastic_transform", "shot_noise", "zoom_blur", "brightness"),
 )
@@ -31,9 +31,9 @@ CORRUPTIONS = (  # four that differ most come first: noise, blur, weather, compr
 
 @dataclass(frozen=True)
 class Scenario:
-    """What the stream to come is like; chains as those of the stream `markov`."""
+    """A description of the expected stream; classes and domains follow chains as in the stream `markov`."""
 
-    class_stay: float | Literal["iid"] = "iid"  # the probability that a sample is of the class of the one before
+    class_stay: float | Literal["iid"] = "iid"  # probability that a class is followed by itself
     class_imbalance: float = 1.0
     domain_stay: float | Literal["iid", "continual"] = "continual"
     domain_imbalance: float = 1.0
@@ -57,7 +57,7 @@ PHRASES: Mapping[str, Mapping[str, Any]] = {
 
 
 def scenario_of(words: str, **known: Any) -> Scenario:
-    """Return the scenario of phrases with commas between them; what is `known` exactly wins over them.
+    """Return the scenario of a comma-separated list of phrases; `known` values override them.
 
     >>> found = scenario_of("correlated classes, few domains", batch_size=16)
     >>> found.class_stay, found.domains, found.batch_size
@@ -73,48 +73,48 @@ def scenario_of(words: str, **known: Any) -> Scenario:
 
 @dataclass(frozen=True)
 class Choice:
-    """One candidate: accuracy in %, its gain over not adapting in points with a 95 % interval, and what it costs."""
+    """One candidate: accuracy in %, gain over the source in points with a 95 % interval, and time."""
 
     name: str
     accuracy: float
     gain: float
     low: float
     high: float
-    time: float  # of the median step, as a multiple of the source's
+    time: float  # of the median step, as a multiple of the source's time
     affordable: bool = True
 
     @property
     def helps(self) -> bool:
-        """Whether it is surely better than not adapting."""
+        """Whether the whole interval of the gain is above zero."""
         return self.low > 0
 
 
 @dataclass(frozen=True)
 class Recommendation:
-    """The candidates, the best first, and those that could not run."""
+    """The candidates, best first, and those that could not run."""
 
     scenario: Scenario
     choices: Sequence[Choice]
-    unfit: Mapping[str, str]  # name -> why
+    unfit: Mapping[str, str]  # name -> reason
 
     @property
     def best(self) -> Choice | None:
-        """The affordable candidate that helps most; None: do not adapt."""
+        """The affordable candidate with the largest gain; None: do not adapt."""
         return next((choice for choice in self.choices if choice.helps and choice.affordable), None)
 
     @property
     def verdict(self) -> str:
-        """The answer in one sentence."""
+        """The recommendation in one sentence."""
         if self.best is None:
-            return "do not adapt: no candidate that you can afford is surely better than the model as it is"
+            return "do not adapt: no candidate within the time budget has a gain whose 95 % interval is above zero"
         best = self.best
         return (
             f"use {best.name}: {best.gain:+.1f} points over not adapting ({best.low:+.1f} to {best.high:+.1f}), "
-            f"at {best.time:.1f} times its cost"
+            f"at {best.time:.1f} times the time"
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """Return everything as JSON can hold it."""
+        """Return everything as plain JSON values."""
         return {**asdict(self), "verdict": self.verdict}
 
 
@@ -132,10 +132,11 @@ def recommend(
     max_time: float = math.inf,
     progress: Callable[[Progress], None] | None = None,
 ) -> Recommendation:
-    """Run candidates on a stream of this kind made from your own validation data, and rank them.
+    """Run candidates on such a stream of your own validation data, and rank them.
 
-    `model` and `data` are entries as in a suite, and runs are kept in `out` as those of any suite. `max_time` is what a
-    step may cost, as a multiple of not adapting. The interval is over batches (`holdfast compare`), pooled over seeds.
+    `model` and `data` are Specs, or anything that `Spec.parse` takes; runs are kept in `out` like those of any suite.
+    `max_time` is the longest allowed time of a step, as a multiple of the time without adapting. Intervals are over
+    batches (as in `holdfast compare`), pooled over seeds.
     """
     stream = Spec(
         "markov",
@@ -159,7 +160,7 @@ def recommend(
     outcomes = bench(checked(suite, "recommend").jobs(), out, progress=progress)
     unfit = {outcome.job.recipe.label: outcome.error for outcome in outcomes if outcome.error}
     if "source" in unfit:
-        raise ValueError(f"the model itself cannot run on this stream: {unfit['source']}")
+        raise ValueError(f"the model cannot run on this stream: {unfit['source']}; choose data that fit the model")
     folders = {outcome.folder for outcome in outcomes if outcome.folder}
     (table,) = make_tables([run for run in read_runs(out) if run.folder in folders], "accuracy")
     ranked = sorted((_choice(table, line, max_time) for line in table.lines), key=lambda choice: -choice.accuracy)

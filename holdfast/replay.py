@@ -1,4 +1,4 @@
-"""Replay: a recorded stream once more, for the same model, method and seed, through several recoveries."""
+"""Replay: run a recorded stream again, with the same model, method and seed, through several recoveries."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from holdfast.spec import Spec
 
 __all__ = ["Replayed", "Reset", "job_of", "replay", "replayed_jobs"]
 
-# What must be today as it was when the run was recorded, or the comparison would be with something else.
+# Protocol fields that must be the same as when the run was recorded.
 RECORDED_FIELDS = ("stream", "weights", "preprocessing", "seed", "batch_size", "samples")
 
 
 @dataclass(frozen=True)
 class Reset:
-    """One reset: the batch that it followed or preceded, counted from 0, and its reason."""
+    """One reset: the index of its batch, and the reason."""
 
     batch: int
     reason: str
@@ -34,7 +34,7 @@ class Reset:
 
 @dataclass(frozen=True)
 class Replayed:
-    """How one recovery did: accuracies in %, and forward plus backward passes per sample."""
+    """The result of one recovery: accuracies in %, and forward plus backward passes per sample."""
 
     recovery: str
     accuracy: float
@@ -44,12 +44,12 @@ class Replayed:
     folder: str
 
     def to_dict(self) -> dict[str, Any]:
-        """Return everything as JSON can hold it."""
+        """Return everything as plain JSON values."""
         return asdict(self)
 
 
 def job_of(target: str | Path, *, job: str = "", scale: str | None = None) -> Job:
-    """Return the job of a run's folder, or of a suite the first one that adapts and whose name begins with `job`.
+    """Return the job of a run's folder, or the first adapting job of a suite whose name begins with `job`.
 
     >>> job_of("demo", job="tent").recipe.name
     'tent'
@@ -58,14 +58,16 @@ def job_of(target: str | Path, *, job: str = "", scale: str | None = None) -> Jo
         jobs = [one for one in load_suite(target, scale=scale).jobs() if one.recipe.name != "source"]
         found = next((one for one in jobs if one.name.startswith(job)), None)
         if found is None:
-            raise ValueError(f"{target} has no job {job!r} that adapts; {nearest(job, [one.name for one in jobs])}")
+            raise ValueError(
+                f"{target} has no adapting job that begins with {job!r}; {nearest(job, [one.name for one in jobs])}"
+            )
         return found
     folder = Path(target)
     if not folder.is_dir():
         raise ValueError(f"{target} is neither the folder of a run nor a suite; {nearest(str(target), suite_names())}")
     manifest = _manifest(folder)
     if "asked" not in manifest:
-        raise ValueError(f"{folder} was recorded before runs told how to build their streams; run that job again")
+        raise ValueError(f"{folder} was recorded by a version that did not keep its job; run that job again")
     return Job.from_json(manifest["asked"])
 
 
@@ -101,9 +103,9 @@ def replay(
     scale: str | None = None,
     progress: Callable[[Progress], None] | None = None,
 ) -> list[Replayed]:
-    """Run the stream of a recorded run, or of a suite's job, through recoveries (all of them by default); source first.
+    """Run the stream of a recorded run, or of a suite's job, with the source, then with each recovery (default: all).
 
-    Runs are kept in `out/replay` as those of any suite. A stream or a network that is no longer the recorded one is
+    Runs are kept in `out/replay` like those of any suite. A stream or network that differs from the recorded one is
     refused before anything adapts.
     """
     recorded = job_of(target, job=job, scale=scale)
@@ -123,7 +125,7 @@ def _names_a_suite(target: str | Path) -> bool:
 def _manifest(folder: Path) -> dict[str, Any]:
     path = folder / "manifest.json"
     if not path.is_file():
-        raise ValueError(f"{folder} has no manifest.json, so it is no run; name a folder that holds one")
+        raise ValueError(f"{folder} has no manifest.json, so it is not a run; name the folder of a run")
     try:
         manifest = json.loads(path.read_text())
     except json.JSONDecodeError as error:
@@ -136,8 +138,8 @@ def _check_as_recorded(recorded: Path, again: Path) -> None:
     differing = [field for field in RECORDED_FIELDS if before.get(field) != now.get(field)]
     if differing:
         raise ValueError(
-            f"{', '.join(differing)} of {recorded.name} cannot be had again: {before.get(differing[0])} was recorded "
-            f"and {now.get(differing[0])} is there now; restore the data and weights, or run that job again"
+            f"{', '.join(differing)} of {recorded.name} cannot be reproduced: {before.get(differing[0])} was recorded, "
+            f"now it is {now.get(differing[0])}; restore the data and weights, or run that job again"
         )
 
 

@@ -93,14 +93,14 @@ def test_list_prints_name_line_and_citation() -> None:
         assert all(entry["name"] and entry["summary"] for entry in entries), room
 
 
-def test_train_writes_weights_and_tells_the_accuracy(tmp_path: Path) -> None:
+def test_train_writes_weights_and_prints_the_accuracy(tmp_path: Path) -> None:
     words = ["train", "digits", "--model", "digits_resnet", "--epochs", "1", "--out", str(tmp_path), "--json"]
     found = json.loads(invoke(*words))
     assert Path(found["weights"]).is_file()
     assert set(found["accuracy"]) == {"train", "validation", "test"}
 
 
-def test_train_takes_sounds_of_your_own_and_published_recipes(tmp_path: Path) -> None:
+def test_train_takes_custom_audio_and_published_procedures(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     for number in range(6):
         file = tmp_path / "data" / f"class{number % 2}" / f"{number}.wav"
@@ -126,7 +126,7 @@ def test_train_takes_sounds_of_your_own_and_published_recipes(tmp_path: Path) ->
     assert "--procedure amaut-rs --epochs 1 --seed 0" in facts["command"]
 
 
-def test_a_demo_without_the_extra_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_demo_skips_audio_without_the_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def missing(name: str) -> str:
         raise metadata.PackageNotFoundError(name)
 
@@ -139,7 +139,7 @@ def test_a_demo_without_the_extra_goes_on(tmp_path: Path, monkeypatch: pytest.Mo
     assert done == ["demo", "demo"]
 
 
-def test_corrupt_takes_sounds_and_draws_their_spectrograms(tmp_path: Path) -> None:
+def test_corrupt_takes_audio_files_and_draws_spectrograms(tmp_path: Path) -> None:
     file = tmp_path / "in" / "noise.wav"
     file.parent.mkdir()
     wavfile.write(file, 8_000, np.int16(np.random.default_rng(0).integers(-9000, 9000, 4_000)))
@@ -184,7 +184,7 @@ def test_corrupt_writes_files_and_a_sheet(tmp_path: Path) -> None:
         (["train", "digit"], "did you mean 'digits'"),
     ],
 )
-def test_mistakes_are_told_in_one_sentence(
+def test_mistakes_are_reported_in_one_sentence(
     words: list[str], hint: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     monkeypatch.chdir(tmp_path)

@@ -20,7 +20,7 @@ def ranked(tmp_path: Path, scenario: Scenario, *candidates: str, **options: floa
     return recommend({"name": "digits_resnet"}, DIGITS, scenario, out=tmp_path, candidates=candidates, **kept)  # type: ignore[arg-type]
 
 
-def test_what_helps_is_recommended_with_its_interval(tmp_path: Path) -> None:
+def test_a_helpful_method_is_recommended_with_its_interval(tmp_path: Path) -> None:
     found = ranked(tmp_path, scenario_of("few domains"), "batch_norm")
     assert [choice.name for choice in found.choices] == ["batch_norm", "source"]
     best = found.best
@@ -36,7 +36,7 @@ def test_batch_statistics_are_not_recommended_for_single_samples(tmp_path: Path)
     assert found.verdict.startswith("do not adapt")
 
 
-def test_what_is_too_dear_or_does_not_fit_is_said(tmp_path: Path) -> None:
+def test_methods_over_budget_or_unfit_are_named(tmp_path: Path) -> None:
     found = ranked(tmp_path, scenario_of("few domains"), "batch_norm", max_time=0.01)
     assert found.best is None
     assert not found.choices[0].affordable
@@ -46,7 +46,7 @@ def test_what_is_too_dear_or_does_not_fit_is_said(tmp_path: Path) -> None:
     assert "BatchNorm" in vit.unfit["batch_norm"]
 
 
-def test_phrases_are_checked_and_numbers_win() -> None:
+def test_phrases_are_checked_and_numbers_override_them() -> None:
     with pytest.raises(UnknownNameError, match="did you mean 'correlated classes'"):
         scenario_of("corelated classes")
     assert scenario_of("correlated  classes, Small batches", class_stay=0.8) == Scenario(class_stay=0.8, batch_size=8)

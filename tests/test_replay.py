@@ -46,32 +46,32 @@ def test_a_run_is_replayed_through_other_recoveries(recorded: Path, tmp_path: Pa
     assert [line.mean for line in table.lines] == pytest.approx([source.accuracy, same.accuracy, never.accuracy])
 
 
-def test_the_method_keeps_its_options_and_the_recovery_gives_up_its_own(recorded: Path) -> None:
+def test_the_method_keeps_its_options_and_the_old_recovery_loses_them(recorded: Path) -> None:
     _, job = replayed_jobs(job_of(recorded), [Spec("stochastic", options={"restore_share": 0.1})])
     label = "rdumb + stochastic(restore_share=0.1)"
     options = {"lr": 2e-4, "recovery": "stochastic", "recovery_options": {"restore_share": 0.1}}
     assert (job.recipe, job.seed, job.suite) == (Spec("rdumb", label, options), 3, "replay")
 
 
-def test_a_stream_that_is_no_longer_the_recorded_one_is_refused(recorded: Path, tmp_path: Path) -> None:
+def test_a_stream_that_differs_from_the_recorded_one_is_refused(recorded: Path, tmp_path: Path) -> None:
     manifest = json.loads((recorded / "manifest.json").read_text())
     manifest["protocol"]["stream"] = "another"
     (tmp_path / "changed").mkdir()
     (tmp_path / "changed" / "manifest.json").write_text(json.dumps(manifest))
-    with pytest.raises(ValueError, match="stream of changed cannot be had again: another was recorded"):
+    with pytest.raises(ValueError, match="stream of changed cannot be reproduced: another was recorded"):
         replay(tmp_path / "changed", [{"name": "never"}], out=tmp_path)
     del manifest["asked"]
     (tmp_path / "changed" / "manifest.json").write_text(json.dumps(manifest))
-    with pytest.raises(ValueError, match="recorded before runs told"):
+    with pytest.raises(ValueError, match="by a version that did not keep its job"):
         job_of(tmp_path / "changed")
 
 
-def test_bad_input_is_told_in_one_sentence(recorded: Path, tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"has no manifest\.json, so it is no run"):
+def test_bad_input_is_reported_in_one_sentence(recorded: Path, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"has no manifest\.json, so it is not a run"):
         job_of(tmp_path)
     with pytest.raises(ValueError, match="neither the folder of a run nor a suite; did you mean 'demo'"):
         job_of("dmeo")
-    with pytest.raises(ValueError, match=r"no job 'tnet' that adapts"):
+    with pytest.raises(ValueError, match="no adapting job that begins with 'tnet'"):
         job_of("demo", job="tnet")
     with pytest.raises(UnknownNameError, match="did you mean 'periodic'"):
         replay(recorded, [{"name": "periodc"}], out=tmp_path)

@@ -1,4 +1,4 @@
-"""A job under way: what it runs on, how far it has got, and how that is kept on disk."""
+"""A running job: its parts, its progress, and how both are saved."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["Attempt", "Place", "Progress"]
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a run has got."""
+    """How many samples of a run are done, and how many of them are correct."""
 
     job: str
     label: str
@@ -32,17 +32,17 @@ class Progress:
 
 @dataclass(frozen=True)
 class Place:
-    """Where a saved state stands: everything before it is on disk."""
+    """The place in the stream of a saved state; all rows before it are on disk."""
 
     samples: int = 0
     correct: int = 0
     row_bytes: int = 0
-    offline: Mapping[str, Any] = field(default_factory=dict)  # what an offline protocol adds
+    offline: Mapping[str, Any] = field(default_factory=dict)  # added by offline protocols
 
 
 @dataclass
 class Attempt:
-    """What a protocol works with: it answers batches with the model, and the attempt keeps score and state."""
+    """What a protocol works with: the protocol predicts batches, the attempt records them and saves the state."""
 
     job: Job
     stream: Stream
@@ -57,7 +57,7 @@ class Attempt:
     saved: float = field(default_factory=time.monotonic)
 
     def record(self, batch: Batch, step: Step, seconds: float) -> None:
-        """Keep an answered batch, and the state where that is due."""
+        """Record a predicted batch, and save the state if it is time to."""
         self.recorder.write(make_row(batch, step, seconds))
         for share in MARKS:
             if self.total and self.recorder.samples - len(batch) < share * self.total <= self.recorder.samples:
@@ -66,12 +66,12 @@ class Attempt:
         self.tell()
 
     def save_when_due(self) -> None:
-        """Save the state, unless that was seconds ago."""
+        """Save the state if `checkpoint_seconds` have passed since the last time."""
         if time.monotonic() - self.saved >= self.checkpoint_seconds:
             self.save()
 
     def save(self) -> None:
-        """Save the state, rows first: a state may be older than the rows on disk, but never newer."""
+        """Save the rows, then the state: a state may be older than the rows on disk, but not newer."""
         recorder = self.recorder
         row_bytes = recorder.sync()
         self.place = replace(self.place, samples=recorder.samples, correct=recorder.correct, row_bytes=row_bytes)
@@ -79,7 +79,7 @@ class Attempt:
         self.saved = time.monotonic()
 
     def tell(self, doing: str = "", *, finished: bool = False) -> None:
-        """Say how far the run has got."""
+        """Report the progress."""
         label = f"{self.job.recipe.label}, {doing}" if doing else self.job.recipe.label
         correct, samples = self.recorder.correct, self.recorder.samples
         self.progress(Progress(self.job.name, label, samples, self.total, correct, finished))

@@ -1,4 +1,4 @@
-"""A scripted collapse: adaptation that goes wrong at a known time, for a recovery to notice."""
+"""A scripted collapse: adaptation fails at a known time, so that a recovery can be tested."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ __all__ = ["ScriptedCollapse"]
 
 
 class ScriptedCollapse(BaseModel):
-    """For a stretch of the stream the method, whichever it is, learns at a multiple of its learning rate.
+    """Multiply the learning rate of the method, whichever it is, on a part of the stream.
 
-    The updates are its own and nothing else is touched: real adaptation that goes wrong. After the stretch the rate is
-    the old one, and the damage stays until something takes it back. A method that trains nothing is not affected.
+    The updates stay the method's own. Afterwards the learning rate is the old one again, and the damage stays until a
+    recovery undoes it. A method that trains nothing is not affected.
 
     >>> script = ScriptedCollapse(from_sample=128, samples=64, lr_factor=50)
     >>> [script.scale_at(position) for position in (64, 128, 192)]
@@ -24,5 +24,5 @@ class ScriptedCollapse(BaseModel):
     lr_factor: float = Field(gt=1)
 
     def scale_at(self, position: int) -> float:
-        """Return the multiple for a batch that begins at this position."""
+        """Return the factor of the learning rate for a batch that begins at this position."""
         return self.lr_factor if self.from_sample <= position < self.from_sample + self.samples else 1.0

@@ -1,4 +1,4 @@
-"""Live progress bars: accuracy so far and time left, a line for each run."""
+"""Live progress bars: one line per run with its accuracy so far and the time left."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["LiveProgress"]
 
 
 class LiveProgress:
-    """Draws what runs tell of themselves; call it with each `Progress`."""
+    """Progress bars of a suite; call the object with each `Progress`."""
 
     def __init__(self, jobs: int, console: Console | None = None) -> None:
         self._bars = Bars(
@@ -29,7 +29,7 @@ class LiveProgress:
         self._all = self._bars.add_task("runs", total=jobs, accuracy="")
 
     def __call__(self, progress: Progress) -> None:
-        """Move a run's bar."""
+        """Update the bar of a run."""
         if progress.job not in self._tasks:
             self._tasks[progress.job] = self._bars.add_task(progress.label, total=progress.total, accuracy="")
         task = self._tasks[progress.job]

@@ -1,9 +1,9 @@
-"""The offline protocols: epochs over a set, then one answer to other draws of it by the frozen model.
+"""The offline protocols: adapt to a set for several epochs, then predict it once with other draws.
 
-A set is an episode of the stream, or all of it, and each begins at the source model. What is adapted to is the stream's
-twin: the same samples, their corruptions drawn anew (Shao et al., arXiv 2511.18421). Under `offline-fixed` no label is
-in sight. Under `offline-oracle` the accuracy on the twin is measured with labels before the first epoch and after each,
-and of the best ones the last answers, as published; the official code takes each data set's own score for accuracy.
+A set is an episode of the stream, or all of it; each starts from the source model. The model adapts to the stream's
+twin: the same samples with their corruptions drawn again (Shao et al., arXiv 2511.18421). `offline-fixed` uses no
+labels. `offline-oracle` measures the accuracy on the twin with labels before the first epoch and after each; the last
+of the best epochs predicts, as published. The official code uses each data set's own score instead of the accuracy.
 """
 
 from __future__ import annotations
@@ -28,21 +28,21 @@ from holdfast.streams import Stream
 
 __all__ = ["offline"]
 
-CHUNK = 64  # samples that are rendered at once
+CHUNK = 64  # samples rendered at once
 
 
 @dataclass
 class SetState:
-    """How far a set has got; what is here is saved with the state, so that a killed run goes on from it."""
+    """The progress of a set, saved with the state so that an interrupted run resumes from it."""
 
-    epoch: int = 0  # begun, or as many as there are
-    seen: int = 0  # samples of this epoch
+    epoch: int = 0  # the current one, counted from 0
+    seen: int = 0  # samples of the current epoch
     predicting: bool = False
     chosen_epoch: int | None = None
-    last_correct: int | None = None  # of the last epoch, under the draws that are answered
+    last_correct: int | None = None  # of the last epoch, on the draws that are predicted
     curve: list[float] = field(default_factory=list)  # accuracy on the twin after 0, 1, … epochs
-    losses: list[float] = field(default_factory=list)  # mean over the batches of each epoch
-    forwards: float = 0.0  # of samples
+    losses: list[float] = field(default_factory=list)  # mean loss of each epoch
+    forwards: float = 0.0  # in samples
     backwards: float = 0.0
     seconds: float = 0.0
     resets: int = 0
@@ -50,9 +50,9 @@ class SetState:
 
 
 def offline(attempt: Attempt) -> dict[str, Any]:
-    """Adapt to each set and answer it, from where the attempt stands; return what was found about each."""
+    """Adapt to each set and predict it, from the attempt's place on; return a summary of each."""
     if attempt.total is None:
-        raise ValueError("an endless stream cannot be seen twice; give the suite a number of samples")
+        raise ValueError("offline protocols need a stream of known length; set samples in the suite")
     sets: list[dict[str, Any]] = list(attempt.place.offline.get("sets", []))
     for start, stop in attempt.stream.episodes(attempt.total)[len(sets) :]:
         began = attempt.place.offline.get("now")
@@ -66,7 +66,7 @@ def offline(attempt: Attempt) -> dict[str, Any]:
 
 
 class OfflineSet:
-    """One set under way."""
+    """A running set."""
 
     def __init__(self, attempt: Attempt, start: int, stop: int, now: SetState, before: list[dict[str, Any]]) -> None:
         self.attempt, self.start, self.stop, self.now, self.before = attempt, start, stop, now, before
@@ -75,12 +75,12 @@ class OfflineSet:
         self.epochs = self.job.epochs if self.model.method.learns else 0
 
     def run(self) -> dict[str, Any]:
-        """Adapt, choose where an oracle does, answer, and return what is worth knowing besides the rows."""
+        """Adapt, choose the epoch if the protocol has an oracle, predict, and return a summary."""
         if not self.now.predicting:
             self._adapt()
             self._choose()
             self.now.predicting = True
-        self._answer()
+        self._predict()
         correct = self.attempt.recorder.correct - sum(found["correct"] for found in self.before)
         now, epochs = self.now, self.epochs
         found: dict[str, Any] = {
@@ -99,7 +99,7 @@ class OfflineSet:
         return found
 
     def _adapt(self) -> None:
-        """Go through the epochs, keeping the best state where an oracle watches."""
+        """Run the epochs; with an oracle, keep the best state."""
         if not self.epochs:
             self.now.chosen_epoch = 0
             return
@@ -107,7 +107,7 @@ class OfflineSet:
             self.model.enter_domain(next(iter(self._domains())))
             while True:
                 if self.oracle and len(self.now.curve) == self.now.epoch:
-                    self._watch(copy)
+                    self._measure(copy)
                 if self.now.epoch == self.epochs:
                     return
                 self._epoch(copy)
@@ -135,36 +135,35 @@ class OfflineSet:
             self.attempt.tell(f"epoch {now.epoch + 1} of {self.epochs}")
 
     def _begin(self, copy: NDArray[Any], order: NDArray[np.int64]) -> None:
-        """Let the method look at the whole set, at its own cost."""
+        """Show the method the whole set, and count what that costs."""
         method, began = self.model.method, time.perf_counter()
         forwarded = method.samples_forwarded
         method.begin_epoch(_batches(copy, self.job.batch_size), torch.from_numpy(order))
         self.now.forwards += method.samples_forwarded - forwarded
         self.now.seconds += time.perf_counter() - began
 
-    def _watch(self, copy: NDArray[Any]) -> None:
-        """Measure the twin with its labels, and keep the state if it is the best so far."""
+    def _measure(self, copy: NDArray[Any]) -> None:
+        """Measure the accuracy on the twin with labels, and save the state if it is the best so far."""
         labels = self.attempt.stream.data.labels[self.attempt.stream.plan.picks(self.start, self.stop).samples]
-        answers = [self.model.predict(inputs).logits.argmax(1) for inputs in _batches(copy, self.job.batch_size)]
-        accuracy = float((torch.cat(answers).cpu().numpy() == labels).mean())
+        predicted = [self.model.predict(inputs).logits.argmax(1) for inputs in _batches(copy, self.job.batch_size)]
+        accuracy = float((torch.cat(predicted).cpu().numpy() == labels).mean())
         if accuracy >= max(self.now.curve, default=0.0):
             self.now.chosen_epoch = self.now.epoch
             self.model.save(self._best)
         self.now.curve.append(accuracy)
 
     def _choose(self) -> None:
-        """Go back to the best epoch, and see first what the last one would have answered."""
+        """Count what the last epoch would have predicted correctly, then go back to the best epoch."""
         if self.oracle and self.now.chosen_epoch != self.epochs:
-            answers = (self._count(batch) for batch in self._stream_from(self.start))
-            self.now.last_correct = sum(answers)
+            self.now.last_correct = sum(self._count(batch) for batch in self._stream_from(self.start))
             self.model.load(self._best)
 
     def _count(self, batch: Batch) -> int:
-        answers = self.model.predict(batch.inputs).logits.argmax(1).cpu().numpy()
-        return int((answers == batch.labels).sum())
+        predicted = self.model.predict(batch.inputs).logits.argmax(1).cpu().numpy()
+        return int((predicted == batch.labels).sum())
 
-    def _answer(self) -> None:
-        """Answer the set; each sample's cost includes its share of the adaptation."""
+    def _predict(self) -> None:
+        """Predict the set; the cost of each sample includes its share of the adaptation."""
         now, size = self.now, self.size
         for batch in self._stream_from(self.attempt.recorder.samples):
             began = time.perf_counter()
@@ -195,7 +194,7 @@ class OfflineSet:
 
 @contextmanager
 def _rendered(stream: Stream, start: int, stop: int, path: Path) -> Iterator[NDArray[Any]]:
-    """Keep the inputs of a set in a file, rendered once for all epochs, for as long as the block lasts."""
+    """Render the inputs of a set once for all epochs into a file, and delete it at the end of the block."""
     first = stream.render(start, start + 1).inputs.numpy()
     copy = np.lib.format.open_memmap(path, "w+", first.dtype, (stop - start, *first.shape[1:]))
     try:

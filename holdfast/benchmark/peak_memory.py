@@ -1,4 +1,4 @@
-"""How much memory a run has needed so far."""
+"""The peak memory of a run."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from pathlib import Path
 
 __all__ = ["MARKS", "forget_peak", "peak_mib"]
 
-MARKS = (0.1, 0.5, 1.0)  # shares of a run after which its peak is noted: one that grows has a leak
+MARKS = (0.1, 0.5, 1.0)  # shares of a run after which the peak is recorded; a growing peak is a leak
 
 
 def forget_peak() -> None:
-    """Begin a new peak, where the system lets a process do that (Linux), so that one run does not show another's."""
+    """Reset the peak where the system allows it (Linux), so that a run does not report that of the run before."""
     with contextlib.suppress(OSError):
         Path("/proc/self/clear_refs").write_text("5")
 
 
 def peak_mib() -> float:
-    """Return the most memory that this process has held at once since `forget_peak`, or ever.
+    """Return the peak memory of this process in MiB, since `forget_peak` where that has an effect.
 
     >>> peak_mib() > 1
     True

@@ -1,4 +1,4 @@
-"""The recorder: the one place where answers meet labels. One row per batch, append-only."""
+"""The recorder: joins predictions with labels, the only place that does, and appends one row per batch."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["Recorder", "make_row"]
 
 
 def make_row(batch: Batch, step: Step, step_seconds: float) -> Row:
-    """Join what the model answered with what was right."""
+    """Return the row of a batch: its predictions joined with its labels."""
     log_probs = step.logits.float().log_softmax(1)
     probs = log_probs.exp()
     right = (step.logits.argmax(1).cpu().numpy() == batch.labels).tolist()
@@ -44,7 +44,7 @@ def make_row(batch: Batch, step: Step, step_seconds: float) -> Row:
 
 
 class Recorder:
-    """Appends rows to a file, and can be taken back to a size at which everything was known to be whole."""
+    """Appends rows to a file, after cutting it to a size at which all rows were complete."""
 
     def __init__(self, path: Path, *, keep_bytes: int = 0) -> None:
         self._file = path.open("ab")
@@ -58,7 +58,7 @@ class Recorder:
         self.samples += row.size
 
     def sync(self) -> int:
-        """Bring every row to the disk and return the size of the file."""
+        """Flush every row to disk and return the size of the file."""
         self._file.flush()
         os.fsync(self._file.fileno())
         return self._file.tell()
@@ -71,7 +71,7 @@ class Recorder:
 
 
 def _finite(value: Any) -> Any:
-    """JSON has no NaN; a reader of another language should not have to know ours."""
+    """Replace NaN and infinity by None: standard JSON has neither."""
     if isinstance(value, dict):
         return {key: _finite(item) for key, item in value.items()}
     return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -1,4 +1,4 @@
-"""Scores of answers against labels, as DHAuDS reports them; all are shares between 0 and 1 but the silhouette.
+"""Scores of predictions against labels, as DHAuDS reports them; all but the silhouette are between 0 and 1.
 
 Labels are integers (n,), logits (n, classes). The formulas are those of scikit-learn.
 """
@@ -15,7 +15,7 @@ Logits = NDArray[np.floating]
 
 
 def accuracy(labels: Labels, logits: Logits) -> float:
-    """Return the share of correct answers.
+    """Return the share of correct predictions.
 
     >>> accuracy(np.array([0, 1]), np.array([[2.0, 1.0], [2.0, 1.0]]))
     0.5
@@ -24,9 +24,9 @@ def accuracy(labels: Labels, logits: Logits) -> float:
 
 
 def macro_f1(labels: Labels, logits: Logits) -> float:
-    """Return the F1 score averaged over the classes that occur, each weighing the same.
+    """Return the unweighted mean of the F1 scores of the classes that occur.
 
-    The formulas of the DHAuDS paper are those of another score, the micro F1, which equals the accuracy.
+    The formulas in the DHAuDS paper are those of the micro F1, which equals the accuracy.
     """
     from sklearn.metrics import f1_score
 
@@ -36,19 +36,19 @@ def macro_f1(labels: Labels, logits: Logits) -> float:
 def macro_roc_auc(labels: Labels, logits: Logits) -> float:
     """Return the area under the ROC curve of each class against the others, averaged over the classes.
 
-    On raw logits, as published: probabilities rank samples otherwise.
+    Computed on raw logits, as published: probabilities rank samples differently.
     """
     from sklearn.metrics import roc_auc_score
 
     classes = np.arange(logits.shape[1])
     absent = np.setdiff1d(classes, labels)
     if len(absent):
-        raise ValueError(f"no sample has label {absent[0]}, so its ROC curve is undefined; score more samples at once")
+        raise ValueError(f"no sample has label {absent[0]}, so its ROC curve is undefined; score more samples together")
     return float(roc_auc_score(labels[:, None] == classes, logits, average="macro"))
 
 
 def silhouette(labels: Labels, features: Logits) -> float:
-    """Return how much nearer samples are to their own class than to the next, between -1 and 1 (Rousseeuw, 1987)."""
+    """Return how much nearer samples are to their own class than to the next, -1 to 1 (Rousseeuw, 1987)."""
     from sklearn.metrics import silhouette_score
 
     return float(silhouette_score(features, labels))

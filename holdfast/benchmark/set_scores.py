@@ -1,4 +1,4 @@
-"""Scores that need all answers of a set at once, besides the accuracy that rows hold."""
+"""Scores that need all predictions of a set together, unlike the accuracy in the rows."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ OF_LOGITS = {"macro_f1": macro_f1, "macro_roc_auc": macro_roc_auc}
 
 
 def score_set(model: AdaptedModel, batches: Iterable[Batch], names: Sequence[str]) -> dict[str, float | None]:
-    """Answer a set with the frozen model and return these scores; None where a set is too small to have one."""
+    """Predict a set without adapting and return these scores; None if the set is too small for one."""
     if not names:
         return {}
     labels, logits, features = [], [], []
@@ -30,26 +30,28 @@ def score_set(model: AdaptedModel, batches: Iterable[Batch], names: Sequence[str
             logits.append(model.predict(batch.inputs).logits.cpu().numpy())
         labels.append(batch.labels)
         features += [tokens.flatten(1).cpu().numpy() for tokens in seen[-1:]]
-    known, answers = np.concatenate(labels), np.concatenate(logits)
-    return {name: _score(name, known, np.concatenate(features) if name == "silhouette" else answers) for name in names}
+    known, predicted = np.concatenate(labels), np.concatenate(logits)
+    return {
+        name: _score(name, known, np.concatenate(features) if name == "silhouette" else predicted) for name in names
+    }
 
 
 def _score(name: str, labels: Labels, values: Logits) -> float | None:
     try:
         return silhouette(labels, values) if name == "silhouette" else OF_LOGITS[name](labels, values)
-    except ValueError:  # a class that never comes has no curve, and with one sample each there are no distances
+    except ValueError:  # a class without samples has no curve, and classes of one sample have no distances
         return None
 
 
 @contextmanager
 def _features_of(network: Classifier | None) -> Iterator[list[Tensor]]:
-    """Collect what the classifier part of a network receives, for as long as the block lasts; nothing of None."""
+    """Collect the inputs of the network's classifier part within the block; nothing for None."""
     if network is None:
         yield []
         return
     part = classifier_part(network) or network.head
     if part is None:
-        raise ValueError("no part of the network is its classifier, so there are no features; leave out silhouette")
+        raise ValueError("the network has no classifier part, so it has no features to score; leave out silhouette")
     seen: list[Tensor] = []
     handle = part.register_forward_pre_hook(lambda _, received: seen.append(received[0].detach()))
     try:

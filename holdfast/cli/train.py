@@ -22,7 +22,8 @@ def train(
     data: Annotated[
         str,
         typer.Argument(
-            help="A data set by name, or YAML such as {name: sc2, folder: …}; digits and keywords are in the package."
+            help="A data set by name, or YAML such as {name: speech_commands, folder: …}; digits and keywords are in "
+            "the package."
         ),
     ] = "digits",
     model: Annotated[
@@ -35,8 +36,8 @@ def train(
     procedure: Annotated[
         str | None,
         typer.Option(
-            help="Train by this procedure: images, audio, or a published one of AMAuT (amaut-sc2, -rs, -vs, "
-            "-cochlscene, -us8); by default images or audio, as the data are."
+            help="Train by this procedure: images, audio, or a published one of AMAuT (amaut-speech_commands, "
+            "-reefset, -vocalsound, -cochlscene or -urbansound8k); by default images or audio, as the data are."
         ),
     ] = None,
     epochs: Annotated[

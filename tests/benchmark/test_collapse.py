@@ -1,4 +1,4 @@
-"""A scripted collapse: real updates that go wrong at a known moment, for any method, on any resume point."""
+"""A scripted collapse: updates fail at a known time, for any method and after any resume."""
 
 from __future__ import annotations
 
@@ -46,12 +46,12 @@ def test_up_to_the_onset_nothing_differs_and_after_it_the_model_has_collapsed(tm
 
 
 @pytest.mark.parametrize("recipe", ["source", "episodic"])
-def test_what_does_not_learn_or_forgets_at_once_is_not_harmed(tmp_path: Path, recipe: str) -> None:
+def test_source_and_episodic_reset_are_not_harmed(tmp_path: Path, recipe: str) -> None:
     calm, collapse = (rows(run(job(stream, recipe), tmp_path)) for stream in ("calm", "collapse"))
     assert [row["accuracy"] for row in collapse] == [row["accuracy"] for row in calm]
 
 
-def test_a_run_that_is_resumed_inside_the_stretch_goes_on_with_it(tmp_path: Path) -> None:
+def test_a_run_resumed_during_the_collapse_continues_it(tmp_path: Path) -> None:
     whole = rows(run(job("collapse", "sar"), tmp_path / "whole"))
 
     def stop(progress: object) -> None:

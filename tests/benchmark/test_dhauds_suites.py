@@ -42,16 +42,16 @@ def test_the_paper_scale_has_fifty_criteria_and_124_published_runs() -> None:
 
 def test_the_embedded_scale_has_all_criteria_under_all_protocols_and_one_setting() -> None:
     suite = load_suite("dhauds", scale="small")
-    assert [stream.label for stream in suite.streams] == criteria("sc2")
+    assert [stream.spec.label for stream in suite.streams] == criteria("sc2")
     assert len(suite.jobs()) == 14 * 3 * len(suite.recipes)
-    settings = {json.dumps(job.recipe, sort_keys=True) for job in suite.jobs() if job.recipe.name == "dhauds"}
+    settings = {json.dumps(job.recipe.to_json(), sort_keys=True) for job in suite.jobs() if job.recipe.name == "dhauds"}
     assert len(settings) == 1
 
 
 def test_online_has_every_method_on_criteria_chains_and_walks() -> None:
     suite = load_suite("dhauds-online", scale="small")
     assert {recipe.name for recipe in suite.recipes} == set(recipe_names())
-    assert {stream.name for stream in suite.streams} == {"dhauds", "unitta", "gradual", "ccc"}
+    assert {stream.spec.name for stream in suite.streams} == {"dhauds", "unitta", "gradual", "ccc"}
     assert {job.protocol for job in suite.jobs()} == {"online"}
     paper = load_suite("dhauds-online", scale="paper")
     assert all("lr" not in recipe.options for recipe in paper.recipes)

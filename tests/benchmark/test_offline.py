@@ -1,4 +1,4 @@
-"""Offline protocols: epochs over a set, an answer under other draws, labels only where an oracle says so."""
+"""Offline protocols: several epochs over a set, then predictions on other draws; only the oracle uses labels."""
 
 from __future__ import annotations
 
@@ -58,13 +58,13 @@ def test_a_twin_holds_the_same_samples_under_other_draws() -> None:
     assert stream.protocol == stream.twin.protocol
 
 
-def test_episodes_are_those_of_the_plan_and_a_stream_without_any_is_one() -> None:
+def test_a_stream_without_episodes_is_one_episode() -> None:
     options: dict[str, Any] = {"corruptions": ["contrast", "pixelate", "clean"], "samples_per_domain": 20}
     assert reset_each_shift(Digits(), **options).episodes(50) == [(0, 20), (20, 40), (40, 50)]
     assert continual(Digits(), **options).episodes(60) == [(0, 60)]
 
 
-def test_fixed_epochs_are_those_of_a_loop_written_out(tmp_path: Path) -> None:
+def test_fixed_epochs_equal_a_plain_training_loop(tmp_path: Path) -> None:
     folder = run(jobs("offline-fixed")[1], tmp_path)
     options: dict[str, Any] = {"corruptions": ["gaussian_noise", "contrast"], "samples_per_domain": 40}
     stream = reset_each_shift(Digits("test"), **options)
@@ -95,7 +95,7 @@ def test_the_source_needs_no_epochs(tmp_path: Path) -> None:
     assert [found["chosen_epoch"] for found in summary(folder)["sets"]] == [0, 0]
 
 
-def test_an_oracle_keeps_the_best_epoch_and_tells_what_that_was_worth(tmp_path: Path) -> None:
+def test_an_oracle_keeps_the_best_epoch_and_records_the_last(tmp_path: Path) -> None:
     ruinous = 3.0  # the first epoch with such a rate leaves a worse network than it found
     oracle, fixed = (run(jobs(protocol, ruinous)[1], tmp_path) for protocol in ("offline-oracle", "offline-fixed"))
     kept, last = summary(oracle), summary(fixed)
@@ -121,7 +121,7 @@ class KillError(Exception):
 
 
 @pytest.mark.parametrize("protocol", ["offline-fixed", "offline-oracle"])
-def test_killed_again_and_again_the_rows_are_those_of_an_uninterrupted_run(tmp_path: Path, protocol: str) -> None:
+def test_a_repeatedly_killed_run_has_the_rows_of_an_uninterrupted_one(tmp_path: Path, protocol: str) -> None:
     job = jobs(protocol)[1]
     expected = run(job, tmp_path / "whole")
     kills = 0
@@ -144,14 +144,14 @@ def test_killed_again_and_again_the_rows_are_those_of_an_uninterrupted_run(tmp_p
     assert not {"twin.npy", "best.safetensors"} & {path.name for path in found.iterdir()}
 
 
-def test_an_endless_stream_cannot_be_seen_twice(tmp_path: Path) -> None:
+def test_an_endless_stream_is_refused(tmp_path: Path) -> None:
     text = SUITE.replace("PROTOCOL", "offline-fixed").replace("LR", "0.1") + "\n"
     endless = text.replace("samples_per_domain: 40", "samples_per_domain: 40\n    cycles: null")
     with pytest.raises(ValueError, match="endless stream cannot be seen twice"):
         run(parse_suite(endless).jobs()[1], tmp_path)
 
 
-def test_a_suite_may_have_several_protocols_and_models_for_some_of_it() -> None:
+def test_a_suite_may_have_several_protocols_and_restrict_models() -> None:
     text = SUITE.replace("PROTOCOL", "[online, offline-fixed]").replace("LR", "0.1")
     both = parse_suite(text).jobs()
     assert [job.protocol for job in both] == ["online"] * 2 + ["offline-fixed"] * 2
@@ -160,7 +160,7 @@ def test_a_suite_may_have_several_protocols_and_models_for_some_of_it() -> None:
     only = text.replace("[digits_resnet]", "[{name: digits_resnet, recipes: [t*], batch_size: 8}, digits_vit]")
     found = [(job.model.name, job.recipe.name, job.batch_size) for job in parse_suite(only).jobs()[:3]]
     assert found == [("digits_resnet", "tent", 8), ("digits_vit", "source", 16), ("digits_vit", "tent", 16)]
-    with pytest.raises(SuiteError, match="line 4: 'tnet' is no label of recipes; did you mean 'tent'"):
+    with pytest.raises(SuiteError, match="line 4: no label of recipes matches 'tnet'; did you mean 'tent'"):
         parse_suite(only.replace("t*", "tnet"))
     with pytest.raises(SuiteError, match="protocol"):
         parse_suite(SUITE.replace("PROTOCOL", "offline").replace("LR", "0.1"))
@@ -176,11 +176,11 @@ def test_presets_may_depend_on_the_stream_and_bring_their_epochs() -> None:
         parse_suite(text.replace("label: sc2-TST-L2", "label: sc2-TST-L3"))
 
 
-def test_names_of_online_jobs_are_what_they_were() -> None:
+def test_names_of_online_jobs_stay_as_recorded() -> None:
     assert load_suite("demo").jobs()[0].name == "source-continual-digits_resnet-seed0-832ea416"
 
 
-def test_further_scores_are_those_of_the_answers(tmp_path: Path) -> None:
+def test_further_scores_are_those_of_the_predictions(tmp_path: Path) -> None:
     text = (
         SUITE.replace("PROTOCOL", "[offline-fixed, online]").replace("LR", "0.01") + "scores: [macro_f1, silhouette]\n"
     )

@@ -1,4 +1,4 @@
-"""The suites that come with the package: complete line-ups at every scale, and the smallest of them runs."""
+"""The suites in the package: complete at every scale, and their smallest jobs run."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from holdfast.benchmark.recorder import Recorder, make_row
 from holdfast.records import Batch, Estimate, Step
 
 
-def test_an_estimate_is_written_with_its_interval_or_with_why_there_is_none(tmp_path: Path) -> None:
+def test_an_estimate_is_written_with_its_interval_or_the_reason_for_none(tmp_path: Path) -> None:
     batch = Batch(torch.zeros(2, 1), np.array([0, 1]), ("fog", "fog"), position=0)
     estimates = {
         "plain": Estimate(0.5),

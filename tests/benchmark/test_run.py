@@ -1,4 +1,4 @@
-"""Runs: one folder each, killed at any moment and run again, with the rows of an uninterrupted run."""
+"""Runs: one folder each; an interrupted run resumes and has the rows of an uninterrupted one."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_a_run_folder_holds_manifest_rows_state_and_summary(tmp_path: Path) -> N
     assert list(summary["peak_mib"]) == ["10%", "50%", "100%"]
 
 
-def test_held_out_data_reach_the_estimators_and_stand_in_the_manifest(tmp_path: Path) -> None:
+def test_held_out_data_reach_the_estimators_and_the_manifest(tmp_path: Path) -> None:
     text = SUITE.replace("STREAM", "continual").replace("[softmax_score]", "[source_validation]") + "samples: 32\n"
     jobs = parse_suite(text + "holdout: {name: digits, split: validation, samples: 40}\n").jobs()
     folder = run(jobs[1], tmp_path)
@@ -83,7 +83,7 @@ def test_held_out_data_reach_the_estimators_and_stand_in_the_manifest(tmp_path: 
     assert all(share > 0.9 and round(40 * share, 9).is_integer() for share in shares)
 
 
-def test_estimators_watch_by_label_with_the_seed_of_the_run_and_their_gains_are_kept(tmp_path: Path) -> None:
+def test_estimators_have_labels_and_the_seed_of_the_run_and_gains_are_recorded(tmp_path: Path) -> None:
     watching = "[{name: aetta, label: mild, masks: 2}, {name: anchored, compare_every: 2}]\nseeds: [7]\nsamples: 56"
     text = SUITE.replace("STREAM", "continual").replace("[softmax_score]", watching)
     folder = run(parse_suite(text).jobs()[1], tmp_path)
@@ -103,12 +103,12 @@ def test_held_out_data_that_are_those_of_the_stream_are_refused(tmp_path: Path) 
         run(replace(job, holdout=SourceData(Spec("digits", options={"split": "test"}), 8)), tmp_path)
 
 
-def test_samples_cut_a_stream_short_to_the_sample(tmp_path: Path) -> None:
+def test_samples_cut_a_stream_to_the_exact_length(tmp_path: Path) -> None:
     job = parse_suite(SUITE.replace("STREAM", "continual") + "samples: 70\n").jobs()[0]
     assert [row["size"] for row in rows(run(job, tmp_path))] == [16, 16, 16, 8, 14]
 
 
-def test_a_finished_run_is_left_alone(tmp_path: Path) -> None:
+def test_a_finished_run_is_not_repeated(tmp_path: Path) -> None:
     job = suite().jobs()[0]
     folder = run(job, tmp_path)
     before = (folder / "rows.jsonl").stat().st_mtime_ns
@@ -138,7 +138,7 @@ def test_serial_and_processes_write_the_same_rows(tmp_path: Path) -> None:
         assert rows(outcome.folder) == rows(found)
 
 
-def test_a_run_is_not_continued_under_another_protocol(tmp_path: Path) -> None:
+def test_a_run_does_not_resume_under_another_protocol(tmp_path: Path) -> None:
     job = suite().jobs()[0]
     folder = run(job, tmp_path)
     (folder / "summary.json").unlink()
@@ -176,7 +176,7 @@ run(job, Path(sys.argv[2]), checkpoint_seconds=0.0)
 
 
 @pytest.mark.parametrize("recipe", [2, 3])  # eata keeps what the source taught it, rdumb its clock
-def test_killed_again_and_again_the_rows_are_those_of_an_uninterrupted_run(tmp_path: Path, recipe: int) -> None:
+def test_a_repeatedly_killed_run_has_the_rows_of_an_uninterrupted_one(tmp_path: Path, recipe: int) -> None:
     job = suite("gradual").jobs()[recipe]
     expected = rows(run(job, tmp_path / "whole"))
     folder = tmp_path / "killed" / job.suite / job.name
@@ -233,7 +233,7 @@ def test_two_processes_cannot_run_one_folder(tmp_path: Path) -> None:
     assert (folder / "summary.json").exists()
 
 
-def test_the_number_of_threads_is_put_back(tmp_path: Path) -> None:
+def test_the_number_of_threads_is_restored(tmp_path: Path) -> None:
     torch.set_num_threads(2)
     try:
         folder = run(suite().jobs()[0], tmp_path)

@@ -1,4 +1,4 @@
-"""Suites: what is wrong is found before anything is run, with its line and the nearest word."""
+"""Suites: mistakes are reported before anything runs, with their line and the nearest valid word."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_a_job_is_named_by_its_content() -> None:
         ("samples_per_domain: 64", "collapse: {from_sample: 1, samples: 1, lr_factor: 1}", 9, "greater than 1"),
     ],
 )
-def test_a_mistake_is_told_with_its_line(old: str, new: str, line: int, words: str) -> None:
+def test_a_mistake_is_reported_with_its_line(old: str, new: str, line: int, words: str) -> None:
     with pytest.raises(SuiteError, match=words) as caught:
         parse_suite(GOOD.replace(old, new), "small.yaml")
     assert f"small.yaml, line {line}:" in str(caught.value)
@@ -113,7 +113,7 @@ def test_a_recovery_reads_an_estimator_by_its_label() -> None:
     assert [estimator.label for estimator in parse_suite(text).jobs()[0].estimators] == ["mild", "source_validation"]
 
 
-def test_what_a_recovery_reads_needs_its_data_too() -> None:
+def test_an_estimator_that_a_recovery_reads_needs_its_data_too() -> None:
     text = GOOD.replace("lr: 1.0e-4", "recovery: estimate_drop, estimate: source_validation")
     with pytest.raises(SuiteError, match="line 12: 'source_validation' needs held-out"):
         parse_suite(text)
@@ -134,14 +134,14 @@ def test_every_shipped_suite_is_valid(name: str) -> None:
     assert suite.recipes[0].name == "source"
 
 
-def test_an_unknown_suite_is_answered_with_the_nearest() -> None:
+def test_an_unknown_suite_is_reported_with_the_nearest_name() -> None:
     with pytest.raises(SuiteError, match="did you mean 'demo'"):
         load_suite("dmeo")
     with pytest.raises(SuiteError, match="no suite file"):
         load_suite("absent.yaml")
 
 
-def test_a_scale_is_a_set_of_overrides_and_a_star_means_each() -> None:
+def test_a_scale_is_a_set_of_overrides_and_a_star_sets_every_entry() -> None:
     text = GOOD + "scales:\n  smoke: {seeds: [0], streams.*.samples_per_domain: 8}\n"
     suite = parse_suite(text, scale="smoke")
     assert (len(suite.jobs()), suite.streams[0].spec.options["samples_per_domain"]) == (4, 8)

@@ -16,9 +16,7 @@ from holdfast.streams import STREAMS, UNITTA_MAIN, UNITTA_SETTINGS
 
 @pytest.mark.parametrize("scale", [None, "smoke", "small", "paper"])
 @pytest.mark.parametrize(("name", "settings"), [("unitta", tuple(UNITTA_SETTINGS)), ("unitta-main", UNITTA_MAIN)])
-def test_every_setting_is_there_once_and_under_its_name(
-    name: str, settings: tuple[str, ...], scale: str | None
-) -> None:
+def test_every_setting_occurs_once_under_its_name(name: str, settings: tuple[str, ...], scale: str | None) -> None:
     suite = load_suite(name, scale=scale)
     assert tuple(stream.spec.options["setting"] for stream in suite.streams) == settings
     assert tuple(stream.spec.label for stream in suite.streams) == settings
@@ -39,7 +37,7 @@ def test_the_whole_suite_also_averages_over_the_main_settings(tmp_path: Path) ->
     assert json.loads((folder / "manifest.json").read_text())["averages"] == suite.averages
 
 
-def test_the_stream_of_every_entry_can_be_made() -> None:
+def test_the_stream_of_every_entry_can_be_built() -> None:
     data = Digits("test")
     for entry in load_suite("unitta").streams:
         assert entry.spec.build(STREAMS, data).length == 3000

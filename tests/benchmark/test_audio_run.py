@@ -1,4 +1,4 @@
-"""Runs on sounds: the same suite, runner and files as for images."""
+"""Audio runs: the same suites and files as for images."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("place", [0, 1])
-def test_a_run_on_sounds_is_a_run(place: int, folder: Path, tmp_path: Path) -> None:
+def test_an_audio_run_has_the_files_of_any_run(place: int, folder: Path, tmp_path: Path) -> None:
     job = parse_suite(SUITE.replace("FOLDER", str(folder))).jobs()[place]
     done = run(job, tmp_path)
     manifest = json.loads((done / "manifest.json").read_text())
@@ -47,10 +47,8 @@ def test_a_run_on_sounds_is_a_run(place: int, folder: Path, tmp_path: Path) -> N
     assert all(row["skipped"] is None for row in rows)
 
 
-def test_a_network_that_hears_something_else_is_refused_before_the_run(folder: Path, tmp_path: Path) -> None:
+def test_a_network_for_other_inputs_is_refused_before_the_run(folder: Path, tmp_path: Path) -> None:
     for wrong in ("seconds: 0.2", "seconds: 0.2, sample_rate: 8000"):
         job = parse_suite(SUITE.replace("FOLDER", str(folder)).replace("seconds: 0.1", wrong)).jobs()[0]
-        with pytest.raises(
-            ValueError, match=r"the model takes audio \(1600,\) at 16000 Hz, and the stream gives audio"
-        ):
+        with pytest.raises(ValueError, match=r"the model takes audio \(1600,\) at 16000 Hz, but the stream has audio"):
             run(job, tmp_path)
