@@ -13,8 +13,10 @@ from torch import Tensor, nn
 from holdfast.adapted import AdaptedModel
 from holdfast.estimators import ESTIMATORS, Estimator
 from holdfast.methods import METHODS, Method, preset_for
+from holdfast.methods.proof import prove_source, trace
 from holdfast.models.classifier import Classifier, weights_digest
 from holdfast.models.normalised import unwrapped
+from holdfast.models.outputs import Output
 from holdfast.recovery import RECOVERIES, Recovery
 from holdfast.registry import Registry, UnknownNameError, nearest, options_of
 
@@ -191,6 +193,7 @@ def adapt(
     holdout: Iterable[Tensor | Sequence[Tensor]] | None = None,
     example: Tensor | None = None,
     head: str | None = None,
+    output: Output = None,
     in_place: bool = False,
     **options: Any,
 ) -> AdaptedModel:
@@ -203,7 +206,9 @@ def adapt(
     a mapping of your own names to them, so that one kind can be used twice. `source` are unlabelled source inputs, for
     methods that need them. `holdout` are held-out source data, (inputs, labels) or inputs alone, for estimators that
     need them; no method sees them. `example` (a batch of inputs) and `head` (the name of the last layer) are only
-    needed if probing the model does not find them.
+    needed if probing the model does not find them. `output` says where the logits are if the network returns a tuple, a
+    mapping or a single logit: a place, a key, "binary", or a function. A network whose logits change when its layers
+    are prepared for the method is refused, and the first layer that differs is named.
 
     >>> from holdfast.models.tiny import tiny_resnet
     >>> model = adapt(tiny_resnet(), "tent", lr=1e-4)
@@ -219,6 +224,7 @@ def adapt(
         holdout=holdout,
         example=example,
         head=head,
+        output=output,
         in_place=in_place,
     )
 
@@ -232,6 +238,7 @@ def adapt_with(
     holdout: Iterable[Tensor | Sequence[Tensor]] | None = None,
     example: Tensor | None = None,
     head: str | None = None,
+    output: Output = None,
     in_place: bool = False,
 ) -> AdaptedModel:
     """Do what `adapt` does, with a recipe that is already resolved."""
@@ -244,7 +251,10 @@ def adapt_with(
     with torch.inference_mode(False):
         weights = weights_digest(model)
         network = unwrapped(model)  # layers of a compiled module cannot be replaced
-        classifier = Classifier(network if in_place else copy.deepcopy(network), example=example, head=head)
+        classifier = Classifier(
+            network if in_place else copy.deepcopy(network), example=example, head=head, output=output
+        )
+        before = trace(classifier)
         preset = recipe.preset or preset_for(kind, classifier)
         published = kind.presets[preset] if preset else {}
         recovery = recipe.build_recovery(published)
@@ -261,6 +271,7 @@ def adapt_with(
             preset=preset,
             weights=weights,
         )
+        prove_source(adapted.method, before)
         if source is not None:
             adapted.fit_source(source)
         adapted.fit_holdout(holdout)

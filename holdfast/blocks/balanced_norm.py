@@ -1,4 +1,4 @@
-"""Balanced BN: a mean over classes, in which a class that comes often counts no more than one that comes rarely."""
+"""Balanced BN: average the statistics over classes, so that frequent and rare classes weigh the same."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ __all__ = ["BalancedStatistics", "cell_sums", "given_labels"]
 class BalancedStatistics(NormLayer):
     """Keeps statistics of each class and normalises with those of their even mixture (Su et al., AAAI 2024).
 
-    Passes without labels answer with what is stored. A pass with labels (`given_labels`) moves the statistics first
-    and normalises with the moved ones; gradients flow through what this batch has changed. Samples of one batch add
-    up, each by `class_momentum`, until a class has been replaced by its samples. The `agnostic_share` of a step is the
-    mean over the classes present, and goes to all classes alike.
+    Passes without labels predict with the stored statistics. A pass with labels (`given_labels`) updates the statistics
+    first and normalises with the updated ones; gradients flow through the share of this batch. Each sample adds
+    `class_momentum` to the step of its class, up to a step of 1. `agnostic_share` of the step is the mean over the
+    classes present, and updates all classes alike.
     """
 
     class_mean: Tensor  # (classes, channels)
@@ -39,8 +39,8 @@ class BalancedStatistics(NormLayer):
         self.register_buffer("mean", self.source_mean.clone())
         self.register_buffer("var", self.source_var.clone())
 
-    def forward(self, features: Tensor) -> Tensor:
-        """Normalise (batch, channels, ...), after learning from it where it has labels."""
+    def adapted(self, features: Tensor) -> Tensor:
+        """Normalise (batch, channels, ...), after updating the statistics if the batch has labels."""
         if self.labels is None or self.paused:
             return self.normalise(features, self.mean, self.var)
         class_mean, class_var = self.moved(*sample_moments(features), self.labels)
@@ -52,7 +52,7 @@ class BalancedStatistics(NormLayer):
         return self.normalise(features, mean, var)
 
     def moved(self, sample_mean: Tensor, sample_var: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
-        """Return what a batch of samples, (batch, channels), makes of means and variances of the classes."""
+        """Return the class means and variances, updated by a batch of samples, (batch, channels)."""
         counts = labels.bincount(minlength=len(self.class_mean)).unsqueeze(1).to(sample_mean)
         step = (1 / counts.clamp_min(1)).clamp_max(self.class_momentum)  # the weights of a class never exceed 1
         away, square = cell_sums(sample_mean, sample_var, labels, self.class_mean)
@@ -63,21 +63,25 @@ class BalancedStatistics(NormLayer):
         if agnostic:
             each = agnostic / (counts > 0).sum()
             mean = mean + each * shift.sum(0)
-            var = var + each * (gain.sum(0) - rate.sum() * var)  # of what the class's own share has left
+            var = var + each * (gain.sum(0) - rate.sum() * var)  # of the variance after the class's own step
         return mean, var
 
     def normalise(self, features: Tensor, mean: Tensor, var: Tensor) -> Tensor:
         """Normalise with statistics that may carry a gradient, which torch's own function would drop."""
         if not mean.requires_grad:
             return super().normalise(features, mean, var)
-        # The fused kernel takes constant statistics. What they owe to the batch is said through its affine arguments
-        # instead: their values are those of weight and bias, their gradients those of the statistics too.
+        # The fused kernel takes constant statistics. Their gradient goes through the affine arguments instead, whose
+        # values are those of weight and bias.
         deviation = (var + self.eps).sqrt()
         constant = deviation.detach()
         weight = constant / deviation if self.weight is None else constant / deviation * self.weight
         bias = weight * (mean.detach() - mean) / constant
         bias = bias if self.bias is None else bias + self.bias
         return nn.functional.batch_norm(features, mean.detach(), var.detach(), weight, bias, False, 0.0, self.eps)
+
+    def fixed_statistics(self, features: Tensor | None) -> tuple[Tensor, Tensor] | None:
+        """Return the stored statistics."""
+        return self.mean, self.var
 
     def extra_repr(self) -> str:
         """Show width, classes and momentum."""
@@ -99,7 +103,7 @@ def cell_sums(sample_mean: Tensor, sample_var: Tensor, cells: Tensor, cell_mean:
 
 @contextmanager
 def given_labels(network: nn.Module, labels: Tensor) -> Iterator[None]:
-    """Let the balanced layers of a network learn from the passes inside, whose samples have these (pseudo-)labels.
+    """Update the balanced layers of a network by the passes inside, whose samples have these (pseudo-)labels.
 
     >>> network = nn.Sequential(BalancedStatistics(nn.BatchNorm1d(1), num_classes=2, class_momentum=0.5))
     >>> with given_labels(network, torch.tensor([0])):

@@ -28,14 +28,18 @@ class AlignedStatistics(DomainStatistics):
         layer.running_var.zero_()  # marks statistics as unknown
         super().__init__(layer, **options)
 
-    def forward(self, features: Tensor) -> Tensor:
+    def adapted(self, features: Tensor) -> Tensor:
         """Align (batch, channels, ...)."""
         if not self.source_var.any():
             if self.paused:
                 self.watch(features)
                 return features
             self._start(*moments(features))
-        return super().forward(features)
+        return super().adapted(features)
+
+    def by_source(self, features: Tensor) -> Tensor:
+        """Return the features unchanged: the source aligns nothing."""
+        return features
 
     def normalise(self, features: Tensor, mean: Tensor, var: Tensor) -> Tensor:
         """Align all samples with the same statistics."""

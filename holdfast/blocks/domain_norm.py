@@ -1,4 +1,4 @@
-"""Balanced domain normalisation: statistics of each class in each domain, of which only those met take up room."""
+"""Balanced domain normalisation: statistics of each class in each domain, stored only for the pairs that occurred."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["Cells", "DomainMoments", "DomainStatistics", "Placement", "Regroupin
 
 @dataclass(frozen=True)
 class Cells:
-    """The cells of a batch, each of a domain and a label, and which samples teach them."""
+    """The cells of a batch, each of a domain and a label, and which samples update them."""
 
     rows: Tensor  # where they are kept
     domains: Tensor
@@ -27,7 +27,7 @@ class Cells:
 
 @dataclass(frozen=True)
 class Placement:
-    """Where the samples of a batch belong: to domains and, in a pass to learn from, to cells."""
+    """The domain of each sample of a batch and, in an updating pass, its cell."""
 
     present: Tensor  # the domains of the batch
     places: Tensor  # (batch,) of each sample among them
@@ -36,7 +36,7 @@ class Placement:
 
 @dataclass(frozen=True)
 class Regrouping:
-    """What becomes of domains and cells when there are too many: what is kept, and what joins something kept."""
+    """Which domains and cells are kept when there are too many, and which are merged into those."""
 
     domains: list[int]  # slots that stay
     rows: list[int]  # rows that stay
@@ -49,8 +49,8 @@ class Regrouping:
 class DomainMoments(Stateful):
     """Mean and variance of every domain in one layer, an even mixture of its classes, as differences from the source.
 
-    Cells that were never met are those of the source: nothing is stored of them, and they add nothing to the three
-    sums from which the moments of a domain are read. A batch changes the sums by what it changes in its cells.
+    Cells without samples have the statistics of the source: nothing is stored for them, and they add nothing to the
+    three sums from which the moments of a domain are computed. A batch changes the sums by the change of its cells.
     """
 
     cells: Tensor  # (rows, 2, channels): mean and variance
@@ -61,7 +61,7 @@ class DomainMoments(Stateful):
         self.num_classes = num_classes
         channels, dtype = len(source_mean), torch.promote_types(source_mean.dtype, torch.float32)
         self.add_state("cells", source_mean.new_zeros(0, 2, channels, dtype=dtype))
-        # In double precision: they are never summed anew, however long the stream.
+        # In double precision: they are never recomputed, however long the stream.
         self.add_state("sums", source_mean.new_zeros(2, 3, channels, dtype=torch.float64))
 
     def of(self, domains: Tensor) -> tuple[Tensor, Tensor]:
@@ -72,7 +72,7 @@ class DomainMoments(Stateful):
         return mean, within / self.num_classes + between
 
     def learn(self, sample_mean: Tensor, sample_var: Tensor, taught: Cells, momentum: float, capped: bool) -> None:
-        """Move the cells of a batch by its samples, unless these are not finite; what is new gets its room."""
+        """Update the cells of a batch by its samples, unless these are not finite; allocate new cells."""
         self._make_room(int(taught.rows.max()) + 1, int(taught.domains.max()) + 2)
         cells = self.cells[taught.rows]
         old_mean, old_var = cells.unbind(1)
@@ -88,8 +88,8 @@ class DomainMoments(Stateful):
             self.sums.index_add_(0, taught.domains, _terms(new) - _terms(cells))
 
     def regroup(self, plan: Regrouping) -> None:
-        """Keep and join cells as planned, and read the sums of the domains off them."""
-        # A layer that was not called in the last pass may not have heard of all of them.
+        """Keep and merge cells as planned, and recompute the sums of the domains."""
+        # A layer that was not called in the last pass may not have allocated all of them.
         self._make_room(max([*plan.rows, *plan.joining], default=-1) + 1, max(plan.domains) + 1)
         old, self.cells = self.cells, self.cells[plan.rows]
         if plan.joined:
@@ -103,7 +103,7 @@ class DomainMoments(Stateful):
         self.sums = torch.zeros_like(self.sums[plan.domains]).index_add_(0, domains, _terms(self.cells))
 
     def _make_room(self, rows: int, slots: int) -> None:
-        if rows > len(self.cells):  # twice as much, so that growing costs no more than filling
+        if rows > len(self.cells):  # double the size, so that growing is amortised
             more = self.cells.new_zeros(max(rows, 2 * len(self.cells)) - len(self.cells), *self.cells.shape[1:])
             self.cells = torch.cat([self.cells, more])
         if slots > len(self.sums):
@@ -111,13 +111,13 @@ class DomainMoments(Stateful):
 
 
 def _terms(cells: Tensor) -> Tensor:
-    """Return what each cell adds to the sums of its domain."""
+    """Return the terms that each cell adds to the sums of its domain."""
     mean, var = cells.double().unbind(1)
     return torch.stack([mean, mean**2, var], 1)
 
 
 class DomainStatistics(BalancedStatistics):
-    """Balanced statistics of all domains and, in a pass for which samples were placed, of each domain apart.
+    """Balanced statistics of all domains and, in a pass with placed samples, of each domain separately.
 
     The layer of UniTTA (Du et al., 2024), with two differences: `capped` steps, without which a cell with more than
     2 / `class_momentum` samples in a batch diverges, and the layer's own epsilon in every pass, as in the paper.
@@ -129,13 +129,13 @@ class DomainStatistics(BalancedStatistics):
         self.domains = DomainMoments(self.source_mean, num_classes=num_classes)
         self.placed: Placement | None = None
         self.watched = False
-        self.seen: tuple[Tensor, Tensor] | None = None  # moments of the samples in the last pass of all together
+        self.seen: tuple[Tensor, Tensor] | None = None  # moments of the samples in the last pass without places
 
-    def forward(self, features: Tensor) -> Tensor:
-        """Normalise (batch, channels, ...), after learning from it where it has labels or places."""
+    def adapted(self, features: Tensor) -> Tensor:
+        """Normalise (batch, channels, ...), after updating the statistics if the batch has labels or places."""
         if self.placed is None:
             self.watch(features)
-            return super().forward(features)
+            return super().adapted(features)
         if self.placed.cells is not None and not self.paused:
             mean, var = sample_moments(features)
             mean, var = mean - self.source_mean, var - self.source_var
@@ -146,8 +146,12 @@ class DomainStatistics(BalancedStatistics):
             return self.normalise(features, mean[0], var[0])
         return self.normalise_each(features, mean[self.placed.places], var[self.placed.places])
 
+    def fixed_statistics(self, features: Tensor | None) -> None:
+        """Return None: each sample is normalised by itself."""
+        return
+
     def watch(self, features: Tensor) -> None:
-        """Keep the moments of the samples, where domains are told by this layer."""
+        """Keep the moments of the samples if this layer assigns the domains."""
         if self.watched:
             self.seen = sample_moments(features)
 

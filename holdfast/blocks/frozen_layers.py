@@ -6,7 +6,7 @@ import re
 
 from torch import nn
 
-from holdfast.blocks.norm import affine_parameters
+from holdfast.blocks.wrapping import affine_parameters
 
 __all__ = ["TOP_LAYERS", "affine_parameters_except"]
 

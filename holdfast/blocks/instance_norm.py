@@ -27,7 +27,7 @@ class InstanceAwareStatistics(LearningLayer):
         super().__init__(layer, momentum=momentum)
         self.standard_errors = standard_errors  # k
 
-    def forward(self, features: Tensor) -> Tensor:
+    def adapted(self, features: Tensor) -> Tensor:
         """Normalise (batch, channels, ...)."""
         batch, channels = features.shape[:2]
         positions = features.numel() // (batch * channels)  # L
@@ -37,6 +37,10 @@ class InstanceAwareStatistics(LearningLayer):
         flat = features.reshape(1, batch * channels, -1)  # each channel of each sample is normalised separately
         weight, bias = (None if values is None else values.repeat(batch) for values in (self.weight, self.bias))
         return normalise(flat, mean.flatten(), var.flatten(), weight, bias, self.eps).view_as(features)
+
+    def fixed_statistics(self, features: Tensor | None) -> None:
+        """Return None: each sample is normalised by itself."""
+        return
 
     def _expected(self, own_mean: Tensor, own_var: Tensor, positions: int) -> tuple[Tensor, Tensor]:
         """Return μ̄ and σ̄², (channels,): stored, or pooled over the samples."""

@@ -46,7 +46,7 @@ class MixtureStatistics(NormLayer):
         self.register_buffer("vars", ((1 - share) * self.source_var).repeat(components, 1))
 
     @torch.no_grad()
-    def forward(self, features: Tensor) -> Tensor:
+    def adapted(self, features: Tensor) -> Tensor:
         """Normalise (batch, channels, ...); maps of a single value, which have no variance, with source statistics."""
         if features.numel() == features.shape[0] * features.shape[1]:
             return self.normalise(features, self.source_mean, self.source_var)
@@ -56,6 +56,10 @@ class MixtureStatistics(NormLayer):
         if not self.paused:
             self.learn(mean, var, fit)
         return normalised
+
+    def fixed_statistics(self, features: Tensor | None) -> None:
+        """Return None: each sample is normalised by itself."""
+        return
 
     def mixed(self, mean: Tensor, var: Tensor, fit: Tensor) -> tuple[Tensor, Tensor]:
         """Return mean and variance of the mixture for each sample, (batch, channels).

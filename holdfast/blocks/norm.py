@@ -1,10 +1,10 @@
-"""Normalisation: which statistics a BatchNorm layer uses, and which parameters are the affine ones."""
+"""Replacements for BatchNorm layers that choose which statistics to normalise with."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TypeAlias
+from typing import Protocol
 
 import torch
 from torch import Tensor, nn
@@ -16,18 +16,43 @@ __all__ = [
     "BlendedStatistics",
     "CumulativeStatistics",
     "NormLayer",
-    "affine_parameters",
-    "has_batch_norm",
+    "batch_moments",
+    "needed",
     "pause",
     "paused",
-    "replace_batch_norm",
+    "source_statistics",
 ]
 
-BatchNorm: TypeAlias = nn.BatchNorm1d | nn.BatchNorm2d | nn.BatchNorm3d
+
+class BatchNorm(Protocol):
+    """What a replacement reads from a BatchNorm layer: `nn.BatchNorm2d` and its kin have it."""
+
+    eps: float
+    momentum: float | None
+
+    @property
+    def weight(self) -> Tensor | None:
+        """The scale of each channel; None without affine parameters."""
+
+    @property
+    def bias(self) -> Tensor | None:
+        """The shift of each channel; None without affine parameters."""
+
+    @property
+    def running_mean(self) -> Tensor | None:
+        """The source mean of each channel."""
+
+    @property
+    def running_var(self) -> Tensor | None:
+        """The source variance of each channel."""
 
 
 class NormLayer(nn.Module):
-    """Stands in for a BatchNorm layer: shares its affine parameters and keeps its source statistics aside."""
+    """Replaces a BatchNorm layer: shares its affine parameters and keeps its source statistics.
+
+    A subclass writes `adapted`. With `as_source` set, every subclass normalises with the source statistics and
+    computes exactly what the replaced layer computed in eval mode.
+    """
 
     source_mean: Tensor
     source_var: Tensor
@@ -36,47 +61,95 @@ class NormLayer(nn.Module):
         super().__init__()
         if layer.running_mean is None or layer.running_var is None:
             raise ValueError(
-                "a BatchNorm layer of this model keeps no running statistics, so there is no source to return to; "
+                "a BatchNorm layer of this model keeps no running statistics, so it has no source to return to; "
                 "build the model with track_running_stats=True"
             )
-        self.paused = False  # normalise, but keep no statistics of what passes
+        self.paused = False  # normalise without updating statistics
+        self.as_source = False  # normalise with the source statistics
         self.eps = layer.eps
-        self.weight, self.bias = layer.weight, layer.bias  # None without affine
+        self.momentum = layer.momentum
+        for name in ("weight", "bias"):
+            values = getattr(layer, name)
+            if values is None or isinstance(values, nn.Parameter):
+                setattr(self, name, values)
+            else:  # constants, as in front of a layer that has affine parameters of its own
+                self.register_buffer(name, values)
         self.register_buffer("source_mean", layer.running_mean)
         self.register_buffer("source_var", layer.running_var)
+
+    def forward(self, features: Tensor) -> Tensor:
+        """Normalise (batch, channels, ...), by the source statistics where `as_source` is set."""
+        return self.by_source(features) if self.as_source else self.adapted(features)
+
+    def adapted(self, features: Tensor) -> Tensor:
+        """Normalise (batch, channels, ...) with the statistics of the method."""
+        raise NotImplementedError
+
+    def by_source(self, features: Tensor) -> Tensor:
+        """Normalise (batch, channels, ...) as the replaced layer did, bit for bit."""
+        return F.batch_norm(features, self.source_mean, self.source_var, self.weight, self.bias, False, 0.0, self.eps)
+
+    def fixed_statistics(self, features: Tensor | None) -> tuple[Tensor, Tensor] | None:
+        """Return the mean and variance per channel with which these features are normalised, if all samples share them.
+
+        None means that each sample is normalised by itself. Layers with stored statistics need no features.
+        """
+        raise NotImplementedError
 
     def normalise(self, features: Tensor, mean: Tensor, var: Tensor) -> Tensor:
         """Normalise with the given statistics and apply the affine parameters."""
         return F.batch_norm(features, mean, var, self.weight, self.bias, False, 0.0, self.eps)
 
     def normalise_each(self, features: Tensor, mean: Tensor, var: Tensor) -> Tensor:
-        """Normalise each sample with statistics of its own, (batch, channels): as one sample of many channels."""
+        """Normalise each sample with its own statistics, (batch, channels), as one sample of many channels."""
         batch, channels, *maps = features.shape
         weight, bias = (None if part is None else part.repeat(batch) for part in (self.weight, self.bias))
         flat = features.reshape(1, batch * channels, *maps)
         normalised = F.batch_norm(flat, mean.flatten(), var.flatten(), weight, bias, False, 0.0, self.eps)
         return normalised.view(features.shape)
 
+    @property
+    def running_mean(self) -> Tensor:
+        """The source mean, for networks that read the buffer of their BatchNorm layer."""
+        return self.source_mean
+
+    @property
+    def running_var(self) -> Tensor:
+        """The source variance, for networks that read the buffer of their BatchNorm layer."""
+        return self.source_var
+
+    @property
+    def num_features(self) -> int:
+        """The number of channels, for networks that read it from their BatchNorm layer."""
+        return len(self.source_mean)
+
     def extra_repr(self) -> str:
-        """Show the width, as torch's own layers do."""
+        """Show the number of channels, as torch's layers do."""
         return f"{len(self.source_mean)}, eps={self.eps}"
 
 
 class BatchStatistics(NormLayer):
-    """Normalises with mean and biased variance of the current batch, in train and eval mode alike.
+    """Normalises with the mean and biased variance of the current batch, in train and eval mode alike.
 
-    Where a channel has one value only (a batch of one on a 1×1 map), the batch says nothing: source statistics.
+    Where a channel has a single value (a batch of one on a 1×1 map) it uses the source statistics.
     """
 
-    def forward(self, features: Tensor) -> Tensor:
+    def adapted(self, features: Tensor) -> Tensor:
         """Normalise (batch, channels, ...)."""
         if features.numel() == features.shape[1]:
-            return self.normalise(features, self.source_mean, self.source_var)
+            return self.by_source(features)
         return F.batch_norm(features, None, None, self.weight, self.bias, True, 0.0, self.eps)
+
+    def fixed_statistics(self, features: Tensor | None) -> tuple[Tensor, Tensor]:
+        """Return mean and biased variance of the batch."""
+        features = needed(features)
+        if features.numel() == features.shape[1]:
+            return self.source_mean, self.source_var
+        return batch_moments(features, unbiased=False)
 
 
 def batch_moments(features: Tensor, *, unbiased: bool) -> tuple[Tensor, Tensor]:
-    """Return mean and variance per channel of (batch, channels, ...); of a single value the variance is 0."""
+    """Return mean and variance per channel of (batch, channels, ...); the variance of a single value is 0."""
     values = features.numel() // features.shape[1]
     if features.requires_grad or values == 1:
         axes = [axis for axis in range(features.dim()) if axis != 1]
@@ -96,11 +169,16 @@ class BlendedStatistics(NormLayer):
         self.source_share = source_share  # λ from the batch size
         self.unbiased = unbiased
 
-    def forward(self, features: Tensor) -> Tensor:
+    def adapted(self, features: Tensor) -> Tensor:
         """Normalise (batch, channels, ...)."""
+        return self.normalise(features, *self.fixed_statistics(features))
+
+    def fixed_statistics(self, features: Tensor | None) -> tuple[Tensor, Tensor]:
+        """Return the blended mean and variance."""
+        features = needed(features)
         mean, var = batch_moments(features, unbiased=self.unbiased)
         share = self.source_share(len(features))
-        return self.normalise(features, mean.lerp(self.source_mean, share), var.lerp(self.source_var, share))
+        return mean.lerp(self.source_mean, share), var.lerp(self.source_var, share)
 
 
 class CumulativeStatistics(NormLayer):
@@ -117,7 +195,7 @@ class CumulativeStatistics(NormLayer):
         self.register_buffer("batches", torch.zeros((), dtype=torch.long))
 
     @torch.no_grad()
-    def forward(self, features: Tensor) -> Tensor:
+    def adapted(self, features: Tensor) -> Tensor:
         """Normalise (batch, channels, ...)."""
         mean, var = batch_moments(features, unbiased=True)
         if not self.paused and torch.isfinite(mean).all() and torch.isfinite(var).all():
@@ -126,9 +204,23 @@ class CumulativeStatistics(NormLayer):
             self.var.lerp_(var, 1 / int(self.batches))
         return self.normalise(features, self.mean, self.var)
 
+    def fixed_statistics(self, features: Tensor | None) -> tuple[Tensor, Tensor]:
+        """Return the stored averages."""
+        return self.mean, self.var
+
+
+def needed(features: Tensor | None) -> Tensor:
+    """Return the features, or raise for a layer that keeps no statistics of its own."""
+    if features is None:
+        raise ValueError(
+            "this model predicts with the statistics of each batch and stores none; pass inputs=, a batch whose "
+            "statistics to fix"
+        )
+    return features
+
 
 def pause(model: nn.Module, pausing: bool = True) -> None:
-    """Stop the normalisation layers of a network from learning statistics, or let them go on."""
+    """Stop the normalisation layers of a network from updating statistics, or let them continue."""
     for layer in model.modules():
         if isinstance(layer, NormLayer):
             layer.paused = pausing
@@ -136,7 +228,7 @@ def pause(model: nn.Module, pausing: bool = True) -> None:
 
 @contextmanager
 def paused(model: nn.Module) -> Iterator[None]:
-    """Learn no statistics from what passes through a network, for as long as the block lasts."""
+    """Update no statistics of a network inside the block."""
     before = {layer: layer.paused for layer in model.modules() if isinstance(layer, NormLayer)}
     pause(model)
     try:
@@ -146,36 +238,21 @@ def paused(model: nn.Module) -> Iterator[None]:
             layer.paused = was_paused
 
 
-def has_batch_norm(model: nn.Module) -> bool:
-    """Return whether a network has a BatchNorm layer, among whatever others."""
-    return any(isinstance(layer, (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)) for layer in model.modules())
+@contextmanager
+def source_statistics(model: nn.Module) -> Iterator[None]:
+    """Normalise with the source statistics inside the block, and update none.
 
-
-def replace_batch_norm(model: nn.Module, stand_in: Callable[[BatchNorm], nn.Module]) -> int:
-    """Put a stand-in where each BatchNorm layer was and return how many there were."""
-    replaced = 0
-    for name, child in list(model.named_children()):
-        if isinstance(child, (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)):
-            setattr(model, name, stand_in(child))
-            replaced += 1
-        else:
-            replaced += replace_batch_norm(child, stand_in)
-    return replaced
-
-
-def affine_parameters(model: nn.Module) -> list[nn.Parameter]:
-    """Return weight and bias of every normalisation layer, in module order.
-
-    >>> [tuple(weights.shape) for weights in affine_parameters(nn.Sequential(nn.Conv2d(3, 8, 3), nn.GroupNorm(2, 8)))]
-    [(8,), (8,)]
+    >>> network = nn.Sequential(BatchStatistics(nn.BatchNorm1d(1, eps=0)))
+    >>> with source_statistics(network):
+    ...     network(torch.tensor([[3.0], [5.0]])).flatten().tolist()
+    [3.0, 5.0]
     """
-    kinds = (
-        NormLayer,
-        nn.modules.batchnorm._BatchNorm,
-        nn.GroupNorm,
-        nn.LayerNorm,
-        nn.modules.instancenorm._InstanceNorm,
-    )
-    layers = (module for module in model.modules() if isinstance(module, kinds))
-    found = (getattr(layer, name, None) for layer in layers for name in ("weight", "bias"))
-    return [parameter for parameter in found if isinstance(parameter, nn.Parameter)]
+    layers = [layer for layer in model.modules() if isinstance(layer, NormLayer)]
+    before = [layer.as_source for layer in layers]
+    for layer in layers:
+        layer.as_source = True
+    try:
+        yield
+    finally:
+        for layer, as_source in zip(layers, before, strict=True):
+            layer.as_source = as_source

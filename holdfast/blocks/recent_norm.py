@@ -54,8 +54,15 @@ class RecentStatistics(NormLayer):
         self.recent = RecentMoments(prior_samples)
 
     @torch.no_grad()
-    def forward(self, features: Tensor) -> Tensor:
+    def adapted(self, features: Tensor) -> Tensor:
         """Normalise (batch, channels, ...)."""
         mean, var = self.recent.follow(features, self.source_mean, self.source_var)
         share = self.source_share
         return self.normalise(features, mean.lerp(self.source_mean, share), var.lerp(self.source_var, share))
+
+    def fixed_statistics(self, features: Tensor | None) -> tuple[Tensor, Tensor]:
+        """Return the stored blend."""
+        mean, var = self.recent.mean, self.recent.var
+        if mean is None or var is None:
+            return self.source_mean, self.source_var
+        return mean.lerp(self.source_mean, self.source_share), var.lerp(self.source_var, self.source_share)

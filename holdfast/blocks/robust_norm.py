@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from holdfast.blocks.norm import BatchNorm, NormLayer
+from holdfast.blocks.norm import BatchNorm, NormLayer, needed
 from holdfast.blocks.sample_moments import sample_moments
 
 __all__ = [
@@ -49,6 +49,10 @@ class LearningLayer(NormLayer):
             self.mean.lerp_(mean, share)
             self.var.lerp_(var, share)
 
+    def fixed_statistics(self, features: Tensor | None) -> tuple[Tensor, Tensor] | None:
+        """Return the stored statistics."""
+        return self.mean, self.var
+
     def extra_repr(self) -> str:
         """Return the number of channels and the momentum."""
         return f"{super().extra_repr()}, momentum={self.momentum}"
@@ -65,7 +69,7 @@ class RunningStatistics(LearningLayer):
         super().__init__(layer, momentum=momentum)
         self.predict_with_batch = predict_with_batch
 
-    def forward(self, features: Tensor) -> Tensor:
+    def adapted(self, features: Tensor) -> Tensor:
         """Normalise (batch, channels, ...)."""
         values = features.numel() // features.shape[1]
         if values == 1 or not (self.moves or self.predict_with_batch):
@@ -74,6 +78,13 @@ class RunningStatistics(LearningLayer):
         if self.moves:
             self.store(mean, var * (values / (values - 1)), self.momentum)
         return normalise(features, mean, var, self.weight, self.bias, self.eps)
+
+    def fixed_statistics(self, features: Tensor | None) -> tuple[Tensor, Tensor]:
+        """Return the stored statistics, or those of the batch where every pass uses them."""
+        if not self.:
+            return self.mean, self.var
+        values = 0 if features is None else features.numel() // features.shape[1]
+        return (self.mean, self.var) if values == 1 else moments(needed(features))
 
 
 class RobustStatistics(LearningLayer):
@@ -85,7 +96,7 @@ class RobustStatistics(LearningLayer):
     def __init__(self, layer: BatchNorm, *, momentum: float = 0.05) -> None:
         super().__init__(layer, momentum=momentum)
 
-    def forward(self, features: Tensor) -> Tensor:
+    def adapted(self, features: Tensor) -> Tensor:
         """Normalise (batch, channels, ...)."""
         if not self.moves:
             return self.normalise(features, self.mean, self.var)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from holdfast.adapted import AdaptedModel
-from holdfast.blocks.norm import affine_parameters
+from holdfast.blocks.wrapping import affine_parameters
 from holdfast.methods import Method
 from holdfast.models.cifar_resnet import CifarResNet
 from holdfast.recipes import adapt

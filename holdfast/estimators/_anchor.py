@@ -8,8 +8,9 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from holdfast.blocks.norm import BatchNorm, replace_batch_norm
+from holdfast.blocks.norm import BatchNorm
 from holdfast.blocks.recent_norm import RecentStatistics
+from holdfast.blocks.wrapping import replace_batch_norm
 from holdfast.estimators._proportions import reweigh, variety
 from holdfast.estimators._temperature import fit_temperature
 from holdfast.models.classifier import Classifier

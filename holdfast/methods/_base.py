@@ -11,8 +11,9 @@ from typing import Any, ClassVar, Literal
 import torch
 from torch import Tensor, nn
 
-from holdfast.blocks.norm import BatchStatistics, affine_parameters, has_batch_norm, pause, replace_batch_norm
+from holdfast.blocks.norm import BatchStatistics, pause
 from holdfast.blocks.teacher import MovingAverage
+from holdfast.blocks.wrapping import affine_parameters, has_batch_norm, replace_batch_norm
 from holdfast.models.classifier import Classifier
 from holdfast.records import Update
 from holdfast.registry import Registry

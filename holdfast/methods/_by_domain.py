@@ -15,7 +15,7 @@ from holdfast.blocks.domain_align import Aligned, AlignedStatistics, align_norm_
 from holdfast.blocks.domain_norm import DomainStatistics
 from holdfast.blocks.domain_tracker import Distance, Domains, Overflow, prediction_layer
 from holdfast.blocks.neighbours import Filter, check_filter, surer
-from holdfast.blocks.norm import replace_batch_norm
+from holdfast.blocks.wrapping import replace_batch_norm
 from holdfast.methods._base import Method, PredictOnly
 from holdfast.models.classifier import Classifier
 

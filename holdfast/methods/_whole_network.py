@@ -9,8 +9,9 @@ from typing import Any, Literal, TypeAlias, get_args
 import torch
 from torch import Tensor, nn
 
-from holdfast.blocks.norm import BatchNorm, replace_batch_norm
+from holdfast.blocks.norm import BatchNorm
 from holdfast.blocks.robust_norm import RunningStatistics, learning_pass
+from holdfast.blocks.wrapping import replace_batch_norm
 from holdfast.methods._base import Method
 from holdfast.models.classifier import Classifier
 from holdfast.randomness import seed_for

@@ -8,7 +8,7 @@ from typing import ClassVar
 from torch import Tensor, nn
 
 from holdfast.blocks.balanced_norm import BalancedStatistics, given_labels
-from holdfast.blocks.norm import replace_batch_norm
+from holdfast.blocks.wrapping import replace_batch_norm
 from holdfast.methods._base import METHODS, Method
 from holdfast.models.classifier import Classifier
 from holdfast.records import Update

@@ -7,7 +7,8 @@ from typing import Any
 
 from torch import nn
 
-from holdfast.blocks.norm import BatchStatistics, BlendedStatistics, CumulativeStatistics, replace_batch_norm
+from holdfast.blocks.norm import BatchStatistics, BlendedStatistics, CumulativeStatistics
+from holdfast.blocks.wrapping import replace_batch_norm
 from holdfast.methods._base import METHODS, Method
 from holdfast.models.classifier import Classifier
 

@@ -9,9 +9,10 @@ import torch
 from torch import Tensor, nn
 
 from holdfast.blocks.losses import soft_cross_entropy
-from holdfast.blocks.norm import BatchStatistics, replace_batch_norm
+from holdfast.blocks.norm import BatchStatistics
 from holdfast.blocks.teacher import MovingAverage, copy_sharing_frozen
 from holdfast.blocks.views import View, named_view
+from holdfast.blocks.wrapping import replace_batch_norm
 from holdfast.methods._base import METHODS, Method
 from holdfast.models.classifier import Classifier
 from holdfast.randomness import seed_for

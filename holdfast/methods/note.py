@@ -10,9 +10,9 @@ from torch import Tensor, nn
 
 from holdfast.blocks.instance_norm import InstanceAwareStatistics
 from holdfast.blocks.losses import entropy, smoothed_entropy
-from holdfast.blocks.norm import replace_batch_norm
 from holdfast.blocks.robust_norm import learning_pass
 from holdfast.blocks.sample_memory import Choices, ReservoirMemory
+from holdfast.blocks.wrapping import replace_batch_norm
 from holdfast.methods._base import METHODS, Method
 from holdfast.models.classifier import Classifier
 from holdfast.records import Update

@@ -6,8 +6,8 @@ from functools import partial
 
 from torch import Tensor, nn
 
-from holdfast.blocks.norm import replace_batch_norm
 from holdfast.blocks.robust_norm import RobustStatistics, set_learning
+from holdfast.blocks.wrapping import replace_batch_norm
 from holdfast.methods._base import METHODS, Method
 from holdfast.models.classifier import Classifier
 from holdfast.records import Update

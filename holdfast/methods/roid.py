@@ -12,7 +12,7 @@ from holdfast.blocks.losses import entropy, soft_cross_entropy, soft_likelihood_
 from holdfast.blocks.views import View, named_view
 from holdfast.methods._base import METHODS, Method
 from holdfast.models.classifier import Classifier
-from holdfast.models.probing import logits_of
+from holdfast.models.outputs import Output, logits_of
 from holdfast.randomness import seed_for
 from holdfast.records import Update
 
@@ -100,19 +100,19 @@ class Roid(Method):
     def export(self) -> nn.Module:
         """Return the network, with the prior correction as its last step."""
         network = super().export()
-        return PriorCorrected(network) if self.prior_correction else network
+        return PriorCorrected(network, self.model.output) if self.prior_correction else network
 
 
 class PriorCorrected(nn.Module):
     """A network whose logits are multiplied by the smoothed class proportions of the batch."""
 
-    def __init__(self, network: nn.Module) -> None:
+    def __init__(self, network: nn.Module, output: Output = None) -> None:
         super().__init__()
-        self.network = network
+        self.network, self.output = network, output
 
     def forward(self, inputs: Tensor) -> Tensor:
         """Return corrected logits, (batch, classes)."""
-        logits = logits_of(self.network(inputs), len(inputs))
+        logits = logits_of(self.network(inputs), len(inputs), self.output)
         return logits * smoothed_class_shares(logits)
 
 

@@ -9,11 +9,11 @@ import torch
 from torch import Tensor, nn
 
 from holdfast.blocks.losses import smoothed_entropy, soft_cross_entropy
-from holdfast.blocks.norm import replace_batch_norm
 from holdfast.blocks.robust_norm import RobustStatistics, learning_pass
 from holdfast.blocks.sample_memory import BalancedMemory
 from holdfast.blocks.teacher import MovingAverage
 from holdfast.blocks.views import View, named_view
+from holdfast.blocks.wrapping import replace_batch_norm
 from holdfast.methods._base import METHODS, Method
 from holdfast.models.classifier import Classifier
 from holdfast.randomness import seed_for

@@ -10,10 +10,10 @@ from torch import Tensor, nn
 
 from holdfast.blocks.frozen_layers import TOP_LAYERS, affine_parameters_except
 from holdfast.blocks.losses import smoothed_entropy
-from holdfast.blocks.norm import replace_batch_norm
 from holdfast.blocks.robust_norm import RunningStatistics, learning_pass
 from holdfast.blocks.sample_memory import Choices, ConfidentMemory
 from holdfast.blocks.sharpness import climb
+from holdfast.blocks.wrapping import replace_batch_norm
 from holdfast.methods._base import METHODS, Method
 from holdfast.models.classifier import Classifier
 from holdfast.records import Update

@@ -12,9 +12,9 @@ from torch.nn import functional as F
 
 from holdfast.blocks.balanced_norm import BalancedStatistics, given_labels
 from holdfast.blocks.losses import entropy
-from holdfast.blocks.norm import affine_parameters, replace_batch_norm
 from holdfast.blocks.teacher import copy_sharing_frozen
 from holdfast.blocks.views import View, named_view
+from holdfast.blocks.wrapping import affine_parameters, replace_batch_norm
 from holdfast.methods._base import METHODS, Method
 from holdfast.models.classifier import Classifier
 from holdfast.randomness import seed_for

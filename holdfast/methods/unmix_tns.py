@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from holdfast.blocks.mixture_norm import MixtureStatistics
-from holdfast.blocks.norm import replace_batch_norm
+from holdfast.blocks.wrapping import replace_batch_norm
 from holdfast.methods._base import METHODS, Method
 from holdfast.models.classifier import Classifier
 

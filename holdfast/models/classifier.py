@@ -1,4 +1,4 @@
-"""Any torch classifier, wrapped once: what adaptation needs to know about a network is found by probing it."""
+"""Wrap any torch classifier: find its inputs, classes, head and normalisation by probing it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ import torch
 from torch import Tensor, nn
 
 from holdfast.models.normalised import unwrapped
-from holdfast.models.probing import logits_of, name_candidates, place_of, probe
+from holdfast.models.outputs import Output, finish, logits_of
+from holdfast.models.probing import name_candidates, place_of, probe
 from holdfast.models.stages import find_stages
 
 __all__ = ["NORM_KINDS", "Classifier", "Normalisation", "main_normalisation", "weights_digest"]
@@ -20,16 +21,16 @@ Normalisation = Literal["batch", "group", "layer", "instance", "none"]
 NORM_KINDS: dict[Normalisation, tuple[type[nn.Module], ...]] = {
     "batch": (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm),
     "group": (nn.GroupNorm,),
-    "layer": (nn.LayerNorm,),
+    "layer": (nn.LayerNorm, nn.RMSNorm),
     "instance": (nn.InstanceNorm1d, nn.InstanceNorm2d, nn.InstanceNorm3d),
 }
 
 
 class Classifier(nn.Module):
-    """A network that returns logits, and what it was found to be: its inputs, classes, head and normalisation.
+    """A network that returns logits, with its input shape, classes, head and normalisation.
 
-    The network is neither copied nor changed. Its input size is found by trying; a fully convolutional network accepts
-    many, so pass an `example` where the size matters.
+    The network is neither copied nor changed. The input size is found by trial; a fully convolutional network accepts
+    many, so pass an `example` if the size matters. `output` says where the logits are in what the network returns.
 
     >>> from holdfast.models.tiny import tiny_resnet
     >>> classifier = Classifier(tiny_resnet("group"))
@@ -37,12 +38,20 @@ class Classifier(nn.Module):
     (10, (3, 32, 32), 'fc', 'group')
     """
 
-    def __init__(self, module: nn.Module, *, example: Tensor | None = None, head: str | None = None) -> None:
+    def __init__(
+        self,
+        module: nn.Module,
+        *,
+        example: Tensor | None = None,
+        head: str | None = None,
+        output: Output = None,
+    ) -> None:
         super().__init__()
         self.module = unwrapped(module)
         self.training = self.module.training
         self.samples_forwarded = 0
-        found = probe(self.module, example, head)
+        self.output = output
+        found = probe(self.module, example, head, output)
         self.input_spec = found.input_spec
         self.num_classes = found.num_classes
         self.head_name = found.head_name
@@ -52,26 +61,30 @@ class Classifier(nn.Module):
 
     @property
     def head(self) -> nn.Module | None:
-        """The layer whose output are the logits, where one was found."""
+        """The layer whose output is the logits, if one was found."""
         return None if self.head_name is None else self.module.get_submodule(self.head_name)
 
     @property
     def device(self) -> torch.device:
-        """Where the weights are."""
+        """The device of the weights."""
         return place_of(self.module)[0]
 
     @property
     def dtype(self) -> torch.dtype:
-        """The type of the weights."""
+        """The dtype of the weights."""
         return place_of(self.module)[1]
 
     def forward(self, inputs: Tensor) -> Tensor:
         """Return logits, (batch, classes), and count the samples."""
         self.samples_forwarded += len(inputs)
-        return logits_of(self.module(inputs), len(inputs))
+        return self.read(self.module(inputs), len(inputs))
+
+    def read(self, returned: object, batch_size: int) -> Tensor:
+        """Return the logits in what the network returned."""
+        return logits_of(returned, batch_size, self.output)
 
     def forward_with_features(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
-        """Return logits and features, (batch, width), of one and the same pass."""
+        """Return logits and features, (batch, width), of one pass."""
         received: list[Tensor] = []
         handle = self._known_head().register_forward_pre_hook(lambda _, args: received.append(args[0]))
         try:
@@ -81,23 +94,23 @@ class Classifier(nn.Module):
         return logits, received[-1].flatten(1)
 
     def encode(self, inputs: Tensor) -> Tensor:
-        """Return the features, (batch, width): what the head receives."""
+        """Return the features, (batch, width): the input of the head."""
         return self.forward_with_features(inputs)[1]
 
     def classify(self, features: Tensor) -> Tensor:
         """Return the head's logits for features, (batch, width)."""
         head = self._known_head()
-        features = features.reshape(len(features), *self._feature_shape)  # a 1×1 convolution wants its axes back
+        features = features.reshape(len(features), *self._feature_shape)  # a 1×1 convolution needs its axes
         logits: Tensor = head(features)
-        return logits.flatten(1)
+        return finish(logits.flatten(1), self.output)
 
     def norm_layers(self) -> dict[str, nn.Module]:
-        """Return the normalisation layers that the network has at this moment, by name."""
+        """Return the current normalisation layers of known types, by name."""
         kinds = tuple(kind for group in NORM_KINDS.values() for kind in group)
         return {name: part for name, part in self.module.named_modules() if isinstance(part, kinds)}
 
     def stages(self) -> list[tuple[str, nn.Module]]:
-        """Return the main stages between stem and head, by name; none for a plain chain of layers."""
+        """Return the main stages between stem and head, by name; an empty list for a plain chain of layers."""
         return find_stages(self.module, self.head_name)
 
     def _known_head(self) -> nn.Module:
@@ -109,13 +122,16 @@ class Classifier(nn.Module):
 
 
 def main_normalisation(module: nn.Module) -> Normalisation:
-    """Return the kind of normalisation with most layers in a network.
+    """Return the kind of normalisation that most layers of a network have.
 
     >>> main_normalisation(nn.Sequential(nn.Linear(2, 2), nn.LayerNorm(2)))
     'layer'
     """
     parts = list(module.modules())
     counts = {name: sum(isinstance(part, kinds) for part in parts) for name, kinds in NORM_KINDS.items()}
+    # Frozen copies of BatchNorm are modules of their own, with its buffers.
+    known = tuple(kind for kinds in NORM_KINDS.values() for kind in kinds)
+    counts["batch"] += sum("running_mean" in part._buffers for part in parts if not isinstance(part, known))
     most = max(counts, key=lambda name: counts[name])
     return most if counts[most] else "none"
 

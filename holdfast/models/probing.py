@@ -1,4 +1,4 @@
-"""What a network takes and gives, found by running it on random inputs and leaving it as it was."""
+"""Find the input shape, classes and head of a network by running it on random inputs, and leave it unchanged."""
 
 from __future__ import annotations
 
@@ -10,41 +10,38 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
+from holdfast.models.outputs import Output, WrongOutputError, logits_of, pick
 from holdfast.records import InputSpec
 from holdfast.registry import nearest
 
-__all__ = ["Probe", "logits_of", "place_of", "probe"]
+__all__ = ["Probe", "place_of", "probe", "random_pair", "untouched"]
 
 IMAGE_SIZES = (32, 28, 64, 96, 224, 256, 299, 384)
 WAVEFORM_LENGTHS = (16_000, 8_000, 32_000, 44_100, 48_000, 80_000, 160_000)
-# What networks raise for an input of the wrong shape; anything else is a fault of its own and passes through.
+# Networks raise these for an input of the wrong shape; other exceptions are errors of the network and pass through.
 REFUSALS = (RuntimeError, ValueError, TypeError, IndexError, AssertionError)
-
-
-class WrongOutputError(ValueError):
-    """The network runs, but what it returns are not logits."""
 
 
 @dataclass(frozen=True)
 class Probe:
-    """What running a network on random inputs has shown."""
+    """The findings of running a network on random inputs."""
 
     input_spec: InputSpec
     num_classes: int
     head_name: str | None
-    feature_shape: tuple[int, ...]  # of one sample where it enters the head; empty without a head
-    head_candidates: tuple[str, ...]  # every module whose output are the logits
+    feature_shape: tuple[int, ...]  # of one sample at the head's input; empty without a head
+    head_candidates: tuple[str, ...]  # every module whose output is the logits
 
 
-def probe(module: nn.Module, example: Tensor | None = None, head: str | None = None) -> Probe:
+def probe(module: nn.Module, example: Tensor | None = None, head: str | None = None, output: Output = None) -> Probe:
     """Return the input shape, the number of classes and the head of a network.
 
     >>> probe(nn.Sequential(nn.Flatten(), nn.Linear(12, 5)), example=torch.zeros(1, 3, 2, 2)).head_name
     '1'
     """
     with untouched(module):
-        inputs = find_inputs(module, example)
-        logits, arrivals = trace_logits(module, inputs)
+        inputs = find_inputs(module, example, output)
+        logits, arrivals = trace_logits(module, inputs, output)
     head_name = choose_head(module, arrivals, head)
     return Probe(
         spec_of(module, inputs),
@@ -53,20 +50,6 @@ def probe(module: nn.Module, example: Tensor | None = None, head: str | None = N
         arrivals[head_name] if head_name is not None else (),
         tuple(arrivals),
     )
-
-
-def logits_of(output: object, batch_size: int) -> Tensor:
-    """Return the logits in what a network returned: a tensor, an object with `.logits` or a mapping with that key."""
-    found: object = output
-    if not isinstance(output, Tensor):
-        found = output.get("logits") if isinstance(output, Mapping) else getattr(output, "logits", None)
-    if not isinstance(found, Tensor):
-        raise WrongOutputError(f"the network returns {type(output).__name__}; return logits, a tensor (batch, classes)")
-    if found.dim() != 2 or found.shape[0] != batch_size or found.shape[1] < 2:
-        raise WrongOutputError(
-            f"the network answers {batch_size} inputs with shape {tuple(found.shape)}; return logits (batch, classes)"
-        )
-    return found
 
 
 def place_of(module: nn.Module) -> tuple[torch.device, torch.dtype]:
@@ -91,7 +74,7 @@ def untouched(module: nn.Module) -> Iterator[None]:
     with torch.no_grad(), torch.random.fork_rng([device] if device.type == "cuda" else []):
         try:
             for part, _ in modes:
-                part.training = False  # not .eval(), which a network may have given a meaning of its own
+                part.training = False  # not .eval(), which a network may override
             yield
         finally:
             for part, mode in modes:
@@ -102,13 +85,13 @@ def untouched(module: nn.Module) -> Iterator[None]:
                     buffer.copy_(before)
 
 
-def find_inputs(module: nn.Module, example: Tensor | None) -> Tensor:
-    """Return a batch of two that the network answers with two rows of logits."""
+def find_inputs(module: nn.Module, example: Tensor | None, output: Output = None) -> Tensor:
+    """Return a batch of two inputs for which the network returns two rows of logits."""
     refusal: Exception | None = None
     wrong_output: WrongOutputError | None = None
     for inputs in [example_pair(module, example)] if example is not None else guessed_pairs(module):
         try:
-            logits_of(module(inputs), len(inputs))
+            logits_of(module(inputs), len(inputs), output)
         except WrongOutputError as error:
             wrong_output = wrong_output or error
         except REFUSALS as error:
@@ -124,26 +107,26 @@ def find_inputs(module: nn.Module, example: Tensor | None) -> Tensor:
 
 
 def random_pair(module: nn.Module, shape: tuple[int, ...]) -> Tensor:
-    """Return two different random inputs, drawn from a generator of their own."""
+    """Return two different random inputs, drawn from a separate generator."""
     device, dtype = place_of(module)
     return torch.rand((2, *shape), generator=torch.Generator().manual_seed(0)).to(device, dtype)
 
 
 def example_pair(module: nn.Module, example: Tensor) -> Tensor:
-    """Return two inputs of the example's shape; random ones, unless it holds integers, which may be indices."""
+    """Return two inputs of the example's shape: random, unless it holds integers, which may be indices."""
     if example.is_floating_point():
         return random_pair(module, tuple(example.shape[1:]))
     return example[:1].repeat_interleave(2, dim=0).to(place_of(module)[0])
 
 
 def guessed_pairs(module: nn.Module) -> Iterator[Tensor]:
-    """Yield random inputs of every shape worth trying, the likeliest first."""
+    """Yield random inputs of every plausible shape, the likeliest first."""
     for shape in dict.fromkeys((*declared_shapes(module), *shapes_by_first_layer(module))):
         yield random_pair(module, shape)
 
 
 def declared_shapes(module: nn.Module) -> Iterator[tuple[int, ...]]:
-    """Yield the shapes that a network states itself: our `input_spec`, timm's `default_cfg`, or Hugging Face's."""
+    """Yield the shapes that a network declares: our `input_spec`, timm's `default_cfg`, Hugging Face's `config`."""
     for part in module.modules():
         own = getattr(part, "input_spec", None)
         if isinstance(own, InputSpec):
@@ -170,7 +153,7 @@ def shapes_by_first_layer(module: nn.Module) -> Iterator[tuple[int, ...]]:
             yield from ((part.in_channels, size, size) for size in IMAGE_SIZES)
         if isinstance(part, nn.Linear):
             yield (part.in_features,)
-        # A single channel, or more than a recording has, may be the network's own affair: then it takes bare waveforms.
+        # A single channel, or more than a recording has, may be made inside the network: then it takes waveforms.
         if isinstance(part, nn.Conv1d | nn.Conv2d) and part.in_channels == 1:
             yield from ((length,) for length in WAVEFORM_LENGTHS)
         if isinstance(part, nn.Conv1d):
@@ -180,7 +163,7 @@ def shapes_by_first_layer(module: nn.Module) -> Iterator[tuple[int, ...]]:
 
 
 def spec_of(module: nn.Module, inputs: Tensor) -> InputSpec:
-    """Return what such inputs are: what a part of the network says of them, or what their axes tell."""
+    """Return the specification of such inputs: declared by a part of the network, or guessed from their axes."""
     shape = tuple(inputs.shape[1:])
     stated = (getattr(part, "input_spec", None) for part in module.modules())
     own = next((spec for spec in stated if isinstance(spec, InputSpec) and spec.shape == shape), None)
@@ -188,23 +171,23 @@ def spec_of(module: nn.Module, inputs: Tensor) -> InputSpec:
 
 
 def kind_of(module: nn.Module, inputs: Tensor) -> Literal["image", "audio", "other"]:
-    """Return what such inputs are: three axes make an image, convolved ones with fewer are sound."""
+    """Return the kind of such inputs: three axes are an image, convolved inputs with fewer axes are audio."""
     if inputs.dim() == 4:
         return "image"
     convolved = any(isinstance(part, nn.Conv1d | nn.Conv2d) for part in module.modules())
     return "audio" if convolved and inputs.dim() in (2, 3) else "other"
 
 
-def trace_logits(module: nn.Module, inputs: Tensor) -> tuple[Tensor, dict[str, tuple[int, ...]]]:
-    """Return the logits and, for every module that returned just them, innermost first, the shape it received."""
-    size = logits_of(module(inputs), len(inputs)).numel()
+def trace_logits(module: nn.Module, inputs: Tensor, output: Output = None) -> tuple[Tensor, dict[str, tuple[int, ...]]]:
+    """Return the logits and, for every module that returned exactly them, innermost first, its input shape."""
+    size = pick(module(inputs), output).numel()
     calls: list[tuple[str, tuple[int, ...], Tensor]] = []
 
     def watch(name: str) -> Callable[[nn.Module, Any, Any], None]:
         def note(_: nn.Module, args: Any, output: Any) -> None:
             if isinstance(output, Tensor) and output.numel() == size and args and isinstance(args[0], Tensor):
-                # A copy: what changes the output in place afterwards is not part of this module.
-                calls.append((name, tuple(args[0].shape[1:]), output.clone().flatten(1)))
+                # A copy: later in-place changes are not part of this module.
+                calls.append((name, tuple(args[0].shape[1:]), output.clone().reshape(len(inputs), -1)))
 
         return note
 
@@ -212,16 +195,17 @@ def trace_logits(module: nn.Module, inputs: Tensor) -> tuple[Tensor, dict[str, t
         for name, part in module.named_modules():
             handle = part.register_forward_hook(watch(name))
             hooks.callback(handle.remove)
-        logits = logits_of(module(inputs), len(inputs))
-    same = {name: shape for name, shape, output in calls if torch.equal(output.to(logits.dtype), logits)}
+        returned = module(inputs)
+    logits, picked = logits_of(returned, len(inputs), output), pick(returned, output).reshape(len(inputs), -1)
+    same = {name: shape for name, shape, found in calls if torch.equal(found.to(picked.dtype), picked)}
     return logits, same
 
 
 def choose_head(module: nn.Module, arrivals: Mapping[str, tuple[int, ...]], head: str | None) -> str | None:
-    """Return the name of the head: the one asked for, or the innermost layer with a weight matrix."""
+    """Return the name of the head: the given one, or the innermost layer with a weight matrix."""
     if head is None:
         layers = (name for name in arrivals if has_weight_matrix(module.get_submodule(name)))
-        # The whole network is no head, unless it is a single layer: its features would be the inputs.
+        # The whole network is not a head unless it is a single layer: its features would be the inputs.
         return next((name for name in layers if name or not list(module.children())), None)
     names = [name for name, _ in module.named_modules()]
     if head not in names:
@@ -232,7 +216,7 @@ def choose_head(module: nn.Module, arrivals: Mapping[str, tuple[int, ...]], head
 
 
 def has_weight_matrix(part: nn.Module) -> bool:
-    """Return whether a module multiplies by weights, as linear layers do and normalisation does not."""
+    """Return whether a module has a weight matrix, as linear layers have and normalisation has not."""
     weight = getattr(part, "weight", None)
     return isinstance(weight, Tensor) and weight.dim() >= 2
 
@@ -242,4 +226,4 @@ def name_candidates(candidates: Mapping[str, Any] | tuple[str, ...]) -> str:
     names = [repr(name) for name in candidates if name]
     if names:
         return f"pass head='...' with one of {', '.join(names)}"
-    return "make the last step a layer of its own and pass head='...' with its name"
+    return "make the last step a separate layer and pass head='...' with its name"

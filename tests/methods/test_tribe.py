@@ -9,7 +9,7 @@ from torch.nn import functional as F
 
 from holdfast.adapted import AdaptedModel
 from holdfast.blocks.losses import entropy
-from holdfast.blocks.norm import affine_parameters
+from holdfast.blocks.wrapping import affine_parameters
 from holdfast.methods.tribe import Tribe
 from holdfast.models.tiny import tiny_resnet
 from holdfast.recipes import adapt

@@ -1,0 +1,227 @@
+"""Find the normalisation layers of a network, and let a `NormLayer` choose the statistics of each BatchNorm layer.
+
+Layers of exactly torch's types are replaced. Every other layer with running statistics (a subclass with an activation
+inside, a frozen copy, a layer with hooks) stays where it is, and its input is restated: normalised with the statistics
+of the method, then brought to the mean and variance of the source, so that the layer's own arithmetic undoes them.
+Whether a layer's arithmetic is that of BatchNorm is tested, not assumed.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, Literal, cast
+
+import torch
+from torch import Tensor, nn
+
+from holdfast.blocks.norm import NormLayer
+
+__all__ = [
+    "STATISTICS",
+    "NormAccount",
+    "Treatment",
+    "account",
+    "affine_parameters",
+    "has_batch_norm",
+    "norm_layers",
+    "replace_batch_norm",
+    "restate",
+]
+
+Treatment = Literal["replaced", "wrapped", "untouched", "refused"]
+
+EXACT = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm)
+KNOWN = (
+    nn.modules.batchnorm._BatchNorm,
+    nn.GroupNorm,
+    nn.LayerNorm,
+    nn.RMSNorm,
+    nn.modules.instancenorm._InstanceNorm,
+)
+STATISTICS = "holdfast_statistics"  # the name under which a wrapped layer holds its `NormLayer`
+TRIAL_SHAPES = ((5, 4), (6,), (), (3, 4, 5))  # of one channel: map, sequence, single value, volume
+
+
+@dataclass(frozen=True)
+class NormAccount:
+    """What adaptation does to one normalisation layer, and why."""
+
+    name: str
+    kind: str
+    treatment: Treatment
+    reason: str
+
+
+def norm_layers(model: nn.Module) -> Iterator[tuple[str, nn.Module]]:
+    """Yield the normalisation layers by name: known types, and others that call themselves norm and scale channels.
+
+    >>> [name for name, _ in norm_layers(nn.Sequential(nn.Conv2d(3, 8, 3), nn.GroupNorm(2, 8)))]
+    ['1']
+    """
+    for name, part in model.named_modules():
+        if name.rpartition(".")[2] != STATISTICS and _normalises(part):
+            yield name, part
+
+
+def account(model: nn.Module) -> list[NormAccount]:
+    """Return what a method that uses batch statistics does to each normalisation layer of a network.
+
+    >>> account(nn.Sequential(nn.BatchNorm2d(3), nn.GroupNorm(1, 3)))[0].treatment
+    'replaced'
+    """
+    return [NormAccount(name, type(layer).__name__, *_treatment(layer)) for name, layer in norm_layers(model)]
+
+
+def has_batch_norm(model: nn.Module) -> bool:
+    """Return whether a network has a layer with running statistics to replace.
+
+    >>> has_batch_norm(nn.Sequential(nn.Linear(2, 2), nn.LayerNorm(2)))
+    False
+    """
+    return any(_keeps_statistics(layer) or isinstance(layer, EXACT) for layer in model.modules())
+
+
+def replace_batch_norm(model: nn.Module, stand_in: Callable[[Any], nn.Module]) -> int:
+    """Give each BatchNorm layer the statistics of a `NormLayer` and return how many layers there are.
+
+    A layer that keeps running statistics but does not use them as BatchNorm does is refused by name.
+    """
+    treated: dict[int, tuple[nn.Module, nn.Module]] = {}  # by id, with the layer itself, so that no id is reused
+    parents = [(name, part) for name, part in model.named_modules() if not isinstance(part, NormLayer)]
+    for parent_name, parent in parents:
+        for child_name, child in _children(parent):
+            if isinstance(child, NormLayer) or not _normalises(child):
+                continue
+            treatment, reason = _treatment(child)
+            name = f"{parent_name}.{child_name}".removeprefix("module.").removeprefix(".")
+            if treatment == "refused":
+                raise ValueError(
+                    f"layer {name!r} ({type(child).__name__}) {reason}; build the network with nn.BatchNorm2d there, "
+                    "or choose a method that changes no layer, such as 'neo', 't3a' or 'lame'"
+                )
+            if treatment == "replaced":
+                if id(child) not in treated:
+                    treated[id(child)] = child, stand_in(child)
+                setattr(parent, child_name, treated[id(child)][1])
+            elif treatment == "wrapped" and id(child) not in treated:
+                statistics = stand_in(_Restated(child))
+                treated[id(child)] = child, statistics
+                if isinstance(statistics, NormLayer):
+                    child.add_module(STATISTICS, statistics)
+                    child.register_forward_pre_hook(restate)
+    return len(treated)
+
+
+def affine_parameters(model: nn.Module) -> list[nn.Parameter]:
+    """Return weight and bias of every normalisation layer, in module order.
+
+    >>> [tuple(weights.shape) for weights in affine_parameters(nn.Sequential(nn.Conv2d(3, 8, 3), nn.GroupNorm(2, 8)))]
+    [(8,), (8,)]
+    """
+    return [parameter for _, layer in norm_layers(model) for parameter in _affine_of(layer)]
+
+
+class _Restated(nn.Module):
+    """Stands for a wrapped layer: its source statistics, with an affine map that leads back to them."""
+
+    def __init__(self, layer: nn.Module) -> None:
+        super().__init__()
+        mean, var = (cast(Tensor, getattr(layer, name)) for name in ("running_mean", "running_var"))
+        self.eps, self.momentum = float(layer.eps), getattr(layer, "momentum", 0.1)  # type: ignore[arg-type]
+        self.register_buffer("running_mean", mean)
+        self.register_buffer("running_var", var)
+        self.register_buffer("weight", (var + self.eps).sqrt())
+        self.register_buffer("bias", mean.clone())
+
+
+def restate(layer: nn.Module, args: tuple[Any, ...]) -> tuple[Any, ...] | None:
+    """Bring the input of a wrapped layer from the statistics of the method to those of the source."""
+    statistics = cast(NormLayer, getattr(layer, STATISTICS))
+    return None if statistics.as_source else (statistics(args[0]), *args[1:])
+
+
+def _normalises(part: nn.Module) -> bool:
+    if isinstance(part, (NormLayer, *KNOWN)) or _keeps_statistics(part):
+        return True
+    weight = dict(part.named_parameters(recurse=False)).get("weight")
+    return "norm" in type(part).__name__.lower() and weight is not None and weight.numel() == max(weight.shape)
+
+
+def _keeps_statistics(part: nn.Module) -> bool:
+    if isinstance(part, (NormLayer, nn.modules.instancenorm._InstanceNorm)) or STATISTICS in part._modules:
+        return False
+    return {"running_mean", "running_var"} <= {name for name, _ in part.named_buffers(recurse=False)}
+
+
+def _children(parent: nn.Module) -> list[tuple[str, nn.Module]]:
+    """Return the children by name, a layer with two names twice."""
+    if isinstance(parent, torch.jit.ScriptModule):
+        return list(parent.named_children())
+    return [(name, child) for name, child in parent._modules.items() if child is not None]
+
+
+def _treatment(layer: nn.Module) -> tuple[Treatment, str]:
+    """Return what happens to a layer and why."""
+    if isinstance(layer, NormLayer) or STATISTICS in layer._modules:
+        return "untouched", "its statistics are adapted already"
+    if isinstance(layer, torch.jit.ScriptModule) and _keeps_statistics(layer):
+        return "refused", "is TorchScript, whose layers cannot be changed"
+    if type(layer) in EXACT and not _has_hooks(layer):
+        return "replaced", "its statistics are those of the method"
+    if not _keeps_statistics(layer):
+        if isinstance(layer, nn.modules.batchnorm._BatchNorm):
+            return "replaced", "it keeps no running statistics"  # which every NormLayer refuses
+        own = "its weight and bias can be trained" if _affine_of(layer) else "it has no affine parameters"
+        return "untouched", f"it normalises each sample by itself; {own}"
+    if not hasattr(layer, "eps"):
+        return "refused", "keeps running statistics and has no eps to undo them with"
+    if _is_batch_norm_inside(layer):
+        return "wrapped", "it keeps its own code; its input is brought to the source statistics"
+    return "refused", "keeps running statistics and does not use them as BatchNorm does"
+
+
+def _affine_of(layer: nn.Module) -> list[nn.Parameter]:
+    """Return weight and bias of one layer, where it has them."""
+    return [parameter for name, parameter in layer.named_parameters(recurse=False) if name in ("weight", "bias")]
+
+
+def _has_hooks(layer: nn.Module) -> bool:
+    return bool(layer._forward_hooks or layer._forward_pre_hooks or "forward" in vars(layer))
+
+
+@torch.no_grad()
+def _is_batch_norm_inside(layer: nn.Module) -> bool:
+    """Return whether new statistics change a layer's output just as restating its input does."""
+    trial = copy.deepcopy(layer).eval()
+    mean, var = cast(Tensor, trial.running_mean), cast(Tensor, trial.running_var)
+    channels, eps = len(mean), float(trial.eps)  # type: ignore[arg-type]
+    generator = torch.Generator().manual_seed(0)
+
+    def draw(*shape: int) -> Tensor:
+        return torch.randn(shape, generator=generator).to(mean)
+
+    with torch.random.fork_rng(devices=[]):
+        for shape in TRIAL_SHAPES:
+            new_mean, new_var = mean + draw(channels), (var + 1) * (0.5 + draw(channels).square())
+            features = new_mean.view(-1, *[1] * len(shape)) + draw(3, channels, *shape)
+            axes = (-1, *[1] * len(shape))
+            restated = (features - new_mean.view(axes)) * ((var + eps) / (new_var + eps)).sqrt().view(axes)
+            restated = restated + mean.view(axes)
+            kept = mean.clone(), var.clone()
+            try:
+                torch.default_generator.manual_seed(0)
+                by_restating = trial(restated.clone())
+                mean.copy_(new_mean), var.copy_(new_var)
+                torch.default_generator.manual_seed(0)
+                by_statistics = trial(features.clone())
+            except (RuntimeError, ValueError, TypeError, IndexError, AssertionError, NotImplementedError):
+                continue  # a shape that this layer does not take
+            finally:
+                mean.copy_(kept[0]), var.copy_(kept[1])
+            if not isinstance(by_restating, Tensor) or by_restating.shape != by_statistics.shape:
+                return False
+            scale = float(by_statistics.abs().max()) + 1e-6
+            return float((by_restating - by_statistics).abs().max()) <= torch.finfo(mean.dtype).eps ** 0.5 * 10 * scale
+    return False
