@@ -14,6 +14,7 @@ from holdfast.adapted import AdaptedModel
 from holdfast.estimators import ESTIMATORS, Estimator
 from holdfast.methods import METHODS, Method, preset_for
 from holdfast.methods.proof import prove_source, trace
+from holdfast.models.base import load
 from holdfast.models.classifier import Classifier, weights_digest
 from holdfast.models.normalised import unwrapped
 from holdfast.models.outputs import Output
@@ -182,7 +183,7 @@ def _assigned(
 
 
 def adapt(
-    model: nn.Module,
+    model: nn.Module | str,
     method: str | type[Method] = "rdumb",
     *,
     estimator: Watching = None,
@@ -199,6 +200,7 @@ def adapt(
 ) -> AdaptedModel:
     """Return a classifier that adapts to its inputs; `model` itself is not changed unless `in_place` is set.
 
+    `model` is a network, or the name of one: `"timm:resnet50.a1_in1k"` (see `holdfast.models.load`).
     `method` is a method or recipe by name (`holdfast list methods`) or your own `Method` class; further keywords are
     options of the method, or of the recovery where only the recovery has them. `recovery_options` are options of the
     recovery; with them, all further keywords are the method's. `preset` names a published setting; by default it is
@@ -218,7 +220,7 @@ def adapt(
     recipe = resolve(method, recovery=recovery, recovery_options=recovery_options, preset=preset, **options)
     return adapt_with(
         recipe,
-        model,
+        load(model) if isinstance(model, str) else model,
         estimator=estimator,
         source=source,
         holdout=holdout,

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from holdfast.blocks.norm import NormLayer
-from holdfast.blocks.wrapping import STATISTICS, restate
+from holdfast.blocks.wrapping import Restated
 
 __all__ = ["freeze_statistics"]
 
@@ -39,9 +39,16 @@ def freeze_statistics(model: nn.Module, inputs: Tensor | None = None) -> None:
                 handle.remove()
     for name, layer in layers.items():
         found = fixed.get(name)
-        if found is not None:
-            parent, _, child = name.rpartition(".")
-            _put_back(model.get_submodule(parent), child, layer, *found)
+        if found is None:
+            continue
+        holder = model.get_submodule(name.rpartition(".")[0])
+        if isinstance(holder, Restated):
+            name, plain = name.rpartition(".")[0], holder.layer
+            plain.running_mean, plain.running_var = found[0].clone(), found[1].clone()
+        else:
+            plain = _Fixed(layer, *found)
+        parent, _, child = name.rpartition(".")
+        setattr(model.get_submodule(parent), child, plain)
 
 
 def _noting(fixed: dict[str, tuple[Tensor, Tensor] | None], name: str) -> Callable[[nn.Module, Any], None]:
@@ -49,16 +56,6 @@ def _noting(fixed: dict[str, tuple[Tensor, Tensor] | None], name: str) -> Callab
         fixed[name] = cast(NormLayer, layer).fixed_statistics(args[0])
 
     return note
-
-
-def _put_back(parent: nn.Module, child: str, layer: NormLayer, mean: Tensor, var: Tensor) -> None:
-    if child != STATISTICS:
-        setattr(parent, child, _Fixed(layer, mean, var))
-        return
-    for key in [key for key, hook in parent._forward_pre_hooks.items() if hook is restate]:
-        del parent._forward_pre_hooks[key]
-    delattr(parent, STATISTICS)
-    parent.running_mean, parent.running_var = mean.clone(), var.clone()  # of the layer that was wrapped
 
 
 class _Fixed(nn.modules.batchnorm._BatchNorm):

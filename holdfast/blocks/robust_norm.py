@@ -81,7 +81,7 @@ class RunningStatistics(LearningLayer):
 
     def fixed_statistics(self, features: Tensor | None) -> tuple[Tensor, Tensor]:
         """Return the stored statistics, or those of the batch where every pass uses them."""
-        if not self.:
+        if not self.predict_with_batch:
             return self.mean, self.var
         values = 0 if features is None else features.numel() // features.shape[1]
         return (self.mean, self.var) if values == 1 else moments(needed(features))

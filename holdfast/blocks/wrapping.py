@@ -1,9 +1,9 @@
 """Find the normalisation layers of a network, and let a `NormLayer` choose the statistics of each BatchNorm layer.
 
 Layers of exactly torch's types are replaced. Every other layer with running statistics (a subclass with an activation
-inside, a frozen copy, a layer with hooks) stays where it is, and its input is restated: normalised with the statistics
-of the method, then brought to the mean and variance of the source, so that the layer's own arithmetic undoes them.
-Whether a layer's arithmetic is that of BatchNorm is tested, not assumed.
+inside, a frozen copy, a layer with hooks) keeps its own code, and its input is restated: normalised with the statistics
+of the method, then brought to the mean and variance of the source, which the layer removes again. Whether a layer uses
+its statistics as BatchNorm does is tested, not assumed.
 """
 
 from __future__ import annotations
@@ -19,15 +19,14 @@ from torch import Tensor, nn
 from holdfast.blocks.norm import NormLayer
 
 __all__ = [
-    "STATISTICS",
     "NormAccount",
+    "Restated",
     "Treatment",
     "account",
     "affine_parameters",
     "has_batch_norm",
     "norm_layers",
     "replace_batch_norm",
-    "restate",
 ]
 
 Treatment = Literal["replaced", "wrapped", "untouched", "refused"]
@@ -40,7 +39,6 @@ KNOWN = (
     nn.RMSNorm,
     nn.modules.instancenorm._InstanceNorm,
 )
-STATISTICS = "holdfast_statistics"  # the name under which a wrapped layer holds its `NormLayer`
 TRIAL_SHAPES = ((5, 4), (6,), (), (3, 4, 5))  # of one channel: map, sequence, single value, volume
 
 
@@ -61,7 +59,7 @@ def norm_layers(model: nn.Module) -> Iterator[tuple[str, nn.Module]]:
     ['1']
     """
     for name, part in model.named_modules():
-        if name.rpartition(".")[2] != STATISTICS and _normalises(part):
+        if _normalises(part):
             yield name, part
 
 
@@ -89,7 +87,7 @@ def replace_batch_norm(model: nn.Module, stand_in: Callable[[Any], nn.Module]) -
     A layer that keeps running statistics but does not use them as BatchNorm does is refused by name.
     """
     treated: dict[int, tuple[nn.Module, nn.Module]] = {}  # by id, with the layer itself, so that no id is reused
-    parents = [(name, part) for name, part in model.named_modules() if not isinstance(part, NormLayer)]
+    parents = [(name, part) for name, part in model.named_modules() if not isinstance(part, (NormLayer, Restated))]
     for parent_name, parent in parents:
         for child_name, child in _children(parent):
             if isinstance(child, NormLayer) or not _normalises(child):
@@ -101,16 +99,13 @@ def replace_batch_norm(model: nn.Module, stand_in: Callable[[Any], nn.Module]) -
                     f"layer {name!r} ({type(child).__name__}) {reason}; build the network with nn.BatchNorm2d there, "
                     "or choose a method that changes no layer, such as 'neo', 't3a' or 'lame'"
                 )
-            if treatment == "replaced":
+            if treatment in ("replaced", "wrapped"):
                 if id(child) not in treated:
-                    treated[id(child)] = child, stand_in(child)
+                    treated[id(child)] = (
+                        child,
+                        stand_in(child) if treatment == "replaced" else _wrapped(child, stand_in),
+                    )
                 setattr(parent, child_name, treated[id(child)][1])
-            elif treatment == "wrapped" and id(child) not in treated:
-                statistics = stand_in(_Restated(child))
-                treated[id(child)] = child, statistics
-                if isinstance(statistics, NormLayer):
-                    child.add_module(STATISTICS, statistics)
-                    child.register_forward_pre_hook(restate)
     return len(treated)
 
 
@@ -123,8 +118,33 @@ def affine_parameters(model: nn.Module) -> list[nn.Parameter]:
     return [parameter for _, layer in norm_layers(model) for parameter in _affine_of(layer)]
 
 
-class _Restated(nn.Module):
-    """Stands for a wrapped layer: its source statistics, with an affine map that leads back to them."""
+class Restated(nn.Module):
+    """A layer that keeps its own code, behind a `NormLayer` that brings its input to the source statistics.
+
+    With source statistics the input is passed on unchanged. Other attributes are those of the layer.
+    """
+
+    def __init__(self, statistics: NormLayer, layer: nn.Module) -> None:
+        super().__init__()
+        self.statistics, self.layer = statistics, layer
+        self.training = layer.training
+
+    def forward(self, features: Tensor, *args: Any, **options: Any) -> Any:
+        """Return what the layer returns for the restated features, (batch, channels, ...)."""
+        return self.layer(features if self.statistics.as_source else self.statistics(features), *args, **options)
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return super().__getattr__(name)
+        except AttributeError:
+            layer = vars(self).get("_modules", {}).get("layer")
+            if layer is None:
+                raise
+            return getattr(layer, name)
+
+
+class _Source(nn.Module):
+    """The source statistics of a wrapped layer, with an affine map that leads back to them."""
 
     def __init__(self, layer: nn.Module) -> None:
         super().__init__()
@@ -136,10 +156,9 @@ class _Restated(nn.Module):
         self.register_buffer("bias", mean.clone())
 
 
-def restate(layer: nn.Module, args: tuple[Any, ...]) -> tuple[Any, ...] | None:
-    """Bring the input of a wrapped layer from the statistics of the method to those of the source."""
-    statistics = cast(NormLayer, getattr(layer, STATISTICS))
-    return None if statistics.as_source else (statistics(args[0]), *args[1:])
+def _wrapped(layer: nn.Module, stand_in: Callable[[Any], nn.Module]) -> nn.Module:
+    statistics = stand_in(_Source(layer))
+    return Restated(statistics, layer) if isinstance(statistics, NormLayer) else layer
 
 
 def _normalises(part: nn.Module) -> bool:
@@ -150,7 +169,7 @@ def _normalises(part: nn.Module) -> bool:
 
 
 def _keeps_statistics(part: nn.Module) -> bool:
-    if isinstance(part, (NormLayer, nn.modules.instancenorm._InstanceNorm)) or STATISTICS in part._modules:
+    if isinstance(part, (NormLayer, nn.modules.instancenorm._InstanceNorm)):
         return False
     return {"running_mean", "running_var"} <= {name for name, _ in part.named_buffers(recurse=False)}
 
@@ -164,7 +183,7 @@ def _children(parent: nn.Module) -> list[tuple[str, nn.Module]]:
 
 def _treatment(layer: nn.Module) -> tuple[Treatment, str]:
     """Return what happens to a layer and why."""
-    if isinstance(layer, NormLayer) or STATISTICS in layer._modules:
+    if isinstance(layer, NormLayer):
         return "untouched", "its statistics are adapted already"
     if isinstance(layer, torch.jit.ScriptModule) and _keeps_statistics(layer):
         return "refused", "is TorchScript, whose layers cannot be changed"

@@ -1,18 +1,24 @@
 """Any torch classifier, wrapped once, and the reference networks."""
 
 from holdfast.models.amaut import AMAUT_VERSIONS, AMAuT, AMAuTVersion, amaut
-from holdfast.models.base import MODELS, WEIGHTS, load_weights, seeded_weights
+from holdfast.models.base import MODELS, WEIGHTS, load, load_weights, seeded_weights
 from holdfast.models.cifar_resnet import CifarResNet, cifar_resnet
 from holdfast.models.classifier import Classifier, weights_digest
 from holdfast.models.conmix import CONMIX_VERSIONS, CoNMix, CoNMixVersion, conmix
+from holdfast.models.efficientnet_lite import efficientnet_lite0
 from holdfast.models.hubert import HUBERT_VERSIONS, HuBERT
-from holdfast.models.hugging_face import HuggingFaceAudio, hubert, hugging_face_audio
+from holdfast.models.hugging_face import HuggingFaceAudio, hubert, hugging_face, hugging_face_audio
 from holdfast.models.imported import imported
+from holdfast.models.local_file import local_file
 from holdfast.models.mel import LogMel
 from holdfast.models.normalised import Normalised
+from holdfast.models.preprocessing import Preprocessing, preprocessing_of
 from holdfast.models.resnet import ResNet
+from holdfast.models.robustbench_zoo import robustbench
 from holdfast.models.small import digits_resnet, digits_resnet_gn, digits_vit, keywords_amaut, small_amaut
+from holdfast.models.timm_zoo import timm
 from holdfast.models.tiny import tiny_amaut, tiny_resnet, tiny_vit
+from holdfast.models.torch_hub import torch_hub
 from holdfast.models.torchvision_zoo import torchvision
 from holdfast.models.vit import ViT
 from holdfast.registry import import_entries
@@ -33,6 +39,7 @@ __all__ = [
     "HuggingFaceAudio",
     "LogMel",
     "Normalised",
+    "Preprocessing",
     "ResNet",
     "ViT",
     "amaut",
@@ -41,16 +48,24 @@ __all__ = [
     "digits_resnet",
     "digits_resnet_gn",
     "digits_vit",
+    "efficientnet_lite0",
     "hubert",
+    "hugging_face",
     "hugging_face_audio",
     "imported",
     "keywords_amaut",
+    "load",
     "load_weights",
+    "local_file",
+    "preprocessing_of",
+    "robustbench",
     "seeded_weights",
     "small_amaut",
+    "timm",
     "tiny_amaut",
     "tiny_resnet",
     "tiny_vit",
+    "torch_hub",
     "torchvision",
     "weights_digest",
 ]

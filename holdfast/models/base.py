@@ -1,11 +1,12 @@
-"""The catalogue of reference networks, and the weights that ship with them."""
+"""The catalogue of networks and zoos, and the weights that ship with the package."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import torch
 from safetensors.torch import load_file
@@ -13,12 +14,37 @@ from torch import nn
 
 from holdfast.registry import Registry
 
-__all__ = ["MODELS", "WEIGHTS", "load_weights", "predicting", "seeded_weights"]
+__all__ = ["MODELS", "WEIGHTS", "Catalogue", "load", "load_weights", "predicting", "seeded_weights"]
 
 ModuleT = TypeVar("ModuleT", bound=nn.Module)
 
-MODELS: Registry[Callable[..., nn.Module]] = Registry("model", "models")
+
+class Catalogue(Registry[Callable[..., nn.Module]]):
+    """Networks by name, and networks of a zoo by `zoo:network`: `timm:resnet50.a1_in1k`."""
+
+    def __getitem__(self, name: str) -> Callable[..., nn.Module]:
+        zoo, colon, network = name.partition(":")
+        return partial(super().__getitem__(zoo), network) if colon else super().__getitem__(name)
+
+    def __contains__(self, name: object) -> bool:
+        return super().__contains__(name.partition(":")[0] if isinstance(name, str) else name)
+
+
+MODELS = Catalogue("model", "models")
 WEIGHTS = Path(__file__).parent / "weights"
+
+
+def load(name: str, **options: Any) -> nn.Module:
+    """Return a network by name, in eval mode: `digits_resnet`, or one of a zoo.
+
+    Zoos are written as `timm:resnet50.a1_in1k`, `torchvision:resnet50/IMAGENET1K_V2`, `hf:folder-or-name`,
+    `robustbench:cifar10/corruptions/Standard`, `hub:folder:entry`, `file:net.py:make,weights.safetensors` and
+    `imported:package.module:function`. Options go to the loader of the zoo.
+
+    >>> load("imported:holdfast.models.tiny:tiny_resnet", arguments={"num_classes": 4}).fc.out_features
+    4
+    """
+    return MODELS[name](**options).eval()
 
 
 def load_weights(module: ModuleT, path: Path) -> ModuleT:

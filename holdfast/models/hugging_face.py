@@ -1,7 +1,9 @@
-"""Audio networks of Hugging Face, in the one file that imports `transformers`."""
+"""Image and audio classifiers of Hugging Face, in the one file that imports `transformers`."""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +13,35 @@ from torch import Tensor, nn
 from holdfast.audio import short_name
 from holdfast.models.base import MODELS, load_weights, predicting, seeded_weights
 from holdfast.models.hubert import HUBERT_VERSIONS, HuBERT
+from holdfast.models.normalised import Normalised
+from holdfast.models.preprocessing import Preprocessing
 from holdfast.records import InputSpec
 from holdfast.registry import UnknownNameError, nearest
 
-__all__ = ["HuggingFaceAudio", "hubert", "hugging_face_audio"]
+__all__ = ["HuggingFaceAudio", "hubert", "hugging_face", "hugging_face_audio"]
+
+RESAMPLING = {0: "nearest", 1: "lanczos", 2: "bilinear", 3: "bicubic", 4: "box", 5: "hamming"}  # Pillow's numbers
+
+
+@MODELS.register("hf")
+def hugging_face(model: str, *, seconds: float | None = None) -> nn.Module:
+    """An image or audio classifier of Hugging Face by folder or name: `hf:microsoft/resnet-50`; needs the extra `hf`.
+
+    Images come in [0, 1], waveforms in [-1, 1]. `seconds` is the length of audio clips: by default that of the
+    network's spectrogram, or 1 second for networks on raw waveforms.
+    """
+    transformers = _transformers()
+    try:
+        config = transformers.AutoConfig.from_pretrained(model)
+    except (OSError, ValueError) as error:
+        raise ValueError(f"{model} cannot be loaded ({error}); name a folder or a model of the hub") from error
+    architecture = (config.architectures or [""])[0]
+    if architecture.endswith("ForImageClassification"):
+        network = transformers.AutoModelForImageClassification.from_pretrained(model)
+        return Normalised.behind(network.eval(), _image_preprocessing(model, transformers))
+    if architecture.endswith(("ForAudioClassification", "ForSequenceClassification")):
+        return hugging_face_audio(model=model, seconds=seconds)
+    raise ValueError(f"{model} is a {architecture or 'network without a head'}; name an image or audio classifier")
 
 
 @MODELS.register("hubert")
@@ -35,7 +62,7 @@ def hubert(
     if version not in HUBERT_VERSIONS:
         raise UnknownNameError(f"unknown version {version!r} of HuBERT; {nearest(version, HUBERT_VERSIONS)}")
     transformers = _transformers()
-    # No spectra are masked, as in the official code; dropout and dropped layers belong to its adaptation.
+    # No spectrogram is masked, as in the official code; its adaptation uses dropout and layer drop.
     options = {"mask_time_prob": 0.0, "mask_feature_prob": 0.0, "apply_spec_augment": False, "layerdrop": 0.05}
     with seeded_weights(seed):
         if pretrained is not None:
@@ -47,9 +74,9 @@ def hubert(
 
 
 class HuggingFaceAudio(nn.Module):
-    """An audio classifier of `transformers` behind its own feature extractor: what goes in is a waveform.
+    """An audio classifier of `transformers` behind its feature extractor: it takes waveforms.
 
-    Gradients reach the weights; they reach the waveform only where the extractor does no more than normalise it.
+    Gradients reach the weights; they reach the waveform only if the extractor just normalises it.
     """
 
     def __init__(self, network: nn.Module, extractor: Any, samples: int) -> None:
@@ -57,6 +84,7 @@ class HuggingFaceAudio(nn.Module):
         self.network, self.extractor = network, extractor
         self.raw = type(extractor).__name__ == "Wav2Vec2FeatureExtractor"
         self.input_spec = InputSpec("audio", (samples,), int(extractor.sampling_rate))
+        self.preprocessing = Preprocessing(sample_rate=int(extractor.sampling_rate))
 
     def forward(self, inputs: Tensor) -> Tensor:
         """Return logits for waveforms in [-1, 1], (batch, samples)."""
@@ -77,8 +105,8 @@ class HuggingFaceAudio(nn.Module):
 
 
 @MODELS.register("hugging_face_audio")
-def hugging_face_audio(*, model: str, seconds: float) -> HuggingFaceAudio:
-    """Any audio classifier of Hugging Face by folder or name, for clips of so many seconds; needs the extra `hf`."""
+def hugging_face_audio(*, model: str, seconds: float | None = None) -> HuggingFaceAudio:
+    """An audio classifier of Hugging Face by folder or name, for clips of `seconds`; needs the extra `hf`."""
     transformers = _transformers()
     try:
         with seeded_weights(0):
@@ -86,9 +114,40 @@ def hugging_face_audio(*, model: str, seconds: float) -> HuggingFaceAudio:
         extractor = transformers.AutoFeatureExtractor.from_pretrained(model)
     except (OSError, ValueError) as error:
         raise ValueError(
-            f"{model} is no audio classifier that can be loaded ({error}); name a folder of one"
+            f"{model} is not an audio classifier that can be loaded ({error}); name a folder of one"
         ) from error
+    if seconds is None:  # spectrograms of this many frames, 10 ms apart
+        frames = getattr(extractor, "max_length", None)
+        seconds = 1.0 if frames is None else frames / 100
     return HuggingFaceAudio(network, extractor, round(seconds * extractor.sampling_rate)).eval()
+
+
+def _image_preprocessing(model: str, transformers: Any) -> Preprocessing:
+    """Read the preprocessing from its file: the classes of `transformers` for it need torchvision."""
+    path = transformers.utils.cached_file(
+        model, "preprocessor_config.json", _raise_exceptions_for_missing_entries=False
+    )
+    found: Mapping[str, Any] = {} if path is None else json.loads(Path(path).read_text())
+    crop = _side(found.get("crop_size") if found.get("do_center_crop", "crop_size" in found) else None)
+    size = _side(found.get("size"))
+    if size is not None and "crop_pct" in found:  # ConvNeXt: the crop has the given size
+        crop, size = crop or size, round(size / found["crop_pct"])
+    normalised = found.get("do_normalize", True)
+    crop = crop or size
+    return Preprocessing(
+        mean=tuple(found.get("image_mean", (0.5, 0.5, 0.5))) if normalised else (),
+        std=tuple(found.get("image_std", (0.5, 0.5, 0.5))) if normalised else (),
+        crop=None if crop is None else (crop, crop),
+        resize=size,
+        interpolation=RESAMPLING.get(found.get("resample", 2), "bilinear"),
+    )
+
+
+def _side(size: Any) -> int | None:
+    """Return one side of a size, which files give as a number or by names."""
+    if isinstance(size, Mapping):
+        size = size.get("shortest_edge", size.get("height"))
+    return None if size is None else int(size)
 
 
 def _transformers() -> Any:

@@ -1,4 +1,4 @@
-"""Networks of one's own in a suite: any function that returns one, by its import path."""
+"""Networks of your own by import path: any function that returns a network."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ from typing import Any
 from torch import nn
 
 from holdfast.models.base import MODELS
+from holdfast.models.checkpoint import load_checkpoint
 
-__all__ = ["imported"]
+__all__ = ["built", "imported"]
 
 
 @MODELS.register("imported")
-def imported(*, target: str, arguments: dict[str, Any] | None = None) -> nn.Module:
-    """The network that a function of yours returns: `{name: imported, target: "package.module:function"}`.
+def imported(target: str, *, weights: str | None = None, arguments: dict[str, Any] | None = None) -> nn.Module:
+    """The network that your own function returns: `imported:package.module:function`.
 
     >>> imported(target="torch.nn:Identity").training
     False
@@ -26,9 +27,14 @@ def imported(*, target: str, arguments: dict[str, Any] | None = None) -> nn.Modu
         build = getattr(importlib.import_module(place), name)
     except (ImportError, AttributeError) as error:
         raise ValueError(
-            f"{target} cannot be imported ({error}); check its spelling and that it is installed"
+            f"{target} cannot be imported ({error}); check the spelling and that it is installed"
         ) from error
+    return built(target, build, weights, arguments)
+
+
+def built(target: str, build: Any, weights: str | None, arguments: dict[str, Any] | None) -> nn.Module:
+    """Return the network that a function makes, with weights from a file if one is given, in eval mode."""
     network = build(**(arguments or {}))
     if not isinstance(network, nn.Module):
-        raise ValueError(f"{target} returned {type(network).__name__}; return a torch.nn.Module that gives logits")
-    return network.eval()
+        raise ValueError(f"{target} returned {type(network).__name__}; return a torch.nn.Module that returns logits")
+    return network.eval() if weights is None else load_checkpoint(network, weights)

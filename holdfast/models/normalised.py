@@ -1,4 +1,4 @@
-"""Channel normalisation inside the network, so that every method sees raw pixels in [0, 1]."""
+"""Normalise channels inside the network, so that every method sees pixels in [0, 1]."""
 
 from __future__ import annotations
 
@@ -7,18 +7,20 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
+from holdfast.models.preprocessing import Preprocessing
+
 __all__ = ["Normalise", "Normalised", "unwrapped"]
 
 
 def unwrapped(module: nn.Module) -> nn.Module:
-    """Return the network behind `torch.compile`, whose hooks and layers can be reached; any other as it is."""
+    """Return the network inside `torch.compile`, whose layers and hooks can be reached; any other unchanged."""
     while isinstance(inner := getattr(module, "_orig_mod", None), nn.Module):
         module = inner
     return module
 
 
 class Normalise(nn.Module):
-    """Subtract the mean of each channel and divide by its deviation; constants, so not part of the state dict.
+    """Subtract the mean of each channel and divide by its standard deviation, constants outside the state dict.
 
     >>> Normalise(mean=[0.5], std=[0.25])(torch.ones(1, 1, 1, 1)).item()
     2.0
@@ -38,19 +40,33 @@ class Normalise(nn.Module):
 
 
 class Normalised(nn.Module):
-    """A network behind its own channel normalisation: what goes in is an image in [0, 1].
+    """A network behind its channel normalisation: it takes images in [0, 1].
 
     >>> network = Normalised(nn.Flatten(), mean=[0.5, 0.5, 0.5], std=[0.5, 0.5, 0.5])
     >>> network(torch.zeros(1, 3, 1, 1)).tolist()
     [[-1.0, -1.0, -1.0]]
     """
 
-    def __init__(self, module: nn.Module, mean: Sequence[float], std: Sequence[float]) -> None:
+    def __init__(
+        self,
+        module: nn.Module,
+        mean: Sequence[float],
+        std: Sequence[float],
+        preprocessing: Preprocessing | None = None,
+    ) -> None:
         super().__init__()
         self.normalise = Normalise(mean, std)
         self.module = unwrapped(module)
+        self.preprocessing = preprocessing or Preprocessing(tuple(mean), tuple(std))
         self.training = module.training
 
+    @classmethod
+    def behind(cls, module: nn.Module, preprocessing: Preprocessing) -> Normalised:
+        """Return a network behind the normalisation of its zoo."""
+        channels = max(len(preprocessing.mean), 3)
+        mean, std = preprocessing.mean or (0.0,) * channels, preprocessing.std or (1.0,) * channels
+        return cls(module, mean, std, preprocessing)
+
     def forward(self, inputs: Tensor) -> object:
-        """Return whatever the network returns for the normalised images."""
+        """Return what the network returns for the normalised images."""
         return self.module(self.normalise(inputs))

@@ -1,4 +1,4 @@
-"""The main stages of a network, read off the tree of its modules."""
+"""Find the main stages of a network from the tree of its modules."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ from torch import nn
 
 __all__ = ["find_stages"]
 
-MAIN_SHARE = 0.9  # a part with more of the layers than this is the trunk itself, not one stage of it
+MAIN_SHARE = 0.9  # a part with a larger share of the layers is the trunk, not one of its stages
 
 
 def find_stages(module: nn.Module, head_name: str | None = None) -> list[tuple[str, nn.Module]]:
-    """Return the parts that follow one another between stem and head, with their names: a documented guess.
+    """Return the consecutive parts between stem and head, by name: a documented heuristic.
 
-    Only parts with several layers count; the one that begins with the network's first layer is the stem, the one
-    that holds the head is not a stage either. While a single part holds nearly all that is left, look inside it:
-    that finds layer1 to layer4 of a ResNet and the blocks of a transformer, under whatever wrappers. A network
-    written as one plain chain of layers has no stages, and the list is empty.
+    Only parts with several layers count. The part with the network's first layer is the stem, and the part with the
+    head is not a stage. While a single part holds nearly all remaining layers, the search continues inside it: it finds
+    layer1 to layer4 of a ResNet and the blocks of a transformer, inside any wrappers. A plain chain of layers has no
+    stages, and the list is empty.
 
     >>> block = lambda: nn.Sequential(nn.Linear(2, 2), nn.ReLU(), nn.Linear(2, 2))
     >>> [name for name, _ in find_stages(nn.Sequential(nn.Linear(2, 2), block(), block(), nn.Linear(2, 2)), "3")]
@@ -30,7 +30,7 @@ def find_stages(module: nn.Module, head_name: str | None = None) -> list[tuple[s
             for name in (join(trunk, child) for child, _ in module.get_submodule(trunk).named_children())
         }
         parts = {name: size for name, size in parts.items() if size > 1}
-        if len(parts) > 1:  # a lone part is a wrapper, with stem and head inside
+        if len(parts) > 1:  # a single part is a wrapper, with stem and head inside
             parts = {name: size for name, size in parts.items() if not holds(name, stem_name, head_name)}
         if not parts:
             return []
@@ -41,12 +41,12 @@ def find_stages(module: nn.Module, head_name: str | None = None) -> list[tuple[s
 
 
 def is_leaf(part: nn.Module) -> bool:
-    """Return whether a module holds no others."""
+    """Return whether a module has no children."""
     return next(part.children(), None) is None
 
 
 def is_inside(name: str, part: str) -> bool:
-    """Return whether a module is a part or belongs to it, by their names."""
+    """Return whether a module is a part or inside it, by name."""
     return name == part or name.startswith(f"{part}.")
 
 
@@ -56,5 +56,5 @@ def holds(part: str, *names: str | None) -> bool:
 
 
 def join(parent: str, child: str) -> str:
-    """Return the full name of a child; the network itself has an empty one."""
+    """Return the full name of a child; the network itself has an empty name."""
     return f"{parent}.{child}" if parent else child

@@ -6,6 +6,7 @@ import copy
 from collections import UserDict
 from collections.abc import Callable
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
@@ -100,16 +101,49 @@ def test_logits_inside_other_outputs(answer: Callable[[Tensor], object], inputs:
 @pytest.mark.parametrize(
     ("answer", "words"),
     [
-        (lambda logits: logits[:, :, None], r"answers 2 inputs with shape \(2, 10, 1\); return logits"),
-        (lambda logits: logits[:1], r"answers 2 inputs with shape \(1, 10\)"),
-        (lambda logits: logits[:, :1], r"shape \(2, 1\)"),
-        (lambda logits: (logits, logits), "returns tuple; return logits"),
-        (lambda logits: {"scores": logits}, "returns dict; return logits"),
+        (lambda logits: logits[:, :, None], r"returns shape \(2, 10, 1\) for 2 inputs; return logits"),
+        (lambda logits: logits[:1], r"returns shape \(1, 10\) for 2 inputs"),
+        (lambda logits: logits[:, :1], r"shape \(2, 1\); pass output='binary'"),
+        (lambda logits: (logits, logits), "returns a tuple of 2; pass output= with the place"),
+        (lambda logits: {"scores": logits}, "a mapping with the keys 'scores'; pass output= with the key"),
     ],
 )
 def test_what_are_not_logits_is_said_so(answer: Callable[[Tensor], object], words: str) -> None:
     with pytest.raises(ValueError, match=words):
         Classifier(Answering(answer))
+
+
+@pytest.mark.parametrize(
+    ("answer", "output"),
+    [
+        (lambda logits: (None, logits), 1),
+        (lambda logits: {"scores": logits}, "scores"),
+        (lambda logits: SimpleNamespace(scores=logits), "scores"),
+        (lambda logits: [logits], lambda returned: returned[0]),
+    ],
+)
+def test_output_says_where_the_logits_are(answer: Callable[[Tensor], object], output: Any, inputs: Tensor) -> None:
+    classifier = Classifier(Answering(answer), output=output)
+    assert classifier.head_name == "network.fc"
+    assert torch.equal(classifier(inputs), classifier.module.network(inputs))
+
+
+@pytest.mark.parametrize("answer", [lambda z: z, lambda z: z[:, 0], lambda z: {"logits": z}])
+def test_one_logit_becomes_the_logits_of_two_classes(answer: Callable[[Tensor], object], inputs: Tensor) -> None:
+    network = Answering(answer)
+    network.network.fc = nn.Linear(network.network.fc.in_features, 1)
+    classifier = Classifier(network, output="binary")
+    logits, features = classifier.forward_with_features(inputs)
+    assert classifier.num_classes == 2
+    assert torch.allclose(logits.softmax(1)[:, 1], network.network(inputs)[:, 0].sigmoid())
+    assert torch.equal(classifier.classify(features), logits)
+
+
+def test_a_wrong_output_names_what_there_is() -> None:
+    with pytest.raises(ValueError, match=r"keys 'scores', which has no tensor for output='probs'"):
+        Classifier(Answering(lambda logits: {"scores": logits}), output="probs")
+    with pytest.raises(ValueError, match=r"output='binary' is for one logit"):
+        Classifier(tiny_resnet(), output="binary")
 
 
 def test_hopeless_modules_say_what_to_pass() -> None:
@@ -123,7 +157,7 @@ def test_hopeless_modules_say_what_to_pass() -> None:
 def test_squeezed_batches_of_one_are_refused_with_a_sentence(inputs: Tensor) -> None:
     classifier = Classifier(Answering(lambda logits: logits.squeeze(0)))
     assert classifier(inputs).shape == (5, 10)
-    with pytest.raises(ValueError, match=r"answers 1 inputs with shape \(10,\)"):
+    with pytest.raises(ValueError, match=r"returns shape \(10,\) for 1 inputs"):
         classifier(inputs[:1])
 
 
@@ -192,7 +226,7 @@ def test_a_head_that_is_not_the_last_step_is_no_head() -> None:
     for classifier in (scaled, scaled_in_place):
         assert classifier.head_name is None
         assert classifier.head is None
-        with pytest.raises(ValueError, match="make the last step a layer of its own and pass head="):
+        with pytest.raises(ValueError, match="make the last step a separate layer and pass head="):
             classifier.encode(torch.zeros(1, 3, 32, 32))
 
 

@@ -1,0 +1,61 @@
+"""How a zoo prepares its inputs: the frozen record that comes with every loaded network."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from PIL import Image
+from torch import Tensor, nn
+
+__all__ = ["Preprocessing", "preprocessing_of"]
+
+
+@dataclass(frozen=True)
+class Preprocessing:
+    """What happens to an input before the network: resize and crop outside it, mean and standard deviation inside.
+
+    >>> Preprocessing(crop=(4, 4), resize=8).image(Image.new("RGB", (20, 10), "white")).shape
+    torch.Size([3, 4, 4])
+    """
+
+    mean: tuple[float, ...] = ()  # of each channel, for inputs in [0, 1]; empty: none is subtracted
+    std: tuple[float, ...] = ()
+    crop: tuple[int, int] | None = None  # height and width of the centre crop
+    resize: int | None = None  # pixels of the shorter side before the crop
+    interpolation: str = "bilinear"
+    sample_rate: int | None = None  # of audio, in Hz
+
+    def image(self, picture: Image.Image) -> Tensor:
+        """Return an image as the network takes it: resized, cropped, (3, height, width) in [0, 1]."""
+        picture = picture.convert("RGB")
+        if self.resize is not None:
+            shorter = min(picture.size)
+            width, height = (
+                self.resize if side == shorter else int(self.resize * side / shorter) for side in picture.size
+            )
+            picture = picture.resize((width, height), getattr(Image.Resampling, self.interpolation.upper()))
+        if self.crop is not None:
+            height, width = self.crop
+            left, top = round((picture.width - width) / 2), round((picture.height - height) / 2)
+            picture = picture.crop((left, top, left + width, top + height))
+        return torch.from_numpy(np.array(picture)).permute(2, 0, 1).float() / 255
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields that say something, as JSON can hold them."""
+        return {
+            name: list(value) if isinstance(value, tuple) else value
+            for name, value in asdict(self).items()
+            if value not in (None, ())
+        }
+
+
+def preprocessing_of(module: nn.Module) -> Preprocessing | None:
+    """Return the preprocessing that a network was loaded with, or None for any other network.
+
+    >>> preprocessing_of(nn.Identity())
+    """
+    stated = (getattr(part, "preprocessing", None) for part in module.modules())
+    return next((found for found in stated if isinstance(found, Preprocessing)), None)
