@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from holdfast.adapted import AdaptedModel
 from holdfast.estimators import ESTIMATORS, Estimator
 from holdfast.methods import METHODS, Method, preset_for
-from holdfast.methods.proof import prove_source, trace
+from holdfast.methods._proof import prove_source, trace
 from holdfast.models.base import load
 from holdfast.models.classifier import Classifier, weights_digest
 from holdfast.models.normalised import unwrapped

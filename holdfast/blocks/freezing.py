@@ -63,7 +63,7 @@ class _Fixed(nn.modules.batchnorm._BatchNorm):
 
     def __init__(self, layer: NormLayer, mean: Tensor, var: Tensor) -> None:
         super().__init__(len(mean), layer.eps, affine=False, device=mean.device, dtype=mean.dtype)
-        self.weight, self.bias = layer.weight, layer.bias
+        self.weight, self.bias = layer.weight, layer.bias  # type: ignore[assignment]
         self.running_mean, self.running_var = mean.clone(), var.clone()
         self.eval()
 

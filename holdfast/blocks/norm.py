@@ -56,6 +56,8 @@ class NormLayer(nn.Module):
 
     source_mean: Tensor
     source_var: Tensor
+    weight: Tensor | None
+    bias: Tensor | None
 
     def __init__(self, layer: BatchNorm) -> None:
         super().__init__()
@@ -67,7 +69,6 @@ class NormLayer(nn.Module):
         self.paused = False  # normalise without updating statistics
         self.as_source = False  # normalise with the source statistics
         self.eps = layer.eps
-        self.momentum = layer.momentum
         for name in ("weight", "bias"):
             values = getattr(layer, name)
             if values is None or isinstance(values, nn.Parameter):

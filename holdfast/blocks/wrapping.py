@@ -212,35 +212,26 @@ def _has_hooks(layer: nn.Module) -> bool:
 
 @torch.no_grad()
 def _is_batch_norm_inside(layer: nn.Module) -> bool:
-    """Return whether new statistics change a layer's output just as restating its input does."""
-    trial = copy.deepcopy(layer).eval()
-    mean, var = cast(Tensor, trial.running_mean), cast(Tensor, trial.running_var)
-    channels, eps = len(mean), float(trial.eps)  # type: ignore[arg-type]
-    generator = torch.Generator().manual_seed(0)
-
-    def draw(*shape: int) -> Tensor:
-        return torch.randn(shape, generator=generator).to(mean)
-
+    """Return whether new statistics change the output of a layer exactly as restating its input does."""
     with torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(0)
         for shape in TRIAL_SHAPES:
-            new_mean, new_var = mean + draw(channels), (var + 1) * (0.5 + draw(channels).square())
-            features = new_mean.view(-1, *[1] * len(shape)) + draw(3, channels, *shape)
-            axes = (-1, *[1] * len(shape))
-            restated = (features - new_mean.view(axes)) * ((var + eps) / (new_var + eps)).sqrt().view(axes)
-            restated = restated + mean.view(axes)
-            kept = mean.clone(), var.clone()
+            source, changed = (copy.deepcopy(layer).eval() for _ in range(2))
+            mean, var = (cast(Tensor, getattr(source, name)) for name in ("running_mean", "running_var"))
+            new_mean, new_var = (
+                mean + torch.randn(len(mean)).to(mean),
+                (var + 1) * (0.5 + torch.rand(len(mean)).to(var)),
+            )
+            changed.running_mean.copy_(new_mean)  # type: ignore[operator]
+            changed.running_var.copy_(new_var)  # type: ignore[operator]
+            axes = (-1, *[1] * len(shape))  # those of the channels
+            features = new_mean.view(axes) + torch.randn(3, len(mean), *shape).to(mean)
+            ratio = ((var + float(source.eps)) / (new_var + float(source.eps))).sqrt()  # type: ignore[arg-type]
+            restated = (features - new_mean.view(axes)) * ratio.view(axes) + mean.view(axes)
             try:
-                torch.default_generator.manual_seed(0)
-                by_restating = trial(restated.clone())
-                mean.copy_(new_mean), var.copy_(new_var)
-                torch.default_generator.manual_seed(0)
-                by_statistics = trial(features.clone())
+                expected, found = changed(features), source(restated)
             except (RuntimeError, ValueError, TypeError, IndexError, AssertionError, NotImplementedError):
-                continue  # a shape that this layer does not take
-            finally:
-                mean.copy_(kept[0]), var.copy_(kept[1])
-            if not isinstance(by_restating, Tensor) or by_restating.shape != by_statistics.shape:
-                return False
-            scale = float(by_statistics.abs().max()) + 1e-6
-            return float((by_restating - by_statistics).abs().max()) <= torch.finfo(mean.dtype).eps ** 0.5 * 10 * scale
+                continue  # the layer does not take this shape
+            tolerance = 10 * torch.finfo(mean.dtype).eps ** 0.5 * (float(expected.abs().max()) + 1e-6)
+            return expected.shape == found.shape and torch.allclose(found, expected, rtol=0.0, atol=tolerance)
     return False

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
+from typing import cast
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from holdfast.blocks.norm import BatchNorm
 from holdfast.blocks.recent_norm import RecentStatistics
@@ -98,9 +99,9 @@ class Anchor(Stateful):
             module.to(memory_format=torch.contiguous_format)  # type: ignore[call-overload]
         self.reset_state()
 
-    def _stand_in(self, layer: BatchNorm) -> BatchNorm | RecentStatistics:
+    def _stand_in(self, layer: BatchNorm) -> nn.Module:
         if layer.running_mean is None:  # it has always used the batch
-            return layer
+            return cast(nn.Module, layer)
         return RecentStatistics(layer, source_share=self.source_share, prior_samples=self.window)
 
 

@@ -48,6 +48,8 @@ class Classifier(nn.Module):
     ) -> None:
         super().__init__()
         self.module = unwrapped(module)
+        if isinstance(self.module, torch.jit.ScriptModule):
+            raise ValueError("TorchScript networks cannot be adapted, their layers are fixed; pass the Python network")
         self.training = self.module.training
         self.samples_forwarded = 0
         self.output = output

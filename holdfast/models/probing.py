@@ -193,8 +193,8 @@ def trace_logits(module: nn.Module, inputs: Tensor, output: Output = None) -> tu
 
     with ExitStack() as hooks:
         for name, part in module.named_modules():
-            handle = part.register_forward_hook(watch(name))
-            hooks.callback(handle.remove)
+            if not isinstance(part, torch.jit.ScriptModule):  # which take no hooks
+                hooks.callback(part.register_forward_hook(watch(name)).remove)
         returned = module(inputs)
     logits, picked = logits_of(returned, len(inputs), output), pick(returned, output).reshape(len(inputs), -1)
     same = {name: shape for name, shape, found in calls if torch.equal(found.to(picked.dtype), picked)}

@@ -29,6 +29,7 @@ def timm(
     """
     try:
         import timm as zoo
+        from timm.data.config import resolve_model_data_config
     except (ImportError, RuntimeError) as error:  # torchvision, which it imports, raises either
         raise ImportError(f"timm cannot be imported ({error}): pip install 'holdfast[timm]'") from error
     try:
@@ -39,7 +40,7 @@ def timm(
         raise ValueError(f"timm cannot make {architecture!r}: {error}{hint}") from error
     if weights is not None:
         load_checkpoint(network, weights)
-    return Normalised.behind(network.eval(), _preprocessing(zoo.data.resolve_model_data_config(network)))
+    return Normalised.behind(network.eval(), _preprocessing(resolve_model_data_config(network)))
 
 
 def _preprocessing(config: dict[str, Any]) -> Preprocessing:

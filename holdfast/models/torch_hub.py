@@ -22,7 +22,7 @@ def torch_hub(target: str, *, weights: str | None = None, arguments: dict[str, A
     if not colon or not (Path(folder).expanduser() / "hubconf.py").is_file():
         raise ValueError(f"{target!r} names no folder with a hubconf.py; write folder:entry")
     place = str(Path(folder).expanduser())
-    known = torch.hub.list(place, source="local")
-    if entry not in known:
-        raise ValueError(f"{folder} has no entry {entry!r}; known: {', '.join(known)}")
-    return built(target, partial(torch.hub.load, place, entry, source="local"), weights, arguments)
+    try:
+        return built(target, partial(torch.hub.load, place, entry, source="local"), weights, arguments)
+    except RuntimeError as error:
+        raise ValueError(f"the hubconf.py of {folder} cannot make {entry!r}: {error}") from error
