@@ -86,7 +86,7 @@ def test_any_classifier_of_hugging_face(tmp_path: Path) -> None:
     assert torch.allclose(found(sounds), network(values).logits, atol=1e-4)
     assert Classifier(found).num_classes == 5
     assert adapt(found, "tent").step(sounds).skipped is None
-    with pytest.raises(ValueError, match="no audio classifier that can be loaded"):
+    with pytest.raises(ValueError, match="not an audio classifier that can be loaded"):
         hugging_face_audio(model=str(tmp_path / "nothing"), seconds=1.0)
 
 
