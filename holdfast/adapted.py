@@ -1,11 +1,13 @@
-"""AdaptedModel: predict -> estimate -> adapt -> recover. What the benchmark measures is what users deploy."""
+"""AdaptedModel: predict, estimate, adapt, recover, as one transaction. What the benchmark runs is what users deploy."""
 
 from __future__ import annotations
 
+import copy
 import itertools
 import json
+import logging
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,20 +16,37 @@ import torch
 from torch import Tensor, nn
 
 from holdfast.estimators import ESTIMATORS, Estimator, Observation
+from holdfast.input_checks import check_inputs, explain_inputs
+from holdfast.input_range import InputRange, magnitude
 from holdfast.methods import METHODS, Method
 from holdfast.models.classifier import Classifier
-from holdfast.models.partial_forward import recording
+from holdfast.models.normalised import Normalise
+from holdfast.models.partial_forward import Recorded, recording
+from holdfast.models.probing import random_pair
 from holdfast.records import Estimate, Step, Update
 from holdfast.recovery import RECOVERIES, Recovery
 from holdfast.recovery.never import Never
 from holdfast.registry import options_of
-from holdfast.state import SavedStateError, read_state, write_state
+from holdfast.saved_checks import check_saved
+from holdfast.state import SavedStateError, Stateful, map_tensors, pack_state, read_state, write_durably
+from holdfast.transaction import Savepoint, Transactions
 
 __all__ = ["AdaptedModel", "check_estimator_name"]
 
+LOG = logging.getLogger(__name__)
+SHOWN_BATCHES = 8  # source batches that a method does not ask for, looked at for the range of their values
+
 
 class AdaptedModel(nn.Module):
-    """A classifier that adapts itself to the inputs it is asked about, and is called like any other module."""
+    """A classifier that adapts to the inputs it predicts; it is called like any other module.
+
+    A step is a transaction: when anything in it raises, the state afterwards is the state before. An error before there
+    is a prediction is raised; one after it leaves the update out, and the step says so in `skipped`. Steps from several
+    threads run one after the other. Copies (`copy.deepcopy`, pickle, a forked process) adapt independently.
+
+    `train()` and `eval()` set the flag `training` and nothing else: the method decides in which mode its layers run,
+    and the model adapts in both. `predict` predicts without adapting; `export` returns a network that does not adapt.
+    """
 
     def __init__(
         self,
@@ -46,13 +65,16 @@ class AdaptedModel(nn.Module):
             check_estimator_name(watching)
         self._watching = nn.ModuleDict(self.estimators)  # so that their state is saved and moved with the rest
         self.recovery = recovery or Never()
+        normalises = any(isinstance(part, Normalise) for part in method.model.modules())
+        self.input_range = InputRange(method.model.input_spec.kind, known=1.0 if normalises else None)
         self.name = name or METHODS.name_of(type(method))
         self.preset = preset
         self.weights = weights  # digest of the source model
+        self._transactions = Transactions()
 
     @property
     def recipe(self) -> dict[str, Any]:
-        """Names and options, as plain JSON: what it takes to build this object again."""
+        """Names and options, as plain JSON, from which this object can be built again."""
         return {
             "name": self.name,
             "method": METHODS.name_of(type(self.method)),
@@ -64,91 +86,155 @@ class AdaptedModel(nn.Module):
         }
 
     def forward(self, inputs: Tensor) -> Tensor:
-        """Answer a batch and adapt to it; return the logits."""
+        """Predict a batch and adapt to it; return the logits."""
         return self.step(inputs).logits
 
     def step(self, inputs: Tensor) -> Step:
-        """Answer a batch, estimate the accuracy, adapt, recover where it is due, and tell all of it."""
+        """Predict a batch, estimate the accuracy, adapt, recover if necessary, and return what was done.
+
+        >>> from holdfast.models.tiny import tiny_resnet
+        >>> from holdfast.recipes import adapt
+        >>> model = adapt(tiny_resnet(), "tent")
+        >>> model.step(torch.rand(8, 3, 32, 32)).skipped
+        >>> model.step(torch.full((8, 3, 32, 32), 255.0)).skipped
+        'inputs reach 255, over 10 times the usual 1'
+        """
+        check_inputs(inputs, self.method.model.input_spec)
         # The caller may be in inference mode, whose tensors cannot take part in a backward pass.
         with torch.inference_mode(False), torch.set_grad_enabled(bool(self.method.trained)):
             if inputs.is_inference():
                 inputs = inputs.clone()
-            return self._step(inputs.detach())
+            with self._transactions.begin(*self._parts()) as savepoints:
+                return self._step(inputs.detach(), savepoints)
 
     def predict(self, inputs: Tensor) -> Step:
-        """Answer a batch, estimate the accuracy, and learn nothing: what `step` does where nothing may change."""
-        with torch.inference_mode(False), torch.no_grad():
-            return self._step(inputs.detach(), learning=False)
+        """Predict a batch and estimate the accuracy without changing anything."""
+        check_inputs(inputs, self.method.model.input_spec)
+        with torch.inference_mode(False), torch.no_grad(), self._transactions.begin(*self._parts()) as savepoints:
+            step = self._step(inputs.detach(), savepoints, learning=False)
+            for savepoint in savepoints:
+                savepoint.restore()
+            return step
 
-    def _step(self, inputs: Tensor, *, learning: bool = True) -> Step:
-        forwarded, backwarded = self._samples_forwarded(), self.method.samples_backwarded
+    def _parts(self) -> tuple[list[nn.Module], list[nn.Module]]:
+        """Return the modules that learn from batches, and those that count and judge them."""
+        return [*self.method.modules(), *self._watching.modules()], [*self.recovery.modules(), self.input_range]
+
+    def _step(self, inputs: Tensor, savepoints: Sequence[Savepoint], *, learning: bool = True) -> Step:
+        samples = self._samples()
         recovered = self.recovery.begin(self.method) if learning else None
-        inputs, bad_samples = _finite(inputs)
-        self.method.paused = bad_samples > 0 or not learning
-        logits, estimates = self._predict(inputs)
-        answer = logits.detach()
-        if not learning:
-            update = Update()
-        elif bad_samples:
-            update = Update(skipped=f"non-finite values in {bad_samples} of {len(inputs)} inputs")
-        elif not torch.isfinite(answer).all():
-            update = Update(skipped="non-finite logits")
-        else:
-            update = self.method.adapt(inputs, logits)
-        step = Step(
-            answer,
-            update.loss,
-            estimates,
-            recovered,
-            update.skipped,
-            (self._samples_forwarded() - forwarded) / len(inputs),
-            (self.method.samples_backwarded - backwarded) / len(inputs),
-            self.method.gauges(),
-        )
-        reason = self.recovery.recover(self.method, step) if learning else None
-        return step if reason is None else replace(step, recovered=reason)
+        # When the logits are not finite, the method returns to here, not to before the reset.
+        learnt = savepoints[0] if recovered is None else Savepoint(self._parts()[0])
+        inputs, refusal = self._examine(inputs)
+        self.method.paused = refusal is not None or not learning
+        logits, recorded = self._predict(inputs)
+        prediction = logits.detach()
+        if refusal is None and not torch.isfinite(prediction).all():
+            refusal = "non-finite logits"
+            learnt.restore()
+        estimates: dict[str, Estimate] = self._unknown(refusal or "the step failed")
+        try:
+            if refusal is None:
+                estimates = self._estimate(inputs, prediction, recorded)
+            update = Update(skipped=refusal)
+            if learning and refusal is None:
+                update = self.method.adapt(inputs, logits)
+            forwards, backwards = self._passes(samples, len(inputs))
+            gauges = self.method.gauges()
+            step = Step(prediction, update.loss, estimates, recovered, update.skipped, forwards, backwards, gauges)
+            reason = self.recovery.recover(self.method, step) if learning else None
+            return step if reason is None else replace(step, recovered=reason)
+        except Exception as error:
+            forwards, backwards = self._passes(samples, len(inputs))
+            for savepoint in savepoints:
+                savepoint.restore()
+            LOG.warning("the update failed and was undone; the prediction is returned", exc_info=error)
+            failure = f"{type(error).__name__}: {error}"
+            return Step(prediction, None, estimates, None, failure, forwards, backwards)
 
-    def _predict(self, inputs: Tensor) -> tuple[Tensor, dict[str, Estimate]]:
-        """Return the answer, and what the estimators make of it while the network is still the one that gave it."""
-        if not self.estimators:
-            return self.method.predict(inputs), {}
+    def _examine(self, inputs: Tensor) -> tuple[Tensor, str | None]:
+        """Return inputs without non-finite values, and why they are not adapted to, if so."""
+        if not inputs.is_floating_point():  # indices have no scale
+            return inputs, None
+        reached = magnitude(inputs)
+        if math.isfinite(reached):
+            return inputs, self.input_range.refusal(reached)
+        bad = int((~torch.isfinite(inputs)).flatten(1).any(1).sum())
+        return inputs.nan_to_num(0.0, 0.0, 0.0), f"non-finite values in {bad} of {len(inputs)} inputs"
+
+    def _predict(self, inputs: Tensor) -> tuple[Tensor, Recorded]:
+        """Return the prediction, and what estimators want of the pass that made it."""
         network = self.method.predictor
         wanted = {name for estimator in self.estimators.values() for name in estimator.replays(network)}
-        with recording(network, inputs, wanted) as recorded:
-            logits = self.method.predict(inputs)
-        if not torch.isfinite(logits).all():  # nothing to learn about, for an estimator's memory neither
-            return logits, dict.fromkeys(self.estimators, Estimate(math.nan, unknown="non-finite logits"))
+        try:
+            if not self.estimators:
+                return self.method.predict(inputs), Recorded()
+            with recording(network, inputs, wanted) as recorded:
+                return self.method.predict(inputs), recorded
+        except (RuntimeError, ValueError, TypeError, IndexError) as error:
+            reason = explain_inputs(inputs, network.input_spec, network.dtype)
+            if reason is None:
+                raise
+            raise ValueError(reason) from error
+
+    def _estimate(self, inputs: Tensor, prediction: Tensor, recorded: Recorded) -> dict[str, Estimate]:
+        """Return the estimates, made while the network is still the one that predicted."""
+        if not self.estimators:
+            return {}
+        network = self.method.predictor
         now = self.method.moving()
         origin = {id(now[name]): tensor for name, tensor in self.method.origin.items()}
         named = itertools.chain(network.named_parameters(), network.named_buffers())
         moving = {name: tensor for name, tensor in named if id(tensor) in origin}
         seen = Observation(
             inputs,
-            logits.detach(),
+            prediction,
             network,
             recorded=recorded,
             moving=moving,
             origin={name: origin[id(tensor)] for name, tensor in moving.items()},
         )
         with torch.no_grad(), self.method.predictor_head():
-            return logits, {name: estimator.estimate(seen) for name, estimator in self.estimators.items()}
+            return {name: estimator.estimate(seen) for name, estimator in self.estimators.items()}
 
-    def _samples_forwarded(self) -> int:
-        return sum(part.samples_forwarded for part in self.modules() if isinstance(part, Classifier))
+    def _unknown(self, reason: str) -> dict[str, Estimate]:
+        return {name: Estimate(math.nan, unknown=reason) for name in self.estimators}
+
+    def _samples(self) -> tuple[int, int]:
+        """Return how many samples have gone through the networks, forwards and backwards."""
+        networks = (part for part in self.modules() if isinstance(part, Classifier))
+        return sum(network.samples_forwarded for network in networks), self.method.samples_backwarded
+
+    def _passes(self, before: tuple[int, int], batch_size: int) -> tuple[float, float]:
+        forwarded, backwarded = self._samples()
+        return (forwarded - before[0]) / batch_size, (backwarded - before[1]) / batch_size
 
     def enter_domain(self, domain: str) -> None:
-        """Say which domain comes next: known to benchmarks only, and of use to an oracle only."""
-        self.recovery.enter_domain(domain)
+        """Announce the next domain: known in benchmarks only, and used by oracles only."""
+        with self._transactions.exclusive():
+            self.recovery.enter_domain(domain)
 
     def fit_source(self, batches: Iterable[Tensor | Sequence[Tensor]]) -> None:
         """Show the method unlabelled source inputs before the first batch; of (inputs, labels) only inputs are used."""
-        with torch.inference_mode(False):
-            self.method.fit_source(batch if isinstance(batch, Tensor) else batch[0] for batch in batches)
+
+        def shown() -> Iterator[Tensor]:
+            for batch in batches:
+                inputs = batch if isinstance(batch, Tensor) else batch[0]
+                self.input_range.show(inputs)
+                yield inputs
+
+        source = shown()
+        with torch.inference_mode(False), self._transactions.begin(*self._parts()):
+            self.method.fit_source(source)
+            for _ in itertools.islice(source, SHOWN_BATCHES):
+                pass
 
     def fit_holdout(self, batches: Iterable[Tensor | Sequence[Tensor]]) -> None:
-        """Show held-out source data, (inputs, labels) or inputs alone, to estimators that need it, and to no method."""
+        """Show held-out source data, (inputs, labels) or inputs alone, to estimators that need it, never to methods."""
         pairs = [(batch, None) if isinstance(batch, Tensor) else (batch[0], batch[1]) for batch in batches]
-        with torch.inference_mode(False), torch.no_grad():
+        with torch.inference_mode(False), torch.no_grad(), self._transactions.begin(*self._parts()):
+            for inputs, _ in pairs:
+                self.input_range.show(inputs)
             for name, estimator in self.estimators.items():
                 if estimator.needs == "labels" and any(labels is None for _, labels in pairs):
                     raise ValueError(
@@ -158,56 +244,114 @@ class AdaptedModel(nn.Module):
                     estimator.fit(pairs, self.method.predictor)
 
     def reset(self) -> None:
-        """Go back to the state at construction: the future is that of a new object."""
-        self.method.reset()
-        for part in (self.recovery, *self.estimators.values()):
-            part.reset_state()
+        """Return to the state at construction: the future is that of a new object."""
+        with self._transactions.begin(*self._parts()):
+            self.method.reset()
+            for part in (self.recovery, self.input_range, *self.estimators.values()):
+                part.reset_state()
 
     def export(self) -> nn.Module:
-        """Return the answering network as a plain frozen module: no adaptation, no hooks, the same outputs."""
-        return self.method.export()
+        """Return the predicting network as a plain module: no adaptation, no hooks, the same outputs."""
+        with self._transactions.exclusive():
+            return self.method.export()
 
     def save(self, path: str | Path, *, note: Any = None) -> None:
-        """Write all that adaptation has changed to one safetensors file, JSON header, note and checksum included."""
+        """Write all that adaptation has changed to one safetensors file with a JSON header, a note and a checksum."""
         header = {"recipe": self.recipe, "weights": self.weights, "note": note}
-        write_state(Path(path), self._moving_state(), header)
+        with self._transactions.exclusive():
+            content = pack_state(self._moving_state(), header)
+        write_durably(Path(path), content)
 
     def load(self, path: str | Path) -> Any:
-        """Take back what `save` wrote, for the same source model and recipe, and return its note."""
+        """Load what `save` wrote, for the same source model and recipe, and return its note; else change nothing."""
         state, header = read_state(Path(path))
+        if set(header) != {"recipe", "weights", "note"}:
+            raise SavedStateError(f"{path} is not the state of an adapted model; pass a file that `save` wrote")
         if header["weights"] != self.weights:
             raise SavedStateError(
-                f"{path} belongs to a model with other weights ({header['weights'][:8]}, here {self.weights[:8]}); "
-                "adapt the model it was saved from and load it there"
+                f"{path} belongs to a model with other weights ({str(header['weights'])[:8]}, here "
+                f"{self.weights[:8]}); adapt the model it was saved from and load it there"
             )
         if header["recipe"] != self.recipe:
-            here, there = self.recipe, header["recipe"]
+            here, there = self.recipe, dict(header["recipe"] or {})
             fields = [key for key in sorted({*here, *there}) if here.get(key) != there.get(key)]
             told = "; ".join(f"{key} is {there.get(key)!r} there and {here.get(key)!r} here" for key in fields)
             raise SavedStateError(f"{path} was saved by another recipe: {told}; adapt with the same options")
-        self.load_state_dict({**self.state_dict(), **state})
+        try:
+            with torch.inference_mode(False), self._transactions.begin(*self._parts()):
+                self._load(state)
+        except (ValueError, RuntimeError, TypeError, KeyError, IndexError, AttributeError) as error:
+            raise SavedStateError(f"{path} does not fit this model ({error}); use another copy of it") from error
         return header["note"]
 
-    def _moving_state(self) -> dict[str, Any]:
-        """The part of `state_dict` that can change: frozen weights stay with the caller's own file."""
-        moving = {f"method.{name}" for name in self.method.moving()}
-        return {
-            name: value for name, value in self.state_dict().items() if name in moving or name.endswith("_extra_state")
+    def _load(self, state: Mapping[str, Any]) -> None:
+        """Take a saved state, or raise when it does not fit, contradicts itself, or makes predicting impossible."""
+        check_saved(state, self._expected_state())
+        could = self._can_predict()
+        self.load_state_dict({**self.state_dict(), **state})
+        for part in self.modules():
+            if isinstance(part, Stateful):
+                part.check_state()
+        if could and not self._can_predict():
+            raise ValueError("the model cannot predict with it")
+
+    def _can_predict(self) -> bool:
+        """Try two random inputs; a network of indices cannot take them, which is no fault of a state."""
+        network = self.method.model
+        parts = self._parts()
+        savepoints = [Savepoint(part) for part in parts]
+        try:
+            inputs = random_pair(network.module, network.input_spec.shape)
+            with torch.no_grad():
+                return self._step(inputs, savepoints, learning=False).skipped is None
+        except Exception:
+            return False
+        finally:
+            for savepoint in savepoints:
+                savepoint.restore()
+
+    def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False) -> Any:
+        """Load a state dict; declared tensors go to the device of the model, as torch does with all others."""
+        device = self.method.model.device
+        placed = {
+            name: map_tensors(lambda tensor: tensor.to(device), value) if name.endswith("_extra_state") else value
+            for name, value in state_dict.items()
         }
+        with self._transactions.exclusive():
+            return super().load_state_dict(placed, strict, assign)
+
+    def _moving_state(self) -> dict[str, Any]:
+        """Return the part of `state_dict` that can change: frozen weights stay in the caller's own file."""
+        expected = self._expected_state()
+        return {name: value for name, value in self.state_dict().items() if name in expected}
+
+    def _expected_state(self) -> dict[str, Any]:
+        """Return the names of all that can change: with tensors, and with the defaults of declared state."""
+        present = self.state_dict()
+        moving = {f"method.{name}" for name in self.method.moving()}
+        expected = {name: tensor for name, tensor in present.items() if name in moving}
+        for name, part in self.named_modules():
+            if isinstance(part, Stateful):
+                expected[f"{name}._extra_state"] = part.declared()
+        return expected
 
     def train(self, mode: bool = True) -> AdaptedModel:
         """Set the flag and nothing else: the method alone decides in which mode its layers run."""
         self.training = mode
         return self
 
+    def _apply(self, fn: Any, recurse: bool = True) -> AdaptedModel:
+        with self._transactions.exclusive():
+            self._transactions.forget()
+            super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
+        return self
 
-def _finite(inputs: Tensor) -> tuple[Tensor, int]:
-    """Return inputs with non-finite values set to zero, and how many samples had one."""
-    # One sum instead of one test per value: it is finite for all sane inputs, and a sane batch costs no more.
-    if torch.isfinite(inputs.sum()):
-        return inputs, 0
-    bad = int((~torch.isfinite(inputs)).flatten(1).any(1).sum())
-    return inputs.nan_to_num(0.0, 0.0, 0.0), bad
+    def __deepcopy__(self, memo: dict[int, Any]) -> AdaptedModel:
+        copied = type(self).__new__(type(self))
+        memo[id(self)] = copied
+        with self._transactions.exclusive():  # no other thread is in the middle of a step
+            vars(copied).update(copy.deepcopy(vars(self), memo))
+        return copied
 
 
 def check_estimator_name(name: str) -> None:
@@ -218,12 +362,12 @@ def check_estimator_name(name: str) -> None:
 
 
 def _watching(name: str, estimator: Estimator) -> dict[str, Any]:
-    """Return the options of an estimator, and its own name where it goes by another."""
+    """Return the options of an estimator, and its registered name if it is configured under another."""
     kind = ESTIMATORS.name_of(type(estimator))
     return {**({} if name == kind else {"name": kind}), **_options(estimator)}
 
 
 def _options(part: object) -> dict[str, Any]:
-    """Return what a part was built with: every option is kept under its own name."""
+    """Return the options a part was built with; each is kept in an attribute of the same name."""
     plain = json.dumps({name: getattr(part, name) for name in options_of(type(part))})
     return dict(json.loads(plain))

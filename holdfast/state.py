@@ -1,4 +1,4 @@
-"""State is declared once; saving, loading, moving and resetting it is then nobody's job in a subclass."""
+"""Declared state: what a module changes while it runs, and how that is reset, moved, saved and loaded."""
 
 from __future__ import annotations
 
@@ -6,22 +6,28 @@ import copy
 import hashlib
 import json
 import os
+import secrets
+import stat
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
+from safetensors import SafetensorError
+from safetensors.torch import load as load_tensors
+from safetensors.torch import save as dump_tensors
 from torch import Tensor, nn
 
-__all__ = ["SavedStateError", "Stateful", "read_state", "write_state"]
+__all__ = ["SavedStateError", "Stateful", "map_tensors", "pack_state", "read_state", "write_durably", "write_state"]
 
-SCHEMA = 1
+SCHEMA = 2
 
 
 class Stateful(nn.Module):
-    """A module that says once what changes while it runs: `self.add_state("mean_probs", None)`.
+    """A module that declares once what changes while it runs: `self.add_state("mean_probs", None)`.
+
+    A declared tensor is replaced by a new one, never written into, so that a failed step can be undone by reference.
+    Where replacing is too slow, `write_rows` writes into some rows and remembers the old ones until the step has ended.
 
     >>> counter = Stateful(); counter.add_state("seen", 0)
     >>> counter.seen += 5; counter.reset_state(); counter.seen
@@ -32,6 +38,7 @@ class Stateful(nn.Module):
         super().__init__()
         self._defaults: dict[str, Any] = {}
         self._kept: set[str] = set()
+        self._overwritten: list[tuple[Tensor, Any, Tensor]] | None = None  # what `write_rows` replaced in this step
 
     def add_state(self, name: str, default: Any, *, kept: bool = False) -> None:
         """Declare an attribute (tensor, number, text, None, or lists and dicts of them); `kept` survives a reset."""
@@ -39,6 +46,27 @@ class Stateful(nn.Module):
         if kept:
             self._kept.add(name)
         setattr(self, name, copy.deepcopy(default))
+
+    def write_rows(self, tensor: Tensor, rows: Any, values: Tensor) -> None:
+        """Write into rows of a declared tensor; the previous rows are kept while a step could still fail."""
+        if self._overwritten is not None:
+            self._overwritten.append((tensor, rows, tensor[rows].clone()))
+        tensor[rows] = values
+
+    def remember_rows(self) -> int:
+        """Keep from now on what `write_rows` overwrites, and return how many writes are kept already."""
+        self._overwritten = [] if self._overwritten is None else self._overwritten
+        return len(self._overwritten)
+
+    def write_back(self, writes: int) -> None:
+        """Undo all but the first of the kept writes, the latest first."""
+        while self._overwritten and len(self._overwritten) > writes:
+            tensor, rows, values = self._overwritten.pop()
+            tensor[rows] = values
+
+    def forget_rows(self) -> None:
+        """Drop what `write_rows` has overwritten: it cannot be undone any more."""
+        self._overwritten = None
 
     def reset_state(self) -> None:
         """Set every declared attribute, here and in the parts of this module, to its default."""
@@ -48,38 +76,55 @@ class Stateful(nn.Module):
                     if name not in part._kept:
                         setattr(part, name, copy.deepcopy(default))
 
+    def declared(self) -> dict[str, Any]:
+        """Return the defaults of all that `get_extra_state` returns."""
+        return dict(self._defaults)
+
+    def check_state(self) -> None:
+        """Raise a ValueError when loaded values contradict each other; called before a loaded state is accepted."""
+
     def get_extra_state(self) -> dict[str, Any]:
-        """Return the declared attributes: how they get into torch's `state_dict`."""
+        """Return a copy of the declared attributes, for torch's `state_dict`."""
         return {name: copy.deepcopy(getattr(self, name)) for name in self._defaults}
 
     def set_extra_state(self, state: Mapping[str, Any]) -> None:
-        """Take the declared attributes back from torch's `state_dict`."""
+        """Set the declared attributes from torch's `state_dict`."""
         for name in self._defaults:
             setattr(self, name, copy.deepcopy(state[name]))
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Stateful:
         # `.to(device)` moves parameters and buffers by itself, and declared tensors here.
         for name in self._defaults:
-            setattr(self, name, _map_tensors(fn, getattr(self, name)))
-            self._defaults[name] = _map_tensors(fn, self._defaults[name])
+            setattr(self, name, map_tensors(fn, getattr(self, name)))
+            self._defaults[name] = map_tensors(fn, self._defaults[name])
         super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
         return self
 
 
-def _map_tensors(fn: Callable[[Tensor], Tensor], value: Any) -> Any:
+def map_tensors(fn: Callable[[Tensor], Tensor], value: Any) -> Any:
+    """Return nested lists and dicts with a function applied to each tensor.
+
+    >>> map_tensors(torch.neg, {"a": [torch.tensor(1), 2]})
+    {'a': [tensor(-1), 2]}
+    """
     if isinstance(value, Tensor):
         return fn(value)
-    if isinstance(value, dict):
-        return {key: _map_tensors(fn, item) for key, item in value.items()}
-    return [_map_tensors(fn, item) for item in value] if isinstance(value, list) else value
+    if isinstance(value, Mapping):
+        return {key: map_tensors(fn, item) for key, item in value.items()}
+    return [map_tensors(fn, item) for item in value] if isinstance(value, list) else value
 
 
 class SavedStateError(ValueError):
-    """A saved state that cannot be used here; the message says why and what would help."""
+    """A saved state that cannot be used; the message says why and what to do."""
 
 
 def write_state(path: Path, state: Mapping[str, Any], header: Mapping[str, Any]) -> None:
-    """Write nested state as one safetensors file with its JSON in the header: whole, or not at all."""
+    """Write nested state to one safetensors file with its JSON in the header: completely or not at all."""
+    write_durably(path, pack_state(state, header))
+
+
+def pack_state(state: Mapping[str, Any], header: Mapping[str, Any]) -> bytes:
+    """Return the content of a state file."""
     tensors: dict[str, Tensor] = {}
 
     def pack(value: Any) -> Any:
@@ -96,36 +141,80 @@ def write_state(path: Path, state: Mapping[str, Any], header: Mapping[str, Any])
 
     body = json.dumps({**header, "state": pack(state)})
     metadata = {"holdfast": body, "schema": str(SCHEMA), "checksum": _checksum(body, tensors)}
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    save_file(tensors, temporary, metadata=metadata)
-    os.replace(temporary, path)
+    return dump_tensors(tensors, metadata)
+
+
+def write_durably(path: Path, content: bytes) -> None:
+    """Replace a file in one step after its content has reached the disk: a crash leaves the old file or the new one.
+
+    Each call has a temporary file of its own, so that calls at the same time do not meet. A symbolic link keeps
+    pointing to its target, and a device or pipe is written to, not replaced.
+    """
+    path = path.resolve()
+    if path.exists() and not stat.S_ISREG(path.stat().st_mode):
+        path.write_bytes(content)  # a folder says so itself
+        return
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+    try:
+        with temporary.open("xb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
 
 
 def read_state(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the nested state and the header that `write_state` wrote; nothing is ever unpickled."""
+    content = path.read_bytes()
     try:
-        with safe_open(path, "pt") as file:
-            metadata = file.metadata() or {}
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a mapping)
-    except SafetensorError as error:
+        metadata = _metadata(content)
+        tensors = load_tensors(content)
+    except (SafetensorError, ValueError, KeyError, TypeError) as error:
         raise SavedStateError(f"{path} is damaged ({error}); use another copy of it") from error
     if metadata.get("schema") != str(SCHEMA):
         found = metadata.get("schema", "none")
-        raise SavedStateError(f"{path} has state schema {found}, this version reads {SCHEMA}; save it again with it")
-    if metadata.get("checksum") != _checksum(metadata["holdfast"], tensors):
-        raise SavedStateError(f"{path} is damaged (its checksum does not fit); use another copy of it")
+        raise SavedStateError(
+            f"{path} has state schema {found}, and this version reads {SCHEMA}; save it again with this version"
+        )
+    body = metadata.get("holdfast", "")
+    if metadata.get("checksum") != _checksum(body, tensors):
+        raise SavedStateError(f"{path} is damaged (its checksum does not match); use another copy of it")
+
+    used: set[str] = set()
 
     def unpack(value: Any) -> Any:
         if not isinstance(value, dict):
             return value
         if "tensor" in value:
+            used.add(value["tensor"])
             return tensors[value["tensor"]]
         if "pairs" in value:
             return {key: unpack(item) for key, item in value["pairs"]}
         return [unpack(item) for item in value["list"]]
 
-    header = json.loads(metadata["holdfast"])
-    return unpack(header.pop("state")), header
+    try:
+        header = json.loads(body)
+        state = unpack(header.pop("state"))
+        unpacked = dict(state), dict(header)
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise SavedStateError(f"{path} is damaged (its header has no such structure); use another copy") from error
+    if used != set(tensors):
+        raise SavedStateError(f"{path} is damaged (it holds tensors that its header does not name); use another copy")
+    return unpacked
+
+
+def _metadata(content: bytes) -> dict[str, str]:
+    """Return the metadata of a safetensors file: 8 bytes of length, then JSON."""
+    length = int.from_bytes(content[:8], "little")
+    found = json.loads(content[8 : 8 + length]).get("__metadata__") or {}
+    return dict(found)
 
 
 def _checksum(body: str, tensors: Mapping[str, Tensor]) -> str:

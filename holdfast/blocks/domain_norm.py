@@ -84,8 +84,8 @@ class DomainMoments(Stateful):
         mean, var = old_mean + shift, old_var + step * (square - counts * old_var) - shift**2
         new = torch.stack([mean, var], 1)
         if torch.isfinite(new.sum()):
-            self.cells[taught.rows] = new
-            self.sums.index_add_(0, taught.domains, _terms(new) - _terms(cells))
+            self.write_rows(self.cells, taught.rows, new)
+            self.sums = self.sums.index_add(0, taught.domains, _terms(new) - _terms(cells))
 
     def regroup(self, plan: Regrouping) -> None:
         """Keep and merge cells as planned, and recompute the sums of the domains."""
@@ -141,7 +141,7 @@ class DomainStatistics(BalancedStatistics):
             mean, var = mean - self.source_mean, var - self.source_var
             self.domains.learn(mean, var, self.placed.cells, self.class_momentum, self.capped)
         mean, var = self.domain_moments(self.placed.present)
-        mean, var = mean.to(features), var.to(features)
+        mean, var = mean.to(self.source_mean), var.to(self.source_mean)
         if len(mean) == 1:
             return self.normalise(features, mean[0], var[0])
         return self.normalise_each(features, mean[self.placed.places], var[self.placed.places])

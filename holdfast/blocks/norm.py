@@ -152,6 +152,8 @@ class BatchStatistics(NormLayer):
 def batch_moments(features: Tensor, *, unbiased: bool) -> tuple[Tensor, Tensor]:
     """Return mean and variance per channel of (batch, channels, ...); the variance of a single value is 0."""
     values = features.numel() // features.shape[1]
+    if torch.is_autocast_enabled(features.device.type):  # weights and statistics keep their own precision
+        features = features.float()
     if features.requires_grad or values == 1:
         axes = [axis for axis in range(features.dim()) if axis != 1]
         var, mean = torch.var_mean(features, axes, correction=int(unbiased and values > 1))

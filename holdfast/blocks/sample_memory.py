@@ -75,7 +75,7 @@ class Memory(Stateful):
             if slot is not None:
                 written[slot] = sample
         if written:
-            self.held[list(written)] = inputs.detach()[list(written.values())]
+            self.write_rows(self.held, list(written), inputs.detach()[list(written.values())])
 
     def feed(
         self, inputs: Tensor, classes: Tensor, scores: Tensor | None = None, *, learn: Callable[[], Update]

@@ -18,6 +18,8 @@ def sample_moments(features: Tensor) -> tuple[Tensor, Tensor]:
     >>> mean.tolist(), var.tolist()
     ([[2.0, 5.0]], [[1.0, 0.0]])
     """
+    if torch.is_autocast_enabled(features.device.type):  # weights and statistics keep their own precision
+        features = features.float()
     mean, var = _SampleMoments.apply(features)  # type: ignore[no-untyped-call]
     return mean, var
 

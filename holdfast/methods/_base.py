@@ -1,4 +1,4 @@
-"""Method: predicts, then adapts. A subclass writes its loss; reset, checkpoints and safety come from here."""
+"""Method: predicts, then adapts. A subclass writes its loss; the base class handles state, updates and safety."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ __all__ = ["METHODS", "Method", "PredictOnly", "preset_for"]
 
 
 class Method(Stateful):
-    """One published way to adapt; a subclass writes `loss`, and where its paper asks for it `prepare` or `predict`."""
+    """One published way to adapt; a subclass writes `loss` and, if its paper requires it, `prepare` or `predict`."""
 
     citation: ClassVar[str] = ""
     passes: ClassVar[str] = "1 forward, 1 backward"  # of the network, per sample
     keeps: ClassVar[str] = "source values of the trained parameters"  # besides the network
     use_when: ClassVar[str] = ""
     fails_when: ClassVar[str] = ""
-    predicts: Literal["before", "after"] = "before"  # its update, on the same batch
-    needs_source: ClassVar[bool] = False  # must see unlabelled source inputs before the first batch
+    predicts: Literal["before", "after"] = "before"  # the update on the same batch
+    needs_source: ClassVar[bool] = False  # requires unlabelled source inputs before the first batch
     needs_batch_norm: ClassVar[bool] = False
-    learns: bool = True  # False: it is the same after any number of batches
+    learns: bool = True  # False: no batch changes it
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {}  # published options by data set
     batches: int
 
@@ -54,10 +54,10 @@ class Method(Stateful):
         self.betas, self.weight_decay, self.seed = (betas[0], betas[1]), weight_decay, seed
         if self.needs_batch_norm and not has_batch_norm(model):
             raise ValueError(
-                f"this method works on BatchNorm statistics, and the model has none (normalisation: "
+                f"this method requires BatchNorm layers, and the model has none (normalisation: "
                 f"{model.normalisation}); choose a method for any network, such as 'tent' or 'eta'"
             )
-        # Evaluation mode throughout: dropout and stochastic depth would only blur what is being adapted.
+        # Always in evaluation mode: dropout and stochastic depth would add noise to what is adapted.
         self.model = model.eval().requires_grad_(False)
         self.trained = self.prepare(model)
         for parameter in self.trained:
@@ -71,7 +71,7 @@ class Method(Stateful):
     # What a subclass writes -------------------------------------------------------------------------------
 
     def prepare(self, model: Classifier) -> list[nn.Parameter]:
-        """Change layers where the method asks for it and return the parameters to train."""
+        """Replace the layers that the method changes and return the parameters to train."""
         replace_batch_norm(model, BatchStatistics)
         parameters = affine_parameters(model)
         if not parameters:
@@ -83,40 +83,40 @@ class Method(Stateful):
         return [(self.trained, self.lr)]
 
     def predict(self, inputs: Tensor) -> Tensor:
-        """Answer a batch with the network as it stands."""
+        """Return the logits of a batch."""
         logits: Tensor = self.model(inputs)
         return logits
 
     def loss(self, inputs: Tensor, logits: Tensor) -> Tensor | None:
-        """Return what to minimise on this batch, or None where there is nothing to learn from it."""
+        """Return the loss to minimise on this batch, or None when no sample is suitable."""
         return None
 
     def fit_source(self, batches: Iterable[Tensor]) -> None:
-        """Learn what the method needs from unlabelled source inputs, once, before the first batch."""
+        """Compute what the method needs from unlabelled source inputs, once, before the first batch."""
 
     def gauges(self) -> Mapping[str, float]:
-        """Return numbers that are worth watching besides the loss, by name: they are kept for every batch."""
+        """Return further numbers to record for each batch, by name."""
         return {}
 
     def prepare_offline(self, batches_per_epoch: int) -> None:
         """Learn before the first epoch of an offline set how many batches an epoch has, for schedules by epoch."""
 
     def begin_epoch(self, batches: Iterable[Tensor], order: Tensor) -> None:
-        """Look at all inputs of an offline set before a pass over them, which will bring them in this order, (n,)."""
+        """See all inputs of an offline set before an epoch over them, which comes in the order given, (n,)."""
 
     @property
     def predictor(self) -> Classifier:
-        """The network that gives the answers: a teacher, where there is one."""
+        """The network that predicts: the teacher, if there is one."""
         return self.model
 
     def predictor_head(self) -> AbstractContextManager[None]:
-        """Let the head of the answering network be the one that answered, while estimators look; most have no other."""
+        """While estimators run, give the predicting network the head that made the prediction; most have only one."""
         return nullcontext()
 
-    # What a subclass is given -----------------------------------------------------------------------------
+    # What a subclass inherits -----------------------------------------------------------------------------
 
     def adapt(self, inputs: Tensor, logits: Tensor | None = None) -> Update:
-        """Learn from one batch; without `logits` (and their graph) the batch is predicted again."""
+        """Adapt to one batch; without `logits` (and their graph) it is predicted again."""
         self.batches += 1
         if not self.trained:
             return Update()
@@ -125,7 +125,7 @@ class Method(Stateful):
         return Update() if loss is None else self.update(loss, len(inputs))
 
     def update(self, loss: Tensor, samples: int) -> Update:
-        """Take one optimiser step, unless it would carry a non-finite number into the weights."""
+        """Take one optimiser step, unless the loss or a gradient is not finite."""
         if self._optimizer is None or self.paused:
             return Update()
         self._optimizer.zero_grad(set_to_none=True)
@@ -139,34 +139,46 @@ class Method(Stateful):
         return Update(loss=float(loss.detach()))
 
     def reset(self) -> None:
-        """Go back to the source exactly: weights, statistics, optimiser and declared state."""
-        self.return_to({})
+        """Return to the source exactly: weights, statistics, optimiser and declared state."""
+        self._set_moving({})
         self.reset_state()
 
-    def snapshot(self) -> dict[str, Tensor]:
-        """Return a copy of all that has moved away from the source: weights and statistics, by name."""
+    def snapshot(self) -> dict[str, Any]:
+        """Return a copy of all that adaptation has changed: weights, statistics, optimiser and declared state."""
         moving, origin = self.moving(), self._origin
-        return {name: moving[name].detach().clone() for name in origin if not torch.equal(moving[name], origin[name])}
+        moved = {name: moving[name].detach().clone() for name in origin if not torch.equal(moving[name], origin[name])}
+        declared = {name: part.get_extra_state() for name, part in self._declaring()}
+        return {"tensors": moved, "declared": declared}
+
+    def return_to(self, snapshot: Mapping[str, Any]) -> None:
+        """Return to a snapshot exactly; what fitting source data has left stays as it is now."""
+        self._set_moving(snapshot["tensors"])
+        for name, part in self._declaring():
+            kept = {kept: getattr(part, kept) for kept in part._kept}
+            part.set_extra_state({**snapshot["declared"][name], **kept})
 
     @torch.no_grad()
-    def return_to(self, snapshot: Mapping[str, Tensor]) -> None:
-        """Go back to a snapshot; the optimiser starts afresh, and declared state stays."""
+    def _set_moving(self, values: Mapping[str, Tensor]) -> None:
+        """Set every moving tensor to the value given or else to its source value, and clear the optimiser."""
         moving = self.moving()
         for name, source in self._origin.items():
-            moving[name].copy_(snapshot.get(name, source))
+            moving[name].copy_(values.get(name, source))
         if self._optimizer is not None:
             self._optimizer.state.clear()
             self._optimizer.zero_grad(set_to_none=True)
 
+    def _declaring(self) -> list[tuple[str, Stateful]]:
+        return [(name, part) for name, part in self.named_modules() if isinstance(part, Stateful)]
+
     @torch.no_grad()
     def restore(self, mask: Callable[[Tensor, Tensor | None], Tensor]) -> None:
-        """Put single weights back to the source, where `mask(weight, last_gradient)` is true."""
+        """Return single weights to the source, where `mask(weight, last_gradient)` is true."""
         for name, parameter in self.named_parameters():
             if parameter.requires_grad:
                 parameter.copy_(torch.where(mask(parameter, parameter.grad), self._origin[name], parameter))
 
     def export(self) -> nn.Module:
-        """Return the answering network as a plain frozen module that no longer adapts."""
+        """Return the predicting network as a plain module that no longer adapts."""
         exported = copy.deepcopy(self.predictor.module).eval().requires_grad_(False)
         pause(exported)
         return exported
@@ -177,7 +189,7 @@ class Method(Stateful):
         return [self._origin[names[id(parameter)]] for parameter in self.trained]
 
     def moving(self) -> dict[str, Tensor]:
-        """Return everything that adaptation may change, by name: trained parameters, teachers and all buffers."""
+        """Return every tensor that adaptation may change, by name: trained parameters, teachers and all buffers."""
         teachers = [part for part in self.modules() if isinstance(part, MovingAverage)]
         followers = {id(parameter) for teacher in teachers for parameter in teacher.moving()}
         named = self.named_parameters()
@@ -186,12 +198,12 @@ class Method(Stateful):
 
     @property
     def origin(self) -> Mapping[str, Tensor]:
-        """The source's values of everything that adaptation may change, by the names of `moving`."""
+        """The source values of every tensor in `moving`, by the same names."""
         return self._origin
 
     @property
     def paused(self) -> bool:
-        """Whether it answers without learning anything: neither weights, nor statistics, nor declared state."""
+        """Whether it predicts without changing weights, statistics or declared state."""
         return self._paused
 
     @paused.setter
@@ -202,7 +214,7 @@ class Method(Stateful):
 
     @property
     def lr_scale(self) -> float:
-        """The multiple of its learning rates at which it learns; a benchmark may script a collapse with it."""
+        """A factor on all learning rates; a benchmark can provoke a collapse with it."""
         return self._lr_scale
 
     @lr_scale.setter
@@ -214,12 +226,14 @@ class Method(Stateful):
 
     @property
     def samples_forwarded(self) -> int:
-        """Samples that went through any of its networks so far."""
+        """Number of samples that have passed through any of its networks."""
         return sum(part.samples_forwarded for part in self.modules() if isinstance(part, Classifier))
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Method:
         super()._apply(fn, recurse)
         self._origin = {name: fn(tensor) for name, tensor in self._origin.items()}
+        if self._optimizer is not None:
+            self._optimizer.load_state_dict(self._optimizer.state_dict())  # moves the moments to their parameters
         return self
 
     def _make_optimizer(self) -> torch.optim.Optimizer:
@@ -229,25 +243,51 @@ class Method(Stateful):
         if self.optimizer == "sgd":
             decay, nesterov = self.weight_decay, self.nesterov
             return torch.optim.SGD(groups, self.lr, self.momentum, weight_decay=decay, nesterov=nesterov, foreach=True)
-        raise ValueError(f"optimizer={self.optimizer!r} is not known; choose 'sgd' or 'adam'")
+        raise ValueError(f"optimizer must be 'sgd' or 'adam', got {self.optimizer!r}")
+
+    def declared(self) -> dict[str, Any]:
+        """Return the defaults of the declared attributes, and of the moments of the optimiser."""
+        return super().declared() if self._optimizer is None else {**super().declared(), "optimizer": {}}
 
     def get_extra_state(self) -> dict[str, Any]:
-        """Return declared attributes and the optimiser's moments."""
+        """Return the declared attributes and the moments of the optimiser."""
         state = super().get_extra_state()
         if self._optimizer is not None:
             state["optimizer"] = copy.deepcopy(self._optimizer.state_dict()["state"])
         return state
 
     def set_extra_state(self, state: Mapping[str, Any]) -> None:
-        """Take back declared attributes and the optimiser's moments."""
+        """Set the declared attributes and the moments of the optimiser."""
         super().set_extra_state(state)
         if self._optimizer is not None:
+            _check_moments(state["optimizer"], self._optimizer)
+            # The optimiser moves them to their parameters, except its counts of steps, which it expects on the CPU.
+            moments = {
+                place: {name: tensor.cpu() if name == "step" else tensor for name, tensor in own.items()}
+                for place, own in copy.deepcopy(state["optimizer"]).items()
+            }
             groups = self._optimizer.state_dict()["param_groups"]
-            self._optimizer.load_state_dict({"state": copy.deepcopy(state["optimizer"]), "param_groups": groups})
+            self._optimizer.load_state_dict({"state": moments, "param_groups": groups})
+
+
+def _check_moments(moments: Mapping[int, Mapping[str, Any]], optimizer: torch.optim.Optimizer) -> None:
+    """Raise unless these are moments of the optimiser: by place of the parameter, of its shape and type."""
+    expected = {"step", "exp_avg", "exp_avg_sq"} if isinstance(optimizer, torch.optim.Adam) else {"momentum_buffer"}
+    parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+    for place, own in moments.items():
+        if type(place) is not int or not 0 <= place < len(parameters) or set(own) != expected:
+            raise ValueError(f"the optimiser has no such moments: {sorted(own)} of parameter {place!r}")
+        parameter = parameters[place]
+        for name, tensor in own.items():
+            if tensor is None:  # SGD without momentum, or before its first step
+                continue
+            shape = torch.Size() if name == "step" else parameter.shape
+            if tensor.shape != shape or not tensor.is_floating_point():
+                raise ValueError(f"{name!r} of parameter {place} is {tensor.dtype} of shape {tuple(tensor.shape)}")
 
 
 class PredictOnly(nn.Module):
-    """A method that has stopped learning: a copy of it, for those whose answer is more than one pass of a network."""
+    """A paused copy of a method, to export methods that predict with more than one pass of a network."""
 
     def __init__(self, method: Method) -> None:
         super().__init__()
@@ -263,9 +303,9 @@ METHODS: Registry[type[Method]] = Registry("method", "methods")
 
 
 def preset_for(method: type[Method], model: Classifier) -> str | None:
-    """Return the published setting nearest to a model: by its number of classes, then by its normalisation."""
+    """Return the name of the published setting closest to a model, by number of classes, then normalisation."""
     data = ("cifar10-c", "cifar100-c", "imagenet-c")[
-        # Halfway between 10, 100 and 1000 classes on the scale on which they differ.
+        # Halfway between 10, 100 and 1000 classes on a logarithmic scale.
         (model.num_classes > math.sqrt(1e3)) + (model.num_classes > math.sqrt(1e5))
     ]
     candidates = (f"{data}-{model.normalisation}", data)

@@ -83,7 +83,7 @@ class Classifier(nn.Module):
 
     def read(self, returned: object, batch_size: int) -> Tensor:
         """Return the logits in what the network returned."""
-        return logits_of(returned, batch_size, self.output)
+        return _whole(logits_of(returned, batch_size, self.output))
 
     def forward_with_features(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
         """Return logits and features, (batch, width), of one pass."""
@@ -93,7 +93,7 @@ class Classifier(nn.Module):
             logits = self(inputs)
         finally:
             handle.remove()
-        return logits, received[-1].flatten(1)
+        return logits, _whole(received[-1].flatten(1))
 
     def encode(self, inputs: Tensor) -> Tensor:
         """Return the features, (batch, width): the input of the head."""
@@ -104,7 +104,7 @@ class Classifier(nn.Module):
         head = self._known_head()
         features = features.reshape(len(features), *self._feature_shape)  # a 1×1 convolution needs its axes
         logits: Tensor = head(features)
-        return finish(logits.flatten(1), self.output)
+        return _whole(finish(logits.flatten(1), self.output))
 
     def norm_layers(self) -> dict[str, nn.Module]:
         """Return the current normalisation layers of known types, by name."""
@@ -121,6 +121,11 @@ class Classifier(nn.Module):
             advice = name_candidates(self._head_candidates)
             raise ValueError(f"no linear layer of {type(self.module).__name__} returns the logits; {advice}")
         return head
+
+
+def _whole(values: Tensor) -> Tensor:
+    """Return values in single precision under autocast, where networks compute in half: what follows is statistics."""
+    return values.float() if torch.is_autocast_enabled(values.device.type) else values
 
 
 def main_normalisation(module: nn.Module) -> Normalisation:
