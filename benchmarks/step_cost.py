@@ -1,9 +1,10 @@
 """Measure the cost of a step: each recipe's time per batch as a multiple of a bare forward pass, on one thread.
 
-    python benchmarks/step_cost.py [--weights resnet20_cifar10.safetensors] [--rounds 15] [--json]
+    python benchmarks/step_cost.py [--weights resnet20_cifar10.safetensors] [--rounds 15] [--guards] [--json]
 
 Recipes alternate batch by batch, and only ratios are reported, because absolute times are not comparable on a shared
 machine. Without `--weights` the CIFAR ResNet-20 is random, with equal cost except for methods that select samples.
+`--guards` measures the checks of the inputs and the transaction around a step, which are part of each recipe's time.
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ import torch
 from torch import Tensor
 from torch.profiler import ProfilerActivity, profile
 
+from holdfast.adapted import AdaptedModel
+from holdfast.input_checks import check_inputs
 from holdfast.models.cifar_resnet import CifarResNet
 from holdfast.recipes import adapt
 
@@ -78,12 +81,16 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--batch-size", type=int, default=64)
     parser.add_argument("--recipe", action="append", help="measure only this recipe; may be repeated")
+    parser.add_argument("--guards", action="store_true", help="measure the guards alone")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     torch.set_num_threads(1)
     network = CifarResNet.from_file(options.weights) if options.weights.exists() else CifarResNet().eval()
     batches = list(inputs(options.rounds * options.batch_size).split(options.batch_size))
     chosen = {label: entry for label, entry in RECIPES.items() if not options.recipe or entry[0] in options.recipe}
+    if options.guards:
+        print_guards(measure_guards(network, batches, chosen), as_json=options.json)
+        return
     costs = measure(network, batches, chosen)
     memory = {label: measure_memory(network, batches[:4], *chosen[label][:2]) for label in costs}
     if options.json:
@@ -128,6 +135,43 @@ def measure(network: CifarResNet, batches: list[Tensor], recipes: Mapping[str, E
             if round_ >= 2:  # the first batches include allocations
                 ratios[label].append(2 * cost / (before + after))
     return {label: statistics.median(values) for label, values in ratios.items()}
+
+
+def measure_guards(
+    network: CifarResNet, batches: list[Tensor], recipes: Mapping[str, Entry]
+) -> dict[str, tuple[float, float]]:
+    """Return the cost of the guards of each recipe: as a share of a bare forward, and of the recipe's own step."""
+    shares = {}
+    for label, (recipe, keywords, _) in recipes.items():
+        model = adapt(network, recipe, source=batches[:4] if recipe == "eata" else None, **keywords)
+
+        def guards(batch: Tensor, model: AdaptedModel = model) -> None:
+            check_inputs(batch, model.method.model.input_spec)
+            with model._transactions.begin(*model._parts()):  # after a step: what it has changed is copied anew
+                model._examine(batch)
+
+        def forward(batch: Tensor) -> None:
+            with torch.no_grad():
+                network(batch)
+
+        model(batches[0])
+        ratios = []
+        for batch in batches[1:]:
+            step, guard, bare = (seconds(call, batch) for call in (model, guards, forward))
+            ratios.append((guard / bare, guard / step))
+        shares[label] = (statistics.median(bare for bare, _ in ratios), statistics.median(own for _, own in ratios))
+    return shares
+
+
+def print_guards(shares: Mapping[str, tuple[float, float]], *, as_json: bool) -> None:
+    """Print the cost of the guards in percent."""
+    if as_json:
+        print(json.dumps(shares))
+        return
+    print(f"{'guards of':26} {'% of a forward':>15} {'% of the step':>14}")
+    for label, (bare, own) in shares.items():
+        print(f"{label:26} {100 * bare:15.2f} {100 * own:14.2f}")
+    print(f"most: {100 * max(bare for bare, _ in shares.values()):.2f} % of a forward")
 
 
 def measure_memory(

@@ -13,10 +13,15 @@ __all__ = ["Normalise", "Normalised", "unwrapped"]
 
 
 def unwrapped(module: nn.Module) -> nn.Module:
-    """Return the network inside `torch.compile`, whose layers and hooks can be reached; any other unchanged."""
-    while isinstance(inner := getattr(module, "_orig_mod", None), nn.Module):
-        module = inner
-    return module
+    """Return the network inside `torch.compile`, `DataParallel` and `DistributedDataParallel`; any other as it is.
+
+    >>> network = nn.Linear(2, 2)
+    >>> unwrapped(nn.DataParallel(network)) is network
+    True
+    """
+    parallel = (nn.DataParallel, nn.parallel.DistributedDataParallel)
+    inner = module.module if isinstance(module, parallel) else getattr(module, "_orig_mod", None)
+    return unwrapped(inner) if isinstance(inner, nn.Module) else module
 
 
 class Normalise(nn.Module):

@@ -1,4 +1,4 @@
-"""Back in time instead of back to the source."""
+"""Return to an earlier state of the model instead of to the source."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ __all__ = ["LastGood"]
 
 @RECOVERIES.register("last_good")
 class LastGood(Recovery):
-    """Lets another recovery decide when to go back, and goes to the newest snapshot from before the trouble.
+    """Lets another recovery decide when to reset, and returns to a snapshot from before the trouble instead.
 
-    A snapshot of all that adaptation moves is taken every so many batches and trusted when it is `settled_batches` old
-    at the time of a reset. It is used once: the next reset goes further back, and at last to the source. All of it is
-    ours.
+    Every `every_batches` batches it takes a snapshot of all that adaptation changes: weights, statistics, optimiser and
+    declared state. A reset returns exactly to the newest one that is at least `settled_batches` old. Each is used once:
+    the next reset goes further back, and finally to the source. Ours.
     """
 
     ring: list[dict[str, Any]]
@@ -37,18 +37,16 @@ class LastGood(Recovery):
     ) -> None:
         super().__init__()
         if every_batches < 1 or snapshots < 1:
-            raise ValueError(
-                f"every_batches={every_batches} and snapshots={snapshots} keep nothing to go back to; pass at least 1"
-            )
+            raise ValueError(f"every_batches and snapshots must be at least 1, got {every_batches} and {snapshots}")
         self.trigger, self.trigger_options = trigger, dict(trigger_options or {})
         self.every_batches, self.snapshots, self.settled_batches = every_batches, snapshots, settled_batches
         self.decider = RECOVERIES[trigger](**self.trigger_options)
-        self.add_state("ring", [])  # {"batch": when, "values": what}, the oldest first
+        self.add_state("ring", [])  # {"batch": number, "values": snapshot}, the oldest first
         self.add_state("batches", 0)
 
     @property
     def reads(self) -> Sequence[str]:
-        """What the other recovery reads."""
+        """The estimators that the other recovery reads."""
         return self.decider.reads
 
     @property
@@ -57,16 +55,16 @@ class LastGood(Recovery):
         return self.decider.reads_gain
 
     def enter_domain(self, domain: str) -> None:
-        """Pass it on."""
+        """Announce the next domain to the other recovery."""
         self.decider.enter_domain(domain)
 
     def begin(self, method: Restorable) -> str | None:
-        """Go back where the other recovery would, before a batch is answered."""
+        """Return to a snapshot when the other recovery would reset before a batch."""
         rewinding = Rewinding(method, self)
         return rewinding.told(self.decider.begin(rewinding))
 
     def recover(self, method: Restorable, step: Step) -> str | None:
-        """Go back where the other recovery would, and otherwise keep a snapshot when it is time for one."""
+        """Return to a snapshot when the other recovery would reset; otherwise take one when it is due."""
         self.batches += 1
         rewinding = Rewinding(method, self)
         reason = rewinding.told(self.decider.recover(rewinding, step))
@@ -76,7 +74,7 @@ class LastGood(Recovery):
         return reason
 
     def rewind(self, method: Restorable) -> str:
-        """Return to the newest settled snapshot, forget it and all after it, and say where that was."""
+        """Return to the newest settled snapshot, drop it and all later ones, and return how far back that was."""
         settled = [entry for entry in self.ring if self.batches - entry["batch"] >= self.settled_batches]
         self.ring = settled[:-1]
         if not settled:
@@ -87,32 +85,32 @@ class LastGood(Recovery):
 
 
 class Rewinding:
-    """A method whose resets go to the last good state."""
+    """A method whose reset returns to the last good state."""
 
     def __init__(self, method: Restorable, ring: LastGood) -> None:
         self._method, self._ring, self._where = method, ring, ""
 
     @property
     def trained(self) -> Sequence[Tensor]:
-        """The parameters that are adapted."""
+        """The trained parameters."""
         return self._method.trained
 
     def reset(self) -> None:
-        """Go to the last good state."""
+        """Return to the last good state."""
         self._where = self._ring.rewind(self._method)
 
     def restore(self, mask: Callable[[Tensor, Tensor | None], Tensor]) -> None:
         """Return single weights to the source."""
         self._method.restore(mask)
 
-    def snapshot(self) -> dict[str, Tensor]:
-        """Return a copy of all that moves."""
+    def snapshot(self) -> dict[str, Any]:
+        """Return a copy of all that adaptation has changed."""
         return self._method.snapshot()
 
-    def return_to(self, snapshot: Mapping[str, Tensor]) -> None:
+    def return_to(self, snapshot: Mapping[str, Any]) -> None:
         """Return to a snapshot."""
         self._method.return_to(snapshot)
 
     def told(self, reason: str | None) -> str | None:
-        """Return a reason with where it led to."""
+        """Return the reason with how far back the model went."""
         return f"{reason}; back {self._where}" if reason and self._where else reason

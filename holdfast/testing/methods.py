@@ -17,6 +17,13 @@ from holdfast.methods import METHODS, Method
 from holdfast.models.classifier import weights_digest
 from holdfast.recipes import adapt, recipe_names, recipe_of
 from holdfast.testing.comparison import Batches, assert_equal, logits_of, weights_of
+from holdfast.testing.faults import (
+    check_autocast,
+    check_empty_batch,
+    check_failed_steps,
+    check_far_inputs,
+    check_threads,
+)
 
 __all__ = ["METHOD_CHECKS", "check_method"]
 
@@ -192,4 +199,9 @@ METHOD_CHECKS: tuple[Callable[[Build, Batches], None], ...] = (
     check_non_finite_inputs,
     check_answering_alone,
     check_export,
+    check_failed_steps,
+    check_empty_batch,
+    check_far_inputs,
+    check_threads,
+    check_autocast,
 )

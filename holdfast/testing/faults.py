@@ -1,0 +1,223 @@
+"""Contracts under faults: errors in the middle of a step, unusable inputs, several threads, half precision."""
+
+from __future__ import annotations
+
+import copy
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.modules.module import register_module_forward_pre_hook
+
+from holdfast.adapted import AdaptedModel
+from holdfast.input_range import magnitude
+from holdfast.records import Step
+from holdfast.testing.comparison import Batches, assert_equal, first_difference
+
+__all__ = [
+    "check_autocast",
+    "check_empty_batch",
+    "check_failed_steps",
+    "check_far_inputs",
+    "check_threads",
+    "failing_at",
+    "module_calls",
+]
+
+Build = Callable[[], AdaptedModel]
+
+
+class InjectedError(RuntimeError):
+    """An error that a contract raises on purpose."""
+
+
+def check_failed_steps(build: Build, batches: Batches, *, points: int | None = 3) -> None:
+    """An error in a step leaves everything as it was, wherever it is raised; a retry is as if it had never happened.
+
+    It is raised at some of the module calls, evenly spread (`points=None`: at all of them), and after the very last
+    thing that a step does. The prediction is returned if there was one.
+    """
+    model = _adapted(build, batches[:-1])
+    twin, batch = copy.deepcopy(model), batches[-1]
+    calls = module_calls(lambda: copy.deepcopy(model).step(batch))
+    chosen = (
+        range(calls) if points is None else sorted({place * (calls - 1) // (points - 1) for place in range(points)})
+    )
+    for call in chosen:
+        with failing_at(call):
+            _attempt(model, batch)
+        _assert_untouched(twin, model, f"an error at module call {call} of {calls}")
+    with _failing_in_the_end(model):
+        assert _attempt(model, batch) is not None, "the prediction was lost when the recovery failed"
+    _assert_untouched(twin, model, "an error at the end of a step")
+    assert_equal([twin(batch)], [model(batch)], "predictions after failed steps")
+    assert_equal([twin(batches[0])], [model(batches[0])], "predictions after a retried step")
+
+
+def check_empty_batch(build: Build, batches: Batches) -> None:
+    """Empty batches, single samples without a batch axis, arrays and lists are refused, and change nothing."""
+    model = _adapted(build, batches[:-1])
+    twin, batch = copy.deepcopy(model), batches[-1]
+    unusable: list[Any] = [batch[:0], batch[0], batch.numpy(), batch.tolist()]
+    for inputs in unusable:
+        refusal = _refusal(model, inputs)
+        assert refusal is not None, f"{type(inputs).__name__} that is no batch was not refused"
+        assert "\n" not in refusal, f"the refusal is more than one sentence: {refusal}"
+        _assert_untouched(twin, model, "inputs that are no batch")
+    assert_equal([twin(batch)], [model(batch)], "predictions after inputs that were no batch")
+
+
+def check_far_inputs(build: Build, batches: Batches) -> None:
+    """Inputs far out of the usual range are predicted, reported and not adapted to."""
+    model = _adapted(build, batches[:-1])
+    twin, batch = copy.deepcopy(model), batches[-1]
+    for scale in (100 * max(1.0, *map(magnitude, batches)), 1e10):
+        step = model.step(batch * scale)
+        assert step.skipped, f"inputs {scale:g} times too large were not reported"
+        assert step.loss is None, f"inputs {scale:g} times too large were adapted to"
+        assert step.logits.shape == twin.predict(batch).logits.shape, (
+            "there is no prediction for inputs far out of range"
+        )
+        found = first_difference(twin.method.state_dict(), model.method.state_dict())
+        assert found is None, f"inputs {scale:g} times too large changed {found}"
+    assert_equal([twin(batch)], [model(batch)], "predictions after inputs far out of range")
+
+
+def check_threads(build: Build, batches: Batches) -> None:
+    """Calls from several threads are carried out one after the other: in that order, another object does the same."""
+    model = build()
+    twin = copy.deepcopy(model)
+    work = [batch for batch in batches for _ in range(2)]
+    order: list[int] = []
+    steps: dict[int, Step] = {}
+    own = model.recovery.begin
+    names = threading.local()
+
+    def begin(method: Any) -> str | None:
+        order.append(names.place)
+        return own(method)
+
+    def run(places: range) -> None:
+        for place in places:
+            names.place = place
+            steps[place] = model.step(work[place])
+
+    threads = [threading.Thread(target=run, args=(range(first, len(work), 2),)) for first in range(2)]
+    vars(model.recovery)["begin"] = begin
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    try:
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(interval)
+        del vars(model.recovery)["begin"]
+    assert len(steps) == len(work), "a step failed in a thread"
+    expected = [twin.step(work[place]) for place in order]
+    assert_equal([step.logits for step in expected], [steps[place].logits for place in order], "predictions in threads")
+
+
+def check_autocast(build: Build, batches: Batches) -> None:
+    """Under bfloat16 autocast all steps succeed, and weights and statistics keep their type and stay finite."""
+    model = build()
+    before = {name: tensor.dtype for name, tensor in model.method.moving().items()}
+    with torch.autocast(batches[0].device.type, dtype=torch.bfloat16):
+        for batch in batches:
+            step = model.step(batch)
+            assert step.skipped is None, f"a step under autocast was skipped: {step.skipped}"
+            assert torch.isfinite(step.logits).all(), "non-finite logits under autocast"
+    for name, tensor in model.method.moving().items():
+        assert tensor.dtype == before[name], f"{name} became {tensor.dtype} under autocast"
+        assert torch.isfinite(tensor).all(), f"{name} is not finite after autocast"
+
+
+def module_calls(run: Callable[[], object]) -> int:
+    """Return how many modules are called, and wrapped in one another, while a function runs.
+
+    >>> network = nn.Sequential(nn.Linear(2, 2), nn.ReLU())
+    >>> module_calls(lambda: network(torch.zeros(1, 2)))
+    3
+    """
+    calls = 0
+
+    def count(*_: object) -> None:
+        nonlocal calls
+        calls += 1
+
+    handle = register_module_forward_pre_hook(count)
+    try:
+        run()
+    finally:
+        handle.remove()
+    return calls
+
+
+@contextmanager
+def failing_at(call: int) -> Iterator[None]:
+    """Raise an error at one call of any module, counted from 0 when the block begins."""
+    calls = 0
+
+    def fail(module: nn.Module, _: object) -> None:
+        nonlocal calls
+        calls += 1
+        if calls == call + 1:
+            raise InjectedError(f"injected into {type(module).__name__}")
+
+    handle = register_module_forward_pre_hook(fail)
+    try:
+        yield
+    finally:
+        handle.remove()
+
+
+@contextmanager
+def _failing_in_the_end(model: AdaptedModel) -> Iterator[None]:
+    own = model.recovery.recover
+
+    def recover(method: Any, step: Step) -> None:
+        own(method, step)
+        method.reset()
+        raise InjectedError("injected into the recovery")
+
+    vars(model.recovery)["recover"] = recover
+    try:
+        yield
+    finally:
+        del vars(model.recovery)["recover"]
+
+
+def _attempt(model: AdaptedModel, batch: Tensor) -> Tensor | None:
+    """Return the prediction of a step that fails, if it got as far as that."""
+    try:
+        step = model.step(batch)
+    except InjectedError:
+        return None
+    assert step.skipped, "an error in the update was not reported"
+    assert "injected" in step.skipped, f"another error was reported: {step.skipped}"
+    return step.logits
+
+
+def _refusal(model: AdaptedModel, inputs: Any) -> str | None:
+    try:
+        model.step(inputs)
+    except (ValueError, TypeError) as error:
+        return str(error)
+    return None
+
+
+def _adapted(build: Build, batches: Batches) -> AdaptedModel:
+    model = build()
+    for batch in batches:
+        model(batch)
+    return model
+
+
+def _assert_untouched(twin: AdaptedModel, model: AdaptedModel, what: str) -> None:
+    found = first_difference(vars(twin), vars(model))
+    assert found is None, f"{what} changed {found}"
