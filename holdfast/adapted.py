@@ -7,6 +7,7 @@ import itertools
 import json
 import logging
 import math
+from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -22,6 +23,7 @@ from holdfast.methods import METHODS, Method
 from holdfast.models.classifier import Classifier
 from holdfast.models.normalised import Normalise
 from holdfast.models.partial_forward import Recorded, recording
+from holdfast.models.preprocessing import preprocessing_of
 from holdfast.models.probing import random_pair
 from holdfast.records import Estimate, Step, Update
 from holdfast.recovery import RECOVERIES, Recovery
@@ -65,8 +67,7 @@ class AdaptedModel(nn.Module):
             check_estimator_name(watching)
         self._watching = nn.ModuleDict(self.estimators)  # so that their state is saved and moved with the rest
         self.recovery = recovery or Never()
-        normalises = any(isinstance(part, Normalise) for part in method.model.modules())
-        self.input_range = InputRange(method.model.input_spec.kind, known=1.0 if normalises else None)
+        self.input_range = InputRange(method.model.input_spec.kind, known=_known_range(method.model))
         self.name = name or METHODS.name_of(type(method))
         self.preset = preset
         self.weights = weights  # digest of the source model
@@ -286,7 +287,7 @@ class AdaptedModel(nn.Module):
 
     def _load(self, state: Mapping[str, Any]) -> None:
         """Take a saved state, or raise when it does not fit, contradicts itself, or makes predicting impossible."""
-        check_saved(state, self._expected_state())
+        check_saved(state, self._expected_state(), self.method.model.dtype)
         could = self._can_predict()
         self.load_state_dict({**self.state_dict(), **state})
         for part in self.modules():
@@ -311,14 +312,22 @@ class AdaptedModel(nn.Module):
                 savepoint.restore()
 
     def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False) -> Any:
-        """Load a state dict; declared tensors go to the device of the model, as torch does with all others."""
+        """Load a state dict; declared tensors go to the device of the model, as all others do."""
         device = self.method.model.device
-        placed = {
-            name: map_tensors(lambda tensor: tensor.to(device), value) if name.endswith("_extra_state") else value
-            for name, value in state_dict.items()
-        }
+
+        def placed(name: str, value: Any) -> Any:
+            # torch moves parameters and buffers, and an optimiser its moments, but not its counts of steps.
+            if not isinstance(value, dict) or not name.endswith("_extra_state"):
+                return value
+            return {
+                key: item if key == "optimizer" else map_tensors(lambda tensor: tensor.to(device), item)
+                for key, item in value.items()
+            }
+
+        moved = OrderedDict((name, placed(name, value)) for name, value in state_dict.items())
+        vars(moved).update(_metadata=getattr(state_dict, "_metadata", None))  # torch's versions of modules
         with self._transactions.exclusive():
-            return super().load_state_dict(placed, strict, assign)
+            return super().load_state_dict(moved, strict, assign)
 
     def _moving_state(self) -> dict[str, Any]:
         """Return the part of `state_dict` that can change: frozen weights stay in the caller's own file."""
@@ -352,6 +361,12 @@ class AdaptedModel(nn.Module):
         with self._transactions.exclusive():  # no other thread is in the middle of a step
             vars(copied).update(copy.deepcopy(vars(self), memo))
         return copied
+
+
+def _known_range(network: nn.Module) -> float | None:
+    """Return the largest magnitude of inputs to networks that a zoo prepares, or that normalise images in [0, 1]."""
+    normalises = any(isinstance(part, Normalise) for part in network.modules())
+    return 1.0 if normalises or preprocessing_of(network) is not None else None
 
 
 def check_estimator_name(name: str) -> None:

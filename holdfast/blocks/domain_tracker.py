@@ -77,6 +77,23 @@ class Domains(Stateful):
     def _watched(self) -> DomainStatistics:
         return next(layer for layer in self._layers if layer.watched)
 
+    def check_state(self) -> None:
+        """Refuse rows that are not counted, and layers without the statistics of a domain or cell."""
+        numbers = [*self.counts, *self.cells, *self.cells.values(), *self.cell_counts]
+        whole = all(type(number) is int and number >= 0 for number in numbers)
+        rows = sorted(self.cells.values()) == list(range(len(self.cell_counts)))
+        inside = all(key // self.num_classes < len(self.counts) - 1 for key in self.cells) if whole else False
+        room = all(
+            layer.domains.cells.shape[1:] == (2, len(layer.source_mean))
+            and layer.domains.sums.shape[1:] == (3, len(layer.source_mean))
+            for layer in self._layers
+        )
+        watched = self._watched.domains
+        if not (whole and rows and inside and room and len(self.counts) >= 2) or (
+            len(watched.sums) < len(self.counts) or len(watched.cells) < len(self.cell_counts)
+        ):
+            raise ValueError("the domains do not match the statistics that the layers keep of them")
+
     def moments(self) -> tuple[Tensor, Tensor]:
         """Return mean and variance of every slot in the layer where domains are found, (slots, channels)."""
         slots = torch.arange(len(self.counts), device=self._watched.source_mean.device)

@@ -99,6 +99,15 @@ class Memory(Stateful):
         """Return the predicted classes of the stored inputs, in the order of `inputs`."""
         return [label for label in sorted(self.slots) for _ in self.slots[label]]
 
+    def check_state(self) -> None:
+        """Refuse slots that are used twice, lie outside the memory, or belong to inputs that are not there."""
+        used = [slot for slots in self.slots.values() for slot in slots]
+        free = not used if self.held is None else sorted(used) == list(range(len(used)))
+        sizes = {len(self.held)} if isinstance(self.held, Tensor) else set()
+        numbers = [self.offers, *self.slots, *used]
+        if not free or not sizes <= {self.capacity} or any(type(number) is not int or number < 0 for number in numbers):
+            raise ValueError("the slots of the memory do not match the inputs it holds")
+
     @abstractmethod
     def _admit(self, label: int, score: float) -> int | None:
         """Return the slot for one sample, or None to reject it."""
@@ -179,6 +188,13 @@ class BalancedMemory(Memory):
         self.fill_first = fill_first
         self.add_state("uncertainties", [0.0] * self.capacity)  # by slot
         self.add_state("times", [0] * self.capacity)  # value of the clock when offered, by slot
+
+    def check_state(self) -> None:
+        """Refuse lists that are not one number for each slot."""
+        super().check_state()
+        for values, kind in ((self.uncertainties, float), (self.times, int)):
+            if len(values) != self.capacity or any(type(value) is not kind for value in values):
+                raise ValueError("the memory does not know how old or how certain each input is")
 
     def ages(self) -> Tensor:
         """Return the number of samples offered since each input, itself included, in the order of `inputs`."""

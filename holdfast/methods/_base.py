@@ -253,7 +253,9 @@ class Method(Stateful):
         """Return the declared attributes and the moments of the optimiser."""
         state = super().get_extra_state()
         if self._optimizer is not None:
-            state["optimizer"] = copy.deepcopy(self._optimizer.state_dict()["state"])
+            known = copy.deepcopy(self._optimizer.state_dict()["state"])
+            # Of every parameter, also of those without: what is missing in a file is then a fault of the file.
+            state["optimizer"] = {place: known.get(place, {}) for place in range(len(_parameters(self._optimizer)))}
         return state
 
     def set_extra_state(self, state: Mapping[str, Any]) -> None:
@@ -261,28 +263,35 @@ class Method(Stateful):
         super().set_extra_state(state)
         if self._optimizer is not None:
             _check_moments(state["optimizer"], self._optimizer)
-            # The optimiser moves them to their parameters, except its counts of steps, which it expects on the CPU.
-            moments = {
-                place: {name: tensor.cpu() if name == "step" else tensor for name, tensor in own.items()}
-                for place, own in copy.deepcopy(state["optimizer"]).items()
-            }
+            moments = {place: copy.deepcopy(own) for place, own in state["optimizer"].items() if own}
             groups = self._optimizer.state_dict()["param_groups"]
             self._optimizer.load_state_dict({"state": moments, "param_groups": groups})
 
 
+def _parameters(optimizer: torch.optim.Optimizer) -> list[nn.Parameter]:
+    return [parameter for group in optimizer.param_groups for parameter in group["params"]]
+
+
+def _step_dtype() -> torch.dtype:
+    """Return the type in which torch's optimisers count their steps."""
+    return torch.float64 if torch.get_default_dtype() == torch.float64 else torch.float32
+
+
 def _check_moments(moments: Mapping[int, Mapping[str, Any]], optimizer: torch.optim.Optimizer) -> None:
-    """Raise unless these are moments of the optimiser: by place of the parameter, of its shape and type."""
+    """Raise unless these are moments of the optimiser: for each parameter in order, of its shape."""
     expected = {"step", "exp_avg", "exp_avg_sq"} if isinstance(optimizer, torch.optim.Adam) else {"momentum_buffer"}
-    parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+    parameters = _parameters(optimizer)
+    if list(moments) != list(range(len(parameters))):
+        raise ValueError(f"the optimiser has {len(parameters)} parameters, and moments of {list(moments)}")
     for place, own in moments.items():
-        if type(place) is not int or not 0 <= place < len(parameters) or set(own) != expected:
-            raise ValueError(f"the optimiser has no such moments: {sorted(own)} of parameter {place!r}")
+        if own and set(own) != expected:
+            raise ValueError(f"the optimiser has no such moments: {sorted(own)} of parameter {place}")
         parameter = parameters[place]
         for name, tensor in own.items():
             if tensor is None:  # SGD without momentum, or before its first step
                 continue
-            shape = torch.Size() if name == "step" else parameter.shape
-            if tensor.shape != shape or not tensor.is_floating_point():
+            shape, dtype = (torch.Size(), _step_dtype()) if name == "step" else (parameter.shape, parameter.dtype)
+            if tensor.shape != shape or tensor.dtype != dtype:
                 raise ValueError(f"{name!r} of parameter {place} is {tensor.dtype} of shape {tuple(tensor.shape)}")
 
 

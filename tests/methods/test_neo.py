@@ -72,8 +72,7 @@ def test_a_transformer_needs_one_pass() -> None:
 
 
 def test_non_finite_logits_do_not_move_the_centre(network: nn.Module, inputs: Tensor) -> None:
-    nn.init.constant_(network[1].weight, 2.0)
-    inputs[0, 0] = 3e38  # finite, but overflows in the last layer
+    nn.init.constant_(network[1].weight, 3e38)  # finite, but overflows in the last layer
     model = adapt(network, "neo", example=inputs)
     assert model.step(inputs).skipped == "non-finite logits"
     assert model.method.samples == 0

@@ -1,0 +1,279 @@
+"""State files: what is refused before anything changes, what survives crashes and concurrency, and 1 000 mutations."""
+
+from __future__ import annotations
+
+import copy
+import json
+import os
+import random
+import threading
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load as load_tensors
+from torch import Tensor
+
+from holdfast import adapt
+from holdfast.adapted import AdaptedModel
+from holdfast.models.tiny import tiny_resnet
+from holdfast.state import SavedStateError, pack_state, read_state, write_state
+from holdfast.testing.comparison import first_difference
+
+BATCHES = torch.rand(4, 8, 3, 16, 16, generator=torch.Generator().manual_seed(0))
+
+
+def build(name: str = "tent", **options: Any) -> AdaptedModel:
+    return adapt(tiny_resnet(), name, **options)
+
+
+def adapted(name: str = "tent", **options: Any) -> AdaptedModel:
+    model = build(name, **options)
+    for batch in BATCHES:
+        model(batch)
+    return model
+
+
+def rewritten(path: Path, change: Callable[[dict[str, Any], dict[str, Any]], None]) -> Path:
+    """Change the state and header of a file, with a checksum that is right again."""
+    state, header = read_state(path)
+    change(state, header)
+    write_state(path, state, header)
+    return path
+
+
+def refused(model: AdaptedModel, path: Path) -> str:
+    """Return the refusal of a file, after checking that nothing has changed."""
+    before = copy.deepcopy(model.state_dict())
+    with pytest.raises(SavedStateError) as refusal:
+        model.load(path)
+    assert first_difference(before, model.state_dict()) is None
+    return str(refusal.value)
+
+
+def trained_name(state: Mapping[str, Any]) -> str:
+    return next(name for name, value in state.items() if isinstance(value, Tensor) and value.dim() == 1)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (
+            lambda state, _: state.update({"method.model.module.fc.weight": torch.zeros(10, 16)}),
+            "nothing that adaptation",
+        ),
+        (lambda state, _: state.pop(trained_name(state)), "missing"),
+        (lambda state, _: state.pop("recovery._extra_state"), "missing"),
+        (lambda state, _: state[trained_name(state)].fill_(float("nan")), "not finite"),
+        (lambda state, _: state.update({trained_name(state): torch.zeros(3)}), "shape"),
+        (lambda state, _: state.update({trained_name(state): state[trained_name(state)].double()}), "torch.float64"),
+        (lambda state, _: state["method._extra_state"].update(batches=None), "NoneType"),
+        (lambda state, _: state["method._extra_state"].update(batches=2.5), "float"),
+        (lambda state, _: state["method._extra_state"].update(other=1), "expected"),
+        (lambda state, _: state["method._extra_state"]["optimizer"].update({99: {}}), "moments of"),
+        (lambda state, _: state["method._extra_state"]["optimizer"].pop(0), "moments of"),
+        (lambda state, _: state["method._extra_state"]["optimizer"][0].update(step=torch.ones(())), "no such moments"),
+        (lambda state, _: state["method._extra_state"]["optimizer"][0].update(momentum_buffer=torch.zeros(1)), "shape"),
+        (lambda _, header: header.pop("note"), "not the state of an adapted model"),
+        (lambda _, header: header.update(weights=7), "other weights"),
+        (lambda _, header: header.update(recipe=None), "another recipe"),
+    ],
+)
+def test_files_that_do_not_fit_are_refused_before_anything_changes(
+    tmp_path: Path, change: Callable[[dict[str, Any], dict[str, Any]], None], words: str
+) -> None:
+    adapted(optimizer="sgd").save(tmp_path / "state")
+    assert words in refused(adapted(optimizer="sgd"), rewritten(tmp_path / "state", change))
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "part", "change"),
+    [
+        ("rotta", {"every_samples": 8}, "memory", lambda own: own.update(held=None)),
+        ("rotta", {"every_samples": 8}, "memory", lambda own: own["times"].pop()),
+        ("note", {"every_samples": 8}, "memory", lambda own: own["slots"].update({3: [99]})),
+        ("bdn", {}, "domains", lambda own: own["cell_counts"].append(1)),
+        ("bdn", {}, "domains", lambda own: own.update(counts=[0])),
+        ("neo", {}, "", lambda own: own.update(centre=torch.zeros(3))),
+        ("t3a", {}, "", lambda own: own.update(supports=own["supports"][:, :2])),
+    ],
+)
+def test_declared_state_that_contradicts_itself_is_refused(
+    tmp_path: Path, name: str, options: dict[str, Any], part: str, change: Callable[[dict[str, Any]], None]
+) -> None:
+    model = adapted(name, **options)
+    model.save(tmp_path / "state")
+    key = ".".join(word for word in ("method", part, "_extra_state") if word)
+    assert "does not fit" in refused(model, rewritten(tmp_path / "state", lambda state, _: change(state[key])))
+
+
+def mutations(content: bytes, rng: random.Random) -> bytes:
+    """Return a state file with one random fault, half of them with a checksum that is right again."""
+    kind = rng.choice(["flip", "cut", "grow", "rename", "retype", "drop", "poison", "reshape"])
+    if kind == "flip":
+        place = rng.randrange(len(content))
+        return content[:place] + bytes([content[place] ^ (1 << rng.randrange(8))]) + content[place + 1 :]
+    if kind == "cut":
+        return content[: rng.randrange(len(content))]
+    if kind == "grow":
+        return content + bytes(rng.randrange(1, 9))
+    length = int.from_bytes(content[:8], "little")
+    header = json.loads(json.loads(content[8 : 8 + length])["__metadata__"]["holdfast"])
+    tensors = load_tensors(content)
+    state = unpacked(header.pop("state"), tensors)
+    target, key = rng.choice(places(state))
+    value = target[key]
+    if kind == "rename":
+        target[f"{key}x"] = target.pop(key)
+    elif kind == "drop" or not isinstance(value, Tensor):
+        target.pop(key)
+    elif kind == "retype":
+        target[key] = value.to(torch.float64 if value.dtype == torch.float32 else torch.float32)
+    elif kind == "poison":
+        target[key] = torch.full(value.shape, float("nan"))
+    else:
+        target[key] = value.new_zeros(value.numel() + 1)
+    return pack_state(state, header)
+
+
+def unpacked(value: Any, tensors: Mapping[str, Tensor]) -> Any:
+    if not isinstance(value, dict):
+        return value
+    if "tensor" in value:
+        return tensors[value["tensor"]].clone()
+    if "pairs" in value:
+        return {key: unpacked(item, tensors) for key, item in value["pairs"]}
+    return [unpacked(item, tensors) for item in value["list"]]
+
+
+def places(value: Any) -> list[tuple[dict[Any, Any], Any]]:
+    """Return every entry of every mapping in a nested state, except under the free keys of a declared mapping."""
+    found = []
+    for key, item in value.items():
+        found.append((value, key))
+        if isinstance(item, dict) and (str(key).endswith("_extra_state") or isinstance(key, int) or key == "optimizer"):
+            found += places(item)
+    return found
+
+
+@pytest.mark.parametrize(("name", "options"), [("tent", {"optimizer": "adam"}), ("unitta", {}), ("rotta", {})])
+def test_no_mutated_file_loads_silently_wrong(tmp_path: Path, name: str, options: dict[str, Any]) -> None:
+    """A thousand mutations in all; those that change nothing, as an unused byte, may load and must load the same."""
+    model, path = adapted(name, **options), tmp_path / "state"
+    model.save(path)
+    content, rng = path.read_bytes(), random.Random(0)
+    before = copy.deepcopy(model.state_dict())
+    refusals = 0
+    for _ in range(334):
+        mutated = mutations(content, rng)
+        path.write_bytes(mutated)
+        try:
+            model.load(path)
+        except SavedStateError:
+            refusals += 1
+        assert first_difference(before, model.state_dict()) is None, "a mutated file was loaded"
+    assert refusals > 300
+
+
+def test_concurrent_saves_to_one_path_never_fail(tmp_path: Path) -> None:
+    path, faults = tmp_path / "state", []
+    model = adapted()
+
+    def save(other: AdaptedModel) -> None:
+        try:
+            for _ in range(20):
+                model.save(path)
+                other.load(path)
+        except Exception as error:
+            faults.append(error)
+
+    threads = [threading.Thread(target=save, args=(build(),)) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not faults
+    assert os.listdir(tmp_path) == ["state"]
+
+
+def test_a_failed_save_leaves_the_old_file_and_no_temporary_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, path = adapted(), tmp_path / "state"
+    model.save(path, note="old")
+
+    def fail(*_: object) -> None:
+        raise OSError("no space left on device")
+
+    for call in ("fsync", "replace"):
+        with monkeypatch.context() as patched:
+            patched.setattr(os, call, fail)
+            with pytest.raises(OSError, match="no space"):
+                model.save(path, note="new")
+        assert os.listdir(tmp_path) == ["state"]
+        assert build().load(path) == "old"
+
+
+def test_file_and_folder_are_flushed_before_and_after_the_replacement(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: list[str] = []
+    fsync, replace = os.fsync, os.replace
+    monkeypatch.setattr(os, "fsync", lambda file: (calls.append("fsync"), fsync(file)))
+    monkeypatch.setattr(os, "replace", lambda *paths: (calls.append("replace"), replace(*paths)))
+    adapted().save(tmp_path / "state")
+    assert calls == ["fsync", "replace", "fsync"]
+
+
+def test_links_and_devices_are_not_replaced(tmp_path: Path) -> None:
+    model, target, link = adapted(), tmp_path / "target", tmp_path / "link"
+    link.symlink_to(target)
+    for _ in range(2):  # before and after the target exists
+        model.save(link)
+    assert link.is_symlink()
+    build().load(target)
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    received: list[bytes] = []
+    reader = threading.Thread(target=lambda: received.append(pipe.read_bytes()))
+    reader.start()
+    model.save(pipe)
+    reader.join()
+    target.write_bytes(received[0])
+    build().load(target)
+    assert pipe.is_fifo()
+    with pytest.raises(IsADirectoryError):
+        model.save(tmp_path)
+
+
+def test_moments_follow_the_model_to_another_type() -> None:
+    model = adapted(optimizer="adam").double()
+    assert model.method._optimizer is not None
+    moments = list(model.method._optimizer.state.values())
+    assert moments
+    assert all(own["exp_avg"].dtype == own["exp_avg_sq"].dtype == torch.float64 for own in moments)
+    assert model.step(BATCHES[0].double()).skipped is None
+
+
+@pytest.mark.filterwarnings("ignore:for method")  # a tensor on the meta device has no values to copy
+@pytest.mark.parametrize("name", ["t3a", "neo", "cofa", "tent"])
+def test_declared_state_goes_to_the_device_of_the_model(name: str) -> None:
+    """On the meta device, which needs no hardware: what a GPU would do, without values."""
+    saved = adapted(name, estimator="anchored", recovery="regret").state_dict()
+    model = build(name, estimator="anchored", recovery="regret").to("meta")
+    model.load_state_dict({key: value for key, value in saved.items() if key.endswith("_extra_state")}, strict=False)
+    tensors: list[Tensor] = []
+
+    def collect(value: Any) -> None:
+        if isinstance(value, Tensor):
+            tensors.append(value)
+        elif isinstance(value, dict):
+            for key, item in value.items():
+                if key != "optimizer":  # torch moves it with its parameters
+                    collect(item)
+
+    collect({name: value for name, value in model.state_dict().items() if name.endswith("_extra_state")})
+    assert tensors
+    assert {tensor.device.type for tensor in tensors} == {"meta"}
