@@ -103,7 +103,7 @@ class OfflineSet:
         if not self.epochs:
             self.now.chosen_epoch = 0
             return
-        with _rendered(self.attempt.stream.twin, self.start, self.stop, self.attempt.folder / "twin.npy") as copy:
+        with _rendered(self.attempt.stream.redrawn(), self.start, self.stop, self.attempt.folder / "twin.npy") as copy:
             self.model.enter_domain(next(iter(self._domains())))
             while True:
                 if self.oracle and len(self.now.curve) == self.now.epoch:

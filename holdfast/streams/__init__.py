@@ -1,6 +1,7 @@
 """Streams: the order in which samples arrive, and the corruptions applied to them."""
 
 from holdfast.data.shards import Shards, read_shards
+from holdfast.registry import import_entries
 from holdfast.streams.builder import STREAMS, StreamBuilder
 from holdfast.streams.catalogue.as_stored import as_stored
 from holdfast.streams.catalogue.ccc import CCC_SETTINGS, ccc, ccc_setting
@@ -20,6 +21,7 @@ from holdfast.streams.plans.block_plan import BlockPlan
 from holdfast.streams.plans.orders import ORDERS, Correlated, Order, Shuffled, Sorted
 from holdfast.streams.plans.plan import Plan
 from holdfast.streams.plans.schedule import Block, Condition, Schedule, schedule_of
+from holdfast.streams.rendering import Rendering
 from holdfast.streams.shards.export import export_shards
 from holdfast.streams.stream import Stream
 from holdfast.streams.walks.transitions import Calibration, Transition
@@ -44,6 +46,7 @@ __all__ = [
     "MarkovPlan",
     "Order",
     "Plan",
+    "Rendering",
     "Schedule",
     "Shards",
     "Shuffled",
@@ -72,3 +75,5 @@ __all__ = [
     "walk_strip",
     "write_walk_gif",
 ]
+
+import_entries("holdfast.streams.catalogue")

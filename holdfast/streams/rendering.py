@@ -3,43 +3,80 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast.corruptions import Corruption
-from holdfast.records import Domain, Picks
+from holdfast.corruptions import CORRUPTIONS, Corruption, store_as_jpeg
+from holdfast.randomness import seed_for, seeded_rng
+from holdfast.records import Domain, InputSpec, Picks
 
-__all__ = ["corrupted"]
+__all__ = ["Draws", "Rendering"]
+
+Draws = Literal["sample", "position"]
 
 
-def corrupted(
-    samples: NDArray[Any],
-    picks: Picks,
-    domains: Sequence[Domain],
-    corruption_of: Callable[[str], Corruption],
-    rng_of: Callable[[str, int], np.random.Generator],
-    **known: Any,
-) -> NDArray[Any]:
-    """Return the samples after the corruptions of their domains, each by its name.
+@dataclass(frozen=True)
+class Rendering:
+    """How picks become inputs: everything besides the plan and the data that determines them.
 
-    `rng_of(purpose, row)` gives each sample its draws. What is `known` of them goes on to the corruptions: the family
-    of images, the sample rate of sounds.
+    `draws="sample"` keys the random draws of a corruption by the sample, which then looks the same at every visit, as
+    in published corrupted data sets; `draws="position"` draws anew at every visit.
+
+    >>> Rendering(seed=3) == Rendering(seed=3), Rendering(seed=3).redrawn() == Rendering(seed=3)
+    (True, False)
     """
-    samples = np.array(samples)  # the data keeps its own
-    for stage in range(picks.severities.shape[1]):
-        for (name, again, severity), rows in _groups(picks, domains, stage).items():
-            # Twice the same corruption in one domain must not meet twice the same draws.
-            purpose = name if not again else f"{name} again {again}"
-            rngs = [rng_of(purpose, row) for row in rows]
-            samples[rows] = corruption_of(name).batch(samples[rows], severity, rngs, **known)
-    return samples
+
+    seed: int = 0  # of all draws
+    draws: Draws = "sample"
+    family: str | None = None  # of the severity tables; None: the one that fits the size of the images
+    storage_jpeg_quality: int | None = None  # images are stored as JPEG after their corruptions; None: they are not
+    own: Mapping[str, Corruption] = field(default_factory=dict)  # corruptions by name, besides the catalogue's
+
+    def __post_init__(self) -> None:
+        if self.draws not in get_args(Draws):
+            raise ValueError(f"draws must be one of {', '.join(get_args(Draws))}, got {self.draws!r}")
+
+    def redrawn(self, seed: int | None = None) -> Rendering:
+        """Return the same rendering with other draws: those of `seed`, by default of one derived from its own."""
+        return replace(self, seed=seed_for(self.seed, "draws of the twin") if seed is None else seed)
+
+    def spec(self) -> dict[str, Any]:
+        """Return everything but the seed, as plain JSON; `own` corruptions by their sources."""
+        sources = {name: corruption.source for name, corruption in self.own.items()}
+        return {
+            "family": self.family,
+            "storage_jpeg_quality": self.storage_jpeg_quality,
+            "draws": self.draws,
+            **({"own": sources} if sources else {}),
+        }
+
+    def corruption(self, name: str) -> Corruption:
+        """Return the corruption of this name, its own or the catalogue's."""
+        return self.own.get(name) or CORRUPTIONS[name]
+
+    def render(
+        self, samples: NDArray[Any], picks: Picks, domains: Sequence[Domain], start: int, input_spec: InputSpec
+    ) -> NDArray[Any]:
+        """Return the samples after the corruptions of their domains; the first of them is at position `start`."""
+        samples = np.array(samples)  # the data's own arrays stay unchanged
+        keys = picks.samples if self.draws == "sample" else np.arange(start, start + len(picks))
+        rate = input_spec.sample_rate
+        known: dict[str, Any] = {"family": self.family} if rate is None else {"sample_rate": rate}
+        for stage in range(picks.severities.shape[1]):
+            for (name, earlier, severity), rows in _groups(picks, domains, stage).items():
+                # A corruption that comes twice in one domain gets different draws each time.
+                purpose = name if not earlier else f"{name} again {earlier}"
+                rngs = [seeded_rng(self.seed, purpose, int(keys[row])) for row in rows]
+                samples[rows] = self.corruption(name).batch(samples[rows], severity, rngs, **known)
+        return samples if self.storage_jpeg_quality is None else store_as_jpeg(samples, self.storage_jpeg_quality)
 
 
 def _groups(picks: Picks, domains: Sequence[Domain], stage: int) -> dict[tuple[str, int, float], list[int]]:
-    """Return the rows that meet the same corruption at the same severity at this stage of their domains."""
+    """Return the rows by corruption, its earlier uses in the same domain, and severity at this stage."""
     groups: dict[tuple[str, int, float], list[int]] = defaultdict(list)
     for row, (domain, severity) in enumerate(zip(picks.domains, picks.severities[:, stage], strict=True)):
         if severity > 0:

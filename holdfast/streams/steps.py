@@ -9,7 +9,8 @@ from holdfast.records import Domain
 from holdfast.streams.plans.block_plan import BlockPlan
 from holdfast.streams.plans.orders import order_named
 from holdfast.streams.plans.schedule import schedule_of
-from holdfast.streams.stream import Draws, Stream
+from holdfast.streams.rendering import Draws, Rendering
+from holdfast.streams.stream import Stream
 
 __all__ = ["Steps", "stream_of"]
 
@@ -43,4 +44,5 @@ def stream_of(
     )
     arranged = order_named(order, concentration=concentration, slots=slots)
     plan = BlockPlan(schedule, arranged, data.labels, shuffle_steps=shuffle_steps, seed=seed)
-    return Stream(plan, data, seed=seed, family=family, storage_jpeg_quality=storage_jpeg_quality, draws=draws)
+    rendering = Rendering(seed=seed, draws=draws, family=family, storage_jpeg_quality=storage_jpeg_quality)
+    return Stream(plan, data, rendering)

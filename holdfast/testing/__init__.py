@@ -12,13 +12,16 @@ from holdfast.testing.estimators import check_estimator
 from holdfast.testing.methods import METHOD_CHECKS, check_method
 from holdfast.testing.models import check_model
 from holdfast.testing.recoveries import check_recovery
+from holdfast.testing.streams import STREAM_CHECKS, check_stream
 
 __all__ = [
     "METHOD_CHECKS",
+    "STREAM_CHECKS",
     "check_corruption",
     "check_dataset",
     "check_estimator",
     "check_method",
     "check_model",
     "check_recovery",
+    "check_stream",
 ]

@@ -49,13 +49,17 @@ def summary(folder: Path) -> dict[str, Any]:
     return found
 
 
-def test_a_twin_holds_the_same_samples_under_other_draws() -> None:
+def test_a_redrawn_stream_holds_the_same_samples_under_other_draws() -> None:
     stream = continual(Digits(), corruptions=["gaussian_noise", "clean"], samples_per_domain=20, seed=3)
-    ours, others = stream.render(0, 40), stream.twin.render(0, 40)
+    redrawn = stream.redrawn()
+    ours, others = stream.render(0, 40), redrawn.render(0, 40)
     assert np.array_equal(ours.labels, others.labels)
     assert not torch.equal(ours.inputs[:20], others.inputs[:20])
     assert torch.equal(ours.inputs[20:], others.inputs[20:])  # nothing is drawn for clean samples
-    assert stream.protocol == stream.twin.protocol
+    assert stream.protocol == redrawn.protocol
+    assert redrawn.fingerprint == stream.redrawn().fingerprint != stream.fingerprint
+    assert stream.redrawn(3).fingerprint == stream.fingerprint
+    assert redrawn.redrawn().fingerprint not in (stream.fingerprint, redrawn.fingerprint)
 
 
 def test_a_stream_without_episodes_is_one_episode() -> None:
@@ -71,7 +75,7 @@ def test_fixed_epochs_equal_a_plain_training_loop(tmp_path: Path) -> None:
     correct = []
     for start in (0, 40):
         model = adapt(digits_resnet(), "tent", lr=0.01)
-        inputs = stream.twin.render(start, start + 40).inputs
+        inputs = stream.redrawn().render(start, start + 40).inputs
         for epoch in range(2):
             order = seeded_rng(0, f"order of epoch {epoch}", start).permutation(40)
             for first in range(0, 40, 16):

@@ -28,12 +28,9 @@ CATALOGUE = Path(holdfast.streams.__file__).parent / "catalogue"
 
 @pytest.mark.parametrize("name", sorted(file.stem for file in CATALOGUE.glob("[!_]*.py")))
 def test_every_file_of_the_catalogue_registers_the_stream_of_its_name(name: str) -> None:
-    assert name in STREAMS, (
-        f"catalogue/{name}.py registers no stream {name!r}, or holdfast/streams/__init__.py lacks it"
-    )
-    module = f"holdfast.streams.catalogue.{name}"
-    assert STREAMS[name].build.__module__ == module
-    assert name in holdfast.streams.__all__, f"add {name!r} to the names in holdfast/streams/__init__.py"
+    assert name in STREAMS, f"register the stream {name!r} in holdfast/streams/catalogue/{name}.py"
+    assert STREAMS[name].build.__module__ == f"holdfast.streams.catalogue.{name}"
+    assert name in holdfast.streams.__all__, f"export {name!r} in holdfast/streams/__init__.py"
 
 
 def test_all_public_names_exist() -> None:

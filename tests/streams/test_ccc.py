@@ -152,7 +152,7 @@ def test_the_stream_is_the_same_from_anywhere_in_any_batches(few: InMemoryImages
     travelled = pickle.loads(pickle.dumps(stream))
     assert travelled.fingerprint == stream.fingerprint
     assert torch.equal(travelled.first(5), stream.first(5))
-    assert stream.draws == "position"
+    assert stream.rendering.draws == "position"
 
 
 def test_length_is_cycles_or_samples_or_endless(few: InMemoryImages, calibration: Calibration) -> None:
@@ -192,7 +192,7 @@ def test_fingerprints_cover_pairs_cells_and_expected_accuracies(few: InMemoryIma
 def test_family_and_storage_are_those_of_the_calibration(few: InMemoryImages) -> None:
     path = transition("contrast", "brightness", 2, 1)
     stream = ccc(few, calibration=Calibration((path,), 30.0, family="64", storage_jpeg_quality=85))
-    assert (stream.family, stream.storage_jpeg_quality) == ("64", 85)
+    assert (stream.rendering.family, stream.rendering.storage_jpeg_quality) == ("64", 85)
     with pytest.raises(ValueError, match="decided about difficulty, family already"):
         ccc(few, calibration=Calibration((path,), 30.0), difficulty="easy", family="32")
     with pytest.raises(ValueError, match="pass calibration="):

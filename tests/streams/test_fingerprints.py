@@ -78,7 +78,7 @@ EXPECTED = {  # fingerprint, protocol
     "unitta, stationary": ("87d65fc85ad2e75f3c4e9c0ff0baef73", "e0f8847a96c4229c1feaba3971b2a5ed"),
     "ccc": ("40e0677e4619db21b384daff81d4c5c7", "a04d5506745411c0758676cfa0c22bc2"),
     "cross": ("3eb3cecf37294c8932f778c38a3268c3", "f5838ac2a7a78b35eacf8da3c29784be"),
-    "dhauds": ("b189db13e872432ec29d4c4c1dcd13ee", "8e13c210e5846304313d8d135d2023e2"),
+    "dhauds": ("e00e0bdc2a73d9826501552cf4ca8391", "8e13c210e5846304313d8d135d2023e2"),
 }
 
 

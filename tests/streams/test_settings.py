@@ -67,8 +67,8 @@ def test_impossible_streams_are_refused_at_once(few: InMemoryImages, options: di
         continual(few, **{"corruptions": ["brightness"], **options})  # type: ignore[arg-type]
 
 
-def test_only_images_and_sounds_are_rendered(few: InMemoryImages) -> None:
+def test_only_images_and_audio_are_rendered(few: InMemoryImages) -> None:
     table = InMemoryImages(few.images, few.labels, name="prices")
     table.input_spec = type(table.input_spec)("other", (7,))
-    with pytest.raises(ValueError, match="prices holds neither images nor sounds"):
+    with pytest.raises(ValueError, match="images and audio only, and prices holds neither"):
         continual(table, corruptions=["clean"])

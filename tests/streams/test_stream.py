@@ -17,7 +17,7 @@ from PIL import Image
 
 from holdfast.data import InMemoryImages
 from holdfast.records import Batch, Domain, Picks
-from holdfast.streams import STREAMS, Plan, Stream, continual, mixed_domains, reset_each_shift
+from holdfast.streams import STREAMS, Plan, Rendering, Stream, continual, mixed_domains, reset_each_shift
 
 NAMES = ["gaussian_noise", "clean", "shot_noise+contrast"]
 
@@ -69,7 +69,7 @@ def test_starting_at_the_end_yields_nothing_and_beyond_is_refused(mixed: Stream)
     assert list(mixed.starting_at(150)) == []
     with pytest.raises(ValueError, match="at most 150"):
         mixed.starting_at(151)
-    with pytest.raises(ValueError, match="batch_size=0"):
+    with pytest.raises(ValueError, match="batch_size must be at least 1"):
         mixed.starting_at(0, batch_size=0)
 
 
@@ -136,7 +136,7 @@ def test_draws_follow_the_sample_or_the_position(few: InMemoryImages) -> None:
     assert not any(torch.equal(*visits) for visits in looks(draws="position").values())
     one, other = looks(), looks(seed=1)
     assert not any(torch.equal(one[sample][0], other[sample][0]) for sample in one)
-    with pytest.raises(ValueError, match="choose one of sample, position"):
+    with pytest.raises(ValueError, match="draws must be one of sample, position, got"):
         looks(draws="sampel")
 
 
@@ -298,5 +298,5 @@ def test_what_a_plan_promises_is_enough_for_a_stream(few: InMemoryImages) -> Non
         def spec(self) -> dict[str, object]:
             return {"kind": "walk"}
 
-    stream = Stream(Walk(), few, draws="position")
+    stream = Stream(Walk(), few, Rendering(draws="position"))
     assert_same(islice(stream.starting_at(30, batch_size=9), 4), islice(stream.starting_at(30, batch_size=12), 3))

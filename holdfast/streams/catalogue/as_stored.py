@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from holdfast.data import Shards
 from holdfast.streams.builder import STREAMS
+from holdfast.streams.rendering import Rendering
 from holdfast.streams.shards.stored import StoredPlan
 from holdfast.streams.stream import Stream
 
@@ -17,4 +18,4 @@ def as_stored(data: Shards, *, seed: int = 0) -> Stream:
         raise ValueError(
             f"as_stored needs the data set ccc_shards, got {type(data).__name__}; only shards have an order"
         )
-    return Stream(StoredPlan(data), data, seed=seed)
+    return Stream(StoredPlan(data), data, Rendering(seed=seed))

@@ -11,6 +11,7 @@ from typing import Any
 from holdfast.data import Dataset
 from holdfast.registry import UnknownNameError, nearest
 from holdfast.streams.builder import STREAMS
+from holdfast.streams.rendering import Rendering
 from holdfast.streams.stream import Stream
 from holdfast.streams.walks.difficulty import OFFICIAL_TARGETS_PERCENT
 from holdfast.streams.walks.transitions import Calibration
@@ -92,14 +93,8 @@ def ccc(
             raise ValueError(f"cycles={cycles} makes no stream; pass at least 1, or None for an endless one")
         samples = cycles * found.steps * images_per_step
     plan = Walk(found, len(data.labels), images_per_step=images_per_step, length=samples, seed=seed)
-    return Stream(
-        plan,
-        data,
-        seed=seed,
-        family=found.family,
-        storage_jpeg_quality=found.storage_jpeg_quality,
-        draws="position",
-    )
+    stored = found.storage_jpeg_quality
+    return Stream(plan, data, Rendering(seed, draws="position", family=found.family, storage_jpeg_quality=stored))
 
 
 def ccc_setting(name: str) -> dict[str, Any]:

@@ -143,11 +143,4 @@ def cross(
         chain_of("classes", len(np.unique(data.labels)), classes or {}),
         None if transitions is None else chain_of("transitions", len(walk.calibration.transitions), transitions),
     )
-    return Stream(
-        plan,
-        data,
-        seed=stream.seed,
-        family=stream.family,
-        storage_jpeg_quality=stream.storage_jpeg_quality,
-        draws=stream.draws,
-    )
+    return Stream(plan, data, stream.rendering)

@@ -15,6 +15,7 @@ from holdfast.streams.builder import STREAMS
 from holdfast.streams.plans.block_plan import BlockPlan
 from holdfast.streams.plans.orders import order_named
 from holdfast.streams.plans.schedule import schedule_of
+from holdfast.streams.rendering import Rendering
 from holdfast.streams.stream import Stream
 
 __all__ = ["dhauds"]
@@ -64,25 +65,14 @@ def dhauds(
         episodes=episodes,
     )
     plan = BlockPlan(schedule, order_named(order), data.labels, seed=seed)
-    copies = {copy: _copy(copy, plan, data, keys, rules, noise, compat, seed) for copy in get_args(Copy)}
-    vars(copies["evaluation"])["twin"] = copies["adaptation"]
-    return copies["evaluation"]
-
-
-def _copy(
-    copy: Copy,
-    plan: BlockPlan,
-    data: Dataset,
-    keys: dict[str, str],
-    rules: str,
-    noise: Noise,
-    compat: bool,
-    seed: int,
-) -> Stream:
-    own = {key: criterion_corruption(name, rules, noise, compat, copy) for name, key in keys.items()}
-    stream = Stream(plan, data, seed=seed, own=own)
-    stream.draw_seed = SEEDS[copy] + seed
-    return stream
+    copies = {
+        copy: Rendering(
+            seed=SEEDS[copy] + seed,
+            own={key: criterion_corruption(name, rules, noise, compat, copy) for name, key in keys.items()},
+        )
+        for copy in get_args(Copy)
+    }
+    return Stream(plan, data, copies["evaluation"], redraw=copies["adaptation"])
 
 
 def _known(wanted: Sequence[str] | None, rules: str) -> list[str]:

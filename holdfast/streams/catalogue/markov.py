@@ -14,7 +14,8 @@ from holdfast.streams.builder import STREAMS
 from holdfast.streams.chains.chain import Chain, chain_of
 from holdfast.streams.chains.markov_plan import Exhaust, MarkovPlan, Mode
 from holdfast.streams.plans.domains import domains_named
-from holdfast.streams.stream import Draws, Stream
+from holdfast.streams.rendering import Draws, Rendering
+from holdfast.streams.stream import Stream
 
 __all__ = ["markov"]
 
@@ -40,11 +41,12 @@ def markov(
     storage_jpeg_quality: int | None = None,
     draws: Draws = "sample",
 ) -> Stream:
-    """The domain of each sample from one chain and its class from another: correlated, imbalanced, both or neither.
+    """Domains and classes from a Markov chain each: correlated, imbalanced, both or neither.
 
-    `domains` and `classes` are options of `Chain`, such as `{stay: 0.95, imbalance: 10}`, i.i.d. and balanced where
-    left out; `classes` may be a list, one for each domain. `class_head_shift` gives every domain a head class so much
-    after that of the domain before. The other options are those of `MarkovPlan`; only classes that occur are states.
+    `domains` and `classes` are options of `Chain`, such as `{stay: 0.95, imbalance: 10}`; the default is i.i.d. and
+    balanced. `classes` may be a list with a chain for each domain. `class_head_shift` moves the head class by this many
+    classes from each domain to the next. The other options are those of `MarkovPlan`. The states of the class chain are
+    the classes that occur in the data.
     """
     named = domains_named(corruptions)
     given = classes if isinstance(classes, Sequence) else [classes or {}]
@@ -65,4 +67,5 @@ def markov(
         endless=endless,
         seed=seed,
     )
-    return Stream(plan, data, seed=seed, family=family, storage_jpeg_quality=storage_jpeg_quality, draws=draws)
+    rendering = Rendering(seed=seed, draws=draws, family=family, storage_jpeg_quality=storage_jpeg_quality)
+    return Stream(plan, data, rendering)

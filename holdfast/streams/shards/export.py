@@ -1,4 +1,4 @@
-"""Streams as files: WebDataset shards with the keys and the arithmetic of the official CCC generator."""
+"""Export streams as WebDataset shards with the keys and sizes of the official CCC generator."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import os
 import tarfile
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
 from io import BytesIO
 from pathlib import Path
 
@@ -29,16 +30,16 @@ Span = tuple[Path, int, int]  # a shard, and the positions it begins and ends at
 def export_shards(stream: Stream, out: str | Path, *, shard_images: int = 25_000, workers: int = 1) -> list[Path]:
     """Write a stream to `serial_00000.tar` and so on in the folder `out`, and return the files.
 
-    Each sample has `input.jpg`, of the stream's storage quality or 85, `output.cls` and `info`. A shard takes whole
-    steps of a walk until it has `shard_images`. Shards are the same for any number of `workers`, which are processes;
-    each appears whole or not at all, and what is there already is not written again.
+    Each sample has `input.jpg` (of the stream's storage quality, or 85), `output.cls` and `info`. A shard holds whole
+    steps of a walk, at least `shard_images` images. Shards do not depend on the number of `workers`, which are
+    processes. Each shard is written completely or not at all, and existing shards are not written again.
     """
     if stream.input_spec.kind != "image":
-        raise ValueError(f"shards hold pictures, and {stream.data.name} holds sounds; render its batches instead")
+        raise ValueError(f"shards hold images, and {stream.data.name} holds audio; iterate over its batches instead")
     if stream.length is None:
-        raise ValueError("an endless stream cannot be written; cut it, e.g. ccc(…, samples=100_000)")
+        raise ValueError("an endless stream cannot be exported; limit its length, e.g. ccc(…, samples=100_000)")
     if shard_images < 1 or workers < 1:
-        raise ValueError(f"shard_images={shard_images} and workers={workers}: pass at least 1 of each")
+        raise ValueError(f"shard_images and workers must be at least 1, got {shard_images} and {workers}")
     out = Path(out)
     out.mkdir(parents=True, exist_ok=True)
     with held(out):
@@ -55,7 +56,7 @@ def export_shards(stream: Stream, out: str | Path, *, shard_images: int = 25_000
             for share in shares:
                 _write_shards(stream, share)
         else:
-            # Spawned, not forked: torch's thread pools do not survive a fork.
+            # Spawned, because torch's thread pools do not survive a fork.
             with ProcessPoolExecutor(len(shares), multiprocessing.get_context("spawn")) as pool:
                 for done in [pool.submit(_write_shards, stream, share) for share in shares]:
                     done.result()
@@ -63,7 +64,7 @@ def export_shards(stream: Stream, out: str | Path, *, shard_images: int = 25_000
 
 
 def shard_spans(length: int, shard_images: int = 25_000, images_per_step: int = 1) -> list[tuple[int, int]]:
-    """Return where shards begin and end: whole steps are added until a shard holds at least so many images.
+    """Return where shards begin and end: whole steps, until a shard holds at least `shard_images` images.
 
     >>> [len(shard_spans(*run)) for run in ((7_500_000, 25_000, 1000), (7_514_000, 25_000, 2000))]
     [300, 289]
@@ -75,9 +76,9 @@ def shard_spans(length: int, shard_images: int = 25_000, images_per_step: int = 
 
 
 def _write_shards(stream: Stream, spans: Sequence[Span]) -> None:
-    quality = stream.storage_jpeg_quality or OFFICIAL_JPEG_QUALITY
-    # Before storage: encoding is the storage, and must not happen twice.
-    before = Stream(stream.plan, stream.data, seed=stream.seed, family=stream.family, draws=stream.draws)
+    quality = stream.rendering.storage_jpeg_quality or OFFICIAL_JPEG_QUALITY
+    # The shard is the storage: its images must be encoded once only.
+    before = Stream(stream.plan, stream.data, replace(stream.rendering, storage_jpeg_quality=None))
     for path, start, stop in spans:
         partial = path.with_name(f".{path.name}.partial")
         try:
@@ -85,7 +86,7 @@ def _write_shards(stream: Stream, spans: Sequence[Span]) -> None:
                 for index, files in enumerate(_records(before, start, stop, quality)):
                     for name, content in sorted(files.items()):
                         entry = tarfile.TarInfo(f"sample_{index}.{name}")
-                        entry.size, entry.mode = len(content), 0o444  # and no date: equal samples make equal files
+                        entry.size, entry.mode = len(content), 0o444  # no date, so that equal samples make equal files
                         shard.addfile(entry, BytesIO(content))
             os.replace(partial, path)
         finally:
@@ -109,9 +110,9 @@ def _jpeg(image: NDArray[np.uint8], quality: int) -> bytes:
 
 
 def _info(stream: Stream, picks: Picks, row: int, label: int) -> str:
-    """Return the official text: class folder and file name, then every corruption and its severity."""
+    """Return the official info text: class folder, file name, and every corruption with its severity."""
     sample = int(picks.samples[row])
-    files = getattr(stream.data, "files", None)  # data that was read from picture files knows their names
+    files = getattr(stream.data, "files", None)  # data read from image files has their names
     parts = {"dir": stream.data.class_names[label], "name": Path(files[sample]).name if files else str(sample)}
     short = {full: alias for alias, full in CORRUPTIONS.aliases.items()}
     corruptions = stream.plan.domains[picks.domains[row]].corruptions
@@ -121,11 +122,11 @@ def _info(stream: Stream, picks: Picks, row: int, label: int) -> str:
 
 
 def _settle(path: Path, content: dict[str, object]) -> None:
-    """Write what is being exported, or make sure that it is what the folder was begun with."""
+    """Write the description of the export, or check that the folder has the same one."""
     if path.exists():
         before = json.loads(path.read_text())
         if (before.get("fingerprint"), before.get("shard_images")) != (content["fingerprint"], content["shard_images"]):
-            raise ValueError(f"{path.parent} holds shards of another stream or size; choose another folder")
+            raise ValueError(f"{path.parent} holds shards of another stream or of another size; choose another folder")
         return
     partial = path.with_name(f".{path.name}.partial")
     partial.write_text(json.dumps(content))

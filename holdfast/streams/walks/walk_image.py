@@ -72,7 +72,7 @@ def _calibration_of(walk: Calibration | Stream) -> tuple[Calibration, str | None
         return walk, walk.family
     if not isinstance(walk.plan, Walk):
         raise ValueError("this stream is no walk; pass one of the stream ccc, or a calibration")
-    return walk.plan.calibration, walk.family
+    return walk.plan.calibration, walk.rendering.family
 
 
 def _frames(

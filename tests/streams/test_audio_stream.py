@@ -42,12 +42,12 @@ def test_the_sample_rate_reaches_the_corruption_and_the_protocol() -> None:
 
 
 def test_what_does_not_fit_sounds_is_refused(tmp_path) -> None:
-    with pytest.raises(ValueError, match=r"pixelate is no corruption of audio data such as tones; choose of .*white"):
+    with pytest.raises(ValueError, match=r"pixelate cannot corrupt audio data such as tones; choose from .*white"):
         continual(SOUNDS, corruptions=["pixelate"])
-    with pytest.raises(ValueError, match="no family and no JPEG"):
+    with pytest.raises(ValueError, match="no family and no JPEG storage"):
         continual(SOUNDS, corruptions=["clean"], storage_jpeg_quality=85)
-    with pytest.raises(ValueError, match="shards hold pictures"):
+    with pytest.raises(ValueError, match="shards hold images"):
         export_shards(continual(SOUNDS, corruptions=["clean"]), tmp_path)
     images = InMemoryImages(np.zeros((2, 8, 8, 3), np.uint8), np.array([0, 1]))
-    with pytest.raises(ValueError, match="white_noise is no corruption of image data"):
+    with pytest.raises(ValueError, match="white_noise cannot corrupt image data"):
         continual(images, corruptions=["white_noise"])
