@@ -1,4 +1,4 @@
-"""Estimator: accuracy without labels."""
+"""Estimator: the interface of accuracy without labels."""
 
 from __future__ import annotations
 
@@ -18,28 +18,28 @@ __all__ = ["ESTIMATORS", "Estimator"]
 
 
 class Estimator(Stateful):
-    """Estimates the accuracy of the network that gave an answer, before it is updated, and leaves it as it was."""
+    """Estimates the accuracy of the predicting network before its update, and leaves the network unchanged."""
 
     citation: ClassVar[str] = ""
 
     @property
     def needs(self) -> Literal["nothing", "anything", "inputs", "labels"]:
-        """What it must be shown of the source before the first batch, to `fit` it; "anything" may be nothing, too."""
+        """The held-out source data that `fit` needs before the first batch; "anything": optional, used if given."""
         return "nothing"
 
     @property
     def compares(self) -> bool:
-        """Whether its estimates come with a `gain` over the network without its adaptation."""
+        """Whether its estimates have a `gain` over the network without its adaptation."""
         return False
 
     def prepare(self, source: Classifier) -> None:
-        """Look at the source network before any method has touched it; what is wanted of it later is copied."""
+        """Receive the source network before a method changes it; copy what is needed later."""
 
     def fit(self, batches: Sequence[tuple[Tensor, Tensor | None]], model: Classifier) -> None:
-        """Learn from held-out source inputs, and their labels where it needs them, once, before the first batch."""
+        """Fit to held-out source inputs, with labels if it needs them, once, before the first batch."""
 
     def replays(self, model: Classifier) -> Collection[str]:
-        """Return the parts of the network whose outputs, in the pass that answers, it would use again."""
+        """Return the parts of the network whose outputs it reuses from the predicting pass."""
         return ()
 
     @abstractmethod

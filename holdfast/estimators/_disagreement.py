@@ -1,4 +1,4 @@
-"""How often answers differ under dropout, and what AETTA makes of it."""
+"""Disagreement of predictions under dropout, and the terms of AETTA's error."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ __all__ = ["Disagreement", "measure_disagreement"]
 class Disagreement:
     """The terms of AETTA's error for one batch (Lee et al., CVPR 2024, Algorithm 1)."""
 
-    share: float  # PDD: of samples and masks where the answer differs
+    share: float  # PDD: share of samples and masks whose prediction differs
     entropy: float  # E_avg: of the mean prediction, in nats
-    skew: float  # b: larger the fewer classes are predicted
-    error: float  # b · PDD, as far as it can be an error rate
+    skew: float  # b: larger when fewer classes are predicted
+    error: float  # b · PDD, clipped to an error rate
 
 
 def measure_disagreement(logits: Tensor, dropped: Tensor, skew_power: float = 3.0) -> Disagreement:
-    """Return the terms of the error of an answer, (batch, classes), given those under dropout, (masks, batch, classes).
+    """Return the terms of the error of logits, (batch, classes), given those under dropout, (masks, batch, classes).
 
     As in the official code: 1e-6 inside the logarithm, ln K to four decimals, and an error of at most 1 − 1/K.
 
     >>> import torch
-    >>> answer = 9.0 * torch.eye(4)
-    >>> measure_disagreement(answer, torch.stack([answer, answer.roll(1, 0)])).share
+    >>> logits = 9.0 * torch.eye(4)
+    >>> measure_disagreement(logits, torch.stack([logits, logits.roll(1, 0)])).share
     0.5
     """
     classes = logits.shape[1]
@@ -36,13 +36,13 @@ def measure_disagreement(logits: Tensor, dropped: Tensor, skew_power: float = 3.
     entropy = float(-(mean * (mean + 1e-6).log()).sum())
     skew = _power(entropy / round(math.log(classes), 4), -skew_power)
     raw, worst = skew * share, 1 - 1 / classes
-    # What cannot be computed is not taken for health: non-finite answers, or a skew without bounds.
+    # Non-finite logits or an unbounded skew count as the worst error.
     error = worst if math.isnan(raw) else min(max(raw, 0.0), worst)
     return Disagreement(share, entropy, skew, error)
 
 
 def _power(base: float, exponent: float) -> float:
-    """The power of a number that can be zero, or in total collapse just below it (from the 1e-6)."""
+    """Return a power of a number that can be 0, or just below 0 at total collapse (from the 1e-6)."""
     if math.isnan(base) or (base < 0 and not exponent.is_integer()):
         return math.nan
     return math.inf if base == 0 and exponent < 0 else float(base**exponent)

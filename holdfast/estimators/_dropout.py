@@ -1,4 +1,4 @@
-"""PredictOnly again under dropout, which is put into any network by hooks and taken out again."""
+"""Predictions under dropout, which hooks add to any network and remove again."""
 
 from __future__ import annotations
 
@@ -27,22 +27,22 @@ MOST_POINTS = 4  # as many as the official ResNets have
 
 @dataclass(frozen=True)
 class Points:
-    """Where dropout sits: at the outputs of the named parts, and perhaps at the input of the head."""
+    """Where dropout is applied: to the outputs of the named parts, and optionally to the input of the head."""
 
     names: tuple[str, ...]
     head: bool = False
-    finished: tuple[str, ...] = ()  # parts that the first point makes known, so that they need not run again
-    channels_last: bool = False  # whether maps go on from there in the order in which a processor is quicker
+    finished: tuple[str, ...] = ()  # parts before the first point, which need not run again
+    channels_last: bool = False  # store feature maps channels last from there on, which is faster on a CPU
 
 
 class Dropout(Stateful):
-    """Element-wise inverted dropout at chosen points, and the answers that a network gives under many masks of it.
+    """Element-wise inverted dropout at chosen points, and the predictions of a network under many masks.
 
-    `points` is "stages" (the ends of the main stages, four at most, and the input of the head where these are tokens),
-    "features" (the input of the head alone, which costs next to nothing) or a list of names of modules. The rate is
-    None for the published one, which goes by the number of classes, or "fitted": the one at which answers to held-out
-    source data differ as often as they are wrong. That error comes from labels, from `source_error` (one number, for an
-    unlabelled sample) or, for want of both, from the confidence.
+    `points` is "stages" (the ends of the main stages, at most four, and the input of the head after tokens), "features"
+    (only the input of the head, which costs almost nothing) or a list of module names. The rate is a number, None for
+    the published rate, which depends on the number of classes, or "fitted": the rate at which predictions on held-out
+    source data differ as often as they are wrong. That error comes from labels, from `source_error` (a number, for
+    unlabelled data) or, without both, from the confidence.
     """
 
     batches: int
@@ -59,13 +59,13 @@ class Dropout(Stateful):
     ) -> None:
         super().__init__()
         if isinstance(points, str) and points not in ("stages", "features"):
-            raise ValueError(f"points={points!r} is not known; choose 'stages', 'features' or a list of module names")
+            raise ValueError(f"points must be 'stages', 'features' or a list of module names, got {points!r}")
         if isinstance(rate, str) and rate != "fitted":
-            raise ValueError(f"rate={rate!r} is not known; pass a number from 0 to below 1, None or 'fitted'")
+            raise ValueError(f"rate must be a number from 0 to below 1, None or 'fitted', got {rate!r}")
         if isinstance(rate, (int, float)) and not 0 <= rate < 1:
-            raise ValueError(f"rate={rate} is not a dropout rate; pass a number from 0 to below 1")
+            raise ValueError(f"rate must be a number from 0 to below 1, None or 'fitted', got {rate}")
         if masks < 1:
-            raise ValueError(f"masks={masks} leaves nothing to compare with; pass at least 1")
+            raise ValueError(f"masks must be at least 1, got {masks}")
         self.points = points if isinstance(points, str) else tuple(points)
         self.rate, self.masks, self.source_error, self.seed = rate, masks, source_error, seed
         self.add_state("batches", 0)
@@ -73,18 +73,18 @@ class Dropout(Stateful):
         self._places: Points | None = None
 
     def places(self, model: Classifier) -> Points:
-        """Return where dropout sits in a network; it is looked for once."""
+        """Return where dropout is applied in a network; found once, then kept."""
         if self._places is None:
             self._places = _with_finished_parts(model, _named_points(model, self.points))
         return self._places
 
     @property
     def needs(self) -> Literal["nothing", "inputs"]:
-        """Inputs of the source, where the rate is to be fitted."""
+        """Source inputs if the rate is fitted."""
         return "inputs" if self.rate == "fitted" else "nothing"
 
     def rate_for(self, classes: int) -> float:
-        """Return the rate: the fitted or the given one, or the published one for the nearest number of classes."""
+        """Return the fitted or given rate, else the published one for the nearest number of classes."""
         if self.fitted_rate is not None:
             return self.fitted_rate
         if isinstance(self.rate, (int, float)):
@@ -94,14 +94,14 @@ class Dropout(Stateful):
         return 0.4 if classes < 10**1.5 else 0.3 if classes < 10**2.5 else 0.2  # CIFAR10, CIFAR100, ImageNet
 
     def logits(self, seen: Observation) -> Tensor:
-        """Return the answers under each mask, (masks, batch, classes); another estimator with the same masks shares."""
+        """Return the logits under each mask, (masks, batch, classes), shared by estimators with the same masks."""
         rate, batch = self.rate_for(seen.model.num_classes), self.batches
         self.batches += 1
         key = ("dropout", self.points, rate, self.masks, self.seed, batch)
         return seen.once(key, lambda: self.passes(seen, rate, batch))
 
     def passes(self, seen: Observation, rate: float, batch: int) -> Tensor:
-        """Answer again with the masks of one batch: from the first point on, or from the features on."""
+        """Predict again with the masks of one batch, from the first point on, or from the features on."""
         seeds = (seed_for(self.seed, "dropout", batch * self.masks + mask) for mask in range(self.masks))
         generators = [torch.Generator().manual_seed(seed) for seed in seeds]
         places = self.places(seen.model)
@@ -109,13 +109,13 @@ class Dropout(Stateful):
             if not places.names:
                 return _from_features(seen, rate, generators)
             outputs = _known_outputs(seen, places)
-            # On a processor a pass for each mask is quicker than one for all: the caches hold it.
+            # On a CPU one pass for each mask is faster than one for all, because it fits into the caches.
             together = 1 if seen.inputs.device.type == "cpu" else self.masks
             groups = (generators[first : first + together] for first in range(0, self.masks, together))
-            return torch.cat([answer_again(seen.model, seen.inputs, outputs, places, rate, group) for group in groups])
+            return torch.cat([predict_again(seen.model, seen.inputs, outputs, places, rate, group) for group in groups])
 
     def fit(self, batches: Sequence[tuple[Tensor, Tensor | None]], model: Classifier) -> None:
-        """Find the rate by bisection; that disagreement should equal error is the idea of Lee et al. (CVPR 2024)."""
+        """Find by bisection the rate at which disagreement equals the error (after Lee et al., CVPR 2024)."""
         error = source_error_of(batches, model) if self.source_error is None else self.source_error
         observations = [_clean(inputs, model, self.places(model)) for inputs, _ in batches]
         lowest, highest = 0.0, 0.95
@@ -135,7 +135,7 @@ class Dropout(Stateful):
 
 
 def find_points(model: Classifier) -> Points:
-    """Return the ends of a network's main stages, four at most; the head's input after tokens, or without stages.
+    """Return the ends of a network's main stages, at most four; and the head's input after tokens or without stages.
 
     >>> from holdfast.models.tiny import tiny_resnet, tiny_vit
     >>> find_points(Classifier(tiny_resnet()))
@@ -152,13 +152,13 @@ def find_points(model: Classifier) -> Points:
 
 
 def drop(values: Tensor, rate: float, generators: Sequence[torch.Generator]) -> Tensor:
-    """Return values of which a share is zero and the rest larger, with one generator for each equal part of the batch.
+    """Set a share of the values to 0 and scale up the rest, with one generator for each equal part of the batch.
 
     >>> dropped = drop(torch.ones(4, 1000), 0.25, [torch.Generator().manual_seed(0)])
     >>> bool(abs((dropped == 0).float().mean() - 0.25) < 0.02), float(dropped.amax())
     (True, 1.3333333730697632)
     """
-    # Sixteen bits for each element, drawn 64 at a time on the CPU: quick, and the same masks on every device.
+    # 16 bits for each element, drawn 64 at a time on the CPU: fast, and the same masks on every device.
     threshold, each = min(round(rate * 2**16), 2**16 - 1) - 2**15, values.numel() // len(generators)
     words = torch.empty(len(generators), -(-each // 4), dtype=torch.int64)
     for row, generator in zip(words, generators, strict=True):
@@ -166,12 +166,12 @@ def drop(values: Tensor, rate: float, generators: Sequence[torch.Generator]) -> 
     channels_last = values.dim() == 4 and not values.is_contiguous()
     stored = values.permute(0, 2, 3, 1) if channels_last else values  # in the order of memory
     kept = words.view(torch.int16)[:, :each].reshape(stored.shape) >= threshold
-    # As numbers and in place: half the time that choosing by a mask takes.
+    # Multiplying in place takes half the time of masking.
     dropped = kept.to(values.device, values.dtype).mul_(stored).mul_(1 / (1 - rate))
     return dropped.permute(0, 3, 1, 2) if channels_last else dropped
 
 
-def answer_again(
+def predict_again(
     model: Classifier,
     inputs: Tensor,
     outputs: dict[str, Tensor],
@@ -179,11 +179,11 @@ def answer_again(
     rate: float,
     generators: Sequence[torch.Generator],
 ) -> Tensor:
-    """Return the answers under the masks of these generators in one pass, (masks, batch, classes)."""
+    """Return the logits under the masks of these generators, in one pass, (masks, batch, classes)."""
     masks = len(generators)
 
     def dropped(_: nn.Module, args: Any, output: Any) -> Any:
-        if isinstance(output, tuple):  # the layers of some transformers return more than their tokens
+        if isinstance(output, tuple):  # layers of some transformers return more than tokens
             return drop(output[0], rate, generators), *output[1:]
         if places.channels_last and output.dim() == 4:
             output = output.contiguous(memory_format=torch.channels_last)
@@ -212,13 +212,13 @@ def _named_points(model: Classifier, points: str | Sequence[str]) -> Points:
             return found
     elif not isinstance(points, str):
         for name in points:
-            model.module.get_submodule(name)  # torch's own message names the part that is missing
+            model.module.get_submodule(name)  # torch's error names the missing part
         return Points(tuple(points))
-    raise ValueError("no place for dropout was found; name the modules after which to put it, points=[...]")
+    raise ValueError("found no place for dropout in this network; name the modules to apply it after with points=[...]")
 
 
 def _with_finished_parts(model: Classifier, places: Points) -> Points:
-    """Add the parts that need not run again, if answers are then the same to the bit on two random inputs."""
+    """Add the parts that need not run again, if logits on two random inputs stay bit-equal without them."""
     if not places.names:
         return places
     inputs = random_pair(model.module, model.input_spec.shape)
@@ -228,19 +228,19 @@ def _with_finished_parts(model: Classifier, places: Points) -> Points:
         with recording(model, inputs, finished) as recorded:
             model(inputs)
 
-        def answers(places: Points) -> list[Tensor]:
-            """Whole and replayed, the latter twice: a layer that works in place spoils the record for the second."""
+        def logits_at(places: Points) -> list[Tensor]:
+            """Run whole, then replay twice: a layer that works in place changes the record for the second replay."""
             return [
-                answer_again(model, inputs, outputs, places, 0.5, [torch.Generator().manual_seed(0)])
+                predict_again(model, inputs, outputs, places, 0.5, [torch.Generator().manual_seed(0)])
                 for outputs in ({}, recorded.outputs, recorded.outputs)
             ]
 
         places = replace(places, channels_last=inputs.device.type == "cpu")
         try:
-            whole, *replayed = answers(places)
-        except RuntimeError:  # it looks at maps as one long row
+            whole, *replayed = logits_at(places)
+        except RuntimeError:  # it flattens its feature maps with view()
             places = replace(places, channels_last=False)
-            whole, *replayed = answers(places)
+            whole, *replayed = logits_at(places)
         model.samples_forwarded = before
     same = all(torch.equal(whole, again) for again in replayed)
     return replace(places, finished=finished if same else ())
@@ -263,7 +263,7 @@ def _output_axes(model: Classifier, name: str) -> int:
 
 
 def _known_outputs(seen: Observation, places: Points) -> dict[str, Tensor]:
-    """Return what the finished parts returned; where the answer was not one plain pass, one is made now."""
+    """Return the outputs of the finished parts; run them now if the prediction was not one plain pass."""
     recorded = seen.recorded
     if not set(places.finished) <= set(recorded.outputs):
         recorded = seen.once(("record", places.finished), lambda: _record(seen, places.finished))
@@ -296,7 +296,7 @@ def _repeated(values: Tensor, times: int) -> Tensor:
 
 @contextmanager
 def _separate_statistics(model: Classifier, masks: int) -> Iterator[None]:
-    """Let layers that look at the whole batch look at the samples of one mask at a time."""
+    """Let layers with batch statistics see the samples of one mask at a time."""
 
     def each(forward: Callable[[Tensor], Tensor], features: Tensor) -> Tensor:
         return torch.cat([forward(part) for part in features.chunk(masks)])

@@ -1,4 +1,4 @@
-"""One answered batch as the estimators see it; a pass that several of them need is made once."""
+"""One predicted batch as estimators see it; a pass that several of them need is run once."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 class Observation:
-    """Inputs, the answer, and the network that gave it, as it was before its update."""
+    """Inputs, logits, and the network that predicted them, before its update."""
 
     def __init__(
         self,
@@ -31,13 +31,13 @@ class Observation:
         origin: Mapping[str, Tensor] | None = None,
     ) -> None:
         self.inputs, self.logits, self.model = inputs, logits, model
-        self.recorded = recorded or Recorded()  # of the very pass that gave the answer, where it was a plain one
-        self.moving = moving or {}  # what adaptation may change in the network, by name
-        self.origin = origin or {}  # what it was in the source
+        self.recorded = recorded or Recorded()  # from the predicting pass, if it was a plain one
+        self.moving = moving or {}  # tensors that adaptation may change, by name
+        self.origin = origin or {}  # their values in the source
         self._made: dict[Hashable, Any] = {}
 
     def once(self, key: Hashable, make: Callable[[], T]) -> T:
-        """Return what another estimator made under this key, or make it.
+        """Return what another estimator computed under this key, or compute it.
 
         >>> import torch
         >>> from holdfast.models.tiny import tiny_resnet
@@ -51,11 +51,11 @@ class Observation:
         return made
 
     def logits_with(self, values: Mapping[str, Tensor]) -> Tensor:
-        """Return what the network would answer to the same inputs with other values of what moves in it."""
+        """Return the logits for the same inputs with other values of the adapted tensors."""
         with paused(self.model):
             logits: Tensor = functional_call(self.model, dict(values), (self.inputs,))
         return logits
 
     def agreement(self, logits: Tensor) -> float:
-        """Return the share of this batch to which other logits, (…, batch, classes), give the same answer."""
+        """Return the share of this batch for which other logits, (…, batch, classes), predict the same class."""
         return float((logits.argmax(-1) == self.logits.argmax(-1)).double().mean())

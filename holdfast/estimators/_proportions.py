@@ -1,4 +1,4 @@
-"""Which classes a handful of samples is made of, when nobody says."""
+"""Estimate class proportions from unlabelled samples."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ __all__ = ["reweigh", "variety"]
 
 
 def reweigh(probabilities: Tensor, *, pseudo_count: float = 0.25, rounds: int = 20) -> Tensor:
-    """Return probabilities, (samples, classes), once the classes that the other samples seem to have count as likelier.
+    """Return probabilities, (samples, classes), reweighed by the class proportions of the other samples.
 
-    A network that was trained on balanced classes assumes them in every batch. Here the proportions are unknown, with
-    a Dirichlet prior of `pseudo_count` for each class, and every sample is weighed by all others but itself (collapsed
-    variational inference, Asuncion et al., UAI 2009; with itself it would be the EM of Saerens et al., Neural
-    Computation 2002, which believes its own echo where samples are fewer than classes).
+    A network trained on balanced classes assumes balanced batches. Here the proportions are unknown, with a Dirichlet
+    prior of `pseudo_count` for each class, and each sample is weighed by all samples except itself (collapsed
+    variational inference, Asuncion et al., UAI 2009; including itself this is the EM of Saerens et al., Neural
+    Computation 2002, which reinforces its own predictions when there are fewer samples than classes).
 
     >>> import torch
     >>> unsure, sure = torch.tensor([[0.5, 0.5]]), torch.tensor([[0.9, 0.1]])
@@ -30,7 +30,7 @@ def reweigh(probabilities: Tensor, *, pseudo_count: float = 0.25, rounds: int = 
 
 
 def variety(proportions: Tensor) -> float:
-    """Return how many classes there are, rare ones counting for less: the exponential of the entropy.
+    """Return the effective number of classes: the exponential of the entropy of their proportions.
 
     >>> import torch
     >>> [round(variety(torch.tensor(shares)), 3) for shares in ([0.5, 0.5, 0.0], [1.0, 0.0, 0.0])]

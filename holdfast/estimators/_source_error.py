@@ -1,4 +1,4 @@
-"""The error on held-out source data: what a network gets wrong before anything has shifted."""
+"""The error of a network on held-out source data."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["source_error_of"]
 
 @torch.no_grad()
 def source_error_of(batches: Sequence[tuple[Tensor, Tensor | None]], model: Classifier) -> float:
-    """Return the error on labelled batches; without labels one minus the mean confidence, which is only a guess."""
+    """Return the error on labelled batches; without labels one minus the mean confidence, a rough guess."""
     wrong = 0.0
     with paused(model):
         for inputs, labels in batches:

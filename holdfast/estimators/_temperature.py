@@ -1,4 +1,4 @@
-"""The temperature at which confidence is what it promises."""
+"""Temperature scaling: fit confidence to labels."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["fit_temperature"]
 
 
 def fit_temperature(logits: Tensor, labels: Tensor) -> float:
-    """Return the temperature of least cross-entropy on held-out labels (Guo et al., ICML 2017).
+    """Return the temperature that minimises cross-entropy on held-out labels (Guo et al., ICML 2017).
 
     >>> import torch
     >>> logits = torch.tensor([[1.0, 0.0]] * 4)

@@ -1,4 +1,4 @@
-"""What estimators have in common that look at answers under dropout."""
+"""The base of estimators that compare predictions under dropout."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["UnderDropout"]
 
 
 class UnderDropout(Estimator):
-    """An estimator with a dropout of its own; `points`, `rate`, `masks` and `source_error` are those of `Dropout`."""
+    """An estimator with its own dropout; `points`, `rate`, `masks` and `source_error` are those of `Dropout`."""
 
     citation = "Lee et al., CVPR 2024"
 
@@ -34,7 +34,7 @@ class UnderDropout(Estimator):
 
     @property
     def needs(self) -> Literal["nothing", "inputs"]:
-        """Inputs of the source, where the rate is to be fitted."""
+        """Source inputs if the rate is fitted."""
         return self.dropout.needs
 
     def fit(self, batches: Sequence[tuple[Tensor, Tensor | None]], model: Classifier) -> None:

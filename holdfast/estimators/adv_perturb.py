@@ -1,4 +1,4 @@
-"""AdvPerturb: agreement with the source on inputs that were pushed towards its decision boundary."""
+"""AdvPerturb: agreement with the source on inputs perturbed towards its decision boundary."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ __all__ = ["AdvPerturb"]
 
 @ESTIMATORS.register("adv_perturb")
 class AdvPerturb(Estimator):
-    """Takes the agreement of the answer with the source network, on inputs perturbed against that, for the accuracy.
+    """Estimates accuracy as the agreement with the source on inputs perturbed towards its decision boundary.
 
-    `norm="l2"` is AETTA's code: the sign of a gradient, scaled to length 1/255 for a whole input, which hardly changes
-    anything; its loss is a divergence of raw logits, whose gradient is that of −½|z|². `norm="linf"` is ours: 1/255 for
-    each value, along the gradient of the cross-entropy to the source's own label. Inputs are taken to lie in [0, 1].
+    `norm="l2"` follows AETTA's code: the sign of a gradient, scaled to length 1/255 for a whole input, which changes
+    very little; its loss is a divergence of raw logits, whose gradient is that of −½|z|². `norm="linf"` is ours: 1/255
+    for each value, along the gradient of the cross-entropy to the source's own label. Inputs must lie in [0, 1].
     """
 
     citation = "Lee et al., ICML 2023; as in Lee et al., CVPR 2024"
@@ -31,22 +31,22 @@ class AdvPerturb(Estimator):
     def __init__(self, *, norm: Literal["l2", "linf"] = "l2", size: float = 1 / 255) -> None:
         super().__init__()
         if norm not in ("l2", "linf"):
-            raise ValueError(f"norm={norm!r} is not known; choose 'l2' or 'linf'")
+            raise ValueError(f"norm must be 'l2' or 'linf', got {norm!r}")
         self.norm, self.size = norm, size
         self.source: Classifier | None = None
 
     def prepare(self, source: Classifier) -> None:
-        """Keep a copy of the source, with the statistics that it came with."""
+        """Copy the source, with its own statistics."""
         self.source = copy.deepcopy(source).eval().requires_grad_(False)
 
     def estimate(self, seen: Observation) -> Estimate:
-        """Return the share of answers that the source gives to the perturbed inputs."""
+        """Return the share of predictions that equal those of the source on the perturbed inputs."""
         if self.source is None:
-            raise ValueError("adv_perturb has not seen the source network; build it through holdfast.adapt")
+            raise ValueError("adv_perturb has no source network; pass it as estimator= to holdfast.adapt")
         return Estimate(seen.agreement(self.source(self.perturb(seen.inputs))))
 
     def perturb(self, inputs: Tensor) -> Tensor:
-        """Return inputs one step nearer to where the source changes its mind."""
+        """Return inputs moved one step towards the decision boundary of the source."""
         assert self.source is not None
         with torch.enable_grad():
             given = inputs.detach().requires_grad_()

@@ -1,4 +1,4 @@
-"""AETTA: what answers do under dropout, weighted by how few classes they are spread over."""
+"""AETTA: disagreement under dropout, weighted by how few classes are predicted."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ __all__ = ["Aetta"]
 
 @ESTIMATORS.register("aetta")
 class Aetta(UnderDropout):
-    """Takes disagreement under dropout for the error, the more so the fewer classes are predicted, and smooths it.
+    """Estimates the error as smoothed disagreement under dropout, weighted up when few classes are predicted.
 
-    The published estimator exactly: at total collapse nothing disagrees and it reports health, and it takes classes
-    that come in bursts for collapse. `points`, `rate`, `masks` and `source_error` are those of `Dropout`.
+    This is the published estimator. At total collapse nothing disagrees, so it reports a high accuracy; and it mistakes
+    class-correlated batches for collapse. `points`, `rate`, `masks` and `source_error` are those of `Dropout`.
     """
 
     error: float | None
@@ -31,7 +31,7 @@ class Aetta(UnderDropout):
     def estimate(self, seen: Observation) -> Estimate:
         """Return one minus the smoothed error."""
         found = measure_disagreement(seen.logits, self.dropout.logits(seen), self.skew_power)
-        # At first the average is the disagreement itself, neither weighted nor clipped.
+        # The average starts at the disagreement itself, neither weighted nor clipped, as in the official code.
         previous = found.share if self.error is None else self.error
         self.error = self.smoothing * previous + (1 - self.smoothing) * found.error
         return Estimate(1 - self.error)

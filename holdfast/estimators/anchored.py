@@ -1,4 +1,4 @@
-"""Anchored: what the frozen source makes of the answers to the very same inputs."""
+"""Anchored: the probability that a copy of the source gives to the predictions, on the same inputs."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ from holdfast.records import Estimate
 
 __all__ = ["Anchored"]
 
-OFF_BY = 0.06  # standard deviation, besides the scatter of samples: measured, see docs/estimators.md
+OFF_BY = 0.06  # standard deviation beyond the sampling error; measured, see docs/estimators.md
 NINETY_PERCENT = 1.645  # standard deviations to either side
 
 
 @ESTIMATORS.register("anchored")
 class Anchored(Estimator):
-    """Takes the probability that an anchor gives to the answers for the accuracy, and says how sure that is. Ours.
+    """Estimates accuracy as the anchor's mean probability of the predictions, with an interval. Ours.
 
-    The anchor is a frozen copy of the source that follows the statistics of the inputs and nothing else: it costs one
-    pass, and does not collapse with the network it watches. Its probabilities are reweighed by the classes that the
-    last `window` samples seem to have, so that classes in bursts are not taken for collapse. Where the source is not
-    half as sure of anything as the network is of its answers, and these have not collapsed, the accuracy is unknown.
-    Labels that come with held-out source data set the anchor's temperature. Every `compare_every` batches (0: never)
-    the network answers once more with what it has learnt left out: by the same measure that is the `gain` of adapting.
+    The anchor is a copy of the source that follows only the statistics of the inputs: it costs one pass, and does not
+    collapse with the network it judges. Its probabilities are reweighed by the estimated class proportions of the last
+    `window` samples, so that class-correlated batches are not mistaken for collapse. The accuracy is unknown when the
+    anchor is less than half as confident as the network, unless the predictions have collapsed. Held-out labels of the
+    source set the anchor's temperature. Every `compare_every` batches (0: never) the network predicts once more with
+    its source weights: the difference by the same measure is the `gain` of adapting.
     """
 
     predictions: Tensor | None
@@ -43,13 +43,13 @@ class Anchored(Estimator):
     ) -> None:
         super().__init__()
         if temperature <= 0:
-            raise ValueError(f"temperature={temperature} turns probabilities upside down; pass a positive number")
+            raise ValueError(f"temperature must be positive, got {temperature}")
         if not 0 <= source_share <= 1:
-            raise ValueError(f"source_share={source_share} is not a share; pass a number between 0 and 1")
+            raise ValueError(f"source_share must be between 0 and 1, got {source_share}")
         if window < 1:
-            raise ValueError(f"window={window} holds no sample; pass at least 1")
+            raise ValueError(f"window must be at least 1 sample, got {window}")
         if compare_every < 0:
-            raise ValueError(f"compare_every={compare_every} is no number of batches; pass at least 1, or 0 for never")
+            raise ValueError(f"compare_every must be 0 (never) or a positive number of batches, got {compare_every}")
         self.temperature, self.source_share, self.window = temperature, source_share, window
         self.compare_every = compare_every
         self.anchor = Anchor(temperature=temperature, source_share=source_share, window=window)
@@ -59,12 +59,12 @@ class Anchored(Estimator):
 
     @property
     def needs(self) -> Literal["anything"]:
-        """Held-out labels, where there are some."""
+        """Held-out labels if there are any."""
         return "anything"
 
     @property
     def compares(self) -> bool:
-        """Whether it was told to."""
+        """Whether `compare_every` asks for it."""
         return self.compare_every > 0
 
     def prepare(self, source: Classifier) -> None:
@@ -76,18 +76,18 @@ class Anchored(Estimator):
         self.anchor.fit(batches)
 
     def estimate(self, seen: Observation) -> Estimate:
-        """Return the anchor's mean probability of the answers over the window, with the interval of nine in ten."""
+        """Return the anchor's mean probability of the predictions over the window, with a 90 % interval."""
         self.batches += 1
         anchored = self.anchor.probabilities(seen.inputs)
         if anchored is None:
-            return Estimate(math.nan, unknown="the source itself answers with non-finite numbers")
+            return Estimate(math.nan, unknown="non-finite logits of the source")
         confidences, predictions = (seen.logits / self.anchor.now_temperature).softmax(1).max(1)
         self.predictions = latest(self.predictions, predictions, self.window)
         self.confidences = latest(self.confidences, confidences, self.window)
         sure, source_sure = float(self.confidences.mean()), float(anchored.amax(1).mean())
         if source_sure < sure / 2 and not collapsed(self.predictions, anchored):
             return Estimate(
-                math.nan, unknown=f"the network is {sure:.0%} sure of its answers, the source {source_sure:.0%}"
+                math.nan, unknown=f"confidence is {sure:.0%} for the network and {source_sure:.0%} for the source"
             )
         beliefs = anchored.gather(1, self.predictions[:, None])[:, 0]
         value = float(beliefs.mean())
@@ -99,9 +99,9 @@ class Anchored(Estimator):
 
 
 def gain_over(unadapted: Tensor, logits: Tensor, anchored: Tensor) -> float:
-    """Return by how much the anchor's probability of the answers exceeds that of the unadapted network's answers.
+    """Return the anchor's mean probability of the predictions minus that of the unadapted network's predictions.
 
-    Both are judged on the same batch, the last rows of `anchored`, so that what makes a batch hard does not matter.
+    Both are judged on the same batch, the last rows of `anchored`, so a hard batch counts against neither.
 
     >>> gain_over(torch.eye(2)[[0, 0]], torch.eye(2), torch.tensor([[0.9, 0.1], [0.2, 0.8]]))
     0.3
@@ -111,11 +111,11 @@ def gain_over(unadapted: Tensor, logits: Tensor, anchored: Tensor) -> float:
     return round(float(now - before), 6)
 
 
-def collapsed(answers: Tensor, anchored: Tensor) -> bool:
-    """Return whether answers are of fewer than half as many classes as the anchor finds in the same samples.
+def collapsed(predictions: Tensor, anchored: Tensor) -> bool:
+    """Return whether predictions hold less than half as many classes as the anchor finds in the same samples.
 
     >>> collapsed(torch.tensor([0, 0, 0]), torch.eye(3)), collapsed(torch.tensor([0, 0, 0]), torch.eye(3)[[0, 0, 0]])
     (True, False)
     """
-    answered = torch.bincount(answers, minlength=anchored.shape[1]) / len(answers)
-    return variety(answered) < variety(anchored.mean(0)) / 2
+    predicted = torch.bincount(predictions, minlength=anchored.shape[1]) / len(predictions)
+    return variety(predicted) < variety(anchored.mean(0)) / 2

@@ -1,4 +1,4 @@
-"""GDE: agreement with oneself, one update ago."""
+"""GDE: agreement of the network with itself before its last update."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ __all__ = ["Gde"]
 
 @ESTIMATORS.register("gde")
 class Gde(Estimator):
-    """Takes the agreement of the network with itself as it was one batch ago, on the same inputs, for the accuracy.
+    """Estimates accuracy as the agreement with the network one batch ago, on the same inputs.
 
-    The first batch has nothing to compare with and counts as agreement. As in AETTA's code a recovery is not noticed:
-    the batch after it compares with the network before it.
+    The first batch has nothing to compare with and counts as full agreement. As in AETTA's code, a reset is ignored:
+    the next batch is compared with the network before the reset.
     """
 
     citation = "Jiang et al., ICLR 2022; as in Lee et al., CVPR 2024"
@@ -24,10 +24,10 @@ class Gde(Estimator):
 
     def __init__(self) -> None:
         super().__init__()
-        self.add_state("previous", None)  # values of all that moves in the network
+        self.add_state("previous", None)  # values of everything that adaptation changes
 
     def estimate(self, seen: Observation) -> Estimate:
-        """Return the share of answers that the previous values give too."""
+        """Return the share of predictions that are the same with the previous values."""
         previous = self.previous
         self.previous = {name: tensor.detach().clone() for name, tensor in seen.moving.items()}
         if previous is None:

@@ -12,11 +12,11 @@ __all__ = ["Pdd"]
 
 @ESTIMATORS.register("pdd")
 class Pdd(UnderDropout):
-    """Takes the share of answers that stay the same under dropout for the accuracy: AETTA with α = 0, not smoothed.
+    """Estimates accuracy as the share of predictions that dropout does not change: AETTA with α = 0, not smoothed.
 
-    Beside `aetta` with the same points, rate, masks and seed it costs nothing.
+    It costs nothing beside `aetta` with the same points, rate, masks and seed.
     """
 
     def estimate(self, seen: Observation) -> Estimate:
-        """Return the share of samples and masks for which the answer stays the same."""
+        """Return the share of samples and masks whose prediction stays the same."""
         return Estimate(seen.agreement(self.dropout.logits(seen)))

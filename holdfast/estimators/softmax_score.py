@@ -1,4 +1,4 @@
-"""Confidence as accuracy."""
+"""SoftmaxScore: mean confidence as the accuracy."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ __all__ = ["SoftmaxScore"]
 
 @ESTIMATORS.register("softmax_score")
 class SoftmaxScore(Estimator):
-    """Takes the mean confidence, at a temperature, for the accuracy.
+    """Estimates accuracy as the mean confidence at a temperature.
 
-    AETTA's code has a constant temperature of 2; `temperature="fitted"` is the temperature scaling of its paper (Guo
-    et al., ICML 2017), which needs held-out source data with labels once.
+    AETTA's code uses a constant temperature of 2; `temperature="fitted"` is the temperature scaling of its paper (Guo
+    et al., ICML 2017), which needs labelled held-out source data once.
     """
 
     citation = "Elsahar & Gallé, EMNLP 2019; as in Lee et al., CVPR 2024"
@@ -32,18 +32,18 @@ class SoftmaxScore(Estimator):
     def __init__(self, *, temperature: float | Literal["fitted"] = 2.0) -> None:
         super().__init__()
         if isinstance(temperature, str) and temperature != "fitted":
-            raise ValueError(f"temperature={temperature!r} is not known; pass a positive number or 'fitted'")
+            raise ValueError(f"temperature must be a positive number or 'fitted', got {temperature!r}")
         self.temperature = temperature
         self.add_state("fitted_temperature", None, kept=True)
 
     @property
     def needs(self) -> Literal["nothing", "labels"]:
-        """Labels, to fit the temperature."""
+        """Labels if the temperature is fitted."""
         return "labels" if self.temperature == "fitted" else "nothing"
 
     @torch.no_grad()
     def fit(self, batches: Sequence[tuple[Tensor, Tensor | None]], model: Classifier) -> None:
-        """Take the temperature of least cross-entropy on the held-out labels."""
+        """Fit the temperature to the held-out labels by cross-entropy."""
         with paused(model):
             logits = torch.cat([model(inputs) for inputs, _ in batches])
         self.fitted_temperature = fit_temperature(
@@ -51,7 +51,7 @@ class SoftmaxScore(Estimator):
         )
 
     def estimate(self, seen: Observation) -> Estimate:
-        """Return the mean over the batch of the largest probability."""
+        """Return the mean of the largest probability over the batch."""
         temperature = self.temperature if self.fitted_temperature is None else self.fitted_temperature
         assert not isinstance(temperature, str)  # fitted before the first batch
         return Estimate(float((seen.logits / temperature).softmax(1).amax(1).mean()))

@@ -1,4 +1,4 @@
-"""SrcValid: accuracy on what the network was made for."""
+"""SrcValid: accuracy of the adapted network on held-out source data."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ __all__ = ["SourceValidation"]
 
 @ESTIMATORS.register("source_validation")
 class SourceValidation(Estimator):
-    """Takes the accuracy of the adapted network on held-out source data, all in one pass, for that on the batch.
+    """Estimates the accuracy on a batch as that of the adapted network on held-out source data, in one pass.
 
-    AETTA's code uses images of the training set and its augmentation here; the paper says held-out, and so do we.
+    AETTA's code uses augmented training images here; we use held-out data, as the paper says.
     """
 
     citation = "Lee et al., CVPR 2024"
@@ -31,22 +31,22 @@ class SourceValidation(Estimator):
     def __init__(self, *, samples: int = 1000) -> None:
         super().__init__()
         if samples < 1:
-            raise ValueError(f"samples={samples} leaves nothing to be right about; pass at least 1")
+            raise ValueError(f"samples must be at least 1, got {samples}")
         self.samples = samples
 
     @property
     def needs(self) -> Literal["labels"]:
-        """Labels of the source, and no others ever."""
+        """Labels of held-out source data."""
         return "labels"
 
     def fit(self, batches: Sequence[tuple[Tensor, Tensor | None]], model: Classifier) -> None:
-        """Keep the first samples; they are not saved with the state, and are given again before it is loaded."""
+        """Keep the first samples; they are not part of a saved state and must be given again before loading it."""
         inputs = torch.cat([inputs for inputs, _ in batches])[: self.samples]
         labels = torch.cat([labels for _, labels in batches if labels is not None])[: self.samples]
         self.register_buffer("inputs", inputs.to(model.device), persistent=False)
         self.register_buffer("labels", labels.to(model.device), persistent=False)
 
     def estimate(self, seen: Observation) -> Estimate:
-        """Return the share of held-out labels that the network gives at this moment."""
+        """Return the accuracy of the network as it is now on the held-out data."""
         with paused(seen.model):
             return Estimate(float((seen.model(self.inputs).argmax(1) == self.labels).double().mean()))

@@ -1,4 +1,4 @@
-"""Recovery: when and how to go back."""
+"""Recovery: the interface of rules that reset an adapted model."""
 
 from __future__ import annotations
 
@@ -14,29 +14,29 @@ __all__ = ["RECOVERIES", "Recovery"]
 
 
 class Recovery(Stateful):
-    """Decides, without labels, when an adapted model goes back; each decision returns its reason, or None."""
+    """Decides without labels when to restore an adapted model; each decision returns its reason, or None."""
 
     citation: ClassVar[str] = ""
 
     @property
     def reads(self) -> Sequence[str]:
-        """The estimators, by name, whose estimates it decides by."""
+        """The names of the estimators whose estimates it reads."""
         return ()
 
     @property
     def reads_gain(self) -> bool:
-        """Whether it decides by their `gain`, so that only estimators that compare are of use to it."""
+        """Whether it reads the `gain` of these estimates, which only estimators that compare give."""
         return False
 
     def enter_domain(self, domain: str) -> None:
-        """Be told which domain comes next; only an oracle listens."""
+        """Receive the name of the next domain from a benchmark; only an oracle uses it."""
 
     def begin(self, method: Restorable) -> str | None:
-        """Go back before a batch is answered: for recoveries that follow the clock."""
+        """Restore before a batch is predicted, for recoveries that follow a schedule."""
         return None
 
     def recover(self, method: Restorable, step: Step) -> str | None:
-        """Go back after a batch was learnt from: for recoveries that follow the evidence."""
+        """Restore after the update on a batch, for recoveries that follow its outcome."""
         return None
 
 

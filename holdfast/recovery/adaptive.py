@@ -1,4 +1,4 @@
-"""Reset as much as the predictions have narrowed, when they narrow more than they usually vary."""
+"""Reset the last layers when predictions concentrate on fewer classes than usual."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ __all__ = ["Adaptive"]
 
 @RECOVERIES.register("adaptive")
 class Adaptive(Recovery):
-    """Puts the last layers back to the source when predictions are concentrated on fewer classes than they used to be.
+    """Resets the last layers to the source when predictions concentrate on fewer classes than usual.
 
-    Concentration is ln C minus the entropy of the batch's mean prediction. The idea is that of ASR: when it exceeds its
-    own moving average, layers go back from the output on, the more the higher it is; all of them is a reset. Ours are
-    the margin, `deviations` times the usual deviation from that average (at first a halving of the classes, ln 2), and
-    the share of the parameters, which is the share of the way that is left to a single class.
+    Concentration is ln C minus the entropy of the batch's mean prediction. As in ASR, when it exceeds its moving
+    average, layers are reset from the output on: the higher it is, the more layers. Two rules are ours: the margin is
+    `deviations` times the usual deviation from that average (at first ln 2, half the classes), and the share of reset
+    parameters is the excess relative to the distance that is left to a single class.
     """
 
     citation = "after ASR, arXiv 2603.03796 (ICLR 2026)"
@@ -33,25 +33,25 @@ class Adaptive(Recovery):
     ) -> None:
         super().__init__()
         if not 0 <= momentum < 1:
-            raise ValueError(f"momentum={momentum} never moves or overshoots; pass a number from 0 to below 1")
+            raise ValueError(f"momentum must be from 0 to below 1, got {momentum}")
         if not 0 < min_share <= 1:
-            raise ValueError(f"min_share={min_share} is not a share of the weights; pass a number above 0, at most 1")
+            raise ValueError(f"min_share must be above 0 and at most 1, got {min_share}")
         self.momentum, self.deviations = momentum, deviations
         self.min_margin, self.min_share = min_margin, min_share  # in nats; of the parameters
         self.add_state("usual", None)
         self.add_state("variance", (math.log(2) / deviations) ** 2)
 
     def recover(self, method: Restorable, step: Step) -> str | None:
-        """Restore the last layers where this batch is too concentrated, and learn from it what is usual."""
+        """Reset the last layers if this batch is too concentrated, and update what is usual."""
         if step.skipped:
             return None
         found = concentration(step.logits)
-        if self.usual is None:  # nothing has been learnt yet that could be taken back
+        if self.usual is None:  # the first batch: there is no update to undo
             self.usual = found
             return None
         usual, margin = self.usual, max(self.min_margin, self.deviations * math.sqrt(self.variance))
         excess = found - usual
-        # What exceeds the margin counts as the margin: a collapse must not pass for usual, a lasting change may.
+        # Clip at the margin: a collapse must not count as usual, a lasting change may.
         change = min(excess, margin)
         self.usual += (1 - self.momentum) * change
         self.variance += (1 - self.momentum) * (change**2 - self.variance)
@@ -72,7 +72,7 @@ def concentration(logits: Tensor) -> float:
 
 
 def restore_last(method: Restorable, share: float) -> str:
-    """Put the last of the trained parameters back, at least this share of them, and say what was done."""
+    """Reset the last trained parameters, at least this share of them, and return what was done."""
     trained = list(method.trained)
     count = math.ceil(share * len(trained))
     if count >= len(trained):

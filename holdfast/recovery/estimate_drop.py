@@ -1,4 +1,4 @@
-"""Reset when the estimated accuracy is low, or lower than it was."""
+"""Reset when the estimated accuracy is low or has dropped."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ __all__ = ["EstimateDrop"]
 
 @RECOVERIES.register("estimate_drop")
 class EstimateDrop(Recovery):
-    """Resets to the source when an estimate falls below a threshold, or one window of them below the window before.
+    """Resets to the source when an estimate is below a threshold, or a window's mean below that of the window before.
 
-    The rule is AETTA's, for the estimate of any estimator. The code asks for a drop by two points between windows of
-    five; the paper's text has no such margin (`margin=0`).
+    The rule is AETTA's, for any estimator. Its code asks for a drop of two points between windows of five; the paper's
+    text has no such margin (`margin=0`).
     """
 
     citation = "Lee et al., CVPR 2024 (AETTA)"
@@ -28,26 +28,26 @@ class EstimateDrop(Recovery):
     ) -> None:
         super().__init__()
         if window < 1:
-            raise ValueError(f"window={window} holds no estimate; pass a whole number of at least 1")
+            raise ValueError(f"window must be at least 1 batch, got {window}")
         self.estimate, self.threshold, self.window, self.margin = estimate, threshold, window, margin
-        self.add_state("estimates", [])  # since the last reset, two windows at most
+        self.add_state("estimates", [])  # since the last reset, at most two windows
 
     @property
     def reads(self) -> Sequence[str]:
-        """The one estimator whose estimate it follows."""
+        """The estimator that it follows."""
         return (self.estimate,)
 
     def recover(self, method: Restorable, step: Step) -> str | None:
-        """Reset when the newest estimate is too low, or the newest window lower than the one before."""
-        if step.skipped:  # an estimate on faulty inputs says nothing about the model
+        """Reset if the newest estimate is too low, or the newest window is below the one before."""
+        if step.skipped:  # an estimate on faulty inputs is no evidence
             return None
         if self.estimate not in step.estimates:
             raise ValueError(
-                f"estimate_drop reads the estimate of {self.estimate!r}, and nobody makes it; pass "
+                f"estimate_drop reads the estimator {self.estimate!r}, but no such estimator is configured; pass "
                 f"estimator={self.estimate!r} to adapt, or estimate='...' with one of {', '.join(step.estimates)}"
             )
         newest = step.estimates[self.estimate]
-        if newest.unknown is not None:  # no evidence, now or as part of a window
+        if newest.unknown is not None:  # no evidence now, nor in a window
             return None
         self.estimates = [*self.estimates, newest.value][-2 * self.window :]
         reason = self._reason()

@@ -1,4 +1,4 @@
-"""Forgetting what does not matter: the weights that a batch hardly pulls at go back after every update."""
+"""Reset the weights with the smallest gradients after every update."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ __all__ = ["Fisher"]
 
 @RECOVERIES.register("fisher")
 class Fisher(Recovery):
-    """Puts the share of trained weights with the smallest squared gradients back to the source after each update.
+    """Resets the share of trained weights with the smallest squared gradients to the source after each update.
 
     Deterministic, over all trained weights together, as in the official code (the paper calls it stochastic). PETAL's
-    share is 0.03 on CIFAR and 0.003 on ImageNet. The optimiser keeps its moments, and no reset is reported: the model
-    as a whole never goes back.
+    share is 0.03 on CIFAR and 0.003 on ImageNet. The optimiser keeps its moments, and no reset is reported, because
+    the model as a whole is never reset.
     """
 
     citation = "Brahma & Rai, CVPR 2023 (PETAL)"
@@ -28,11 +28,11 @@ class Fisher(Recovery):
     def __init__(self, *, restore_share: float = 0.03) -> None:
         super().__init__()
         if not 0 <= restore_share <= 1:
-            raise ValueError(f"restore_share={restore_share} is not a share; pass a number between 0 and 1")
+            raise ValueError(f"restore_share must be between 0 and 1, got {restore_share}")
         self.restore_share = restore_share
 
     def recover(self, method: Restorable, step: Step) -> str | None:
-        """Restore the weights below the threshold of this update, except where nothing was learnt."""
+        """Reset the weights below the threshold of this update, if there was an update."""
         gradients = [weight.grad.flatten() for weight in method.trained if weight.grad is not None]
         if step.loss is None or not gradients:
             return None
@@ -46,7 +46,7 @@ class Fisher(Recovery):
 
 
 def quantile(values: Tensor, share: float) -> Tensor:
-    """Return a quantile, linear between neighbours; unlike torch's own, of any number of values.
+    """Return a quantile by linear interpolation; unlike `torch.quantile`, for any number of values.
 
     >>> quantile(torch.tensor([5.0, 1.0, 4.0, 2.0, 3.0]), 0.375)
     tensor(2.5000)

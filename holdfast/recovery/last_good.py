@@ -51,7 +51,7 @@ class LastGood(Recovery):
 
     @property
     def reads_gain(self) -> bool:
-        """Whether the other recovery does."""
+        """Whether the deciding recovery reads a gain."""
         return self.decider.reads_gain
 
     def enter_domain(self, domain: str) -> None:
@@ -100,7 +100,7 @@ class Rewinding:
         self._where = self._ring.rewind(self._method)
 
     def restore(self, mask: Callable[[Tensor, Tensor | None], Tensor]) -> None:
-        """Return single weights to the source."""
+        """Reset single weights to the source."""
         self._method.restore(mask)
 
     def snapshot(self) -> dict[str, Any]:

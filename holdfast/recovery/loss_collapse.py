@@ -1,4 +1,4 @@
-"""Reset when the loss is too small to be true."""
+"""Reset when the loss is implausibly small."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ __all__ = ["LossCollapse"]
 
 @RECOVERIES.register("loss_collapse")
 class LossCollapse(Recovery):
-    """Resets to the source when the moving average of the loss falls below a threshold: the model is sure of anything.
+    """Resets to the source when the moving average of the loss falls below a threshold: a sign of collapse.
 
-    It is for losses that measure doubt, such as entropy. The published threshold was chosen for 1000 classes, and a
-    healthy model with ten can be below it: `reset_threshold="scaled"` is 0.2 · ln C / ln 1000. `keep_average` keeps the
-    low average through a reset, as the official code does by accident, so that it resets again until that has risen.
+    It suits losses that measure uncertainty, such as entropy. The published threshold was chosen for 1000 classes, and
+    a healthy model with ten classes can be below it: `reset_threshold="scaled"` is 0.2 · ln C / ln 1000. `keep_average`
+    keeps the low average after a reset, as the official code does by accident, so it resets until the average rises.
     """
 
     citation = "Niu et al., ICLR 2023 (SAR)"
@@ -33,13 +33,13 @@ class LossCollapse(Recovery):
     ) -> None:
         super().__init__()
         if isinstance(reset_threshold, str) and reset_threshold != "scaled":
-            raise ValueError(f"reset_threshold={reset_threshold!r} is not known; pass a number of nats or 'scaled'")
+            raise ValueError(f"reset_threshold must be a number of nats or 'scaled', got {reset_threshold!r}")
         self.reset_threshold, self.loss_momentum, self.keep_average = reset_threshold, loss_momentum, keep_average
         self.add_state("average", None)
 
     def recover(self, method: Restorable, step: Step) -> str | None:
-        """Average the loss of this batch in, where there was one, and reset when the average is too low."""
-        if step.loss and not math.isnan(step.loss):  # nothing learnt, or nothing in it
+        """Add the loss of this batch to the average, if there is one, and reset if the average is too low."""
+        if step.loss and not math.isnan(step.loss):  # no update, or a loss of exactly 0
             previous = step.loss if self.average is None else self.average
             self.average = self.loss_momentum * previous + (1 - self.loss_momentum) * step.loss
         threshold = self.reset_threshold

@@ -9,4 +9,4 @@ __all__ = ["Never"]
 
 @RECOVERIES.register("never")
 class Never(Recovery):
-    """Never goes back."""
+    """Never resets."""

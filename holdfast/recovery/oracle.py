@@ -1,4 +1,4 @@
-"""Reset when the domain changes: for benchmarks, which know it."""
+"""Reset at every change of domain, for benchmarks that know the domains."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ __all__ = ["Oracle"]
 
 @RECOVERIES.register("oracle")
 class Oracle(Recovery):
-    """Resets to the source before the first batch of another domain than the last one it was told of.
+    """Resets to the source before the first batch of a new domain.
 
-    It is told by a benchmark (`AdaptedModel.enter_domain`) and never sees a label; whoever deploys a model has nobody
-    to tell it.
+    A benchmark announces domains with `AdaptedModel.enter_domain`; in deployment they are unknown. Labels are never
+    used.
     """
 
     citation = "DistShift, as in Lee et al., CVPR 2024 (AETTA)"
@@ -23,16 +23,16 @@ class Oracle(Recovery):
     def __init__(self) -> None:
         super().__init__()
         self.add_state("domain", None)
-        self.add_state("left", None)  # the domain before, until the reset that it calls for
+        self.add_state("left", None)  # the previous domain, until the reset is done
 
     def enter_domain(self, domain: str) -> None:
-        """Take note of another domain."""
+        """Remember the new domain and the one before it."""
         if self.domain not in (None, domain):
             self.left = self.domain
         self.domain = domain
 
     def begin(self, method: Restorable) -> str | None:
-        """Reset where a domain was left."""
+        """Reset if the domain has changed."""
         if self.left is None:
             return None
         reason = f"told that {self.domain} follows {self.left}"

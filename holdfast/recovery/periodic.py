@@ -1,4 +1,4 @@
-"""Resets that follow the clock."""
+"""Resets at fixed intervals."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["Episodic", "Periodic"]
 
 @RECOVERIES.register("periodic")
 class Periodic(Recovery):
-    """Resets to the source every so many batches, before the next one is answered."""
+    """Resets to the source every `every_batches` batches, before the next one is predicted."""
 
     citation = "Press et al., NeurIPS 2023 (RDumb)"
     batches: int
@@ -18,12 +18,12 @@ class Periodic(Recovery):
     def __init__(self, *, every_batches: int = 1000) -> None:
         super().__init__()
         if every_batches < 1:
-            raise ValueError(f"every_batches={every_batches} is not a period; pass a whole number of at least 1")
+            raise ValueError(f"every_batches must be at least 1, got {every_batches}")
         self.every_batches = every_batches
         self.add_state("batches", 0)
 
     def begin(self, method: Restorable) -> str | None:
-        """Reset when a period is over; batches nothing was learnt from count too."""
+        """Reset if a period is over; batches without an update count too."""
         due = self.batches > 0 and self.batches % self.every_batches == 0
         self.batches += 1
         if not due:
@@ -34,7 +34,7 @@ class Periodic(Recovery):
 
 @RECOVERIES.register("episodic")
 class Episodic(Recovery):
-    """Resets to the source before each batch, so that none profits from another."""
+    """Resets to the source before each batch, so that batches are independent."""
 
     citation = "Wang et al., ICLR 2021; Zhang et al., NeurIPS 2022"
     started: bool

@@ -1,4 +1,4 @@
-"""Reset when adapting is estimated to have been worse than not adapting."""
+"""Reset when adapting is estimated to be worse than not adapting."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ __all__ = ["Regret"]
 class Regret(Recovery):
     """Resets to the source when the model is estimated to be worse than it would be without its adaptation. Ours.
 
-    It reads the `gain` of an estimate: answers and unadapted answers to the same batch, judged by the same estimator.
-    So it asks what a reset would bring, and a harder domain, which is as hard for both, is no reason for one.
-    Differences are averaged over the last `samples` compared ones, those that have not come yet counting as none, and a
-    reset follows when the loss exceeds `margin`.
+    It reads the `gain` of an estimate: predictions with and without adaptation on the same batch, judged by the same
+    estimator. So it measures what a reset would bring, and a harder domain, which is as hard for both, does not cause
+    one. Gains are averaged over the last `samples` compared samples, missing ones counting as 0; the model is reset
+    when the average loss exceeds `margin`.
     """
 
     gains: list[list[float]]
@@ -26,29 +26,29 @@ class Regret(Recovery):
     def __init__(self, *, estimate: str = "anchored", margin: float = 0.05, samples: int = 320) -> None:
         super().__init__()
         if margin < 0:
-            raise ValueError(f"margin={margin} would punish gains; pass 0 or more")
+            raise ValueError(f"margin must be at least 0, got {margin}")
         if samples < 1:
-            raise ValueError(f"samples={samples} compares nothing; pass at least 1")
+            raise ValueError(f"samples must be at least 1, got {samples}")
         self.estimate, self.margin, self.samples = estimate, margin, samples
         self.add_state("gains", [])  # [gain, samples] of each comparison since the last reset
 
     @property
     def reads(self) -> Sequence[str]:
-        """The one estimator whose gain it follows."""
+        """The estimator whose gain it reads."""
         return (self.estimate,)
 
     @property
     def reads_gain(self) -> bool:
-        """The gain is all that it reads."""
+        """It reads nothing but the gain."""
         return True
 
     def recover(self, method: Restorable, step: Step) -> str | None:
-        """Reset when what was compared last is worse by more than the margin."""
+        """Reset if the last compared samples are worse by more than the margin."""
         found = step.estimates.get(self.estimate)
         if found is None:
             raise ValueError(
-                f"regret reads the gain that {self.estimate!r} estimates, and nobody makes it; pass "
-                f"estimator={self.estimate!r} to adapt"
+                f"regret reads the gain of the estimator {self.estimate!r}, but no such estimator is configured; "
+                f"pass estimator={self.estimate!r} to adapt"
             )
         if step.skipped or found.gain is None:  # not every batch is compared
             return None

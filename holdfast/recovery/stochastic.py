@@ -1,4 +1,4 @@
-"""Forgetting at random: a few weights go back after every update."""
+"""Reset a few random weights after every update."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ __all__ = ["Stochastic"]
 
 @RECOVERIES.register("stochastic")
 class Stochastic(Recovery):
-    """Puts every trained weight back to the source with a small probability after each update.
+    """Resets each trained weight to the source with a small probability after each update.
 
-    The optimiser keeps its moments, and no reset is reported: the model as a whole never goes back.
+    The optimiser keeps its moments, and no reset is reported, because the model as a whole is never reset.
     """
 
     citation = "Wang et al., CVPR 2022 (CoTTA)"
@@ -26,19 +26,19 @@ class Stochastic(Recovery):
     def __init__(self, *, restore_share: float = 0.01, seed: int = 0) -> None:
         super().__init__()
         if not 0 <= restore_share <= 1:
-            raise ValueError(f"restore_share={restore_share} is not a probability; pass a number between 0 and 1")
+            raise ValueError(f"restore_share must be between 0 and 1, got {restore_share}")
         self.restore_share, self.seed = restore_share, seed
         self.add_state("updates", 0)
 
     def recover(self, method: Restorable, step: Step) -> str | None:
-        """Restore a share of the weights, except where nothing was learnt."""
+        """Reset a share of the weights, if there was an update."""
         if step.loss is None:
             return None
         generator = torch.Generator().manual_seed(seed_for(self.seed, "restore", self.updates))
         self.updates += 1
 
         def chosen(weight: Tensor, gradient: Tensor | None) -> Tensor:
-            # Drawn on the CPU wherever the weight is: the same elements on every device.
+            # Drawn on the CPU, so that the same elements are chosen on every device.
             return (torch.rand(weight.shape, generator=generator) < self.restore_share).to(weight.device)
 
         method.restore(chosen)

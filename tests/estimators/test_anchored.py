@@ -147,7 +147,7 @@ def test_a_network_that_is_surer_than_a_source_without_an_opinion_is_unknown() -
     unsure = 0.1 * torch.randn(64, 10, generator=torch.Generator().manual_seed(0))
     found = told(unsure, answers)
     assert math.isnan(found.value)
-    assert found.unknown == "the network is 100% sure of its answers, the source 12%"
+    assert found.unknown == "confidence is 100% for the network and 12% for the source"
     assert told(unsure, unsure).value < 0.2  # neither is sure: both say chance
 
 
@@ -245,5 +245,6 @@ def test_a_network_that_relies_on_the_order_of_memory_is_left_in_it() -> None:
 
 @pytest.mark.parametrize("options", [{"temperature": 0.0}, {"source_share": 2.0}, {"window": 0}])
 def test_options_that_make_no_sense_are_refused(options: dict[str, float]) -> None:
-    with pytest.raises(ValueError, match="pass"):
+    (name,) = options
+    with pytest.raises(ValueError, match=f"{name} must be .*, got {options[name]}"):
         Anchored(**options)  # type: ignore[arg-type]

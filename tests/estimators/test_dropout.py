@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from holdfast.data import DATASETS
 from holdfast.estimators import Observation
-from holdfast.estimators._dropout import Dropout, Points, answer_again, find_points
+from holdfast.estimators._dropout import Dropout, Points, find_points, predict_again
 from holdfast.estimators.aetta import Aetta
 from holdfast.estimators.pdd import Pdd
 from holdfast.models import Classifier, digits_resnet, tiny_resnet, tiny_vit
@@ -40,7 +40,7 @@ def test_replaying_gives_the_answers_of_whole_passes_to_the_bit(kind: str) -> No
         model(INPUTS)
     with torch.no_grad():
         whole, replayed = (
-            answer_again(model, INPUTS, outputs, places, 0.4, generators(1)) for outputs in ({}, recorded.outputs)
+            predict_again(model, INPUTS, outputs, places, 0.4, generators(1)) for outputs in ({}, recorded.outputs)
         )
     assert torch.equal(whole, replayed)
 
@@ -51,8 +51,8 @@ def test_all_masks_in_one_pass_are_those_of_many_passes(kind: str) -> None:
     places = Dropout(points="stages", rate=0.4, masks=3).places(model)
     with torch.no_grad(), recording(model, INPUTS, places.finished) as recorded:
         model(INPUTS)
-        together = answer_again(model, INPUTS, recorded.outputs, places, 0.4, generators(3))
-        apart = [answer_again(model, INPUTS, recorded.outputs, places, 0.4, [one]) for one in generators(3)]
+        together = predict_again(model, INPUTS, recorded.outputs, places, 0.4, generators(3))
+        apart = [predict_again(model, INPUTS, recorded.outputs, places, 0.4, [one]) for one in generators(3)]
     torch.testing.assert_close(together, torch.cat(apart), atol=1e-5, rtol=1e-5)
     assert not torch.equal(together[0], together[1])
 

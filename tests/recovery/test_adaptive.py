@@ -90,9 +90,9 @@ def test_the_layers_that_go_back_hold_source_values() -> None:
 
 
 def test_options_that_make_no_sense_are_refused() -> None:
-    with pytest.raises(ValueError, match="momentum=1"):
+    with pytest.raises(ValueError, match="momentum must be from 0 to below 1, got 1"):
         Adaptive(momentum=1)
-    with pytest.raises(ValueError, match="min_share=0"):
+    with pytest.raises(ValueError, match="min_share must be above 0 and at most 1, got 0"):
         Adaptive(min_share=0)
 
 
