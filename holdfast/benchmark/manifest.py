@@ -14,6 +14,7 @@ import holdfast
 from holdfast.benchmark.building import Built
 from holdfast.benchmark.job import Job
 from holdfast.methods import METHODS
+from holdfast.models import preprocessing_of
 from holdfast.recipes import RECIPES
 
 __all__ = ["SCHEMA", "make_manifest"]
@@ -55,6 +56,9 @@ def make_manifest(job: Job, built: Built) -> dict[str, Any]:
     if job.collapse is not None:
         protocol["collapse"] = job.collapse.model_dump()
     classifier = model.method.model
+    prepared = preprocessing_of(classifier)
+    if prepared is not None:  # of the zoo that the network comes from
+        protocol["model_preprocessing"] = prepared.to_dict()
     entry = RECIPES if recipe["name"] in RECIPES else METHODS
     return {
         "schema": SCHEMA,
