@@ -20,6 +20,7 @@ from holdfast.estimators import ESTIMATORS, Estimator, Observation
 from holdfast.input_checks import check_inputs, explain_inputs
 from holdfast.input_range import InputRange, magnitude
 from holdfast.methods import METHODS, Method
+from holdfast.methods._export import Statistics, export
 from holdfast.models.classifier import Classifier
 from holdfast.models.normalised import Normalise
 from holdfast.models.partial_forward import Recorded, recording
@@ -251,10 +252,15 @@ class AdaptedModel(nn.Module):
             for part in (self.recovery, self.input_range, *self.estimators.values()):
                 part.reset_state()
 
-    def export(self) -> nn.Module:
-        """Return the predicting network as a plain module: no adaptation, no hooks, the same outputs."""
-        with self._transactions.exclusive():
-            return self.method.export()
+    def export(self, *, statistics: Statistics = "batch", inputs: Tensor | None = None) -> nn.Module:
+        """Return the predicting network as a plain module that no longer adapts, after checking its predictions.
+
+        With `statistics="batch"` the module of a method that normalises with batch statistics still does so: a
+        prediction depends on the rest of its batch, and a batch of one is predicted badly. With `"frozen"` the
+        statistics are fixed, to those of `inputs` where the method stores none.
+        """
+        with torch.inference_mode(False), self._transactions.exclusive():
+            return export(self.method, statistics, inputs)
 
     def save(self, path: str | Path, *, note: Any = None) -> None:
         """Write all that adaptation has changed to one safetensors file with a JSON header, a note and a checksum."""

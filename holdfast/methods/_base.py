@@ -34,6 +34,7 @@ class Method(Stateful):
     needs_source: ClassVar[bool] = False  # requires unlabelled source inputs before the first batch
     needs_batch_norm: ClassVar[bool] = False
     learns: bool = True  # False: no batch changes it
+    predicts_jointly: bool = False  # a prediction depends on its batch by more than normalisation
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {}  # published options by data set
     batches: int
 

@@ -72,13 +72,13 @@ def prove_source(method: nn.Module, source: Trace) -> None:
             raise WrappingError(_difference(model.module, source, found))
 
 
-def close(found: Tensor, expected: Tensor) -> bool:
+def close(found: Tensor, expected: Tensor, slack: float = 1.0) -> bool:
     """Return whether two tensors are equal but for rounding.
 
     >>> close(torch.tensor([1.0, 2.0]), torch.tensor([1.0, 2.00001])), close(torch.ones(1), torch.zeros(1))
     (True, False)
     """
-    tolerance = torch.finfo(expected.dtype).eps ** 0.5
+    tolerance = slack * torch.finfo(expected.dtype).eps ** 0.5
     scale = float(expected.nan_to_num().abs().max())
     return torch.allclose(found, expected, rtol=0.0, atol=tolerance * max(scale, 1e-30), equal_nan=True)
 

@@ -19,6 +19,7 @@ class Cofa(Method):
     """
 
     citation = "Du et al., 2024 (UniTTA)"
+    predicts_jointly = True
     passes = "1 forward"
     keeps = "the features of the previous sample"
     use_when = "neighbouring samples mostly share a class, and the network must not change"

@@ -34,6 +34,7 @@ class Cotta(Method):
     """
 
     citation = "Wang et al., CVPR 2022"
+    predicts_jointly = True
     passes = "34 forward, 1 backward; 3 forward where the source is confident"
     keeps = "two more copies of the trained weights: the teacher's and the source's"
     use_when = "compute is plentiful, and all weights may change slowly over a long stream of changing domains"

@@ -29,6 +29,7 @@ class Lame(Method):
     """
 
     citation = "Boudiaf et al., CVPR 2022"
+    predicts_jointly = True
     passes = "1 forward"
     keeps = "nothing"
     use_when = "neighbouring samples share a class, and the weights must not change"

@@ -57,6 +57,7 @@ class Roid(Method):
     ) -> None:
         super().__init__(model, **learning)
         self.temperature, self.probs_momentum, self.source_share = temperature, probs_momentum, source_share
+        self.predicts_jointly = prior_correction
         self.prior_correction, self.loss_divisor = prior_correction, loss_divisor  # None: the batch size
         self.view, self._view = named_view(view, model.input_spec.kind)
         uniform = torch.full((model.num_classes,), 1 / model.num_classes, device=model.device, dtype=model.dtype)

@@ -29,6 +29,7 @@ class Unitta(ByDomain):
     domain to those of all domains; expect only small gains.
     """
 
+    predicts_jointly = True
     citation = "Du et al., 2024"
     use_when = "neighbouring samples mostly share a class, for any order of domains"
     fails_when = "the classes of neighbouring samples are unrelated: choose 'bdn', or 'unitta_auto', which detects it"

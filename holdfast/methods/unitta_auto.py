@@ -28,6 +28,7 @@ class UnittaAuto(ByDomain):
     the official filter is that of the active method.
     """
 
+    predicts_jointly = True
     citation = "after Du et al., 2024 (UniTTA)"
     use_when = "it is unknown, or changes, whether neighbouring samples share a class"
     fails_when = (

@@ -14,7 +14,7 @@ from holdfast.models.outputs import Output, WrongOutputError, logits_of, pick
 from holdfast.records import InputSpec
 from holdfast.registry import nearest
 
-__all__ = ["Probe", "place_of", "probe", "random_pair", "untouched"]
+__all__ = ["Probe", "place_of", "probe", "random_inputs", "random_pair", "untouched"]
 
 IMAGE_SIZES = (32, 28, 64, 96, 224, 256, 299, 384)
 WAVEFORM_LENGTHS = (16_000, 8_000, 32_000, 44_100, 48_000, 80_000, 160_000)
@@ -108,8 +108,13 @@ def find_inputs(module: nn.Module, example: Tensor | None, output: Output = None
 
 def random_pair(module: nn.Module, shape: tuple[int, ...]) -> Tensor:
     """Return two different random inputs, drawn from a separate generator."""
+    return random_inputs(module, shape, 2)
+
+
+def random_inputs(module: nn.Module, shape: tuple[int, ...], samples: int) -> Tensor:
+    """Return random inputs in [0, 1) in the dtype and on the device of a network, the same every time."""
     device, dtype = place_of(module)
-    return torch.rand((2, *shape), generator=torch.Generator().manual_seed(0)).to(device, dtype)
+    return torch.rand((samples, *shape), generator=torch.Generator().manual_seed(0)).to(device, dtype)
 
 
 def example_pair(module: nn.Module, example: Tensor) -> Tensor:
