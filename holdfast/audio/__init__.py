@@ -1,4 +1,4 @@
-"""Sounds as waveforms: their lengths, their sample rates, and the files that they are read from."""
+"""Audio as waveforms: length, sample rate, decoding and synthesised speech."""
 
 from holdfast.audio.clips import CLIPS, FULL_NAMES, short_name
 from holdfast.audio.decoding import read_audio

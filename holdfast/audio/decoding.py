@@ -1,4 +1,4 @@
-"""Sound files, and files within files: opened in whatever format they are, read as mono at the rate asked for."""
+"""Decode audio files, or audio files stored inside others, to mono waveforms at a given sample rate."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from holdfast.audio.waveforms import Waveform
 __all__ = ["SUFFIXES", "AudioFile", "open_audio", "read_audio"]
 
 SUFFIXES = {".flac", ".ogg", ".wav"}
-REMEDY = "replace it or take it away"
-# What scipy stumbles over in headers that say too little or nonsense.
+REMEDY = "replace or remove it"
+# What scipy raises for incomplete or invalid headers.
 TORN = (ValueError, OSError, EOFError, ArithmeticError, UnboundLocalError, struct.error)
 
 
 class AudioFile(Protocol):
-    """An open sound: what its header says, and any stretch of it."""
+    """An open audio file: its sample rate, its length, and any range of samples."""
 
     sample_rate: int
     samples: int
@@ -35,9 +35,9 @@ class AudioFile(Protocol):
 def read_audio(
     source: Path | BinaryIO, sample_rate: int | None = None, *, name: str | None = None, may_be_silent: bool = False
 ) -> Waveform:
-    """Return a whole sound as a mono waveform, its channels averaged, at this sample rate or its own.
+    """Read a whole file as a mono waveform, averaging its channels, at `sample_rate` or at its own rate.
 
-    What cannot be read, is empty, holds NaN or says nothing is refused by its name.
+    Files that are unreadable, empty, silent or contain NaN are refused with their name.
     """
     name = name or str(source)
     content = open_audio(source, name)
@@ -45,18 +45,18 @@ def read_audio(
     if not np.isfinite(waveform).all():
         raise ValueError(f"{name} holds NaN or infinite values; {REMEDY}")
     if not (may_be_silent or waveform.any()):
-        raise ValueError(f"{name} is silent from beginning to end; {REMEDY}")
+        raise ValueError(f"{name} is silent throughout; {REMEDY}")
     return resample(waveform, content.sample_rate, sample_rate or content.sample_rate)
 
 
 def open_audio(source: Path | BinaryIO, name: str | None = None) -> AudioFile:
-    """Return an open WAV file, or with the extra `audio` a FLAC, an Ogg or an unusual WAV file."""
+    """Open a WAV file, or with the extra `audio` a FLAC, Ogg or unusual WAV file."""
     name = name or str(source)
     content = _opened_wav(source, name) if _is_wav(source) else _Compressed(source, name)
     if not content.samples:
-        raise ValueError(f"{name} is empty; take it away")
+        raise ValueError(f"{name} is empty; remove it")
     if content.sample_rate < 1:
-        raise ValueError(f"{name} claims {content.sample_rate} samples a second; {REMEDY}")
+        raise ValueError(f"{name} has a sample rate of {content.sample_rate} Hz; {REMEDY}")
     return content
 
 
@@ -75,18 +75,20 @@ def _opened_wav(source: Path | BinaryIO, name: str) -> AudioFile:
         try:  # UrbanSound8K has ADPCM and µ-law in some of its files, which scipy does not read
             return _Compressed(source, name)
         except ImportError:
-            raise ValueError(f'{error}, or see if it is only unusual: pip install "holdfast[audio]"') from error
+            raise ValueError(
+                f'{error}, or try the decoder for unusual formats: pip install "holdfast[audio]"'
+            ) from error
         except ValueError:
             raise error from None
 
 
 class _Wav:
-    """A WAV file, mapped into memory where it is a file and its samples are whole words."""
+    """A WAV file; a file on disk with 8, 16 or 32-bit samples is memory-mapped."""
 
     def __init__(self, source: Path | BinaryIO, name: str) -> None:
         try:
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore", wavfile.WavFileWarning)  # of chunks that hold no sound
+                warnings.simplefilter("ignore", wavfile.WavFileWarning)  # about chunks without audio
                 self.sample_rate, self.values = self._read(source)
         except TORN as error:
             raise ValueError(f"{name} is not a readable WAV file ({error}); {REMEDY}") from error
@@ -97,7 +99,7 @@ class _Wav:
             try:
                 rate, values = wavfile.read(source, mmap=True)
                 return int(rate), values
-            except ValueError:  # 24 bits cannot be mapped
+            except ValueError:  # 24-bit samples cannot be mapped
                 pass
         rate, values = wavfile.read(source)
         return int(rate), values
@@ -105,7 +107,7 @@ class _Wav:
     def read(self, start: int, stop: int) -> NDArray[np.float32]:
         """Return samples (n, channels) in [-1, 1]."""
         values: NDArray[Any] = self.values[start:stop].reshape(stop - start, -1)
-        if values.dtype == np.uint8:  # 8 bits have no sign
+        if values.dtype == np.uint8:  # 8-bit samples are unsigned
             return np.asarray((values.astype(np.float32) - 128) / 128, np.float32)
         if values.dtype.kind == "i":
             return np.asarray(values / np.float32(2 ** (8 * values.itemsize - 1)), np.float32)
@@ -113,19 +115,19 @@ class _Wav:
 
 
 class _Compressed:
-    """A file that soundfile reads."""
+    """A file decoded by soundfile."""
 
     def __init__(self, source: Path | BinaryIO, name: str) -> None:
         try:
             import soundfile
         except ImportError as error:
-            raise ImportError(f'{name} needs soundfile to be read: pip install "holdfast[audio]"') from error
+            raise ImportError(f'reading {name} needs soundfile: pip install "holdfast[audio]"') from error
         self.source, self.open = source, soundfile.SoundFile
         try:
             with self.open(source) as file:
                 self.sample_rate, self.samples = int(file.samplerate), int(file.frames)
         except soundfile.SoundFileError as error:
-            raise ValueError(f"{name} is not a readable recording ({error}); {REMEDY}") from error
+            raise ValueError(f"{name} is not a readable audio file ({error}); {REMEDY}") from error
 
     def read(self, start: int, stop: int) -> NDArray[np.float32]:
         """Return samples (n, channels) in [-1, 1]."""

@@ -1,7 +1,7 @@
-"""A program of its own that lets eSpeak NG speak: it reads its task from standard input and writes PCM to its output.
+"""A program that runs eSpeak NG: it reads its task from standard input and writes PCM to standard output.
 
-eSpeak NG remembers earlier words, so the same words sound the same only in a fresh process, in the same order. This
-one imports nothing but the standard library and starts at once.
+eSpeak NG keeps state between words, so the same words give the same samples only in a fresh process and in the same
+order. This program imports only the standard library, so it starts quickly.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 __all__ = ["LENGTH_BYTES", "SAMPLE_RATE", "main", "spoken"]
 
 SAMPLE_RATE = 22_050
-LENGTH_BYTES = 4  # before each utterance: its length in bytes, little-endian
+LENGTH_BYTES = 4  # of the length in bytes before each utterance, little-endian
 # From speak_lib.h.
 SYNCHRONOUS, UTF8, SPEED, PITCH = 2, 1, 1, 3
 CALLBACK = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(ctypes.c_short), ctypes.c_int, ctypes.c_void_p)
 
 
 def spoken(library: str, data: str, utterances: Iterable[Sequence[str | int]]) -> Iterator[bytes]:
-    """Yield 16-bit mono PCM of each utterance: a voice, words a minute, a pitch from 0 to 99, and the text."""
+    """Yield 16-bit mono PCM for each utterance: voice, words per minute, pitch from 0 to 99, text."""
     espeak = ctypes.CDLL(library)
     if espeak.espeak_Initialize(SYNCHRONOUS, 0, data.encode(), 0) != SAMPLE_RATE:
         raise RuntimeError(f"eSpeak NG does not start with the voices in {data}; install espeakng-loader again")
@@ -32,7 +32,7 @@ def spoken(library: str, data: str, utterances: Iterable[Sequence[str | int]]) -
             pcm.extend(ctypes.string_at(samples, 2 * count))
         return 0
 
-    callback = CALLBACK(keep)  # has to live as long as it may be called
+    callback = CALLBACK(keep)  # kept alive while eSpeak NG may call it
     espeak.espeak_SetSynthCallback(callback)
     for voice, words_per_minute, pitch, text in utterances:
         pcm.clear()
@@ -51,7 +51,7 @@ def _done(function: Callable[..., int], *arguments: object) -> None:
 
 
 def main() -> None:
-    """Speak what standard input asks for."""
+    """Synthesise the utterances given on standard input."""
     for pcm in spoken(**json.load(sys.stdin)):
         sys.stdout.buffer.write(len(pcm).to_bytes(LENGTH_BYTES, "little") + pcm)
 

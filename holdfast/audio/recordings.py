@@ -1,4 +1,4 @@
-"""Recordings, read where they are looked at: minutes of noise are never loaded for a second of it."""
+"""Recordings of which only the requested part is read: one second of noise does not load minutes."""
 
 from __future__ import annotations
 
@@ -20,29 +20,29 @@ __all__ = ["FileRecording", "Recording", "StoredRecording"]
 
 
 class Recording(Protocol):
-    """Noise that can be cut at any place and sample rate."""
+    """A recording that can be cut at any position and sample rate."""
 
     @property
     def name(self) -> str:
-        """What messages call it."""
+        """Name for messages."""
 
     @property
     def identity(self) -> str:
-        """What tells it from another recording, without reading all of it."""
+        """Text that distinguishes it from other recordings without reading all of it."""
 
     def samples(self, sample_rate: int) -> int:
-        """Return how many samples it has at this rate."""
+        """Return its number of samples at this rate."""
 
     def cut(self, start: int, samples: int, sample_rate: int) -> Waveform:
-        """Return a mono stretch of it at this rate."""
+        """Return `samples` mono samples from `start` on, at this rate."""
 
 
 @dataclass(frozen=True)
 class FileRecording:
-    """A WAV file, or with the extra `audio` a FLAC or Ogg file, with any number of channels, which are averaged."""
+    """A WAV file, or with the extra `audio` a FLAC or Ogg file; its channels are averaged."""
 
     path: Path
-    label: str = ""  # the kind of noise, where the corpus says so
+    label: str = ""  # the kind of noise, if the corpus names it
 
     @property
     def name(self) -> str:
@@ -55,11 +55,11 @@ class FileRecording:
         return f"{self.name} {self._content.sample_rate} {self._content.samples}"
 
     def samples(self, sample_rate: int) -> int:
-        """Return how many samples it has at this rate."""
+        """Return its number of samples at this rate."""
         return self._content.samples * sample_rate // self._content.sample_rate
 
     def cut(self, start: int, samples: int, sample_rate: int) -> Waveform:
-        """Return a mono stretch of it at this rate."""
+        """Return `samples` mono samples from `start` on, at this rate."""
         content = self._content
         ratio = Fraction(sample_rate, content.sample_rate)
         first = int(start / ratio)
@@ -73,7 +73,7 @@ class FileRecording:
 
 @dataclass(frozen=True)
 class StoredRecording(FileRecording):
-    """A file within another one, such as a row of a Parquet file: in memory as it was stored, its path only a name."""
+    """An audio file stored inside another, such as a Parquet row: kept in memory as stored; `path` is only a name."""
 
     stored: bytes = field(default=b"", repr=False)
 

@@ -1,4 +1,4 @@
-"""Sample rates: a waveform from one to another."""
+"""Resample waveforms."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["resample"]
 
 
 def resample(waveform: Waveform, sample_rate: int, wanted_rate: int) -> Waveform:
-    """Return the waveform at another sample rate, by the SoX resampler; another rate needs the extra `audio`.
+    """Resample a waveform with SoX; rates that differ need the extra `audio`.
 
     >>> len(resample(np.zeros(48_000, np.float32), 48_000, 16_000))
     16000
@@ -20,6 +20,6 @@ def resample(waveform: Waveform, sample_rate: int, wanted_rate: int) -> Waveform
     try:
         import soxr
     except ImportError as error:
-        problem = f"a sound of {sample_rate} Hz is wanted at {wanted_rate} Hz, which needs soxr"
+        problem = f"resampling from {sample_rate} Hz to {wanted_rate} Hz needs soxr"
         raise ImportError(f'{problem}: pip install "holdfast[audio]"') from error
     return np.asarray(soxr.resample(waveform, sample_rate, wanted_rate, "HQ"), np.float32)

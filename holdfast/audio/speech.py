@@ -1,4 +1,4 @@
-"""Words that are spoken on demand, by eSpeak NG."""
+"""Speech synthesised by eSpeak NG."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SPEECH_RATE = espeak.SAMPLE_RATE
 
 
 class Utterance(NamedTuple):
-    """Who says what: a voice of eSpeak NG such as "en-us+Andy", how fast, how high from 0 to 99, and the text."""
+    """A text and how to say it: an eSpeak NG voice such as "en-us+Andy", its speed, its pitch from 0 to 99."""
 
     voice: str
     words_per_minute: int
@@ -29,15 +29,15 @@ class Utterance(NamedTuple):
 
 
 def speak(utterances: Iterable[Utterance]) -> list[Waveform]:
-    """Return the waveforms of utterances at 22.05 kHz, all spoken by one fresh process in this order.
+    """Synthesise utterances at 22.05 kHz in one fresh process, in the given order.
 
-    Needs the extra `audio`. The same call gives the same samples with most voices; a few draw from random memory
+    Needs the extra `audio`. Most voices are deterministic; a few read uninitialised memory
     (Alicia, Demonic, f2, f3, f5, sandro, victor, whisper, whisperf).
     """
     try:
         import espeakng_loader
     except ImportError as error:
-        raise ImportError('words are spoken by eSpeak NG: pip install "holdfast[audio]"') from error
+        raise ImportError('speech synthesis needs eSpeak NG: pip install "holdfast[audio]"') from error
     task = {
         "library": espeakng_loader.get_library_path(),
         "data": espeakng_loader.get_data_path(),

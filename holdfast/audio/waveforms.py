@@ -1,4 +1,4 @@
-"""Waveforms: mono, float32, of a given length, and as they come back from a file."""
+"""Mono float32 waveforms: fit their length, and store them with 16 bits."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Waveform: TypeAlias = NDArray[np.float32]  # (samples,), mono, in [-1, 1]
 
 
 def fit_length(waveform: Waveform, samples: int) -> Waveform:
-    """Return the waveform with so many samples: in the middle of silence where it is shorter, else its beginning.
+    """Return a waveform of `samples` samples: centred in silence if it is shorter, otherwise its beginning.
 
     >>> fit_length(np.ones(3, np.float32), 6).tolist()
     [0.0, 1.0, 1.0, 1.0, 0.0, 0.0]
@@ -23,7 +23,7 @@ def fit_length(waveform: Waveform, samples: int) -> Waveform:
 
 
 def store_as_pcm16(waveform: Waveform) -> Waveform:
-    """Return the waveform as it comes back from a 16-bit file: beyond ±1 it is clipped.
+    """Return the waveform as read back from a 16-bit file; values beyond ±1 are clipped.
 
     >>> store_as_pcm16(np.array([-1.5, 0.5, 1.5], np.float32)).tolist()
     [-1.0, 0.5, 0.999969482421875]
@@ -32,5 +32,5 @@ def store_as_pcm16(waveform: Waveform) -> Waveform:
 
 
 def as_pcm16(waveform: Waveform) -> NDArray[np.int16]:
-    """Return the waveform as 16-bit files hold it."""
+    """Return the waveform as 16-bit integers."""
     return np.asarray(np.clip(np.rint(waveform * 32768), -32768, 32767), np.int16)

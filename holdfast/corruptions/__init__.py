@@ -1,4 +1,4 @@
-"""What happens to a sample."""
+"""Corruptions of images and audio, by name."""
 
 from holdfast.corruptions import audio, image
 from holdfast.corruptions.base import CORRUPTION_VERSION, CORRUPTIONS, FAMILIES, Corruption, corruption, family_of

@@ -1,4 +1,4 @@
-"""What a corruption is: a formula in physical quantities, and tables that say what each severity means."""
+"""What a corruption is: a formula in physical quantities, and a table of these quantities by severity."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ __all__ = [
     "quantise",
 ]
 
-# One more whenever any corruption gives other pixels than before for the same picture, severity and generator, if only
-# by a level: the fingerprints of streams hold this number, and equal fingerprints promise equal pixels. A corruption
-# that is new, or faster with the same pixels, is no reason.
+# Increase it whenever a corruption changes its output for the same image, severity and generator, even by one level:
+# stream fingerprints contain this number, and equal fingerprints guarantee equal pixels. A new corruption, or a faster
+# one with the same pixels, needs no increase.
 CORRUPTION_VERSION = 2
 
 Images: TypeAlias = NDArray[np.uint8]  # (n, height, width, 3)
 Rng: TypeAlias = np.random.Generator | np.random.RandomState
-Rows: TypeAlias = Sequence[float] | Sequence[tuple[float, ...]]  # six: severities 0 to 5
+Rows: TypeAlias = Sequence[float] | Sequence[tuple[float, ...]]  # six rows: severities 0 to 5
 Draw: TypeAlias = Callable[..., tuple[Any, ...]]
 Kind: TypeAlias = Literal["image", "audio"]
 Sample = TypeVar("Sample")
 
-FAMILIES = {"32": 48, "64": 96, "224": None}  # the largest shorter side, in pixels, that each table is meant for
+FAMILIES = {"32": 48, "64": 96, "224": None}  # the largest shorter side in pixels for each table
 HENDRYCKS = "Hendrycks & Dietterich, ICLR 2019"
 ORDER = (
     *("gaussian_noise", "shot_noise", "impulse_noise"),
@@ -48,14 +48,14 @@ ORDER = (
     *("snow", "frost", "fog", "brightness"),
     *("contrast", "elastic_transform", "pixelate", "jpeg_compression"),
     *("speckle_noise", "gaussian_blur", "spatter", "saturate"),  # held out
-    *("white_noise", "enq", "end1", "end2", "ensc", "time_stretch", "pitch_shift"),  # of sounds
+    *("white_noise", "enq", "end1", "end2", "ensc", "time_stretch", "pitch_shift"),  # audio
     *("white_noise_compat", "time_stretch_compat"),
 )
-CHUNK_VALUES = 1 << 15  # float64 intermediates of this many values stay in the cache and below the page-fault cliff
+CHUNK_VALUES = 1 << 15  # so many float64 values fit in the cache and are allocated without page faults
 
 
 def family_of(height: int, width: int) -> str:
-    """Return the family of severity tables that fits a picture: "32" (CIFAR), "64" (Tiny ImageNet) or "224".
+    """Return the family of severity tables for an image size: "32" (CIFAR), "64" (Tiny ImageNet) or "224".
 
     >>> family_of(32, 32), family_of(64, 300), family_of(480, 640)
     ('32', '64', '224')
@@ -64,7 +64,7 @@ def family_of(height: int, width: int) -> str:
 
 
 def quantise(values: NDArray[np.floating[Any]]) -> Images:
-    """Return values in [0, 1] as 8-bit levels, truncated as in the published data; `values` is used up.
+    """Return values in [0, 1] as 8-bit levels, truncated as in the published data; `values` is overwritten.
 
     >>> quantise(np.array([-0.1, 0.5, 1.2])).tolist()
     [0, 127, 255]
@@ -77,13 +77,13 @@ def quantise(values: NDArray[np.floating[Any]]) -> Images:
 def planes_of(images: Images, dtype: DTypeLike = np.float32) -> NDArray[Any]:
     """Return the channels of images (n, height, width, 3) as planes (3, n, height, width) of values in [0, 1].
 
-    NumPy is slow on axes as short as a pixel, so formulas that mix pixels with a layer of their own use planes.
+    NumPy is slow on axes of length 3, so formulas that blend images with a generated layer use planes.
     """
     return np.divide(np.moveaxis(images, -1, 0), 255, dtype=dtype, order="C")
 
 
 def images_of(planes: NDArray[Any]) -> Images:
-    """Return planes (3, n, height, width) of values in [0, 1] as images; the planes are used up.
+    """Return planes (3, n, height, width) of values in [0, 1] as images; the planes are overwritten.
 
     >>> images = np.arange(48, dtype=np.uint8).reshape(1, 4, 4, 3)
     >>> np.array_equal(images_of(planes_of(images)), images)
@@ -96,9 +96,9 @@ def images_of(planes: NDArray[Any]) -> Images:
 class Corruption:
     """A pure function of a sample, a severity from 0 to 5 and a generator.
 
-    Sampling is apart from applying: `draw(rng, image, *quantities)` returns the random fields of one image, and
-    `apply(images, *fields, *quantities)` is a formula in them, stacked over the images. Those of sounds are
-    `AudioCorruption`s (holdfast.corruptions.audio).
+    Drawing and applying are separate: `draw(rng, image, *quantities)` returns the random fields of one image, and
+    `apply(images, *fields, *quantities)` is a formula in these fields, stacked over the images. Corruptions of audio
+    are `AudioCorruption`s (holdfast.corruptions.audio).
 
     >>> from holdfast.corruptions import CORRUPTIONS
     >>> dark = np.zeros((32, 32, 3), np.uint8)
@@ -110,12 +110,12 @@ class Corruption:
     families: ClassVar[Iterable[str]] = FAMILIES
 
     name: str
-    tables: Mapping[str, Rows]  # one for each family
+    tables: Mapping[str, Rows]  # by family
     apply: Callable[..., NDArray[Any]]
     draw: Draw | None = None
-    whole_severities: bool = False  # the published steps are not on one line, so nothing lies between them
+    whole_severities: bool = False  # the published steps cannot be interpolated
     citation: str = HENDRYCKS
-    source: str = ""  # of textures that the pixels depend on, for the record
+    source: str = ""  # textures or recordings that the output depends on, for the manifest
 
     def __post_init__(self) -> None:
         if set(self.tables) != set(self.families) or any(len(rows) != 6 for rows in self.tables.values()):
@@ -124,25 +124,23 @@ class Corruption:
 
     @property
     def summary(self) -> str:
-        """What it does, in one line, and what with."""
+        """One line for the catalogue."""
         line = (self.apply.__doc__ or "").strip().split("\n")[0]
         return f"{line} With {self.source}." if self.source else line
 
     def quantities(self, severity: float, family: str) -> list[float]:
-        """Return the physical quantities at a severity, on the line between the two nearest rows of the table.
+        """Return the physical quantities at a severity, interpolated between the two nearest rows of the table.
 
         >>> from holdfast.corruptions import CORRUPTIONS
         >>> CORRUPTIONS["contrast"].quantities(2.5, "224")
         [0.25]
         """
         if not 0 <= severity <= 5:
-            raise ValueError(
-                f"severity {severity} is not between 0 and 5; 0 leaves a sample as it is, 5 is the strongest"
-            )
+            raise ValueError(f"severity must be between 0 (unchanged) and 5 (strongest), got {severity}")
         if self.whole_severities and severity != int(severity):
             raise ValueError(f"{self.name} has no severity {severity}; choose one of 0, 1, 2, 3, 4, 5")
         if family not in self.tables:
-            raise ValueError(f"no family {family!r} of severities; choose one of {', '.join(self.tables)}")
+            raise ValueError(f"unknown family {family!r} of severity tables; choose one of {', '.join(self.tables)}")
         rows = np.array(self.tables[family], np.float64).reshape(6, -1)
         below, above = rows[int(severity)], rows[min(int(severity) + 1, 5)]
         between: list[float] = (below + (severity - int(severity)) * (above - below)).tolist()
@@ -151,7 +149,7 @@ class Corruption:
     def __call__(self, sample: Sample, severity: float, rng: Rng, *, family: str | None = None) -> Sample:
         """Return a corrupted copy: a uint8 array (height, width[, 3]), a Pillow image or a tensor (3, height, width).
 
-        Grey becomes RGB; a float tensor holds values in [0, 1]; severity 0 returns the sample itself.
+        Grey images become RGB; float tensors have values in [0, 1]; severity 0 returns the sample itself.
         """
         if severity == 0:
             return sample
@@ -161,7 +159,7 @@ class Corruption:
     def batch(self, samples: Images, severity: float, rngs: Iterable[Rng], *, family: str | None = None) -> Images:
         """Return corrupted copies of images (n, height, width, 3), each from its own generator.
 
-        The generators are not touched by a corruption that draws nothing.
+        A corruption that draws nothing does not advance the generators.
         """
         if samples.dtype != np.uint8 or samples.ndim != 4 or samples.shape[-1] != 3:
             raise ValueError(f"images are {samples.dtype} {samples.shape}; pass uint8 (n, height, width, 3)")
@@ -176,14 +174,12 @@ class Corruption:
         quantities: Sequence[float],
         **known: Any,
     ) -> NDArray[Any]:
-        """Draw with what is `known` of the samples besides their values, and apply, as many at once as are quick."""
+        """Draw and apply, in chunks of efficient size; `known` are properties of the samples besides their values."""
         if severity == 0:
             return np.array(samples)
         rngs = list(rngs) if self.draw else []
         if self.draw and len(rngs) != len(samples):
-            raise ValueError(
-                f"{len(samples)} samples but {len(rngs)} generators; pass one generator for each {self.kind}"
-            )
+            raise ValueError(f"{len(samples)} samples but {len(rngs)} generators; pass one generator per sample")
         corrupted = np.empty(samples.shape, samples.dtype)
         size = max(1, CHUNK_VALUES // max(1, samples[:1].size))
         for start in range(0, len(samples), size):
@@ -198,12 +194,12 @@ class Corruption:
         if self.draw is None:
             return []
         drawn = [self.draw(rng, sample, *quantities, **known) for rng, sample in zip(rngs, samples, strict=True)]
-        if len(drawn) == 1:  # of one large image, say: not worth a copy
+        if len(drawn) == 1:  # stacking would only copy it
             return [np.asarray(field)[None] for field in drawn[0]]
         return [np.stack(field) for field in zip(*drawn, strict=True)]
 
     def __reduce__(self) -> tuple[Callable[[str], Corruption], tuple[str]]:
-        # The decorated functions hide behind their corruptions, so the name is what travels to another process.
+        # The decorator replaces the function, which therefore cannot be pickled; the name can.
         return _named, (self.name,)
 
 

@@ -1,4 +1,4 @@
-"""Corrupted copies of files: of images as PNG, of sounds as WAV or FLAC, with a manifest beside them."""
+"""Write corrupted copies of image and audio files, with a manifest."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from scipy.io import wavfile
 from holdfast.audio import Waveform, as_pcm16, read_audio
 from holdfast.audio.decoding import open_audio
 from holdfast.corruptions.base import CORRUPTION_VERSION, CORRUPTIONS, Corruption, Rng
-from holdfast.corruptions.listing import files_in, kind_of, read_image
+from holdfast.corruptions.listing import NAMES, files_in, kind_of, read_image
 from holdfast.folders import write_whole
 from holdfast.randomness import seeded_rng
 
@@ -33,7 +33,7 @@ MANIFEST = "manifest.jsonl"
 @dataclass(frozen=True)
 class _Copy:
     source: Path
-    relative: str  # to the folder that was given
+    relative: str  # to the given folder
     target: Path
 
 
@@ -56,15 +56,15 @@ def corrupt_files(
     audio_format: AudioFormat | None = None,
     workers: int = 1,
 ) -> list[Path]:
-    """Write corrupted copies of files, and of all files in folders, into the folder `out`, and say how in a manifest.
+    """Write corrupted copies of files, and of all files in folders, with a manifest, into the folder `out`.
 
-    Images become PNG. Sounds become mono, at `sample_rate` or their own, and 16-bit WAV or FLAC: as they were, or as
-    `audio_format` says. A folder keeps its tree. What is drawn for a file depends on the seed and its path within the
-    folder only, so any number of workers writes the same bytes. Copies that the manifest vouches for are not made
-    again. Files that cannot be read are left out, and named in an error once all the others are written.
+    Images become PNG. Audio becomes mono, at `sample_rate` or its own rate, and 16-bit WAV or FLAC, in its own format
+    or `audio_format`. Subfolders are kept. The draws for a file depend only on the seed and its path within the folder,
+    so any number of workers writes the same bytes. Copies that the manifest lists are not made again. Unreadable files
+    are skipped, and named in an error once all others are written.
     """
     corruption, out = CORRUPTIONS[name], Path(out)
-    corruption.quantities(severity, family or next(iter(corruption.tables)))  # what has no quantities is refused here
+    corruption.quantities(severity, family or next(iter(corruption.tables)))  # refuses an invalid severity or family
     copies = _copies(paths, out, corruption, audio_format)
     protocol = _protocol(corruption, severity, seed, family, sample_rate)
     kept = _kept(out, protocol)
@@ -81,13 +81,13 @@ def corrupt_files(
         kept[_within(out, outcome.copy)] = {"file": _within(out, outcome.copy), **outcome.record}
         _append(out, kept[_within(out, outcome.copy)])
     written = [copy for copy in copies if _within(out, copy) in kept]
-    if written:  # in the order of the files, however often it took
+    if written:  # in the order of the files, also after interrupted runs
         lines = [protocol, *(kept.pop(_within(out, copy)) for copy in written), *kept.values()]
         write_whole(out / MANIFEST, "".join(json.dumps(line) + "\n" for line in lines).encode())
     if unreadable:
         raise ValueError(
-            f"{len(unreadable)} of {len(copies)} files could not be read or corrupted, the others were written to "
-            f"{out}; repair or remove {'; '.join(unreadable)}"
+            f"{len(unreadable)} of {len(copies)} files could not be read or corrupted; the others were written to "
+            f"{out}: {'; '.join(unreadable)}"
         )
     return [copy.target for copy in written]
 
@@ -109,15 +109,17 @@ def _protocol(
 def _copies(
     paths: Iterable[str | Path], out: Path, corruption: Corruption, audio_format: AudioFormat | None
 ) -> list[_Copy]:
-    """Return what is to be written from what, refusing what would be lost by it."""
+    """Return the copies to write; targets that would overwrite an input or each other are refused."""
     copies: dict[Path, _Copy] = {}
     for path in map(Path, paths):
         if path.is_dir() and out.resolve().is_relative_to(path.resolve()):
-            raise ValueError(f"the output folder {out} lies inside the input folder {path}; choose one outside of it")
+            raise ValueError(f"the output folder {out} is inside the input folder {path}; choose one outside of it")
         for source in files_in(path, corruption.kind):
             if kind_of(source) not in (None, corruption.kind):
                 choice = "white_noise" if kind_of(source) == "audio" else "gaussian_noise"
-                raise ValueError(f"{source} is no {corruption.kind}, which {corruption.name} is for; try {choice}")
+                raise ValueError(
+                    f"{corruption.name} is for {NAMES[corruption.kind]}, and {source} is not; try {choice}"
+                )
             relative = source.relative_to(path) if path.is_dir() else Path(source.name)
             target = out / relative.with_suffix(_suffix(source, corruption, audio_format))
             if target in copies:
@@ -139,7 +141,7 @@ def _suffix(source: Path, corruption: Corruption, audio_format: AudioFormat | No
 
 
 def _worked(work: partial[_Outcome], copies: Sequence[_Copy], workers: int) -> Iterator[_Outcome]:
-    """Yield outcomes in order."""
+    """Yield outcomes in the order of the copies."""
     if workers == 1 or len(copies) < 2:
         yield from map(work, copies)
         return
@@ -186,27 +188,27 @@ def _flac(waveform: Waveform, sample_rate: int) -> bytes:
     try:
         import soundfile
     except ImportError as error:
-        raise ImportError('FLAC is written with soundfile: pip install "holdfast[audio]", or write WAV') from error
+        raise ImportError('writing FLAC needs soundfile: pip install "holdfast[audio]", or write WAV') from error
     file = io.BytesIO()
     soundfile.write(file, as_pcm16(waveform), sample_rate, format="FLAC")
     return file.getvalue()
 
 
 def _kept(out: Path, protocol: Mapping[str, Any]) -> dict[str, dict[str, str]]:
-    """Return what a manifest says of earlier copies, refusing to mix them with copies of another kind."""
+    """Return the manifest's records of earlier copies; copies made with other settings are refused."""
     if not (out / MANIFEST).exists():
         return {}
     lines = []
     for line in (out / MANIFEST).read_text().splitlines():
         try:
             lines.append(json.loads(line))
-        except ValueError:  # the last one of a run that was stopped
+        except ValueError:  # the last line of an interrupted run
             break
     unlike = [key for key, value in protocol.items() if lines and lines[0].get(key) != value]
     if unlike:
         key = unlike[0]
         raise ValueError(
-            f"{out} holds copies with {key} {lines[0].get(key)!r} and not {protocol[key]!r}; choose another folder"
+            f"{out} holds copies with {key} {lines[0].get(key)!r}, not {protocol[key]!r}; choose another folder"
         )
     return {record["file"]: record for record in lines[1:]}
 

@@ -1,8 +1,8 @@
-"""Random fields: from a `RandomState` exactly those of the published code, from a `Generator` quicker ones.
+"""Random fields: a `RandomState` gives exactly those of the published code, a `Generator` gives faster ones.
 
-Pictures have 256 levels, so 16 random bits for each value are plenty: a `Generator` is asked for whole 64-bit words
-and four values are made of each, in float32. A `RandomState` gives the float64 draws of the published code, in its
-order, which is what parity with published pixels needs.
+Images have 256 levels, so 16 random bits per value are enough: a `Generator` draws 64-bit words, and each word becomes
+four float32 values. A `RandomState` gives the float64 draws of the published code in its order, which parity with the
+published pixels needs.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def words(rng: np.random.Generator, shape: tuple[int, ...], dtype: type[np.unsig
     """Return random unsigned integers over the whole range of their type, cut from 64-bit words."""
     size = prod(shape)
     count = -(-size * np.dtype(dtype).itemsize // 8)
-    drawn = rng.integers(0, 2**64, count, np.uint64).astype("<u8", copy=False)  # the same on every processor
+    drawn = rng.integers(0, 2**64, count, np.uint64).astype("<u8", copy=False)  # the same for every byte order
     cut: NDArray[Any] = drawn.view(np.dtype(dtype).newbyteorder("<"))[:size]
     return cut.reshape(shape)
 
@@ -35,7 +35,7 @@ def _normal_quantiles() -> NDArray[np.float32]:
 
 
 def normal(rng: Rng, shape: tuple[int, ...]) -> NDArray[Any]:
-    """Return standard normal values; from a `Generator`, one of 65536 equally likely quantiles each.
+    """Return standard normal values; a `Generator` draws each from 65536 equally likely quantiles.
 
     >>> bool(abs(normal(np.random.default_rng(0), (100, 100)).std() - 1) < 0.02)
     True
@@ -46,7 +46,7 @@ def normal(rng: Rng, shape: tuple[int, ...]) -> NDArray[Any]:
 
 
 def uniform(rng: Rng, shape: tuple[int, ...]) -> NDArray[Any]:
-    """Return values between 0 and 1, all equally likely."""
+    """Return uniform values between 0 and 1."""
     if isinstance(rng, np.random.RandomState):
         return rng.random_sample(shape)
     values = words(rng, shape, np.uint16).astype(np.float32)
@@ -56,7 +56,7 @@ def uniform(rng: Rng, shape: tuple[int, ...]) -> NDArray[Any]:
 
 
 def integers(rng: Rng, low: int, high: int, shape: tuple[int, ...] = ()) -> NDArray[Any]:
-    """Return whole numbers from `low` to below `high`, all equally likely."""
+    """Return uniform integers from `low` to `high` - 1."""
     if isinstance(rng, np.random.RandomState):
         return np.asarray(rng.randint(low, high, shape))
     return np.asarray(rng.integers(low, high, shape, np.int32))

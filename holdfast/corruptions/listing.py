@@ -1,4 +1,4 @@
-"""Image and sound files: which ones a path stands for, and the pixels of images."""
+"""List image and audio files, and read images."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from holdfast.audio import decoding
 from holdfast.corruptions.base import Kind
 from holdfast.image_files import decode_image
 
-__all__ = ["files_in", "kind_of", "read_image"]
+__all__ = ["NAMES", "files_in", "kind_of", "read_image"]
 
 SUFFIXES: dict[Kind, set[str]] = {
     "image": {".bmp", ".gif", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp"},
     "audio": decoding.SUFFIXES,
 }
-NAMES: dict[Kind, str] = {"image": "images", "audio": "sounds"}
+NAMES: dict[Kind, str] = {"image": "image", "audio": "audio"}
 
 
 def kind_of(path: Path) -> Kind | None:
-    """Return what a file holds by its name, where that says it.
+    """Return the kind of a file by its suffix, or None if the suffix is unknown.
 
     >>> kind_of(Path("a.PNG")), kind_of(Path("a.flac")), kind_of(Path("a"))
     ('image', 'audio', None)
@@ -30,14 +30,14 @@ def kind_of(path: Path) -> Kind | None:
 
 
 def files_in(path: Path, kind: Kind = "image") -> list[Path]:
-    """Return all images or sounds below a folder, sorted, or the one file that the path names."""
+    """Return all image or audio files below a folder, sorted, or the one file given."""
     if not path.exists():
-        raise FileNotFoundError(f"{path} does not exist; name a file or a folder of {NAMES[kind]}")
+        raise FileNotFoundError(f"{path} does not exist; pass a file or a folder of {NAMES[kind]} files")
     if not path.is_dir():
         return [path]
     found = sorted(file for file in path.rglob("*") if kind_of(file) == kind and file.is_file())
     if not found:
-        raise ValueError(f"no {NAMES[kind]} in {path}; looked for {', '.join(sorted(SUFFIXES[kind]))}")
+        raise ValueError(f"{path} has no {NAMES[kind]} files; looked for {', '.join(sorted(SUFFIXES[kind]))}")
     return found
 
 

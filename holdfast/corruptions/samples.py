@@ -1,4 +1,4 @@
-"""The kinds of picture a corruption takes, and the way back to each of them."""
+"""Convert arrays, Pillow images and tensors to uint8 images and back."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Sample = TypeVar("Sample")
 
 
 def as_image(sample: Sample) -> tuple[NDArray[np.uint8], Callable[[NDArray[np.uint8]], Sample]]:
-    """Return a sample as uint8 (height, width, 3), and the function that turns such an image into the sample's kind.
+    """Return a sample as uint8 (height, width, 3), and a function that converts such an image to the sample's type.
 
     >>> image, back = as_image(np.zeros((4, 6), np.uint8))
     >>> image.shape, back(image).shape
@@ -27,7 +27,7 @@ def as_image(sample: Sample) -> tuple[NDArray[np.uint8], Callable[[NDArray[np.ui
         return np.asarray(as_rgb(sample)), cast("Callable[[NDArray[np.uint8]], Sample]", Image.fromarray)
     if isinstance(sample, np.ndarray):
         return _from_array(sample), cast("Callable[[NDArray[np.uint8]], Sample]", lambda image: image)
-    if hasattr(sample, "new_tensor"):  # a torch tensor, known by its verb: torch is too slow to import for this
+    if hasattr(sample, "new_tensor"):  # a torch tensor, recognised without importing torch, which is slow
         return _from_tensor(sample)
     raise TypeError(f"cannot corrupt a {type(sample).__name__}; pass an array, a Pillow image or a tensor")
 

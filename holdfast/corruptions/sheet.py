@@ -1,4 +1,4 @@
-"""Corruptions to look at: a contact sheet of pictures, or of the spectrograms of a sound."""
+"""Contact sheets of corruptions: images, or spectrograms of audio."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["audio_sheet", "contact_sheet"]
 
 SMALLEST_CELL, LARGEST_CELL, GAP, FONT_SIZE = 128, 224, 8, 14  # pixels
 SPECTROGRAM_CELL = (200, 112)
-SPECTROGRAM_WINDOW, SPECTROGRAM_DB = 512, 80  # samples, below the loudest of the clean sound
+SPECTROGRAM_WINDOW, SPECTROGRAM_DB = 512, 80  # samples, and the range below the loudest value of the clean clip
 SPECTROGRAM_COLOURS = ((8, 6, 32), (72, 22, 110), (176, 52, 98), (242, 134, 54), (254, 240, 170))  # silent to loud
 
 
@@ -30,7 +30,7 @@ def contact_sheet(
     seed: int = 0,
     family: str | None = None,
 ) -> Image.Image:
-    """Return one picture of all corruptions, a row each, at all severities, a column each.
+    """Draw corruptions in rows and severities in columns.
 
     >>> contact_sheet(np.zeros((32, 32, 3), np.uint8), ["contrast"], [1, 5]).height
     170
@@ -47,9 +47,10 @@ def contact_sheet(
 def audio_sheet(
     waveform: Waveform, names: Sequence[str], severities: Sequence[float], seed: int = 0, *, sample_rate: int = 16_000
 ) -> Image.Image:
-    """Return one picture of a sound's spectrograms: corruptions in rows, severities in columns.
+    """Draw spectrograms of a clip: corruptions in rows, severities in columns.
 
-    Time goes to the right and frequency upwards, to half the sample rate; colours span 80 dB below the clean sound.
+    Time increases to the right and frequency upwards, to half the sample rate; colours span the 80 dB below the loudest
+    value of the clean clip.
     """
     clean, _ = as_waveform(waveform)
     loudest = _decibels(clean).max()
@@ -69,7 +70,7 @@ def _sheet(
     cell: Callable[[str, float, np.random.Generator], Image.Image],
 ) -> Image.Image:
     if not names or not severities:
-        raise ValueError("a contact sheet needs at least one corruption and one severity; name them")
+        raise ValueError("a contact sheet needs at least one corruption and one severity")
     font = ImageFont.load_default(FONT_SIZE)
     width, height = size
     label_width = max(int(font.getlength(name)) + 1 for name in names)
@@ -84,13 +85,13 @@ def _sheet(
         y = top + row * (height + GAP)
         canvas.text((left - GAP, y + height // 2), name, "black", font, anchor="rm")
         for column, severity in enumerate(severities):
-            rng = seeded_rng(seed, f"contact sheet/{name}")  # one draw for the whole row: only the severity changes
+            rng = seeded_rng(seed, f"contact sheet/{name}")  # the same draws along a row: only the severity changes
             sheet.paste(cell(name, severity, rng), (left + column * (width + GAP), y))
     return sheet
 
 
 def _cell_size(width: int, height: int) -> tuple[int, int]:
-    """Enlarge small pictures by a whole factor, so that their pixels stay square, and fit large ones into a cell."""
+    """Return the cell size: small images enlarged by a whole factor, large ones reduced."""
     longest = max(width, height)
     scale = -(-SMALLEST_CELL // longest) if longest <= LARGEST_CELL else LARGEST_CELL / longest
     return max(1, round(width * scale)), max(1, round(height * scale))
@@ -101,14 +102,14 @@ def _shown(cell: Image.Image, size: tuple[int, int]) -> Image.Image:
 
 
 def _decibels(waveform: Waveform) -> NDArray[np.float32]:
-    """Return levels, (frames, frequencies)."""
+    """Return levels in dB, (frames, frequencies)."""
     return np.asarray(20 * np.log10(np.abs(analyse(waveform, SPECTROGRAM_WINDOW)) + 1e-8), np.float32)
 
 
 def _spectrogram(decibels: NDArray[np.float32]) -> Image.Image:
-    """Return levels from -80 to 0 dB as a picture, low frequencies at its foot."""
+    """Return levels from -80 to 0 dB as an image, low frequencies at the bottom."""
     shares = np.clip(1 + decibels.T[::-1] / SPECTROGRAM_DB, 0, 1)
     places = np.linspace(0, 1, len(SPECTROGRAM_COLOURS))
     channels = [np.interp(shares, places, levels) for levels in zip(*SPECTROGRAM_COLOURS, strict=True)]
-    picture = Image.fromarray(np.rint(np.stack(channels, axis=-1)).astype(np.uint8))
-    return picture.resize(SPECTROGRAM_CELL, Image.Resampling.BILINEAR)
+    image = Image.fromarray(np.rint(np.stack(channels, axis=-1)).astype(np.uint8))
+    return image.resize(SPECTROGRAM_CELL, Image.Resampling.BILINEAR)

@@ -1,4 +1,4 @@
-"""What storing a picture does to it: the published ImageNet-scale data sets are JPEG files."""
+"""Store images as JPEG, as the published ImageNet-scale data sets do."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ __all__ = ["store_as_jpeg"]
 
 
 def store_as_jpeg(images: NDArray[np.uint8], quality: int) -> NDArray[np.uint8]:
-    """Return images (n, height, width, 3) as they come back from JPEG files with 4:2:0 chroma.
+    """Return images (n, height, width, 3) as read back from JPEG files with 4:2:0 chroma subsampling.
 
-    ImageNet-C, Tiny-ImageNet-C and CCC were stored at quality 85; CIFAR-C was not stored as JPEG at all.
+    ImageNet-C, Tiny-ImageNet-C and CCC were stored at quality 85; CIFAR-C is not stored as JPEG.
 
     >>> int(store_as_jpeg(np.full((2, 16, 16, 3), 128, np.uint8), 85).max())
     128
     """
     if not 1 <= quality <= 100:
-        raise ValueError(f"JPEG quality {quality} is not between 1 and 100; the published data sets use 85")
+        raise ValueError(f"JPEG quality must be between 1 and 100, got {quality}; the published data sets use 85")
     stored = np.empty(images.shape, np.uint8)
     for image, place in zip(images, stored, strict=True):
-        file, picture = BytesIO(), Image.fromarray(image)
-        picture.save(file, "JPEG", quality=quality)
-        # Straight to the decoder: opening a file would read its header twice.
-        place[:] = np.asarray(Image.frombytes("RGB", picture.size, file.getvalue(), "jpeg", "RGB", ""))
+        file, encoded = BytesIO(), Image.fromarray(image)
+        encoded.save(file, "JPEG", quality=quality)
+        # Decoded directly: opening a file would read its header twice.
+        place[:] = np.asarray(Image.frombytes("RGB", encoded.size, file.getvalue(), "jpeg", "RGB", ""))
     return stored

@@ -1,4 +1,4 @@
-"""Where samples come from."""
+"""Labelled data sets: images and audio by index."""
 
 from holdfast.data.audio_arrays import AudioParquet, InMemoryAudio
 from holdfast.data.audio_files import AudioFolder
@@ -40,4 +40,4 @@ __all__ = [
     "split_by_label",
 ]
 
-import_entries(__name__, skip=["tensors"])  # which needs torch, and nothing else here does
+import_entries(__name__, skip=["tensors"])  # the one module here that imports torch

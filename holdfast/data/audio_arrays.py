@@ -1,4 +1,4 @@
-"""Sounds that fit in memory, whole or read from Parquet files as on Hugging Face."""
+"""Audio data sets in memory, from arrays or from Parquet files as on Hugging Face."""
 
 from __future__ import annotations
 
@@ -44,9 +44,9 @@ class InMemoryAudio:
             raise ValueError(f"{len(waveforms)} waveforms but {len(labels)} labels; pass one label for each clip")
         if not np.isfinite(waveforms.sum(1)).all():
             row = int(np.argmin(np.isfinite(waveforms.sum(1))))
-            raise ValueError(f"clip {row} of {name} holds NaN or infinite values; leave it out")
+            raise ValueError(f"clip {row} of {name} contains NaN or infinite values; remove it")
         if sample_rate < 1:
-            raise ValueError(f"sample_rate={sample_rate} is no rate; pass the samples of a second, e.g. 16000")
+            raise ValueError(f"sample_rate must be at least 1 Hz, got {sample_rate}; pass e.g. 16000")
         self.name = name
         self.waveforms = waveforms
         self.labels = np.asarray(labels, np.int64)
@@ -69,11 +69,11 @@ class InMemoryAudio:
 
 @DATASETS.register("audio_parquet", alias="sound_parquet")
 class AudioParquet(InMemoryAudio):
-    """Sounds of a Parquet file with a column `audio` of file contents and one of labels, as on Hugging Face.
+    """Audio of a Parquet file with a column `audio` of file contents and a column of labels, as on Hugging Face.
 
-    Clips become mono at `sample_rate` and as long as `seconds`, or as the longest: shorter ones lie in the middle of
-    silence. `only` keeps the rows whose columns hold one of the values named, such as `{"fold": [5]}`. FLAC and
-    another rate need the extra `audio`, all of it the extra `parquet`.
+    Clips become mono at `sample_rate` and `seconds` long, by default as long as the longest; shorter ones are centred
+    in silence. `only` keeps the rows whose columns have one of the given values, such as `{"fold": [5]}`. Needs the
+    extra `parquet`; FLAC and resampling also need the extra `audio`.
     """
 
     citation = "Lhoest et al., EMNLP 2021"
@@ -90,7 +90,7 @@ class AudioParquet(InMemoryAudio):
     ) -> None:
         path = Path(file).expanduser()
         if not path.is_file():
-            raise ValueError(f"there is no file {path}; pass a Parquet file with sounds")
+            raise ValueError(f"there is no file {path}; pass a Parquet file with audio")
         wanted = dict(only or {})
         clips, labels = [], []
         for row, (stored, label, *values) in enumerate(parquet_rows(path, "audio", label_column, *wanted)):
@@ -98,12 +98,12 @@ class AudioParquet(InMemoryAudio):
                 clips.append(read_audio(io.BytesIO(stored["bytes"]), sample_rate, name=f"row {row} of {path}"))
                 labels.append(int(label))
         if not clips:
-            raise ValueError(f"no row of {path} is left by {wanted}; name values that its columns hold")
+            raise ValueError(f"no row of {path} matches {wanted}; pass values that occur in its columns")
         samples = max(map(len, clips)) if seconds is None else round(seconds * sample_rate)
         super().__init__(
             np.stack([fit_length(clip, samples) for clip in clips]),
             np.array(labels, np.int64),
             sample_rate=sample_rate,
-            name="sound_parquet",  # the digest tells files apart; where they are is no part of a protocol
+            name="sound_parquet",  # the digest identifies the file; its path is not part of the protocol
             class_names=class_names,
         )

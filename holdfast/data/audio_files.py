@@ -1,4 +1,4 @@
-"""Sound files, read when they are asked for: listed by a data set, or sorted into one folder for each class."""
+"""Audio files that are read on demand: listed by a data set, or sorted into one folder per class."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ DIGEST_BYTES = 8192  # of each file
 
 
 class ListedAudio:
-    """Sound files below a folder with their labels; every clip becomes mono, of one rate and of one length."""
+    """Labelled audio files below a folder; every clip becomes mono, with one sample rate and one length."""
 
     may_be_silent = False
 
@@ -39,20 +39,20 @@ class ListedAudio:
         class_names: Sequence[str] = (),
     ) -> None:
         if not files:
-            raise ValueError(f"{name} lists no sounds in {folder}; unpack it again")
+            raise ValueError(f"{name} lists no audio files in {folder}; unpack it again")
         if sample_rate < 1 or samples < 1:
-            raise ValueError(f"{samples} samples at {sample_rate} Hz are no clip; pass at least 1 of both")
+            raise ValueError(f"samples and sample_rate must be at least 1, got {samples} and {sample_rate}")
         self.folder = folder
         self.files = tuple(files)  # relative to the folder
         self.labels = np.array(labels, np.int64)
         self.name = name
         self.class_names: Sequence[str] = names_of_classes(name, self.labels, class_names)
         self.input_spec = InputSpec("audio", (samples,), sample_rate)
-        self.clip(0)  # a folder that is not what it seems is better known now than in the middle of a run
+        self.clip(0)  # report a wrong folder now, not in the middle of a run
 
     @cached_property
     def digest(self) -> str:
-        """Hex digest of rate, length and labels, and of every file's name, size and the 8192 bytes in its middle."""
+        """Hex digest of rate, length and labels, and of the name, size and middle 8192 bytes of every file."""
         content = hashlib.blake2b(repr((self.input_spec, tuple(self.class_names))).encode(), digest_size=16)
         content.update(self.labels.tobytes())
         for name in self.files:
@@ -64,14 +64,14 @@ class ListedAudio:
         return content.hexdigest()
 
     def clip(self, index: int) -> Waveform:
-        """Return one sound with all of its own length, which a change of tempo wants to see."""
+        """Return one clip at its full length, which a change of tempo needs."""
         path = self.folder / self.files[index]
         if not path.is_file():
-            raise ValueError(f"{path} is missing beside the others; unpack {self.name} again")
+            raise ValueError(f"{path} is missing; unpack {self.name} again")
         return read_audio(path, self.input_spec.sample_rate, may_be_silent=self.may_be_silent)
 
     def inputs(self, indices: NDArray[np.int64]) -> NDArray[np.float32]:
-        """Return the clips at these indices, (n, samples): the middle of silence, or the beginning of a longer one."""
+        """Return the clips at these indices, (n, samples): centred in silence, or the beginning of longer ones."""
         (samples,) = self.input_spec.shape
         clips = np.empty((len(indices), samples), np.float32)
         for row, index in enumerate(indices):
@@ -80,7 +80,7 @@ class ListedAudio:
 
 
 class PublishedAudio(ListedAudio):
-    """A data set of DHAuDS, whose clips have a published rate and length; a silent one stays, for the list is fixed."""
+    """A data set of DHAuDS with its published rate and length; silent clips stay, because the lists are fixed."""
 
     may_be_silent = True
 
@@ -109,21 +109,21 @@ class PublishedAudio(ListedAudio):
 
 @DATASETS.register("audio_folder", alias="sound_folder")
 class AudioFolder(ListedAudio):
-    """Sounds in one folder for each class: the classes are the folders, sorted by name; WAV, FLAC or Ogg."""
+    """Audio files in one folder per class, sorted by folder name: WAV, FLAC or Ogg."""
 
     citation = "Warden, arXiv 1804.03209"
 
     def __init__(self, *, folder: str | Path, sample_rate: int = 16_000, seconds: float = 1.0) -> None:
-        path = folder_at(folder, "pass the one that holds a folder of sounds for each class")
+        path = folder_at(folder, "pass a folder that holds one folder of audio files per class")
         names = sorted(entry.name for entry in path.iterdir() if entry.is_dir() and entry.name[0] not in "._")
         rows = [(file, label) for label, name in enumerate(names) for file in audio_files_in(path, name)]
         if not rows:
-            raise ValueError(f"{path} has no class folders with sounds; sort them into one for each class")
+            raise ValueError(f"{path} has no class folders with audio files; make one folder per class")
         super().__init__(
             path,
             [file for file, _ in rows],
             [label for _, label in rows],
-            name="sound_folder",  # the digest tells folders apart
+            name="sound_folder",  # the digest identifies the folder
             sample_rate=sample_rate,
             samples=round(seconds * sample_rate),
             class_names=names,
@@ -131,13 +131,13 @@ class AudioFolder(ListedAudio):
 
 
 def audio_files_in(folder: Path, class_name: str) -> list[str]:
-    """Return the sound files of one class, however deep, in an order that is the same on every machine."""
+    """Return the audio files of one class, subfolders included, in an order that does not depend on the machine."""
     found = (path for path in (folder / class_name).rglob("*") if path.suffix.lower() in SUFFIXES)
     return sorted(path.relative_to(folder).as_posix() for path in found if path.name[0] != ".")
 
 
 def folder_with(folder: str | Path, entry: str, remedy: str) -> Path:
-    """Return the folder that holds an entry: the one given, or one or two levels inside it, as archives unpack."""
+    """Return the folder that contains an entry: the given one, or one up to two levels below, as archives unpack."""
     path = folder_at(folder, remedy)
     for depth in ("", "*/", "*/*/"):
         found = sorted(path.glob(f"{depth}{entry}"))

@@ -1,4 +1,4 @@
-"""Where samples come from: labelled inputs by index, as they are stored."""
+"""What a data set is: labelled samples by index, as they are stored."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["DATASETS", "Dataset", "InMemoryImages", "names_of_classes"]
 
 
 class Dataset(Protocol):
-    """Labelled samples by index; `inputs` gives them as they are stored, before any corruption."""
+    """Labelled samples by index; `inputs` returns them as stored, before any corruption."""
 
     name: str
     labels: NDArray[np.int64]
@@ -28,7 +28,7 @@ class Dataset(Protocol):
         """Hex digest of the samples and labels: equal digests mean equal data."""
 
     def inputs(self, indices: NDArray[np.int64]) -> NDArray[Any]:
-        """Return the samples at these indices: uint8 (n, height, width, 3) images, or float32 (n, samples) sounds."""
+        """Return samples by index: images, uint8 (n, height, width, 3), or waveforms, float32 (n, samples)."""
 
 
 DATASETS: Registry[type] = Registry("data set", "data")
@@ -72,7 +72,7 @@ class InMemoryImages:
 
 
 def names_of_classes(name: str, labels: NDArray[np.int64], class_names: Sequence[str] = ()) -> tuple[str, ...]:
-    """Return the names given, refusing too few of them, or numbers in their place.
+    """Return the given class names, or numbers if there are none; too few names are refused.
 
     >>> names_of_classes("few", np.array([0, 2]))
     ('0', '1', '2')
@@ -80,5 +80,5 @@ def names_of_classes(name: str, labels: NDArray[np.int64], class_names: Sequence
     highest = int(labels.max(initial=0))
     names = tuple(class_names) or tuple(str(label) for label in range(highest + 1))
     if highest >= len(names):
-        raise ValueError(f"{name} has a label {highest} but {len(names)} class names; pass one for each")
+        raise ValueError(f"{name} has the label {highest} but {len(names)} class names; pass one name per class")
     return names

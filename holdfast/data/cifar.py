@@ -1,4 +1,4 @@
-"""CIFAR-10 and CIFAR-100, whole in memory: small pictures of things and animals."""
+"""CIFAR-10 and CIFAR-100, in memory."""
 
 from __future__ import annotations
 
@@ -47,10 +47,10 @@ CIFAR100 = CifarVersion(
 
 @DATASETS.register("cifar10")
 class Cifar10(InMemoryImages):
-    """32×32 pictures in ten classes (50 000 train, 10 000 test), read from `folder` in any layout they come in.
+    """32×32 images in ten classes (50 000 train, 10 000 test), read from `folder` in any published layout.
 
-    That is the binary version, Parquet files as on Hugging Face (`pip install 'holdfast[parquet]'`), or `test.npz`
-    with images and labels. The digest covers every pixel and label, so it is the same in all of them.
+    Layouts are the binary version, Parquet files as on Hugging Face (`pip install 'holdfast[parquet]'`), or `test.npz`
+    with images and labels. The digest covers every pixel and label, so it is the same for all of them.
     """
 
     citation = "Krizhevsky, University of Toronto 2009"
@@ -62,7 +62,7 @@ class Cifar10(InMemoryImages):
 
 @DATASETS.register("cifar100")
 class Cifar100(InMemoryImages):
-    """32×32 pictures in a hundred classes (50 000 train, 10 000 test), read from `folder` as `cifar10` is."""
+    """32×32 images in a hundred classes (50 000 train, 10 000 test), read from `folder` like `cifar10`."""
 
     citation = "Krizhevsky, University of Toronto 2009"
 

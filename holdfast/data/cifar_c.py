@@ -1,4 +1,4 @@
-"""CIFAR-10-C and CIFAR-100-C: test pictures that were corrupted once, for everybody."""
+"""CIFAR-10-C and CIFAR-100-C as published."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ REMEDY = "download and unpack CIFAR-10-C (https://zenodo.org/records/2535967) or
 class CifarC(InMemoryImages):
     """CIFAR-10-C or CIFAR-100-C, one corruption at one severity as published, for streams of the domain `clean`.
 
-    `folder` holds `<corruption>.npy`, the five severities one after the other, and `labels.npy`; which of the two data
-    sets it is, the labels tell. Pictures stay on disk until they are asked for; the digest reads the 10 000 of this
-    severity once and covers every pixel and label.
+    `folder` holds `<corruption>.npy`, the five severities one after the other, and `labels.npy`, which tell the two
+    data sets apart. Images stay on disk until they are requested; the digest reads the 10 000 images of this severity
+    once and covers every pixel and label.
     """
 
     citation = "Hendrycks & Dietterich, ICLR 2019"
@@ -38,7 +38,7 @@ class CifarC(InMemoryImages):
         images, labels = array_at(folder / f"{corruption}.npy"), array_at(folder / "labels.npy")
         if len(images) != len(labels) or len(labels) % 5 or (labels.reshape(5, -1) != labels[: len(labels) // 5]).any():
             raise ValueError(
-                f"{folder / corruption}.npy ({len(images)} pictures) and labels.npy ({len(labels)}) are not "
+                f"{folder / corruption}.npy ({len(images)} images) and labels.npy ({len(labels)}) are not "
                 f"five severities of the same samples; {REMEDY}"
             )
         size = len(labels) // 5

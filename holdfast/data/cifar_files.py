@@ -1,4 +1,4 @@
-"""CIFAR as it is downloaded: the binary version, Parquet files, or arrays of one's own; nothing is unpickled."""
+"""Read CIFAR from its binary version, Parquet files or custom arrays; nothing is unpickled."""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ from holdfast.parquet import parquet_rows
 __all__ = ["CifarVersion", "read_cifar"]
 
 PIXEL_BYTES = 3 * 32 * 32
-Pictures = tuple[NDArray[np.uint8], NDArray[np.int64]]
+Labelled = tuple[NDArray[np.uint8], NDArray[np.int64]]
 
 
 @dataclass(frozen=True)
 class CifarVersion:
-    """What CIFAR-10 and CIFAR-100 do not share: their names, and how their files are called and laid out."""
+    """The differences between CIFAR-10 and CIFAR-100: names, files and layout."""
 
     name: str
     class_names: tuple[str, ...]
-    archive: str  # where the binary version is
+    archive: str  # address of the binary version
     binary_files: Mapping[str, tuple[str, ...]]  # by split
     label_bytes: int  # before the pixels of a binary record; the last one is the class
     label_column: str  # of the Parquet files
-    subfolders: tuple[str, ...]  # that the downloads bring along
+    subfolders: tuple[str, ...]  # that the archives unpack to
     pickle_folder: str
     pickle_files: Mapping[str, str]  # by split
 
 
-def read_cifar(version: CifarVersion, folder: str | Path, split: str) -> Pictures:
-    """Return images (n, 32, 32, 3) and labels of one split, from the first layout that is found."""
+def read_cifar(version: CifarVersion, folder: str | Path, split: str) -> Labelled:
+    """Return images (n, 32, 32, 3) and labels of one split from the first layout found."""
     if split not in version.binary_files:
         raise ValueError(f"{version.name} has no split {split!r}; choose one of {', '.join(version.binary_files)}")
     remedy = (
@@ -54,11 +54,11 @@ def read_cifar(version: CifarVersion, folder: str | Path, split: str) -> Picture
             return _npz(place / f"{split}.npz")
     pickles = (place / version.pickle_files[split] for place in (folder, folder / version.pickle_folder))
     if found := next((path for path in pickles if path.is_file()), None):
-        raise ValueError(f"{found} is a pickle, which may run any code and is never read here; {remedy}")
+        raise ValueError(f"{found} is a pickle, which can run any code and is never read; {remedy}")
     raise ValueError(f"{folder} does not hold the {split} split of {version.name}; {remedy}")
 
 
-def _binary(paths: Sequence[Path], label_bytes: int) -> Pictures:
+def _binary(paths: Sequence[Path], label_bytes: int) -> Labelled:
     records = np.concatenate([_records(path, label_bytes + PIXEL_BYTES) for path in paths])
     planes = records[:, label_bytes:].reshape(-1, 3, 32, 32)
     return np.ascontiguousarray(planes.transpose(0, 2, 3, 1)), records[:, label_bytes - 1].astype(np.int64)
@@ -66,7 +66,7 @@ def _binary(paths: Sequence[Path], label_bytes: int) -> Pictures:
 
 def _records(path: Path, record_bytes: int) -> NDArray[np.uint8]:
     if not path.is_file():
-        raise ValueError(f"{path} is missing beside the other batches; unpack the archive again")
+        raise ValueError(f"{path} is missing; unpack the archive again")
     content = np.fromfile(path, np.uint8)
     if not len(content) or len(content) % record_bytes:
         raise ValueError(
@@ -75,7 +75,7 @@ def _records(path: Path, record_bytes: int) -> NDArray[np.uint8]:
     return content.reshape(-1, record_bytes)
 
 
-def _parquet(paths: Sequence[Path], label_column: str) -> Pictures:
+def _parquet(paths: Sequence[Path], label_column: str) -> Labelled:
     images, labels = [], []
     for path in paths:
         for row, (stored, label) in enumerate(parquet_rows(path, "img", label_column)):
@@ -84,6 +84,6 @@ def _parquet(paths: Sequence[Path], label_column: str) -> Pictures:
     return np.stack(images), np.array(labels, np.int64)
 
 
-def _npz(path: Path) -> Pictures:
+def _npz(path: Path) -> Labelled:
     images, labels = arrays_at(path, "images", "labels")
     return images, labels.astype(np.int64)

@@ -1,4 +1,4 @@
-"""The embedded images: real handwritten digits that ship inside scikit-learn, as 32×32 RGB."""
+"""The embedded images: the handwritten digits of scikit-learn, as 32×32 RGB."""
 
 from __future__ import annotations
 
@@ -38,6 +38,6 @@ class Digits(InMemoryImages):
         small, labels = load_digits(return_X_y=True)
         chosen = splits[split]
         grey = np.round(small[chosen].reshape(-1, 8, 8) * (255 / 16)).astype(np.uint8)
-        large = [Image.fromarray(picture).resize((32, 32), Image.Resampling.BICUBIC) for picture in grey]
-        images = np.repeat(np.stack([np.asarray(picture) for picture in large])[..., None], 3, axis=-1)
+        large = [Image.fromarray(image).resize((32, 32), Image.Resampling.BICUBIC) for image in grey]
+        images = np.repeat(np.stack([np.asarray(image) for image in large])[..., None], 3, axis=-1)
         super().__init__(images, labels[chosen].astype(np.int64), name=f"digits/{split}")

@@ -1,4 +1,4 @@
-"""ImageNet-C: validation pictures that were corrupted once, for everybody."""
+"""ImageNet-C as published."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ REMEDY = "download ImageNet-C (https://zenodo.org/records/2235448) and unpack it
 class ImageNetC(ImageFolder):
     """ImageNet-C, one corruption at one severity as published, for streams of the domain `clean`.
 
-    `folder` holds `<corruption>/<severity>/<class>/<picture>.JPEG`; the pictures were cropped before they were
-    corrupted and are taken as they are. The digest is that of `image_folder`.
+    `folder` holds `<corruption>/<severity>/<class>/<image>.JPEG`; the published images are already cropped and are
+    used unchanged. The digest is that of `image_folder`.
     """
 
     citation = "Hendrycks & Dietterich, ICLR 2019"

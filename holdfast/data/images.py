@@ -19,7 +19,7 @@ def resize_shorter_side(image: Image.Image, pixels: int) -> Image.Image:
 
 
 def centre_crop(image: Image.Image, pixels: int) -> Image.Image:
-    """Return the square in the middle, offsets rounded half to even; a side with fewer pixels keeps what it has.
+    """Return the central square, offsets rounded half to even; a side with fewer pixels is not cropped.
 
     >>> centre_crop(Image.new("RGB", (341, 256)), 224).size
     (224, 224)

@@ -1,4 +1,4 @@
-"""The embedded sounds: words that are easily mistaken for one another, spoken on demand and kept in a cache."""
+"""The embedded audio: words that are easily confused, synthesised on demand and cached."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ WORDS = (
     *("sip", "ship", "chip", "zip", "fan", "van", "fin", "thin", "tin", "cap", "gap", "cab"),
 )
 ACCENTS = ("en-us", "en")
-# All variants of eSpeak NG 1.52 but nine that never sound the same twice and one with a space in its name.
+# All variants of eSpeak NG 1.52 except nine that are not deterministic and one with a space in its name.
 VARIANTS = (
     *("Alex", "Andrea", "Andy", "Annie", "AnxiousAndy", "Denis", "Diogo", "Gene", "Gene2", "Henrique", "Hugo"),
     *("Jacky", "Lee", "Marco", "Mario", "Michael", "Mike", "Nguyen", "Reed", "RicishayMax", "RicishayMax2"),
@@ -49,8 +49,8 @@ CHECKSUMS = "checksums.json"
 class Keywords(InMemoryAudio):
     """24 confusable words of one second at 16 kHz, such as three, tree and free, from 188 voices of eSpeak NG.
 
-    No voice is in two splits: train 2784, validation 576 and test 1152 clips. They are spoken at first use (needs the
-    extra `audio`) and kept with checksums in the cache folder, or in `cache`.
+    No voice is in two splits: train 2784, validation 576 and test 1152 clips. They are synthesised at first use (needs
+    the extra `audio`) and kept with checksums in the cache folder, or in `cache`.
     """
 
     citation = "Dunn et al., eSpeak NG 1.52, 2024"
@@ -75,7 +75,7 @@ class Keywords(InMemoryAudio):
 
 
 def utterances(split: Split) -> list[Utterance]:
-    """Return who says what in a split: every voice says every word, at a pitch and a speed of its own.
+    """Return the utterances of a split: every voice says every word, at its own pitch and speed.
 
     >>> utterances("test")[0]
     Utterance(voice='en-us+Andrea', words_per_minute=159, pitch=66, text='bad')
@@ -95,24 +95,24 @@ def _variants(split: Split) -> Sequence[str]:
 
 
 def _manner(voice: str) -> tuple[int, int]:
-    """Return words a minute and pitch of a voice."""
+    """Return words per minute and pitch of a voice."""
     rng = seeded_rng(0, f"keywords/{voice}")
     return int(rng.integers(140, 200)), int(rng.integers(30, 70))
 
 
 def _identity() -> str:
-    """Return what tells these clips from those of another list or of other packages."""
+    """Return a digest of the word lists and of the packages that synthesise them."""
     try:
         packages = [metadata.version(name) for name in ("espeakng-loader", "soxr")]
     except metadata.PackageNotFoundError as error:
-        problem = f"keywords are spoken by eSpeak NG, and {error.name} is not installed"
+        problem = f"keywords are synthesised by eSpeak NG, and {error.name} is not installed"
         raise ImportError(f'{problem}: pip install "holdfast[audio]"') from error
     content = repr([packages, SAMPLE_RATE, *(utterances(split) for split in get_args(Split))])
     return hashlib.blake2b(content.encode(), digest_size=8).hexdigest()
 
 
 def _kept(folder: Path, split: Split) -> bytes | None:
-    """Return a split as it was written, or nothing where it was not or is damaged."""
+    """Return a cached split, or None if it is missing or damaged."""
     try:
         content = (folder / f"{split}.npz").read_bytes()
         if json.loads((folder / CHECKSUMS).read_text())[split] == _checksum(content):
@@ -123,9 +123,9 @@ def _kept(folder: Path, split: Split) -> bytes | None:
 
 
 def _rendered(folder: Path) -> dict[Split, bytes]:
-    """Speak all splits in one process and in one order, for eSpeak NG remembers, and keep them."""
+    """Synthesise all splits in one process and one order, because eSpeak NG keeps state, and cache them."""
     if (folder / CHECKSUMS).exists():
-        warnings.warn(f"the keywords in {folder} are damaged and are spoken again", stacklevel=3)
+        warnings.warn(f"the keywords in {folder} are damaged and will be synthesised again", stacklevel=3)
     splits: list[Split] = [*get_args(Split)]
     lists = {split: utterances(split) for split in splits}
     waveforms = iter(speak(utterance for split in splits for utterance in lists[split]))
@@ -133,13 +133,13 @@ def _rendered(folder: Path) -> dict[Split, bytes]:
     for split, content in contents.items():
         write_whole(folder / f"{split}.npz", content)
     checksums = {split: _checksum(content) for split, content in contents.items()}
-    # Last, for it vouches for the others.
+    # Written last, because it marks the others as complete.
     write_whole(folder / CHECKSUMS, (json.dumps(checksums, indent=2) + "\n").encode())
     return contents
 
 
 def _stored(waveforms: list[Waveform]) -> bytes:
-    """Return an npz file of 16-bit clips in their own lengths, one after the other."""
+    """Return an npz file of 16-bit clips at their own lengths, concatenated."""
     clips = [as_pcm16(resample(waveform, SPEECH_RATE, SAMPLE_RATE)) for waveform in waveforms]
     file = io.BytesIO()
     np.savez(file, pcm=np.concatenate(clips), ends=np.cumsum([len(clip) for clip in clips]))

@@ -1,4 +1,4 @@
-"""Data on disk: folders that must be there, arrays without pickles, and the severities of published sets."""
+"""Check data on disk: folders, arrays without pickles, and published severities."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["array_at", "arrays_at", "folder_at", "severity_of"]
 
 
 def folder_at(folder: str | Path, remedy: str) -> Path:
-    """Return the folder, or say what to do where there is none.
+    """Return an existing folder; otherwise raise an error with the remedy.
 
     >>> folder_at("no/such", "unpack the archive")
     Traceback (most recent call last):
@@ -26,11 +26,11 @@ def folder_at(folder: str | Path, remedy: str) -> Path:
 
 
 def array_at(path: Path) -> NDArray[Any]:
-    """Return the array of an .npy file, mapped into memory and read where it is looked at."""
+    """Return the array of an .npy file, memory-mapped."""
     try:
         array: NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
     except (ValueError, OSError, EOFError) as error:
-        raise ValueError(f"{path} holds no array of numbers ({error}); download it again") from error
+        raise ValueError(f"{path} is not a numeric array ({error}); download it again") from error
     return array
 
 
@@ -41,14 +41,14 @@ def arrays_at(path: Path, *names: str) -> list[NDArray[Any]]:
             missing = set(names) - set(stored.files)
             arrays = [] if missing else [stored[name] for name in names]
     except (ValueError, OSError, EOFError, AttributeError, TypeError, zipfile.BadZipFile) as error:
-        raise ValueError(f"{path} holds no arrays of numbers ({error}); save it with numpy.savez") from error
+        raise ValueError(f"{path} has no numeric arrays ({error}); save it with numpy.savez") from error
     if missing:
         raise ValueError(f"{path} has no {' and no '.join(sorted(missing))}; save it with {', '.join(names)}")
     return arrays
 
 
 def severity_of(severity: int) -> int:
-    """Return the severity, refusing one at which nothing was published.
+    """Return a published severity; others are refused.
 
     >>> severity_of(6)
     Traceback (most recent call last):

@@ -1,4 +1,4 @@
-"""ReefSet: what is heard on coral reefs, in the seeded split of DHAuDS."""
+"""ReefSet: recordings of coral reefs, in the seeded split of DHAuDS."""
 
 from __future__ import annotations
 

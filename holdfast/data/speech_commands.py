@@ -1,4 +1,4 @@
-"""Speech Commands v2: thirty-five spoken words."""
+"""Speech Commands v2: 35 spoken words."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from holdfast.data.base import DATASETS
 
 __all__ = ["SpeechCommands"]
 
-# In the order of the official code of DHAuDS, which is no order at all, so that official weights answer rightly.
+# In the arbitrary order of the official code of DHAuDS, which the official weights were trained with.
 CLASS_NAMES = (
     *("backward", "follow", "five", "bed", "zero", "on", "learn", "two", "house", "tree", "dog", "stop", "seven"),
     *("eight", "down", "six", "forward", "cat", "right", "visual", "four", "wow", "no", "nine", "off", "three", "left"),
@@ -21,7 +21,7 @@ LISTS = {"test": "testing_list.txt", "validation": "validation_list.txt"}
 
 @DATASETS.register("speech_commands", alias="sc2")
 class SpeechCommands(PublishedAudio):
-    """105 829 clips of 1 s at 16 kHz: test (11 005) and validation (9981) by their lists, train is all the rest."""
+    """105 829 clips of 1 s at 16 kHz: test (11 005) and validation (9981) by the published lists, train is the rest."""
 
     citation = "Warden, arXiv 1804.03209"
 

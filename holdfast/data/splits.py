@@ -1,4 +1,4 @@
-"""Splits of data sets that come without one."""
+"""Splits for data sets that are published without one."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ __all__ = ["split_by_label"]
 def split_by_label(
     labels: Sequence[str] | NDArray[np.str_], *, test_share: float = 0.3, seed: int = 123456
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the rows for training and for testing, the same share of every label, labels in alphabetical order.
+    """Return training and test rows with the same share of every label, labels in alphabetical order.
 
     With the defaults this is the split of ReefSet in DHAuDS (Shao et al., arXiv 2511.18421), row for row: every label
-    is shuffled by the same legacy seed, so that the rows stay what they are with any version of scikit-learn.
+    is shuffled by the same legacy seed, so the rows do not depend on the version of scikit-learn.
 
     >>> train, test = split_by_label(["wave"] * 7 + ["boat"] * 3)
     >>> train.tolist(), test.tolist()

@@ -1,4 +1,4 @@
-"""Samples as networks take them; apart from the rest of the room, which needs no torch."""
+"""Convert samples to network inputs; a module of its own, because the rest of the room does not import torch."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["as_inputs"]
 
 
 def as_inputs(samples: NDArray[Any]) -> Tensor:
-    """Return images (n, height, width, 3) of bytes as (n, 3, height, width) in [0, 1], and waveforms as they are.
+    """Return uint8 images (n, height, width, 3) as (n, 3, height, width) in [0, 1], and waveforms unchanged.
 
     >>> as_inputs(np.full((1, 2, 2, 3), 255, np.uint8)).max(), as_inputs(np.zeros((1, 800), np.float32)).shape
     (tensor(1.), torch.Size([1, 800]))

@@ -1,4 +1,4 @@
-"""UrbanSound8K: ten kinds of sounds of a city, in the split of DHAuDS."""
+"""UrbanSound8K: ten classes of urban audio, in the split of DHAuDS."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ INDEX = "metadata/UrbanSound8K.csv"
 class UrbanSound8K(PublishedAudio):
     """8732 clips of up to 4 s: folds 1 to 7 train (6273), folds 8 to 10 test (2459), one fold after the other.
 
-    At 44.1 kHz as in DHAuDS (Shao et al., arXiv 2511.18421), whose HuBERT hears 16 kHz. A few files are in formats that
+    At 44.1 kHz as in DHAuDS (Shao et al., arXiv 2511.18421), whose HuBERT takes 16 kHz. A few files are in formats that
     need the extra `audio`.
     """
 

@@ -1,4 +1,4 @@
-"""VocalSound: laughs, sighs, coughs and the like."""
+"""VocalSound: laughter, sighs, coughs and other human vocalisations."""
 
 from __future__ import annotations
 
@@ -30,6 +30,6 @@ class VocalSound(PublishedAudio):
             classes = sorted((int(row["index"]), row["mid"], row["display_name"]) for row in csv.DictReader(file))
         label_of = {code: label for label, code, _ in classes}
         listed = json.loads((root / "datafiles" / f"{LISTS[split]}.json").read_text())["data"]
-        # The paths in the lists are those of the authors' machine.
+        # The lists contain paths on the authors' machine.
         rows = [(f"audio_16k/{PurePosixPath(row['wav']).name}", label_of[row["labels"]]) for row in listed]
         super().__init__("vs", split, root, rows, class_names=[name for _, _, name in classes])

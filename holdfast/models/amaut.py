@@ -1,4 +1,4 @@
-"""AMAuT: mel bands become tokens by convolutions over time, and a transformer reads them (Shao et al., 2025)."""
+"""AMAuT: convolutions over time turn mel bands into tokens for a transformer (Shao et al., 2025)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from holdfast.registry import UnknownNameError, nearest
 __all__ = ["AMAUT_VERSIONS", "AMAuT", "AMAuTVersion", "amaut"]
 
 NORM_EPS = 1e-6
-OFFICIAL_NAMES = {  # parts of the names in official weights -> here
+OFFICIAL_NAMES = {  # parts of the names in the official weights -> ours
     "embedding.restnet.root": "tokenizer.stem",
     "embedding.restnet.layers": "tokenizer.stages",
     "embedding.patch_embedding": "tokenizer.projection",
@@ -69,7 +69,7 @@ class Attention(nn.Module):
         self.query, self.key, self.value, self.out = (nn.Linear(width, width) for _ in range(4))
 
     def forward(self, tokens: Tensor) -> Tensor:
-        """Return tokens that have looked at one another, (batch, tokens, width)."""
+        """Return tokens after self-attention, (batch, tokens, width)."""
         query, key, value = (
             part(tokens).unflatten(-1, (self.heads, -1)).transpose(1, 2) for part in (self.query, self.key, self.value)
         )
@@ -78,9 +78,9 @@ class Attention(nn.Module):
 
 
 class EncoderLayer(nn.Module):
-    """Attention behind a layer norm, then a perceptron behind none.
+    """Attention after a layer norm, then a perceptron without one.
 
-    As in the official code, the second norm exists and its output goes nowhere; the paper draws a pre-norm layer.
+    As in the official code, the second norm exists but its output is not used; the paper shows a pre-norm layer.
     """
 
     def __init__(self, width: int, heads: int, hidden: int) -> None:
@@ -98,7 +98,7 @@ class EncoderLayer(nn.Module):
 
 
 class Backbone(nn.Module):
-    """The tokens of a spectrogram between a class token and a tail token, read by a transformer."""
+    """A transformer over the tokens of a spectrogram, between a class token and a tail token."""
 
     def __init__(
         self,
@@ -134,7 +134,7 @@ class Backbone(nn.Module):
 
 
 class MeanHead(nn.Module):
-    """The mean of all tokens through two linear layers, as in the official code with nothing between them."""
+    """Two linear layers on the mean of all tokens, without a nonlinearity as in the official code."""
 
     def __init__(self, token_width: int, wide: int, narrow: int, num_classes: int) -> None:
         super().__init__()
@@ -150,7 +150,7 @@ class MeanHead(nn.Module):
 
 
 class EndsHead(nn.Module):
-    """The class and the tail token, merged by a convolution over their width."""
+    """A convolution that merges the class token and the tail token, and a classifier."""
 
     def __init__(self, token_width: int, num_classes: int) -> None:
         super().__init__()
@@ -167,7 +167,7 @@ class EndsHead(nn.Module):
 
 @dataclass(frozen=True)
 class AMAuTVersion:
-    """One configuration: front-end, convolutions, and which head; the transformer is the same in all published ones."""
+    """One configuration: front-end, convolutions and head; all published ones share the transformer."""
 
     sample_rate: int
     samples: int
@@ -205,7 +205,7 @@ AMAUT_VERSIONS = {
         head="ends",
     ),
 }
-# That of UrbanSound8K was first trained on the thirteen scenes of CochlScene.
+# The version for UrbanSound8K was first trained on the thirteen scenes of CochlScene.
 AMAUT_VERSIONS["cochlscene"] = replace(AMAUT_VERSIONS["us8"], num_classes=13)
 
 
@@ -249,20 +249,20 @@ class AMAuT(nn.Module):
         return logits
 
     def load_official(self, weights: Mapping[str, Tensor]) -> None:
-        """Load weights under the names of the official code, those of its two modules behind `backbone.` and `head.`.
+        """Load weights with the names of the official code, prefixed with `backbone.` and `head.`.
 
-        Its files hold the two apart: `{**{f"backbone.{name}": …}, **{f"head.{name}": …}}`.
+        The official code saves the two modules separately: `{**{f"backbone.{name}": …}, **{f"head.{name}": …}}`.
         """
         self.load_state_dict({_own_name(name): tensor for name, tensor in weights.items()})
 
 
 def token_count(frames: int, stages: int) -> int:
-    """Return how many tokens the convolutions make of so many frames.
+    """Return the number of tokens that the convolutions make from a number of frames.
 
     >>> token_count(104, 2), token_count(589, 3)
     (13, 37)
     """
-    count = ((frames - 2) // 2 + 1 - 2) // 2 + 1  # the stem: kernels 14 and 6 behind a padding of 6 and 2
+    count = ((frames - 2) // 2 + 1 - 2) // 2 + 1  # the stem: kernels 14 and 6 with a padding of 6 and 2
     for _ in range(stages - 1):
         count = (count - 1) // 2 + 1
     return count

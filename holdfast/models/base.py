@@ -48,7 +48,7 @@ def load(name: str, **options: Any) -> nn.Module:
 
 
 def load_weights(module: ModuleT, path: Path) -> ModuleT:
-    """Load a safetensors file into a network, every name accounted for, and return it in eval mode."""
+    """Load a safetensors file into a network, with exactly matching names, and return it in eval mode."""
     if not path.is_file():
         raise FileNotFoundError(f"there are no weights at {path}; train them with `holdfast train`")
     module.load_state_dict(load_file(path))
@@ -67,7 +67,7 @@ def seeded_weights(seed: int) -> Iterator[None]:
     True
     """
     with torch.random.fork_rng(devices=[]):
-        torch.default_generator.manual_seed(seed)  # the CPU's alone: torch.manual_seed would reach every device
+        torch.default_generator.manual_seed(seed)  # only the CPU's: torch.manual_seed would seed every device
         yield
 
 

@@ -1,4 +1,4 @@
-"""The CIFAR ResNet of He et al. (CVPR 2016, section 4.2), for those who bring its weights."""
+"""The CIFAR ResNet of He et al. (CVPR 2016, section 4.2), for your own weights."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
 
 class CifarBlock(nn.Module):
-    """Two 3×3 convolutions beside a shortcut without parameters: subsampled maps, padded with empty channels."""
+    """Two 3×3 convolutions and a shortcut without parameters: subsampled maps, padded with zero channels."""
 
     def __init__(self, width_in: int, width: int, stride: int) -> None:
         super().__init__()
@@ -26,10 +26,10 @@ class CifarBlock(nn.Module):
         self.conv2 = nn.Conv2d(width, width, 3, 1, 1, bias=False)
         self.bn2 = nn.BatchNorm2d(width)
         self.stride = stride
-        self.empty_channels = (width - width_in) // 2  # on either side
+        self.empty_channels = (width - width_in) // 2  # on each side
 
     def forward(self, inputs: Tensor) -> Tensor:
-        """Return the block's maps, smaller by its stride."""
+        """Return the feature maps, reduced by the stride."""
         residual = F.relu(self.bn1(self.conv1(inputs)))
         residual = self.bn2(self.conv2(residual))
         shortcut = inputs[:, :, :: self.stride, :: self.stride]
@@ -38,7 +38,7 @@ class CifarBlock(nn.Module):
 
 
 class CifarResNet(nn.Module):
-    """The network of depth 6n + 2 (option A shortcuts), channel normalisation inside; load your own state dict.
+    """The network of depth 6n + 2 with option A shortcuts and channel normalisation; load your own state dict.
 
     >>> sum(weights.numel() for weights in CifarResNet(20).parameters())
     269722
@@ -47,7 +47,7 @@ class CifarResNet(nn.Module):
     def __init__(self, depth: int = 20, num_classes: int = 10) -> None:
         super().__init__()
         if depth < 8 or depth % 6 != 2:
-            raise ValueError(f"a CIFAR ResNet cannot be {depth} layers deep; choose 6n + 2, e.g. 20, 32, 44 or 56")
+            raise ValueError(f"the depth of a CIFAR ResNet must be 6n + 2, e.g. 20, 32, 44 or 56, got {depth}")
         blocks = (depth - 2) // 6
         self.normalise = Normalise(MEAN, STD)
         self.conv1 = nn.Conv2d(3, 16, 3, 1, 1, bias=False)
@@ -66,7 +66,7 @@ class CifarResNet(nn.Module):
 
     @classmethod
     def from_file(cls, path: str | Path) -> CifarResNet:
-        """Return the network of a safetensors file in eval mode; depth and classes are read off its weights."""
+        """Return the network of a safetensors file in eval mode; its weights determine depth and classes."""
         weights = load_file(path)
         if "fc.weight" not in weights:
             raise ValueError(f"{path} has no 'fc.weight'; name the weights as CifarResNet().state_dict() does")
@@ -78,7 +78,7 @@ class CifarResNet(nn.Module):
 
 
 def cifar_stage(width_in: int, width: int, stride: int, blocks: int) -> nn.Sequential:
-    """Return a row of blocks, the first of which changes the shape."""
+    """Return a sequence of blocks, the first of which changes the shape."""
     return nn.Sequential(
         CifarBlock(width_in, width, stride),
         *(CifarBlock(width, width, 1) for _ in range(blocks - 1)),
@@ -87,7 +87,7 @@ def cifar_stage(width_in: int, width: int, stride: int, blocks: int) -> nn.Seque
 
 @MODELS.register("cifar_resnet")
 def cifar_resnet(*, weights: str) -> CifarResNet:
-    """The CIFAR ResNet of a safetensors file that you bring; depth and classes are read off its weights."""
+    """The CIFAR ResNet of your own safetensors file, whose weights determine depth and classes."""
     if not Path(weights).is_file():
         raise ValueError(f"there are no weights at {weights}; pass the path of a safetensors file")
     return CifarResNet.from_file(weights)

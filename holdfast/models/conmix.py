@@ -1,4 +1,4 @@
-"""CoNMix++: spectrograms as pictures, read by a ResNet with a vision transformer behind it (Shao et al., 2025)."""
+"""CoNMix++: a ResNet and a vision transformer on spectrograms as images (Shao et al., 2025)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ NORM_EPS = 1e-6
 
 @dataclass(frozen=True)
 class CoNMixVersion:
-    """One configuration; sizes of the network are those of R50+ViT-B/16 in all published ones."""
+    """One configuration; all published ones have the sizes of R50+ViT-B/16."""
 
     sample_rate: int
     samples: int
@@ -49,10 +49,10 @@ CONMIX_VERSIONS = {
 
 
 class MelImage(nn.Module):
-    """Turns waveforms into pictures of 224 × 224 in three equal channels: decibels in HTK's mel bands, standardised.
+    """Turn waveforms into 224 × 224 images of three equal channels: decibels in HTK mel bands, standardised.
 
-    As published they are standardised with mean and deviation of the set at hand, test sets included; here the batch
-    stands for the set, so that no answer depends on what comes later.
+    As published, mean and deviation are those of the whole data set, also of a test set; here they are those of the
+    batch, so that no prediction depends on later samples.
     """
 
     hann: Tensor
@@ -66,10 +66,10 @@ class MelImage(nn.Module):
         self.register_buffer("filters", mel_filters(mels, FFT, sample_rate, scale="htk"), persistent=False)
 
     def forward(self, inputs: Tensor) -> Tensor:
-        """Return pictures, (batch, 3, 224, 224)."""
+        """Return images, (batch, 3, 224, 224)."""
         if inputs.dim() != 2 or inputs.shape[1:] != self.input_spec.shape:
             raise ValueError(
-                f"the inputs have shape {tuple(inputs.shape)}, and this network hears mono clips "
+                f"the inputs have shape {tuple(inputs.shape)}, but this network takes mono clips "
                 f"(batch, {self.input_spec.shape[0]}) at {self.input_spec.sample_rate} Hz; bring them to that length"
             )
         decibels = mel_decibels(inputs, self.hann, self.filters, FFT, self.hop).unsqueeze(1)
@@ -85,14 +85,14 @@ class StandardisedConv2d(nn.Conv2d):
         super().__init__(width_in, width, kernel, stride, kernel // 2, bias=False)
 
     def forward(self, input: Tensor) -> Tensor:
-        """Return the maps, (batch, width, height, width)."""
+        """Return the feature maps, (batch, channels, height, width)."""
         var, mean = torch.var_mean(self.weight, (1, 2, 3), correction=0, keepdim=True)
         weight = (self.weight - mean) / (var + 1e-5).sqrt()
         return F.conv2d(input, weight, None, self.stride, self.padding)
 
 
 class Bottleneck(nn.Module):
-    """Three convolutions with group normalisation beside a shortcut."""
+    """Three convolutions with group normalisation and a shortcut."""
 
     def __init__(self, width_in: int, width: int, stride: int = 1) -> None:
         super().__init__()
@@ -109,7 +109,7 @@ class Bottleneck(nn.Module):
         )
 
     def forward(self, maps: Tensor) -> Tensor:
-        """Return the next maps."""
+        """Return the feature maps."""
         residual = F.relu(self.norm1(self.conv1(maps)))
         residual = F.relu(self.norm2(self.conv2(residual)))
         return F.relu(self.norm3(self.conv3(residual)) + self.shortcut(maps))
@@ -122,7 +122,7 @@ def _group_norm(width: int) -> nn.GroupNorm:
 class CoNMix(nn.Module):
     """The network of CoNMix++ (arXiv 2507.15523): ResNet, transformer without positions, mean of tokens, bottleneck.
 
-    The published one carries a segmentation decoder besides, which nothing uses.
+    The published network also contains a segmentation decoder that is not used.
     """
 
     def __init__(self, version: CoNMixVersion) -> None:
@@ -163,7 +163,7 @@ class CoNMix(nn.Module):
 
 
 class Head(nn.Module):
-    """A bottleneck with batch normalisation, whose features pseudo-labels come from, and the classifier."""
+    """A bottleneck with batch normalisation, whose features give the pseudo-labels, and the classifier."""
 
     def __init__(self, wide: int, narrow: int, num_classes: int) -> None:
         super().__init__()

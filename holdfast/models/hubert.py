@@ -1,4 +1,4 @@
-"""HuBERT with the heads of DHAuDS: a speech network on raw waveforms, its frames pooled into classes."""
+"""HuBERT with the heads of DHAuDS: a speech network on raw waveforms with a classifier on its pooled frames."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["HUBERT_RATE", "HUBERT_VERSIONS", "ConvolutionHead", "HuBERT"]
 
 HUBERT_RATE = 16_000
 
-# Classes, and the blocks of each stage of a convolutional head; without any the mean of all frames is classified.
+# Classes, and blocks per stage of a convolutional head; without stages the head takes the mean of all frames.
 HUBERT_VERSIONS: dict[str, tuple[int, tuple[int, ...]]] = {
     "sc2": (35, ()),
     "rs": (37, ()),
@@ -27,9 +27,9 @@ HUBERT_VERSIONS: dict[str, tuple[int, tuple[int, ...]]] = {
 
 
 class ConvolutionHead(nn.Module):
-    """Frames through convolutions over time that make them fewer, then their mean through two linear layers.
+    """Convolutions that reduce the number of frames, then two linear layers on their mean.
 
-    As in the official code there is a layer norm between these and nothing else.
+    As in the official code, there is only a layer norm between the linear layers.
     """
 
     def __init__(self, width: int, blocks: Sequence[int], num_classes: int) -> None:
@@ -55,8 +55,8 @@ class ConvolutionHead(nn.Module):
 class HuBERT(nn.Module):
     """HuBERT and a head, for clips of a data set of DHAuDS (Hsu et al., 2021; Shao et al., arXiv 2511.18421).
 
-    Waveforms are taken as they are. Those of another rate, 44.1 kHz in "us8", are brought to 16 kHz inside, so that the
-    same streams serve all networks; the official code adapts to sounds that were corrupted at 16 kHz.
+    Waveforms are not normalised. Other rates, 44.1 kHz in "us8", are resampled to 16 kHz inside the network, so that
+    all networks use the same streams; the official code adapts to audio that was corrupted at 16 kHz.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class HuBERT(nn.Module):
         """Return logits for waveforms in [-1, 1], (batch, samples)."""
         if inputs.dim() != 2 or inputs.shape[1:] != self.input_spec.shape:
             raise ValueError(
-                f"the inputs have shape {tuple(inputs.shape)}, and this network hears mono clips "
+                f"the inputs have shape {tuple(inputs.shape)}, but this network takes mono clips "
                 f"(batch, {self.input_spec.shape[0]}) at {self.input_spec.sample_rate} Hz; bring them to that length"
             )
         with predicting(self.backbone):
@@ -86,7 +86,7 @@ class HuBERT(nn.Module):
 
 
 def resampled(inputs: Tensor, samples: int) -> Tensor:
-    """Return waveforms with so many samples for the same time: what both rates can hold stays as it is.
+    """Resample waveforms to `samples` samples of the same duration; frequencies below both limits are kept.
 
     >>> wave = torch.sin(torch.arange(441.0) / 441 * 2 * torch.pi * 5)[None]
     >>> torch.allclose(resampled(wave, 160), torch.sin(torch.arange(160.0) / 160 * 2 * torch.pi * 5)[None], atol=1e-4)

@@ -1,4 +1,4 @@
-"""Log-mel spectrograms inside the network, so that every method hears raw waveforms."""
+"""Log-mel spectrograms inside the network, so that every method takes raw waveforms."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from holdfast.records import InputSpec
 
 __all__ = ["LogMel", "mel_decibels", "mel_filters"]
 
-RANGE_DB = 80.0  # below the loudest value of a clip
+RANGE_DB = 80.0  # dB below the loudest value of a clip
 SMALLEST_POWER = 1e-10
-# Slaney's scale: even steps of 200/3 Hz up to 1000 Hz, then 27 steps for each factor of 6.4.
+# Slaney's scale: equal steps of 200/3 Hz up to 1000 Hz, then 27 steps per factor of 6.4.
 HZ_PER_MEL, BREAK_HZ, LOG_STEP = 200 / 3, 1000.0, math.log(6.4) / 27
 BREAK_MEL = BREAK_HZ / HZ_PER_MEL
 
 
 class LogMel(nn.Module):
-    """Turns waveforms (batch, samples) into decibels over 40 in mel bands, (batch, mels, frames).
+    """Turn waveforms (batch, samples) into mel bands in decibels divided by 40, (batch, mels, frames).
 
-    Power in frames of a Hann window of `window` samples, `hop` apart and mirrored at both ends; the level is left as it
-    is, so a quieter clip gives smaller values. `frames` beyond those of the clip are filled with 0. Constants, so none
-    of it is in the state dict.
+    Frames are Hann windows of `window` samples, `hop` apart and mirrored at both ends. The level is not normalised, so
+    a quieter clip gives smaller values. `frames` beyond those of the clip are filled with 0. It has no parameters and
+    no entry in the state dict.
 
     >>> LogMel(sample_rate=16_000, samples=16_000, mels=80, fft=1024, window=400, hop=155)(torch.zeros(2, 16_000)).shape
     torch.Size([2, 80, 104])
@@ -49,7 +49,7 @@ class LogMel(nn.Module):
         (samples,) = self.input_spec.shape
         if inputs.dim() != 2 or inputs.shape[1] != samples:
             raise ValueError(
-                f"the inputs have shape {tuple(inputs.shape)}, and this network hears mono clips (batch, {samples}) at "
+                f"the inputs have shape {tuple(inputs.shape)}, but this network takes mono clips (batch, {samples}) at "
                 f"{self.input_spec.sample_rate} Hz; resample them and bring them to that length"
             )
         scaled = mel_decibels(inputs, self.hann, self.filters, self.fft, self.hop) / (RANGE_DB / 2)
@@ -57,7 +57,7 @@ class LogMel(nn.Module):
 
 
 def mel_decibels(inputs: Tensor, window: Tensor, filters: Tensor, fft: int, hop: int) -> Tensor:
-    """Return the power in mel bands in dB, at most 80 dB below the loudest of a clip, (batch, mels, frames)."""
+    """Return the power in mel bands in dB, at most 80 dB below the loudest value of a clip, (batch, mels, frames)."""
     spectrum = torch.stft(inputs, fft, hop, len(window), window, center=True, return_complex=True)
     power = spectrum.real.square() + spectrum.imag.square()  # (batch, frequencies, frames)
     decibels = 10 * (filters @ power).clamp_min(SMALLEST_POWER).log10()

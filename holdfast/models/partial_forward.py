@@ -1,4 +1,4 @@
-"""What parts of a network returned in one pass, kept, and returned again in later ones instead of being computed."""
+"""Record the outputs of parts of a network, and return them in later passes instead of computing them again."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["Recorded", "finished_parts", "patched", "recording", "replaying"]
 
 @dataclass
 class Recorded:
-    """What named parts returned, and what the head received, the last time that certain inputs were answered."""
+    """Outputs of named parts, and the input of the head, from the last pass over certain inputs."""
 
     outputs: dict[str, Tensor] = field(default_factory=dict)
     features: Tensor | None = None
@@ -26,9 +26,9 @@ class Recorded:
 
 @contextmanager
 def recording(model: Classifier, inputs: Tensor, names: Collection[str]) -> Iterator[Recorded]:
-    """Keep what the named parts return whenever the model answers these very inputs, views of them excluded.
+    """Record the outputs of named parts whenever the model is called with exactly these inputs, not with views of them.
 
-    What is kept is not copied: a layer that works in place on what another returned changes the record too.
+    Outputs are not copied: a layer that changes another layer's output in place also changes the record.
 
     >>> import torch
     >>> network = Classifier(nn.Sequential(nn.Flatten(), nn.Linear(4, 4), nn.Linear(4, 2)), example=torch.zeros(1, 4))
@@ -75,7 +75,7 @@ def recording(model: Classifier, inputs: Tensor, names: Collection[str]) -> Iter
 
 @contextmanager
 def replaying(module: nn.Module, outputs: Mapping[str, Tensor]) -> Iterator[None]:
-    """Let the named parts of a network return what is given here, for as long as the block lasts."""
+    """Make the named parts of a network return the given outputs inside the `with` block."""
     with ExitStack() as patches:
         for name, output in outputs.items():
             patches.enter_context(patched(module.get_submodule(name), lambda *_, known=output, **__: known))
@@ -84,7 +84,7 @@ def replaying(module: nn.Module, outputs: Mapping[str, Tensor]) -> Iterator[None
 
 @contextmanager
 def patched(part: nn.Module, forward: Callable[..., Any]) -> Iterator[None]:
-    """Let a module compute something else, for as long as the block lasts; its hooks still run."""
+    """Replace the computation of a module inside the `with` block; its hooks still run."""
     before = vars(part).get("forward")
     vars(part)["forward"] = forward
     try:
@@ -97,9 +97,9 @@ def patched(part: nn.Module, forward: Callable[..., Any]) -> Iterator[None]:
 
 
 def finished_parts(module: nn.Module, inputs: Tensor, point: str) -> tuple[str, ...]:
-    """Return the largest parts that have done all their work by the time `point` has: what a replay can leave out.
+    """Return the largest parts that have finished when `point` has, which a replay can skip.
 
-    Parts that run twice, or return anything but a tensor with one row for each input, are not among them.
+    Parts that run twice, or do not return a tensor with one row per input, are excluded.
 
     >>> import torch
     >>> network = nn.Sequential(nn.Sequential(nn.Linear(2, 2), nn.ReLU()), nn.Linear(2, 2), nn.Linear(2, 2))
@@ -107,7 +107,7 @@ def finished_parts(module: nn.Module, inputs: Tensor, point: str) -> tuple[str, 
     ('0', '1')
     """
     calls: Counter[str] = Counter()
-    finished: dict[str, bool] = {}  # whether its output can be kept
+    finished: dict[str, bool] = {}  # whether its output can be recorded
 
     def begin(name: str) -> Callable[[nn.Module, Any], None]:
         return lambda *_: calls.update([name])

@@ -1,4 +1,4 @@
-"""Residual blocks over time with weight-standardised convolutions, as AMAuT stacks them."""
+"""Residual blocks over time with weight-standardised convolutions, as in AMAuT."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ class StandardisedConv1d(nn.Conv1d):
         super().__init__(width_in, width, kernel, stride, padding, bias=False)
 
     def forward(self, input: Tensor) -> Tensor:
-        """Return the maps, (batch, width, time)."""
+        """Return the feature maps, (batch, width, time)."""
         var, mean = torch.var_mean(self.weight, (1, 2), correction=0, keepdim=True)
         weight = (self.weight - mean) / (var + 1e-5).sqrt()
         return F.conv1d(input, weight, None, self.stride, self.padding)
 
 
 class Bottleneck(nn.Module):
-    """Three convolutions, the middle one over time and narrower, beside a shortcut."""
+    """Three convolutions, the middle one over time and narrower, and a shortcut."""
 
     def __init__(self, width_in: int, width: int, middle: int, stride: int = 1) -> None:
         super().__init__()
@@ -43,7 +43,7 @@ class Bottleneck(nn.Module):
         )
 
     def forward(self, maps: Tensor) -> Tensor:
-        """Return the next maps, (batch, width, time)."""
+        """Return the feature maps, (batch, width, time)."""
         residual = F.relu(self.norm1(self.conv1(maps)))
         residual = F.relu(self.norm2(self.conv2(residual)))
         residual = self.norm3(self.conv3(residual))
@@ -51,13 +51,13 @@ class Bottleneck(nn.Module):
 
 
 def stem(width_in: int, width: int) -> nn.Sequential:
-    """Return the first layers, after which time is a quarter as long."""
+    """Return the first layers, which reduce the time axis to a quarter."""
     convolution = StandardisedConv1d(width_in, width, 14, 2, 6)
     return nn.Sequential(convolution, nn.BatchNorm1d(width, NORM_EPS), nn.ReLU(), nn.MaxPool1d(6, 2, 2))
 
 
 def stages(width: int, extra_blocks: Sequence[int]) -> nn.Sequential:
-    """Return the blocks behind a stem of this width: each stage opens wider than the last and goes on for so many.
+    """Return the blocks after a stem of this width: each stage starts with a wider block, followed by extra ones.
 
     >>> [part.conv3.out_channels for part in stages(8, [1, 2])]
     [32, 32, 64, 64, 64]

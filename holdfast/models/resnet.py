@@ -21,7 +21,7 @@ class ChannelLayerNorm(nn.LayerNorm):
     """Layer normalisation over the channels of each pixel (as in Liu et al., ConvNeXt, CVPR 2022)."""
 
     def forward(self, inputs: Tensor) -> Tensor:
-        """Return the normalised maps, (batch, channels, height, width)."""
+        """Return normalised feature maps, (batch, channels, height, width)."""
         return super().forward(inputs.movedim(1, -1)).movedim(-1, 1)
 
 
@@ -37,7 +37,7 @@ def norm_layer(norm: Norm, width: int) -> nn.Module:
 
 
 class ResidualBlock(nn.Module):
-    """Two 3×3 convolutions beside a shortcut, which is a 1×1 convolution where the shape changes."""
+    """Two 3×3 convolutions and a shortcut, which is a 1×1 convolution if the shape changes."""
 
     def __init__(self, width_in: int, width: int, stride: int, norm: Norm) -> None:
         super().__init__()
@@ -53,14 +53,14 @@ class ResidualBlock(nn.Module):
             )
 
     def forward(self, inputs: Tensor) -> Tensor:
-        """Return the block's maps, smaller by its stride."""
+        """Return the feature maps, reduced by the stride."""
         residual = F.relu(self.norm1(self.conv1(inputs)))
         residual = self.norm2(self.conv2(residual))
         return F.relu(self.shortcut(inputs) + residual)
 
 
 class ResNet(nn.Module):
-    """A residual network of one stage for each width; every stage but the first halves the maps.
+    """A residual network with one stage per width; every stage but the first halves the feature maps.
 
     Like the CIFAR networks of He et al. (CVPR 2016), but with convolutional shortcuts.
     """
@@ -93,6 +93,6 @@ class ResNet(nn.Module):
 
 
 def stage(width_in: int, width: int, stride: int, blocks: int, norm: Norm) -> nn.Sequential:
-    """Return a row of residual blocks, the first of which changes the shape."""
+    """Return a sequence of residual blocks, the first of which changes the shape."""
     first = ResidualBlock(width_in, width, stride, norm)
     return nn.Sequential(first, *(ResidualBlock(width, width, 1, norm) for _ in range(blocks - 1)))

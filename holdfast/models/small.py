@@ -1,4 +1,4 @@
-"""The reference networks for 32×32 images and for words of one second, and a small one for sounds of yours."""
+"""The reference networks for 32×32 images and one-second words, and a small one for custom audio data."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def digits_vit(*, trained: bool = True, seed: int = 0) -> ViT:
 
 @MODELS.register("keywords_amaut")
 def keywords_amaut(*, trained: bool = True, seed: int = 0) -> AMAuT:
-    """A small AMAuT behind the front-end for Speech Commands, trained on the embedded keywords."""
+    """A small AMAuT with the front-end for Speech Commands, trained on the embedded keywords."""
     with seeded_weights(seed):
         network = AMAuT(_version(24))
     return load_weights(network, WEIGHTS / "keywords_amaut.safetensors") if trained else network.eval()
@@ -54,9 +54,9 @@ def small_amaut(
     weights: str | Path | None = None,
     seed: int = 0,
 ) -> AMAuT:
-    """An AMAuT of 0.2 million weights for mono clips of any rate and length, to be trained on sounds of yours.
+    """An AMAuT of 0.2 million weights for mono clips of any rate and length, to be trained on custom audio data.
 
-    Its front-end is that of Speech Commands, in milliseconds; weights come from a safetensors file, else are random.
+    Its front-end has the durations of the one for Speech Commands; without a safetensors file the weights are random.
 
     >>> small_amaut(num_classes=10, sample_rate=8_000).front_end.hop
     78

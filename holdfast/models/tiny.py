@@ -1,4 +1,4 @@
-"""Tiny untrained networks, for tests and contracts: milliseconds for a batch."""
+"""Tiny untrained networks for tests and contracts: milliseconds per batch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A small vision transformer (Dosovitskiy et al., ICLR 2021) with mean pooling in place of a class token."""
+"""A small vision transformer (Dosovitskiy et al., ICLR 2021) with mean pooling instead of a class token."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Attention(nn.Module):
         self.proj = nn.Linear(width, width)
 
     def forward(self, tokens: Tensor) -> Tensor:
-        """Return tokens that have looked at one another, (batch, tokens, width)."""
+        """Return tokens after self-attention, (batch, tokens, width)."""
         query, key, value = self.qkv(tokens).unflatten(-1, (3, self.heads, -1)).permute(2, 0, 3, 1, 4)
         seen = F.scaled_dot_product_attention(query, key, value)  # (batch, heads, tokens, width / heads)
         mixed: Tensor = self.proj(seen.transpose(1, 2).flatten(2))
@@ -31,7 +31,7 @@ class Attention(nn.Module):
 
 
 class EncoderBlock(nn.Module):
-    """Attention, then a two-layer perceptron, each behind a layer norm and beside a shortcut."""
+    """Attention, then a two-layer perceptron, each with a layer norm before it and a shortcut."""
 
     def __init__(self, width: int, heads: int) -> None:
         super().__init__()

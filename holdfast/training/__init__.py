@@ -1,4 +1,4 @@
-"""Training of networks on images and sounds: the reference networks, and AMAuT as published."""
+"""Train networks on images and audio: the reference networks, and AMAuT as published."""
 
 from holdfast.training.augmentation import AudioView, moved
 from holdfast.training.fit import TrainResult, accuracy, fit, save_weights, train

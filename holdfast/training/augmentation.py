@@ -1,4 +1,4 @@
-"""What a sample goes through before a network sees it in training."""
+"""Augmentation of training samples."""
 
 from __future__ import annotations
 
@@ -27,20 +27,20 @@ MAX_SHIFT_SHARE = 0.1  # of the image's side
 
 
 def as_stored(samples: Dataset, indices: NDArray[np.int64]) -> Tensor:
-    """Return images in [0, 1], (n, 3, height, width), or sounds, (n, samples)."""
+    """Return images in [0, 1], (n, 3, height, width), or waveforms, (n, samples)."""
     inputs = torch.from_numpy(samples.inputs(indices))
     if samples.input_spec.kind == "image":
-        # Channels stay last in memory, as when the networks of the package were trained: kernels round accordingly.
+        # Channels stay last in memory, as when the shipped weights were trained: the rounding depends on the layout.
         inputs = inputs.permute(0, 3, 1, 2).float() / 255
     return inputs
 
 
 def moved(samples: Dataset, indices: NDArray[np.int64], rng: np.random.Generator) -> Tensor:
-    """Return images slightly turned, scaled and shifted; no noise, blur or contrast, which are to stay a real shift."""
+    """Return images slightly rotated, scaled and shifted; without noise, blur or contrast, which are test shifts."""
     inputs = as_stored(samples, indices)
     angles = np.deg2rad(rng.uniform(-MAX_ROTATION_DEGREES, MAX_ROTATION_DEGREES, len(inputs)))
     scales = rng.uniform(1 - MAX_SCALE_CHANGE, 1 + MAX_SCALE_CHANGE, len(inputs))
-    shifts = rng.uniform(-2 * MAX_SHIFT_SHARE, 2 * MAX_SHIFT_SHARE, (2, len(inputs)))  # the side is 2 long
+    shifts = rng.uniform(-2 * MAX_SHIFT_SHARE, 2 * MAX_SHIFT_SHARE, (2, len(inputs)))  # the grid's side is 2
     cosines, sines = scales * np.cos(angles), scales * np.sin(angles)
     rows = np.array([[cosines, -sines, shifts[0]], [sines, cosines, shifts[1]]])
     affine = torch.from_numpy(rows.transpose(2, 0, 1)).to(inputs.dtype)  # (batch, 2, 3)
@@ -50,18 +50,18 @@ def moved(samples: Dataset, indices: NDArray[np.int64], rng: np.random.Generator
 
 @dataclass(frozen=True)
 class AudioView:
-    """Clips with faint noise, at a random place of silence or cut at one, and shifted round the ends; in that order."""
+    """Add faint noise to clips, pad or cut them at a random position, and roll them, in that order."""
 
-    shift_share: float = 0.0  # of the length, at most, either way
+    shift_share: float = 0.0  # largest roll as a share of the length, in both directions
     noises: tuple[Recording, ...] = ()
-    noise_snr_db: tuple[float, float] = (50.0, 50.0)  # uniform between the two
-    noise_share: float = 1.0  # of the clips that get noise
-    uniform_level: float = 0.0  # of noise from 0 to this level, added to every clip
-    noise_in_silence: bool = False  # the noise goes on in the silence round a clip, where the official code has none
+    noise_snr_db: tuple[float, float] = (50.0, 50.0)  # drawn uniformly between the two
+    noise_share: float = 1.0  # share of the clips with noise
+    uniform_level: float = 0.0  # noise uniform from 0 to this level, added to every clip
+    noise_in_silence: bool = False  # noise also in the padding, where the official code has none
 
     def __call__(self, samples: Dataset, indices: NDArray[np.int64], rng: np.random.Generator) -> Tensor:
-        """Return the sounds at these indices, (n, samples)."""
-        # Files know how long they are; what is in memory has its length already.
+        """Return augmented clips, (n, samples)."""
+        # Audio files have clips of their own lengths; arrays have one length already.
         clip = getattr(samples, "clip", lambda index: samples.inputs(np.array([index]))[0])
         (length,), rate = samples.input_spec.shape, samples.input_spec.sample_rate or 0
         return torch.from_numpy(np.stack([self._heard(clip(int(index)), length, rate, rng) for index in indices]))
@@ -83,7 +83,7 @@ class AudioView:
 
 
 def placed(clip: Waveform, samples: int, rng: np.random.Generator) -> Waveform:
-    """Return a clip with so many samples: at a random place of silence where it is shorter, else a random part of it.
+    """Return a clip of `samples` samples: padded with silence or cut, at a random position.
 
     >>> placed(np.ones(3, np.float32), 5, np.random.default_rng(0)).sum()
     np.float32(3.0)

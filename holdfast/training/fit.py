@@ -1,4 +1,4 @@
-"""Training: seeded, on one thread, choosing nothing by the test split."""
+"""Train networks: seeded, on one thread, without using the test split."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ from holdfast.training.procedures import Procedure, procedure_of
 
 __all__ = ["Progress", "TrainResult", "accuracy", "fit", "save_weights", "start_from", "train"]
 
-Progress = Callable[[int, int, float], None]  # epochs done, epochs in all, mean loss of the last one
+Progress = Callable[[int, int, float], None]  # epochs done, epochs in total, mean loss of the last epoch
 
 DEFAULT_PROCEDURES = {"image": "images", "audio": "audio"}
 
 
 @dataclass(frozen=True)
 class TrainResult:
-    """A trained network, how it was trained, and its accuracy on the splits that there are."""
+    """A trained network, how it was trained, and its accuracy on each split."""
 
     module: nn.Module
     model: str
@@ -42,7 +42,7 @@ class TrainResult:
     epochs: int
     seed: int
     accuracy: Mapping[str, float]
-    options: Mapping[str, str] = field(default_factory=dict)  # of the command, besides these
+    options: Mapping[str, str] = field(default_factory=dict)  # further options of the command
 
 
 def train(
@@ -60,9 +60,9 @@ def train(
 ) -> TrainResult:
     """Train a network, from random weights or those in `start`, on the train split of a data set.
 
-    Model and data are names, or mappings with a `name` and options, as in a suite. The procedure is one by name
-    (`holdfast.training.procedure_of`), or ours for images or for sounds; the test split, or the `test` data where a
-    set has no splits of its own, is looked at once, at the end.
+    Model and data are names, or mappings with a `name` and options, as in a suite. `procedure` is the name of a
+    training procedure (`holdfast.training.procedure_of`), by default ours for images or audio. The test split, or the
+    `test` data if a set has no splits, is evaluated once, at the end.
     """
     network, samples = Spec.parse(model), Spec.parse(data)
     held_out = None if test is None else Spec.parse(test)
@@ -92,7 +92,7 @@ def fit(
     device: str = "cpu",
     progress: Progress | None = None,
 ) -> None:
-    """Train a network in place on images or sounds and leave it in eval mode; the same seed gives the same weights."""
+    """Train a network in place and leave it in eval mode; the same seed gives the same weights."""
     procedure = procedure or procedure_of(DEFAULT_PROCEDURES[samples.input_spec.kind])
     epochs = epochs or procedure.epochs
     labels = torch.from_numpy(samples.labels).to(device)
@@ -101,8 +101,10 @@ def fit(
     size = procedure.batch_size
     last = len(labels) - (size - 1 if procedure.drop_last else 0)
     if last < 1:
-        raise ValueError(f"{len(labels)} samples fill no batch of {size}, and this procedure leaves out what does not")
-    with one_thread(), seeded_weights(seed):  # the latter for dropout
+        raise ValueError(
+            f"{len(labels)} samples do not fill one batch of {size}, and this procedure drops incomplete ones"
+        )
+    with one_thread(), seeded_weights(seed):  # the seed is for dropout
         for epoch in range(epochs):
             rng = seeded_rng(seed, "training", epoch)
             order = rng.permutation(len(labels))
@@ -126,20 +128,20 @@ def fit(
 
 @torch.no_grad()
 def accuracy(module: nn.Module, samples: Dataset, *, device: str = "cpu") -> float:
-    """Return the share of samples that a network in eval mode gets right."""
+    """Return the accuracy of a network in eval mode, from 0 to 1."""
     module.to(device)
     right = 0
     for chosen in np.array_split(np.arange(len(samples.labels)), -(-len(samples.labels) // 256)):
-        answers = module(as_stored(samples, chosen).to(device)).argmax(1).cpu()
-        right += int((answers == torch.from_numpy(samples.labels[chosen])).sum())
+        predicted = module(as_stored(samples, chosen).to(device)).argmax(1).cpu()
+        right += int((predicted == torch.from_numpy(samples.labels[chosen])).sum())
     module.cpu()
     return right / len(samples.labels)
 
 
 def start_from(module: nn.Module, path: Path) -> None:
-    """Load trained weights into a network; tensors of its head that have another shape are left as they are.
+    """Load trained weights into a network, except tensors of its head that have another shape.
 
-    That is how AMAuT for UrbanSound8K starts from its weights for CochlScene, which has other classes.
+    AMAuT for UrbanSound8K starts in this way from its weights for CochlScene, which has other classes.
     """
     if not path.is_file():
         raise ValueError(f"there are no weights at {path}; pass the path of a safetensors file")
@@ -147,12 +149,14 @@ def start_from(module: nn.Module, path: Path) -> None:
     fitting = {name: tensor for name, tensor in found.items() if name in own and own[name].shape == tensor.shape}
     unlike = [name for name in {*own, *found} - {*fitting} if not name.startswith("head.")]
     if unlike:
-        raise ValueError(f"{path} is of another network, {min(unlike)} differs; pass weights of the same architecture")
+        raise ValueError(
+            f"{path} belongs to another network: {min(unlike)} differs; pass weights of the same architecture"
+        )
     module.load_state_dict({**own, **fitting})
 
 
 def save_weights(result: TrainResult, folder: str | Path) -> Path:
-    """Write the weights as safetensors, with a JSON file beside them that says how they came about."""
+    """Write the weights as safetensors, and a JSON file that describes the training."""
     path = Path(folder) / f"{Spec.parse(result.model).name}.safetensors"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(save(result.module.state_dict()))
@@ -174,7 +178,7 @@ def save_weights(result: TrainResult, folder: str | Path) -> Path:
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Sum in one order: the trained weights do not depend on how many cores there are."""
+    """Use one thread, so that sums have one order and the weights do not depend on the number of cores."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
@@ -191,7 +195,7 @@ def _command(result: TrainResult) -> str:
 
 
 def _untrained(network: Spec, seed: int) -> nn.Module:
-    """Return a network with random weights; its options may say otherwise."""
+    """Return a network with random weights, unless its options say otherwise."""
     known = parameters_of(MODELS[network.name])
     untrained = {"trained": False, "seed": seed}
     missing = {name: value for name, value in untrained.items() if name in known and name not in network.options}
@@ -200,7 +204,7 @@ def _untrained(network: Spec, seed: int) -> nn.Module:
 
 
 def _splits(data: Spec) -> dict[str, Dataset]:
-    """Return the splits that a data set has; all of it is for training where it has none."""
+    """Return the splits of a data set; without splits all of it is for training."""
     known = choices_of(DATASETS[data.name]).get("split")
     if known is None:
         return {"train": data.build(DATASETS)}

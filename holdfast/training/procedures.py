@@ -1,4 +1,4 @@
-"""How networks are trained: ours for the reference networks, and those that AMAuT was published with."""
+"""Training procedures: ours for the reference networks, and the published ones of AMAuT."""
 
 from __future__ import annotations
 
@@ -18,10 +18,12 @@ from holdfast.training.augmentation import AudioView, View, moved
 
 __all__ = ["PROCEDURES", "Procedure", "learning_rate", "procedure_of", "published_decay"]
 
-Schedule: TypeAlias = Callable[[Optimizer, int, float, int], None]  # epoch, the share of it that is done, epochs in all
+Schedule: TypeAlias = Callable[
+    [Optimizer, int, float, int], None
+]  # epoch, share of the epoch that is done, epochs in total
 
 PEAK_LR = 1e-3
-WARMUP_SHARE = 0.1  # of all steps, before the cosine: transformers do not start at full speed
+WARMUP_SHARE = 0.1  # of all steps, before the cosine decay
 WEIGHT_DECAY = 0.05
 PUBLISHED_LR = 1e-3
 PUBLISHED_SHIFT_SHARE = 0.17
@@ -29,7 +31,7 @@ PUBLISHED_SHIFT_SHARE = 0.17
 
 @dataclass(frozen=True)
 class Procedure:
-    """How to train; each view is a pass of its own, and their losses are summed."""
+    """How to train; every view is a separate forward pass, and their losses are summed."""
 
     epochs: int
     views: tuple[View, ...]
@@ -38,16 +40,16 @@ class Procedure:
     batch_size: int = 32
     label_smoothing: float = 0.0
     max_gradient_norm: float = math.inf
-    drop_last: bool = False  # the batch at the end that is not full
+    drop_last: bool = False  # omit the last batch if it is not full
 
 
-Noises: TypeAlias = Callable[..., tuple[Recording, ...]]  # the recordings of the environments that are named
+Noises: TypeAlias = Callable[..., tuple[Recording, ...]]  # the recordings of the named environments
 
 PROCEDURES: Registry[Callable[[Noises], Procedure]] = Registry("training procedure", "training")
 
 
 def procedure_of(name: str, *, noise: str | Path | None = None) -> Procedure:
-    """Return a procedure by name; noise comes from the DEMAND corpus in this folder, or else from embedded stand-ins.
+    """Return a procedure by name; `noise` is the folder of the DEMAND corpus, by default embedded noise.
 
     >>> procedure_of("amaut-sc2").epochs, len(procedure_of("amaut-sc2").views)
     (50, 4)
@@ -68,7 +70,7 @@ def _warm_cosine(optimizer: Optimizer, epoch: int, share: float, epochs: int) ->
 
 
 def learning_rate(done_share: float) -> float:
-    """Return the learning rate after this share of the steps: a linear start, then half a cosine.
+    """Return the learning rate after this share of the steps: linear warm-up, then cosine decay.
 
     >>> learning_rate(0.0), learning_rate(WARMUP_SHARE) == PEAK_LR, learning_rate(1.0)
     (0.0, True, 0.0)
@@ -79,9 +81,9 @@ def learning_rate(done_share: float) -> float:
 
 
 def published_decay(cardinality: int, gamma: float = 10.0, tail: int = 1) -> Schedule:
-    """Return the schedule of AMAuT: momentum 0.9 and weight decay from the second epoch on, and a rate that falls.
+    """Return the schedule of AMAuT: momentum 0.9 and weight decay from the second epoch on, and a decaying rate.
 
-    As in the official code: the first two epochs have the same rate, and Nesterov's momentum is never on.
+    As in the official code, the first two epochs have the same rate, and Nesterov momentum is never used.
     """
 
     def set_up(optimizer: Optimizer, epoch: int, share: float, epochs: int) -> None:
@@ -95,21 +97,21 @@ def published_decay(cardinality: int, gamma: float = 10.0, tail: int = 1) -> Sch
 
 @PROCEDURES.register("images")
 def _images(noises: Noises) -> Procedure:
-    """Ours for the embedded digits: AdamW on pictures that are slightly moved."""
+    """Ours for the embedded digits: AdamW on slightly moved images."""
     return Procedure(80, (moved,), _adamw, _warm_cosine, max_gradient_norm=1.0)
 
 
 @PROCEDURES.register("audio", alias="sounds")
 def _audio(noises: Noises) -> Procedure:
-    """Ours for the embedded keywords: AdamW on clips that are shifted, half of them with a background."""
-    heard = AudioView(
+    """Ours for the embedded keywords: AdamW on shifted clips, half of them with background noise."""
+    view = AudioView(
         shift_share=0.1,
         noises=noises("OMEETING", "DWASHING", "PCAFETER", "TBUS"),
         noise_snr_db=(20.0, 50.0),
         noise_share=0.5,
         noise_in_silence=True,
     )
-    return Procedure(14, (heard,), _adamw, _warm_cosine, max_gradient_norm=1.0)
+    return Procedure(14, (view,), _adamw, _warm_cosine, max_gradient_norm=1.0)
 
 
 def _published(
@@ -147,12 +149,12 @@ def _vocalsound(noises: Noises) -> Procedure:
 
 @PROCEDURES.register("amaut-cochlscene")
 def _cochlscene(noises: Noises) -> Procedure:
-    """AMAuT on CochlScene, from which that of UrbanSound8K starts."""
+    """AMAuT on CochlScene, whose weights are the start for UrbanSound8K."""
     return _published(30, 40, AudioView(uniform_level=0.015))
 
 
 @PROCEDURES.register("amaut-urbansound8k", alias="amaut-us8")
 def _urbansound8k(noises: Noises) -> Procedure:
-    """AMAuT on UrbanSound8K, from the weights for CochlScene; its noise is that of DEMAND at 48 kHz."""
+    """AMAuT on UrbanSound8K, from the weights for CochlScene; its noise is DEMAND at 48 kHz."""
     views = AudioView(uniform_level=0.015), AudioView(noises=noises("NRIVER"))
     return _published(30, 40, *views, drop_last=True)

@@ -1,4 +1,4 @@
-"""What a corruption of sounds is: that of images, on waveforms and with their sample rate."""
+"""What a corruption of audio is: like that of images, on waveforms with a sample rate."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ DHAUDS = "Shao et al., arXiv 2511.18421"
 
 @dataclass(frozen=True, eq=False)
 class AudioCorruption(Corruption):
-    """A pure function of a mono waveform, a severity from 0 to 5 and a generator; lengths stay as they are.
+    """A pure function of a mono waveform, a severity from 0 to 5 and a generator; it keeps the length.
 
-    `draw(rng, waveform, *quantities, sample_rate)` returns the random fields of one clip. The published levels lie at
-    certain severities (`holdfast.corruptions.audio.dhauds`); the axis itself is ours.
+    `draw(rng, waveform, *quantities, sample_rate)` returns the random fields of one clip. The published levels
+    correspond to certain severities (`holdfast.corruptions.audio.dhauds`); the severity axis is ours.
 
     >>> from holdfast.corruptions import CORRUPTIONS
     >>> clip = np.sin(np.arange(16_000, dtype=np.float32) / 9)
@@ -40,7 +40,7 @@ class AudioCorruption(Corruption):
     def __call__(
         self, sample: Sample, severity: float, rng: Rng, *, family: str | None = None, sample_rate: int = 16_000
     ) -> Sample:
-        """Return a corrupted copy of a mono waveform, a floating array or tensor (samples,) in its own type."""
+        """Return a corrupted copy of a mono waveform, a float array or tensor (samples,), in its own type."""
         if severity == 0:
             return sample
         waveform, back = as_waveform(sample)

@@ -1,4 +1,4 @@
-"""Corpora of noise in the layouts in which they are downloaded, or any folder or Parquet file of recordings."""
+"""Noise corpora in their published layouts, or any folder or Parquet file of recordings."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ __all__ = ["demand", "labelled_recordings", "qut_noise", "recordings_in", "speec
 
 
 def recordings_in(place: str | Path) -> list[FileRecording]:
-    """Return all recordings below a folder, sorted, each labelled with the folder that it lies in.
+    """Return all recordings below a folder, sorted, each labelled with the name of its folder.
 
-    Or those of a Parquet file with the columns `audio`, of file contents, and `category`, which is the label.
+    A Parquet file needs the columns `audio`, with file contents, and `category`, which is the label.
     """
     path = Path(place).expanduser()
     if path.suffix == ".parquet" and path.is_file():
@@ -23,7 +23,7 @@ def recordings_in(place: str | Path) -> list[FileRecording]:
         named = ((Path(label, audio["path"] or f"row {row}"), label, audio["bytes"]) for row, (audio, label) in rows)
         return [StoredRecording(*recording) for recording in named]
     if not path.is_dir():
-        raise ValueError(f"there is no folder {path}; name one with recordings")
+        raise ValueError(f"there is no folder {path}; pass a folder with recordings")
     files = sorted(file for file in path.rglob("*") if file.suffix.lower() in SUFFIXES and file.is_file())
     if not files:
         raise ValueError(f"no recordings in {path}; looked for {', '.join(sorted(SUFFIXES))}")
@@ -36,7 +36,7 @@ def qut_noise(folder: str | Path, types: Sequence[str]) -> list[FileRecording]:
 
 
 def demand(folder: str | Path, environments: Sequence[str]) -> list[FileRecording]:
-    """Return the channels of DEMAND in these environments, `<ENVIRONMENT>/ch01.wav` to `ch16.wav`, each on its own.
+    """Return the channels of DEMAND in these environments as recordings, `<ENVIRONMENT>/ch01.wav` to `ch16.wav`.
 
     Thiemann et al., 2013.
     """
@@ -46,7 +46,7 @@ def demand(folder: str | Path, environments: Sequence[str]) -> list[FileRecordin
 def speech_commands_background(folder: str | Path, names: Sequence[str]) -> list[FileRecording]:
     """Return these recordings of `_background_noise_` in Speech Commands (Warden, arXiv 1804.03209)."""
     path = Path(folder).expanduser()
-    # Nowhere else: the folders beside it hold a hundred thousand words.
+    # Only this folder is searched: the others hold 100 000 files.
     depths = (sorted(path.glob(f"{above}_background_noise_")) for above in ("", "*/", "*/*/"))
     inner = next((found[0] for found in depths if found), path)
     return _of(inner, names, lambda file: file.stem, "download speech_commands_v0.02.tar.gz")

@@ -1,7 +1,7 @@
-"""The criteria of DHAuDS as corruptions, so that they are domains of any stream of sounds.
+"""The criteria of DHAuDS as corruptions, so that any audio stream can use them as domains.
 
-A criterion has no severity: whatever lies above 0, its quantity is drawn anew for every clip. The fourteen of them are
-registered under their own names, with embedded noise and a tempo that goes both ways.
+A criterion has no severity: at every severity above 0 its quantity is drawn anew for every clip. The fourteen criteria
+are registered under their published names, with embedded noise and tempo changes in both directions.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ from holdfast.registry import nearest
 
 __all__ = ["CriterionCorruption", "Noise", "criterion_corruption", "without_padding"]
 
-# A folder, or one for each family, or `recordings` with the labels of each family at each level.
+# A folder, or one per family, or `recordings` with the labels of each family at each level.
 Noise: TypeAlias = str | Path | Mapping[str, str | Path | Mapping[str, Sequence[str]]] | None
 
-BOTH_WAYS = "vs"  # whose criteria are all fourteen, and whose tempo goes up and down
+BOTH_WAYS = "vs"  # has all fourteen criteria, and tempo changes in both directions
 WORDS = {
     "WHN": "white noise, normal or uniform",
-    "ENQ": "noise of QUT-NOISE's kind",
-    "END1": "noise of DEMAND's kind, its first half",
-    "END2": "noise of DEMAND's kind, its second half",
-    "ENSC": "background noise of Speech Commands' kind",
+    "ENQ": "noise as in QUT-NOISE",
+    "END1": "noise as in the first half of DEMAND",
+    "END2": "noise as in the second half of DEMAND",
+    "ENSC": "background noise as in Speech Commands",
     "TST": "another tempo",
     "PSH": "another pitch",
 }
@@ -49,12 +49,12 @@ class CriterionCorruption(AudioCorruption):
     (1, 8000)
     """
 
-    made: Callable[[int, int], Criterion] = field(kw_only=True)  # for a sample rate and a length
-    rebuild: tuple[Any, ...] = field(kw_only=True)  # the arguments it was built with, the criterion's name first
+    made: Callable[[int, int], Criterion] = field(kw_only=True)  # (sample rate, length) -> criterion
+    rebuild: tuple[Any, ...] = field(kw_only=True)  # arguments of `criterion_corruption`, the criterion's name first
 
     @property
     def summary(self) -> str:
-        """What it does, in one line, and what with."""
+        """One line for the catalogue."""
         family, level = self.rebuild[0].split("-")
         noise = f" With {self.source}." if self.source else ""
         return f"Give every clip {WORDS[family]}, drawn from the grid of DHAuDS {level}.{noise}"
@@ -67,7 +67,7 @@ class CriterionCorruption(AudioCorruption):
         quantities: Sequence[float],
         **known: Any,
     ) -> NDArray[Any]:
-        """Let the criterion draw the quantities of every clip from its own grid, whatever the severity."""
+        """Apply the criterion, which draws the quantity of every clip from its grid and ignores the severity."""
         if severity == 0:
             return np.array(samples)
         made = self.made(known["sample_rate"], samples.shape[1])
@@ -82,21 +82,21 @@ class CriterionCorruption(AudioCorruption):
 
 
 def _generator(rng: Rng) -> np.random.Generator:
-    """Return a generator of the newer kind, seeded by one of the older."""
+    """Return a `Generator`, seeded from a `RandomState` if that is given."""
     return rng if isinstance(rng, np.random.Generator) else np.random.default_rng(rng.randint(2**31))
 
 
 def without_padding(clip: Waveform) -> Waveform:
-    """Return a clip without the silence that fitting its length has put around it, as much on both sides.
+    """Return a clip without the silence that centring has added, the same amount on both sides.
 
     >>> without_padding(np.array([0, 0, 1, 0, 2, 0, 0, 0], np.float32)).tolist()
     [1.0, 0.0, 2.0]
     """
-    sounding = np.flatnonzero(clip)
-    if not len(sounding):
+    nonzero = np.flatnonzero(clip)
+    if not len(nonzero):
         return clip
-    before, after = int(sounding[0]), len(clip) - 1 - int(sounding[-1])
-    # The odd one is on the right; a clip's own silence at one end stays, so that it is centred as before.
+    before, after = int(nonzero[0]), len(clip) - 1 - int(nonzero[-1])
+    # An odd sample is on the right; silence of the clip itself at one end stays, so that centring restores the clip.
     left = min(before, after)
     return clip[left : len(clip) - min(after, left + 1)]
 
@@ -106,8 +106,8 @@ def criterion_corruption(
 ) -> CriterionCorruption:
     """Return a criterion of a data set of DHAuDS as a corruption of clips of any rate and length.
 
-    `noise` is the folder of its corpus, or a folder for each family that is not to be embedded, or any recordings with
-    labels: `{recordings: folder or Parquet file, ENQ: {L1: [rain], L2: [rain, wind]}}`. The rest is as for
+    `noise` is the folder of its corpus, or a folder per family (embedded noise for the others), or labelled recordings:
+    `{recordings: folder or Parquet file, ENQ: {L1: [rain], L2: [rain, wind]}}`. The other arguments are those of
     `holdfast.corruptions.audio.dhauds.criterion`.
     """
     dataset = short_name(dataset)
@@ -135,12 +135,12 @@ def _noise_for(family: str, noise: Mapping[str, Any]) -> Any:
         if key not in known:
             raise ValueError(f"noise has no {key!r}; {nearest(key, known)}")
     if set(noise) == {"recordings"}:
-        raise ValueError("noise has recordings and no labels; add those of a family: ENQ: {L1: [label, …], L2: …}")
+        raise ValueError("noise has recordings but no labels; add the labels of a family: ENQ: {L1: [label, …], L2: …}")
     given = noise.get(family)
     if not isinstance(given, Mapping):
         return given
     if "recordings" not in noise:
-        raise ValueError(f"noise has labels for {family} and nothing to look for them in; add recordings: folder")
+        raise ValueError(f"noise has labels for {family} but no recordings; add recordings: folder")
     return noise["recordings"], given
 
 
@@ -168,7 +168,7 @@ def _made(
 
 
 def _unused(waveforms: NDArray[Any], *quantities: float) -> NDArray[Any]:
-    """A criterion makes each clip as a whole."""
+    """Never called: a criterion overrides `_corrupted`."""
     return waveforms
 
 

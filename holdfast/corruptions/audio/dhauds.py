@@ -1,9 +1,9 @@
-"""The fifty criteria of DHAuDS: which corruption, drawn from which grid, for clips of which length.
+"""The fifty criteria of DHAuDS: corruption, grid of quantities and clip length of each.
 
-Shao et al., arXiv 2511.18421. A criterion draws its quantity anew for every clip. By default it does what the paper
-says; with `compat=True` it does what the official code does, slips included. Randomness is ours in both cases: each
-clip has a generator of its own, so that any clip can be made alone and on any number of workers, where the official
-sets depend on the number of workers. Levels are names and no order: the noise of L2 is on average weaker than of L1.
+Shao et al., arXiv 2511.18421. A criterion draws its quantity anew for every clip. By default it follows the paper;
+with `compat=True` it follows the official code, errors included. The random draws are ours in both cases: each clip has
+its own generator, so that any clip can be made alone and by any number of workers, whereas the official sets depend on
+the number of workers. Levels are not ordered: the noise of L2 is on average weaker than that of L1.
 """
 
 from __future__ import annotations
@@ -32,16 +32,19 @@ Change: TypeAlias = Callable[[Waveform, float, np.random.Generator], Waveform]
 FAMILIES = ("WHN", "ENQ", "END1", "END2", "ENSC", "TST", "PSH")
 SEEDS: dict[Copy, int] = {"adaptation": 2025, "evaluation": 123456}
 
-SNR_DB = {  # noise, in steps of half a decibel
+SNR_DB = {  # in steps of half a decibel
     "WHN-L1": (6, 6.5, 7),
     "WHN-L2": (5, 5.5, 6, 6.5, 7),
     "L1": (5, 5.5, 6),
     "L2": (5, 5.5, 6, 6.5, 7),
 }
-TEMPO_PERCENT = {"L1": (4, 5, 6), "L2": (8, 9, 10, 11, 12)}  # the official code truncates a float: never the last
+TEMPO_PERCENT = {
+    "L1": (4, 5, 6),
+    "L2": (8, 9, 10, 11, 12),
+}  # the official code truncates a float and never draws the last value
 SEMITONES = {"L1": (4, 5), "L2": (5, 6, 7)}
 
-NOISES = {  # the first ones only at L2
+NOISES = {  # the first tuple only at L2
     "ENQ": (("CAFE", "CAR"), ("HOME", "REVERB", "STREET")),
     "END1": (("DKITCHEN", "STRAFFIC"), ("NFIELD", "PRESTO", "TCAR", "OOFFICE")),
     "END2": (("NRIVER", "PSTATION"), ("DLIVING", "OHALLWAY", "SPSQUARE", "TMETRO")),
@@ -57,7 +60,7 @@ CORPORA: dict[str, Callable[[str | Path, Sequence[str]], list[FileRecording]]] =
 
 @dataclass(frozen=True)
 class Criterion:
-    """One test condition of one data set: clips of any length become corrupted clips of the set's length.
+    """One test condition of one data set: it turns clips of any length into corrupted clips of the set's length.
 
     >>> tempo = criterion("TST-L1", "sc2")
     >>> tempo.grid, tempo(np.ones(12_000, np.float32), tempo.rng("evaluation", 0)).shape
@@ -66,7 +69,7 @@ class Criterion:
 
     name: str
     dataset: str
-    grid: tuple[float, ...]  # SNR in dB, change of tempo, or semitones; all equally likely
+    grid: tuple[float, ...]  # SNR in dB, relative change of tempo, or semitones; drawn uniformly
     change: Change  # (clip, quantity, rng) -> clip
     sample_rate: int
     samples: int
@@ -74,11 +77,11 @@ class Criterion:
     stored: bool = False  # as a 16-bit file
 
     def rng(self, copy: Copy, index: int) -> np.random.Generator:
-        """Return the generator of one clip, under the published seed of the adaptation or the evaluation copy."""
+        """Return the generator of one clip, from the published seed of the adaptation or evaluation copy."""
         return seeded_rng(SEEDS[copy], f"dhauds/{self.dataset}/{self.name}", index)
 
     def __call__(self, clip: Waveform, rng: np.random.Generator) -> Waveform:
-        """Return the clip corrupted; its length is made to fit before, or after where the corruption changes it."""
+        """Return the corrupted clip; its length is fitted first, or last if the corruption changes it."""
         quantity = self.grid[int(integers(rng, 0, len(self.grid)))]
         if self.changes_length:
             changed = fit_length(self.change(clip, quantity, rng), self.samples)
@@ -88,7 +91,7 @@ class Criterion:
 
 
 def criteria(dataset: str) -> list[str]:
-    """Return the names of a data set's criteria: "us8", whose classes are environmental sounds, has no ENQ and END.
+    """Return the names of a data set's criteria; "us8" has environmental classes and therefore no ENQ and END.
 
     >>> [len(criteria(dataset)) for dataset in CLIPS]
     [8, 14, 14, 14]
@@ -109,10 +112,9 @@ def criterion(
 ) -> Criterion:
     """Return a criterion of a data set; `noise` is the folder of its corpus, or recordings, or embedded noise.
 
-    Another sample rate keeps the clip's seconds (HuBERT hears "us8" at 16 kHz), unless `samples` says otherwise.
-    `copy` matters with `compat` only: official evaluation clips are 16-bit, and time-stretched ones of "rs" and "us8"
-    are stored as long as the slowest tempo of their level makes a clip; all networks but CoNMix++ then hear the first
-    part of them.
+    Another sample rate keeps the duration (HuBERT takes "us8" at 16 kHz), unless `samples` is given. `copy` matters
+    only with `compat`: official evaluation clips are 16-bit, and time-stretched clips of "rs" and "us8" are stored at
+    the length of the slowest tempo of their level; all networks except CoNMix++ then use their beginning.
     """
     if name not in criteria(dataset):
         raise ValueError(f"{dataset} has no criterion {name!r}; choose one of {', '.join(criteria(dataset))}")
@@ -137,7 +139,7 @@ def criterion(
 
 
 def noises_of(family: str, level: str, folder: str | Path | None = None) -> list[Recording]:
-    """Return the recordings of a family at a level: those of its corpus in a folder, or else the embedded noise.
+    """Return the recordings of a family at a level, from its corpus in a folder or embedded.
 
     >>> [recording.name for recording in noises_of("ENQ", "L1")]
     ['enq/HOME', 'enq/REVERB', 'enq/STREET']

@@ -1,6 +1,6 @@
-"""The embedded noise: environments mixed from procedural sounds, so that nothing has to be downloaded.
+"""The embedded noise: environments mixed from synthesised noise, so that nothing has to be downloaded.
 
-They bear the names of the corpora's own environments and stand in for them; they do not imitate any recording.
+They have the names of the environments of the corpora that they replace; they do not imitate any recording.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ __all__ = ["ENVIRONMENTS", "ProceduralRecording", "environments"]
 SECONDS = 20
 RMS = 0.1
 
-ENVIRONMENTS: dict[str, dict[str, dict[str, float]]] = {  # family -> environment -> sounds and their levels
+ENVIRONMENTS: dict[str, dict[str, dict[str, float]]] = {  # family -> environment -> synthesisers and their levels
     "enq": {
         "CAFE": {"babble": 1, "clatter": 0.5},
         "CAR": {"engine": 0.7, "rumble": 1},
@@ -52,7 +52,7 @@ ENVIRONMENTS: dict[str, dict[str, dict[str, float]]] = {  # family -> environmen
         "white_noise": {"white": 1},
         "pink_noise": {"pink": 1},
     },
-    "training": {  # of DEMAND, but in no criterion; NRIVER is not in those of UrbanSound8K, for which it is meant
+    "training": {  # of DEMAND, but in no criterion; NRIVER is for UrbanSound8K, whose criteria do not contain it
         "OMEETING": {"talk": 1, "fan": 0.4, "keys": 0.2},
         "DWASHING": {"motor": 0.7, "river": 0.6},
         "PCAFETER": {"babble": 1, "clatter": 0.6, "hum": 0.2},
@@ -64,7 +64,7 @@ ENVIRONMENTS: dict[str, dict[str, dict[str, float]]] = {  # family -> environmen
 
 @dataclass(frozen=True)
 class ProceduralRecording:
-    """Twenty seconds of an environment, the same at every call."""
+    """Twenty seconds of an environment, deterministic."""
 
     family: str
     label: str
@@ -76,15 +76,15 @@ class ProceduralRecording:
 
     @property
     def identity(self) -> str:
-        """Its name says it all."""
+        """Its name, which determines it."""
         return f"procedural {self.name}"
 
     def samples(self, sample_rate: int) -> int:
-        """Return how many samples it has at this rate."""
+        """Return its number of samples at this rate."""
         return SECONDS * sample_rate
 
     def cut(self, start: int, samples: int, sample_rate: int) -> Waveform:
-        """Return a stretch of it at this rate."""
+        """Return `samples` samples from `start` on, at this rate."""
         return _rendered(self.family, self.label, sample_rate)[start : start + samples]
 
 
@@ -99,7 +99,7 @@ def _rendered(family: str, label: str, sample_rate: int) -> Waveform:
 
 
 def environments(family: str, labels: Iterable[str] | None = None) -> list[ProceduralRecording]:
-    """Return the stand-ins for a family of noises, all of them or those with these labels.
+    """Return the embedded environments of a family, all of them or those with the given labels.
 
     >>> [recording.label for recording in environments("enq")]
     ['CAFE', 'CAR', 'HOME', 'REVERB', 'STREET']

@@ -30,14 +30,14 @@ __all__ = [
     "white_noise_compat",
 ]
 
-# Severity moves on a line in amplitude, noise over signal. From 3 to 4 are the 7 to 5 dB of the published L2.
+# Severity is linear in the amplitude ratio of noise to signal; 3 to 4 are the 7 to 5 dB of the published L2.
 RATIOS = [10 ** (-snr_db / 20) for snr_db in (inf, 20, 10, 7, 5, 0)]
 
 
 def mix(waveforms: Waveforms, noises: Waveforms, snr_db: float) -> Waveforms:
-    """Return waveforms (…, samples) with noise at this ratio of energies, both over the whole clip, silence included.
+    """Add noise to waveforms (…, samples) at a signal-to-noise ratio in dB, both energies over the whole clip.
 
-    Where a clip or its noise is silent no ratio exists, and the clip stays as it is.
+    If a clip or its noise is silent, the ratio does not exist and the clip is returned unchanged.
 
     >>> mix(np.ones(4, np.float32), np.full(4, 0.3, np.float32), 20.0)
     array([1.1, 1.1, 1.1, 1.1], dtype=float32)
@@ -48,10 +48,10 @@ def mix(waveforms: Waveforms, noises: Waveforms, snr_db: float) -> Waveforms:
 
 
 def draw_white(rng: Rng, samples: int, *, compat: bool = False) -> Waveform:
-    """Return normal or uniform noise, each half of the time.
+    """Return normal or uniform noise, each with probability 1/2.
 
-    The uniform kind has no mean, so that all of its energy is heard; with `compat` it lies in [0, 1) as in the official
-    code, and three quarters of its energy are a constant.
+    Uniform noise has mean 0, so that all of its energy is audible; with `compat` it is in [0, 1) as in the official
+    code, and three quarters of its energy are a constant offset.
     """
     if integers(rng, 0, 2):
         return np.asarray(uniform(rng, (samples,)) - (0 if compat else 0.5), np.float32)
@@ -68,34 +68,32 @@ def _white_compat(rng: Rng, waveform: Waveform, ratio: float, *, sample_rate: in
 
 @audio_corruption("white_noise", RATIOS, draw=_white, alias="whn")
 def white_noise(waveforms: Waveforms, noises: Waveforms, ratio: float) -> Waveforms:
-    """Add white noise, normal or uniform, at the same ratio to every clip."""
+    """Add white noise, normal or uniform, at the same signal-to-noise ratio to every clip."""
     return mix(waveforms, noises, -20 * log10(ratio))
 
 
 @audio_corruption("white_noise_compat", RATIOS, draw=_white_compat, alias="whn_compat")
 def white_noise_compat(waveforms: Waveforms, noises: Waveforms, ratio: float) -> Waveforms:
-    """Add white noise as the official code does: its uniform kind is mostly a constant."""
+    """Add white noise as in the official code, where uniform noise is mostly a constant offset."""
     return mix(waveforms, noises, -20 * log10(ratio))
 
 
 def cut_noise(recordings: Sequence[Recording], rng: Rng, samples: int, sample_rate: int) -> Waveform:
-    """Return a stretch of one recording: both which and where are drawn, all equally likely."""
+    """Return a part of a recording; recording and position are drawn uniformly."""
     recording = recordings[int(integers(rng, 0, len(recordings)))]
     last = recording.samples(sample_rate) - samples
     if last < 0:
-        raise ValueError(
-            f"the noise {recording.name} is shorter than a clip of {samples / sample_rate:g} s; leave it out"
-        )
+        raise ValueError(f"the noise {recording.name} is shorter than a clip of {samples / sample_rate:g} s; remove it")
     return recording.cut(int(integers(rng, 0, last + 1)), samples, sample_rate)
 
 
 def noise_from(recordings: Sequence[Recording], *, name: str, source: str | None = None) -> AudioCorruption:
-    """Return environmental noise from recordings of your own, as `holdfast.corruptions.audio.corpora` reads them.
+    """Return environmental noise from your own recordings, as read by `holdfast.corruptions.audio.corpora`.
 
     To use it in streams, register it: `CORRUPTIONS.register(mine.name)(mine)`.
     """
     if not recordings:
-        raise ValueError(f"{name} needs at least one recording; name a folder that holds some")
+        raise ValueError(f"{name} needs at least one recording; pass a folder of recordings")
 
     def draw(rng: Rng, waveform: Waveform, ratio: float, *, sample_rate: int) -> tuple[NDArray[Any]]:
         return (cut_noise(recordings, rng, len(waveform), sample_rate),)
@@ -105,12 +103,12 @@ def noise_from(recordings: Sequence[Recording], *, name: str, source: str | None
 
 
 def _environmental_noise(waveforms: Waveforms, noises: Waveforms, ratio: float) -> Waveforms:
-    """Add a stretch of one recording at the same ratio to every clip."""
+    """Add a part of a recording at the same signal-to-noise ratio to every clip."""
     return mix(waveforms, noises, -20 * log10(ratio))
 
 
 def description_of(recordings: Sequence[Recording]) -> str:
-    """Return how many recordings there are, and a digest that tells them from others."""
+    """Return the number of recordings and a digest of their identities."""
     digest = hashlib.blake2b("\n".join(recording.identity for recording in recordings).encode(), digest_size=8)
     return f"{len(recordings)} recordings of digest {digest.hexdigest()}"
 

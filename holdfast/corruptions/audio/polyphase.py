@@ -1,4 +1,4 @@
-"""Playing a waveform faster or slower, pitch and all; apart from sample rates, for corruptions need no extra."""
+"""Change the length of a waveform together with its pitch, without the extra that `holdfast.audio.resample` needs."""
 
 from __future__ import annotations
 
@@ -28,6 +28,6 @@ def lengthen(waveform: Waveform, ratio: Fraction) -> Waveform:
 
 @lru_cache(maxsize=64)
 def _lowpass(ratio: Fraction) -> NDArray[np.float32]:
-    """Return the filter that keeps what both lengths can hold: ten zero crossings of a sinc to either side."""
+    """Return the low-pass filter for both lengths: a sinc with ten zero crossings on either side."""
     coarser = max(ratio.numerator, ratio.denominator)
     return np.asarray(firwin(20 * coarser + 1, 1 / coarser, window=("kaiser", 5.0)), np.float32)

@@ -1,6 +1,6 @@
-"""Sounds made of numbers: what environments are mixed from; ours, not of any corpus.
+"""Synthesisers of noise, from which environments are mixed; they imitate no corpus.
 
-Each sound is a function (rng, samples, sample_rate) -> float64 (samples,) of any level.
+Each is a function (rng, samples, sample_rate) -> float64 (samples,) of any level.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ VOWELS_HZ = ((730, 1090, 2440), (270, 2290, 3010), (300, 870, 2240), (530, 1840,
 
 
 def coloured(rng: np.random.Generator, samples: int, sample_rate: int, *, slope: float) -> Values:
-    """Return noise whose power falls with frequency to this power: 0 is white, 1 pink, 2 brown."""
+    """Return noise whose power is frequency to the power of -slope: 0 is white, 1 pink, 2 brown."""
     frequencies = fft.rfftfreq(samples, 1 / sample_rate)
     spectrum = fft.rfft(rng.standard_normal(samples))
     return np.asarray(fft.irfft(spectrum * np.maximum(frequencies, 20) ** (-slope / 2), samples))
 
 
 def band(rng: np.random.Generator, samples: int, sample_rate: int, *, low_hz: float, high_hz: float) -> Values:
-    """Return noise that is strongest between two frequencies and falls by 12 dB an octave outside of them."""
+    """Return noise between two frequencies that falls by 12 dB per octave outside of them."""
     frequencies = np.maximum(fft.rfftfreq(samples, 1 / sample_rate), 1)
     shape = np.minimum(1, np.minimum(frequencies / low_hz, high_hz / frequencies) ** 2)
     return np.asarray(fft.irfft(fft.rfft(rng.standard_normal(samples)) * shape, samples))
 
 
 def swell(rng: np.random.Generator, samples: int, sample_rate: int, *, per_second: float, depth: float) -> Values:
-    """Return a level around 1 that changes smoothly, so many times a second; depth 1 reaches silence."""
+    """Return a level around 1 that varies smoothly `per_second` times a second; depth 1 reaches silence."""
     count = max(4, int(samples / sample_rate * per_second) + 2)
     places = np.linspace(0, count - 1, samples)
     below = np.minimum(places.astype(np.int64), count - 2)
@@ -49,7 +49,7 @@ def swell(rng: np.random.Generator, samples: int, sample_rate: int, *, per_secon
 def harmonics(
     rng: np.random.Generator, samples: int, sample_rate: int, *, base_hz: float, count: int, wander: float
 ) -> Values:
-    """Return a tone with overtones that fall off, its pitch wandering by a share of itself."""
+    """Return a tone with decaying overtones whose pitch drifts by the share `wander`."""
     pitch = base_hz * swell(rng, samples, sample_rate, per_second=2, depth=wander)
     phase = 2 * np.pi * np.cumsum(pitch) / sample_rate
     highest = min(count, int(sample_rate / 2 / (base_hz * (1 + wander))))
@@ -67,7 +67,7 @@ def strikes(
     high_hz: float,
     decay_seconds: float,
 ) -> Values:
-    """Return things that are hit at random times, each of four kinds ringing with partials of its own."""
+    """Return impacts at random times, of four kinds with different partials."""
     times = np.arange(int(5 * decay_seconds * sample_rate) + 1) / sample_rate
     total = np.zeros(samples)
     for _ in range(4):
@@ -79,13 +79,13 @@ def strikes(
 
 
 def voices(rng: np.random.Generator, samples: int, sample_rate: int, *, count: int) -> Values:
-    """Return so many people talking at once: pulses through the resonances of vowels, in syllables."""
+    """Return `count` voices at once: pulses through the formants of vowels, in syllables."""
     total = np.zeros(samples)
     for _ in range(count):
         pitch = rng.uniform(90, 230) * swell(rng, samples, sample_rate, per_second=3, depth=0.15)
         pulses = np.diff(np.floor(np.cumsum(pitch) / sample_rate), prepend=0)
         syllables = np.maximum(0, swell(rng, samples, sample_rate, per_second=9, depth=1.6) - 0.4)
-        # Two vowels take turns, for one resonance that moves would need a filter that does.
+        # Two vowels alternate; a moving formant would need a time-varying filter.
         turn = swell(rng, samples, sample_rate, per_second=4, depth=1) > 1
         spoken = [_vowel(pulses + 0.02 * rng.standard_normal(samples), rng, sample_rate) for _ in range(2)]
         total += syllables * np.where(turn, *spoken)
@@ -100,18 +100,18 @@ def _vowel(pulses: Values, rng: np.random.Generator, sample_rate: int) -> Values
     return pulses
 
 
-def swelling(sound: Callable[..., Values], per_second: float, depth: float, **options: float) -> Synthesiser:
-    """Return a sound that comes and goes."""
+def swelling(synthesise: Callable[..., Values], per_second: float, depth: float, **options: float) -> Synthesiser:
+    """Return a synthesiser whose level rises and falls."""
 
     def swollen(rng: np.random.Generator, samples: int, sample_rate: int) -> Values:
         level = np.maximum(0, swell(rng, samples, sample_rate, per_second=per_second, depth=depth))
-        return sound(rng, samples, sample_rate, **options) * level
+        return synthesise(rng, samples, sample_rate, **options) * level
 
     return swollen
 
 
 def mewing(rng: np.random.Generator, samples: int, sample_rate: int) -> Values:
-    """Return a cat that calls about once a second."""
+    """Return a cat that mews about once a second."""
     calls = np.maximum(0, swell(rng, samples, sample_rate, per_second=2, depth=1) - 1)
     return calls * harmonics(rng, samples, sample_rate, base_hz=550, count=8, wander=0.35)
 

@@ -28,14 +28,14 @@ def _hann(size: int) -> Waveform:
 
 
 def analyse(waveform: Waveform, size: int) -> Frames:
-    """Return the spectra of Hann windows of `size` samples, a quarter apart, the first centred on the first sample.
+    """Return spectra of Hann windows of `size` samples with a hop of a quarter, the first centred on the first sample.
 
     >>> analyse(np.ones(1024, np.float32), 512).shape
     (9, 257)
     """
     if len(waveform) <= size // 2:
         raise ValueError(
-            f"the waveform has {len(waveform)} samples, too few to be mirrored at its ends; pass more than {size // 2}"
+            f"the waveform has {len(waveform)} samples, too few for windows of {size}; pass more than {size // 2}"
         )
     mirrored = np.pad(waveform, size // 2, mode="reflect")
     windows = sliding_window_view(mirrored, size)[:: size // OVERLAP] * _hann(size)
@@ -44,13 +44,13 @@ def analyse(waveform: Waveform, size: int) -> Frames:
 
 @lru_cache(maxsize=64)
 def _overlapped_power(count: int, size: int) -> Waveform:
-    """Return the sum of squared windows, by which overlapping frames are divided; 1 where there is none."""
+    """Return the sum of squared windows, the divisor of overlapping frames; 1 where no window reaches."""
     power = _overlap(np.tile(_hann(size) ** 2, (count, 1)), size)
     return np.where(power > 1e-11, power, 1).astype(np.float32)
 
 
 def _overlap(windows: NDArray[np.float32], size: int) -> Waveform:
-    """Return the sum of windows, each a quarter later than the one before."""
+    """Return the sum of windows with a hop of a quarter."""
     hop, count = size // OVERLAP, len(windows)
     quarters = windows.reshape(count, OVERLAP, hop)
     total = np.zeros((count + OVERLAP - 1, hop), np.float32)
@@ -60,7 +60,7 @@ def _overlap(windows: NDArray[np.float32], size: int) -> Waveform:
 
 
 def synthesise(frames: Frames, samples: int) -> Waveform:
-    """Return the waveform whose spectra are nearest to these, cut or filled with silence to so many samples.
+    """Return the waveform whose spectra are nearest to these, cut or padded with silence to `samples`.
 
     >>> wave = np.sin(np.arange(2000, dtype=np.float32) / 9)
     >>> bool(np.allclose(synthesise(analyse(wave, 512), 2000), wave, atol=1e-5))
@@ -78,10 +78,10 @@ def synthesise(frames: Frames, samples: int) -> Waveform:
 def stretch_frames(frames: Frames, rate: float, *, anchored: bool = False) -> Frames:
     """Return the frames that play `rate` times as fast at the same pitch (Flanagan & Golden, 1966).
 
-    Magnitudes lie on the line between neighbouring frames; phases go on by what they advance between these two. That
-    advance is a product of unit numbers, so neither angles nor unwrapping are needed. Phases usually start from the
-    first frame, which a mirrored beginning has put in disorder, and tones that are slowed down lose up to half of their
-    level by it; with `anchored`, which is ours, they start both ways from the loudest frame.
+    Magnitudes are interpolated between neighbouring frames; phases advance as between these frames. The advance is a
+    product of unit complex numbers, so neither angles nor unwrapping are needed. Phases usually start from the first
+    frame, whose phase the mirrored beginning distorts, and tones that are slowed down lose up to half of their level;
+    with `anchored`, which is ours, they start in both directions from the loudest frame.
 
     >>> stretch_frames(np.ones((10, 5), np.complex64), 1.25).shape
     (8, 5)
@@ -97,7 +97,7 @@ def stretch_frames(frames: Frames, rate: float, *, anchored: bool = False) -> Fr
     units = np.divide(padded, magnitudes, where=~silent, out=np.ones_like(padded))
     advances = units[before + 1]
     advances *= units[before].conj()
-    # The first frame has its own phase, each later one that of the frame before and its advance.
+    # The first frame keeps its phase; each later one has the phase of its predecessor plus the advance.
     phases = np.concatenate([units[:1], advances[:-1]])
     for now in range(1, len(phases)):
         phases[now] *= phases[now - 1]

@@ -1,4 +1,4 @@
-"""Time and pitch: the same sound played faster or slower, higher or lower."""
+"""Change tempo or pitch of audio."""
 
 from __future__ import annotations
 
@@ -26,8 +26,15 @@ __all__ = [
 ]
 
 STRETCH_WINDOW, PITCH_WINDOW = 1024, 512  # samples at every sample rate, as in the official code
-STRETCH_ROWS = (0, 0.04, 0.06, 0.08, 0.12, 0.2)  # share of the tempo: 1 to 2 is the published L1, 3 to 4 is L2
-PITCH_ROWS = (0, 2, 4, 5, 7, 9)  # semitones: 2 to 3 is L1, 3 to 4 is L2
+STRETCH_ROWS = (
+    0,
+    0.04,
+    0.06,
+    0.08,
+    0.12,
+    0.2,
+)  # relative change of tempo: severities 1 to 2 are the published L1, 3 to 4 are L2
+PITCH_ROWS = (0, 2, 4, 5, 7, 9)  # semitones: severities 2 to 3 are L1, 3 to 4 are L2
 
 
 def stretch(waveform: Waveform, rate: float) -> Waveform:
@@ -41,9 +48,9 @@ def stretch(waveform: Waveform, rate: float) -> Waveform:
 
 
 def stretch_compat(waveform: Waveform, rate: float, rng: np.random.Generator) -> Waveform:
-    """Return what the official code of DHAuDS makes of a time stretch: square roots of the magnitudes, phases lost.
+    """Stretch time as the official code of DHAuDS does: square roots of the magnitudes, phases lost.
 
-    Griffin-Lim is told there that magnitudes are powers: level differences are halved in decibels and the level drops.
+    The code passes magnitudes to Griffin-Lim as powers: level differences in decibels are halved and the level drops.
     The length is a multiple of 256 samples.
     """
     magnitudes = np.sqrt(np.abs(stretch_frames(analyse(waveform, STRETCH_WINDOW), rate)))
@@ -56,7 +63,7 @@ def griffin_lim(
 ) -> Waveform:
     """Return a waveform with these magnitudes (frames, bins), starting from the given phases.
 
-    Griffin & Lim, 1984, quickened by momentum (Perraudin et al., WASPAA 2013).
+    Griffin & Lim, 1984, with momentum (Perraudin et al., WASPAA 2013).
     """
     size = 2 * (magnitudes.shape[1] - 1)
     samples = size // 4 * (len(magnitudes) - 1)
@@ -71,7 +78,7 @@ def griffin_lim(
 
 
 def shift_pitch(waveform: Waveform, semitones: float) -> Waveform:
-    """Return the waveform that many semitones higher, as long as before: stretched, then brought back to its length.
+    """Shift the pitch by this many semitones and keep the length: stretch, then resample.
 
     Window and phases are those of the official code.
 
@@ -82,7 +89,7 @@ def shift_pitch(waveform: Waveform, semitones: float) -> Waveform:
     samples = len(waveform)
     rate = 2.0 ** (-semitones / 12)
     stretched = synthesise(stretch_frames(analyse(waveform, PITCH_WINDOW), rate), round(samples / rate))
-    # Off by a few millionths, and small terms keep the filter short.
+    # The error is a few millionths, and small terms keep the filter short.
     shifted = lengthen(stretched, Fraction(rate).limit_denominator(500))[:samples]
     return np.pad(shifted, (0, samples - len(shifted)))
 
@@ -94,20 +101,20 @@ def _direction(rng: Rng, waveform: Waveform, amount: float, *, sample_rate: int)
 def _direction_and_seed(
     rng: Rng, waveform: Waveform, amount: float, *, sample_rate: int
 ) -> tuple[NDArray[Any], NDArray[Any]]:
-    # The phases themselves would be as many as there are frames, and that depends on the direction.
+    # A seed and not the phases, because the number of frames depends on the direction.
     return 1 - 2 * integers(rng, 0, 2), integers(rng, 0, 2**31 - 1)
 
 
 @audio_corruption("time_stretch", STRETCH_ROWS, draw=_direction, alias="tst")
 def time_stretch(waveforms: Waveforms, direction: NDArray[Any], share: float) -> Waveforms:
-    """Play faster or slower at the same pitch: shorter clips stand in the middle of silence, longer ones are cut."""
+    """Play faster or slower at the same pitch: shorter clips are centred in silence, longer ones are cut."""
     rates = 1 + direction * share
     return np.stack([fit_length(stretch(wave, rate), len(wave)) for wave, rate in zip(waveforms, rates, strict=True)])
 
 
 @audio_corruption("time_stretch_compat", STRETCH_ROWS, draw=_direction_and_seed, alias="tst_compat")
 def time_stretch_compat(waveforms: Waveforms, direction: NDArray[Any], seed: NDArray[Any], share: float) -> Waveforms:
-    """Play faster or slower as the official code does, with square roots of the magnitudes and lost phases."""
+    """Play faster or slower as in the official code, with square roots of the magnitudes and lost phases."""
     stretched = [
         stretch_compat(wave, 1 + sign * share, np.random.default_rng(each))
         for wave, sign, each in zip(waveforms, direction, seed, strict=True)
@@ -117,5 +124,5 @@ def time_stretch_compat(waveforms: Waveforms, direction: NDArray[Any], seed: NDA
 
 @audio_corruption("pitch_shift", PITCH_ROWS, draw=_direction, alias="psh")
 def pitch_shift(waveforms: Waveforms, direction: NDArray[Any], semitones: float) -> Waveforms:
-    """Make everything higher or lower at the same tempo."""
+    """Raise or lower the pitch at the same tempo."""
     return np.stack([shift_pitch(wave, sign * semitones) for wave, sign in zip(waveforms, direction, strict=True)])

@@ -1,4 +1,4 @@
-"""Blur: the lens and its aperture."""
+"""Defocus and Gaussian blur."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from holdfast.corruptions.image.border import reflect
 
 __all__ = ["Blocks", "blocks_of", "defocus_blur", "disk", "gaussian", "gaussian_blur", "quick_gaussian", "smooth_rows"]
 
-SETTLE = np.float32(2**-10 / 255)  # a thousandth of a level: float32 noise below a level must not cost the whole level
+SETTLE = np.float32(2**-10 / 255)  # a thousandth of a level, so that float32 rounding does not truncate a whole level
 BLOCK = 64  # rows
 Blocks: TypeAlias = list[tuple[slice, slice, NDArray[Any]]]
 
 
 def gaussian(values: NDArray[Any], sigma: float) -> NDArray[Any]:
-    """Smooth layers (n, height, width) or images (n, height, width, channels) with a Gaussian cut off at 4 sigma.
+    """Smooth layers (n, height, width) or images (n, height, width, channels) with a Gaussian truncated at 4 sigma.
 
-    Borders are replicated, and sums are taken in the order of the published code, so they agree to the last bit.
+    Borders are replicated, and sums have the order of the published code, so results agree to the last bit.
     """
     return ndimage.gaussian_filter(values, sigma, axes=(1, 2), mode="nearest", truncate=4)  # type: ignore[no-any-return]
 
 
 def quick_gaussian(layers: NDArray[Any], sigma: float) -> NDArray[Any]:
-    """Smooth layers (..., height, width) like `gaussian`, several times as fast, to the precision of float32."""
+    """Smooth layers (..., height, width) like `gaussian`, but faster and with float32 precision."""
     for length in layers.shape[-2:]:
         layers = smooth_rows(layers, _replicating(length, sigma))
     return layers
@@ -41,14 +41,14 @@ def _replicating(length: int, sigma: float) -> Blocks:
 
 
 def blocks_of(matrix: NDArray[Any], reach: int) -> Blocks:
-    """Return a matrix that is empty farther than `reach` from its diagonal as blocks: rows, columns and weights."""
+    """Return a band matrix of half-width `reach` as blocks: rows, columns and weights."""
     starts = range(0, len(matrix), BLOCK)
     slices = [(slice(start, start + BLOCK), slice(max(start - reach, 0), start + BLOCK + reach)) for start in starts]
     return [(rows, near, matrix[rows, near].copy()) for rows, near in slices]
 
 
 def smooth_rows(layers: NDArray[Any], blocks: Blocks) -> NDArray[Any]:
-    """Return the product of a matrix with layers (..., height, width), as (..., width, height): half of a filter."""
+    """Multiply a band matrix with layers (..., height, width) and return (..., width, height): one pass of a filter."""
     smooth = np.empty_like(layers)
     for rows, near, weights in blocks:
         np.matmul(weights, layers[..., near, :], out=smooth[..., rows, :])
@@ -57,9 +57,9 @@ def smooth_rows(layers: NDArray[Any], blocks: Blocks) -> NDArray[Any]:
 
 @lru_cache(maxsize=64)
 def disk(radius: float, alias_sigma: float) -> NDArray[np.float32]:
-    """Return the kernel of a lens out of focus: a disk whose edge is softened by a small Gaussian.
+    """Return the kernel of a lens out of focus: a disk with its edge smoothed by a small Gaussian.
 
-    The Gaussian is reflected at the border of the published grid, so from radius 7 on the sum exceeds 1.
+    The Gaussian is reflected at the border of the published grid, so the sum exceeds 1 from radius 7 on.
 
     >>> disk(1, 0.01).tolist()[1]
     [0.20000000298023224, 0.20000000298023224, 0.20000000298023224]
@@ -71,10 +71,10 @@ def disk(radius: float, alias_sigma: float) -> NDArray[np.float32]:
     kernel = inside / inside.sum()
     for axis in (0, 1):
         kernel = ndimage.correlate1d(kernel, taps / taps.sum(), axis, mode="mirror")
-    kernel = np.where(kernel > 1e-9, kernel, 0).astype(np.float32)  # less than a millionth of a level is nothing
+    kernel = np.where(kernel > 1e-9, kernel, 0).astype(np.float32)  # drop weights below a millionth of a level
     empty = int(np.argmax(kernel.any(axis=0)))  # rows and columns on each side
     kernel = kernel[empty : len(kernel) - empty, empty : len(kernel) - empty]
-    kernel.flags.writeable = False  # the cache hands out this very array
+    kernel.flags.writeable = False  # the cache returns this array itself
     return kernel
 
 
@@ -106,11 +106,11 @@ def _defocused(plane: NDArray[np.float32], radius: float, alias_sigma: float) ->
     },
 )
 def defocus_blur(images: Images, radius: float, alias_sigma: float) -> Images:
-    """Spread every point over a disk: a lens out of focus."""
+    """Blur with a disk, like a lens out of focus."""
     kernel = disk(radius, alias_sigma)
     if np.count_nonzero(kernel) <= 40:
         return quantise(ndimage.correlate(images / 255, kernel[None, :, :, None], mode="mirror"))
-    # Float32 is three times as fast as float64, for .1 % of values one level off. One plane at a time, so that no
+    # Float32 is three times as fast as float64, and 0.1 % of values are one level off. One plane at a time, so that no
     # result can depend on its neighbours through the order of float operations.
     planes = planes_of(images)
     for plane in planes.reshape(-1, *planes.shape[2:]):
@@ -127,5 +127,5 @@ def defocus_blur(images: Images, radius: float, alias_sigma: float) -> Images:
     },
 )
 def gaussian_blur(images: Images, sigma: float) -> Images:
-    """Smooth with a Gaussian."""
+    """Blur with a Gaussian."""
     return images_of(quick_gaussian(planes_of(images), sigma) + SETTLE)

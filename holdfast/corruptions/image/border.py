@@ -1,4 +1,4 @@
-"""Which pixel stands in for one that lies beyond the border."""
+"""Reflect positions beyond the border."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ __all__ = ["reflect"]
 
 
 def reflect(places: NDArray[np.intp], length: int, *, repeat_border: bool) -> NDArray[np.intp]:
-    """Return places on an axis, folded back into 0 .. length - 1.
+    """Return positions on an axis, reflected into 0 .. length - 1.
 
     >>> reflect(np.arange(-3, 6), 4, repeat_border=False).tolist()
     [3, 2, 1, 0, 1, 2, 3, 2, 1]

@@ -1,4 +1,4 @@
-"""What software does to a picture: exposure, contrast, scaling, compression."""
+"""Digital corruptions: brightness, contrast, pixelation, JPEG compression and saturation."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ __all__ = ["brightness", "contrast", "jpeg_compression", "pixelate", "saturate"]
     },
 )
 def brightness(images: Images, shift: float) -> Images:
-    """Raise the value of every pixel, its largest channel, and keep hue and saturation."""
+    """Raise the HSV value (the largest channel) of every pixel and keep hue and saturation."""
     levels = np.arange(256)
     lifted = np.minimum(levels / 255 + shift, 1) * 255  # V' for each V
     gain = lifted / np.maximum(levels, 1)
     red, green, blue = np.moveaxis(images, -1, 0)
     value = np.maximum(np.maximum(red, green), blue)
     top, slope = lifted.take(value), gain.take(value)
-    # rgb V'/V, written so that the largest channel becomes V' itself, and black becomes grey.
+    # rgb · V'/V, written so that the largest channel becomes exactly V' and black becomes grey.
     return np.stack([(top - (value - channel) * slope).astype(np.uint8) for channel in (red, green, blue)], axis=-1)
 
 
@@ -40,9 +40,9 @@ def brightness(images: Images, shift: float) -> Images:
     },
 )
 def contrast(images: Images, factor: float) -> Images:
-    """Pull every channel towards its mean over the image."""
+    """Reduce the contrast: move every channel towards its mean over the image."""
     count, height, width, _ = images.shape
-    rows = images.reshape(count, height, -1)  # numpy is slow on axes as short as the channels
+    rows = images.reshape(count, height, -1)  # numpy is slow on the short axis of channels
     total = rows.sum(axis=1, dtype=np.int64).reshape(count, width, 3).sum(axis=1)
     mean = np.tile(total / (height * width * 255), width)[:, None]
     return quantise((rows / 255 - mean) * factor + mean).reshape(images.shape)
@@ -63,7 +63,7 @@ def pixelate(images: Images, factor: float) -> Images:
     size, box = (columns, rows), Image.Resampling.BOX
     small = np.stack([np.asarray(Image.fromarray(image).resize(size, box)) for image in images])
     down, across = ((2 * np.arange(n) + 1) * m // (2 * n) for n, m in ((height, rows), (width, columns)))
-    values = (3 * across[:, None] + np.arange(3)).ravel()  # of whole rows: numpy is slow on axes as short as a pixel
+    values = (3 * across[:, None] + np.arange(3)).ravel()  # by whole rows: numpy is slow on the short axis of channels
     enlarged: Images = small.reshape(-1, rows, 3 * columns).take(values, 2).take(down, 1)
     return enlarged.reshape(images.shape)
 
@@ -89,10 +89,10 @@ def jpeg_compression(images: Images, quality: float) -> Images:
         "64": ((1, 0), (0.3, 0), (0.1, 0), (2, 0), (5, 0.1), (30, 0.2)),
         "224": ((1, 0), (0.3, 0), (0.1, 0), (2, 0), (5, 0.1), (20, 0.2)),
     },
-    whole_severities=True,  # between 2 and 3 lies the picture itself
+    whole_severities=True,  # between 2 and 3 is the unchanged image
 )
 def saturate(images: Images, factor: float, shift: float) -> Images:
-    """Make colours paler, then stronger, and keep hue and value."""
+    """Reduce the saturation, at higher severities increase it, and keep hue and value."""
     channels = planes_of(images, np.float64)
     value, lowest = channels.max(axis=0), channels.min(axis=0)
     spread = value - lowest
@@ -101,5 +101,5 @@ def saturate(images: Images, factor: float, shift: float) -> Images:
     spread[grey] = 1
     for channel in channels:
         channel[:] = value * (1 - saturation * (1 - (channel - lowest) / spread))
-    channels[0][grey] = value[grey]  # grey has no hue, and the reference takes it for red
+    channels[0][grey] = value[grey]  # grey has no hue; the reference treats it as red
     return images_of(channels)

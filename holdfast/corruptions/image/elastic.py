@@ -1,4 +1,4 @@
-"""Elastic transform: the picture as a sheet of rubber."""
+"""Elastic transform: an affine map and a smooth displacement of every pixel."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from holdfast.corruptions.image.border import reflect
 __all__ = ["elastic_transform"]
 
 Planes: TypeAlias = NDArray[np.float32]  # (channels, n, height, width)
-Places: TypeAlias = tuple[NDArray[Any], NDArray[Any]]  # whole pixels, and the share of one beyond them
-FARTHEST = 1e5  # pixels: a tiny picture may be thrown anywhere
-BAND_PIXELS = 1 << 13  # what is worked out for so many at a time stays in the cache
+Places: TypeAlias = tuple[NDArray[Any], NDArray[Any]]  # whole pixels and remainders
+FARTHEST = 1e5  # pixels: a tiny image may be displaced by more than its size
+BAND_PIXELS = 1 << 13  # so many values at a time fit in the cache
 
 
 def _jitter_and_fields(rng: Rng, image: Images, *_: float) -> tuple[NDArray[Any], NDArray[Any]]:
@@ -27,7 +27,7 @@ def _jitter_and_fields(rng: Rng, image: Images, *_: float) -> tuple[NDArray[Any]
 
 
 def _smooth(fields: NDArray[Any], sigma: float) -> NDArray[Any]:
-    """Smooth fields (..., height, width) with a Gaussian cut off at 3 sigma, borders reflected."""
+    """Smooth fields (..., height, width) with a Gaussian truncated at 3 sigma, borders reflected."""
     if (reach := int(3 * sigma + 0.5)) == 0:
         return fields
     for length in fields.shape[-2:]:
@@ -39,14 +39,14 @@ def _smooth(fields: NDArray[Any], sigma: float) -> NDArray[Any]:
 def _reflecting(length: int, sigma: float, reach: int, dtype: np.dtype[Any]) -> Blocks:
     offsets, rows = np.arange(-reach, reach + 1), np.arange(length)
     weights = np.exp(-(offsets**2) / (2 * sigma**2))
-    # Reflected at both ends, an axis repeats itself after twice its length, however far the kernel reaches.
+    # Reflected at both ends, an axis has a period of twice its length, for a kernel of any size.
     around = np.bincount(offsets % (2 * length), weights / weights.sum(), 2 * length)
     matrix = around[(rows[:, None] - rows) % (2 * length)] + around[(rows[:, None] + rows + 1) % (2 * length)]
     return blocks_of(matrix.astype(dtype), reach)
 
 
 def _resampled(planes: Planes, places: Callable[[slice], tuple[Places, Places]], *, repeat_border: bool) -> Planes:
-    """Return planes of values from other places, rows and columns of which are asked for a band of rows at a time."""
+    """Sample planes at other positions, whose rows and columns are computed for a band of rows at a time."""
     _, count, height, width = planes.shape
     resampled = np.empty_like(planes)
     step = max(BAND_PIXELS // (count * width), 1)
@@ -57,7 +57,7 @@ def _resampled(planes: Planes, places: Callable[[slice], tuple[Places, Places]],
 
 
 def _sampled(planes: Planes, rows: Places, columns: Places, repeat_border: bool) -> Planes:
-    """Return the values of planes at some places (n, ..., ...), each a mean of its four neighbours."""
+    """Sample planes bilinearly at positions (n, ..., ...)."""
     channels, count, height, width = planes.shape
     values = planes.reshape(channels, -1)
     starts = (np.arange(count) * (height * width))[:, None, None]
@@ -71,7 +71,7 @@ def _sampled(planes: Planes, rows: Places, columns: Places, repeat_border: bool)
 
 
 def _neighbours(places: Places, length: int, stride: int, repeat_border: bool) -> tuple[Places, Places]:
-    """Return the two pixels that each place lies between, as offsets in memory, and their weights."""
+    """Return the two neighbouring pixels of each position, as offsets in memory, and their weights."""
     whole, share = places
     lowest = int(whole.min())
     offsets = stride * reflect(np.arange(lowest, int(whole.max()) + 2), length, repeat_border=repeat_border)
@@ -80,7 +80,7 @@ def _neighbours(places: Places, length: int, stride: int, repeat_border: bool) -
 
 
 def _way_back(jitter: NDArray[Any], height: int, width: int) -> NDArray[np.float64]:
-    """Return (n, 2, 3): the affine map from where three points of the picture are moved to where they were."""
+    """Return affine maps (n, 2, 3) from the moved positions of three points to their original ones."""
     centre = np.array([width // 2, height // 2], np.float32)
     reach = np.float32(max(min(height, width) // 3, 1))
     before = centre + reach * np.array([[1, 1], [1, -1], [-1, -1]], np.float32)
@@ -91,7 +91,7 @@ def _way_back(jitter: NDArray[Any], height: int, width: int) -> NDArray[np.float
 
 
 def _moved(planes: Planes, jitter: NDArray[Any]) -> Planes:
-    """Return planes after an affine map, borders mirrored, at places rounded to 1/32 pixel as OpenCV 4 does."""
+    """Apply affine maps to planes, borders mirrored, at positions rounded to 1/32 pixel as in OpenCV 4."""
     height, width = planes.shape[2:]
     back = _way_back(jitter, height, width)[..., None]
     along_x = _in_1024ths(back[:, :, 0] * np.arange(width))
@@ -111,7 +111,7 @@ def _in_1024ths(positions: NDArray[np.float64]) -> NDArray[np.intp]:
 
 
 def _stretched(planes: Planes, across: NDArray[Any], down: NDArray[Any]) -> Planes:
-    """Return planes of which every pixel comes from a little across and down, borders reflected."""
+    """Displace every pixel of planes by its own offset, borders reflected."""
     y, x = np.arange(planes.shape[2])[:, None], np.arange(planes.shape[3])
 
     def places(band: slice) -> tuple[Places, Places]:
@@ -145,6 +145,6 @@ def _split(places: NDArray[np.intp], shifts: NDArray[Any]) -> Places:
 def elastic_transform(
     images: Images, jitter: NDArray[Any], fields: NDArray[Any], strength: float, sigma: float, reach: float
 ) -> Images:
-    """Pull three points of the picture aside and stretch the rest a little everywhere, as if it were rubber."""
+    """Apply a random affine map and a smooth random displacement of every pixel."""
     shifts = strength * _smooth(fields, sigma)
     return images_of(_stretched(_moved(planes_of(images), reach * jitter), shifts[:, 0], shifts[:, 1]))

@@ -1,4 +1,4 @@
-"""Frost: ice on the window."""
+"""Frost: blend the image with a texture of ice."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from holdfast.corruptions.samples import as_image
 __all__ = ["frost", "frost_from"]
 
 Texture = NDArray[np.uint8]  # (height, width, 3)
-PUBLISHED = [f"frost{number}" for number in range(1, 6)]  # the code that came with six never draws the last
+PUBLISHED = [f"frost{number}" for number in range(1, 6)]  # the published code has six files and never draws the last
 
-TABLES = {  # weights of picture and ice, size of the textures
+TABLES = {  # weights of image and ice, scale of the textures
     "32": ((1, 0, 0.2), (1, 0.2, 0.2), (1, 0.3, 0.2), (0.9, 0.4, 0.2), (0.85, 0.4, 0.2), (0.75, 0.45, 0.2)),
     "64": ((1, 0, 0.3), (1, 0.3, 0.3), (0.9, 0.4, 0.3), (0.8, 0.45, 0.3), (0.75, 0.5, 0.3), (0.7, 0.55, 0.3)),
     "224": ((1, 0, 1), (1, 0.4, 1), (0.8, 0.6, 1), (0.7, 0.7, 1), (0.65, 0.7, 1), (0.6, 0.75, 1)),
@@ -36,7 +36,7 @@ def _frost(name: str, load: Callable[[], Sequence[Texture]], source: str) -> Cor
     def textures(size: float, height: int, width: int) -> list[Texture]:
         return [_covering(_shrunk(texture, size), height, width) for texture in load()]
 
-    def draw(rng: Rng, image: Images, picture: float, ice: float, size: float) -> tuple[Any, ...]:
+    def draw(rng: Rng, image: Images, clear: float, ice: float, size: float) -> tuple[Any, ...]:
         height, width = image.shape[:2]
         choices = textures(size, height, width)
         choice = integers(rng, 0, len(choices))
@@ -48,7 +48,7 @@ def _frost(name: str, load: Callable[[], Sequence[Texture]], source: str) -> Cor
         choice: NDArray[Any],
         row: NDArray[Any],
         column: NDArray[Any],
-        picture: float,
+        clear: float,
         ice: float,
         size: float,
     ) -> Images:
@@ -57,13 +57,13 @@ def _frost(name: str, load: Callable[[], Sequence[Texture]], source: str) -> Cor
         choices = textures(size, height, width)
         places = zip(choice, row, column, strict=True)
         crops = np.stack([choices[t][r : r + height, c : c + width] for t, r, c in places])
-        return np.clip(picture * images + ice * crops, 0, 255).astype(np.uint8)
+        return np.clip(clear * images + ice * crops, 0, 255).astype(np.uint8)
 
     return Corruption(name, TABLES, apply, draw, source=source)
 
 
 def _shrunk(texture: Texture, size: float) -> Texture:
-    """Return a texture at a share of its size, between the two nearest pixels: at a fifth, every fifth pixel."""
+    """Return a texture at a fraction of its size, interpolated between pixels: at 1/5, every fifth pixel."""
     if size == 1:
         return texture
     values = texture.astype(np.float64)
@@ -78,7 +78,7 @@ def _shrunk(texture: Texture, size: float) -> Texture:
 
 
 def _covering(texture: Texture, height: int, width: int) -> Texture:
-    """Return a texture enlarged, where it must be, to cover a picture."""
+    """Return a texture, enlarged if necessary to cover the image."""
     rows, columns, _ = texture.shape
     scale = max(height / rows, width / columns)
     if scale <= 1:
@@ -90,10 +90,10 @@ def _covering(texture: Texture, height: int, width: int) -> Texture:
 def frost_from(
     textures: str | Path | Iterable[str | Path | Texture], *, name: str = "frost_from_textures"
 ) -> Corruption:
-    """Return frost with textures of your own: a folder, image files or uint8 arrays (height, width, 3).
+    """Return frost with your own textures: a folder, image files or uint8 arrays (height, width, 3).
 
-    Files called frost1 to frost5, as those of the published code, are drawn in its order, and others beside them are
-    left alone. To use it in streams, register it: `CORRUPTIONS.register(mine.name)(mine)`.
+    Files named frost1 to frost5, as in the published code, are drawn in its order, and other files in their folder are
+    ignored. To use it in streams, register it: `CORRUPTIONS.register(mine.name)(mine)`.
 
     >>> ice = np.full((90, 90, 3), 200, np.uint8)
     >>> mine = frost_from([ice], name="even_frost")
@@ -109,7 +109,7 @@ def frost_from(
         else:
             found.append(("array", as_image(entry)[0]))
     if not found:
-        raise ValueError("frost needs at least one texture; name a folder, files or arrays")
+        raise ValueError("frost needs at least one texture; pass a folder, files or arrays")
     named = dict(found)
     if named.keys() >= set(PUBLISHED):
         found = [(stem, named[stem]) for stem in PUBLISHED]

@@ -1,4 +1,4 @@
-"""Glass blur: seen through a frosted window."""
+"""Glass blur: pixels exchanged with their neighbours."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["glass_blur", "sources", "whole"]
 
 
 def whole(reach: float, passes: float) -> tuple[int, int]:
-    """Return the farthest offset and the number of passes that are meant by quantities between two severities."""
+    """Return the largest offset and the number of passes for quantities interpolated between severities."""
     return round(max(reach, 1)), round(passes)
 
 
@@ -26,11 +26,11 @@ def _offsets(rng: Rng, image: Images, sigma: float, reach: float, passes: float)
 
 
 def sources(offsets: NDArray[Any], height: int, width: int, reach: int) -> NDArray[np.intp]:
-    """Return where each pixel of n images gets its value from in one pass, as indices into all n * height * width.
+    """Return the source of each pixel of n images in one pass, as indices into all n * height * width.
 
-    A pass goes over the inner pixels from the last to the first, and copies to each the one at its offset. Where that
-    one was rewritten earlier in this same pass, its own source counts: so pointers are followed to their ends, in
-    steps that double.
+    A pass visits the inner pixels from the last to the first and copies to each the pixel at its offset. If that pixel
+    was already overwritten in this pass, its own source counts: pointers are followed to their ends, in doubling
+    steps.
     """
     places = np.arange(len(offsets) * height * width).reshape(-1, height, width)
     inner = np.s_[:, reach + 1 : height - reach + 1, reach + 1 : width - reach + 1]
@@ -58,7 +58,7 @@ def sources(offsets: NDArray[Any], height: int, width: int, reach: int) -> NDArr
     draw=_offsets,
 )
 def glass_blur(images: Images, offsets: NDArray[Any], sigma: float, reach: float, passes: float) -> Images:
-    """Blur, let pixels copy their neighbours, and blur again: seen through frosted glass."""
+    """Blur, copy pixels from random neighbours, and blur again, as through frosted glass."""
     height, width = images.shape[1:3]
     shuffled = quantise(gaussian(images / 255, sigma)).reshape(-1, 3)
     for each in np.moveaxis(offsets, 1, 0):

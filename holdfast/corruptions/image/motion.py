@@ -1,4 +1,4 @@
-"""Motion blur: the camera moves while the shutter is open."""
+"""Motion blur: the camera moves during the exposure."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ HALF_STEP = 0.5 / 257  # the reference rounds to 16 bits, then truncates to 8
 
 
 def trail(images: Images, degrees: NDArray[np.float64], radius: float, sigma: float) -> Images:
-    """Draw every pixel of images (n, height, width, channels) out into a one-sided Gaussian trail, borders replicated.
+    """Smear images (n, height, width, channels) along a line with a one-sided Gaussian, borders replicated.
 
-    ImageMagick's motion blur: `2 ceil(radius) + 1` taps, each at a whole pixel, truncated rather than rounded.
+    ImageMagick's motion blur: `2 ceil(radius) + 1` taps, each at a whole pixel, truncated and not rounded.
     """
     step = np.arange(2 * ceil(radius) + 1)
     weights = np.exp(-(step**2) / (2 * sigma**2))
@@ -34,7 +34,7 @@ def _trail(image: NDArray[np.uint8], weights: NDArray[np.float64], degrees: floa
     rows = np.arange(down.min(), height + down.max()).clip(0, height - 1)
     columns = np.arange(across.min(), width + across.max()).clip(0, width - 1)
     padded = image.take(rows, axis=0).take(columns, axis=1).astype(np.float64).ravel()
-    # On the flattened picture a shift in two dimensions is a shift in one.
+    # In the flattened image a shift in two dimensions is a shift in one.
     starts = ((down - down.min()) * len(columns) + across - across.min()) * channels
     size = ((height - 1) * len(columns) + width) * channels
     blurred = np.full(height * len(columns) * channels, HALF_STEP)
@@ -57,5 +57,5 @@ def _angle(rng: Rng, *_: Any) -> tuple[float]:
     draw=_angle,
 )
 def motion_blur(images: Images, degrees: NDArray[np.float64], radius: float, sigma: float) -> Images:
-    """Draw every point out into a trail: the camera moves while the shutter is open."""
+    """Smear every point along a line, as if the camera moved during the exposure."""
     return trail(images, degrees, radius, sigma)

@@ -1,4 +1,4 @@
-"""Noise: the sensor, not the scene."""
+"""Noise of the sensor: Gaussian, shot, impulse and speckle noise."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def _normal(rng: Rng, image: Images, *_: float) -> tuple[NDArray[Any]]:
 
 
 def _levels(values: NDArray[Any]) -> Images:
-    """Return values in levels as 8 bits, truncated; `values` is used up."""
+    """Return values in levels as 8 bits, truncated; `values` is overwritten."""
     return np.clip(values, 0, 255, out=values).astype(np.uint8)
 
 
@@ -35,7 +35,7 @@ def _levels(values: NDArray[Any]) -> Images:
     draw=_normal,
 )
 def gaussian_noise(images: Images, noise: NDArray[Any], sigma: float) -> Images:
-    """Add normal noise of equal strength everywhere: too little light, read out electronically."""
+    """Add normal noise of equal strength everywhere, as in low light."""
     noisy = noise * (255 * sigma)
     noisy += images
     return _levels(noisy)
@@ -53,17 +53,17 @@ def _photons(rng: Rng, image: Images, per_photon: float) -> tuple[Images]:
 
 @lru_cache(maxsize=32)
 def _counted(per_photon: float) -> tuple[NDArray[np.uint32], NDArray[np.uint8]]:
-    """Return two tables of 256 levels by 256 columns that replace slow draws of Poisson noise by one of a number.
+    """Return two tables of 256 levels by 256 columns that replace a slow Poisson draw by one random number.
 
-    What is seen of a level is a level again. With the alias method (Walker, ACM TOMS 1977) a 32-bit number chooses
-    a column; below the threshold there, the column itself is the level that is seen, and otherwise another.
+    The noisy value of a level is again a level. By the alias method (Walker, ACM TOMS 1977) a 32-bit number selects
+    a column; below its threshold the noisy level is the column, otherwise the column's alias.
     """
     levels = np.arange(256)
-    # The largest count of photons that is seen as each level.
+    # The largest number of photons that gives each level.
     largest = np.where(levels < 255, np.ceil((levels + 1) / 255 / per_photon - 1e-9) - 1, inf)
     shares = np.diff(pdtr(largest, levels[:, None] / 255 / per_photon), prepend=0, axis=1) * 256
     threshold, otherwise = np.ones((256, 256)), np.tile(levels.astype(np.uint8), (256, 1))
-    for _ in range(255):  # the poorest column is filled up by the richest, and done with
+    for _ in range(255):  # the poorest column is filled from the richest and is then finished
         poor, rich = shares.argmin(axis=1), shares.argmax(axis=1)
         threshold[levels, poor] = shares[levels, poor]
         otherwise[levels, poor] = rich
@@ -72,7 +72,7 @@ def _counted(per_photon: float) -> tuple[NDArray[np.uint32], NDArray[np.uint8]]:
     return (threshold * (2**32 - 1)).astype(np.uint32).ravel(), otherwise.ravel()
 
 
-# Severity moves on a line in 1/c, the brightness of one photon, where c photons make full white.
+# Severity is linear in 1/c, the brightness of one photon: c photons are white.
 @corruption(
     "shot_noise",
     {
@@ -83,7 +83,7 @@ def _counted(per_photon: float) -> tuple[NDArray[np.uint32], NDArray[np.uint8]]:
     draw=_photons,
 )
 def shot_noise(images: Images, seen: Images, per_photon: float) -> Images:
-    """Count photons instead of measuring light: Poisson noise, stronger where it is brighter."""
+    """Add Poisson noise of photon counts, stronger where the image is brighter."""
     return seen
 
 
@@ -104,7 +104,7 @@ def _impulses(rng: Rng, image: Images, share: float) -> tuple[NDArray[np.bool_],
     draw=_impulses,
 )
 def impulse_noise(images: Images, hit: NDArray[np.bool_], salt: NDArray[np.bool_], share: float) -> Images:
-    """Set a share of the channel values to black or white, each half of the time: salt and pepper."""
+    """Set a share of the channel values to black or white with equal probability: salt and pepper."""
     return np.where(hit, -salt.view(np.uint8), images)  # in 8 bits, -1 is 255
 
 

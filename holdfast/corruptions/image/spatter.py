@@ -1,7 +1,7 @@
 """Spatter: drops of water or mud on the lens.
 
-Water needs edges, the distance to them and an equal use of all levels, each as in OpenCV, the library of the published
-code; they are short enough to be written here, for a stack of layers at once.
+Water needs edge detection, a distance transform and histogram equalisation, each as in OpenCV, which the published code
+uses; they are short enough to be implemented here, for a stack of layers at once.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ __all__ = ["distance_to", "edges", "equalise", "spatter"]
 
 WATER = np.array([175, 238, 238], np.float32)[:, None, None, None] / 255  # pale turquoise
 MUD = np.array([63, 42, 20], np.float32)[:, None, None, None] / 255
-WEAK, STRONG = 50, 150  # gradients from which on an edge may go on, and may begin
+WEAK, STRONG = 50, 150  # gradients above which an edge continues, and above which it starts
 TANGENT = 13573  # of 22.5 degrees, in 1/32768
 STRAIGHT, DIAGONAL, KNIGHT = 65536, 91750, 143976  # steps of 1, 1.4 and 2.1969 pixels, in 1/65536
 FARTHEST = 20  # pixels
@@ -28,7 +28,7 @@ TOUCHING = np.array([np.zeros((3, 3)), np.ones((3, 3)), np.zeros((3, 3))])  # wi
 
 
 def edges(layers: NDArray[np.uint8]) -> NDArray[np.bool_]:
-    """Return where layers (n, height, width) have an edge, one pixel thin (Canny, PAMI 1986)."""
+    """Return the edges of layers (n, height, width), one pixel wide (Canny, PAMI 1986)."""
     height, width = layers.shape[1:]
     values = np.pad(layers, ((0, 0), (1, 1), (1, 1)), "edge").astype(np.int32)
     tall = values[:, :-2] + 2 * values[:, 1:-1] + values[:, 2:]
@@ -46,7 +46,7 @@ def edges(layers: NDArray[np.uint8]) -> NDArray[np.bool_]:
     directions = [horizontal, vertical, (across ^ down) >= 0]  # or else the rising diagonal
     before = np.select(directions, [beside(0, -1), beside(-1, 0), beside(-1, -1)], beside(-1, 1))
     after = np.select(directions, [beside(0, 1), beside(1, 0), beside(1, 1)], beside(1, -1))
-    # Of two equal neighbours the first is the peak, but not along a diagonal.
+    # The first of two equal neighbours is the peak, except along a diagonal.
     thin = (slope > WEAK) & (slope > before) & (slope >= after + ~(horizontal | vertical))
     pieces, count = ndimage.label(thin, TOUCHING)
     begun = np.zeros(count + 1, bool)
@@ -56,10 +56,10 @@ def edges(layers: NDArray[np.uint8]) -> NDArray[np.bool_]:
 
 
 def distance_to(places: NDArray[np.bool_]) -> NDArray[np.int32]:
-    """Return how far each pixel of layers (n, height, width) is from the nearest place, in 1/65536 pixel, up to 20.
+    """Return the distance of each pixel of layers (n, height, width) to the nearest target, in 1/65536 pixel, up to 20.
 
-    Paths are of straight, diagonal and knight's steps (Borgefors, CVGIP 1986), so the nearest place of every row is
-    the one fewest columns away.
+    Paths consist of straight, diagonal and knight's steps (Borgefors, CVGIP 1986), so the nearest target in a row is
+    the one with the fewest columns between.
     """
     column = np.arange(places.shape[2])
     last = np.maximum.accumulate(np.where(places, column, -FARTHEST), axis=2)
@@ -75,7 +75,7 @@ def distance_to(places: NDArray[np.bool_]) -> NDArray[np.int32]:
 
 
 def _path_lengths() -> NDArray[np.int32]:
-    """Return the length of the shortest path by rows and columns; what is farthest across counts as not there."""
+    """Return the length of the shortest path by rows and columns; the largest column distance means no target."""
     down, across = np.indices((FARTHEST, FARTHEST + 1), np.int32)
     longer, shorter = np.maximum(down, across), np.minimum(down, across)
     flat = KNIGHT * shorter + STRAIGHT * (longer - 2 * shorter)
@@ -85,7 +85,7 @@ def _path_lengths() -> NDArray[np.int32]:
 
 
 def equalise(layer: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """Return a layer whose levels are spread so that each range of them is used alike."""
+    """Return a layer with its histogram equalised."""
     counts = np.bincount(layer.ravel(), minlength=256)
     lowest = counts[int(layer.min())]
     if lowest == layer.size:
@@ -104,7 +104,7 @@ def _sum_of_nine(layers: NDArray[Any]) -> NDArray[Any]:
 
 
 def _relief(layers: NDArray[Any]) -> NDArray[Any]:
-    """Return layers lit from one corner: correlated with [[-2, -1, 0], [-1, 1, 1], [0, 1, 2]]."""
+    """Return layers embossed, correlated with [[-2, -1, 0], [-1, 1, 1], [0, 1, 2]]."""
     height, width = layers.shape[1:]
     around = np.pad(layers, ((0, 0), (1, 1), (1, 1)), "reflect")
 
@@ -118,7 +118,7 @@ def _relief(layers: NDArray[Any]) -> NDArray[Any]:
 
 
 def _drops(layers: NDArray[np.uint8]) -> NDArray[np.float32]:
-    """Return how much each pixel of a layer of water shines, from 0 to 1."""
+    """Return the brightness of a layer of water, from 0 to 1."""
     depth = (_sum_of_nine(distance_to(edges(layers))) / (9 * 65536)).astype(np.float32).astype(np.uint8)
     levels = np.stack([equalise(layer) for layer in depth]).astype(np.int32)
     lit = np.rint(_sum_of_nine(_relief(levels).clip(0, 255)) / 9).astype(np.float32)
@@ -131,7 +131,7 @@ def _liquid(rng: Rng, image: Images, *_: float) -> tuple[NDArray[Any]]:
     return (normal(rng, image.shape[:2]),)
 
 
-# The last column says whether it is mud, which it is from the first step above severity 3.
+# The last column is 1 for mud, from the first step above severity 3.
 @corruption(
     "spatter",
     {
@@ -172,8 +172,10 @@ def spatter(
     strength: float,
     mud: float,
 ) -> Images:
-    """Throw water at the lens, and mud above severity 3."""
-    smooth = gaussian if liquid.dtype == np.float64 else quick_gaussian  # published draws deserve published rounding
+    """Add drops of water on the lens, or of mud above severity 3."""
+    smooth = (
+        gaussian if liquid.dtype == np.float64 else quick_gaussian
+    )  # a RandomState asks for published pixels, and so for published rounding
     layers = smooth(mean + spread * liquid, sigma)
     planes = planes_of(images)
     if mud > 0:
@@ -181,5 +183,5 @@ def spatter(
         cover[cover < 0.8] = 0
         return images_of(planes * (1 - cover) + cover * MUD)
     layers[layers < threshold] = 0
-    # Levels above 255 stay white here; the reference lets them begin again at black.
+    # Levels above 255 stay white here; in the reference they wrap around to black.
     return images_of(planes + strength * _drops(quantise(layers)) * WATER)

@@ -1,4 +1,4 @@
-"""Ice to look through: textures with the colours, the contrast and the grain of frost, made of noise."""
+"""Procedural textures with the colours, contrast and grain of frost."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ STRETCH = 1.8  # crystals are longer than wide
 
 
 class Ice(NamedTuple):
-    """One look of frost; the exponents were fitted to the gradients of photographs, at full and at a fifth of size."""
+    """Parameters of one texture; the exponents are fitted to gradients of photographs, at full size and at 1/5."""
 
     mean: tuple[float, float, float]  # of red, green and blue
     spread: tuple[float, float, float]
@@ -37,7 +37,7 @@ COARSE_CRYSTALS = Ice((101, 112, 124), (44, 43, 42), 0.5, 2.0, 0.5)
 
 @lru_cache(maxsize=1)
 def ice_textures() -> list[NDArray[np.uint8]]:
-    """Return five textures (448, 640, 3), always the same; the bright one counts twice, as in the published set."""
+    """Return five fixed textures (448, 640, 3); the bright one occurs twice, as in the published set."""
     looks = TEAL_WINDOW, BRIGHT_FROST, GREY_CRYSTALS, COARSE_CRYSTALS
     teal, bright, grey, coarse = (_texture(look, seeded_rng(0, "ice", index)) for index, look in enumerate(looks))
     return [teal, bright, bright, grey, coarse]
@@ -55,7 +55,7 @@ def _texture(look: Ice, rng: np.random.Generator) -> NDArray[np.uint8]:
 
 
 def _noise(rng: np.random.Generator, exponent: float, stretch: float = 1, angle: float = 0) -> NDArray[np.float64]:
-    """Return noise whose power falls with frequency, drawn out along an angle."""
+    """Return noise whose power falls with frequency, stretched along an angle."""
     down, across = np.fft.fftfreq(HEIGHT)[:, None], np.fft.rfftfreq(WIDTH)
     along = stretch * (np.cos(angle) * across + np.sin(angle) * down)
     frequency = np.hypot(along, np.cos(angle) * down - np.sin(angle) * across)
@@ -70,7 +70,7 @@ def _standardised(values: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _with_skewness(values: NDArray[np.float64], skewness: float) -> NDArray[np.float64]:
-    """Return values in the same order but with quantiles of a gamma distribution, mirrored for a negative skewness."""
+    """Return values mapped by rank to a gamma distribution, mirrored for negative skewness."""
     shape = 4 / skewness**2
     shares = (np.arange(4096) + 0.5) / 4096
     quantiles = np.sort(np.sign(skewness) * (gammaincinv(shape, shares) - shape) / np.sqrt(shape))

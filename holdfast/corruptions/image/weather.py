@@ -1,4 +1,4 @@
-"""Weather: snow and fog."""
+"""Snow and fog."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def snow(
     sigma: float,
     colour_share: float,
 ) -> Images:
-    """Whiten the picture and let blurred flakes fall from both sides."""
+    """Whiten the image and add blurred flakes that fall from both sides."""
     layers = _enlarged(mean + spread * flakes, size)
     layers[layers < threshold] = 0
     fallen = np.divide(trail(quantise(layers)[..., None], degrees, radius, sigma)[..., 0], 255, dtype=flakes.dtype)
@@ -81,7 +81,7 @@ def snow(
 
 
 def plasma(noise: NDArray[Any], side: int, decay: float) -> NDArray[Any]:
-    """Return clouds (n, side, side) from 0 to 1, grown from uniform noise (n, side² - 1) by diamonds and squares.
+    """Return clouds (n, side, side) from 0 to 1, by the diamond-square algorithm on uniform noise (n, side² - 1).
 
     Fournier, Fussell & Carpenter, Communications of the ACM 1982, on a torus. The side is a power of two.
     """
@@ -89,7 +89,7 @@ def plasma(noise: NDArray[Any], side: int, decay: float) -> NDArray[Any]:
     amplitude, used = 100.0, 0
     while (count := clouds.shape[1]) < side:
         fields = noise[:, used : used + 3 * count**2].reshape(-1, 3, count, count)
-        # Amplitude times amplitude is what was published: it falls with the square of the decay.
+        # As published the amplitude is squared: it falls with the square of the decay.
         fields = amplitude * (2 * amplitude * fields - amplitude)
         pairs = clouds + _next(clouds, 1)
         centres = (pairs + _next(pairs, 2)) / 4 + fields[:, 0]
@@ -114,7 +114,7 @@ def _previous(values: NDArray[Any], axis: int) -> NDArray[Any]:
 
 
 def _map_side(height: int, width: int) -> int:
-    """Return the power of two that covers a picture, and at least 2: a map of one point would have no clouds."""
+    """Return the power of two that covers the image, at least 2, because a map of one point has no clouds."""
     return 1 << (max(height, width, 2) - 1).bit_length()
 
 
@@ -132,7 +132,7 @@ def _cloud_noise(rng: Rng, image: Images, *_: float) -> tuple[NDArray[Any]]:
     draw=_cloud_noise,
 )
 def fog(images: Images, noise: NDArray[Any], strength: float, decay: float) -> Images:
-    """Add clouds that are as bright as the picture's brightest point."""
+    """Add clouds that are as bright as the brightest point of the image."""
     height, width = images.shape[1:3]
     clouds = plasma(noise, _map_side(height, width), decay)[:, :height, :width]
     brightest = (images.max(axis=(1, 2, 3)) / 255).astype(noise.dtype)[:, None, None]

@@ -1,4 +1,4 @@
-"""Zoom blur: the camera approaches while the shutter is open."""
+"""Zoom blur: the camera approaches during the exposure."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ __all__ = ["zoom_blur", "zoom_taps"]
 
 
 def zoom_taps(length: int, factor: float) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
-    """Return, for each place on an axis enlarged about its middle, the two places it lies between and how far along.
+    """Return, for each position on an axis enlarged about its middle, its two neighbours and the fraction between them.
 
-    The middle `ceil(length / factor)` values are stretched with their ends fixed, and what is too much is cut off.
+    The middle `ceil(length / factor)` values are stretched with their ends fixed, and the excess is cut off.
 
     >>> [taps.tolist() for taps in zoom_taps(4, 2)]
     [[1, 1, 1, 1], [2, 2, 2, 2], [0.0, 0.3333333333333333, 0.6666666666666666, 1.0]]
@@ -34,7 +34,7 @@ def zoom_taps(length: int, factor: float) -> tuple[NDArray[np.int64], NDArray[np
 
 @lru_cache(maxsize=32)
 def _zooms(length: int, factors: tuple[float, ...]) -> tuple[list[Any], Any]:
-    """Return the enlargement of an axis by each factor as a sparse matrix, and all of them below each other."""
+    """Return the enlargements of an axis by all factors as one sparse matrix, stacked by rows."""
     matrices = []
     for factor in factors:
         first, second, share = zoom_taps(length, factor)
@@ -53,15 +53,17 @@ def _zooms(length: int, factors: tuple[float, ...]) -> tuple[list[Any], Any]:
     },
 )
 def zoom_blur(images: Images, start: float, stop: float, step: float) -> Images:
-    """Average the picture with enlarged copies of itself: the camera approaches while the shutter is open."""
+    """Average the image with enlarged copies of itself, as if the camera approached during the exposure."""
     count, height, width, channels = images.shape
-    factors = tuple(np.arange(start, stop, step).tolist())  # of numpy itself: an ulp can change which pixels are kept
+    factors = tuple(
+        np.arange(start, stop, step).tolist()
+    )  # computed by numpy: one ulp can change which pixels are kept
     if len(factors) == 1:
         return images
     planes = np.ascontiguousarray(images.transpose(1, 0, 3, 2)).reshape(height, -1) / np.float32(255)
     taller = (_zooms(height, factors[1:])[1] @ planes.astype(np.float64)).reshape(-1, height, count * channels, width)
     flipped = np.ascontiguousarray(planes.reshape(height, -1, width).transpose(2, 1, 0)).reshape(width, -1)
-    # The reference adds up in float32, the picture itself first and last, and truncation shows it.
+    # The reference sums in float32, the image first and last, and the truncated result depends on that order.
     total = flipped.copy()
     for enlarged, widen in zip(taller, _zooms(width, factors[1:])[0], strict=True):
         total += (widen @ np.ascontiguousarray(enlarged.transpose(2, 1, 0)).reshape(width, -1)).astype(np.float32)
