@@ -94,7 +94,7 @@ def test_training_on_sounds_is_seeded_dropout_and_all(noises: InMemoryAudio) -> 
 
 
 def test_too_few_samples_for_whole_batches_are_refused(noises: InMemoryAudio) -> None:
-    with pytest.raises(ValueError, match="12 samples fill no batch of 32"):
+    with pytest.raises(ValueError, match="12 samples do not fill one batch of 32"):
         fit(tiny_amaut(num_classes=3), noises, procedure=procedure_of("amaut-us8"), epochs=1)
 
 
@@ -107,5 +107,5 @@ def test_another_head_keeps_its_first_weights(tmp_path: Path) -> None:
     assert torch.equal(sounds.head.wide.weight, scenes.head.wide.weight)
     assert torch.equal(sounds.head.classifier.bias, own_head)
     save_file({"backbone.strange": torch.zeros(1)}, tmp_path / "other.safetensors")
-    with pytest.raises(ValueError, match="is of another network"):
+    with pytest.raises(ValueError, match="belongs to another network"):
         start_from(sounds, tmp_path / "other.safetensors")

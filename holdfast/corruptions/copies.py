@@ -118,7 +118,7 @@ def _copies(
             if kind_of(source) not in (None, corruption.kind):
                 choice = "white_noise" if kind_of(source) == "audio" else "gaussian_noise"
                 raise ValueError(
-                    f"{corruption.name} is for {NAMES[corruption.kind]}, and {source} is not; try {choice}"
+                    f"{corruption.name} corrupts {NAMES[corruption.kind]} files, and {source} is not one; try {choice}"
                 )
             relative = source.relative_to(path) if path.is_dir() else Path(source.name)
             target = out / relative.with_suffix(_suffix(source, corruption, audio_format))

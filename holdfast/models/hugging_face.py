@@ -37,7 +37,8 @@ def hugging_face(model: str, *, seconds: float | None = None) -> nn.Module:
         raise ValueError(f"{model} cannot be loaded ({error}); name a folder or a model of the hub") from error
     architecture = (config.architectures or [""])[0]
     if architecture.endswith("ForImageClassification"):
-        network = transformers.AutoModelForImageClassification.from_pretrained(model)
+        with seeded_weights(0):
+            network = transformers.AutoModelForImageClassification.from_pretrained(model)
         return Normalised.behind(network.eval(), _image_preprocessing(model, transformers))
     if architecture.endswith(("ForAudioClassification", "ForSequenceClassification")):
         return hugging_face_audio(model=model, seconds=seconds)

@@ -7,7 +7,7 @@ from typing import Any
 
 from torch import nn
 
-from holdfast.models.base import MODELS
+from holdfast.models.base import MODELS, seeded_weights
 from holdfast.models.checkpoint import load_checkpoint
 
 __all__ = ["built", "imported"]
@@ -34,7 +34,8 @@ def imported(target: str, *, weights: str | None = None, arguments: dict[str, An
 
 def built(target: str, build: Any, weights: str | None, arguments: dict[str, Any] | None) -> nn.Module:
     """Return the network that a function makes, with weights from a file if one is given, in eval mode."""
-    network = build(**(arguments or {}))
+    with seeded_weights(0):  # a network without weights from a file is the same in every build
+        network = build(**(arguments or {}))
     if not isinstance(network, nn.Module):
         raise ValueError(f"{target} returned {type(network).__name__}; return a torch.nn.Module that returns logits")
     return network.eval() if weights is None else load_checkpoint(network, weights)

@@ -7,7 +7,7 @@ from typing import Any
 
 from torch import nn
 
-from holdfast.models.base import MODELS
+from holdfast.models.base import MODELS, seeded_weights
 from holdfast.models.checkpoint import load_checkpoint
 from holdfast.models.normalised import Normalised
 from holdfast.models.preprocessing import Preprocessing
@@ -33,7 +33,8 @@ def timm(
     except (ImportError, RuntimeError) as error:  # torchvision, which it imports, raises either
         raise ImportError(f"timm cannot be imported ({error}): pip install 'holdfast[timm]'") from error
     try:
-        network = zoo.create_model(architecture, pretrained=pretrained and weights is None, **(arguments or {}))
+        with seeded_weights(0):
+            network = zoo.create_model(architecture, pretrained=pretrained and weights is None, **(arguments or {}))
     except RuntimeError as error:
         close = zoo.list_models(f"*{architecture.partition('.')[0]}*")[:5]
         hint = f"; similar: {', '.join(close)}" if close else "; see timm.list_models()"

@@ -6,7 +6,7 @@ from typing import Any
 
 from torch import nn
 
-from holdfast.models.base import MODELS
+from holdfast.models.base import MODELS, seeded_weights
 from holdfast.models.normalised import Normalised
 from holdfast.models.preprocessing import Preprocessing
 
@@ -27,7 +27,8 @@ def torchvision(architecture: str = "resnet50", *, weights: str | None = "IMAGEN
     architecture, slash, chosen = architecture.partition("/")
     weights = chosen if slash else weights
     try:
-        network: nn.Module = models.get_model(architecture, weights=weights)
+        with seeded_weights(0):
+            network: nn.Module = models.get_model(architecture, weights=weights)
         found = None if weights is None else models.get_model_weights(architecture)[weights]
     except (ValueError, KeyError) as error:
         raise ValueError(f"torchvision has no {architecture} with weights {weights}: {error}") from error

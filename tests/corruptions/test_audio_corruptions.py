@@ -106,7 +106,7 @@ def test_wrong_waveforms_are_refused_with_a_remedy():
         noise(torch.zeros(2, 9), 1, rng)
     with pytest.raises(ValueError, match="one mono clip"):
         noise(np.zeros(0, np.float32), 1, rng)
-    with pytest.raises(ValueError, match="leave this recording out"):
+    with pytest.raises(ValueError, match="remove this recording"):
         noise(np.array([0.0, np.nan]), 1, rng)
     with pytest.raises(TypeError, match="pass an array or a tensor"):
         noise("clip.wav", 1, rng)

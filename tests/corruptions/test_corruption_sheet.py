@@ -98,7 +98,7 @@ def test_inputs_are_never_overwritten(folder, tmp_path):
     before = (folder / "a.png").read_bytes()
     with pytest.raises(ValueError, match="would be overwritten"):
         corrupt_files([folder / "a.png"], "contrast", 2, folder)
-    with pytest.raises(ValueError, match="lies inside the input folder"):
+    with pytest.raises(ValueError, match="is inside the input folder"):
         corrupt_files([folder], "contrast", 2, folder / "out")
     (folder / "a.bmp").write_bytes(before)
     with pytest.raises(ValueError, match="would both become"):
@@ -111,7 +111,7 @@ def test_missing_and_empty_inputs_say_so(tmp_path):
     with pytest.raises(FileNotFoundError, match="does not exist"):
         corrupt_files([tmp_path / "nowhere"], "contrast", 2, tmp_path / "out")
     (tmp_path / "empty").mkdir()
-    with pytest.raises(ValueError, match="no images in"):
+    with pytest.raises(ValueError, match="has no image files"):
         corrupt_files([tmp_path / "empty"], "contrast", 2, tmp_path / "out")
 
 

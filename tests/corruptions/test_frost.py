@@ -108,7 +108,7 @@ def test_missing_textures_say_so(tmp_path):
         frost_from([])
     with pytest.raises(FileNotFoundError, match="does not exist"):
         frost_from(tmp_path / "nowhere")
-    with pytest.raises(ValueError, match="no images in"):
+    with pytest.raises(ValueError, match="has no image files"):
         frost_from(tmp_path)
     with pytest.raises(ValueError, match="pass uint8"):
         frost_from([np.zeros((8, 8, 3))])

@@ -109,8 +109,8 @@ def test_a_criterion_takes_recordings_by_labels_of_ones_own(noises_in_parquet):
     ("noise", "message"),
     [
         ({"END": "folder"}, "noise has no 'END'; did you mean 'END2'"),
-        ({"recordings": "folder"}, "recordings and no labels; add those of a family"),
-        ({"ENQ": {"L1": ["wind"]}}, "nothing to look for them in; add recordings"),
+        ({"recordings": "folder"}, "recordings but no labels; add the labels of a family"),
+        ({"ENQ": {"L1": ["wind"]}}, "but no recordings; add recordings"),
         ({"recordings": "folder", "ENQ": {"L2": ["wind"]}}, "no labels for ENQ at L1; add L1"),
     ],
 )

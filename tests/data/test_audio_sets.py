@@ -32,12 +32,12 @@ def test_sounds_in_memory_are_what_they_were() -> None:
         (CLIPS.astype(np.float64), LABELS, 8_000, "float64; pass float32"),
         (CLIPS[:, None], LABELS, 8_000, r"pass float32 \(n, samples\), mono"),
         (CLIPS, LABELS[:3], 8_000, "one label for each clip"),
-        (CLIPS, LABELS, 0, "is no rate"),
+        (CLIPS, LABELS, 0, "at least 1 Hz, got 0"),
         (
             np.where(np.arange(4)[:, None] == 2, np.float32("inf"), CLIPS),
             LABELS,
             8_000,
-            "clip 2 of sounds holds NaN or inf",
+            "clip 2 of sounds contains NaN or inf",
         ),
     ],
 )
@@ -73,7 +73,7 @@ def test_rows_are_chosen_by_their_columns(parquet_file: Path) -> None:
     assert AudioParquet(file=parquet_file, sample_rate=8_000, only={"fold": [2]}).labels.tolist() == [1, 1]
     with pytest.raises(ValueError, match="no row"):
         AudioParquet(file=parquet_file, only={"fold": [3]})
-    with pytest.raises(ValueError, match="has no take"):
+    with pytest.raises(ValueError, match="has no column take"):
         AudioParquet(file=parquet_file, only={"take": [3]})
     with pytest.raises(ValueError, match="there is no file"):
         AudioParquet(file=parquet_file.with_name("absent.parquet"))

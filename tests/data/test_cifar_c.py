@@ -70,7 +70,7 @@ def test_mistakes_are_answered_with_the_remedy(folder: Path) -> None:
 def test_files_that_do_not_belong_together_are_refused(folder: Path) -> None:
     for labels in (np.arange(10).repeat(4), np.arange(8)):
         np.save(folder / "labels.npy", labels)
-        with pytest.raises(ValueError, match=r"fog\.npy \(40 pictures\) and labels\.npy .* not five severities"):
+        with pytest.raises(ValueError, match=r"fog\.npy \(40 images\) and labels\.npy .* not five severities"):
             CifarC(folder=folder, corruption="fog")
     (folder / "labels.npy").unlink()
     with pytest.raises(ValueError, match=r"has no labels\.npy; download"):
@@ -79,5 +79,5 @@ def test_files_that_do_not_belong_together_are_refused(folder: Path) -> None:
 
 def test_objects_are_not_unpickled(folder: Path) -> None:
     np.save(folder / "fog.npy", np.array([{}] * 40, object), allow_pickle=True)
-    with pytest.raises(ValueError, match=r"fog\.npy holds no array of numbers .*; download it again"):
+    with pytest.raises(ValueError, match=r"fog\.npy is not a numeric array .*; download it again"):
         CifarC(folder=folder, corruption="fog")

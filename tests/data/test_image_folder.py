@@ -85,10 +85,10 @@ def test_resize_and_crop_are_those_of_published_evaluations(
 def test_pictures_of_different_sizes_need_a_crop_that_fits(class_folders: Path) -> None:
     Image.new("RGB", (36, 41)).save(class_folders / "n10" / "z.png")
     data = as_stored(class_folders)
-    with pytest.raises(ValueError, match=r"n10/z\.png comes out with 36×41 pixels instead of 36×40; pass a crop"):
+    with pytest.raises(ValueError, match=r"n10/z\.png has 36×41 pixels instead of 36×40; pass a crop"):
         data.inputs(np.arange(6))
     assert ImageFolder(folder=class_folders, resize=None, crop=32).inputs(np.arange(6)).shape == (6, 32, 32, 3)
-    with pytest.raises(ValueError, match=r"n01/c\.png comes out with 30×32 pixels instead of 32×32"):
+    with pytest.raises(ValueError, match=r"n01/c\.png has 30×32 pixels instead of 32×32"):
         ImageFolder(folder=class_folders, resize=30, crop=32)
     with pytest.raises(ValueError, match="crop=0 leave no pixels"):
         ImageFolder(folder=class_folders, crop=0)
@@ -159,7 +159,7 @@ def test_streams_render_them(class_folders: Path) -> None:
 
 
 def test_what_is_not_there_is_named_with_the_remedy(tmp_path: Path, class_folders: Path) -> None:
-    with pytest.raises(ValueError, match=r"there is no folder .*absent; pass the one"):
+    with pytest.raises(ValueError, match=r"there is no folder .*absent; pass a folder"):
         ImageFolder(folder=tmp_path / "absent")
-    with pytest.raises(ValueError, match=r"n01 has no class folders with pictures; sort them"):
+    with pytest.raises(ValueError, match=r"n01 has no class folders with images; make one"):
         ImageFolder(folder=class_folders / "n01")

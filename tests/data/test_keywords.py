@@ -67,7 +67,7 @@ def test_what_is_damaged_is_spoken_again(damage: str, few: None, tmp_path: Path)
     if damage == "changed":
         content[len(content) // 2] ^= 1
     file.write_bytes(content if damage == "changed" else content[:100])
-    with pytest.warns(UserWarning, match="damaged and are spoken again") as told:
+    with pytest.warns(UserWarning, match="damaged and will be synthesised again") as told:
         assert Keywords("test", cache=tmp_path).digest == before
     assert len(told) == 1
     assert Keywords("test", cache=tmp_path).digest == before

@@ -111,9 +111,9 @@ def test_a_front_end_of_ones_own_is_found_by_trying() -> None:
 
 
 def test_sounds_of_another_length_are_refused_in_words() -> None:
-    with pytest.raises(ValueError, match=r"hears mono clips \(batch, 1600\) at 16000 Hz; resample"):
+    with pytest.raises(ValueError, match=r"takes mono clips \(batch, 1600\) at 16000 Hz; resample"):
         tiny_amaut()(torch.zeros(2, 800))
-    with pytest.raises(ValueError, match="hears mono clips"):
+    with pytest.raises(ValueError, match="takes mono clips"):
         tiny_amaut()(torch.zeros(2, 2, 1_600))
 
 

@@ -52,7 +52,7 @@ def test_a_small_one_hears_clips_and_adapts(version: str, samples: int, classes:
     save_file(network.state_dict(), tmp_path / "weights.safetensors")
     again = hubert(version=version, config=SMALL, seed=1, weights=str(tmp_path / "weights.safetensors"))
     assert torch.equal(again(sounds), network(sounds))
-    with pytest.raises(ValueError, match="hears mono clips"):
+    with pytest.raises(ValueError, match="takes mono clips"):
         network(sounds[:, :-1])
 
 
