@@ -60,7 +60,7 @@ class Normalised(nn.Module):
         preprocessing: Preprocessing | None = None,
     ) -> None:
         super().__init__()
-        self.normalise = Normalise(mean, std)
+        self.normalise = Normalise(mean, std).train(module.training)
         self.module = unwrapped(module)
         self.preprocessing = preprocessing or Preprocessing(tuple(mean), tuple(std))
         self.training = module.training
