@@ -22,6 +22,7 @@ from holdfast.input_range import InputRange, magnitude
 from holdfast.methods import METHODS, Method
 from holdfast.methods._export import Statistics, export
 from holdfast.models.classifier import Classifier
+from holdfast.models.inputs import single_input
 from holdfast.models.normalised import Normalise
 from holdfast.models.partial_forward import Recorded, recording
 from holdfast.models.preprocessing import preprocessing_of
@@ -87,12 +88,14 @@ class AdaptedModel(nn.Module):
             "estimators": {name: _watching(name, estimator) for name, estimator in self.estimators.items()},
         }
 
-    def forward(self, inputs: Tensor) -> Tensor:
+    def forward(self, inputs: Tensor | Mapping[str, Tensor] | None = None, **named: Tensor) -> Tensor:
         """Predict a batch and adapt to it; return the logits."""
-        return self.step(inputs).logits
+        return self.step(inputs, **named).logits
 
-    def step(self, inputs: Tensor) -> Step:
+    def step(self, inputs: Tensor | Mapping[str, Tensor] | None = None, **named: Tensor) -> Step:
         """Predict a batch, estimate the accuracy, adapt, recover if necessary, and return what was done.
+
+        The batch is a tensor, a mapping with one tensor, or a keyword such as `pixel_values=…`.
 
         >>> from holdfast.models.tiny import tiny_resnet
         >>> from holdfast.recipes import adapt
@@ -101,19 +104,21 @@ class AdaptedModel(nn.Module):
         >>> model.step(torch.full((8, 3, 32, 32), 255.0)).skipped
         'inputs reach 255, over 10 times the usual 1'
         """
-        check_inputs(inputs, self.method.model.input_spec)
+        batch = single_input(inputs, named)
+        check_inputs(batch, self.method.model.input_spec)
         # The caller may be in inference mode, whose tensors cannot take part in a backward pass.
         with torch.inference_mode(False), torch.set_grad_enabled(bool(self.method.trained)):
-            if inputs.is_inference():
-                inputs = inputs.clone()
+            if batch.is_inference():
+                batch = batch.clone()
             with self._transactions.begin(*self._parts()) as savepoints:
-                return self._step(inputs.detach(), savepoints)
+                return self._step(batch.detach(), savepoints)
 
-    def predict(self, inputs: Tensor) -> Step:
+    def predict(self, inputs: Tensor | Mapping[str, Tensor] | None = None, **named: Tensor) -> Step:
         """Predict a batch and estimate the accuracy without changing anything."""
-        check_inputs(inputs, self.method.model.input_spec)
+        batch = single_input(inputs, named)
+        check_inputs(batch, self.method.model.input_spec)
         with torch.inference_mode(False), torch.no_grad(), self._transactions.begin(*self._parts()) as savepoints:
-            step = self._step(inputs.detach(), savepoints, learning=False)
+            step = self._step(batch.detach(), savepoints, learning=False)
             for savepoint in savepoints:
                 savepoint.restore()
             return step
