@@ -118,10 +118,9 @@ def _image(paths: Paths) -> Image.Image:
     from PIL import Image
 
     from holdfast.data import Digits
+    from holdfast.image_files import decode_image
 
-    with Image.open(paths[0]) if paths else Image.fromarray(Digits().images[0]) as image:
-        copied: Image.Image = image.copy()
-    return copied
+    return decode_image(paths[0]) if paths else Image.fromarray(Digits().images[0])
 
 
 def _waveform(paths: Paths) -> tuple[Waveform, int]:

@@ -1,4 +1,4 @@
-"""Sound files: whatever they hold comes back as mono at the rate asked for, or they are refused by name."""
+"""Audio files are read as mono at the requested rate, or refused with their name."""
 
 from __future__ import annotations
 

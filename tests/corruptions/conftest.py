@@ -1,4 +1,4 @@
-"""Pictures to corrupt, made of numbers: smooth shapes with some texture, no photograph."""
+"""Synthetic images to corrupt: smooth shapes with some texture."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 
 @pytest.fixture(scope="session")
-def pictures() -> Callable[..., NDArray[np.uint8]]:
+def make_images() -> Callable[..., NDArray[np.uint8]]:
     def make(count: int, height: int, width: int) -> NDArray[np.uint8]:
         y, x, channel, index = np.ogrid[0 : 1 : height * 1j, 0 : 1 : width * 1j, 0:3, 0:count]
         waves = 0.5 + 0.35 * np.sin(9 * x + 2 * channel + index) * np.cos(7 * y - index)

@@ -1,4 +1,4 @@
-"""What every corruption of sounds promises, and what single ones promise besides."""
+"""Properties of all audio corruptions, and of single ones."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def test_wrong_waveforms_are_refused_with_a_remedy():
         noise("clip.wav", 1, rng)
     with pytest.raises(ValueError, match=r"pass float32 \(n, samples\)"):
         noise.batch(np.zeros((2, 9)), 1, rngs(2))
-    with pytest.raises(ValueError, match="one generator for each audio"):
+    with pytest.raises(ValueError, match="one generator per sample"):
         noise.batch(tones(2), 1, rngs(1))
     with pytest.raises(ValueError, match="choose one of audio"):
         noise.batch(tones(2), 1, rngs(2), family="224")

@@ -13,10 +13,10 @@ from holdfast.corruptions import CORRUPTIONS, Corruption
 from holdfast.corruptions.audio.base import AudioCorruption
 from holdfast.testing import check_corruption
 
-# Stronger severities of these are not farther from the clean sample, value by value.
+# Stronger severities of these do not differ more from the clean sample, value by value.
 UNORDERED = {
     "elastic_transform",  # published tables: wider but smoother displacements
-    "time_stretch",  # moves what is heard to other times
+    "time_stretch",  # shifts the waveform in time
     "time_stretch_compat",
 }
 TABLES = {family: range(6) for family in ("32", "64", "224")}

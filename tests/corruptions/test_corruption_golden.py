@@ -94,7 +94,7 @@ def tiles():
 def statistics(clean, corrupted):
     values = corrupted.astype(np.float64)
     change = values - clean
-    error = np.maximum((change**2).mean(axis=(1, 2, 3)), 1e-6)  # a grey picture cannot be saturated
+    error = np.maximum((change**2).mean(axis=(1, 2, 3)), 1e-6)  # a grey image cannot be saturated
     return {
         "mean": values.mean(),
         "mae": np.abs(change).mean(),

@@ -1,8 +1,8 @@
-"""Pixels of today, kept small: a synthetic picture through every corruption, with draws from the frozen legacy stream.
+"""Regression test: every corruption of a small synthetic image gives the stored pixels, with legacy draws.
 
-The file `regression.npz` beside this one was written by `python tests/corruptions/test_corruption_regression.py`,
-after the same code had passed the comparison with the reference functions in `test_corruption_golden.py`. Run that
-command again when a corruption is added; what was stored before is kept, so only a deliberate deletion changes it.
+`python tests/corruptions/test_corruption_regression.py` writes `regression.npz`; it was run after the same code had
+passed the comparison with the reference functions in `test_corruption_golden.py`. Run it again when a corruption is
+added; pixels that are already stored are kept.
 """
 
 from __future__ import annotations
@@ -39,8 +39,10 @@ def corrupted(name, family, severity):
 
 @pytest.mark.parametrize(("name", "family", "severity"), CASES)
 def test_pixels_are_those_of_the_verified_version(name, family, severity):
+    key = f"{name}/{family}/{severity}"
     with np.load(FILE) as stored:
-        difference = np.abs(corrupted(name, family, severity).astype(int) - stored[f"{name}/{family}/{severity}"])
+        assert key in stored, f"{FILE} has no pixels of {name!r}: run `python {Path(__file__).name}` in {FILE.parent}"
+        difference = np.abs(corrupted(name, family, severity).astype(int) - stored[key])
     # Another processor may round a float the other way, which truncation turns into one level.
     assert difference.max() <= 1
     assert (difference > 0).mean() < 0.01

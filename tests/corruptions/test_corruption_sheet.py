@@ -13,8 +13,8 @@ from holdfast.corruptions import sheet as sheet_module
 
 
 @pytest.fixture
-def folder(tmp_path, pictures):
-    images = pictures(3, 20, 24)
+def folder(tmp_path, make_images):
+    images = make_images(3, 20, 24)
     for path, image in zip(("a.png", "cats/b.bmp", "cats/deep/c.PNG"), images, strict=True):
         target = tmp_path / "in" / path
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -28,8 +28,8 @@ def pixels(path):
         return np.asarray(picture)
 
 
-def test_sheet_shows_every_cell_enlarged_and_labelled(pictures):
-    image = pictures(1, 32, 32)[0]
+def test_sheet_shows_every_cell_enlarged_and_labelled(make_images):
+    image = make_images(1, 32, 32)[0]
     names = CORRUPTIONS.names("image")
     sheet = contact_sheet(image, names, [0, 1, 5])
     assert np.array_equal(np.asarray(sheet), np.asarray(contact_sheet(image, names, [0, 1, 5])))
@@ -45,15 +45,15 @@ def test_sheet_shows_every_cell_enlarged_and_labelled(pictures):
 
 
 @pytest.mark.parametrize(("height", "width"), [(200, 100), (900, 500), (3, 5)])
-def test_sheet_takes_any_size(height, width, pictures):
-    sheet = contact_sheet(Image.fromarray(pictures(1, height, width)[0]), ["contrast", "jpeg"], [5], family="224")
+def test_sheet_takes_any_size(height, width, make_images):
+    sheet = contact_sheet(Image.fromarray(make_images(1, height, width)[0]), ["contrast", "jpeg"], [5], family="224")
     assert sheet.width < 500
     assert 200 < sheet.height < 600
 
 
-def test_empty_sheet_is_refused(pictures):
+def test_empty_sheet_is_refused(make_images):
     with pytest.raises(ValueError, match="at least one corruption"):
-        contact_sheet(pictures(1, 8, 8)[0], [], [1])
+        contact_sheet(make_images(1, 8, 8)[0], [], [1])
 
 
 def test_folder_keeps_its_tree_and_draws_by_path(folder, tmp_path):

@@ -1,4 +1,4 @@
-"""What every corruption promises, tested over the registry, and what single ones promise besides."""
+"""Properties of all image corruptions, tested over the registry, and of single ones."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ def steps(name):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_severity_zero_leaves_everything_as_it_is(name, pictures):
-    images = pictures(2, 32, 40)
+def test_severity_zero_leaves_everything_as_it_is(name, make_images):
+    images = make_images(2, 32, 40)
     assert np.array_equal(CORRUPTIONS[name].batch(images, 0, rngs(2)), images)
     assert CORRUPTIONS[name].batch(images, 0, rngs(2)) is not images
     assert np.array_equal(CORRUPTIONS[name](images[0], 0, rngs(1)[0]), images[0])
@@ -41,9 +41,9 @@ def test_severity_zero_leaves_everything_as_it_is(name, pictures):
 
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize(("height", "width"), [(32, 32), (20, 45), (64, 80), (131, 100)])
-def test_batch_equals_one_by_one_and_keeps_shape_and_inputs(name, height, width, pictures):
+def test_batch_equals_one_by_one_and_keeps_shape_and_inputs(name, height, width, make_images):
     count = 12 if height == 32 else 3  # more images than fit into one chunk
-    images = pictures(count, height, width)
+    images = make_images(count, height, width)
     images.flags.writeable = False
     for severity in steps(name):
         together = CORRUPTIONS[name].batch(images, severity, rngs(count))
@@ -64,8 +64,8 @@ def test_any_size_at_any_quarter_severity(name, height, width, step):
 
 @pytest.mark.parametrize("name", [name for name in NAMES if not CORRUPTIONS[name].whole_severities])
 @pytest.mark.parametrize("family", FAMILIES)
-def test_fine_severities_begin_at_nothing_and_have_no_gaps(name, family, pictures):
-    images = pictures(1, 24, 28)
+def test_fine_severities_begin_at_nothing_and_have_no_gaps(name, family, make_images):
+    images = make_images(1, 24, 28)
 
     def change(severity):
         return np.abs(CORRUPTIONS[name].batch(images, severity, rngs(1), family=family).astype(float) - images).mean()
@@ -76,8 +76,8 @@ def test_fine_severities_begin_at_nothing_and_have_no_gaps(name, family, picture
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_the_generator_alone_decides(name, pictures):
-    images = pictures(2, 32, 32)
+def test_the_generator_alone_decides(name, make_images):
+    images = make_images(2, 32, 32)
     images[1] = images[0]
     first, second = CORRUPTIONS[name].batch(images, 5, rngs(2))
     again, _ = CORRUPTIONS[name].batch(images, 5, rngs(2))
@@ -87,17 +87,17 @@ def test_the_generator_alone_decides(name, pictures):
 
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("family", FAMILIES)
-def test_every_whole_severity_is_visible(name, family, pictures):
+def test_every_whole_severity_is_visible(name, family, make_images):
     side = int(family)
-    images = pictures(1, side, side)
+    images = make_images(1, side, side)
     for severity in (1, 2, 3, 4, 5):
         change = CORRUPTIONS[name].batch(images, severity, rngs(1)).astype(float) - images
         assert np.abs(change).mean() > 0.3
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_the_family_follows_the_shorter_side_and_can_be_chosen(name, pictures):
-    images = pictures(1, 48, 300)
+def test_the_family_follows_the_shorter_side_and_can_be_chosen(name, make_images):
+    images = make_images(1, 48, 300)
     chosen = CORRUPTIONS[name]
     default = chosen.batch(images, 5, rngs(1))
     assert np.array_equal(default, chosen.batch(images, 5, rngs(1), family="32"))
@@ -131,8 +131,8 @@ def test_severities_between_are_on_a_line():
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_each_kind_of_sample_comes_back_as_its_kind(name, pictures):
-    image = pictures(1, 32, 36)[0]
+def test_each_kind_of_sample_comes_back_as_its_kind(name, make_images):
+    image = make_images(1, 32, 36)[0]
     chosen = CORRUPTIONS[name]
     expected = chosen(image, 2, rngs(1)[0])
     picture = chosen(Image.fromarray(image), 2, rngs(1)[0])
@@ -150,8 +150,8 @@ def test_each_kind_of_sample_comes_back_as_its_kind(name, pictures):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_grey_becomes_three_channels(name, pictures):
-    grey = pictures(1, 32, 36)[0, :, :, 0]
+def test_grey_becomes_three_channels(name, make_images):
+    grey = make_images(1, 32, 36)[0, :, :, 0]
     expected = CORRUPTIONS[name](np.stack([grey] * 3, axis=-1), 3, rngs(1)[0])
     assert np.array_equal(CORRUPTIONS[name](grey, 3, rngs(1)[0]), expected)
     assert np.array_equal(np.asarray(CORRUPTIONS[name](Image.fromarray(grey), 3, rngs(1)[0])), expected)
@@ -164,8 +164,8 @@ def test_palettes_with_transparency_are_taken_as_rgb():
     assert np.asarray(CORRUPTIONS["pixelate"](picture, 1, rngs(1)[0]))[0, 0].tolist() == [200, 100, 50]
 
 
-def test_corruptions_chain_through_eight_bits(pictures):
-    images = pictures(3, 32, 32)
+def test_corruptions_chain_through_eight_bits(make_images):
+    images = make_images(3, 32, 32)
     both = images
     for name in ("contrast", "gaussian_noise"):
         both = CORRUPTIONS[name].batch(both, 1.25, rngs(3))
@@ -174,13 +174,13 @@ def test_corruptions_chain_through_eight_bits(pictures):
 
 
 @pytest.mark.parametrize("severity", [-0.1, 5.1, float("nan"), float("inf")])
-def test_severities_outside_the_scale_are_refused(severity, pictures):
+def test_severities_outside_the_scale_are_refused(severity, make_images):
     with pytest.raises(ValueError, match=r"between 0 .* and 5"):
-        CORRUPTIONS["contrast"](pictures(1, 8, 8)[0], severity, rngs(1)[0])
+        CORRUPTIONS["contrast"](make_images(1, 8, 8)[0], severity, rngs(1)[0])
 
 
-def test_wrong_arguments_are_refused_with_a_remedy(pictures):
-    images = pictures(2, 8, 8)
+def test_wrong_arguments_are_refused_with_a_remedy(make_images):
+    images = make_images(2, 8, 8)
     contrast, noise = CORRUPTIONS["contrast"], CORRUPTIONS["gaussian_noise"]
     with pytest.raises(ValueError, match="choose one of 32, 64, 224"):
         contrast.batch(images, 1, rngs(2), family="128")
@@ -224,7 +224,7 @@ def test_corruptions_travel_to_other_processes(name):
     assert {CORRUPTIONS[name]: name}[CORRUPTIONS[name]] == name
 
 
-def test_draws_may_have_several_fields_of_any_shape(pictures):
+def test_draws_may_have_several_fields_of_any_shape(make_images):
     def draw(rng, image, low, high):
         return rng.standard_normal(image.shape[:2]), rng.uniform(low, high), rng.integers(0, 9, (4, 2))
 
@@ -235,9 +235,9 @@ def test_draws_may_have_several_fields_of_any_shape(pictures):
 
     tables = dict.fromkeys(FAMILIES, ((0, 0), (1, 2), (2, 3), (3, 4), (4, 5), (5, 6)))
     several = Corruption("several", tables, apply, draw, whole_severities=True)
-    assert np.array_equal(several.batch(pictures(2, 8, 9), 2, rngs(2)), pictures(2, 8, 9))
+    assert np.array_equal(several.batch(make_images(2, 8, 9), 2, rngs(2)), make_images(2, 8, 9))
     with pytest.raises(ValueError, match=r"several has no severity 2\.5"):
-        several.batch(pictures(2, 8, 9), 2.5, rngs(2))
+        several.batch(make_images(2, 8, 9), 2.5, rngs(2))
 
 
 def test_incomplete_tables_are_refused_and_not_registered():
@@ -247,7 +247,7 @@ def test_incomplete_tables_are_refused_and_not_registered():
 
 
 def test_noise_has_the_expected_variance():
-    grey = np.full((64, 32, 32, 3), 128, np.uint8)  # nothing is clipped from here
+    grey = np.full((64, 32, 32, 3), 128, np.uint8)  # no values are clipped at this level
     value = 128 / 255
 
     def variance(name, severity):
@@ -267,8 +267,8 @@ def test_impulses_are_black_or_white_in_equal_shares():
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_contrast_keeps_the_mean_of_each_channel(family, pictures):
-    images = pictures(4, 30, 44)
+def test_contrast_keeps_the_mean_of_each_channel(family, make_images):
+    images = make_images(4, 30, 44)
     for severity in (0.5, 1, 2.5, 5):
         changed = CORRUPTIONS["contrast"].batch(images, severity, [], family=family)
         assert np.abs(changed.mean(axis=(1, 2)) - images.mean(axis=(1, 2))).max() <= 1
@@ -287,8 +287,8 @@ def test_brightness_never_lowers_a_value_and_lifts_black_to_grey(family):
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_pixelate_leaves_few_distinct_rows_and_columns(family, pictures):
-    images = pictures(2, 40, 52)
+def test_pixelate_leaves_few_distinct_rows_and_columns(family, make_images):
+    images = make_images(2, 40, 52)
     for severity in (1, 2.5, 5):
         factor = CORRUPTIONS["pixelate"].quantities(severity, family)[0]
         blocks = CORRUPTIONS["pixelate"].batch(images, severity, [], family=family)[0]
@@ -324,7 +324,7 @@ def test_motion_draws_a_point_out_to_one_side():
     point[0, 20, 20] = 255
     lit = np.argwhere(trail(point, np.array([0.0]), 9, 5)[0, :, :, 0])
     assert lit[:, 0].tolist() == [20] * len(lit)
-    assert lit[:, 1].max() == 20  # what lies to the right is seen here
+    assert lit[:, 1].max() == 20  # the pixels to the right
     assert 10 < 20 - lit[:, 1].min() <= 18
     steep = np.argwhere(trail(point, np.array([-90.0]), 9, 5)[0, :, :, 0])
     assert np.array_equal(steep[:, 0] - 20, (20 - lit[:, 1])[::-1])
@@ -385,21 +385,21 @@ def test_snow_falls_from_both_sides():
     assert np.array_equal(fallen[..., 0], fallen[..., 2])
 
 
-def test_elastic_without_draws_leaves_the_picture_alone(pictures):
-    images = pictures(2, 20, 31)
+def test_elastic_without_draws_leaves_the_picture_alone(make_images):
+    images = make_images(2, 20, 31)
     still, fields = np.zeros((2, 3, 2)), np.zeros((2, 2, 20, 31))
     assert np.array_equal(CORRUPTIONS["elastic"].apply(images, still, fields, 10, 2, 5), images)
     pushed = np.zeros_like(fields)
-    pushed[:, 0] = 0.5  # everywhere alike, so that smoothing changes nothing
+    pushed[:, 0] = 0.5  # constant, so that smoothing changes nothing
     pushed[:, 1] = -0.5
     moved = CORRUPTIONS["elastic"].apply(images, still, pushed, 4, 2, 5)
     assert np.abs(moved[:, 2:, :-2].astype(int) - images[:, :-2, 2:]).max() <= 1
 
 
-def test_spatter_turns_from_water_to_mud_above_three(pictures):
-    images = pictures(1, 64, 64)
+def test_spatter_turns_from_water_to_mud_above_three(make_images):
+    images = make_images(1, 64, 64)
     for severity in (0.5, 3):
-        assert np.all(CORRUPTIONS["spatter"].batch(images, severity, rngs(1)) >= images)  # water only ever shines
+        assert np.all(CORRUPTIONS["spatter"].batch(images, severity, rngs(1)) >= images)  # water only brightens
     muddy = CORRUPTIONS["spatter"].batch(images, 3.01, rngs(1))
     covered = (muddy != images).any(axis=-1)
     assert covered.any()
@@ -422,7 +422,7 @@ def test_distances_are_those_of_the_shortest_paths():
 def test_edges_are_thin_and_need_a_strong_beginning():
     step = np.zeros((3, 20, 20), np.uint8)
     step[0, :, 10:] = 200
-    step[1, :, 10:] = 25  # a gradient of 100: enough to go on, not to begin
+    step[1, :, 10:] = 25  # a gradient of 100: enough to continue an edge, not to start one
     found = edges(step)
     assert found[0].sum(axis=1).tolist() == [1] * 20
     assert not found[1:].any()
@@ -440,15 +440,15 @@ def test_saturation_of_grey_and_of_colours():
     picture = np.array([[[[100, 100, 100], [200, 100, 50], [0, 0, 0]]]], np.uint8)
     pale, strong = (CORRUPTIONS["saturate"].batch(picture, severity, [], family="224")[0, 0] for severity in (2, 5))
     assert pale.ravel() == pytest.approx([100, 100, 100, 200, 190, 185, 0, 0, 0], abs=1)
-    assert strong[0].tolist() == [100, 80, 80]  # grey turns reddish, as in the published pictures
+    assert strong[0].tolist() == [100, 80, 80]  # grey turns reddish, as in the published images
     assert strong[1, 0] == 200
     assert strong[1, 2] == 0
     with pytest.raises(ValueError, match=r"saturate has no severity 2\.5"):
         CORRUPTIONS["saturate"].batch(picture, 2.5, [])
 
 
-def test_storage_is_the_jpeg_corruption_at_its_quality(pictures):
-    images = pictures(2, 40, 56)
+def test_storage_is_the_jpeg_corruption_at_its_quality(make_images):
+    images = make_images(2, 40, 56)
     assert np.array_equal(store_as_jpeg(images, 25), CORRUPTIONS["jpeg"].batch(images, 1, [], family="224"))
     assert np.array_equal(store_as_jpeg(images[:1], 25), store_as_jpeg(images, 25)[:1])
     even = np.full((1, 24, 24, 3), 77, np.uint8)

@@ -1,4 +1,4 @@
-"""The criteria of DHAuDS: grids, lengths, seeds and the slips of the official code."""
+"""The criteria of DHAuDS: grids, lengths, seeds and the errors of the official code."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_there_are_fifty_criteria():
     ],
 )
 def test_grids_are_the_published_ones(name, grid, official):
-    dataset = "sc2" if name == "TST-L2" else "rs"  # words are only ever sped up
+    dataset = "sc2" if name == "TST-L2" else "rs"  # Speech Commands is only sped up
     assert criterion(name, dataset).grid == grid
     assert criterion(name, dataset, compat=True).grid == (official or grid)
 

@@ -1,4 +1,4 @@
-"""Frost, with textures made of noise and with textures of one's own."""
+"""Frost with procedural and with custom textures."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def test_a_picture_larger_than_the_textures_is_covered():
     assert CORRUPTIONS["frost"].batch(large, 3, [seeded_rng(0, "x")]).std() > 5
 
 
-def test_frost_of_ones_own_can_be_registered(folder, monkeypatch):
+def test_frost_with_custom_textures_can_be_registered(folder, monkeypatch):
     mine = frost_from(folder, name="my_frost")
     monkeypatch.setattr(CORRUPTIONS, "_entries", dict(CORRUPTIONS._entries))
     CORRUPTIONS.register(mine.name)(mine)

@@ -1,4 +1,4 @@
-"""Sounds in memory and in Parquet files."""
+"""Audio data sets in memory and in Parquet files."""
 
 from __future__ import annotations
 

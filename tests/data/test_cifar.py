@@ -1,4 +1,4 @@
-"""CIFAR from every layout in which it is downloaded, and from none that would have to be unpickled."""
+"""CIFAR is read from every published layout except pickles."""
 
 from __future__ import annotations
 
@@ -74,9 +74,9 @@ def save(layout: str, folder: Path, name: str, split: str, images: Pixels, label
 @pytest.mark.parametrize("split", ["train", "test"])
 @pytest.mark.parametrize("name", ["cifar10", "cifar100"])
 def test_every_layout_gives_the_same_data(
-    tmp_path: Path, pictures: Callable[..., Pixels], name: str, split: str, layout: str
+    tmp_path: Path, make_images: Callable[..., Pixels], name: str, split: str, layout: str
 ) -> None:
-    images, labels = pictures(10), np.arange(10)[::-1] * (11 if name == "cifar100" else 1)
+    images, labels = make_images(10), np.arange(10)[::-1] * (11 if name == "cifar100" else 1)
     save(layout, tmp_path, name, split, images, labels)
     data = DATASETS[name](split, folder=str(tmp_path))
     assert np.array_equal(data.inputs(np.arange(10)), images)
@@ -118,8 +118,8 @@ def test_what_is_not_there_is_named_with_the_remedy(tmp_path: Path) -> None:
         Cifar10("validation", folder=tmp_path)
 
 
-def test_damaged_files_are_named(tmp_path: Path, pictures: Callable[..., Pixels]) -> None:
-    save_binary(tmp_path, "cifar10", "train", pictures(10), np.arange(10))
+def test_damaged_files_are_named(tmp_path: Path, make_images: Callable[..., Pixels]) -> None:
+    save_binary(tmp_path, "cifar10", "train", make_images(10), np.arange(10))
     (tmp_path / "data_batch_4.bin").write_bytes(bytes(3072))
     with pytest.raises(ValueError, match=r"data_batch_4\.bin has 3072 bytes, not a multiple of 3073"):
         Cifar10("train", folder=tmp_path)
@@ -129,13 +129,13 @@ def test_damaged_files_are_named(tmp_path: Path, pictures: Callable[..., Pixels]
     (tmp_path / "test.npz").write_bytes(b"PK\x03\x04 not a zip file")
     with pytest.raises(ValueError, match=r"test\.npz has no numeric arrays"):
         Cifar10(folder=tmp_path)
-    np.savez(tmp_path / "test.npz", images=pictures(2))
+    np.savez(tmp_path / "test.npz", images=make_images(2))
     with pytest.raises(ValueError, match=r"test\.npz has no labels; save it with images, labels"):
         Cifar10(folder=tmp_path)
 
 
-def test_damaged_parquet_is_named(tmp_path: Path, pictures: Callable[..., Pixels]) -> None:
-    good = png(pictures(1)[0])
+def test_damaged_parquet_is_named(tmp_path: Path, make_images: Callable[..., Pixels]) -> None:
+    good = png(make_images(1)[0])
     save_parquet(tmp_path / "test.parquet", "cifar10", [good, good[:200]], np.arange(2))
     with pytest.raises(ValueError, match=r"row 1 of .*test\.parquet is not a readable image"):
         Cifar10(folder=tmp_path)
@@ -146,8 +146,8 @@ def test_damaged_parquet_is_named(tmp_path: Path, pictures: Callable[..., Pixels
         Cifar10(folder=tmp_path)
 
 
-def test_labels_of_another_data_set_are_refused(tmp_path: Path, pictures: Callable[..., Pixels]) -> None:
-    np.savez(tmp_path / "test.npz", images=pictures(2), labels=np.array([3, 10]))
+def test_labels_of_another_data_set_are_refused(tmp_path: Path, make_images: Callable[..., Pixels]) -> None:
+    np.savez(tmp_path / "test.npz", images=make_images(2), labels=np.array([3, 10]))
     with pytest.raises(ValueError, match=r"cifar10/test has the label 10 but 10 class names"):
         Cifar10(folder=tmp_path)
 
@@ -164,12 +164,12 @@ def test_importing_the_room_is_cheap() -> None:
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
-@pytest.mark.skipif(not REAL.is_dir(), reason="the real pictures are not on this machine")
+@pytest.mark.skipif(not REAL.is_dir(), reason="the real images are not on this machine")
 def test_the_real_test_split() -> None:
     pytest.importorskip("pyarrow")
     data = Cifar10(folder=REAL)
     assert data.images.shape == (10_000, 32, 32, 3)
     assert np.bincount(data.labels).tolist() == [1000] * 10
-    # Skies are brighter than frogs: labels and pictures belong together.
+    # Skies are brighter than frogs: labels and images belong together.
     brightness = [data.images[data.labels == data.class_names.index(name)].mean() for name in ("airplane", "frog")]
     assert brightness[0] > brightness[1] + 10

@@ -1,4 +1,4 @@
-"""CIFAR-C: the rows of one severity, on disk until they are asked for."""
+"""CIFAR-C: the rows of one severity, read on demand."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from holdfast.streams import continual
 
 
 @pytest.fixture
-def folder(tmp_path: Path, pictures: Callable[..., NDArray[np.uint8]]) -> Path:
-    np.save(tmp_path / "gaussian_noise.npy", pictures(40))
-    np.save(tmp_path / "fog.npy", 255 - pictures(40))
+def folder(tmp_path: Path, make_images: Callable[..., NDArray[np.uint8]]) -> Path:
+    np.save(tmp_path / "gaussian_noise.npy", make_images(40))
+    np.save(tmp_path / "fog.npy", 255 - make_images(40))
     np.save(tmp_path / "labels.npy", np.tile(np.arange(8, dtype=np.uint8), 5))
     return tmp_path
 
 
 @pytest.mark.parametrize("severity", [1, 3, 5])
-def test_the_rows_of_a_severity(folder: Path, pictures: Callable[..., NDArray[np.uint8]], severity: int) -> None:
+def test_the_rows_of_a_severity(folder: Path, make_images: Callable[..., NDArray[np.uint8]], severity: int) -> None:
     data = CifarC(folder=str(folder), corruption="gaussian_noise", severity=severity)
-    rows = pictures(40)[8 * (severity - 1) : 8 * severity]
+    rows = make_images(40)[8 * (severity - 1) : 8 * severity]
     assert isinstance(data.images, np.memmap)
     assert np.array_equal(data.inputs(np.array([5, 0])), rows[[5, 0]])
     assert data.labels.tolist() == list(range(8))
@@ -33,7 +33,7 @@ def test_the_rows_of_a_severity(folder: Path, pictures: Callable[..., NDArray[np
     assert data.digest == InMemoryImages(rows, np.arange(8)).digest
 
 
-def test_pictures_may_be_written_to(folder: Path) -> None:
+def test_images_may_be_written_to(folder: Path) -> None:
     data = CifarC(folder=folder, corruption="fog")
     before = data.digest
     data.inputs(np.arange(8))[:] = 0

@@ -1,4 +1,4 @@
-"""Pictures in class folders: which, in which order, at which size, and what is kept of them."""
+"""Images in class folders: files, order, size and cache."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_an_empty_class_keeps_its_number(class_folders: Path) -> None:
     assert data.labels.tolist() == [0, 2, 2, 3, 3, 3]
 
 
-def test_pictures_come_by_index(class_folders: Path) -> None:
+def test_images_come_by_index(class_folders: Path) -> None:
     inputs = as_stored(class_folders).inputs(np.array([4, 0, 4]))
     for row, file in enumerate(("n10/y.png", "n01/c.png", "n10/y.png")):
         assert np.array_equal(inputs[row], np.asarray(Image.open(class_folders / file)))
@@ -58,7 +58,7 @@ def test_every_mode_becomes_rgb(tmp_path: Path, stored: str) -> None:
     assert np.abs(inputs.astype(int) - 204).max() <= 1
 
 
-# Width, height, and where a 224 crop begins after the shorter side has become 256: the rules of torchvision.
+# Width, height, and the origin of a 224 crop after resizing the shorter side to 256, as in torchvision.
 SIZES = [
     (500, 375, 341, 256, 58, 16),
     (375, 500, 256, 341, 16, 58),
@@ -82,7 +82,7 @@ def test_resize_and_crop_are_those_of_published_evaluations(
     assert np.abs(shown - resized[top : top + 224, left : left + 224]).max() <= 1  # half a level for each direction
 
 
-def test_pictures_of_different_sizes_need_a_crop_that_fits(class_folders: Path) -> None:
+def test_images_of_different_sizes_need_a_crop_that_fits(class_folders: Path) -> None:
     Image.new("RGB", (36, 41)).save(class_folders / "n10" / "z.png")
     data = as_stored(class_folders)
     with pytest.raises(ValueError, match=r"n10/z\.png has 36×41 pixels instead of 36×40; pass a crop"):
@@ -113,7 +113,7 @@ def test_a_bounded_number_of_bytes_is_kept(class_folders: Path) -> None:
     for name in FILES[1:3]:
         (class_folders / name).unlink()
     assert np.array_equal(data.inputs(np.array([2, 1])), before[::-1])  # both fit
-    data.inputs(np.array([0]))  # puts out the one that was used longest ago
+    data.inputs(np.array([0]))  # evicts the least recently used one
     assert np.array_equal(data.inputs(np.array([1]))[0], before[0])
     with pytest.raises(ValueError, match=r"n02/b\.png is not a readable image .*No such file"):
         data.inputs(np.array([2]))

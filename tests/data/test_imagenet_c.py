@@ -22,7 +22,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_the_pictures_of_a_corruption_and_a_severity(folder: Path) -> None:
+def test_the_images_of_a_corruption_and_a_severity(folder: Path) -> None:
     found = [
         ImageNetC(folder=str(folder), corruption=corruption, severity=severity)
         for corruption, severity in (("fog", 1), ("fog", 5), ("gaussian_noise", 5))

@@ -1,4 +1,4 @@
-"""The embedded keywords: spoken once, kept, and the same for everybody."""
+"""The embedded keywords: synthesised once, cached, and the same on every machine."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from holdfast.data.keywords import WORDS, utterances
 
 @pytest.fixture
 def few(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Three words in sixteen voices, quick to speak."""
+    """Three words in sixteen voices, which are quick to synthesise."""
     monkeypatch.setattr(keywords, "WORDS", ("three", "tree", "free"))
     monkeypatch.setattr(keywords, "VARIANTS", keywords.VARIANTS[:8])
 

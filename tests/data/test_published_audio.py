@@ -1,4 +1,4 @@
-"""The data sets of DHAuDS, in the layouts in which they are downloaded and made small by the tests themselves."""
+"""The data sets of DHAuDS, in small versions of their published layouts."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def write(path: Path, level: int, samples: int = 400, rate: int = 16_000) -> Non
 
 
 def level(data: UrbanSound8K | SpeechCommands | VocalSound | ReefSet | AudioFolder, index: int) -> int:
-    """Return which of the files that `write` wrote this is."""
+    """Return the level with which `write` wrote this file."""
     clip = data.clip(index)
     return round(float(clip[len(clip) // 2]) * 32.768)
 

@@ -32,7 +32,7 @@ def front_end(version: str) -> LogMel:
 
 
 def chirp(version: str) -> Tensor:
-    """Return the sound that the golden spectrograms were made of."""
+    """Return the waveform of the golden spectrograms."""
     facts = AMAUT_VERSIONS[version]
     seconds = facts.samples / facts.sample_rate
     time = np.arange(facts.samples) / facts.sample_rate

@@ -1,4 +1,4 @@
-"""The network of CoNMix++: its pictures of sounds, its sizes, and its way through a method."""
+"""The network of CoNMix++: its spectrograms, its sizes, and its adaptation."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ SMALL = CoNMixVersion(
 
 
 def signal() -> torch.Tensor:
-    """Return the second of sound that the official spectrogram was made of."""
+    """Return the waveform of the official spectrogram."""
     time = np.arange(16_000) / 16_000
     tones = 0.30 * np.sin(2 * np.pi * (220 * time + 180 * time**2)) + 0.05 * np.sin(2 * np.pi * 3700 * time)
     tones += 0.12 * np.sin(2 * np.pi * 1500 * time) * (time > 0.4)

@@ -27,7 +27,7 @@ SMALL: dict[str, Any] = {
     "num_conv_pos_embeddings": 8,
     "num_conv_pos_embedding_groups": 2,
 }
-pytestmark = pytest.mark.filterwarnings("ignore")  # of the library's own making
+pytestmark = pytest.mark.filterwarnings("ignore")  # raised by the library itself
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Networks of one's own, by their import path."""
+"""Custom networks by their import path."""
 
 from __future__ import annotations
 
