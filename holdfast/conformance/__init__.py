@@ -1,4 +1,4 @@
-"""Our methods against recorded outputs of the official implementations, logit by logit."""
+"""Compare our methods with recorded outputs of the official implementations, logit by logit."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ CASES: tuple[Case, ...] = (
 
 
 def judge_all(golden: Path, only: Collection[str] | None = None) -> Iterator[Verdict]:
-    """Judge every case that has a trace in the golden folder, or those of some recipes."""
+    """Judge every case with a trace in the golden folder; `only` limits this to some recipes."""
     if not (golden / "traces").is_dir():
         raise FileNotFoundError(
-            f"there are no traces in {golden}; run this in a clone of the repository, or pass --golden"
+            f"{golden} has no folder traces; run this in a clone of the repository, or pass --golden FOLDER"
         )
     recipes = {case.recipe for case in CASES}
     for name in only or ():
         if name not in recipes:
-            raise UnknownNameError(f"there is no trace of {name!r}; {nearest(name, recipes)}")
+            raise UnknownNameError(f"no trace of {name!r} is recorded; {nearest(name, recipes)}")
     for case in CASES:
         if (not only or case.recipe in only) and (golden / "traces" / f"{case.trace}.json").exists():
             yield from (judge(case, stream, golden) for stream in STREAMS)

@@ -1,4 +1,4 @@
-"""One case: a recipe with the options of a recorded trace, and the verdict on how far it is from it."""
+"""Run a recipe with the options of a recorded trace, and judge how far its predictions are from the trace."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from holdfast.recipes import adapt
 __all__ = ["STREAMS", "Case", "Verdict", "judge"]
 
 STREAMS = ("iid", "cor")
-ROUNDING_NOISE = 2e-7  # standard deviation on inputs in [0, 1]: what a last bit is worth
+ROUNDING_NOISE = 2e-7  # standard deviation of noise on inputs in [0, 1]: about one last bit
 NOISE_DRAWS = 3
 
 Arrays = Mapping[str, NDArray[Any]]
@@ -31,29 +31,31 @@ Arrays = Mapping[str, NDArray[Any]]
 
 @dataclass(frozen=True)
 class Case:
-    """What a trace recorded, in our words; options are those of `holdfast.adapt`."""
+    """The settings of a recorded trace as a recipe; options are those of `holdfast.adapt`."""
 
     trace: str
     recipe: str
     options: Mapping[str, Any] = field(default_factory=dict)
-    fresh_options: Callable[[], Mapping[str, Any]] = dict  # those with a state of their own, made anew for each run
-    arrange: Callable[[Method], None] | None = None  # what options cannot say, before the first batch
-    source: bool = False  # the method sees the first 256 inputs of the i.i.d. stream beforehand
-    array: str = "logits"  # the trace's array of answers, without the stream's prefix
-    probabilities: bool = False  # the trace holds probabilities, and we answer with their logarithms
+    fresh_options: Callable[[], Mapping[str, Any]] = dict  # options with a state of their own, made for each run
+    arrange: Callable[[Method], None] | None = None  # called before the first batch, for what no option sets
+    source: bool = False  # the method sees the first 256 inputs of the i.i.d. stream before the first batch
+    array: str = "logits"  # the trace's array of predictions, without the stream's prefix
+    probabilities: bool = False  # the trace holds probabilities, and the recipe returns their logarithms
     batch_size: int = 64
     first_tolerance: float = 1e-4  # on the first five batches
     tolerance: float = 1e-4  # on the whole stream, where the trace suggests none
-    memory: bool = False  # `method.memory.inputs()` must be the trace's, after every batch
-    domains: bool = False  # `method.domains` must find the trace's, sample by sample, and open as many
-    close_calls: int = 0  # samples for which a filter chooses between two answers that are equally sure to the last bit
-    states: Mapping[str, Callable[[Method], Tensor]] = field(default_factory=dict)  # trace array -> final state
-    twin: bool = False  # the same code path as another case
+    memory: bool = False  # `method.memory.inputs()` must equal the trace's after each batch
+    domains: bool = False  # `method.domains` must equal the trace's for each sample, and their number
+    close_calls: int = 0  # samples whose two candidate predictions have equal confidence but for rounding
+    states: Mapping[str, Callable[[Method], Tensor]] = field(
+        default_factory=dict
+    )  # array of the trace: final state of the method
+    twin: bool = False  # takes the code path of another case
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """How far a recipe is from its trace: a logit's or a probability's largest difference."""
+    """The largest difference of a logit or probability between a recipe and its trace, and whether it is allowed."""
 
     case: Case
     stream: str
@@ -64,13 +66,13 @@ class Verdict:
     note: str = ""
 
     def in_words(self) -> tuple[str, ...]:
-        """Return the cells of a table: method, trace, stream, reference, difference, tolerance, verdict."""
+        """Return the cells of a table row: method, trace, stream, reference, difference, tolerance, verdict."""
         numbers = (f"{self.difference:.1e}", f"{self.tolerance:.1e}")
         verdict = "equal" if self.passed else "DIFFERS"
         return (self.case.recipe, self.case.trace, self.stream, self.reference, *numbers, verdict)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return everything as JSON can hold it."""
+        """Return all fields as JSON values."""
         return {
             "method": self.case.recipe,
             "trace": self.case.trace,
@@ -84,7 +86,7 @@ class Verdict:
 
 
 def judge(case: Case, stream: str, golden: Path) -> Verdict:
-    """Run a case on one stream of the golden folder and compare everything that its trace holds."""
+    """Run a case on one stream of the golden folder and compare everything that its trace recorded."""
     facts = json.loads((golden / "traces" / f"{case.trace}.json").read_text())
     reference = facts.get("implementation") or facts.get("source") or "UniTTA repository"
     double = golden / "traces" / f"{case.trace}_f64.npz"
@@ -92,29 +94,29 @@ def judge(case: Case, stream: str, golden: Path) -> Verdict:
     inputs = _inputs(golden, torch.float64 if double.exists() else torch.float32)
     wanted = expected[f"{stream}_{case.array}"]
     stream_inputs = inputs[stream][: len(wanted)]
-    model, answers, held = _run(case, golden, stream_inputs)
-    gaps = np.abs(answers - wanted)
-    gaps[gaps.max(1).argsort()[len(gaps) - case.close_calls :]] = 0.0  # those are other machines' to decide
+    model, predictions, held = _run(case, golden, stream_inputs)
+    gaps = np.abs(predictions - wanted)
+    gaps[gaps.max(1).argsort()[len(gaps) - case.close_calls :]] = 0.0  # rounding decides these
     tolerance = float(facts.get("suggested_atol", case.tolerance))
     first = min(len(gaps), 5 * case.batch_size)
     note = ""
     passed = bool(gaps.max() <= tolerance and gaps[:first].max() <= case.first_tolerance)
     if not passed:
-        # Adam and hard filters amplify a last-bit difference of another CPU's kernels, and input noise of that size
-        # just as much: the bound is five times what a draw of it does, the rule behind the traces' own tolerances.
-        # Whether a unit switches on or off is a matter of luck, so there are up to three draws.
+        # Adam and hard filters amplify last-bit differences between two CPUs, and input noise of that size just as
+        # much. The bound is five times the effect of such noise, the rule behind the traces' own tolerances; up to
+        # three draws, because a single one may flip no unit.
         wobble = np.zeros_like(gaps)
         for seed in range(NOISE_DRAWS):
             noise = ROUNDING_NOISE * torch.randn(stream_inputs.shape, generator=torch.Generator().manual_seed(seed))
             noisy = _run(case, golden, stream_inputs + noise.to(stream_inputs))[1]
-            wobble = np.maximum(wobble, 5 * np.abs(noisy - answers))
+            wobble = np.maximum(wobble, 5 * np.abs(noisy - predictions))
             passed = bool(
                 gaps.max() <= max(tolerance, wobble.max())
                 and gaps[:first].max() <= max(case.first_tolerance, wobble[:first].max())
             )
             if passed:
                 break
-        note = f"rounding of this machine moves an answer by up to {wobble.max() / 5:.1g}"
+        note = f"rounding on this machine changes a prediction by up to {wobble.max() / 5:.1g}"
     problem = None
     if case.memory and (wrong := _wrong_memories(held, expected[f"mem_{stream}"], stream_inputs)):
         problem = f"the memory differs after batches {wrong[:5]}"
@@ -126,35 +128,35 @@ def judge(case: Case, stream: str, golden: Path) -> Verdict:
 
 
 def _run(case: Case, golden: Path, inputs: Tensor) -> tuple[AdaptedModel, NDArray[Any], list[Tensor]]:
-    """Return the model at the end, its answers, and its memory, or its domains, after every batch."""
+    """Return the final model, its predictions, and its memory or its domains after each batch."""
     network = CifarResNet.from_file(golden / "resnet20_cifar10.safetensors").to(inputs.dtype)
     source = _inputs(golden, inputs.dtype)["iid"][:256].split(case.batch_size) if case.source else None
     model = adapt(network, case.recipe, source=source, **case.options, **case.fresh_options())
     if case.arrange is not None:
         case.arrange(model.method)
-    answers, held = [], []
+    predictions, held = [], []
     for batch in inputs.split(case.batch_size):
-        answers.append(model(batch))
+        predictions.append(model(batch))
         if case.memory:
             held.append(model.method.memory.inputs())  # type: ignore[union-attr, operator]
-        if case.domains:  # those of the samples, then how many there are
+        if case.domains:  # one domain per sample, then the number of domains
             domains = model.method.domains
             held.append(torch.tensor([*domains.found.tolist(), len(domains.counts)]))  # type: ignore[union-attr, operator, arg-type]
-    joined = torch.cat(answers)
+    joined = torch.cat(predictions)
     return model, (joined.exp() if case.probabilities else joined).numpy(), held
 
 
 def _state_problem(case: Case, stream: str, model: AdaptedModel, expected: Arrays, tolerance: float) -> str | None:
-    """Return which final state differs, as recorded at the end of the whole stream; None when none does."""
+    """Return which state differs from the trace at the end of the whole stream, or None."""
     states = dict(case.states)
     if f"{stream}_affine" in expected and "affine" not in states:
         states["affine"] = lambda method: torch.cat([part.flatten() for part in affine_parameters(method)])
     for name, state in states.items():
         key = f"{stream}_{name}" if f"{stream}_{name}" in expected else name
         if key not in expected:
-            continue  # the shipped selection holds answers only
+            continue  # the shipped part of a trace has predictions only
         found, wanted = state(model.method).detach().numpy(), expected[key]
-        if wanted.ndim > found.ndim:  # a row for each batch
+        if wanted.ndim > found.ndim:  # one row per batch
             wanted = wanted[-1]
         gap = np.abs(found - wanted)
         if gap.max() > tolerance / 10 and np.linalg.norm(gap) > 5e-3 * np.linalg.norm(wanted):
@@ -163,7 +165,7 @@ def _state_problem(case: Case, stream: str, model: AdaptedModel, expected: Array
 
 
 def _wrong_memories(held: list[Tensor], places: NDArray[Any], inputs: Tensor) -> list[int]:
-    """Return the batches after which the memory held other inputs, or the same in another order; -1 is a free place."""
+    """Return the batches after which the memory held other inputs or another order; -1 marks an empty place."""
     return [
         batch
         for batch, (found, wanted) in enumerate(zip(held, places, strict=False))
@@ -172,7 +174,7 @@ def _wrong_memories(held: list[Tensor], places: NDArray[Any], inputs: Tensor) ->
 
 
 def _wrong_domains(held: list[Tensor], stream: str, expected: Arrays) -> list[int]:
-    """Return the batches whose samples were given other domains, or after which there were more or fewer of them."""
+    """Return the batches whose samples got other domains, or after which the number of domains was another."""
     starts = np.cumsum([0] + [len(found) - 1 for found in held])
     return [
         batch
@@ -185,10 +187,10 @@ def _wrong_domains(held: list[Tensor], stream: str, expected: Arrays) -> list[in
 @lru_cache(maxsize=4)
 def _inputs(golden: Path, dtype: torch.dtype) -> dict[str, Tensor]:
     arrays = _load(golden / "stream.npz")
-    # Contiguous, as the traces were recorded: channels-last kernels sum in another order (2e-4 in a logit).
+    # Contiguous, as in the recordings: channels-last kernels sum in another order (2e-4 in a logit).
     images = {name: torch.from_numpy(arrays[f"{name}_x"]).permute(0, 3, 1, 2).contiguous() for name in STREAMS}
-    # Single precision first, as the traces in double precision were recorded: 5e-3 in a logit of SoTTA.
-    return {name: (pictures.float() / 255).to(dtype) for name, pictures in images.items()}
+    # Scaled in single precision first, as in the double-precision recordings: 5e-3 in a logit of SoTTA.
+    return {name: (pixels.float() / 255).to(dtype) for name, pixels in images.items()}
 
 
 @lru_cache(maxsize=2)

@@ -14,7 +14,7 @@ __all__ = ["CASES"]
 ADAM = {"optimizer": "adam", "lr": 1e-3}
 ETA = {"optimizer": "sgd", "lr": 5e-3, "momentum": 0.9, "redundancy_margin": 0.4}
 ETA_ADAM = {**ADAM, "redundancy_margin": 0.4}
-# As the official code: neither the loss average nor the momentum goes back with a reset.
+# As in the official code, a reset keeps the loss average and the momentum.
 SAR = {"optimizer": "sgd", "lr": 2.5e-4, "momentum": 0.9, "keep_average": True, "keep_momentum": True}
 
 
@@ -26,7 +26,7 @@ def fisher(method: Method) -> Tensor:
 
 
 def eata(trace: str, options: dict[str, Any], fisher_weight: float, *, twin: bool = False) -> Case:
-    """Return a case of EATA, which sees source inputs beforehand."""
+    """Return a case of EATA, which sees source inputs before the first batch."""
     states = {"fisher": fisher}
     return Case(trace, "eata", {**options, "fisher_weight": fisher_weight}, source=True, states=states, twin=twin)
 

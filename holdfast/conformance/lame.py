@@ -1,4 +1,4 @@
-"""Cases of LAME, which answers with probabilities."""
+"""Cases of LAME, which predicts probabilities."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cases of the methods that learn from a memory of inputs."""
+"""Cases of the methods that train on a memory of past inputs."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ __all__ = ["CASES"]
 
 
 def mirrored(inputs: Tensor, generator: Generator) -> Tensor:
-    """The view of RoTTA's deterministic traces: left for right, and a little darker."""
+    """Return the fixed view that RoTTA's deterministic traces were recorded with: mirrored and darker."""
     return 0.8 * inputs.flip(-1)
 
 
 def recorded_draws(method: Method) -> None:
-    """Let the memory choose with Python's generator, seeded once before the first batch, as the official code does."""
+    """Draw the memory's choices from Python's generator, seeded once before the first batch as in the official code."""
     assert isinstance(method.memory, Memory)
     method.memory.draws = random.Random(0)
 

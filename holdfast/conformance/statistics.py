@@ -1,4 +1,4 @@
-"""Cases of the methods whose idea is a normalisation layer, as the UniTTA repository runs them."""
+"""Cases of the methods that replace the normalisation layers, as run by the UniTTA repository."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ TRIBE = {
     "anchor_weight": 0.5,
     "view": "identity",
 }
-# The seed was set before the network was built: all weights but the 2 × 688 affine ones of BatchNorm were drawn first.
+# The seed was set before the network was built, whose weights were drawn first: all but 2 × 688 affine parameters.
 UNMIX = {"components": 16, "full_batch_size": 64, "skipped_draws": 269_722 - 2 * 688}
 
 CASES = (

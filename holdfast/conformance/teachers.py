@@ -1,4 +1,4 @@
-"""Cases of CoTTA and ROID, which learn from views of their inputs."""
+"""Cases of CoTTA and ROID, which train on augmented views of their inputs."""
 
 from __future__ import annotations
 
@@ -28,49 +28,49 @@ FOUR: tuple[Callable[[Tensor], Tensor], ...] = (
 
 
 def four_views() -> dict[str, Any]:
-    """Return the fixed views, one after the other, that CoTTA's traces were recorded with."""
+    """Return the four fixed views, in turn, that CoTTA's deterministic traces were recorded with."""
     in_turn = cycle(FOUR)
     return {"view": lambda inputs, generator: next(in_turn)(inputs)}
 
 
 def darker_mirrored(inputs: Tensor, generator: Generator) -> Tensor:
-    """Return the fixed view that ROID's trace was recorded with."""
+    """Return the fixed view that ROID's deterministic trace was recorded with: mirrored and darker."""
     return 0.8 * inputs.flip(-1)
 
 
 class Restoration(Recovery):
-    """Restores one weight in a hundred, drawn from a generator that others draw from too."""
+    """Restore each weight with probability 0.01, drawn from a generator shared with the views."""
 
     def __init__(self, generator: Generator) -> None:
         super().__init__()
         self.generator = generator
 
     def recover(self, method: Restorable, step: Step) -> str | None:
-        """Restore after every batch."""
+        """Restore after each batch."""
         method.restore(lambda weight, gradient: torch.rand(weight.shape, generator=self.generator) < 0.01)
         return None
 
 
 def recorded_draws(view: str, *, restoring: bool = False) -> dict[str, Any]:
-    """Draw everything from one generator, seeded once before the first batch, as the official code does."""
+    """Return options that draw from one generator, seeded once before the first batch, as the official code does."""
     generator = torch.Generator().manual_seed(0)
     options: dict[str, Any] = {"view": lambda inputs, _: VIEWS[view](inputs, generator)}
     return {**options, "recovery": Restoration(generator)} if restoring else options
 
 
 def mean_probs(method: Method) -> Tensor:
-    """Return ROID's average prediction."""
+    """Return ROID's moving average of the mean prediction."""
     found = method.mean_probs
     assert isinstance(found, Tensor)
     return found
 
 
-ALWAYS = {"confidence_threshold": 2.0, "views": 4}  # no confidence reaches it
+ALWAYS = {"confidence_threshold": 2.0, "views": 4}  # above any confidence: every batch is averaged over views
 NEVER = {"confidence_threshold": 0.0, "restore_share": 0.0}
 IMAGENET, CCC = ({"preset": preset, "restore_share": 0.0} for preset in ("imagenet-c", "ccc"))
 STATES = {"class_probs_ema": mean_probs}
 
-# Twins: in double precision a network takes ten times as long, and CoTTA looks at 32 views of each batch.
+# Some cases are twins for their cost: double precision takes ten times as long, and CoTTA averages 32 views.
 CASES = (
     Case("cotta_det", "cotta", {**ALWAYS, "restore_share": 0.0}, fresh_options=four_views, tolerance=1e-3),
     Case("cotta_restore1_det", "cotta", {**ALWAYS, "restore_share": 1.0}, fresh_options=four_views, tolerance=1e-3),

@@ -1,4 +1,4 @@
-"""Cases of UniTTA and its two halves, which answer with probabilities, by the official step."""
+"""Cases of UniTTA and its parts BDN and COFA, which predict probabilities, with the official update step."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ CASES = (
     _bdn("unitta_bdn_nofilter", options={**OFFICIAL, "filter": "off"}),
     _bdn("unitta_bdn_kl", options={**OFFICIAL, "distance": "kl"}, twin=True),
     _unitta("unitta", options=OFFICIAL),
-    # Sample 892 of the i.i.d. stream: 0.9999108 with its neighbour and without, for two different classes.
+    # Sample 892 of the i.i.d. stream has confidence 0.9999108 with and without its neighbour, for two classes.
     _unitta("unitta_kl", options={**OFFICIAL, "distance": "kl"}, twin=True, close_calls=1),
     _unitta("unitta_eta005_gamma01", options=LARGE_STEPS),
     _unitta("unitta_prune4", options={**OFFICIAL, "max_domains": 4, "overflow": "prune"}, twin=True),

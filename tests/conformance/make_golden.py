@@ -1,4 +1,4 @@
-"""Cuts the golden folder down to what is shipped: the first batches of each stream and trace, and the network.
+"""Cut the golden folder down to the shipped part: the first batches of each stream and trace, and the network.
 
     python tests/conformance/make_golden.py PATH_OF_THE_WHOLE_FOLDER
 
@@ -16,14 +16,14 @@ import numpy as np
 
 from holdfast.conformance import CASES
 
-BATCHES = {"iid": 4, "cor": 1}  # EATA looks at the first 256 inputs beforehand
+BATCHES = {"iid": 4, "cor": 1}  # EATA sees the first 256 inputs before the first batch
 BATCH_SIZE = 64
 OUT = Path(__file__).parent / "golden"
 FACTS = ("method", "implementation", "source", "suggested_atol", "hyperparameters")
 
 
 def main(golden: Path) -> None:
-    """Write the small folder anew."""
+    """Replace the shipped folder."""
     shutil.rmtree(OUT, ignore_errors=True)
     (OUT / "traces").mkdir(parents=True)
     shutil.copy(golden / "resnet20_cifar10.safetensors", OUT)
@@ -38,7 +38,7 @@ def main(golden: Path) -> None:
 
 
 def cut(trace: str, array: str, traces: Path) -> None:
-    """Write the first answers of one trace, in double precision where there are such, with its memory or domains."""
+    """Write the first predictions of one trace, in double precision if recorded, and its memory or domains."""
     double = traces / f"{trace}_f64.npz"
     with np.load(double if double.exists() else traces / f"{trace}.npz") as file:
         kept = {f"{name}_{array}": file[f"{name}_{array}"][: count(name)] for name in BATCHES}
@@ -52,7 +52,7 @@ def cut(trace: str, array: str, traces: Path) -> None:
 
 
 def count(stream: str) -> int:
-    """Return the number of samples that are shipped of a stream."""
+    """Return the number of shipped samples of a stream."""
     return BATCHES[stream] * BATCH_SIZE
 
 
