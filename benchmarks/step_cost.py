@@ -196,7 +196,7 @@ def held_bytes() -> int:
     """Return the bytes of all live tensors."""
     gc.collect()
     tensors = (thing for thing in gc.get_objects() if isinstance(thing, Tensor))
-    storages = {tensor.untyped_storage()._cdata: tensor.untyped_storage().nbytes() for tensor in tensors}
+    storages = {tensor.untyped_storage().data_ptr(): tensor.untyped_storage().nbytes() for tensor in tensors}
     return sum(storages.values())
 
 

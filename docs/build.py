@@ -20,9 +20,7 @@ def page(name: str) -> str:
     """Return the page of a method or recipe."""
     recipe = recipe_of(name)
     kind = METHODS[recipe.method]
-    return "\n".join(
-        [f"# {name}", "", *idea(name, kind), "", *facts(name, kind), "", *options(kind), "", *presets(kind)]
-    )
+    return "\n".join([f"# {name}", "", *idea(name, kind), "", *facts(kind), "", *options(kind), "", *presets(kind)])
 
 
 def idea(name: str, kind: type[Method]) -> list[str]:
@@ -36,7 +34,7 @@ def idea(name: str, kind: type[Method]) -> list[str]:
     return [*text, "", *([combined, ""] if combined else []), f"Paper: {entry.citation or '–'}", "", *call]
 
 
-def facts(name: str, kind: type[Method]) -> list[str]:
+def facts(kind: type[Method]) -> list[str]:
     """Return the table of cost, requirements, and when to use the method."""
     lines = {
         "Predicts": f"{kind.predicts} its update on the same batch",

@@ -80,6 +80,10 @@ class Registry(Generic[T]):
 
         return add
 
+    def discard(self, name: str) -> None:
+        """Remove an entry if it exists, for tests and notebooks that register their own."""
+        self._entries.pop(name, None)
+
     def __getitem__(self, name: str) -> T:
         name = self.aliases.get(name, name)
         if name not in self._entries:

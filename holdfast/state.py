@@ -36,15 +36,15 @@ class Stateful(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self._defaults: dict[str, Any] = {}
-        self._kept: set[str] = set()
+        self.state_defaults: dict[str, Any] = {}
+        self.kept_state: set[str] = set()
         self._overwritten: list[tuple[Tensor, Any, Tensor]] | None = None  # what `write_rows` replaced in this step
 
     def add_state(self, name: str, default: Any, *, kept: bool = False) -> None:
         """Declare an attribute (tensor, number, text, None, or lists and dicts of them); `kept` survives a reset."""
-        self._defaults[name] = default
+        self.state_defaults[name] = default
         if kept:
-            self._kept.add(name)
+            self.kept_state.add(name)
         setattr(self, name, copy.deepcopy(default))
 
     def write_rows(self, tensor: Tensor, rows: Any, values: Tensor) -> None:
@@ -72,31 +72,31 @@ class Stateful(nn.Module):
         """Set every declared attribute, here and in the parts of this module, to its default."""
         for part in self.modules():
             if isinstance(part, Stateful):
-                for name, default in part._defaults.items():
-                    if name not in part._kept:
+                for name, default in part.state_defaults.items():
+                    if name not in part.kept_state:
                         setattr(part, name, copy.deepcopy(default))
 
     def declared(self) -> dict[str, Any]:
         """Return the defaults of all that `get_extra_state` returns."""
-        return dict(self._defaults)
+        return dict(self.state_defaults)
 
     def check_state(self) -> None:
         """Raise a ValueError when loaded values contradict each other; called before a loaded state is accepted."""
 
     def get_extra_state(self) -> dict[str, Any]:
         """Return a copy of the declared attributes, for torch's `state_dict`."""
-        return {name: copy.deepcopy(getattr(self, name)) for name in self._defaults}
+        return {name: copy.deepcopy(getattr(self, name)) for name in self.state_defaults}
 
     def set_extra_state(self, state: Mapping[str, Any]) -> None:
         """Set the declared attributes from torch's `state_dict`."""
-        for name in self._defaults:
+        for name in self.state_defaults:
             setattr(self, name, copy.deepcopy(state[name]))
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Stateful:
         # `.to(device)` moves parameters and buffers by itself, and declared tensors here.
-        for name in self._defaults:
+        for name in self.state_defaults:
             setattr(self, name, map_tensors(fn, getattr(self, name)))
-            self._defaults[name] = map_tensors(fn, self._defaults[name])
+            self.state_defaults[name] = map_tensors(fn, self.state_defaults[name])
         super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
         return self
 

@@ -80,7 +80,7 @@ class Savepoint:
                 buffers += [tensor for name, tensor in own.items() if tensor is not None and name not in passing]
             if isinstance(module, Stateful):
                 self._overwritten.append((module, module.remember_rows()))
-                for name in module._defaults:
+                for name in module.state_defaults:
                     self._keep(attributes[name])
                 for value in attributes.values():
                     if isinstance(value, torch.optim.Optimizer):

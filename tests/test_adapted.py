@@ -83,7 +83,7 @@ def test_saved_state_is_refused_by_another_model(tmp_path: Path, inputs: Tensor)
         adapt(tiny_resnet(seed=1), "tent").load(tmp_path / "state")
 
 
-def test_saved_state_is_refused_by_another_recipe_and_the_field_is_named(tmp_path: Path, inputs: Tensor) -> None:
+def test_saved_state_is_refused_by_another_recipe_and_the_field_is_named(tmp_path: Path) -> None:
     model = adapt(tiny_resnet(), "tent")
     model.save(tmp_path / "state")
     with pytest.raises(SavedStateError, match=r"options is .*0\.001.* there"):

@@ -45,7 +45,7 @@ def test_restore_puts_single_weights_back() -> None:
     model(BATCHES[0])
     method = model.method
     source = [weight.clone() for weight in method.source_weights()]
-    method.restore(lambda weight, gradient: torch.arange(len(weight)) % 2 == 0)
+    method.restore(lambda weight, _: torch.arange(len(weight)) % 2 == 0)
     for weight, origin in zip(method.trained, source, strict=True):
         assert torch.equal(weight.detach()[::2], origin[::2])
     assert any(not torch.equal(weight.detach(), origin) for weight, origin in zip(method.trained, source, strict=True))

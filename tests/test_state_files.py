@@ -250,8 +250,7 @@ def test_links_and_devices_are_not_replaced(tmp_path: Path) -> None:
 
 def test_moments_follow_the_model_to_another_type() -> None:
     model = adapted(optimizer="adam").double()
-    assert model.method._optimizer is not None
-    moments = list(model.method._optimizer.state.values())
+    moments = list(model.method.get_extra_state()["optimizer"].values())
     assert moments
     assert all(own["exp_avg"].dtype == own["exp_avg_sq"].dtype == torch.float64 for own in moments)
     assert model.step(BATCHES[0].double()).skipped is None

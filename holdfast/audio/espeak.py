@@ -27,7 +27,7 @@ def spoken(library: str, data: str, utterances: Iterable[Sequence[str | int]]) -
         raise RuntimeError(f"eSpeak NG does not start with the voices in {data}; install espeakng-loader again")
     pcm = bytearray()
 
-    def keep(samples: ctypes.c_void_p, count: int, events: int) -> int:
+    def keep(samples: ctypes.c_void_p, count: int, _events: int) -> int:
         if samples and count > 0:
             pcm.extend(ctypes.string_at(samples, 2 * count))
         return 0

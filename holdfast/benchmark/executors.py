@@ -30,7 +30,7 @@ class Executor:
     summary: str = ""
 
 
-def serial(work: Callable[[Item], Result], items: Sequence[Item], workers: int = 1) -> Iterator[Result]:
+def serial(work: Callable[[Item], Result], items: Sequence[Item], _workers: int = 1) -> Iterator[Result]:
     """Run one item after the other in this process.
 
     >>> list(serial(abs, [-1, 2]))

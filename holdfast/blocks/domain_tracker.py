@@ -71,7 +71,7 @@ class Domains(Stateful):
                 layer.placed = None
         self.found = domains
         if len(self.counts) > slots >= self.max_domains:
-            self._regroup(self._merged() if self.overflow == "merge" else self._pruned(slots))
+            self.regroup(self._merged() if self.overflow == "merge" else self._pruned(slots))
 
     @property
     def _watched(self) -> DomainStatistics:
@@ -128,7 +128,7 @@ class Domains(Stateful):
         kept = [slot for slot in range(len(self.counts)) if slot >= len(older) or older[slot] > min(older)]
         return [kept.index(slot) if slot in kept else None for slot in range(len(self.counts))]
 
-    def _regroup(self, places: Sequence[int | None]) -> None:
+    def regroup(self, places: Sequence[int | None]) -> None:
         """Move every slot to its new place, in the counts and in the layers."""
         first_of = {place: slot for slot, place in reversed(list(enumerate(places))) if place is not None}
         plan = Regrouping([first_of[place] for place in sorted(first_of)], [], [], [], [], [])

@@ -124,7 +124,7 @@ def roid(inputs: Tensor, generator: Generator) -> Tensor:
 
 
 @VIEWS.register("identity")
-def identity(inputs: Tensor, generator: Generator) -> Tensor:
+def identity(inputs: Tensor, _generator: Generator) -> Tensor:
     """Return the inputs unchanged."""
     return inputs
 

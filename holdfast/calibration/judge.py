@@ -136,11 +136,12 @@ class Judge:
         for beginning, group in groupby(
             sorted(chains, key=lambda chain: (chain[:-1], chain)), lambda chain: chain[:-1]
         ):
-            begun = self._corrupted(clean, beginning, samples)
+            begun = self.corrupted(clean, beginning, samples)
             for chain in group:
-                yield chain, self._right(self._corrupted(begun, chain[-1:], samples), samples)
+                yield chain, self._right(self.corrupted(begun, chain[-1:], samples), samples)
 
-    def _corrupted(self, images: NDArray[Any], chain: Chain, samples: NDArray[np.int64]) -> NDArray[Any]:
+    def corrupted(self, images: NDArray[Any], chain: Chain, samples: NDArray[np.int64]) -> NDArray[Any]:
+        """Return images with every corruption of a chain applied, each sample with its own random numbers."""
         for name, level in chain:
             rngs = [seeded_rng(self.seed, f"calibration/{name}", int(sample)) for sample in samples]
             images = CORRUPTIONS[name].batch(images, level / 4, rngs, **self.known)

@@ -16,7 +16,7 @@ from holdfast.methods.rotta import Rotta
 __all__ = ["CASES"]
 
 
-def mirrored(inputs: Tensor, generator: Generator) -> Tensor:
+def mirrored(inputs: Tensor, _generator: Generator) -> Tensor:
     """Return the fixed view that RoTTA's deterministic traces were recorded with: mirrored and darker."""
     return 0.8 * inputs.flip(-1)
 
@@ -31,7 +31,7 @@ def recorded_views(method: Method) -> None:
     """Draw all views from one generator, seeded once before the first batch, as the official code does."""
     assert isinstance(method, Rotta)
     generator = torch.Generator().manual_seed(0)
-    method._view = lambda inputs, _: VIEWS["tta"](inputs, generator)
+    method.augment = lambda inputs, _: VIEWS["tta"](inputs, generator)
 
 
 ROTTA = {"view": mirrored}

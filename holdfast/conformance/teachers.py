@@ -30,10 +30,10 @@ FOUR: tuple[Callable[[Tensor], Tensor], ...] = (
 def four_views() -> dict[str, Any]:
     """Return the four fixed views, in turn, that CoTTA's deterministic traces were recorded with."""
     in_turn = cycle(FOUR)
-    return {"view": lambda inputs, generator: next(in_turn)(inputs)}
+    return {"view": lambda inputs, _: next(in_turn)(inputs)}
 
 
-def darker_mirrored(inputs: Tensor, generator: Generator) -> Tensor:
+def darker_mirrored(inputs: Tensor, _generator: Generator) -> Tensor:
     """Return the fixed view that ROID's deterministic trace was recorded with: mirrored and darker."""
     return 0.8 * inputs.flip(-1)
 
@@ -47,7 +47,7 @@ class Restoration(Recovery):
 
     def recover(self, method: Restorable, step: Step) -> str | None:
         """Restore after each batch."""
-        method.restore(lambda weight, gradient: torch.rand(weight.shape, generator=self.generator) < 0.01)
+        method.restore(lambda weight, _: torch.rand(weight.shape, generator=self.generator) < 0.01)
         return None
 
 

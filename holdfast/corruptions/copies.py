@@ -69,7 +69,7 @@ def corrupt_files(
     protocol = _protocol(corruption, severity, seed, family, sample_rate)
     kept = _kept(out, protocol)
     missing = [copy for copy in copies if not _is_done(copy, kept.get(_within(out, copy)))]
-    work = partial(_outcome, corruption.name, severity, seed, family, sample_rate)
+    work = partial(copy_outcome, corruption.name, severity, seed, family, sample_rate)
     unreadable = []
     for outcome in _worked(work, missing, workers):
         if outcome.problem:
@@ -149,9 +149,10 @@ def _worked(work: partial[_Outcome], copies: Sequence[_Copy], workers: int) -> I
         yield from pool.map(work, copies, chunksize=min(16, -(-len(copies) // workers)))
 
 
-def _outcome(
+def copy_outcome(
     name: str, severity: float, seed: int, family: str | None, sample_rate: int | None, copy: _Copy
 ) -> _Outcome:
+    """Make one corrupted copy and return its record, or the problem."""
     corruption = CORRUPTIONS[name]
     rng = seeded_rng(seed, f"corrupt files/{copy.relative}")
     try:

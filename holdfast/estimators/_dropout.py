@@ -182,7 +182,7 @@ def predict_again(
     """Return the logits under the masks of these generators, in one pass, (masks, batch, classes)."""
     masks = len(generators)
 
-    def dropped(_: nn.Module, args: Any, output: Any) -> Any:
+    def dropped(_: nn.Module, _args: Any, output: Any) -> Any:
         if isinstance(output, tuple):  # layers of some transformers return more than tokens
             return drop(output[0], rate, generators), *output[1:]
         if places.channels_last and output.dim() == 4:
@@ -250,7 +250,7 @@ def _output_axes(model: Classifier, name: str) -> int:
     inputs = random_pair(model.module, model.input_spec.shape)
     axes: list[int] = []
 
-    def note(_: nn.Module, args: Any, output: Any) -> None:
+    def note(_: nn.Module, _args: Any, output: Any) -> None:
         axes.append((output[0] if isinstance(output, tuple) else output).dim())
 
     handle = model.module.get_submodule(name).register_forward_hook(note)

@@ -155,7 +155,7 @@ class Method(Stateful):
         """Return to a snapshot exactly; what fitting source data has left stays as it is now."""
         self._set_moving(snapshot["tensors"])
         for name, part in self._declaring():
-            kept = {kept: getattr(part, kept) for kept in part._kept}
+            kept = {kept: getattr(part, kept) for kept in part.kept_state}
             part.set_extra_state({**snapshot["declared"][name], **kept})
 
     @torch.no_grad()
@@ -224,6 +224,11 @@ class Method(Stateful):
             for group, (_, lr) in zip(self._optimizer.param_groups, self.learning_rates(), strict=True):
                 group["lr"] = scale * lr
         self._lr_scale = scale
+
+    @property
+    def param_groups(self) -> list[dict[str, Any]]:
+        """The optimiser's parameter groups with their current learning rates; empty if nothing is trained."""
+        return [] if self._optimizer is None else self._optimizer.param_groups
 
     @property
     def samples_forwarded(self) -> int:

@@ -42,7 +42,7 @@ def trace(model: Classifier, inputs: Tensor | None = None) -> Trace:
     outputs: dict[str, tuple[float, float]] = {}
 
     def keep(name: str) -> Callable[[nn.Module, Any, Any], None]:
-        def note(_: nn.Module, args: Any, output: Any) -> None:
+        def note(_: nn.Module, _args: Any, output: Any) -> None:
             if isinstance(output, Tensor) and output.is_floating_point():
                 outputs[name] = float(output.sum(dtype=torch.float64)), float(output.abs().sum(dtype=torch.float64))
 

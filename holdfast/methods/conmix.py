@@ -145,9 +145,9 @@ class Conmix(WholeNetwork):
 
     def update(self, loss: Tensor, samples: int) -> Update:
         """Take one step at the epoch's learning rate, (1 + γ e / N)^(-3/4) of the first after e epochs."""
-        if self._optimizer is not None and self.batches_per_epoch is not None:
+        if self.batches_per_epoch is not None:
             epoch = (self.batches - 1) // self.batches_per_epoch
             factor = (1 + self.decay_strength * epoch / self.decay_epochs) ** -0.75
-            for group, (_, lr) in zip(self._optimizer.param_groups, self.learning_rates(), strict=True):
+            for group, (_, lr) in zip(self.param_groups, self.learning_rates(), strict=True):
                 group["lr"] = factor * lr
         return super().update(loss, samples)

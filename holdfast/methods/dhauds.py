@@ -116,10 +116,10 @@ class Dhauds(WholeNetwork):
 
     def update(self, loss: Tensor, samples: int) -> Update:
         """Take one step with the learning rate, momentum and weight decay of the epoch."""
-        if self._optimizer is not None and self.batches_per_epoch is not None:
+        if self.batches_per_epoch is not None:
             epoch = (self.batches - 1) // self.batches_per_epoch
             factor = lr_factor(epoch, self.decay_epochs, self.decay_strength, self.steady_epochs)
-            for group, (_, lr) in zip(self._optimizer.param_groups, self.learning_rates(), strict=True):
+            for group, (_, lr) in zip(self.param_groups, self.learning_rates(), strict=True):
                 group["lr"] = self.lr_scale * factor * lr
                 group["momentum"], group["weight_decay"] = (self.momentum, self.weight_decay) if epoch else (0.0, 0.0)
         return super().update(loss, samples)

@@ -52,7 +52,7 @@ class Eta(Method):
         super().__init__(model, **learning)
         self.entropy_margin, self.redundancy_margin = entropy_margin, redundancy_margin
         self.probs_momentum = probs_momentum
-        self._max_entropy = entropy_margin * math.log(model.num_classes)  # E_0
+        self.max_entropy = entropy_margin * math.log(model.num_classes)  # E_0
         self.add_state("mean_probs", None)  # m: moving average of the predictions that were trained on
         self.add_state("reliable_samples", 0)
         self.add_state("learnt_samples", 0)
@@ -60,13 +60,13 @@ class Eta(Method):
     def loss(self, inputs: Tensor, logits: Tensor) -> Tensor | None:
         """Return the weighted mean entropy of the selected samples; None if there are none."""
         uncertainty = entropy(logits)
-        reliable = uncertainty.detach() < self._max_entropy
+        reliable = uncertainty.detach() < self.max_entropy
         selected = reliable & self._new(logits.detach().softmax(1), reliable)
         self.reliable_samples += int(reliable.sum())
         self.learnt_samples += (count := int(selected.sum()))
         if count == 0:
             return None
-        weights = (self._max_entropy - uncertainty.detach()).exp()
+        weights = (self.max_entropy - uncertainty.detach()).exp()
         return (weights * uncertainty)[selected].mean()
 
     def _new(self, probs: Tensor, reliable: Tensor) -> Tensor:

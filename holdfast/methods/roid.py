@@ -59,7 +59,7 @@ class Roid(Method):
         self.temperature, self.probs_momentum, self.source_share = temperature, probs_momentum, source_share
         self.predicts_jointly = prior_correction
         self.prior_correction, self.loss_divisor = prior_correction, loss_divisor  # None: the batch size
-        self.view, self._view = named_view(view, model.input_spec.kind)
+        self.view, self.augment = named_view(view, model.input_spec.kind)
         uniform = torch.full((model.num_classes,), 1 / model.num_classes, device=model.device, dtype=model.dtype)
         self.add_state("mean_probs", uniform)  # moving average of the predictions
         self._prior = torch.ones_like(uniform)  # of the newest prediction
@@ -76,7 +76,7 @@ class Roid(Method):
         logits = logits / self._prior
         kept, weights = self._weigh(logits.detach())
         generator = torch.Generator().manual_seed(seed_for(self.seed, "views", self.batches))
-        seen, viewed = logits[kept], self.model(self._view(inputs[kept], generator))
+        seen, viewed = logits[kept], self.model(self.augment(inputs[kept], generator))
         certainty = soft_likelihood_ratio(seen, clip=0.99, eps=1e-5)
         consistency = (soft_cross_entropy(viewed, seen) + soft_cross_entropy(seen, viewed)) / 2
         return (weights * (certainty + consistency)).sum() / (self.loss_divisor or len(inputs))

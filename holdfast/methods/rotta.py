@@ -62,10 +62,10 @@ class Rotta(Method):
         self.capacity, self.every_samples, self.fill_first = capacity, every_samples, fill_first
         self.timeliness_weight, self.uncertainty_weight = timeliness_weight, uncertainty_weight
         self.statistics_momentum, self.teacher_momentum = statistics_momentum, teacher_momentum  # α, 1 − ν
-        self.view, self._view = named_view(view, model.input_spec.kind)
+        self.view, self.augment = named_view(view, model.input_spec.kind)
         super().__init__(model, **learning)
         # Try the view now, so that one that does not fit the inputs fails here and not after `every_samples` samples.
-        self._view(torch.zeros(1, *model.input_spec.shape), torch.Generator())
+        self.augment(torch.zeros(1, *model.input_spec.shape), torch.Generator())
         self.memory = BalancedMemory(
             model.num_classes,
             capacity=capacity,
@@ -105,7 +105,7 @@ class Rotta(Method):
         generator = torch.Generator().manual_seed(seed_for(self.seed, "views", self.memory.offers))
         with learning_pass(self), torch.enable_grad():
             targets = self.teacher.network(inputs)
-            logits = self.model(self._view(inputs, generator))
+            logits = self.model(self.augment(inputs, generator))
             timeliness = torch.sigmoid(-ages / self.capacity)  # exp(−a) / (1 + exp(−a))
             loss = (timeliness * soft_cross_entropy(logits, targets)).mean()
         update = self.update(loss, len(inputs))

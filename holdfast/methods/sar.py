@@ -56,7 +56,7 @@ class Sar(Method):
         self.frozen_layers = frozen_layers
         super().__init__(model, **learning)
         self.entropy_margin, self.radius, self.keep_momentum = entropy_margin, radius, keep_momentum
-        self._max_entropy = entropy_margin * math.log(model.num_classes)  # E_0
+        self.max_entropy = entropy_margin * math.log(model.num_classes)  # E_0
 
     def prepare(self, model: Classifier) -> list[nn.Parameter]:
         """Use batch statistics in all layers and train the affine parameters of those that are not frozen."""
@@ -66,13 +66,13 @@ class Sar(Method):
     def loss(self, inputs: Tensor, logits: Tensor) -> Tensor | None:
         """Return the mean entropy at the worst nearby weights, over the samples that are reliable before and after."""
         uncertainty = entropy(logits)
-        reliable = uncertainty.detach() < self._max_entropy
+        reliable = uncertainty.detach() < self.max_entropy
         if not reliable.any():
             return None
         nearby = climb(self.model, self.trained, uncertainty[reliable].mean(), self.radius)
         self.samples_backwarded += len(inputs)
         uncertainty = entropy(nearby(inputs))[reliable]
-        still_reliable = uncertainty.detach() < self._max_entropy
+        still_reliable = uncertainty.detach() < self.max_entropy
         return uncertainty[still_reliable].mean() if still_reliable.any() else None
 
     def reset(self) -> None:

@@ -57,9 +57,9 @@ class Tribe(Method):
     ) -> None:
         self.class_momentum, self.agnostic_share = class_momentum, agnostic_share  # η, γ
         self.entropy_margin, self.anchor_weight = entropy_margin, anchor_weight  # H₀, λ
-        self.view, self._view = named_view(view, model.input_spec.kind)
+        self.view, self.augment = named_view(view, model.input_spec.kind)
         super().__init__(model, **learning)
-        self._max_entropy = entropy_margin * math.log(model.num_classes)
+        self.max_entropy = entropy_margin * math.log(model.num_classes)
 
     def prepare(self, model: Classifier) -> list[nn.Parameter]:
         """Use the given network as the teacher; the student shares all weights, the anchor all but the trained ones."""
@@ -84,10 +84,10 @@ class Tribe(Method):
         generator = torch.Generator().manual_seed(seed_for(self.seed, "view", self.batches))
         with given_labels(self, logits.argmax(1)):  # all three update their statistics
             teacher = self.model(inputs)
-            student = self.student(self._view(inputs, generator))
+            student = self.student(self.augment(inputs, generator))
             with torch.no_grad():
                 anchor = self.anchor(inputs)
-        sure = entropy(teacher.detach()) < self._max_entropy
+        sure = entropy(teacher.detach()) < self.max_entropy
         if not sure.any():
             return None
         teacher, student, anchor = teacher[sure], student[sure], anchor[sure]

@@ -38,39 +38,42 @@ def recording(model: Classifier, inputs: Tensor, names: Collection[str]) -> Iter
     >>> recorded.outputs["1"].equal(network.module[1](inputs)), recorded.features.equal(recorded.outputs["1"])
     (True, True)
     """
-    recorded = Recorded()
-    listening = False
+    recorder = _Recorder(inputs)
+    with ExitStack() as hooks:
+        hooks.callback(model.register_forward_pre_hook(recorder.begin).remove)
+        hooks.callback(model.register_forward_hook(recorder.end).remove)
+        for name in names:
+            hooks.callback(model.module.get_submodule(name).register_forward_hook(recorder.keep(name)).remove)
+        if model.head is not None:
+            hooks.callback(model.head.register_forward_pre_hook(recorder.keep_features).remove)
+        yield recorder.recorded
 
-    def begin(_: nn.Module, args: tuple[Any, ...]) -> None:
-        nonlocal listening
-        listening = args[0] is inputs
-        if listening:
-            recorded.outputs.clear()
-            recorded.features = None
 
-    def end(_: nn.Module, args: tuple[Any, ...], output: Any) -> None:
-        nonlocal listening
-        listening = False
+class _Recorder:
+    """The hooks that fill a record while the model runs on certain inputs."""
 
-    def keep(name: str) -> Callable[[nn.Module, Any, Any], None]:
-        def note(_: nn.Module, args: Any, output: Any) -> None:
-            if listening and isinstance(output, Tensor):
-                recorded.outputs[name] = output.detach()
+    def __init__(self, inputs: Tensor) -> None:
+        self.inputs, self.recorded, self.listening = inputs, Recorded(), False
+
+    def begin(self, _: nn.Module, args: tuple[Any, ...]) -> None:
+        self.listening = args[0] is self.inputs
+        if self.listening:
+            self.recorded.outputs.clear()
+            self.recorded.features = None
+
+    def end(self, *_: Any) -> None:
+        self.listening = False
+
+    def keep(self, name: str) -> Callable[[nn.Module, Any, Any], None]:
+        def note(_: nn.Module, _args: Any, output: Any) -> None:
+            if self.listening and isinstance(output, Tensor):
+                self.recorded.outputs[name] = output.detach()
 
         return note
 
-    def keep_features(_: nn.Module, args: tuple[Any, ...]) -> None:
-        if listening:
-            recorded.features = args[0].detach().flatten(1)
-
-    with ExitStack() as hooks:
-        hooks.callback(model.register_forward_pre_hook(begin).remove)
-        hooks.callback(model.register_forward_hook(end).remove)
-        for name in names:
-            hooks.callback(model.module.get_submodule(name).register_forward_hook(keep(name)).remove)
-        if model.head is not None:
-            hooks.callback(model.head.register_forward_pre_hook(keep_features).remove)
-        yield recorded
+    def keep_features(self, _: nn.Module, args: tuple[Any, ...]) -> None:
+        if self.listening:
+            self.recorded.features = args[0].detach().flatten(1)
 
 
 @contextmanager
@@ -113,7 +116,7 @@ def finished_parts(module: nn.Module, inputs: Tensor, point: str) -> tuple[str, 
         return lambda *_: calls.update([name])
 
     def end(name: str) -> Callable[[nn.Module, Any, Any], None]:
-        def note(_: nn.Module, args: Any, output: Any) -> None:
+        def note(_: nn.Module, _args: Any, output: Any) -> None:
             if point not in finished:
                 finished[name] = isinstance(output, Tensor) and output.dim() > 0 and len(output) == len(inputs)
 

@@ -37,7 +37,7 @@ class Stochastic(Recovery):
         generator = torch.Generator().manual_seed(seed_for(self.seed, "restore", self.updates))
         self.updates += 1
 
-        def chosen(weight: Tensor, gradient: Tensor | None) -> Tensor:
+        def chosen(weight: Tensor, _gradient: Tensor | None) -> Tensor:
             # Drawn on the CPU, so that the same elements are chosen on every device.
             return (torch.rand(weight.shape, generator=generator) < self.restore_share).to(weight.device)
 

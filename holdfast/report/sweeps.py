@@ -44,7 +44,7 @@ def make_sweeps(tables: Sequence[Table]) -> list[Sweep]:
 
     The values are all numbers or all names: "iid" beside 0.85 is another kind of stream and no point on a line.
     """
-    points = [_Point(table, line, _settings(table, line)) for table in tables for line in table.lines]
+    points = [_Point(table, line, _settings(line)) for table in tables for line in table.lines]
     options = dict.fromkeys(option for point in points for option in point.settings)
     found = []
     for option in options:
@@ -87,7 +87,7 @@ def _alike(values: Sequence[Any]) -> bool:
     )
 
 
-def _settings(table: Table, line: Line) -> dict[str, Any]:
+def _settings(line: Line) -> dict[str, Any]:
     """Return everything that was chosen for a line under dotted names; what is no point on an axis in a tuple."""
     manifest = line.runs[0].manifest
     content = {

@@ -47,24 +47,23 @@ def first_difference(left: Any, right: Any, path: str = "", *, _seen: set[int] |
     if isinstance(left, Tensor):
         same = left.shape == right.shape and left.dtype == right.dtype
         return None if same and torch.equal(left.detach().nan_to_num(), right.detach().nan_to_num()) else path
-    if isinstance(left, (nn.Module, dict, list, tuple, torch.optim.Optimizer)):
-        seen.add(id(left))
-    if isinstance(left, nn.Module):
-        left, right = vars(left), vars(right)
-    if isinstance(left, torch.optim.Optimizer):
-        left, right = left.state_dict(), right.state_dict()
-    if isinstance(left, dict):
-        if list(map(str, left)) != list(map(str, right)):
-            return path
-        pairs = [
-            (f"{path}.{key}", item, other) for (key, item), other in zip(left.items(), right.values(), strict=True)
-        ]
-    elif isinstance(left, (list, tuple)):
-        if len(left) != len(right):
-            return path
-        pairs = [(f"{path}[{place}]", *both) for place, both in enumerate(zip(left, right, strict=True))]
-    else:
+    if not isinstance(left, (nn.Module, dict, list, tuple, torch.optim.Optimizer)):
         plain = isinstance(left, (int, float, str, bool))
         return path if plain and left != right and left == left else None
-    found = (first_difference(item, other, name, _seen=seen) for name, item, other in pairs)
+    seen.add(id(left))
+    ours, theirs = _items(left), _items(right)
+    if list(ours) != list(theirs):
+        return path
+    found = (first_difference(ours[name], theirs[name], f"{path}{name}", _seen=seen) for name in ours)
     return next((name for name in found if name is not None), None)
+
+
+def _items(container: Any) -> dict[str, Any]:
+    """Return what a container holds, by the text that leads to it."""
+    if isinstance(container, nn.Module):
+        container = vars(container)
+    if isinstance(container, torch.optim.Optimizer):
+        container = container.state_dict()
+    if isinstance(container, dict):
+        return {f".{key}": item for key, item in container.items()}
+    return {f"[{place}]": item for place, item in enumerate(container)}

@@ -86,7 +86,7 @@ def published_decay(cardinality: int, gamma: float = 10.0, tail: int = 1) -> Sch
     As in the official code, the first two epochs have the same rate, and Nesterov momentum is never used.
     """
 
-    def set_up(optimizer: Optimizer, epoch: int, share: float, epochs: int) -> None:
+    def set_up(optimizer: Optimizer, epoch: int, _share: float, _epochs: int) -> None:
         if epoch > 0:
             done = min(epoch, cardinality - tail) - 1
             rate = PUBLISHED_LR * (1 + gamma * done / cardinality) ** -0.75
@@ -96,7 +96,7 @@ def published_decay(cardinality: int, gamma: float = 10.0, tail: int = 1) -> Sch
 
 
 @PROCEDURES.register("images")
-def _images(noises: Noises) -> Procedure:
+def _images(_noises: Noises) -> Procedure:
     """Ours for the embedded digits: AdamW on slightly moved images."""
     return Procedure(80, (moved,), _adamw, _warm_cosine, max_gradient_norm=1.0)
 
@@ -148,7 +148,7 @@ def _vocalsound(noises: Noises) -> Procedure:
 
 
 @PROCEDURES.register("amaut-cochlscene")
-def _cochlscene(noises: Noises) -> Procedure:
+def _cochlscene(_noises: Noises) -> Procedure:
     """AMAuT on CochlScene, whose weights are the start for UrbanSound8K."""
     return _published(30, 40, AudioView(uniform_level=0.015))
 

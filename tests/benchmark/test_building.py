@@ -44,7 +44,7 @@ def test_the_network_of_a_calibrated_stream_is_built_once(tmp_path: Path, monkey
     try:
         build(parse_suite(text).jobs()[0])
     finally:
-        del MODELS._entries["test_counted"]
+        MODELS.discard("test_counted")
     assert len(built) == 1
 
 
@@ -129,16 +129,16 @@ def test_a_method_is_told_how_long_an_offline_epoch_is(given: str, expected: int
 def test_an_executor_says_itself_whether_it_shares_memory(tmp_path: Path, shares_memory: bool) -> None:
     received = []
 
-    def watched(work: Any, items: Any, workers: int) -> Any:
+    def watched(work: Any, _items: Any, _workers: int) -> Any:
         received.append(work.keywords["progress"])
         return iter(())
 
-    def tell(progress: Progress) -> None:
+    def tell(_progress: Progress) -> None:
         raise AssertionError
 
     EXECUTORS.register("test_watched")(Executor(watched, shares_memory))
     try:
         bench([], tmp_path, executor="test_watched", progress=tell)
     finally:
-        del EXECUTORS._entries["test_watched"]
+        EXECUTORS.discard("test_watched")
     assert (received == [tell]) is shares_memory

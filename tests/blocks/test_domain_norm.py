@@ -132,7 +132,7 @@ def test_the_closest_two_become_the_mixture_of_both() -> None:
             learn(part, domains, samples(4, shift, seed), torch.full((4,), label))
     found = list(domains.counts)
     before = domains.moments()[0]
-    domains._regroup([0, 1, 1, 2][: len(found)])
+    domains.regroup([0, 1, 1, 2][: len(found)])
     assert domains.counts == [found[0], found[1] + found[2], *found[3:]]
     torch.testing.assert_close(domains.moments()[0][0], before[0])  # the others are as they were
     # Their classes were different ones: every cell was kept as it was, and the sums are those of both.
@@ -148,7 +148,7 @@ def test_joined_cells_weigh_by_their_samples() -> None:
     for features in (first, second):
         learn(part, domains, features, torch.zeros(len(features), dtype=torch.long))
     assert domains.counts == [2, 6, 0]
-    domains._regroup([0, 0, 1])
+    domains.regroup([0, 0, 1])
     both = torch.cat([first, second]).transpose(0, 1).flatten(1)
     torch.testing.assert_close(part[0].source_mean + layer.cells[0, 0], both.mean(1))
     torch.testing.assert_close(part[0].source_var + layer.cells[0, 1], both.var(1, correction=0))

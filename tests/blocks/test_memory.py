@@ -54,8 +54,8 @@ def cstu(count: int, *, fill_first: bool) -> tuple[list[int], list[int], list[in
     """Return the samples, classes and ages held after all samples were offered."""
     lists: dict[int, list[dict[str, Any]]] = {label: [] for label in range(CLASSES)}
 
-    def score(age: float, uncertainty: float) -> float:
-        return 1 / (1 + math.exp(-age / CAPACITY)) + uncertainty / math.log(CLASSES)
+    def score(item: dict[str, Any]) -> float:
+        return 1 / (1 + math.exp(-item["age"] / CAPACITY)) + item["uncertainty"] / math.log(CLASSES)
 
     for sample, (label, uncertainty) in enumerate(zip(*(part.tolist() for part in samples(count)[1:]), strict=True)):
         full = sum(map(len, lists.values())) >= CAPACITY
@@ -67,16 +67,13 @@ def cstu(count: int, *, fill_first: bool) -> tuple[list[int], list[int], list[in
             pool = [other for other in lists if len(lists[other]) == most]
         else:
             pool = [label]
-        worst: tuple[float, int, int] | None = None
-        for other in pool:
-            for place, item in enumerate(lists[other]):
-                badness = score(item["age"], item["uncertainty"])
-                if worst is None or badness >= worst[0]:
-                    worst = badness, other, place
-        if worst is None or worst[0] > score(0, uncertainty):
-            if worst is not None:
-                del lists[worst[1]][worst[2]]
-            lists[label].append({"sample": sample, "uncertainty": uncertainty, "age": 0})
+        new = {"sample": sample, "uncertainty": uncertainty, "age": 0}
+        held = [(score(item), other, place) for other in pool for place, item in enumerate(lists[other])]
+        badness, other, place = max(held, default=(math.inf, None, None))  # the last of equals
+        if badness > score(new):
+            if other is not None:
+                del lists[other][place]
+            lists[label].append(new)
         for items in lists.values():
             for item in items:
                 item["age"] += 1

@@ -170,7 +170,7 @@ def test_what_is_no_image_is_refused_with_a_way_out() -> None:
 
 
 def test_a_view_is_found_by_name_or_given() -> None:
-    def half(inputs: Tensor, generator: torch.Generator) -> Tensor:
+    def half(inputs: Tensor, _generator: torch.Generator) -> Tensor:
         return inputs / 2
 
     assert named_view("roid") == ("roid", VIEWS["roid"])

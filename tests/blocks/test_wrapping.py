@@ -76,7 +76,7 @@ def with_hook(layer: nn.Module) -> nn.Module:
     return layer
 
 
-def double(layer: nn.Module, args: tuple[Tensor], output: Tensor) -> Tensor:
+def double(_layer: nn.Module, _args: tuple[Tensor], output: Tensor) -> Tensor:
     return 2 * output
 
 
@@ -165,7 +165,7 @@ def test_networks_may_read_the_buffers_of_a_replaced_layer(inputs: Tensor) -> No
         assert torch.equal(model.method.model(inputs), source(inputs))
 
 
-def test_one_layer_in_two_places_stays_one(inputs: Tensor) -> None:
+def test_one_layer_in_two_places_stays_one() -> None:
     shared = nn.BatchNorm2d(8)
     prepared = nn.Sequential(nn.Conv2d(3, 8, 3), shared, nn.Sequential(shared), shared)
     assert replace_batch_norm(prepared, BatchStatistics) == 1

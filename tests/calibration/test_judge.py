@@ -20,7 +20,7 @@ CHAINS: list[Chain] = [(), (("contrast", 2),), (("contrast", 2), ("gaussian_nois
 
 
 def judge(model: nn.Module, data: InMemoryImages, cache: Path, **options: Any) -> Judge:
-    defaults = {"pictures": 60, "seed": 0, "family": "224", "storage_jpeg_quality": None, "tell": lambda progress: None}
+    defaults = {"pictures": 60, "seed": 0, "family": "224", "storage_jpeg_quality": None, "tell": lambda _: None}
     return Judge(model, data, cache=cache, **{**defaults, **options})
 
 
@@ -78,13 +78,13 @@ def test_pictures_that_begin_alike_are_corrupted_once(
     model: nn.Module, few: InMemoryImages, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     applied: list[str] = []
-    original = Judge._corrupted
+    original = Judge.corrupted
 
     def counted(self: Judge, images: Any, chain: Chain, samples: Any) -> Any:
         applied.extend(name for name, _ in chain)
         return original(self, images, chain, samples)
 
-    monkeypatch.setattr(Judge, "_corrupted", counted)
+    monkeypatch.setattr(Judge, "corrupted", counted)
     chains: list[Chain] = [(("shot_noise", i), ("contrast", j)) for i in (4, 8) for j in (1, 2, 3, 4)]
     judge(model, few, tmp_path).outcomes(chains, 20)
     assert applied.count("shot_noise") == 2

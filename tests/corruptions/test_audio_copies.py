@@ -7,12 +7,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import soundfile
 from scipy.io import wavfile
 
 from holdfast.audio import read_audio, store_as_pcm16
 from holdfast.corruptions import CORRUPTIONS, audio_sheet, copies, corrupt_files
 from holdfast.randomness import seeded_rng
+
+soundfile = pytest.importorskip("soundfile")
 
 
 @pytest.fixture
@@ -57,8 +58,8 @@ def test_a_stopped_run_goes_on_and_ends_alike(folder: Path, tmp_path: Path, monk
     lines = manifest.read_text().splitlines(keepends=True)
     manifest.write_text("".join(lines[:3]) + lines[3][:20])  # stopped in the middle of the last line
     (tmp_path / "out" / "a.wav").write_bytes(b"damaged")
-    made, make = [], copies._outcome
-    monkeypatch.setattr(copies, "_outcome", lambda *task: made.append(task[-1].relative) or make(*task))
+    made, make = [], copies.copy_outcome
+    monkeypatch.setattr(copies, "copy_outcome", lambda *task: made.append(task[-1].relative) or make(*task))
     corrupt_files([folder], "white_noise", 3, tmp_path / "out")
     assert made == ["a.wav", "cats/c.FLAC"]
     assert contents(tmp_path / "out") == contents(tmp_path / "whole")

@@ -123,7 +123,7 @@ def test_wrong_waveforms_are_refused_with_a_remedy():
     with pytest.raises(ValueError, match="at least one recording"):
         noise_from([], name="mine")
     with pytest.raises(ValueError, match="six rows"):
-        audio_corruption("five_rows", (1, 2, 3, 4, 5))(lambda waveforms, amount: waveforms)
+        audio_corruption("five_rows", (1, 2, 3, 4, 5))(lambda waveforms, _: waveforms)
 
 
 def test_silence_stays_silent():

@@ -32,7 +32,7 @@ def darken(images: np.ndarray, level: float) -> np.ndarray:
     return (images * (1 - level / 10)).astype(np.uint8)
 
 
-def in_place(images: np.ndarray, level: float) -> np.ndarray:
+def in_place(images: np.ndarray, _level: float) -> np.ndarray:
     """Darken the image that was given."""
     images //= 2
     return images
@@ -67,7 +67,7 @@ def weaker(images: np.ndarray, level: float) -> np.ndarray:
     return darken(images, 6 - level)
 
 
-def idle(images: np.ndarray, level: float) -> np.ndarray:
+def idle(images: np.ndarray, _level: float) -> np.ndarray:
     """Change nothing."""
     return images
 
@@ -135,7 +135,7 @@ def test_another_type_severity_zero_and_unknown_severities_are_caught() -> None:
 
 
 def test_values_that_are_not_finite_are_caught() -> None:
-    def divide(waveforms: np.ndarray, level: float) -> np.ndarray:
+    def divide(waveforms: np.ndarray, _level: float) -> np.ndarray:
         """Divide by nothing."""
         return waveforms * np.float32("inf")
 

@@ -242,7 +242,7 @@ def test_draws_may_have_several_fields_of_any_shape(make_images):
 
 def test_incomplete_tables_are_refused_and_not_registered():
     with pytest.raises(ValueError, match="six rows"):
-        corruption("five_rows", dict.fromkeys(FAMILIES, (1, 2, 3, 4, 5)))(lambda images, amount: images)
+        corruption("five_rows", dict.fromkeys(FAMILIES, (1, 2, 3, 4, 5)))(lambda images, _: images)
     assert "five_rows" not in CORRUPTIONS
 
 

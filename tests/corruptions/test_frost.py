@@ -95,12 +95,14 @@ def test_a_picture_larger_than_the_textures_is_covered():
     assert CORRUPTIONS["frost"].batch(large, 3, [seeded_rng(0, "x")]).std() > 5
 
 
-def test_frost_with_custom_textures_can_be_registered(folder, monkeypatch):
+def test_frost_with_custom_textures_can_be_registered(folder):
     mine = frost_from(folder, name="my_frost")
-    monkeypatch.setattr(CORRUPTIONS, "_entries", dict(CORRUPTIONS._entries))
     CORRUPTIONS.register(mine.name)(mine)
-    assert CORRUPTIONS["my_frost"] is mine
-    assert CORRUPTIONS.names("image")[-1] == "my_frost"
+    try:
+        assert CORRUPTIONS["my_frost"] is mine
+        assert CORRUPTIONS.names("image")[-1] == "my_frost"
+    finally:
+        CORRUPTIONS.discard("my_frost")
 
 
 def test_missing_textures_say_so(tmp_path):

@@ -133,7 +133,7 @@ FILES: dict[str, Callable[[Path], dict[str, Any]]] = {
     "cifar10": cifar,
     "cifar100": cifar,
     "cifar_c": cifar_c,
-    "digits": lambda folder: {},
+    "digits": lambda _: {},
     "image_folder": class_folders,
     "imagenet_c": imagenet_c,
     "keywords": few_keywords,

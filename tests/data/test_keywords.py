@@ -44,7 +44,8 @@ def test_no_voice_is_in_two_splits() -> None:
     assert set(Counter(said.text for said in utterances("test")).values()) == {48}
 
 
-def test_clips_are_kept_and_come_back(few: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.usefixtures("few")
+def test_clips_are_kept_and_come_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     data = DATASETS["keywords"]("test", cache=tmp_path)
     assert (data.waveforms.shape, data.input_spec.sample_rate) == ((12, 16_000), 16_000)
     assert data.labels.tolist() == [0, 1, 2] * 4
@@ -59,7 +60,8 @@ def test_clips_are_kept_and_come_back(few: None, tmp_path: Path, monkeypatch: py
 
 
 @pytest.mark.parametrize("damage", ["cut", "changed", "checksums"])
-def test_what_is_damaged_is_spoken_again(damage: str, few: None, tmp_path: Path) -> None:
+@pytest.mark.usefixtures("few")
+def test_what_is_damaged_is_spoken_again(damage: str, tmp_path: Path) -> None:
     before = Keywords("test", cache=tmp_path).digest
     (folder,) = tmp_path.iterdir()
     file = folder / ("checksums.json" if damage == "checksums" else "test.npz")

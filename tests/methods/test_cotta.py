@@ -68,7 +68,7 @@ def test_the_threshold_is_on_the_mean_confidence_of_the_source_model() -> None:
 
 def test_the_prediction_is_the_mean_of_the_logits_of_the_views() -> None:
     scales = iter([0.5, 1.0, 0.25])
-    model, method = build(confidence_threshold=ALWAYS, view=lambda inputs, generator: next(scales) * inputs)
+    model, method = build(confidence_threshold=ALWAYS, view=lambda inputs, _: next(scales) * inputs)
     with torch.no_grad():
         expected = sum(method.anchor(scale * BATCHES[0]) for scale in (0.5, 1.0, 0.25)) / 3
     torch.testing.assert_close(model(BATCHES[0]), expected)
@@ -110,7 +110,7 @@ def test_three_copies_of_the_weights_are_kept_and_no_more() -> None:
     _, method = build()
     assert sum(isinstance(part, Classifier) for part in method.modules()) == 3
     weights = dict(method.named_parameters())
-    kept = [*weights.values(), *(origin for name, origin in method._origin.items() if name in weights)]
+    kept = [*weights.values(), *(origin for name, origin in method.origin.items() if name in weights)]
     kept_bytes = {weight.data_ptr(): weight.nbytes for weight in kept}
     assert sum(kept_bytes.values()) == 3 * sum(weight.nbytes for weight in tiny_resnet().parameters())
 

@@ -96,7 +96,7 @@ def test_the_classifier_learns_faster_than_the_features() -> None:
     assert (slow, fast) == (pytest.approx(0.004), 0.01)
     assert len(classifier) == len(list(method.model.module.head.parameters()))
     assert len(features) + len(classifier) == len(list(tiny_amaut().parameters()))
-    assert [group["lr"] for group in method._optimizer.param_groups] == [pytest.approx(0.004), 0.01]  # type: ignore[union-attr]
+    assert [group["lr"] for group in method.param_groups] == [pytest.approx(0.004), 0.01]
     assert isinstance(classifier_part(Classifier(tiny_resnet("layer"))), nn.Linear)
 
 
@@ -109,13 +109,13 @@ def test_the_schedule_is_the_official_one() -> None:
 
 def test_batches_per_epoch_sets_the_epoch_and_the_first_has_no_momentum(clips: Tensor) -> None:
     model = adapt(tiny_amaut(), "dhauds", lr=0.01, batches_per_epoch=2, decay_epochs=50, decay_strength=30.0)
-    group = model.method._optimizer.param_groups[1]  # type: ignore[union-attr]
+    group = model.method.param_groups[1]
     seen = []
     for _ in range(5):
         model(clips)
         seen.append((round(group["lr"], 5), group["momentum"], group["weight_decay"]))
     assert seen == [(0.01, 0, 0), (0.01, 0, 0), (0.01, 0.7, 1e-3), (0.01, 0.7, 1e-3), (0.00703, 0.7, 1e-3)]
-    once = adapt(tiny_amaut(), "dhauds").method._optimizer.param_groups[1]  # type: ignore[union-attr]
+    once = adapt(tiny_amaut(), "dhauds").method.param_groups[1]
     assert (once["lr"], once["momentum"], once["weight_decay"]) == (1e-4, 0.7, 1e-3)
     with pytest.raises(ValueError, match="batches_per_epoch must be at least 1"):
         adapt(tiny_amaut(), "dhauds", batches_per_epoch=0)

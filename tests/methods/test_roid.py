@@ -35,7 +35,7 @@ def build(**options: object) -> tuple[AdaptedModel, Roid]:
 
 
 def test_the_loss_is_that_of_certain_and_diverse_samples() -> None:
-    model, method = build(view=lambda inputs, generator: inputs / 2)
+    model, method = build(view=lambda inputs, _: inputs / 2)
     mean = torch.tensor([0.7, 0.1, 0.1, 0.1])
     method.mean_probs = mean
     probs = LOGITS.softmax(1)

@@ -67,7 +67,7 @@ def test_the_teacher_follows_the_student_slowly() -> None:
 
 
 def test_the_teachers_statistics_are_of_the_inputs_and_the_students_of_the_views() -> None:
-    model, method = build(view=lambda inputs, generator: inputs / 2)
+    model, method = build(view=lambda inputs, _: inputs / 2)
     received: dict[str, Tensor] = {}
     student, teacher = first_layers(method)
     for name, layer in (("student", student), ("teacher", teacher)):
@@ -111,5 +111,5 @@ def test_its_views_are_drawn_anew_for_each_update_and_the_same_for_the_same_seed
 
 
 def test_a_view_of_ones_own_is_told_as_such() -> None:
-    model, _ = build(view=lambda inputs, generator: inputs)
+    model, _ = build(view=lambda inputs, _: inputs)
     assert json.loads(json.dumps(model.recipe))["options"]["view"] == "custom"

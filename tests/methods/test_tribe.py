@@ -86,7 +86,7 @@ def test_the_anchor_holds_the_teacher_back(inputs: Tensor) -> None:
 
 
 def test_a_view_of_ones_own_is_called_custom(inputs: Tensor) -> None:
-    model, _ = build(view=lambda inputs, generator: inputs.flip(-1))
+    model, _ = build(view=lambda inputs, _: inputs.flip(-1))
     model(inputs)
     assert model.recipe["options"]["view"] == "custom"
 

@@ -275,7 +275,7 @@ def test_norm_layers_follow_the_network() -> None:
     assert Classifier(ViT(depth=1)).normalisation == "layer"
 
 
-def test_compiled_networks_are_unwrapped(inputs: Tensor) -> None:
+def test_compiled_networks_are_unwrapped() -> None:
     network = tiny_resnet()
     compiled = torch.compile(network, backend="eager")
     assert Classifier(compiled).module is network

@@ -53,7 +53,7 @@ def cifar_weights(folder: Path) -> dict[str, Any]:
     return {"weights": str(folder / "weights.safetensors")}
 
 
-def hubert(folder: Path) -> dict[str, Any]:
+def hubert(_folder: Path) -> dict[str, Any]:
     pytest.importorskip("transformers")
     return {"version": "speech_commands", "config": SMALL_HUBERT}
 
@@ -76,30 +76,30 @@ def hub_folder(folder: Path) -> dict[str, Any]:
     return {"target": f"{folder}:tiny_resnet"}
 
 
-def robustbench(folder: Path) -> dict[str, Any]:
+def robustbench(_folder: Path) -> dict[str, Any]:
     pytest.skip("needs a downloaded checkpoint")
 
 
 # For each model a function that writes the files it needs and returns its options.
 OPTIONS: dict[str, Callable[[Path], dict[str, Any]]] = {
-    "amaut": lambda folder: {"version": "speech_commands"},
+    "amaut": lambda _: {"version": "speech_commands"},
     "cifar_resnet": cifar_weights,
-    "conmix": lambda folder: {"version": "speech_commands"},
-    "digits_resnet": lambda folder: {},
-    "digits_resnet_gn": lambda folder: {},
-    "digits_vit": lambda folder: {},
-    "efficientnet_lite0": lambda folder: {},
+    "conmix": lambda _: {"version": "speech_commands"},
+    "digits_resnet": lambda _: {},
+    "digits_resnet_gn": lambda _: {},
+    "digits_vit": lambda _: {},
+    "efficientnet_lite0": lambda _: {},
     "file": python_file,
     "hf": hugging_face,
     "hub": hub_folder,
     "hubert": hubert,
     "hugging_face_audio": hugging_face,
-    "imported": lambda folder: {"target": "holdfast.models.tiny:tiny_resnet"},
-    "keywords_amaut": lambda folder: {},
+    "imported": lambda _: {"target": "holdfast.models.tiny:tiny_resnet"},
+    "keywords_amaut": lambda _: {},
     "robustbench": robustbench,
-    "small_amaut": lambda folder: {"num_classes": 3},
-    "timm": lambda folder: {"architecture": "resnet10t", "pretrained": False, "arguments": {"num_classes": 5}},
-    "torchvision": lambda folder: {"architecture": "resnet18", "weights": None},
+    "small_amaut": lambda _: {"num_classes": 3},
+    "timm": lambda _: {"architecture": "resnet10t", "pretrained": False, "arguments": {"num_classes": 5}},
+    "torchvision": lambda _: {"architecture": "resnet18", "weights": None},
 }
 
 

@@ -93,7 +93,8 @@ def test_published_errors_stand_beside_the_same_network_and_length_only(
     assert errors.rows[0][:2] == ["tent", cell]
 
 
-def test_the_page_has_errors_course_and_calibration(table: Table, tmp_path: Path) -> None:
+@pytest.mark.usefixtures("table")
+def test_the_page_has_errors_course_and_calibration(tmp_path: Path) -> None:
     page = write_report(make_report(tmp_path / "runs"))
     text = page.read_text()
     for words in ("Accuracy estimated without labels", "coverage (%)", "Estimate and truth over time", "class='pairs'"):

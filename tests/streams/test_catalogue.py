@@ -60,8 +60,8 @@ def plain(data: Dataset, *, corruptions: list[str], seed: int = 0) -> Stream:
 
 def test_functions_of_third_parties_become_entries(few: InMemoryImages, monkeypatch: pytest.MonkeyPatch) -> None:
     points = [EntryPoint("theirs", f"{__name__}:plain", "holdfast.streams")]
-    monkeypatch.setattr("holdfast.registry.metadata.entry_points", lambda group: points)
-    monkeypatch.setattr(EntryPoint, "load", lambda self: plain)
+    monkeypatch.setattr("holdfast.registry.metadata.entry_points", lambda **_: points)
+    monkeypatch.setattr(EntryPoint, "load", lambda _: plain)
     registry = StreamRegistry("stream", "streams")
     assert registry.register("ours")(plain) is plain
     assert registry["ours"] == registry["theirs"] == StreamBuilder(plain)

@@ -202,7 +202,7 @@ def test_family_and_storage_are_those_of_the_calibration(few: InMemoryImages) ->
 def test_without_a_calibration_one_is_made_from_the_options(few: InMemoryImages, calibration: Calibration) -> None:
     asked: list[dict[str, Any]] = []
 
-    def calibrate(data: Any, **options: Any) -> Calibration:
+    def calibrate(_data: Any, **options: Any) -> Calibration:
         asked.append(options)
         return calibration
 

@@ -63,15 +63,15 @@ class Wrong(Plan):
         return self.plan.spec()
 
 
-def shifted(picks: Picks, start: int, *, by: int) -> Picks:
+def shifted(picks: Picks, _start: int, *, by: int) -> Picks:
     return replace(picks, samples=picks.samples + by)
 
 
-def relative(picks: Picks, start: int) -> Picks:
+def relative(picks: Picks, _start: int) -> Picks:
     return replace(picks, samples=np.arange(len(picks)) % 30)
 
 
-def too_severe(picks: Picks, start: int) -> Picks:
+def too_severe(picks: Picks, _start: int) -> Picks:
     return replace(picks, severities=picks.severities + 1)
 
 
@@ -153,7 +153,7 @@ def test_wrong_streams_are_found(kind: type[Stream], problem: str) -> None:
 
 def test_a_builder_that_ignores_its_seed_is_found() -> None:
     with pytest.raises(AssertionError, match="streams of two seeds have equal fingerprints"):
-        check_stream(lambda seed: continual(IMAGES, corruptions=["clean"]))
+        check_stream(lambda _: continual(IMAGES, corruptions=["clean"]))
     changing = iter(range(10))
     with pytest.raises(AssertionError, match="two streams of one seed have different fingerprints"):
-        check_stream(lambda seed: continual(IMAGES, corruptions=["clean"], seed=next(changing)))
+        check_stream(lambda _: continual(IMAGES, corruptions=["clean"], seed=next(changing)))

@@ -167,7 +167,7 @@ def _made(
     )
 
 
-def _unused(waveforms: NDArray[Any], *quantities: float) -> NDArray[Any]:
+def _unused(waveforms: NDArray[Any], *_quantities: float) -> NDArray[Any]:
     """Never called: a criterion overrides `_corrupted`."""
     return waveforms
 

@@ -180,7 +180,7 @@ def _change(
     return partial(_with_noise, recordings=recordings, sample_rate=sample_rate)
 
 
-def _stretched(clip: Waveform, share: float, rng: np.random.Generator) -> Waveform:
+def _stretched(clip: Waveform, share: float, _rng: np.random.Generator) -> Waveform:
     return stretch(clip, 1 + share)
 
 
@@ -188,7 +188,7 @@ def _stretched_compat(clip: Waveform, share: float, rng: np.random.Generator) ->
     return stretch_compat(clip, 1 + share, rng)
 
 
-def _shifted(clip: Waveform, semitones: float, rng: np.random.Generator) -> Waveform:
+def _shifted(clip: Waveform, semitones: float, _rng: np.random.Generator) -> Waveform:
     return shift_pitch(clip, semitones)
 
 

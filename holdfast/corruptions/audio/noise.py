@@ -58,11 +58,11 @@ def draw_white(rng: Rng, samples: int, *, compat: bool = False) -> Waveform:
     return np.asarray(normal(rng, (samples,)), np.float32)
 
 
-def _white(rng: Rng, waveform: Waveform, ratio: float, *, sample_rate: int) -> tuple[Waveform]:
+def _white(rng: Rng, waveform: Waveform, *_: float, **__: int) -> tuple[Waveform]:
     return (draw_white(rng, len(waveform)),)
 
 
-def _white_compat(rng: Rng, waveform: Waveform, ratio: float, *, sample_rate: int) -> tuple[Waveform]:
+def _white_compat(rng: Rng, waveform: Waveform, *_: float, **__: int) -> tuple[Waveform]:
     return (draw_white(rng, len(waveform), compat=True),)
 
 
@@ -95,7 +95,7 @@ def noise_from(recordings: Sequence[Recording], *, name: str, source: str | None
     if not recordings:
         raise ValueError(f"{name} needs at least one recording; pass a folder of recordings")
 
-    def draw(rng: Rng, waveform: Waveform, ratio: float, *, sample_rate: int) -> tuple[NDArray[Any]]:
+    def draw(rng: Rng, waveform: Waveform, _ratio: float, *, sample_rate: int) -> tuple[NDArray[Any]]:
         return (cut_noise(recordings, rng, len(waveform), sample_rate),)
 
     source = source or description_of(recordings)

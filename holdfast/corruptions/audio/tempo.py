@@ -94,13 +94,11 @@ def shift_pitch(waveform: Waveform, semitones: float) -> Waveform:
     return np.pad(shifted, (0, samples - len(shifted)))
 
 
-def _direction(rng: Rng, waveform: Waveform, amount: float, *, sample_rate: int) -> tuple[NDArray[Any]]:
+def _direction(rng: Rng, *_: Any, **__: int) -> tuple[NDArray[Any]]:
     return (1 - 2 * integers(rng, 0, 2),)
 
 
-def _direction_and_seed(
-    rng: Rng, waveform: Waveform, amount: float, *, sample_rate: int
-) -> tuple[NDArray[Any], NDArray[Any]]:
+def _direction_and_seed(rng: Rng, *_: Any, **__: int) -> tuple[NDArray[Any], NDArray[Any]]:
     # A seed and not the phases, because the number of frames depends on the direction.
     return 1 - 2 * integers(rng, 0, 2), integers(rng, 0, 2**31 - 1)
 

@@ -36,7 +36,7 @@ def _frost(name: str, load: Callable[[], Sequence[Texture]], source: str) -> Cor
     def textures(size: float, height: int, width: int) -> list[Texture]:
         return [_covering(_shrunk(texture, size), height, width) for texture in load()]
 
-    def draw(rng: Rng, image: Images, clear: float, ice: float, size: float) -> tuple[Any, ...]:
+    def draw(rng: Rng, image: Images, _clear: float, _ice: float, size: float) -> tuple[Any, ...]:
         height, width = image.shape[:2]
         choices = textures(size, height, width)
         choice = integers(rng, 0, len(choices))

@@ -19,7 +19,7 @@ def whole(reach: float, passes: float) -> tuple[int, int]:
     return round(max(reach, 1)), round(passes)
 
 
-def _offsets(rng: Rng, image: Images, sigma: float, reach: float, passes: float) -> tuple[NDArray[Any]]:
+def _offsets(rng: Rng, image: Images, _sigma: float, reach: float, passes: float) -> tuple[NDArray[Any]]:
     farthest, times = whole(reach, passes)
     rows, columns = (max(0, length - 2 * farthest) for length in image.shape[:2])
     return (integers(rng, -farthest, farthest, (times, rows * columns, 2)),)

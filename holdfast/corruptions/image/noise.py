@@ -82,7 +82,7 @@ def _counted(per_photon: float) -> tuple[NDArray[np.uint32], NDArray[np.uint8]]:
     },
     draw=_photons,
 )
-def shot_noise(images: Images, seen: Images, per_photon: float) -> Images:
+def shot_noise(_images: Images, seen: Images, _per_photon: float) -> Images:
     """Add Poisson noise of photon counts, stronger where the image is brighter."""
     return seen
 
@@ -103,7 +103,7 @@ def _impulses(rng: Rng, image: Images, share: float) -> tuple[NDArray[np.bool_],
     },
     draw=_impulses,
 )
-def impulse_noise(images: Images, hit: NDArray[np.bool_], salt: NDArray[np.bool_], share: float) -> Images:
+def impulse_noise(images: Images, hit: NDArray[np.bool_], salt: NDArray[np.bool_], _share: float) -> Images:
     """Set a share of the channel values to black or white with equal probability: salt and pepper."""
     return np.where(hit, -salt.view(np.uint8), images)  # in 8 bits, -1 is 255
 
