@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from holdfast.blocks.norm import BatchNorm, NormLayer
 from holdfast.blocks.sample_moments import sample_moments
 
-__all__ = ["BalancedStatistics", "cell_sums", "given_labels"]
+__all__ = ["BalancedStatistics", "given_labels", "grouped_sums"]
 
 
 class BalancedStatistics(NormLayer):
@@ -55,7 +55,7 @@ class BalancedStatistics(NormLayer):
         """Return the class means and variances, updated by a batch of samples, (batch, channels)."""
         counts = labels.bincount(minlength=len(self.class_mean)).unsqueeze(1).to(sample_mean)
         step = (1 / counts.clamp_min(1)).clamp_max(self.class_momentum)  # the weights of a class never exceed 1
-        away, square = cell_sums(sample_mean, sample_var, labels, self.class_mean)
+        away, square = grouped_sums(sample_mean, sample_var, labels, self.class_mean)
         shift = step * away  # δ
         gain, rate, agnostic = step * square - shift**2, step * counts, self.agnostic_share
         mean = self.class_mean + (1 - agnostic) * shift
@@ -88,17 +88,17 @@ class BalancedStatistics(NormLayer):
         return f"{super().extra_repr()}, classes={len(self.class_mean)}, class_momentum={self.class_momentum}"
 
 
-def cell_sums(sample_mean: Tensor, sample_var: Tensor, cells: Tensor, cell_mean: Tensor) -> tuple[Tensor, Tensor]:
-    """Return Σ (m − μ) and Σ (v + (m − μ)²) over the samples of each cell, about the cell's own mean μ.
+def grouped_sums(sample_mean: Tensor, sample_var: Tensor, groups: Tensor, group_mean: Tensor) -> tuple[Tensor, Tensor]:
+    """Return Σ (m − μ) and Σ (v + (m − μ)²) over the samples of each group, about the group's own mean μ.
 
     >>> mean, var = torch.tensor([[1.0], [3.0], [7.0]]), torch.ones(3, 1)
-    >>> away, square = cell_sums(mean, var, torch.tensor([0, 0, 1]), torch.tensor([[1.0], [6.0], [0.0]]))
+    >>> away, square = grouped_sums(mean, var, torch.tensor([0, 0, 1]), torch.tensor([[1.0], [6.0], [0.0]]))
     >>> away.flatten().tolist(), square.flatten().tolist()
     ([2.0, 1.0, 0.0], [6.0, 2.0, 0.0])
     """
-    away = sample_mean - cell_mean[cells]
-    empty = torch.zeros_like(cell_mean)
-    return empty.index_add(0, cells, away), empty.index_add(0, cells, sample_var + away**2)
+    away = sample_mean - group_mean[groups]
+    empty = torch.zeros_like(group_mean)
+    return empty.index_add(0, groups, away), empty.index_add(0, groups, sample_var + away**2)
 
 
 @contextmanager

@@ -7,17 +7,17 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from holdfast.blocks.balanced_norm import BalancedStatistics, cell_sums
+from holdfast.blocks.balanced_norm import BalancedStatistics, grouped_sums
 from holdfast.blocks.norm import BatchNorm
 from holdfast.blocks.sample_moments import sample_moments
 from holdfast.state import Stateful
 
-__all__ = ["Cells", "DomainMoments", "DomainStatistics", "Placement", "Regrouping"]
+__all__ = ["DomainMoments", "DomainStatistics", "Placement", "Regrouping", "Strata"]
 
 
 @dataclass(frozen=True)
-class Cells:
-    """The cells of a batch, each of a domain and a label, and which samples update them."""
+class Strata:
+    """The strata of a batch, each of a domain and a label, and which samples update them."""
 
     rows: Tensor  # where they are kept
     domains: Tensor
@@ -27,16 +27,16 @@ class Cells:
 
 @dataclass(frozen=True)
 class Placement:
-    """The domain of each sample of a batch and, in an updating pass, its cell."""
+    """The domain of each sample of a batch and, in an updating pass, its stratum."""
 
     present: Tensor  # the domains of the batch
     places: Tensor  # (batch,) of each sample among them
-    cells: Cells | None
+    strata: Strata | None
 
 
 @dataclass(frozen=True)
 class Regrouping:
-    """Which domains and cells are kept when there are too many, and which are merged into those."""
+    """Which domains and strata are kept when there are too many, and which are merged into those."""
 
     domains: list[int]  # slots that stay
     rows: list[int]  # rows that stay
@@ -49,18 +49,18 @@ class Regrouping:
 class DomainMoments(Stateful):
     """Mean and variance of every domain in one layer, an even mixture of its classes, as differences from the source.
 
-    Cells without samples have the statistics of the source: nothing is stored for them, and they add nothing to the
-    three sums from which the moments of a domain are computed. A batch changes the sums by the change of its cells.
+    Strata without samples have the statistics of the source: nothing is stored for them, and they add nothing to the
+    three sums from which the moments of a domain are computed. A batch changes the sums by the change of its strata.
     """
 
-    cells: Tensor  # (rows, 2, channels): mean and variance
-    sums: Tensor  # (slots, 3, channels): of means, squared means and variances over the cells of a domain
+    strata: Tensor  # (rows, 2, channels): mean and variance
+    sums: Tensor  # (slots, 3, channels): of means, squared means and variances over the strata of a domain
 
     def __init__(self, source_mean: Tensor, *, num_classes: int) -> None:
         super().__init__()
         self.num_classes = num_classes
         channels, dtype = len(source_mean), torch.promote_types(source_mean.dtype, torch.float32)
-        self.add_state("cells", source_mean.new_zeros(0, 2, channels, dtype=dtype))
+        self.add_state("strata", source_mean.new_zeros(0, 2, channels, dtype=dtype))
         # In double precision: they are never recomputed, however long the stream.
         self.add_state("sums", source_mean.new_zeros(2, 3, channels, dtype=torch.float64))
 
@@ -71,55 +71,55 @@ class DomainMoments(Stateful):
         between = (square - total * mean) / max(self.num_classes - 1, 1)  # unbiased, as in the official code
         return mean, within / self.num_classes + between
 
-    def learn(self, sample_mean: Tensor, sample_var: Tensor, taught: Cells, momentum: float, capped: bool) -> None:
-        """Update the cells of a batch by its samples, unless these are not finite; allocate new cells."""
+    def learn(self, sample_mean: Tensor, sample_var: Tensor, taught: Strata, momentum: float, capped: bool) -> None:
+        """Update the strata of a batch by its samples, unless these are not finite; allocate new strata."""
         self._make_room(int(taught.rows.max()) + 1, int(taught.domains.max()) + 2)
-        cells = self.cells[taught.rows]
-        old_mean, old_var = cells.unbind(1)
-        counts = taught.counts.unsqueeze(1).to(cells)
+        strata = self.strata[taught.rows]
+        old_mean, old_var = strata.unbind(1)
+        counts = taught.counts.unsqueeze(1).to(strata)
         step = torch.full_like(counts, momentum)
-        step = step.minimum(1 / counts) if capped else step  # with a cap the weights of a cell never exceed 1
-        away, square = cell_sums(sample_mean.to(cells), sample_var.to(cells), taught.places, old_mean)
+        step = step.minimum(1 / counts) if capped else step  # with a cap the weights of a stratum never exceed 1
+        away, square = grouped_sums(sample_mean.to(strata), sample_var.to(strata), taught.places, old_mean)
         shift = step * away  # δ
         mean, var = old_mean + shift, old_var + step * (square - counts * old_var) - shift**2
         new = torch.stack([mean, var], 1)
         if torch.isfinite(new.sum()):
-            self.write_rows(self.cells, taught.rows, new)
-            self.sums = self.sums.index_add(0, taught.domains, _terms(new) - _terms(cells))
+            self.write_rows(self.strata, taught.rows, new)
+            self.sums = self.sums.index_add(0, taught.domains, _terms(new) - _terms(strata))
 
     def regroup(self, plan: Regrouping) -> None:
-        """Keep and merge cells as planned, and recompute the sums of the domains."""
+        """Keep and merge strata as planned, and recompute the sums of the domains."""
         # A layer that was not called in the last pass may not have allocated all of them.
         self._make_room(max([*plan.rows, *plan.joining], default=-1) + 1, max(plan.domains) + 1)
-        old, self.cells = self.cells, self.cells[plan.rows]
+        old, self.strata = self.strata, self.strata[plan.rows]
         if plan.joined:
             share = torch.tensor(plan.shares).view(-1, 1).to(old)
-            (mean, var), (other_mean, other_var) = self.cells[plan.joined].unbind(1), old[plan.joining].unbind(1)
+            (mean, var), (other_mean, other_var) = self.strata[plan.joined].unbind(1), old[plan.joining].unbind(1)
             between = share * (1 - share) * (other_mean - mean) ** 2
-            self.cells[plan.joined] = torch.stack(
+            self.strata[plan.joined] = torch.stack(
                 [mean.lerp(other_mean, share), var.lerp(other_var, share) + between], 1
             )
         domains = torch.tensor(plan.row_domains, dtype=torch.long, device=old.device)
-        self.sums = torch.zeros_like(self.sums[plan.domains]).index_add_(0, domains, _terms(self.cells))
+        self.sums = torch.zeros_like(self.sums[plan.domains]).index_add_(0, domains, _terms(self.strata))
 
     def _make_room(self, rows: int, slots: int) -> None:
-        if rows > len(self.cells):  # double the size, so that growing is amortised
-            more = self.cells.new_zeros(max(rows, 2 * len(self.cells)) - len(self.cells), *self.cells.shape[1:])
-            self.cells = torch.cat([self.cells, more])
+        if rows > len(self.strata):  # double the size, so that growing is amortised
+            more = self.strata.new_zeros(max(rows, 2 * len(self.strata)) - len(self.strata), *self.strata.shape[1:])
+            self.strata = torch.cat([self.strata, more])
         if slots > len(self.sums):
             self.sums = torch.cat([self.sums, self.sums.new_zeros(slots - len(self.sums), *self.sums.shape[1:])])
 
 
-def _terms(cells: Tensor) -> Tensor:
-    """Return the terms that each cell adds to the sums of its domain."""
-    mean, var = cells.double().unbind(1)
+def _terms(strata: Tensor) -> Tensor:
+    """Return the terms that each stratum adds to the sums of its domain."""
+    mean, var = strata.double().unbind(1)
     return torch.stack([mean, mean**2, var], 1)
 
 
 class DomainStatistics(BalancedStatistics):
     """Balanced statistics of all domains and, in a pass with placed samples, of each domain separately.
 
-    The layer of UniTTA (Du et al., 2024), with two differences: `capped` steps, without which a cell with more than
+    The layer of UniTTA (Du et al., 2024), with two differences: `capped` steps, without which a stratum with more than
     2 / `class_momentum` samples in a batch diverges, and the layer's own epsilon in every pass, as in the paper.
     """
 
@@ -136,10 +136,10 @@ class DomainStatistics(BalancedStatistics):
         if self.placed is None:
             self.watch(features)
             return super().adapted(features)
-        if self.placed.cells is not None and not self.paused:
+        if self.placed.strata is not None and not self.paused:
             mean, var = sample_moments(features)
             mean, var = mean - self.source_mean, var - self.source_var
-            self.domains.learn(mean, var, self.placed.cells, self.class_momentum, self.capped)
+            self.domains.learn(mean, var, self.placed.strata, self.class_momentum, self.capped)
         mean, var = self.domain_moments(self.placed.present)
         mean, var = mean.to(self.source_mean), var.to(self.source_mean)
         if len(mean) == 1:

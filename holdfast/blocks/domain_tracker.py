@@ -9,7 +9,7 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from holdfast.blocks.domain_norm import Cells, DomainStatistics, Placement, Regrouping
+from holdfast.blocks.domain_norm import DomainStatistics, Placement, Regrouping, Strata
 from holdfast.registry import nearest
 from holdfast.state import Stateful
 
@@ -29,8 +29,8 @@ class Domains(Stateful):
     """
 
     counts: list[int]  # samples by slot; the last is the reserve
-    cells: dict[int, int]  # domain · classes + label -> row in which the layers keep its statistics
-    cell_counts: list[int]  # samples by row
+    strata: dict[int, int]  # domain · classes + label -> row in which the layers keep its statistics
+    stratum_counts: list[int]  # samples by row
 
     def __init__(
         self,
@@ -50,8 +50,8 @@ class Domains(Stateful):
         next(part for part in chosen if isinstance(part, DomainStatistics)).watched = True
         self.found: Tensor | None = None  # the domain of each sample of the last batch
         self.add_state("counts", [0, 0])
-        self.add_state("cells", {})
-        self.add_state("cell_counts", [])
+        self.add_state("strata", {})
+        self.add_state("stratum_counts", [])
 
     @contextmanager
     def apart(self, labels: Tensor | None) -> Iterator[None]:
@@ -59,9 +59,9 @@ class Domains(Stateful):
         assert self._watched.seen is not None, "there was no pass before this one"
         domains = distances(*self._watched.seen, *self.moments(), self.distance).argmin(1)  # the first of equals
         slots = len(self.counts)
-        cells = None if labels is None else self._admit(domains, labels)
+        strata = None if labels is None else self._admit(domains, labels)
         present, places = domains.unique(return_inverse=True)
-        placed = Placement(present, places, cells)
+        placed = Placement(present, places, strata)
         try:
             for layer in self._layers:
                 layer.placed = placed
@@ -78,19 +78,19 @@ class Domains(Stateful):
         return next(layer for layer in self._layers if layer.watched)
 
     def check_state(self) -> None:
-        """Refuse rows that are not counted, and layers without the statistics of a domain or cell."""
-        numbers = [*self.counts, *self.cells, *self.cells.values(), *self.cell_counts]
+        """Refuse rows that are not counted, and layers without the statistics of a domain or stratum."""
+        numbers = [*self.counts, *self.strata, *self.strata.values(), *self.stratum_counts]
         whole = all(type(number) is int and number >= 0 for number in numbers)
-        rows = sorted(self.cells.values()) == list(range(len(self.cell_counts)))
-        inside = all(key // self.num_classes < len(self.counts) - 1 for key in self.cells) if whole else False
+        rows = sorted(self.strata.values()) == list(range(len(self.stratum_counts)))
+        inside = all(key // self.num_classes < len(self.counts) - 1 for key in self.strata) if whole else False
         room = all(
-            layer.domains.cells.shape[1:] == (2, len(layer.source_mean))
+            layer.domains.strata.shape[1:] == (2, len(layer.source_mean))
             and layer.domains.sums.shape[1:] == (3, len(layer.source_mean))
             for layer in self._layers
         )
         watched = self._watched.domains
         if not (whole and rows and inside and room and len(self.counts) >= 2) or (
-            len(watched.sums) < len(self.counts) or len(watched.cells) < len(self.cell_counts)
+            len(watched.sums) < len(self.counts) or len(watched.strata) < len(self.stratum_counts)
         ):
             raise ValueError("the domains do not match the statistics that the layers keep of them")
 
@@ -99,21 +99,21 @@ class Domains(Stateful):
         slots = torch.arange(len(self.counts), device=self._watched.source_mean.device)
         return self._watched.domain_moments(slots)
 
-    def _admit(self, domains: Tensor, labels: Tensor) -> Cells:
-        """Count the samples, open a domain for those in the reserve, and give every cell its row."""
+    def _admit(self, domains: Tensor, labels: Tensor) -> Strata:
+        """Count the samples, open a domain for those in the reserve, and give every stratum its row."""
         if bool((domains == len(self.counts) - 1).any()):
             self.counts.append(0)
         for domain, samples in enumerate(domains.bincount().tolist()):
             self.counts[domain] += samples
         keys, places, counts = (domains * self.num_classes + labels).unique(return_inverse=True, return_counts=True)
         for key in keys.tolist():
-            if key not in self.cells:
-                self.cells[key] = len(self.cells)
-                self.cell_counts.append(0)
-        rows = [self.cells[key] for key in keys.tolist()]
+            if key not in self.strata:
+                self.strata[key] = len(self.strata)
+                self.stratum_counts.append(0)
+        rows = [self.strata[key] for key in keys.tolist()]
         for row, count in zip(rows, counts.tolist(), strict=True):
-            self.cell_counts[row] += count
-        return Cells(torch.tensor(rows, device=keys.device), keys // self.num_classes, counts, places)
+            self.stratum_counts[row] += count
+        return Strata(torch.tensor(rows, device=keys.device), keys // self.num_classes, counts, places)
 
     def _merged(self) -> list[int | None]:
         """Return the new slot of each one when the closest two domains share the first of their slots."""
@@ -132,27 +132,27 @@ class Domains(Stateful):
         """Move every slot to its new place, in the counts and in the layers."""
         first_of = {place: slot for slot, place in reversed(list(enumerate(places))) if place is not None}
         plan = Regrouping([first_of[place] for place in sorted(first_of)], [], [], [], [], [])
-        counts, cells, cell_counts = [0] * len(first_of), dict[int, int](), list[int]()
+        counts, strata, stratum_counts = [0] * len(first_of), dict[int, int](), list[int]()
         for slot, place in enumerate(places):
             if place is not None:
                 counts[place] += self.counts[slot]
-        for key, row in self.cells.items():
+        for key, row in self.strata.items():
             place = places[key // self.num_classes]
             if place is None:
                 continue
             key = place * self.num_classes + key % self.num_classes
-            if key not in cells:
-                cells[key] = len(cells)
-                cell_counts.append(self.cell_counts[row])
+            if key not in strata:
+                strata[key] = len(strata)
+                stratum_counts.append(self.stratum_counts[row])
                 plan.rows.append(row)
                 plan.row_domains.append(place)
             else:
-                joined = cells[key]
-                cell_counts[joined] += self.cell_counts[row]
+                joined = strata[key]
+                stratum_counts[joined] += self.stratum_counts[row]
                 plan.joined.append(joined)
                 plan.joining.append(row)
-                plan.shares.append(self.cell_counts[row] / cell_counts[joined])
-        self.counts, self.cells, self.cell_counts = counts, cells, cell_counts
+                plan.shares.append(self.stratum_counts[row] / stratum_counts[joined])
+        self.counts, self.strata, self.stratum_counts = counts, strata, stratum_counts
         for layer in self._layers:
             layer.domains.regroup(plan)
 

@@ -1,4 +1,4 @@
-"""How strong two corruptions must be, one fading into the other, for a model's accuracy to stay near a target."""
+"""Calibration: the severities of two corruptions at which the accuracy of a model stays near a target."""
 
 from holdfast.calibration.calibrate import calibrate
 from holdfast.calibration.interpolate import interpolate_percent

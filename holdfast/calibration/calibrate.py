@@ -1,4 +1,4 @@
-"""Calibration in stages, each of which measures no more than the next one needs."""
+"""Calibrate a walk in stages, each of which measures only what the next one needs."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from holdfast.streams.walks.transitions import Calibration
 
 __all__ = ["calibrate"]
 
-USUAL_PAIRS = 3  # where nobody says how many
+USUAL_PAIRS = 3  # the default number
 AUDIO_POOL = ("white_noise", "enq", "end1", "end2", "ensc", "time_stretch", "pitch_shift")
-USUAL_STEPS = 34  # of a pair, only to tell how much is left
+USUAL_STEPS = 34  # of a pair, to estimate the remaining work
 
 
 def calibrate(
@@ -46,26 +46,27 @@ def calibrate(
     cache: str | Path | None = None,
     progress: Callable[[Progress], None] | None = None,
 ) -> Calibration:
-    """Find the walk of CCC (Press et al., NeurIPS 2023) for any model and data, with a fraction of the measurements.
+    """Calibrate a CCC walk (Press et al., NeurIPS 2023) for any model and data, with a fraction of its measurements.
 
-    The target is that of a `difficulty` for this model (`target_percent_of`), or `target_percent` itself. From `pool`,
-    by default the official one, corruptions that cannot reach the target are left out; `seed` draws the pairs, three
-    or as many as `pairs` or as `steps` of a walk take. `pairs` may also name them: [["fog", "snow"], …].
+    The target accuracy is that of a `difficulty` for this model (`target_percent_of`), or `target_percent` itself.
+    Corruptions of the `pool`, by default the official one, that cannot reach the target are left out. `seed` draws the
+    pairs: three by default, `pairs` of them, or enough for `steps` steps. `pairs` may also name them:
+    [["fog", "snow"], …].
 
-    Per pair, the accuracy is measured at whole severities (`coarse=False`: at all 21 × 21), interpolated, and measured
-    again on the path that this gives, up to `refinements` times. Pictures are added, at most `pictures`, until the mean
-    along the path is known to ± `margin_percent` (95 %, over pictures). All cells share pictures and draws; what was
-    measured once is kept in `cache`, HOLDFAST_CACHE or ~/.cache/holdfast, and the result does not depend on it.
+    For each pair, the accuracy is measured at whole severities (`coarse=False`: at all 21 × 21 points), interpolated,
+    and measured again on the resulting path, up to `refinements` times. Images are added, at most `pictures`, until the
+    mean along the path is known to ± `margin_percent` (95 %, over images). All points share images and draws.
+    Measurements are kept in `cache` (default: HOLDFAST_CACHE or ~/.cache/holdfast); the result does not depend on it.
 
-    Severities are those of the 224 px tables, the only ones for which CCC defines them, whatever the pictures' size.
-    Sounds have one table and a pool of their own, which are ours.
+    The severities are those of the 224 px tables, the only ones for which CCC defines them, whatever the image size.
+    Audio has a single table and a pool of its own, which are ours.
     """
     if data.input_spec.kind == "audio":
         family, pool = None, pool or AUDIO_POOL
     check_rule(path_rule)
     if pictures < 2 or pairs in (0, []) or (steps is not None and steps < 1):
         raise ValueError(
-            f"pictures={pictures}, pairs={pairs} and steps={steps}: pass at least 2 pictures and 1 pair or step"
+            f"calibration needs pictures=2 or more and at least 1 pair and step, got {pictures}, {pairs} and {steps}"
         )
     judge = Judge(
         model,
@@ -77,13 +78,13 @@ def calibrate(
         cache=Path(cache) if cache is not None else default_cache(),
         tell=progress or (lambda _: None),
     )
-    with held(judge.store.folder, wait=True):  # what another process measures meanwhile need not be measured again
+    with held(judge.store.folder, wait=True):  # other processes wait, and then find the measurements
         clean, chance = judge.percent(()), 100 / len(data.class_names)
         target = target_percent_of(difficulty, clean, chance) if target_percent is None else float(target_percent)
         if clean <= max(target, chance):
             raise ValueError(
-                f"the model is right on {clean:.1f} % of the clean pictures and cannot be held at {target:.1f} %, "
-                f"where chance is {chance:.1f} %; pass a model that knows these classes, or a lower target"
+                f"a clean accuracy of {clean:.1f} % is too low for the target of {target:.1f} % and chance of "
+                f"{chance:.1f} %; pass a model trained on these classes, or a lower target"
             )
         left_out: dict[str, str] = {}
         if pairs is None or isinstance(pairs, int):

@@ -1,4 +1,4 @@
-"""From a coarse grid of measured accuracies to all severities, on the scale on which corruptions nearly add up."""
+"""Interpolate a coarse grid of measured accuracies, in logits, where the effects of corruptions nearly add up."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ def interpolate_percent(
 ) -> NDArray[np.float64]:
     """Return accuracies at all 21 × 21 levels from those at the 6 × 6 whole severities.
 
-    Bilinear in the logit of what lies above chance; `pictures` says how near to nothing or to everything a measured
-    share can be told to be.
+    Interpolation is bilinear in the logit of the accuracy above chance; accuracies closer to 0 or 1 than half an image
+    of `pictures` are clipped.
 
     >>> flat = np.full((6, 6), 55.0)
     >>> np.allclose(interpolate_percent(flat, 10.0, 100), 55.0)

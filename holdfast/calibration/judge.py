@@ -1,4 +1,4 @@
-"""Which pictures a frozen model still answers rightly after corruption; nothing is judged twice."""
+"""Measure which samples a model classifies correctly under corruption; nothing is measured twice."""
 
 from __future__ import annotations
 
@@ -22,41 +22,41 @@ from holdfast.data import Dataset
 from holdfast.data.tensors import as_inputs
 from holdfast.models import Classifier, weights_digest
 from holdfast.randomness import seeded_rng
-from holdfast.streams.walks.path import GridCell
+from holdfast.streams.walks.path import GridPoint
 
-__all__ = ["Chain", "Judge", "Progress", "chain_of", "spread_over_classes"]
+__all__ = ["Judge", "Progress", "Treatment", "spread_over_classes", "treatment_of"]
 
-VERSION = 1  # one more whenever the same key would give other outcomes than before
-USUAL_CELLS = 60  # that a pair needs, only to tell how much is left
-ROUND = 100  # pictures that are added, corrupted and answered together; always the same ones, so rounding is the same
+VERSION = 1  # raised whenever the same key would give other outcomes than before
+USUAL_POINTS = 60  # of a pair, to estimate the remaining work
+ROUND = 100  # samples that are added and predicted together; always the same ones, for equal rounding
 
-Chain: TypeAlias = tuple[tuple[str, int], ...]  # corruptions at their levels, one after the other; () is clean
+Treatment: TypeAlias = tuple[tuple[str, int], ...]  # corruptions with levels, applied in order; () is clean
 
 
-def chain_of(pair: tuple[str, str], cell: GridCell) -> Chain:
-    """Return what happens to a picture in a cell; a cell on an axis is the same one for every pair that has it.
+def treatment_of(pair: tuple[str, str], point: GridPoint) -> Treatment:
+    """Return the treatment at a point of a pair's grid; points on an axis are shared by all pairs.
 
-    >>> chain_of(("fog", "snow"), (0, 3)), chain_of(("fog", "snow"), (0, 0))
+    >>> treatment_of(("fog", "snow"), (0, 3)), treatment_of(("fog", "snow"), (0, 0))
     ((('snow', 3),), ())
     """
-    return tuple((name, level) for name, level in zip(pair, cell, strict=True) if level)
+    return tuple((name, level) for name, level in zip(pair, point, strict=True) if level)
 
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a calibration has got, counted in answers of the model to corrupted pictures."""
+    """The progress of a calibration, counted in predictions on corrupted samples."""
 
-    pair: str  # that is being calibrated; empty while the pool is
+    pair: str  # empty while the pool is measured
     done: int
-    saved: int  # not asked for again: another pair or an earlier calibration has them already
-    left: int  # as far as can be told
+    saved: int  # known already from another pair or an earlier calibration
+    left: int  # estimated
 
 
 class Judge:
-    """Answers of one frozen model to one set of pictures under any chain of corruptions, remembered and kept on disk.
+    """Which samples one model classifies correctly under any treatment; kept in memory and on disk.
 
-    All chains get the same pictures with the same draws, so that they differ by signal and not by sampling, and any
-    first pictures have the classes in the shares in which the data has them.
+    All treatments share samples and draws, so that they differ by their effect and not by sampling. The first n samples
+    have the class proportions of the data, for any n.
     """
 
     def __init__(
@@ -83,66 +83,68 @@ class Judge:
         self.model_digest, self.data_digest = weights_digest(self.model.module), data.digest
         self.store = Store(cache / self._key())
         self.tell = tell
-        self.pair, self.pairs_left = "", 0  # for the progress only
+        self.pair, self.pairs_left = "", 0  # for progress reports only
         self.done = self.saved = 0
-        self._outcomes: dict[Chain, NDArray[np.bool_]] = {}
-        self._asked: dict[tuple[str, Chain], int] = {}
+        self._outcomes: dict[Treatment, NDArray[np.bool_]] = {}
+        self._asked: dict[tuple[str, Treatment], int] = {}
         self._read: set[str] = set()  # files
 
     @property
     def rounds(self) -> list[int]:
-        """How many pictures there are after each round; the last number is all of them."""
+        """The number of samples after each round; the last is their total."""
         total = len(self.samples)
         return [min(count, total) for count in range(ROUND, total + ROUND, ROUND)]
 
     @property
     def labels(self) -> NDArray[np.int64]:
-        """The labels of the pictures, in their order."""
+        """The labels of the samples, in their order."""
         return self.data.labels[self.samples]
 
-    def percent(self, chain: Chain) -> float:
-        """Return the accuracy under a chain, on all pictures."""
-        return 100 * float(self.outcomes([chain], len(self.samples)).mean())
+    def percent(self, treatment: Treatment) -> float:
+        """Return the accuracy under a treatment, over all samples."""
+        return 100 * float(self.outcomes([treatment], len(self.samples)).mean())
 
     def turn_to(self, pair: tuple[str, str]) -> None:
-        """Say for which pair outcomes will be asked for next: what it is spared counts as saved."""
+        """Set the pair that the next outcomes are for; outcomes known already count as saved."""
         self.pair = "+".join(pair)
         self.pairs_left -= 1
 
-    def outcomes(self, chains: Sequence[Chain], count: int) -> NDArray[np.bool_]:
-        """Return whether the first `count` pictures, one of `rounds`, are answered rightly, (chains, pictures)."""
-        for chain in chains:
-            self._recall(chain)
-            there = min(count, len(self._outcomes[chain]))
-            self.saved += max(0, there - self._asked.get((self.pair, chain), 0))
-            self._asked[self.pair, chain] = count
-        missing = {chain for chain in chains if len(self._outcomes[chain]) < count}
-        left = sum(count - len(self._outcomes[chain]) for chain in missing)
-        with _frozen(self.model):
+    def outcomes(self, treatments: Sequence[Treatment], count: int) -> NDArray[np.bool_]:
+        """Return which of the first `count` samples, one of `rounds`, are correct, (treatments, samples)."""
+        for treatment in treatments:
+            self._recall(treatment)
+            there = min(count, len(self._outcomes[treatment]))
+            self.saved += max(0, there - self._asked.get((self.pair, treatment), 0))
+            self._asked[self.pair, treatment] = count
+        missing = {treatment for treatment in treatments if len(self._outcomes[treatment]) < count}
+        left = sum(count - len(self._outcomes[treatment]) for treatment in missing)
+        with _evaluating(self.model):
             for start in range(0, count, ROUND):
-                todo = [chain for chain in missing if len(self._outcomes[chain]) == start]
-                for chain, right in self._judge(todo, self.samples[start : min(count, start + ROUND)]):
-                    self._outcomes[chain] = np.concatenate([self._outcomes[chain], right])
+                todo = [treatment for treatment in missing if len(self._outcomes[treatment]) == start]
+                for treatment, right in self._judge(todo, self.samples[start : min(count, start + ROUND)]):
+                    self._outcomes[treatment] = np.concatenate([self._outcomes[treatment], right])
                     self.done += len(right)
                     left -= len(right)
-                    later = max(0, self.pairs_left) * USUAL_CELLS * len(self.samples)
+                    later = max(0, self.pairs_left) * USUAL_POINTS * len(self.samples)
                     self.tell(Progress(self.pair, self.done, self.saved, left + later))
         self._keep(missing)
-        return np.stack([self._outcomes[chain][:count] for chain in chains])
+        return np.stack([self._outcomes[treatment][:count] for treatment in treatments])
 
-    def _judge(self, chains: list[Chain], samples: NDArray[np.int64]) -> Iterator[tuple[Chain, NDArray[np.bool_]]]:
-        """Yield every chain's outcomes; chains that begin alike go on from the same corrupted pictures."""
+    def _judge(
+        self, treatments: list[Treatment], samples: NDArray[np.int64]
+    ) -> Iterator[tuple[Treatment, NDArray[np.bool_]]]:
+        """Yield the outcomes of every treatment; treatments with a common beginning share the corrupted samples."""
         clean = self.data.inputs(samples)
         for beginning, group in groupby(
-            sorted(chains, key=lambda chain: (chain[:-1], chain)), lambda chain: chain[:-1]
+            sorted(treatments, key=lambda treatment: (treatment[:-1], treatment)), lambda treatment: treatment[:-1]
         ):
             begun = self.corrupted(clean, beginning, samples)
-            for chain in group:
-                yield chain, self._right(self.corrupted(begun, chain[-1:], samples), samples)
+            for treatment in group:
+                yield treatment, self._right(self.corrupted(begun, treatment[-1:], samples), samples)
 
-    def corrupted(self, images: NDArray[Any], chain: Chain, samples: NDArray[np.int64]) -> NDArray[Any]:
-        """Return images with every corruption of a chain applied, each sample with its own random numbers."""
-        for name, level in chain:
+    def corrupted(self, images: NDArray[Any], treatment: Treatment, samples: NDArray[np.int64]) -> NDArray[Any]:
+        """Return images after every corruption of a treatment, each sample with its own random numbers."""
+        for name, level in treatment:
             rngs = [seeded_rng(self.seed, f"calibration/{name}", int(sample)) for sample in samples]
             images = CORRUPTIONS[name].batch(images, level / 4, rngs, **self.known)
         return images
@@ -151,12 +153,12 @@ class Judge:
         if self.storage_jpeg_quality is not None:
             images = store_as_jpeg(images, self.storage_jpeg_quality)
         logits = self.model(as_inputs(images).to(self.model.device, self.model.dtype))
-        answers: NDArray[np.int64] = logits.argmax(dim=1).cpu().numpy()
-        right: NDArray[np.bool_] = answers == self.data.labels[samples]
+        predicted: NDArray[np.int64] = logits.argmax(dim=1).cpu().numpy()
+        right: NDArray[np.bool_] = predicted == self.data.labels[samples]
         return right
 
     def _key(self) -> str:
-        """Return the name of the folder that may be shared: everything that the outcomes depend on."""
+        """Return the name of the cache folder: a digest of everything that the outcomes depend on."""
         content = {
             "version": VERSION,
             "model": self.model_digest,
@@ -168,29 +170,29 @@ class Judge:
         }
         return hashlib.blake2b(json.dumps(content, sort_keys=True).encode(), digest_size=16).hexdigest()
 
-    def _recall(self, chain: Chain) -> None:
-        """Take what the file of this chain holds, as far as it goes in whole rounds."""
-        self._outcomes.setdefault(chain, np.empty(0, np.bool_))
-        file = _file_of(chain)
+    def _recall(self, treatment: Treatment) -> None:
+        """Read the stored outcomes of this treatment, as far as they make whole rounds."""
+        self._outcomes.setdefault(treatment, np.empty(0, np.bool_))
+        file = _file_of(treatment)
         if file in self._read:
             return
         self._read.add(file)
         for levels, outcomes in self.store.read(file).items():
             total = len(self.samples)
             known = total if len(outcomes) >= total else len(outcomes) // ROUND * ROUND
-            names = [name for name, _ in chain]
-            self._outcomes[_chain_of(names, levels)] = outcomes[:known]
+            names = [name for name, _ in treatment]
+            self._outcomes[_treatment_of(names, levels)] = outcomes[:known]
 
-    def _keep(self, chains: Iterable[Chain]) -> None:
-        for file in {_file_of(chain) for chain in chains}:
-            same = {chain: known for chain, known in self._outcomes.items() if _file_of(chain) == file}
-            self.store.write(file, {_levels_of(chain): known for chain, known in same.items() if len(known)})
+    def _keep(self, treatments: Iterable[Treatment]) -> None:
+        for file in {_file_of(treatment) for treatment in treatments}:
+            same = {treatment: known for treatment, known in self._outcomes.items() if _file_of(treatment) == file}
+            self.store.write(file, {_levels_of(treatment): known for treatment, known in same.items() if len(known)})
 
 
 def spread_over_classes(labels: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.int64]:
-    """Return a random order of the samples in which every beginning has the classes in the shares of the whole.
+    """Return a random order of the samples in which every beginning has the class proportions of the whole.
 
-    Strong corruptions make a model answer with few classes, so that accuracies differ between classes most of all.
+    Under strong corruption a model predicts few classes, so that accuracies differ most between classes.
 
     >>> order = spread_over_classes(np.array([0, 0, 0, 0, 1, 1]), np.random.default_rng(0))
     >>> sorted((order[:3] // 4).tolist())  # twice the first class, once the second
@@ -203,21 +205,21 @@ def spread_over_classes(labels: NDArray[np.int64], rng: np.random.Generator) -> 
     return by_class[np.argsort((ranks + rng.random(len(labels))) / np.repeat(sizes, sizes))]
 
 
-def _file_of(chain: Chain) -> str:
-    return "+".join(name for name, _ in chain) or "clean"
+def _file_of(treatment: Treatment) -> str:
+    return "+".join(name for name, _ in treatment) or "clean"
 
 
-def _levels_of(chain: Chain) -> str:
-    return "-".join(str(level) for _, level in chain) or "0"
+def _levels_of(treatment: Treatment) -> str:
+    return "-".join(str(level) for _, level in treatment) or "0"
 
 
-def _chain_of(names: Sequence[str], levels: str) -> Chain:
-    return tuple(zip(names, map(int, levels.split("-")), strict=False))  # clean has a level and no name
+def _treatment_of(names: Sequence[str], levels: str) -> Treatment:
+    return tuple(zip(names, map(int, levels.split("-")), strict=False))  # clean has a level but no name
 
 
 @contextmanager
-def _frozen(model: nn.Module) -> Iterator[None]:
-    """Answer as in deployment, without gradients, and leave every layer in the mode it was in."""
+def _evaluating(model: nn.Module) -> Iterator[None]:
+    """Predict in evaluation mode without gradients, and restore the mode of every layer."""
     modes = {module: module.training for module in model.modules()}
     model.eval()
     try:

@@ -1,4 +1,4 @@
-"""Matrices that were measured elsewhere, such as the official ones of CCC, in files that cannot execute anything."""
+"""Import accuracy matrices measured elsewhere, such as the official ones of CCC, without unpickling."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from holdfast.calibration.pairs import Pair, check_pairs, in_order, names_of, transition_of
 from holdfast.streams.walks.difficulty import OFFICIAL_TARGETS_PERCENT, POOLS, check_difficulty, walk_pairs
-from holdfast.streams.walks.path import LEVELS, GridCell, PathRule, find_path
+from holdfast.streams.walks.path import LEVELS, GridPoint, PathRule, find_path
 from holdfast.streams.walks.transitions import Calibration, Transition
 
 __all__ = ["calibration_of", "import_matrices"]
@@ -25,7 +25,7 @@ OFFICIAL_KEY = re.compile(r"n1_(\w+)_n2_(\w+)")
 def import_matrices(path: str | Path) -> dict[Pair, NDArray[np.float64]]:
     """Read 21 × 21 accuracies in percent by pair, from .npz or .json, keys as published (`n1_<c1>_n2_<c2>`) or `c1+c2`.
 
-    The official file is a pickle, which can execute anything, and is not read; whoever trusts it converts it with
+    The official file is a pickle, which can execute code and is not read; if you trust it, convert it with
     `numpy.savez("matrices.npz", **content)` first.
     """
     path = Path(path)
@@ -35,9 +35,11 @@ def import_matrices(path: str | Path) -> dict[Pair, NDArray[np.float64]]:
     elif path.suffix == ".json":
         content = json.loads(path.read_text())
     else:
-        raise ValueError(f"{path} is neither .npz nor .json; nothing else is read, least of all a pickle: convert it")
+        raise ValueError(f"{path} must be .npz or .json; pickles are never read, convert it first")
     if not isinstance(content, dict) or not content:
-        raise ValueError(f"{path} holds no matrices by pair; write {{'n1_<c1>_n2_<c2>': 21 × 21 percents, …}}")
+        raise ValueError(
+            f"{path} holds no matrices by pair; it must contain {{'n1_<c1>_n2_<c2>': 21 × 21 percentages, …}}"
+        )
     return {_pair_of(key, path): _matrix_of(key, values, path) for key, values in content.items()}
 
 
@@ -54,7 +56,7 @@ def calibration_of(
     family: str | None = "224",
     storage_jpeg_quality: int | None = 85,
 ) -> Calibration:
-    """Return the calibration that imported matrices give, with the official pool, order and target of a difficulty.
+    """Return the calibration of imported matrices, with the official pool, order and target of a difficulty.
 
     The official targets are for the ResNet-50 whose matrices were published; for others pass `target_percent`.
     """
@@ -66,9 +68,9 @@ def calibration_of(
     else:
         walk = check_pairs(pairs)
 
-    def solve(pair: Pair, before: Sequence[GridCell]) -> Transition:
+    def solve(pair: Pair, before: Sequence[GridPoint]) -> Transition:
         if pair not in matrices:
-            raise ValueError(f"there is no matrix for {pair[0]}+{pair[1]}; import one, or choose another pool")
+            raise ValueError(f"there is no matrix for {pair[0]}+{pair[1]}; import one, or pass another pool")
         path = find_path(path_rule, matrices[pair], target, before)
         return transition_of(pair, path, matrices[pair], np.ndindex(LEVELS, LEVELS))
 
@@ -96,7 +98,11 @@ def _pair_of(key: str, path: Path) -> Pair:
 def _matrix_of(key: str, values: Any, path: Path) -> NDArray[np.float64]:
     matrix = np.asarray(values, np.float64)
     if matrix.shape != (LEVELS, LEVELS) or not np.isfinite(matrix).all():
-        raise ValueError(f"{path}, {key!r}: {matrix.shape} is not {LEVELS} × {LEVELS} finite numbers")
+        raise ValueError(
+            f"{path}, {key!r}: a matrix must be {LEVELS} × {LEVELS} finite numbers, got shape {matrix.shape}"
+        )
     if matrix.min() < 0 or not 1 < matrix.max() <= 100:
-        raise ValueError(f"{path}, {key!r}: {matrix.min():g} to {matrix.max():g} are no percents; 100 is all right")
+        raise ValueError(
+            f"{path}, {key!r}: accuracies must be in percent (0 to 100), got {matrix.min():g} to {matrix.max():g}"
+        )
     return matrix

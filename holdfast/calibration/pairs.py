@@ -1,4 +1,4 @@
-"""Which pairs of corruptions a walk has, and the path of each."""
+"""The pairs of corruptions of a walk, and the path of each."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.calibration.interpolate import WHOLE, interpolate_percent
-from holdfast.calibration.judge import Judge, chain_of
+from holdfast.calibration.judge import Judge, treatment_of
 from holdfast.corruptions import CORRUPTIONS
-from holdfast.streams.walks.path import LEVELS, GridCell
+from holdfast.streams.walks.path import LEVELS, GridPoint
 from holdfast.streams.walks.transitions import Transition
 
 __all__ = [
@@ -30,7 +30,7 @@ Pair: TypeAlias = tuple[str, str]
 
 
 def names_of(names: Iterable[str]) -> list[str]:
-    """Return the full names of corruptions that a walk can go through.
+    """Return the full names of these corruptions; refuse those that a walk cannot use.
 
     >>> names_of(["contrast", "jpeg"])
     ['contrast', 'jpeg_compression']
@@ -38,46 +38,48 @@ def names_of(names: Iterable[str]) -> list[str]:
     found = [CORRUPTIONS[name] for name in names]
     for corruption in found:
         if corruption.whole_severities:
-            raise ValueError(f"{corruption.name} has whole severities only, and a walk goes in quarters; leave it out")
+            raise ValueError(f"{corruption.name} has whole severities only, and a walk needs quarters; leave it out")
     return [corruption.name for corruption in found]
 
 
 def check_pairs(pairs: Sequence[Sequence[str]]) -> list[Pair]:
-    """Return pairs that were named one by one, in full names."""
+    """Return the named pairs with full names."""
     for pair in pairs:
         if isinstance(pair, str) or len(pair) != 2 or pair[0] == pair[1]:
-            raise ValueError(f"{pair!r} is no pair; name two corruptions, e.g. ['gaussian_noise', 'contrast']")
+            raise ValueError(
+                f"a pair must be two different corruptions, e.g. ['gaussian_noise', 'contrast'], got {pair!r}"
+            )
     return [(first, second) for first, second in map(names_of, pairs)]
 
 
 def reaching(judge: Judge, names: Sequence[str], limit_percent: float) -> tuple[list[str], dict[str, str]]:
-    """Return the corruptions that bring the accuracy down to a limit at some severity, and a note on all others."""
+    """Return the corruptions that lower the accuracy to a limit at some severity, and a note on each other one."""
     kept, left_out = [], {}
     for name in names:
         percents = []
-        for level in reversed(WHOLE[1:]):  # the strongest first, which nearly always settles it
+        for level in reversed(WHOLE[1:]):  # the strongest first, which nearly always decides
             percents.append(judge.percent(((name, level),)))
             if percents[-1] <= limit_percent:
                 kept.append(name)
                 break
         else:
-            left_out[name] = f"leaves {min(percents):.1f} % at its strongest, and {limit_percent:.1f} % must be reached"
+            left_out[name] = f"leaves {min(percents):.1f} % at its strongest, above the limit of {limit_percent:.1f} %"
     if len(kept) < 2:
         raise ValueError(
-            f"a walk needs two corruptions, and only {kept} bring the accuracy down to {limit_percent:.1f} %; "
+            f"a walk needs two corruptions that lower the accuracy to {limit_percent:.1f} %, got {kept}; "
             'choose an easier difficulty, another pool or a stronger family ("224" is the strongest)'
         )
     return kept, left_out
 
 
 def in_order(
-    pairs: Iterable[Pair], solve: Callable[[Pair, Sequence[GridCell]], Transition], steps: int | None = None
+    pairs: Iterable[Pair], solve: Callable[[Pair, Sequence[GridPoint]], Transition], steps: int | None = None
 ) -> tuple[Transition, ...]:
-    """Return the transitions of the pairs, each told the path before it, until there are so many steps."""
+    """Return the transitions of the pairs in order, until they have `steps` steps; each is given the path before it."""
     found: list[Transition] = []
     for pair in pairs:
-        found.append(solve(pair, found[-1].cells if found else ()))
-        if steps is not None and sum(len(transition.cells) for transition in found) >= steps:
+        found.append(solve(pair, found[-1].points if found else ()))
+        if steps is not None and sum(len(transition.points) for transition in found) >= steps:
             break
     return tuple(found)
 
@@ -85,44 +87,46 @@ def in_order(
 def solve_pair(
     judge: Judge,
     pair: Pair,
-    before: Sequence[GridCell],
+    before: Sequence[GridPoint],
     *,
-    find: Callable[..., list[GridCell]],
+    find: Callable[..., list[GridPoint]],
     chance_percent: float,
     margin_percent: float,
     refinements: int,
     coarse: bool,
 ) -> Transition:
-    """Return the path of a pair: a coarse grid, then the cells on the path, then more pictures until it is known."""
+    """Return the path of a pair: measure a coarse grid, then the path, then more images until the margin is reached."""
     judge.turn_to(pair)
     levels = WHOLE if coarse else range(LEVELS)
-    grid: list[GridCell] = list(product(levels, levels))
+    grid: list[GridPoint] = list(product(levels, levels))
     measured = grid
     pictures = judge.rounds[0]
     while True:
         for refinement in range(refinements + 1):
-            outcomes = judge.outcomes([chain_of(pair, cell) for cell in measured], pictures)
+            outcomes = judge.outcomes([treatment_of(pair, point) for point in measured], pictures)
             matrix = _estimates(measured, outcomes, chance_percent)
             path = find(matrix, before=before)
-            new = [cell for cell in path if cell not in measured]
+            new = [point for point in path if point not in measured]
             if not new or refinement == refinements:
                 break
             measured = measured + new
-        margin = margin_percent_of(outcomes[[cell in path for cell in measured]], judge.labels[:pictures])
+        margin = margin_percent_of(outcomes[[point in path for point in measured]], judge.labels[:pictures])
         if margin <= margin_percent or pictures == judge.rounds[-1]:
             break
         enough = pictures * (margin / margin_percent) ** 2 if margin_percent else np.inf
         pictures = next((count for count in judge.rounds if count >= enough), judge.rounds[-1])
-        measured = [cell for cell in measured if cell in grid or cell in path]  # no more of what the path has left
+        measured = [
+            point for point in measured if point in grid or point in path
+        ]  # points that are no longer on the path are dropped
     known = round(margin, 4) if np.isfinite(margin) else None
     return transition_of(pair, path, matrix, measured, margin_percent=known, pictures=pictures)
 
 
 def transition_of(
     pair: Pair,
-    path: Sequence[GridCell],
+    path: Sequence[GridPoint],
     matrix_percent: NDArray[np.float64],
-    measured: Iterable[GridCell],
+    measured: Iterable[GridPoint],
     *,
     margin_percent: float | None = None,
     pictures: int | None = None,
@@ -131,8 +135,8 @@ def transition_of(
     rounded = np.round(matrix_percent, 4)
     return Transition(
         *pair,
-        cells=tuple(path),
-        expected_percent=tuple(float(rounded[cell]) for cell in path),
+        points=tuple(path),
+        expected_percent=tuple(float(rounded[point]) for point in path),
         margin_percent=margin_percent,
         pictures=pictures,
         matrix_percent=tuple(tuple(map(float, row)) for row in rounded),
@@ -140,8 +144,10 @@ def transition_of(
     )
 
 
-def _estimates(measured: Sequence[GridCell], outcomes: NDArray[np.bool_], chance_percent: float) -> NDArray[np.float64]:
-    """Return the accuracy in all cells, in percent: as measured, and interpolated elsewhere."""
+def _estimates(
+    measured: Sequence[GridPoint], outcomes: NDArray[np.bool_], chance_percent: float
+) -> NDArray[np.float64]:
+    """Return the accuracy at all points in percent, measured or interpolated."""
     percent = np.empty((LEVELS, LEVELS))
     where = tuple(np.array(measured).T)
     percent[where] = 100 * outcomes.mean(axis=1)
@@ -151,10 +157,10 @@ def _estimates(measured: Sequence[GridCell], outcomes: NDArray[np.bool_], chance
 
 
 def margin_percent_of(outcomes: NDArray[np.bool_], labels: NDArray[np.int64]) -> float:
-    """Return the half width of the 95 % interval of the mean over (cells, pictures).
+    """Return the half width of the 95 % interval of the mean over (points, images).
 
-    Cells share their pictures, so it is the pictures that vary independently, each with its mean over the cells. They
-    were chosen class by class, so only their variation within classes counts, where there are enough to tell it.
+    Points share their images, so that the images vary independently, each with its mean over the points. Images are
+    stratified by class, so that only the variation within classes counts, if there are enough to estimate it.
 
     >>> bool(margin_percent_of(np.array([[0, 0, 1, 1]], bool), np.array([0, 0, 1, 1])) == 0)
     True

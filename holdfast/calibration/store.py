@@ -1,4 +1,4 @@
-"""What was judged before, on disk: a folder for each model and picture set, a file for each pair of corruptions."""
+"""Keep measured outcomes on disk: a folder for each model and set of samples, a file for each pair."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ __all__ = ["Store", "default_cache"]
 
 
 def default_cache() -> Path:
-    """Return where calibrations are kept: `calibration` in HOLDFAST_CACHE, or in the user's own cache folder."""
+    """Return the default cache folder: `calibration` in HOLDFAST_CACHE, or in the user's cache folder."""
     return cache_folder("calibration")
 
 
 class Store:
-    """Arrays by group and name; a file appears whole or not at all, and one that is damaged counts as absent."""
+    """Arrays by group and name; files are written completely or not at all, and damaged ones count as absent."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = made(folder)
 
     def read(self, group: str) -> dict[str, NDArray[np.bool_]]:
-        """Return the arrays of a group, none where nothing was kept."""
+        """Return the arrays of a group; none if nothing was stored."""
         path = self._path(group)
         if not path.exists():
             return {}
@@ -37,14 +37,14 @@ class Store:
             with path.open("rb") as file, np.load(file, allow_pickle=False) as content:
                 arrays = {name: content[name] for name in content.files}
             if any(array.dtype != np.bool_ or array.ndim != 1 for array in arrays.values()):
-                raise ValueError("these are not outcomes")
+                raise ValueError("not an array of outcomes")
         except (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile) as error:
-            warnings.warn(f"{path} is damaged ({error}); what it held is measured again", stacklevel=2)
+            warnings.warn(f"{path} is damaged ({error}); its content will be measured again", stacklevel=2)
             return {}
         return arrays
 
     def write(self, group: str, arrays: Mapping[str, NDArray[np.bool_]]) -> None:
-        """Keep the arrays of a group, and of those that another process has kept meanwhile the longer ones."""
+        """Store the arrays of a group; of arrays that another process has stored meanwhile, keep the longer."""
         kept = self.read(group)
         for name, array in arrays.items():
             if len(kept.get(name, ())) < len(array):

@@ -72,7 +72,7 @@ def calibrate(
     for entry in calibration.transitions:
         accuracy = f"{entry.mean_percent:.1f} ± {entry.margin_percent:.1f}"
         name = f"{entry.first} → {entry.second}"
-        table.add_row(name, str(len(entry.cells)), accuracy, str(entry.pictures), f"{len(entry.measured)} of 441")
+        table.add_row(name, str(len(entry.points)), accuracy, str(entry.pictures), f"{len(entry.measured)} of 441")
     console.print(f"target {calibration.target_percent:.1f} %, clean {calibration.clean_percent:.1f} %", table)
     for name, note in calibration.left_out.items():
         console.print(f"left out: {name} {note}")

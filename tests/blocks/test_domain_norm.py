@@ -1,4 +1,4 @@
-"""Domain statistics: sums that follow the cells are those of all cells, and only cells that were met take up room."""
+"""Domain statistics: updated sums equal those over all strata, and only strata that occurred are stored."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def learn(part: nn.Sequential, domains: Domains, features: Tensor, labels: Tenso
 
 
 class WrittenOut:
-    """The official update with all cells of all domains, re-averaged every time."""
+    """The official update with all strata of all domains, re-averaged every time."""
 
     def __init__(self, layer: DomainStatistics, slots: int, *, capped: bool) -> None:
         self.momentum, self.capped = layer.class_momentum, capped
@@ -60,7 +60,7 @@ class WrittenOut:
 
 
 @pytest.mark.parametrize(("momentum", "capped"), [(0.05, True), (0.4, True), (0.05, False), (0.3, False)])
-def test_sums_that_follow_are_those_of_all_cells(momentum: float, capped: bool) -> None:
+def test_sums_that_follow_are_those_of_all_strata(momentum: float, capped: bool) -> None:
     part = network(momentum, capped=capped)
     layer, domains = part[0], domains_of(part)
     generator, reference = torch.Generator().manual_seed(1), None
@@ -80,14 +80,14 @@ def test_sums_that_follow_are_those_of_all_cells(momentum: float, capped: bool) 
     assert sum(domains.counts) == 8 * 6 + 5 * 6
 
 
-def test_only_cells_that_were_met_take_up_room() -> None:
+def test_only_strata_that_were_met_take_up_room() -> None:
     part = network()
     domains = domains_of(part)
     for batch in range(20):
         learn(part, domains, samples(8, seed=batch), torch.tensor([0, 0, 2, 2, 2, 0, 0, 2]))
-    assert sorted(domains.cells) == [0, 2]
-    assert domains.cell_counts == [80, 80]
-    assert len(part[0].domains.cells) == 2
+    assert sorted(domains.strata) == [0, 2]
+    assert domains.stratum_counts == [80, 80]
+    assert len(part[0].domains.strata) == 2
 
 
 def test_the_first_batch_is_one_domain_and_the_reserve_stays_the_source() -> None:
@@ -114,13 +114,13 @@ def test_an_endless_stream_of_new_domains_takes_bounded_room(overflow: str) -> N
         spread = samples(8, seed=batch) + direction * (batch % 7 - 3) * 3
         learn(part, domains, spread, torch.arange(8) % CLASSES)
         assert len(domains.counts) <= 5
-        assert len(domains.cells) == len(domains.cell_counts) <= 5 * CLASSES
+        assert len(domains.strata) == len(domains.stratum_counts) <= 5 * CLASSES
         assert part[0].domains.sums.shape[0] == len(domains.counts)
-        assert {key // CLASSES for key in domains.cells} <= set(range(len(domains.counts) - 1))
+        assert {key // CLASSES for key in domains.strata} <= set(range(len(domains.counts) - 1))
     assert sum(domains.counts) == 480 or overflow == "prune"
-    cells = part[0].domains.cells[list(domains.cells.values())]
-    owners = torch.tensor([key // CLASSES for key in domains.cells])
-    totals = torch.zeros(5, CHANNELS).double().index_add(0, owners, cells[:, 0])
+    strata = part[0].domains.strata[list(domains.strata.values())]
+    owners = torch.tensor([key // CLASSES for key in domains.strata])
+    totals = torch.zeros(5, CHANNELS).double().index_add(0, owners, strata[:, 0])
     torch.testing.assert_close(part[0].domains.sums[:, 0], totals[: len(domains.counts)])
 
 
@@ -135,12 +135,12 @@ def test_the_closest_two_become_the_mixture_of_both() -> None:
     domains.regroup([0, 1, 1, 2][: len(found)])
     assert domains.counts == [found[0], found[1] + found[2], *found[3:]]
     torch.testing.assert_close(domains.moments()[0][0], before[0])  # the others are as they were
-    # Their classes were different ones: every cell was kept as it was, and the sums are those of both.
+    # Their classes were different ones: every stratum was kept as it was, and the sums are those of both.
     source = part[0].source_mean
     torch.testing.assert_close(domains.moments()[0][1] - source, (before[1] - source) + (before[2] - source))
 
 
-def test_joined_cells_weigh_by_their_samples() -> None:
+def test_joined_strata_weigh_by_their_samples() -> None:
     part = network(1.0)
     domains = domains_of(part)
     layer = part[0].domains
@@ -150,8 +150,8 @@ def test_joined_cells_weigh_by_their_samples() -> None:
     assert domains.counts == [2, 6, 0]
     domains.regroup([0, 0, 1])
     both = torch.cat([first, second]).transpose(0, 1).flatten(1)
-    torch.testing.assert_close(part[0].source_mean + layer.cells[0, 0], both.mean(1))
-    torch.testing.assert_close(part[0].source_var + layer.cells[0, 1], both.var(1, correction=0))
+    torch.testing.assert_close(part[0].source_mean + layer.strata[0, 0], both.mean(1))
+    torch.testing.assert_close(part[0].source_var + layer.strata[0, 1], both.var(1, correction=0))
 
 
 def test_uncapped_steps_diverge_where_capped_ones_settle() -> None:
@@ -161,7 +161,7 @@ def test_uncapped_steps_diverge_where_capped_ones_settle() -> None:
         domains = domains_of(part)
         for seed in range(12):
             learn(part, domains, samples(16, 1.0, seed), torch.zeros(16, dtype=torch.long))
-        spread[capped] = float(part[0].domains.cells[0].abs().max())
+        spread[capped] = float(part[0].domains.strata[0].abs().max())
     assert spread[True] < 10 < 100 < spread[False]
 
 

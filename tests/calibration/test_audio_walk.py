@@ -1,4 +1,4 @@
-"""Walks over sounds: calibrated, rendered and crossed with chains as those over pictures are."""
+"""Audio walks: calibrated, rendered and crossed with chains like image walks."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LABELS = np.arange(45) % 3
 
 
 class ShortEar(nn.Module):
-    """Tells three tones apart by their first eight samples, so that noise soon deceives it."""
+    """Distinguishes three tones by their first eight samples, so that weak noise causes errors."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -31,7 +31,7 @@ class ShortEar(nn.Module):
         return logits
 
 
-def test_a_walk_is_calibrated_for_sounds(tmp_path: Path) -> None:
+def test_a_walk_is_calibrated_for_audio(tmp_path: Path) -> None:
     phases = np.random.default_rng(0).uniform(0, 6, len(LABELS))
     tones = [np.sin(2 * np.pi * 2000 * (1 + label) * TIME + phase) for label, phase in zip(LABELS, phases, strict=True)]
     data = InMemoryAudio(np.float32(0.3 * np.stack(tones)), LABELS, sample_rate=16_000)
@@ -47,11 +47,11 @@ def test_a_walk_is_calibrated_for_sounds(tmp_path: Path) -> None:
     assert batch.inputs.shape == (9, 1_600)
     assert batch.domains == ("white_noise+ensc",) * 9
     assert batch.expected is not None
-    # Answers along the walk are about as good as was measured.
-    answered = [
+    # The accuracy along the walk is about as measured.
+    accuracies = [
         float((ShortEar()(found.inputs).argmax(1).numpy() == found.labels).mean())
         for found in stream.starting_at(batch_size=9)
     ]
-    assert abs(100 * np.mean(answered) - path.mean_percent) < 12
+    assert abs(100 * np.mean(accuracies) - path.mean_percent) < 12
     crossed = cross(data, calibration=calibration, classes={"stay": 0.9}, images_per_step=9)
     assert crossed.first(20).shape == (20, 1_600)

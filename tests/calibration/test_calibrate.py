@@ -1,4 +1,4 @@
-"""Calibration: the target is held on fresh pictures, whatever the cache held before."""
+"""Calibration: the target holds on new images, whatever the cache contains."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def options(tmp_path: Path) -> dict[str, Any]:
 
 
 def accuracies(model: nn.Module, data: Dataset, calibration: Calibration, images_per_step: int) -> tuple[float, ...]:
-    """Return accuracy on the stream, what was expected there, and the 95 % margin over pictures; in percent."""
+    """Return measured accuracy, expected accuracy and the 95 % margin over images, in percent."""
     stream = ccc(data, calibration=calibration, images_per_step=images_per_step)
     with torch.inference_mode():
         right = np.concatenate([model(batch.inputs).argmax(1).numpy() == batch.labels for batch in stream])
@@ -46,8 +46,8 @@ def halves(data: InMemoryImages) -> list[InMemoryImages]:
     ]
 
 
-def test_a_small_walk_holds_its_target_on_fresh_pictures(test_digits: Digits, tmp_path: Path) -> None:
-    """One transition on 100 pictures, whose mean is known to about ± 5 points; the full one below is to ± 3."""
+def test_a_small_walk_holds_its_target_on_new_images(test_digits: Digits, tmp_path: Path) -> None:
+    """One transition on 100 images, with a mean known to about ± 5 points; the slow test has ± 3."""
     known, fresh = halves(test_digits)
     model = digits_resnet()
     pairs = [["gaussian_noise", "impulse_noise"]]
@@ -62,7 +62,7 @@ def test_a_small_walk_holds_its_target_on_fresh_pictures(test_digits: Digits, tm
 
 
 @pytest.mark.slow
-def test_a_scaled_ccc_medium_holds_its_target_on_fresh_pictures(test_digits: Digits, tmp_path: Path) -> None:
+def test_a_scaled_ccc_medium_holds_its_target_on_new_images(test_digits: Digits, tmp_path: Path) -> None:
     """Three transitions, calibrated on one half of the test digits and streamed on the other, within 3 points."""
     known, fresh = halves(test_digits)
     model, began = digits_resnet(), time.process_time()
@@ -99,16 +99,16 @@ def test_the_record_says_how_it_was_made(model: nn.Module, few: InMemoryImages, 
     assert calibration.clean_percent is not None
     assert calibration.target_percent == pytest.approx(10 + 19.9 / 76 * (calibration.clean_percent - 10), abs=1e-3)
     assert "jpeg_compression" in calibration.left_out
-    assert "must be reached" in calibration.left_out["jpeg_compression"]
+    assert "above the limit of" in calibration.left_out["jpeg_compression"]
     assert calibration.data == few.digest
     first, second = calibration.transitions
     assert first.second == second.first
     assert first.pictures == 30
     matrix = np.array(first.matrix_percent)
     assert matrix[0, 0] == pytest.approx(calibration.clean_percent)
-    assert list(first.expected_percent) == [matrix[cell] for cell in first.cells]
+    assert list(first.expected_percent) == [matrix[point] for point in first.points]
     assert {(0, 0), (4, 8), (20, 20)} <= set(first.measured) < set(np.ndindex(21, 21))
-    # What both pairs have alone is one measurement.
+    # Points on the axis that both pairs share are measured once.
     assert np.array_equal(matrix[0, ::4], np.array(second.matrix_percent)[::4, 0])
 
 
@@ -125,7 +125,7 @@ def test_accuracies_are_those_of_stored_images(model: nn.Module, few: InMemoryIm
 def test_refinement_measures_the_path(model: nn.Module, few: InMemoryImages, options: dict[str, Any]) -> None:
     for refinements, measured in ((0, False), (5, True)):
         (path, *_) = calibrate(model, few, **options, refinements=refinements).transitions
-        assert (set(path.cells) <= set(path.measured)) is measured
+        assert (set(path.points) <= set(path.measured)) is measured
         if not measured:
             assert len(path.measured) == 36
     named = {**options, "pictures": 12, "pairs": [["contrast", "brightness"]]}
@@ -134,7 +134,7 @@ def test_refinement_measures_the_path(model: nn.Module, few: InMemoryImages, opt
     assert full.matrix_percent != calibrate(model, few, **named).transitions[0].matrix_percent
 
 
-def test_pictures_are_added_until_the_mean_is_known(
+def test_images_are_added_until_the_mean_is_known(
     model: nn.Module, few: InMemoryImages, options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("holdfast.calibration.judge.ROUND", 10)
@@ -146,7 +146,7 @@ def test_pictures_are_added_until_the_mean_is_known(
     assert pictures(0.1) == pictures(0.0) == 30
 
 
-def test_margins_are_those_of_pictures_within_classes() -> None:
+def test_margins_are_those_of_images_within_classes() -> None:
     rng = np.random.default_rng(0)
     labels = np.repeat([0, 1], 500)
     easy = rng.random((3000, 1000)) < np.where(labels, 0.9, 0.1)
@@ -154,21 +154,21 @@ def test_margins_are_those_of_pictures_within_classes() -> None:
     assert margin_percent_of(one, labels) == pytest.approx(196 * np.sqrt(0.09 / 1000), rel=0.1)
     assert margin_percent_of(np.repeat(one, 30, axis=0), labels) == pytest.approx(margin_percent_of(one, labels))
     assert margin_percent_of(easy, labels) < 0.1 * margin_percent_of(one, labels)
-    # A class for each picture: nothing is known about the variation within one.
+    # One class per image: the variation within classes is unknown.
     assert margin_percent_of(one, np.arange(1000)) == pytest.approx(196 * np.sqrt(0.25 / 1000), rel=0.1)
 
 
 def test_a_walk_is_as_long_as_it_has_to_be(model: nn.Module, few: InMemoryImages, options: dict[str, Any]) -> None:
     del options["pairs"]
     long = calibrate(model, few, **options, steps=90)
-    assert long.steps >= 90 > long.steps - len(long.transitions[-1].cells)
+    assert long.steps >= 90 > long.steps - len(long.transitions[-1].points)
     assert len(calibrate(model, few, **options).transitions) == 3
     assert long.transitions[:3] == calibrate(model, few, **options).transitions
 
 
 def test_connected_walks_do_not_jump(model: nn.Module, few: InMemoryImages, options: dict[str, Any]) -> None:
     first, second = calibrate(model, few, **options, path_rule="connected").transitions
-    assert second.cells[0] == (first.cells[-1][1], 0)
+    assert second.points[0] == (first.points[-1][1], 0)
 
 
 def test_targets_in_percent_and_pairs_by_name(model: nn.Module, few: InMemoryImages, options: dict[str, Any]) -> None:
@@ -187,20 +187,20 @@ def test_targets_in_percent_and_pairs_by_name(model: nn.Module, few: InMemoryIma
 @pytest.mark.parametrize(
     ("changes", "problem"),
     [
-        ({"target_percent": 99.0}, "cannot be held at 99.0 %"),
-        ({"pool": ["jpeg", "contrast"]}, r"only \['contrast'\] bring the accuracy down"),
+        ({"target_percent": 99.0}, "too low for the target of 99.0 %"),
+        ({"pool": ["jpeg", "contrast"]}, r"two corruptions that lower the accuracy to .*, got \['contrast'\]"),
         ({"pool": ["saturate", "contrast"]}, "whole severities only"),
         ({"pool": ["contrst"]}, "did you mean 'contrast'"),
         ({"difficulty": "mittel"}, "unknown difficulty 'mittel'"),
-        ({"pairs": [["contrast"]]}, "is no pair"),
-        ({"pairs": ["contrast"]}, "is no pair"),
-        ({"pairs": [["jpeg", "jpeg"]]}, "is no pair"),
-        ({"path_rule": "best"}, "choose one of official, squared, connected"),
-        ({"pictures": 1}, "at least 2"),
-        ({"pairs": 0}, "at least 2 pictures and 1 pair"),
+        ({"pairs": [["contrast"]]}, "a pair must be two different corruptions"),
+        ({"pairs": ["contrast"]}, "a pair must be two different corruptions"),
+        ({"pairs": [["jpeg", "jpeg"]]}, "a pair must be two different corruptions"),
+        ({"path_rule": "best"}, "path_rule must be one of official, squared, connected"),
+        ({"pictures": 1}, "pictures=2 or more"),
+        ({"pairs": 0}, "at least 1 pair and step, got 30, 0"),
     ],
 )
-def test_mistakes_are_told(
+def test_mistakes_are_reported(
     model: nn.Module, few: InMemoryImages, options: dict[str, Any], changes: dict[str, Any], problem: str
 ) -> None:
     with pytest.raises((ValueError, UnknownNameError), match=problem):

@@ -1,4 +1,4 @@
-"""CCC in a suite and on the command line: calibrated for the model of each job, once."""
+"""CCC in a suite and on the command line: calibrated once for the model of each job."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ recipes: [source, tent]
 
 @pytest.fixture(autouse=True)
 def cache(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """One cache for all tests of this file, as for all commands of a user."""
+    """One cache for all tests of this file, like that of a user."""
     folder = tmp_path_factory.getbasetemp() / "cache"
     monkeypatch.setenv("HOLDFAST_CACHE", str(folder))
     return folder
@@ -67,7 +67,7 @@ def test_the_options_of_a_walk_are_checked_before_anything_runs() -> None:
     assert parse_suite(f"name: x\nmodels: [digits_resnet]\nrecipes: [source]\nstreams: [{entry}]").jobs()
 
 
-def test_calibrate_writes_a_file_that_streams_and_pictures_take(tmp_path: Path) -> None:
+def test_calibrate_writes_a_file_that_streams_and_images_take(tmp_path: Path) -> None:
     words = ["calibrate", "--model", "digits_resnet", "--data", "{name: digits, split: validation}", "--pairs", "1"]
     words += ["--pictures", "10", "--difficulty", "hard", "--out", str(tmp_path)]
     printed = invoke(*words)

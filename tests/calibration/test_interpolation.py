@@ -1,4 +1,4 @@
-"""Interpolation: exact where logits add up, and near the measured matrices of which only a grid is known."""
+"""Interpolation: exact for additive logits, and close to measured matrices from a coarse grid."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ def test_a_bilinear_logit_is_met_exactly() -> None:
 
 @pytest.mark.parametrize("name", SMOOTH)
 def test_curved_logits_are_met_to_a_point(name: str) -> None:
-    """Matrices of a ResNet-50's kind: the whole severities are enough, and the path found on them holds the target."""
+    """For matrices like those of a ResNet-50, whole severities suffice, and their path meets the target."""
     matrix = SMOOTH[name]
     found = interpolate_percent(matrix[np.ix_(WHOLE, WHOLE)], 0.1, 500)
     assert np.sqrt(np.mean((found - matrix) ** 2)) < 1
     for target in (20, 40):
         path, best = official_path(found, target), official_path(matrix, target)
-        means = [np.mean([matrix[cell] for cell in cells]) for cells in (path, best)]
+        means = [np.mean([matrix[point] for point in points]) for points in (path, best)]
         assert means[0] == pytest.approx(means[1], abs=1.5)
 
 

@@ -1,4 +1,4 @@
-"""Judging: nothing twice, nothing shared that differs, and a cache that may be damaged."""
+"""Judge: measures nothing twice, keeps different settings apart, and survives a damaged cache."""
 
 from __future__ import annotations
 
@@ -11,12 +11,17 @@ import pytest
 import torch
 from torch import nn
 
-from holdfast.calibration.judge import Chain, Judge, Progress, spread_over_classes
+from holdfast.calibration.judge import Judge, Progress, Treatment, spread_over_classes
 from holdfast.calibration.store import Store, default_cache
 from holdfast.corruptions import CORRUPTIONS, store_as_jpeg
 from holdfast.data import InMemoryImages
 
-CHAINS: list[Chain] = [(), (("contrast", 2),), (("contrast", 2), ("gaussian_noise", 4)), (("gaussian_noise", 4),)]
+TREATMENTS: list[Treatment] = [
+    (),
+    (("contrast", 2),),
+    (("contrast", 2), ("gaussian_noise", 4)),
+    (("gaussian_noise", 4),),
+]
 
 
 def judge(model: nn.Module, data: InMemoryImages, cache: Path, **options: Any) -> Judge:
@@ -29,9 +34,9 @@ def short_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("holdfast.calibration.judge.ROUND", 20)
 
 
-def test_outcomes_are_those_of_the_corrupted_pictures(model: nn.Module, few: InMemoryImages, tmp_path: Path) -> None:
+def test_outcomes_are_those_of_the_corrupted_images(model: nn.Module, few: InMemoryImages, tmp_path: Path) -> None:
     found = judge(model, few, tmp_path)
-    outcomes = found.outcomes(CHAINS, 40)
+    outcomes = found.outcomes(TREATMENTS, 40)
     assert outcomes.shape == (4, 40)
     clean = torch.from_numpy(few.images[found.samples[:40]]).permute(0, 3, 1, 2) / 255
     assert np.array_equal(outcomes[0], model(clean).argmax(1).numpy() == few.labels[found.samples[:40]])
@@ -57,16 +62,16 @@ def test_nothing_is_judged_twice(model: nn.Module, few: InMemoryImages, tmp_path
     seen: list[Progress] = []
     found = judge(model, few, tmp_path, tell=seen.append)
     found.turn_to(("contrast", "gaussian_noise"))
-    first = found.outcomes(CHAINS, 20)
+    first = found.outcomes(TREATMENTS, 20)
     assert (found.done, found.saved) == (80, 0)
-    more = found.outcomes(CHAINS, 60)
+    more = found.outcomes(TREATMENTS, 60)
     assert (found.done, found.saved) == (240, 0)
     assert np.array_equal(more[:, :20], first)
     found.turn_to(("gaussian_noise", "contrast"))
     found.outcomes([(), (("gaussian_noise", 4),), (("gaussian_noise", 4), ("contrast", 2))], 60)
     assert (found.done, found.saved) == (300, 120)
     again = judge(model, few, tmp_path)
-    assert np.array_equal(again.outcomes(CHAINS, 60), more)
+    assert np.array_equal(again.outcomes(TREATMENTS, 60), more)
     assert (again.done, again.saved) == (0, 240)
     assert [progress.done for progress in seen] == list(range(20, 320, 20))
     assert seen[0].left == 60
@@ -74,19 +79,19 @@ def test_nothing_is_judged_twice(model: nn.Module, few: InMemoryImages, tmp_path
     assert seen[0].pair == "contrast+gaussian_noise"
 
 
-def test_pictures_that_begin_alike_are_corrupted_once(
+def test_common_beginnings_are_corrupted_once(
     model: nn.Module, few: InMemoryImages, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     applied: list[str] = []
     original = Judge.corrupted
 
-    def counted(self: Judge, images: Any, chain: Chain, samples: Any) -> Any:
-        applied.extend(name for name, _ in chain)
-        return original(self, images, chain, samples)
+    def counted(self: Judge, images: Any, treatment: Treatment, samples: Any) -> Any:
+        applied.extend(name for name, _ in treatment)
+        return original(self, images, treatment, samples)
 
     monkeypatch.setattr(Judge, "corrupted", counted)
-    chains: list[Chain] = [(("shot_noise", i), ("contrast", j)) for i in (4, 8) for j in (1, 2, 3, 4)]
-    judge(model, few, tmp_path).outcomes(chains, 20)
+    treatments: list[Treatment] = [(("shot_noise", i), ("contrast", j)) for i in (4, 8) for j in (1, 2, 3, 4)]
+    judge(model, few, tmp_path).outcomes(treatments, 20)
     assert applied.count("shot_noise") == 2
     assert applied.count("contrast") == 8
 
@@ -94,15 +99,15 @@ def test_pictures_that_begin_alike_are_corrupted_once(
 def test_a_shorter_or_uneven_calibration_before_is_taken_as_far_as_it_goes(
     model: nn.Module, few: InMemoryImages, tmp_path: Path
 ) -> None:
-    judge(model, few, tmp_path, pictures=50).outcomes(CHAINS, 50)
+    judge(model, few, tmp_path, pictures=50).outcomes(TREATMENTS, 50)
     longer = judge(model, few, tmp_path)
     fresh = judge(model, few, tmp_path / "fresh")
     assert longer.rounds == [20, 40, 60]
-    assert np.array_equal(longer.outcomes(CHAINS, 60), fresh.outcomes(CHAINS, 60))
+    assert np.array_equal(longer.outcomes(TREATMENTS, 60), fresh.outcomes(TREATMENTS, 60))
     assert longer.done == 80
     shorter = judge(model, few, tmp_path, pictures=50)
     assert shorter.rounds == [20, 40, 50]
-    assert np.array_equal(shorter.outcomes(CHAINS, 50), fresh.outcomes(CHAINS, 60)[:, :50])
+    assert np.array_equal(shorter.outcomes(TREATMENTS, 50), fresh.outcomes(TREATMENTS, 60)[:, :50])
     assert shorter.done == 0
 
 
@@ -128,15 +133,15 @@ def test_the_model_is_left_as_it_was(few: InMemoryImages, tmp_path: Path) -> Non
     network = nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.Flatten(), nn.Dropout(), nn.Linear(3600, 10))
     network[3].eval()
     before = {name: value.clone() for name, value in network.state_dict().items()}
-    first = judge(network, few, tmp_path / "a").outcomes(CHAINS, 60)
+    first = judge(network, few, tmp_path / "a").outcomes(TREATMENTS, 60)
     assert [part.training for part in network] == [True, True, True, False, True]
     assert all(torch.equal(value, before[name]) for name, value in network.state_dict().items())
-    assert np.array_equal(first, judge(network, few, tmp_path / "b").outcomes(CHAINS, 60))
+    assert np.array_equal(first, judge(network, few, tmp_path / "b").outcomes(TREATMENTS, 60))
 
 
 @pytest.mark.parametrize("damage", ["cut", "flipped", "text", "numbers", "objects"])
 def test_a_damaged_file_is_measured_again(model: nn.Module, few: InMemoryImages, tmp_path: Path, damage: str) -> None:
-    expected = judge(model, few, tmp_path).outcomes(CHAINS, 60)
+    expected = judge(model, few, tmp_path).outcomes(TREATMENTS, 60)
     (path,) = tmp_path.glob("*/contrast+gaussian_noise.npz")
     content = bytearray(path.read_bytes())
     if damage == "cut":
@@ -152,9 +157,9 @@ def test_a_damaged_file_is_measured_again(model: nn.Module, few: InMemoryImages,
         np.savez(path, allow_pickle=True, **{"2-4": np.array([None] * 60)})
     healed = judge(model, few, tmp_path)
     with pytest.warns(UserWarning, match=r"contrast\+gaussian_noise\.npz is damaged"):
-        assert np.array_equal(healed.outcomes(CHAINS, 60), expected)
+        assert np.array_equal(healed.outcomes(TREATMENTS, 60), expected)
     assert healed.done == 60
-    assert np.array_equal(judge(model, few, tmp_path).outcomes(CHAINS, 60), expected)
+    assert np.array_equal(judge(model, few, tmp_path).outcomes(TREATMENTS, 60), expected)
 
 
 def test_writers_at_the_same_time_leave_a_whole_file(tmp_path: Path) -> None:
@@ -183,7 +188,7 @@ def test_the_cache_is_where_the_environment_says(monkeypatch: pytest.MonkeyPatch
         Store(tmp_path / "file" / "inside")
 
 
-def test_first_pictures_have_the_classes_of_the_whole() -> None:
+def test_first_samples_have_the_classes_of_the_whole() -> None:
     labels = np.repeat([0, 1, 2], [60, 30, 10])
     for seed in range(5):
         order = spread_over_classes(labels, np.random.default_rng(seed))
@@ -192,5 +197,5 @@ def test_first_pictures_have_the_classes_of_the_whole() -> None:
             assert np.bincount(labels[order[:count]]).tolist() == [0.6 * count, 0.3 * count, 0.1 * count]
     orders = {tuple(spread_over_classes(labels, np.random.default_rng(seed))[:5]) for seed in range(5)}
     assert len(orders) == 5
-    many = np.arange(1000)  # more classes than pictures: any of them, not the first
+    many = np.arange(1000)  # more classes than samples: any of them, not the first
     assert spread_over_classes(many, np.random.default_rng(0))[:100].mean() == pytest.approx(500, abs=100)

@@ -1,4 +1,4 @@
-"""Matrices from elsewhere: read from files that cannot execute anything, and solved as officially."""
+"""Imported matrices: read without unpickling, and solved as in the official code."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ def test_imported_matrices_give_the_official_paths(tmp_path: Path) -> None:
     for difficulty, target in (("easy", "40"), ("medium", "20"), ("hard", "0")):
         calibration = calibration_of(matrices, difficulty=difficulty, pairs=pairs)
         for path, case in zip(calibration.transitions, (CASES[1], CASES[3]), strict=True):
-            assert path.cells == tuple(tuple(cell) for cell in case["paths"][target])
-            assert path.expected_percent == tuple(case["matrix"][i][j] for i, j in path.cells)
+            assert path.points == tuple(tuple(point) for point in case["paths"][target])
+            assert path.expected_percent == tuple(case["matrix"][i][j] for i, j in path.points)
             assert len(path.measured) == 441
     assert calibration.storage_jpeg_quality == 85
 
@@ -59,7 +59,7 @@ def test_nothing_is_unpickled_and_nothing_else_is_taken(tmp_path: Path) -> None:
             return Path.touch, (fired,)
 
     (tmp_path / "matrices.pickle").write_bytes(pickle.dumps(Trap()))
-    with pytest.raises(ValueError, match="least of all a pickle"):
+    with pytest.raises(ValueError, match="pickles are never read"):
         import_matrices(tmp_path / "matrices.pickle")
     np.savez(tmp_path / "trap.npz", allow_pickle=True, n1_fog_n2_snow=np.array([Trap()], object))
     with pytest.raises(ValueError, match="allow_pickle"):
@@ -68,11 +68,11 @@ def test_nothing_is_unpickled_and_nothing_else_is_taken(tmp_path: Path) -> None:
     flat = [[50.0] * 21] * 21
     for content, problem in (
         ([], "no matrices"),
-        ({"n1_fog": flat}, "is no pair"),
+        ({"n1_fog": flat}, "a pair must be two different corruptions"),
         ({"n1_fogg_n2_snow": flat}, "unknown corruption 'fogg'"),
         ({"fog+snow": flat[:20]}, r"\(20, 21\)"),
-        ({"fog+snow": [[0.5] * 21] * 21}, "no percents"),
-        ({"fog+snow": [[500.0] * 21] * 21}, "no percents"),
+        ({"fog+snow": [[0.5] * 21] * 21}, "accuracies must be in percent"),
+        ({"fog+snow": [[500.0] * 21] * 21}, "accuracies must be in percent"),
     ):
         (tmp_path / "wrong.json").write_text(json.dumps(content))
         with pytest.raises(ValueError, match=problem):

@@ -12,5 +12,5 @@ def digits() -> Digits:
 
 @pytest.fixture(scope="session")
 def few(digits: Digits) -> InMemoryImages:
-    """Fifty digits: enough for order, quick to render."""
+    """Fifty digits: quick to render."""
     return InMemoryImages(digits.images[:50], digits.labels[:50], name="few")

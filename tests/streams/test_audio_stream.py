@@ -1,4 +1,4 @@
-"""Streams of sounds: the same machinery as for images, with the sample rate passed on."""
+"""Audio streams: rendered like image streams, with the sample rate passed on."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ CLIPS = np.float32([np.sin(2 * np.pi * 300 * (1 + number) * TIME) for number in 
 SOUNDS = InMemoryAudio(CLIPS, np.arange(6) % 3, sample_rate=16_000, name="tones")
 
 
-def test_sounds_are_corrupted_by_their_own_draws_whatever_the_batch() -> None:
+def test_audio_is_corrupted_by_its_own_draws_whatever_the_batch() -> None:
     stream = mixed_domains(SOUNDS, corruptions=["white_noise", "ensc", "clean"], severity=3, seed=5)
     whole = next(iter(stream.starting_at(batch_size=18)))
     assert whole.inputs.shape == (18, 1_600)
@@ -41,7 +41,7 @@ def test_the_sample_rate_reaches_the_corruption_and_the_protocol() -> None:
     assert slow.protocol != fast.protocol
 
 
-def test_what_does_not_fit_sounds_is_refused(tmp_path) -> None:
+def test_options_that_do_not_fit_audio_are_refused(tmp_path) -> None:
     with pytest.raises(ValueError, match=r"pixelate cannot corrupt audio data such as tones; choose from .*white"):
         continual(SOUNDS, corruptions=["pixelate"])
     with pytest.raises(ValueError, match="no family and no JPEG storage"):

@@ -54,7 +54,7 @@ def test_options_are_those_of_the_stream_and_of_all_that_it_extends() -> None:
 
 
 def plain(data: Dataset, *, corruptions: list[str], seed: int = 0) -> Stream:
-    """A stream from elsewhere."""
+    """A third-party stream."""
     return continual(data, corruptions=corruptions, seed=seed)
 
 
@@ -65,7 +65,7 @@ def test_functions_of_third_parties_become_entries(few: InMemoryImages, monkeypa
     registry = StreamRegistry("stream", "streams")
     assert registry.register("ours")(plain) is plain
     assert registry["ours"] == registry["theirs"] == StreamBuilder(plain)
-    assert [entry.summary for entry in registry.entries()] == ["A stream from elsewhere."] * 2
+    assert [entry.summary for entry in registry.entries()] == ["A third-party stream."] * 2
     assert list(options_of(registry["theirs"])) == ["corruptions", "seed"]
     expected = continual(few, corruptions=["clean"], seed=3).fingerprint
     assert registry["theirs"](few, corruptions=["clean"], seed=3).fingerprint == expected
@@ -86,7 +86,7 @@ ROOMS: dict[str, Registry[Any]] = {
 
 @pytest.mark.parametrize("room", ROOMS)
 def test_entries_are_registered_by_their_own_room(room: str) -> None:
-    """A name is known as soon as its room is imported, whatever else is."""
+    """Importing a room is enough to know all of its names."""
     elsewhere = [name for name in ROOMS[room] if not ROOMS[room][name].__module__.startswith(f"holdfast.{room}.")]
     assert not elsewhere
     assert all(type(CORRUPTIONS[name]).__module__.startswith("holdfast.corruptions.") for name in CORRUPTIONS)

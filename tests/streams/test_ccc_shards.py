@@ -1,4 +1,4 @@
-"""Shards: the official keys and arithmetic, the same for any worker, and a clear word about damaged ones."""
+"""Shards: official keys and sizes, equal for any number of workers, and errors that name damaged files."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ from holdfast.streams import (
 )
 from holdfast.streams.shards.export import shard_spans
 
-CELLS = ((2, 0), (2, 1), (1, 1), (1, 2), (0, 2))
+POINTS = ((2, 0), (2, 1), (1, 1), (1, 2), (0, 2))
 SHARDS = ["serial_00000.tar", "serial_00001.tar", "serial_00002.tar"]
 
 
 @pytest.fixture(scope="module")
 def stream(few: InMemoryImages) -> Stream:
-    path = Transition("gaussian_noise", "jpeg_compression", CELLS, (40.0,) * 5)
+    path = Transition("gaussian_noise", "jpeg_compression", POINTS, (40.0,) * 5)
     return ccc(few, calibration=Calibration((path,), 40.0, storage_jpeg_quality=85), images_per_step=10)
 
 
@@ -133,17 +133,17 @@ def test_another_stream_does_not_mix_in(shards: Path, few: InMemoryImages, tmp_p
 
 
 def damaged(shards: Path, folder: Path) -> Path:
-    """Three shards, of which the second is wrong in the way that the test asks for."""
+    """Copy three shards and return the second, to be damaged."""
     for name in SHARDS:
         (folder / name).write_bytes((shards / name).read_bytes())
     return folder / SHARDS[1]
 
 
-@pytest.mark.parametrize("kind", ["cut in a picture", "cut between members", "empty", "text", "other tar", "no label"])
+@pytest.mark.parametrize("kind", ["cut in an image", "cut between members", "empty", "text", "other tar", "no label"])
 def test_damaged_and_foreign_shards_are_named_and_skipped_on_request(shards: Path, tmp_path: Path, kind: str) -> None:
     path = damaged(shards, tmp_path)
     whole = path.read_bytes()
-    if kind == "cut in a picture":
+    if kind == "cut in an image":
         path.write_bytes(whole[:5000])
     elif kind == "cut between members":
         with tarfile.open(path) as archive:
@@ -166,7 +166,7 @@ def test_damaged_and_foreign_shards_are_named_and_skipped_on_request(shards: Pat
         assert len(Shards(paths=tmp_path, on_error="skip").labels) == 30
 
 
-def test_a_damaged_picture_is_one_sample_less(shards: Path, tmp_path: Path) -> None:
+def test_a_damaged_image_is_one_sample_less(shards: Path, tmp_path: Path) -> None:
     path = damaged(shards, tmp_path)
     with tarfile.open(path) as archive:
         member = archive.getmember("sample_4.input.jpg")
@@ -179,7 +179,7 @@ def test_a_damaged_picture_is_one_sample_less(shards: Path, tmp_path: Path) -> N
         assert len(list(read_shards(tmp_path, on_error="skip"))) == 49
 
 
-def test_mistakes_are_told(tmp_path: Path) -> None:
+def test_mistakes_are_reported(tmp_path: Path) -> None:
     with pytest.raises(ShardError, match="there is no shard"):
         list(read_shards(tmp_path / "absent.tar"))
     with pytest.raises(ShardError, match="no samples"):

@@ -1,4 +1,4 @@
-"""Chains: their parameters as recorded from the official code, and what they draw, judged by the laws of chance."""
+"""Chains: parameters as recorded from the official code, and statistical tests of their draws."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MOST_TILES = 50  # of each side of a matrix of moves: thousands of states share 
 
 
 def matrix(chain: Chain) -> NDArray[np.float64]:
-    """Return P, which the sampler never makes."""
+    """Return P, which the sampler never builds."""
     weights = np.full(chain.size, 1.0) if chain.leaving is None else np.array(chain.leaving)
     weights = chain.shares if chain.stay == "iid" else weights
     leaving = np.tile(weights, (chain.size, 1)) * (1 - np.eye(chain.size))
@@ -33,13 +33,13 @@ def matrix(chain: Chain) -> NDArray[np.float64]:
 
 @cache
 def standard_errors(chain: Chain, samples: int) -> NDArray[np.float64]:
-    """Return those of the realised shares: v = 2·π·diag(Z) − π − π², Z = (I − P + 1πᵀ)⁻¹."""
+    """Return the variances of the realised shares: v = 2·π·diag(Z) − π − π², Z = (I − P + 1πᵀ)⁻¹."""
     fundamental = np.linalg.inv(np.eye(chain.size) - matrix(chain) + chain.shares)
     return np.sqrt((2 * chain.shares * np.diag(fundamental) - chain.shares - chain.shares**2) / samples)
 
 
 def check_law(chain: Chain, states: NDArray[np.integer]) -> None:
-    """The tests of the shares, of the stays and of where a state is left for; of many states one may be further off."""
+    """Test shares, stays and transitions; with many states one may deviate further."""
     far = max(4.0, float(norm.isf(1e-3 / chain.size / 2)))
     moves = np.bincount(states[:-1].astype(np.int64) * chain.size + states[1:], minlength=chain.size**2)
     moves = moves.reshape(chain.size, chain.size)
@@ -163,11 +163,11 @@ def test_each_domain_may_have_its_own_class_chain() -> None:
 @pytest.mark.parametrize(
     ("options", "problem"),
     [
-        ({"stay": 0.5, "imbalance": 5}, r"probability -1.5; pass stay=0.82 or more, imbalance=1.8 or less"),
+        ({"stay": 0.5, "imbalance": 5}, r"a stay of -1.5; pass stay=0.82 or more, imbalance=1.8 or less"),
         ({"stay": 0.05, "imbalance": 1.1}, r"pass stay=0.091 or more, imbalance=1.052 or less, or stay='iid'"),
-        ({"stay": 1.2}, "no probability"),
-        ({"stay": "sometimes"}, "no probability"),
-        ({"imbalance": 0.5}, "make no chain"),
+        ({"stay": 1.2}, "stay must be between 0 and 1"),
+        ({"stay": "sometimes"}, "stay must be between 0 and 1"),
+        ({"imbalance": 0.5}, "an imbalance of at least 1, got 10 and 0.5"),
         ({"head_to_tail": [0, 1]}, "each of the states 0 to 9 once"),
         ({"stay": 0.9, "leaving": [1, 2]}, "positive weight"),
         ({"stay": 0.9, "holding": "fixd"}, "did you mean 'fixed'"),
@@ -195,11 +195,11 @@ def test_a_longer_stream_begins_as_a_shorter_one_does(stay: Any) -> None:
 
 
 def test_turns_count_what_came_before() -> None:
-    cells = np.random.default_rng(0).integers(0, 300, 5000)
+    strata = np.random.default_rng(0).integers(0, 300, 5000)
     counted: dict[int, int] = {}
     expected = []
-    for cell in cells.tolist():
-        expected.append(counted.get(cell, 0))
-        counted[cell] = expected[-1] + 1
-    assert turns(cells).tolist() == expected
-    assert turns(cells[:0]).tolist() == []
+    for stratum in strata.tolist():
+        expected.append(counted.get(stratum, 0))
+        counted[stratum] = expected[-1] + 1
+    assert turns(strata).tolist() == expected
+    assert turns(strata[:0]).tolist() == []

@@ -1,4 +1,4 @@
-"""Chains over a walk: the path stays calibrated, the classes are correlated, and any place is cheap."""
+"""Cross streams: the path stays calibrated, classes are correlated, and any position is cheap."""
 
 from __future__ import annotations
 
@@ -48,9 +48,9 @@ def test_a_chain_of_transitions_keeps_every_sample_on_a_calibrated_path() -> Non
     expected = plan.expected(np.arange(FAR, FAR + 20_000))
     for domain, path in enumerate(PATHS):
         here = picks.domains == domain
-        cells = np.array(path.cells)[step[here] % len(path.cells)]
-        assert np.array_equal(picks.severities[here], cells / 4)
-        assert np.array_equal(expected[here], np.array(path.expected_percent)[step[here] % len(path.cells)] / 100)
+        points = np.array(path.points)[step[here] % len(path.points)]
+        assert np.array_equal(picks.severities[here], points / 4)
+        assert np.array_equal(expected[here], np.array(path.expected_percent)[step[here] % len(path.points)] / 100)
 
 
 def test_any_place_is_the_same_however_it_is_reached_and_draws_only_its_piece(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -82,7 +82,7 @@ def test_the_stream_is_a_walk_but_for_its_classes() -> None:
 
 
 def test_chains_that_do_not_fit_are_refused() -> None:
-    with pytest.raises(ValueError, match="pass size=2"):
+    with pytest.raises(ValueError, match="must have size=2, got"):
         plan_of(Chain(size=3))
     with pytest.raises(ValueError, match="pass stay="):
         cross(DATA, calibration=CALIBRATION, classes={"stay": 0.4, "imbalance": 9})

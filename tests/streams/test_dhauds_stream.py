@@ -1,4 +1,4 @@
-"""The criteria of DHAuDS as domains: of their own stream, of chains and of walks in severity."""
+"""The criteria of DHAuDS as domains, in their own stream and in others."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_clips_are_those_of_the_criteria_under_the_published_seeds(compat: bool)
             assert batch.new_episode
             assert batch.domains == (names[position],) * 6
             for row, index in enumerate(stream.plan.picks(start, stop).samples):
-                # A change of tempo hears the clip as long as it was before it was padded.
+                # A change of tempo is applied to the clip without its padding.
                 expected = made(NATURAL[index], made.rng(copy, int(index)))[:SAMPLES]  # type: ignore[arg-type]
                 assert np.array_equal(batch.inputs[row].numpy(), expected), names[position]
 
@@ -67,12 +67,12 @@ def test_another_seed_draws_anew_and_the_noise_stands_in_the_protocol(tmp_path: 
     assert dhauds(SOUNDS, criteria=["TST-L1"]).protocol != dhauds(SOUNDS, criteria=["TST-L1"], compat=True).protocol
 
 
-def test_what_does_not_fit_is_refused() -> None:
+def test_unsuitable_data_and_criteria_are_refused() -> None:
     assert len(dhauds(SOUNDS).domains) == 14
     assert len(dhauds(SOUNDS, dataset="us8").domains) == 8
     with pytest.raises(ValueError, match="us8 has no criterion 'ENQ-L1'"):
         dhauds(SOUNDS, dataset="us8", criteria=["ENQ-L1"])
-    with pytest.raises(ValueError, match="holds no sounds"):
+    with pytest.raises(ValueError, match="dhauds needs audio data"):
         dhauds(Digits(), criteria=["WHN-L1"])
 
 
@@ -85,7 +85,7 @@ def test_criteria_are_domains_of_chains() -> None:
     assert torch.isfinite(correlated.first(60)).all()
 
 
-def test_severities_walk_smoothly_on_sounds() -> None:
+def test_severities_change_smoothly_on_audio() -> None:
     stream = gradual(SOUNDS, corruptions=["white_noise"], severities=[0.5, 1.5, 2.5], samples_per_domain=6)
     clean = SOUNDS.inputs(stream.plan.picks(0, 18).samples)
     energy = ((stream.render(0, 18).inputs.numpy() - clean) ** 2).sum(1) / (clean**2).sum(1)

@@ -1,4 +1,4 @@
-"""Fingerprints and protocols of ordinary streams stay as they were committed, whatever the code behind them becomes.
+"""Fingerprints and protocols of ordinary streams equal the committed ones.
 
 Results, exported shards and comparisons between runs refer to them. A value may change only together with the inputs
 of its stream, and then the changelog names it.
@@ -6,6 +6,7 @@ of its stream, and then the changelog names it.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 
 import numpy as np
@@ -86,3 +87,8 @@ EXPECTED = {  # fingerprint, protocol
 def test_fingerprints_and_protocols_are_as_committed(name: str) -> None:
     stream = STREAMS_AS_COMMITTED[name]()
     assert (stream.fingerprint, stream.protocol) == EXPECTED[name]
+
+
+def test_stored_calibrations_keep_their_keys() -> None:
+    assert json.loads(CALIBRATION.to_json()) == json.loads(STORED)
+    assert CALIBRATION.transitions[0].points == ((2, 0), (1, 0), (1, 1), (0, 1))

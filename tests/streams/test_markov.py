@@ -1,4 +1,4 @@
-"""Markov streams: the official rules as recorded, stationary ones, and what every plan must keep."""
+"""Markov streams: the official rules as recorded, the stationary rules, and properties of every plan."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def test_a_report_counts_what_the_picks_show() -> None:
     assert report.domains.shares[0] / report.domains.shares[-1] == pytest.approx(5)
 
 
-def test_cells_deal_all_their_samples_before_any_comes_again() -> None:
+def test_strata_deal_all_their_samples_before_any_comes_again() -> None:
     stream = markov(SMALL, corruptions=NAMES, samples=3000)
     picks = stream.plan.picks(0, 3000)
     for domain in range(3):
@@ -120,7 +120,7 @@ def test_cells_deal_all_their_samples_before_any_comes_again() -> None:
             assert dealt[:10].tolist() == dealt[10:20].tolist()
 
 
-def test_a_used_up_cell_may_end_the_stream_or_be_an_error() -> None:
+def test_a_used_up_stratum_may_end_the_stream_or_be_an_error() -> None:
     options: dict[str, Any] = {"corruptions": NAMES, "classes": {"stay": 0.9, "imbalance": 3}, "samples": 500}
     stopped = markov(SMALL, **options, exhaust="stop").plan
     assert stopped.length is not None
@@ -150,7 +150,7 @@ def test_an_endless_stream_is_read_far_out_at_the_cost_of_a_piece(monkeypatch: p
     states = Chain.states
     monkeypatch.setattr(Chain, "states", lambda *given, **more: drawn.append(1) or states(*given, **more))
     far = stream.plan.picks(10**9 + 50, 10**9 + 150)
-    assert len(drawn) == 2 * 2  # both chains, in the two pieces met
+    assert len(drawn) == 2 * 2  # both chains, in two pieces
     again = pickle.loads(pickle.dumps(stream.plan))
     again.picks(0, 1000)
     assert np.array_equal(again.picks(10**9 + 50, 10**9 + 150).samples, far.samples)
@@ -179,7 +179,7 @@ def test_settings_have_the_names_of_the_paper() -> None:
         setting_named("(n,x)/(1,1)")
     alone = unitta(SMALL, setting="lame", corruptions=["contrast"])
     assert alone.length == 40
-    with pytest.raises(ValueError, match="has one domain, not 15"):
+    with pytest.raises(ValueError, match="needs exactly one corruption, got 15"):
         unitta(SMALL, setting="lame")
 
 
@@ -206,7 +206,7 @@ def test_only_classes_that_occur_are_states() -> None:
         ({"mode": "exact"}, "mode must be one of official, stationary"),
         ({"exhaust": "wait"}, "exhaust one of cycle, stop, error"),
         ({"classes": [{}, {}]}, "one class chain or one for each domain"),
-        ({"classes": Chain(size=5)}, "pass one with size=4"),
+        ({"classes": Chain(size=5)}, "must have size=4, got 5"),
         ({"classes": {"stay": 0.3, "imbalance": 4}}, "pass stay=0.813 or more"),
         ({"samples_per_stratum": 3}, "applies to mode='official'"),
         ({"endless": True, "exhaust": "stop"}, "needs exhaust=.cycle., got .stop."),

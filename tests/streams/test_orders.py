@@ -16,7 +16,7 @@ def arranged(order: Order, labels: NDArray[np.int64] = LABELS, seed: int = 0) ->
 
 
 def runs(labels: NDArray[np.int64]) -> int:
-    """Return the number of stretches of one label."""
+    """Return the number of runs of one label."""
     return 1 + int(np.sum(labels[1:] != labels[:-1]))
 
 
@@ -68,7 +68,7 @@ def test_a_small_concentration_puts_a_class_into_few_slots() -> None:
     labels = np.repeat(np.arange(200), 100)
 
     def largest_share(concentration: float) -> float:
-        # Far more classes than slots: a slot is a tenth of the stream, give or take.
+        # Far more classes than slots: a slot is about a tenth of the stream.
         order = arranged(Correlated(concentration=concentration, slots=10), labels)
         first_of_runs = np.flatnonzero(np.diff(order, prepend=-1))
         sizes = np.diff(first_of_runs, append=len(order))
@@ -91,7 +91,7 @@ def test_wrong_options_are_refused_with_the_remedy() -> None:
         order_named("corelated")
     with pytest.raises(UnknownNameError, match="the order 'shuffled' has no option 'slots'"):
         order_named("shuffled", slots=3)
-    with pytest.raises(ValueError, match="pass a positive number"):
+    with pytest.raises(ValueError, match="concentration must be positive"):
         Correlated(concentration=0)
-    with pytest.raises(ValueError, match="pass at least 1"):
+    with pytest.raises(ValueError, match="slots must be at least 1"):
         Correlated(slots=0)

@@ -38,7 +38,7 @@ def test_any_stretch_is_part_of_the_whole(plan: Plan, data: st.DataObject) -> No
 
 
 @given(st.sampled_from(PLANS), st.integers(0, 200))
-def test_breaks_are_where_the_cell_or_the_episode_changes(plan: Plan, position: int) -> None:
+def test_breaks_are_where_the_condition_or_the_episode_changes(plan: Plan, position: int) -> None:
     end = plan.length or 300
     position = min(position, end - 1)
     found = plan.next_break(position)
@@ -108,8 +108,8 @@ def test_a_domain_may_come_twice_and_cycles_go_round() -> None:
 def test_mixed_domains_have_equal_shares_everywhere_and_no_break(digits: Digits) -> None:
     plan = mixed_domains(digits, corruptions=NAMES, cycles=2).plan
     picks = plan.picks(0, 3 * 898)
-    cells = set(zip(picks.samples.tolist(), picks.domains.tolist(), strict=True))
-    assert len(cells) == 3 * 898  # each sample once in each domain
+    pairs = set(zip(picks.samples.tolist(), picks.domains.tolist(), strict=True))
+    assert len(pairs) == 3 * 898  # each sample once in each domain
     for part in np.array_split(picks.domains, 4):
         assert np.bincount(part) / len(part) == pytest.approx(1 / 3, abs=0.07)
     assert plan.length == 2 * 3 * 898

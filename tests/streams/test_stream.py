@@ -103,15 +103,15 @@ def test_data_that_hands_out_its_own_memory_is_not_written_to(few: InMemoryImage
     assert np.array_equal(lent.images, few.images)
 
 
-def test_a_chain_is_one_corruption_after_the_other(few: InMemoryImages) -> None:
-    """The chain's inputs are its first corruption's, corrupted by the second: no randomness in contrast."""
+def test_joined_corruptions_are_applied_one_after_the_other(few: InMemoryImages) -> None:
+    """The second corruption is applied to the outputs of the first; contrast draws nothing."""
     first = continual(few, corruptions=["shot_noise"], severity=4)
-    chained = continual(few, corruptions=["shot_noise+contrast"], severity=4)
+    joint = continual(few, corruptions=["shot_noise+contrast"], severity=4)
     noisy = (first.first(50).permute(0, 2, 3, 1).numpy() * 255).round().astype(np.uint8)
     data = InMemoryImages(noisy, first.data.labels[first.plan.picks(0, 50).samples])
     both = continual(data, corruptions=["contrast"], severity=4)
     order = both.plan.picks(0, 50).samples
-    assert torch.equal(both.first(50), chained.first(50)[torch.from_numpy(order)])
+    assert torch.equal(both.first(50), joint.first(50)[torch.from_numpy(order)])
 
 
 def test_twice_the_same_corruption_draws_twice() -> None:
@@ -283,7 +283,7 @@ def test_fingerprint_and_pixels_are_the_same_in_another_process() -> None:
 
 
 def test_what_a_plan_promises_is_enough_for_a_stream(few: InMemoryImages) -> None:
-    """A plan from elsewhere, with severities that change at every pick and no break, renders like any other."""
+    """A third-party plan with severities that change at every pick is rendered like any other."""
 
     class Walk(Plan):
         domains = (Domain("walk", ("contrast", "brightness")),)

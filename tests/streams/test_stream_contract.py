@@ -26,7 +26,7 @@ CLIPS = InMemoryAudio(
 )
 PATH = Transition("contrast", "gaussian_noise", ((2, 0), (1, 0), (1, 1), (0, 1)), (30.0, 50.0, 40.0, 60.0))
 NAMES = ["gaussian_noise", "clean", "shot_noise+contrast"]
-OPTIONS: dict[str, dict[str, Any]] = {  # smallest cases of what cannot do without options
+OPTIONS: dict[str, dict[str, Any]] = {  # the smallest options of each stream
     **{name: {"corruptions": NAMES, "samples_per_domain": 10} for name in ("continual", "correlated", "mixed_domains")},
     "reset_each_shift": {"corruptions": NAMES, "samples_per_domain": 10},
     "gradual": {"corruptions": NAMES[:1], "samples_per_domain": 5},
@@ -114,7 +114,7 @@ class StartDependent(Stream):
 
 
 class SeedLess(Stream):
-    """A fingerprint without the seed of the draws: as `twin` had until it became `redrawn`."""
+    """A fingerprint without the seed of the draws."""
 
     @property
     def fingerprint(self) -> str:
@@ -126,7 +126,7 @@ class SeedLess(Stream):
 
 
 class Unbroken(Stream):
-    """Batches that go on where an episode begins."""
+    """Batches that cross a change of domain."""
 
     def _spans(self, position: int, stop: int | None, batch_size: int) -> Any:
         end = min(number for number in (stop, self.length) if number is not None)

@@ -1,4 +1,4 @@
-"""Walks to look at."""
+"""Walks as strips and animations."""
 
 from __future__ import annotations
 
@@ -11,23 +11,25 @@ from PIL import Image
 from holdfast.data import InMemoryImages
 from holdfast.streams import Calibration, Transition, ccc, continual, walk_strip, write_walk_gif
 
-CELLS = ((3, 0), (3, 1), (2, 1), (2, 2), (1, 2), (0, 2))
-PATHS = tuple(Transition(a, b, CELLS, (40.0,) * 6) for a, b in (("contrast", "brightness"), ("brightness", "contrast")))
+POINTS = ((3, 0), (3, 1), (2, 1), (2, 2), (1, 2), (0, 2))
+PATHS = tuple(
+    Transition(a, b, POINTS, (40.0,) * 6) for a, b in (("contrast", "brightness"), ("brightness", "contrast"))
+)
 WALK = Calibration(PATHS, 40.0, family="224")
 
 
 def test_a_strip_shows_the_ends_of_a_transition_and_steps_between(few: InMemoryImages) -> None:
-    picture = Image.fromarray(few.images[0])
-    strip = walk_strip(WALK, picture, frames=3)
+    image = Image.fromarray(few.images[0])
+    strip = walk_strip(WALK, image, frames=3)
     assert strip.width == 3 * (160 + 8)
     first, last = (np.asarray(strip)[4:164, x : x + 160] for x in (4, 2 * 168 + 4))
-    assert first.std() < np.asarray(picture).std()  # less contrast
-    assert last.mean() > np.asarray(picture).mean()  # more light
+    assert first.std() < np.asarray(image).std()  # less contrast
+    assert last.mean() > np.asarray(image).mean()  # more light
     stream = ccc(few, calibration=WALK)
     assert walk_strip(stream, few.images[0], frames=3).tobytes() == strip.tobytes()
-    assert walk_strip(WALK, picture, transition=1, frames=3).tobytes() != strip.tobytes()
-    with pytest.raises(ValueError, match="is no walk"):
-        walk_strip(continual(few, corruptions=["clean"]), picture)
+    assert walk_strip(WALK, image, transition=1, frames=3).tobytes() != strip.tobytes()
+    with pytest.raises(ValueError, match="only a CCC walk can be shown"):
+        walk_strip(continual(few, corruptions=["clean"]), image)
 
 
 def test_a_gif_has_a_frame_for_each_step(few: InMemoryImages, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""CCC, continuously changing corruptions: a walk on which a frozen model's accuracy stays near a target."""
+"""CCC, continuously changing corruptions: a walk at nearly constant accuracy of the source model."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from holdfast.streams.walks.walk import Walk
 
 __all__ = ["CCC_SETTINGS", "ccc", "ccc_setting"]
 
-# Shards of at least 25 000 images were filled with whole steps until there were 7.5 million: 289 × 13 steps of 2000.
+# The official shards hold whole steps and at least 25 000 images, 7.5 million in all: 289 × 13 steps of 2000.
 OFFICIAL_SAMPLES = {1000: 7_500_000, 2000: 7_514_000, 5000: 7_500_000}  # by images per step
 OFFICIAL_SEEDS = (43, 44, 45)
 DIFFICULTIES = {target: difficulty for difficulty, target in OFFICIAL_TARGETS_PERCENT.items()}
@@ -58,11 +58,11 @@ def ccc(
     samples: int | None = None,
     seed: int = 43,
 ) -> Stream:
-    """Two corruptions at a time, one fading out while the next fades in, at an accuracy that stays near a target.
+    """One corruption fades out while the next fades in, at an accuracy of the source model near a target.
 
-    The paths come from a `calibration`, or a file of one. Where there is none, `calibrate(data, …)` makes it from the
-    options before `images_per_step`; a suite passes the one of its model. The walk is gone through `cycles` times,
-    None never ends, or is repeated and cut until there are `samples` of them.
+    The paths come from a `calibration` or the file of one. Without it, `calibrate(data, …)` makes one from the options
+    before `images_per_step`; a suite passes the function for its model. The walk is repeated `cycles` times (None:
+    endlessly), or until it has `samples` samples.
     """
     wanted = {
         "difficulty": difficulty,
@@ -77,7 +77,9 @@ def ccc(
     wanted = {option: value for option, value in wanted.items() if value is not None}
     if calibration is not None:
         if wanted:
-            raise ValueError(f"the calibration has decided about {', '.join(wanted)} already; leave the option out")
+            raise ValueError(
+                f"{', '.join(wanted)} cannot be combined with calibration=, which sets them; leave them out"
+            )
         found = calibration if isinstance(calibration, Calibration) else Calibration.load(calibration)
     elif calibrate is not None:
         if samples is not None and pairs is None:
@@ -85,12 +87,12 @@ def ccc(
         found = calibrate(data, seed=seed, **wanted)
     else:
         raise ValueError(
-            "ccc needs to know its paths; pass calibration=, made by holdfast.calibration.calibrate(model, data) or "
+            "ccc needs a calibration; pass calibration=, made by holdfast.calibration.calibrate(model, data) or by "
             "`holdfast calibrate`"
         )
     if samples is None and cycles is not None:
         if cycles < 1:
-            raise ValueError(f"cycles={cycles} makes no stream; pass at least 1, or None for an endless one")
+            raise ValueError(f"cycles must be at least 1, or None for an endless stream, got {cycles}")
         samples = cycles * found.steps * images_per_step
     plan = Walk(found, len(data.labels), images_per_step=images_per_step, length=samples, seed=seed)
     stored = found.storage_jpeg_quality
@@ -98,7 +100,7 @@ def ccc(
 
 
 def ccc_setting(name: str) -> dict[str, Any]:
-    """Return the options of an official run by its own name, or by ours without what is as in the first of them.
+    """Return the options of an official run by its official name or by ours, whose last parts may be left out.
 
     >>> ccc_setting("baseline_20_transition+speed_2000_seed_44") == ccc_setting("ccc-medium-2000-44")
     True

@@ -1,4 +1,4 @@
-"""A chain over a walk: the corruptions follow their calibrated path while the classes follow a chain."""
+"""Cross streams: corruptions follow a calibrated walk while classes follow a Markov chain."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ from holdfast.streams.walks.walk import Walk
 
 __all__ = ["CrossPlan", "cross"]
 
-PIECE = 2**18  # samples; one in so many follows its predecessor by chance and not by the chain
+PIECE = 2**18  # samples; the first of each piece is drawn independently of its predecessor
 
 
 class CrossPlan(Plan):
-    """The steps of a walk with classes from a chain of their own; with a second chain also the transitions.
+    """The steps of a walk, with classes from a chain; optionally a second chain chooses the transitions.
 
-    A combination of Press et al. (NeurIPS 2023) and Du et al. (arXiv 2407.20080) that is ours. A transition that a
-    chain has chosen stands where the clock says on its own path: every sample is as hard as was calibrated. Chains are
-    drawn in pieces of 262 144 samples, each begun at a draw from the shares and keyed by its number: any place of an
-    endless stream costs one piece, and two are kept. A class deals its samples in turn, anew in each piece.
+    This combination of Press et al. (NeurIPS 2023) and Du et al. (arXiv 2407.20080) is ours. The position decides the
+    step on the path of the chosen transition, so that every sample is as hard as calibrated. Chains are drawn in pieces
+    of 262 144 samples, each started at a draw from the shares and keyed by its index: any position of an endless stream
+    costs one piece, and two are kept. The samples of a class come in turn, in a new order for each piece.
 
     >>> from holdfast.streams.walks.transitions import Calibration, Transition
     >>> path = Transition("contrast", "brightness", ((2, 0), (1, 0), (1, 1), (0, 1)), (30.0, 50.0, 40.0, 60.0))
@@ -61,7 +61,7 @@ class CrossPlan(Plan):
             if chain is not None:
                 chain.check()
                 if chain.size != size:
-                    raise ValueError(f"a chain of {chain.size} states has {size} to move through; pass size={size}")
+                    raise ValueError(f"the chain must have size={size}, got {chain.size}")
         self._pieces = Pieces(self._draw, PIECE)
 
     def picks(self, start: int, stop: int) -> Picks:
@@ -73,14 +73,14 @@ class CrossPlan(Plan):
         return Picks(samples, self.walk.row_domains[rows], self.walk.row_severities[rows])
 
     def expected(self, positions: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Return the accuracy of the model that was calibrated for, a share, at each of these positions."""
+        """Return the expected accuracy, between 0 and 1, of the calibrated model at each position."""
         return self.walk.row_expected[self._rows(positions)]
 
     def report(self, start: int, stop: int) -> StreamReport:
-        """Return what the chains want and what these positions have got."""
+        """Compare these positions with what the chains ask for."""
         picks = self.picks(start, stop)
         sizes = len(self.domains), len(self.classes)
-        # The same pair may have several paths, so a chain of paths says nothing of the domains' own shares.
+        # A pair may have several paths, so the chain of paths does not give the shares of the domains.
         return report_on(picks, self._codes[picks.samples], None, self.class_chain, sizes)
 
     def spec(self) -> dict[str, Any]:
@@ -94,18 +94,18 @@ class CrossPlan(Plan):
         }
 
     def protocol(self) -> dict[str, Any]:
-        """Return the spec without what a seed has drawn of the walk."""
+        """Return the spec without what a seed has drawn."""
         return {**self.spec(), "walk": self.walk.protocol()}
 
     def __reduce__(self) -> tuple[Callable[..., CrossPlan], tuple[Any, ...]]:
-        # To another process go the arguments; what was drawn so far stays here.
+        # Only the arguments are pickled, not the pieces drawn so far.
         return CrossPlan, (self.walk, self.labels, self.class_chain, self.transition_chain)
 
     def _rows(self, positions: NDArray[np.int64]) -> NDArray[np.int64]:
         return self.walk.rows(positions, None if self.transition_chain is None else self._pieces.at(positions)[1])
 
     def _draw(self, index: int) -> NDArray[np.int32]:
-        """Draw a piece: the samples, and the transitions where a chain chooses them."""
+        """Draw a piece: the samples and, if a chain chooses them, the transitions."""
         classes = self.class_chain.states(PIECE, seeded_rng(self.seed, "class states", index))
         rng = seeded_rng(self.seed, "class samples", index)
         samples = deal(np.zeros_like(classes), classes, turns(classes), self._codes, rng)
@@ -129,10 +129,10 @@ def cross(
     transitions: Chain | Mapping[str, Any] | None = None,
     **options: Any,
 ) -> Stream:
-    """A CCC walk whose classes come from a chain: the corruption follows its calibrated path, whatever class comes.
+    """A CCC walk with classes from a Markov chain, independent of the corruption.
 
-    `classes` and `transitions` are options of `Chain`; without the latter the pairs of corruptions follow one another
-    as in the walk. The other options are those of `ccc`.
+    `classes` and `transitions` are options of `Chain`; without `transitions` the pairs of corruptions come in the order
+    of the walk. The other options are those of `ccc`.
     """
     stream = ccc(data, **options)
     walk = stream.plan

@@ -1,4 +1,4 @@
-"""DHAuDS: the criteria one after the other on any set of sounds, each from the source model, under published seeds."""
+"""DHAuDS: its criteria one after the other on any audio data, each from the source model, with published seeds."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ def dhauds(
     order: str = "shuffled",
     seed: int = 0,
 ) -> Stream:
-    """Criteria of DHAuDS such as "ENQ-L1", by default all of them, each a domain and an episode of its own.
+    """Criteria of DHAuDS such as "ENQ-L1", by default all, each a separate domain and episode.
 
     `dataset` names whose criteria they are: "urbansound8k", "speech_commands", "vocalsound" or "reefset" (or "us8",
     "sc2", "vs", "rs"); by default the data's own, or those of "vocalsound" for other data. `noise` is the folder of the
     corpora, or `{ENQ: folder, …}` with embedded noise for the rest, or your own recordings, `{recordings: folder or
-    Parquet file, ENQ: {L1: [label, …], L2: …}, …}`; `compat` brings the
-    slips of the official code. Draws have the published seeds plus that of the run: 123456 for what is answered, 2025
-    for the twin that offline protocols adapt to. Each clip draws from its own generator, which is ours.
+    Parquet file, ENQ: {L1: [label, …], L2: …}, …}`; `compat` reproduces
+    the errors of the official code. The draws use the published seeds plus `seed`: 123456 for the stream itself, 2025
+    for `redrawn()`, which offline protocols adapt to. Each clip has its own generator, which is ours.
 
     >>> import numpy as np
     >>> from holdfast.data import InMemoryAudio
@@ -51,9 +51,7 @@ def dhauds(
     (('WHN-L1', 'PSH-L2'), [(0, 6), (6, 12)])
     """
     if data.input_spec.kind != "audio":
-        raise ValueError(
-            f"{data.name} holds no sounds, and DHAuDS has criteria for nothing else; choose another stream"
-        )
+        raise ValueError(f"dhauds needs audio data, and {data.name} holds none; choose another stream")
     own_name = data.name.partition("/")[0]
     rules = short_name(dataset) if dataset else (own_name if own_name in CLIPS else BOTH_WAYS)
     names = _known(criteria, rules)
@@ -78,7 +76,7 @@ def dhauds(
 def _known(wanted: Sequence[str] | None, rules: str) -> list[str]:
     known = criteria(rules)
     if isinstance(wanted, str):
-        raise ValueError(f"criteria={wanted!r} is one string; pass a list of names: [{wanted!r}]")
+        raise ValueError(f"criteria must be a list of names, got {wanted!r}; pass [{wanted!r}]")
     for name in wanted or ():
         if name not in known:
             raise UnknownNameError(f"{rules} has no criterion {name!r}; {nearest(name, known)}")

@@ -1,4 +1,4 @@
-"""Streams whose domains and classes come from Markov chains."""
+"""Markov streams: domains and classes from a chain each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""UniTTA's settings by name: how classes and domains are correlated and balanced, in 24 combinations."""
+"""The settings of the UniTTA benchmark: 24 combinations of correlation and balance of classes and domains."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from holdfast.streams.stream import Stream
 
 __all__ = ["UNITTA_DOMAINS", "UNITTA_MAIN", "UNITTA_SETTINGS", "unitta", "unitta_setting"]
 
-# The order of the continual settings; in the imbalanced ones the first is the head.
+# The order of the continual settings; in imbalanced ones the first is the head.
 UNITTA_DOMAINS = (
     "motion_blur",
     "snow",
@@ -59,7 +59,7 @@ UNITTA_MAIN = tuple(
     for classes, domains in product(("(i,1)", "(n,1)", "(n,u)"), ("(1,1)", "(i,1)", "(i,u)", "(n,1)", "(n,u)"))
     if classes != "(i,1)" or domains in ("(1,1)", "(i,1)")
 )
-# The settings of other papers, as the paper's Table 1 sorts them in; their own classes came from other draws.
+# The settings of other papers, as classified in the paper's Table 1; their original class orders were drawn otherwise.
 ALIASES = {
     "cotta": "(i,1)/(1,1)",
     "rotta": "(n,1)/(1,1)",
@@ -81,14 +81,14 @@ def unitta(
     domains: Mapping[str, Any] | None = None,
     **options: Any,
 ) -> Stream:
-    """A setting of the UniTTA benchmark by its name, class before domain: "(n,u)/(1,1)", or that of a paper: "rotta".
+    """A setting of the UniTTA benchmark by name, classes before domains: "(n,u)/(1,1)", or a paper's: "rotta".
 
-    By default the rules are those of the official code, whose i.i.d. imbalanced streams use up the tail first;
-    `mode="stationary"` gives the honest ones. Further options of a chain, such as another head, go to `classes` and
-    `domains`. The code writes the chance of 15 domains as 0.067; here it is 1/15.
+    `mode="official"` follows the official code, whose i.i.d. imbalanced streams use up the tail first;
+    `mode="stationary"` has the same proportions throughout. `classes` and `domains` take further options of a chain,
+    such as another head. The official code rounds the probability of 15 domains to 0.067; here it is 1/15.
     """
     if setting.startswith("lame") and len(corruptions) != 1:
-        raise ValueError(f"the setting {setting!r} has one domain, not {len(corruptions)}; pass one in corruptions")
+        raise ValueError(f"the setting {setting!r} needs exactly one corruption, got {len(corruptions)}")
     found = unitta_setting(setting)
     return markov(
         data,
@@ -101,7 +101,7 @@ def unitta(
 
 
 def unitta_setting(name: str) -> dict[str, dict[str, Any]]:
-    """Return the options of both chains; brackets and commas may be left out.
+    """Return the options of both chains; parentheses and commas may be left out.
 
     >>> unitta_setting("nu/11") == unitta_setting("(n,u)/(1,1)") == unitta_setting("tribe")
     True

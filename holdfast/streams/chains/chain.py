@@ -1,4 +1,4 @@
-"""A chain over the states of one attribute, domain or class: how long each lasts, and which comes next."""
+"""A Markov chain over domains or classes: how long each state lasts, and which comes next."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ CLOSE = 1e-12  # 1 − 14/15 and 1/15 differ by rounding
 
 @dataclass(frozen=True, kw_only=True)
 class Chain:
-    """A uniformly leaving Markov chain with a long tail (Du et al., arXiv 2407.20080), and what it can be widened to.
+    """A Markov chain with a long tail that leaves uniformly (Du et al., arXiv 2407.20080), and extensions of it.
 
-    The head stays with probability `stay` (α₁) and has `imbalance` (β) times the share of the tail; between them the
+    The head stays with probability `stay` (α₁) and is `imbalance` (β) times as frequent as the tail; in between the
     shares fall geometrically, α_i = 1 − (1 − α₁)·β^((i−1)/(n−1)). `stay="iid"` draws every sample from the shares,
-    which no such chain with a long tail can; "continual", or 1, goes through the states once, in order.
+    which this chain cannot do with a long tail; "continual", or 1, visits every state once, in order.
 
     >>> chain = Chain(size=10, stay=0.95, imbalance=10)
     >>> chain.stays[[0, 9]].round(3).tolist(), round(float(chain.shares[0] / chain.shares[9]), 3)
@@ -35,57 +35,61 @@ class Chain:
     >>> Chain(size=10, stay=0.5, imbalance=10).check()
     Traceback (most recent call last):
     ...
-    ValueError: stay=0.5 and imbalance=10 would let the last of 10 states stay with probability -4; pass stay=0.91 \
-or more, imbalance=1.8 or less, or stay='iid'
+    ValueError: stay=0.5 and imbalance=10 would give the last of 10 states a stay of -4; pass stay=0.91 or \
+more, imbalance=1.8 or less, or stay='iid'
     """
 
     size: int
     stay: float | Literal["iid", "continual"] = "iid"  # α₁; below 1/n the chain is anti-correlated
     imbalance: float = 1.0  # β
-    head: int = 0  # place of the head in `head_to_tail`; after the last state comes the first
-    head_to_tail: tuple[int, ...] | None = None  # None: as the states are numbered
-    leaving: tuple[float, ...] | None = None  # weights w: P(i→j) = (1 − α_i)·w_j/Σ_{l≠i} w_l; None: all alike
+    head: int = 0  # place of the head in `head_to_tail`; counted modulo the number of states
+    head_to_tail: tuple[int, ...] | None = None  # None: in the order of the states
+    leaving: tuple[float, ...] | None = None  # weights w: P(i→j) = (1 − α_i)·w_j/Σ_{l≠i} w_l; None: equal
     holding: str = "geometric"
 
     def __post_init__(self) -> None:
         if self.size < 1 or not 1 <= self.imbalance < np.inf:
             raise ValueError(
-                f"{self.size} states with an imbalance of {self.imbalance} make no chain; pass at least 1 of both"
+                f"a chain needs at least 1 state and an imbalance of at least 1, got {self.size} and {self.imbalance}"
             )
         if self.stay not in ("iid", "continual") and (isinstance(self.stay, str) or not 0 <= self.stay <= 1):
-            raise ValueError(f"stay={self.stay!r} is no probability; pass one from 0 to 1, 'iid' or 'continual'")
+            raise ValueError(f"stay must be between 0 and 1, 'iid' or 'continual', got {self.stay!r}")
         if self.head_to_tail is not None and sorted(self.head_to_tail) != list(range(self.size)):
             raise ValueError(f"head_to_tail must name each of the states 0 to {self.size - 1} once")
         if self.holding not in HOLDINGS:
             raise ValueError(f"unknown holding {self.holding!r}; {nearest(self.holding, HOLDINGS)}")
         if self.leaving is not None and (len(self.leaving) != self.size or min(self.leaving) <= 0):
-            raise ValueError(f"leaving must give each of the {self.size} states a positive weight")
+            raise ValueError(
+                f"leaving must have a positive weight for each of the {self.size} states, got {self.leaving}"
+            )
         if not self.is_plain and (self.is_continual or self.stay == "iid"):
-            raise ValueError(f"stay={self.stay!r} leaves nothing to leaving and holding; drop them or pass a number")
+            raise ValueError(
+                f"leaving and holding have no effect with stay={self.stay!r}; drop them or pass a number as stay"
+            )
 
     @property
     def is_continual(self) -> bool:
-        """Whether the states come once each, in order."""
+        """Whether every state comes once, in order."""
         return self.stay in ("continual", 1)
 
     @property
     def is_plain(self) -> bool:
-        """Whether it leaves uniformly and holds geometrically, as published."""
+        """Whether it leaves uniformly and stays geometrically long, as published."""
         return self.leaving is None and self.holding == "geometric"
 
     @property
     def is_feasible(self) -> bool:
-        """Whether all α_i are in [1/n, 1): the paper's Corollary 1 with the "at least" of its code."""
+        """Whether all α_i are in [1/n, 1): the paper's Corollary 1, with 1/n included as in its code."""
         return self.size > 1 and not self.is_continual and self._tail_stay >= 1 / self.size - CLOSE
 
     @cached_property
     def tail(self) -> NDArray[np.float64]:
-        """The shares of the long tail: β^(−(i−1)/(n−1)), normalised."""
+        """The shares of a long tail: β^(−(i−1)/(n−1)), normalised."""
         return _normalised(self.imbalance**-self._depth)
 
     @cached_property
     def stays(self) -> NDArray[np.float64]:
-        """The probability of every state to be followed by itself, α."""
+        """The probability that each state is followed by itself, α."""
         if self.is_continual or self.size == 1:
             return np.ones(self.size)
         if self.stay == "iid":
@@ -94,43 +98,43 @@ or more, imbalance=1.8 or less, or stay='iid'
 
     @cached_property
     def weights(self) -> NDArray[np.float64]:
-        """Where the chain goes when it leaves: w, normalised."""
+        """The normalised weights of the states that the chain leaves for, w."""
         if self.leaving is None:
             return self.tail if self.stay == "iid" else np.full(self.size, 1 / self.size)
         return _normalised(np.array(self.leaving, np.float64))
 
     @cached_property
     def shares(self) -> NDArray[np.float64]:
-        """The stationary distribution, π: visits of the jump chain, which is reversible, times how long they last."""
+        """The stationary distribution, π: visits of the jump chain, which is reversible, times their duration."""
         if self.is_continual or self.size == 1:
             return self.tail
         return _normalised(self.weights * (1 - self.weights) / (1 - self.stays))
 
     def check(self) -> None:
-        """Raise unless the chain exists, naming the values that would do."""
+        """Raise if the chain does not exist, naming the nearest values for which it does."""
         if self.size == 1 or self.is_continual or self.stay == "iid" or self.is_feasible:
             return
-        # Who asks for less than chance asks for anti-correlation, down to a tail that never stays.
+        # A stay below chance asks for anti-correlation, down to a tail that never stays.
         lowest = 0.0 if self._head_stay < 1 / self.size - CLOSE else 1 / self.size
         if self._tail_stay < lowest - CLOSE:
             enough = np.ceil(1e3 * (1 - (1 - lowest) / self.imbalance - CLOSE)) / 1e3
             most = np.floor(1e3 * ((1 - lowest) / (1 - self._head_stay) + CLOSE)) / 1e3
             raise ValueError(
-                f"stay={self.stay:g} and imbalance={self.imbalance:g} would let the last of {self.size} states stay "
-                f"with probability {self._tail_stay:.3g}; pass stay={enough:g} or more, imbalance={most:g} or less, or "
+                f"stay={self.stay:g} and imbalance={self.imbalance:g} would give the last of {self.size} states a "
+                f"stay of {self._tail_stay:.3g}; pass stay={enough:g} or more, imbalance={most:g} or less, or "
                 "stay='iid'"
             )
 
     def spec(self) -> dict[str, Any]:
-        """Return its options as plain JSON; 1 and 1.0, or 1 and "continual", are the same."""
+        """Return the options as plain JSON; 1 and 1.0, or 1 and "continual", are equal."""
         stay = "continual" if self.is_continual else self.stay
         plain = {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(self).items()}
         return {**plain, "stay": stay, "imbalance": float(self.imbalance)}
 
     def states(self, length: int, rng: np.random.Generator, *, start: int | None = None) -> States:
-        """Return `length` states; without `start` the first is drawn from the shares, and a run begins with it.
+        """Return `length` states; without `start` the first is drawn from the shares.
 
-        Runs are drawn, not steps: the states visited, then how long each of them lasts.
+        Runs are drawn instead of steps: the visited states, then the duration of each visit.
         """
         if self.is_continual:
             borders = np.rint(self.tail.cumsum() * length).astype(np.int64)
@@ -143,9 +147,9 @@ or more, imbalance=1.8 or less, or stay='iid'
         visits: list[States] = [np.array([first], np.int32)]
         ends = [hold(means[visits[0]], rng)]
         while ends[-1][-1] < length:
-            # Always as many at a time: a longer stream begins as a shorter one does.
+            # A constant number at a time, so that a longer stream begins like a shorter one.
             more = self.draw(DRAWS, rng)
-            more = more[more != np.concatenate([visits[-1][-1:], more[:-1]])]  # a chain leaves for another state
+            more = more[more != np.concatenate([visits[-1][-1:], more[:-1]])]  # leaving means another state
             if len(more):
                 visits.append(more)
                 ends.append(ends[-1][-1] + hold(means[more], rng).cumsum())
@@ -154,7 +158,7 @@ or more, imbalance=1.8 or less, or stay='iid'
         return np.repeat(np.concatenate(visits)[:needed], np.diff(np.minimum(until[:needed], length), prepend=0))
 
     def draw(self, count: int, rng: np.random.Generator) -> States:
-        """Return states by their leaving weights, independent of one another; those of a visit differ from the last."""
+        """Return states drawn independently by their leaving weights."""
         if self.leaving is None and (self.stay != "iid" or self.imbalance == 1):
             return rng.integers(self.size, size=count, dtype=np.int32)
         edges = self.weights.cumsum()[:-1]
@@ -170,7 +174,7 @@ or more, imbalance=1.8 or less, or stay='iid'
 
     @property
     def _depth(self) -> NDArray[np.float64]:
-        """Return how far each state is from the head: 0 for the head itself, 1 for the tail."""
+        """Return the distance of each state from the head: 0 for the head itself, 1 for the tail."""
         places = np.argsort(self.head_to_tail if self.head_to_tail is not None else np.arange(self.size))
         return (places - self.head) % self.size / max(1, self.size - 1)
 
@@ -181,14 +185,14 @@ def _normalised(weights: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def chain_of(what: str, size: int, options: Chain | Mapping[str, Any]) -> Chain:
-    """Return the chain of these options, lists as tuples, refusing an option that a chain does not have.
+    """Return the chain with these options; refuse unknown ones.
 
     >>> chain_of("classes", 3, {"stay": 0.9, "head_to_tail": [2, 0, 1]}).head_to_tail
     (2, 0, 1)
     """
     if isinstance(options, Chain):
         if options.size != size:
-            raise ValueError(f"the chain of {what} has {options.size} states; pass one with size={size}")
+            raise ValueError(f"the chain of {what} must have size={size}, got {options.size}")
         return options
     check_options(f"the chain of {what}", options, [field.name for field in fields(Chain) if field.name != "size"])
     given: dict[str, Any] = {n: tuple(value) if isinstance(value, list) else value for n, value in options.items()}
@@ -196,17 +200,19 @@ def chain_of(what: str, size: int, options: Chain | Mapping[str, Any]) -> Chain:
 
 
 def states_along(chains: Sequence[Chain], domains: States, rng: np.random.Generator) -> States:
-    """Return classes whose chain is that of the domain they arrive in: P_D(d,d′)·P_C^(d′)(k,k′), step by step."""
+    """Return classes that follow the chain of their current domain: P_D(d,d′)·P_C^(d′)(k,k′)."""
     if any(chain.is_continual or chain.holding != "geometric" for chain in chains):
-        raise ValueError("a chain for each domain must be one without memory; pass stay below 1 and no holding")
+        raise ValueError("class chains per domain must be memoryless; pass stay below 1 and no holding")
     state = int(rng.choice(chains[0].size, p=chains[domains[0]].shares))
     draws, aims = rng.random((len(domains), 2)).T
     leaves = [(1 - chain.stays).tolist() for chain in chains]
     edges = [[0.0, *chain.weights.cumsum().tolist()] for chain in chains]
-    hopeful = np.flatnonzero(draws < np.array([max(leave) for leave in leaves])[domains])  # their state decides
-    steps = zip(*(column[hopeful].tolist() for column in (domains, draws, aims)), strict=True)
+    candidates = np.flatnonzero(
+        draws < np.array([max(leave) for leave in leaves])[domains]
+    )  # positions that may leave their state
+    steps = zip(*(column[candidates].tolist() for column in (domains, draws, aims)), strict=True)
     moves, visits = [0], [state]
-    for position, (domain, draw, aim) in zip(hopeful.tolist(), steps, strict=True):
+    for position, (domain, draw, aim) in zip(candidates.tolist(), steps, strict=True):
         if position and draw < leaves[domain][state]:
             state = _another(state, aim, edges[domain])
             moves.append(position)
@@ -215,7 +221,7 @@ def states_along(chains: Sequence[Chain], domains: States, rng: np.random.Genera
 
 
 def _another(state: int, aim: float, edges: Sequence[float]) -> int:
-    """Return which of the other states a number from 0 to 1 falls on, where this one is taken out."""
+    """Return the other state that a number between 0 and 1 falls on, with the current one removed."""
     width = edges[state + 1] - edges[state]
     aim *= 1 - width
     return min(bisect_right(edges, aim if aim < edges[state] else aim + width) - 1, len(edges) - 2)

@@ -1,4 +1,4 @@
-"""What chains want and what a stretch of a plan has got: stays, shares and repeats."""
+"""Compare part of a plan with the chains behind it: stays, shares and repeats."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ __all__ = ["ChainReport", "StreamReport", "report_on"]
 
 @dataclass(frozen=True)
 class ChainReport:
-    """One attribute, state by state; the wishes are None where no single chain moves it."""
+    """Domains or classes, state by state; `stays` and `shares` are None if no single chain decides."""
 
     stays: NDArray[np.float64] | None  # α
     shares: NDArray[np.float64] | None  # π
     counts: NDArray[np.int64]
-    stayed: NDArray[np.int64]  # how many of them were followed by the same state
+    stayed: NDArray[np.int64]  # samples that were followed by the same state
 
     @property
     def realised_stay(self) -> float:
-        """The share of samples that were followed by the same state."""
+        """The share of samples followed by the same state."""
         return float(self.stayed.sum() / max(1, self.counts.sum() - 1))
 
     @property
@@ -36,7 +36,7 @@ class ChainReport:
 
 @dataclass(frozen=True)
 class StreamReport:
-    """Domains, classes, and how many samples had come before in the same domain."""
+    """Domains, classes, and the number of samples that had come before in the same domain."""
 
     domains: ChainReport
     classes: ChainReport
@@ -51,7 +51,7 @@ def report_on(
     class_chain: Chain | None,
     sizes: tuple[int, int],
 ) -> StreamReport:
-    """Return the report on these picks, whose classes are given as states; `sizes` are those of domains and classes."""
+    """Return the report on these picks; `classes` are states, `sizes` the numbers of domains and classes."""
     return StreamReport(
         domains=_chain_report(picks.domains, sizes[0], domain_chain),
         classes=_chain_report(classes, sizes[1], class_chain),

@@ -1,4 +1,4 @@
-"""How long a chain holds a state: four laws of the same mean, so that none of them changes the shares of the states."""
+"""How long a chain stays in a state: four distributions of equal mean, so that the shares of the states agree."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def _geometric(means: NDArray[np.float64], rng: np.random.Generator) -> NDArray[
 
 
 def _fixed(means: NDArray[np.float64], rng: np.random.Generator) -> NDArray[np.int64]:
-    return np.floor(means + rng.random(len(means))).astype(np.int64)  # a mean between two whole numbers takes both
+    return np.floor(means + rng.random(len(means))).astype(np.int64)  # a fractional mean mixes its two neighbours
 
 
 def _uniform(means: NDArray[np.float64], rng: np.random.Generator) -> NDArray[np.int64]:
@@ -28,11 +28,11 @@ def _uniform(means: NDArray[np.float64], rng: np.random.Generator) -> NDArray[np
 
 
 def _dirichlet(means: NDArray[np.float64], rng: np.random.Generator) -> NDArray[np.int64]:
-    """Return what falls into the slots of a Dirichlet distribution: Poisson counts whose rates are gamma variables."""
+    """Return counts as in the slots of a Dirichlet distribution: Poisson counts with gamma-distributed rates."""
     return 1 + rng.poisson(rng.gamma(CONCENTRATION, (means - 1) / CONCENTRATION))
 
 
-# A chain with any but the first is semi-Markov: when it leaves a state depends on how long it has been there.
+# All but the first make the chain semi-Markov: the probability of leaving depends on the time already spent.
 HOLDINGS: Mapping[str, Law] = {
     "geometric": _geometric,
     "fixed": _fixed,

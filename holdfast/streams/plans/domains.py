@@ -1,4 +1,4 @@
-"""Domains by name: one corruption, several joined by "+", or "clean"."""
+"""Domains by name: a corruption, several joined by "+", or "clean"."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ CLEAN = "clean"
 
 
 def domains_named(entries: Iterable[str | Domain]) -> list[Domain]:
-    """Return the domains of these names, refusing a corruption that does not exist.
+    """Return the domains of these names; refuse unknown corruptions.
 
     >>> domains_named(["clean", "gaussian_noise+jpeg"])[1]
     Domain(name='gaussian_noise+jpeg_compression', corruptions=('gaussian_noise', 'jpeg_compression'))
     """
     if isinstance(entries, str):
-        raise ValueError(f"corruptions={entries!r} is one string; pass a list of names: [{entries!r}]")
+        raise ValueError(f"corruptions must be a list of names, got {entries!r}; pass [{entries!r}]")
     return [_domain_named(entry) if isinstance(entry, str) else _known(entry) for entry in entries]
 
 
@@ -33,7 +33,7 @@ def _domain_named(name: str) -> Domain:
 
 
 def _known(domain: Domain) -> Domain:
-    """Return the domain with the full names of its corruptions in place of short ones."""
+    """Return the domain with the full names of its corruptions."""
     for name in domain.corruptions:
         if name not in CORRUPTIONS:
             raise UnknownNameError(f"unknown corruption {name!r}; {nearest(name, [*CORRUPTIONS, CLEAN])}")

@@ -1,4 +1,4 @@
-"""In which order the samples of one block arrive, decided from their labels."""
+"""Orders: how the samples of a block are arranged, given their labels."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["ORDERS", "Correlated", "Order", "Shuffled", "Sorted", "order_named"]
 
 @dataclass(frozen=True)
 class Order(ABC):
-    """Arranges the labelled samples of one block; its fields are its options."""
+    """Arranges the samples of one block; the fields are its options."""
 
     @abstractmethod
     def arrange(self, labels: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.int64]:
@@ -34,7 +34,7 @@ ORDERS: Registry[Callable[..., Order]] = Registry("order", "orders")
 @ORDERS.register("shuffled")
 @dataclass(frozen=True)
 class Shuffled(Order):
-    """Independent and identically distributed: any order is as likely as any other."""
+    """Independent and identically distributed: all orders are equally likely."""
 
     def arrange(self, labels: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.int64]:
         """Return a uniform permutation."""
@@ -44,7 +44,7 @@ class Shuffled(Order):
 @ORDERS.register("sorted")
 @dataclass(frozen=True)
 class Sorted(Order):
-    """Class after class, in the order of the class numbers, shuffled inside each class.
+    """Sorted by class, shuffled within each class.
 
     >>> labels = np.array([2, 0, 1, 0, 2])
     >>> labels[Sorted().arrange(labels, np.random.default_rng(0))].tolist()
@@ -60,30 +60,30 @@ class Sorted(Order):
 @ORDERS.register("correlated")
 @dataclass(frozen=True, kw_only=True)
 class Correlated(Order):
-    """Classes come in bursts: each class spreads over the time slots by proportions from a symmetric Dirichlet.
+    """Class-correlated: each class is spread over time slots by proportions from a symmetric Dirichlet distribution.
 
-    Slots follow one another; inside a slot the classes come one after the other, in random order. Small
-    concentrations put a class into few slots; large ones give each slot the same share of every class, which is
-    close to i.i.d. once the slots are as many as the samples of a class.
+    Within a slot the classes come one after the other, in random order. A small concentration puts a class into few
+    slots; a large one gives every slot the same share of every class, which is close to i.i.d. when there are as many
+    slots as samples of a class.
     """
 
     citation = "Boudiaf et al., CVPR 2022; Gong et al., NeurIPS 2022; Marsden et al., WACV 2024"
 
     concentration: float = 0.1
-    slots: int | None = None  # None: as many as there are classes in the block
+    slots: int | None = None  # None: the number of classes in the block
 
     def __post_init__(self) -> None:
         if not 0 < self.concentration < np.inf:
-            raise ValueError(f"concentration={self.concentration} draws no proportions; pass a positive number")
+            raise ValueError(f"concentration must be positive and finite, got {self.concentration}")
         if self.slots is not None and self.slots < 1:
-            raise ValueError(f"slots={self.slots} holds no samples; pass at least 1, or None for one for each class")
+            raise ValueError(f"slots must be at least 1, or None for one per class, got {self.slots}")
 
     def spec(self) -> dict[str, Any]:
-        """Return name and options; a concentration of 1 is one of 1.0."""
+        """Return name and options; concentrations of 1 and 1.0 are equal."""
         return {**super().spec(), "concentration": float(self.concentration)}
 
     def arrange(self, labels: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.int64]:
-        """Return a permutation in which the samples of a class cluster in time."""
+        """Return a permutation that clusters the samples of a class in time."""
         by_class = Sorted().arrange(labels, rng)
         class_sizes = np.unique(labels, return_counts=True)[1]
         slots = self.slots or len(class_sizes)
@@ -91,12 +91,12 @@ class Correlated(Order):
         ends = np.rint(proportions.cumsum(axis=1) * class_sizes[:, None]).astype(np.int64)
         counts = np.diff(ends, axis=1, prepend=0).ravel()
         slot = np.repeat(np.tile(np.arange(slots), len(class_sizes)), counts)
-        turn = np.repeat(rng.random(counts.size), counts)  # of this class among the classes of this slot
+        turn = np.repeat(rng.random(counts.size), counts)  # the order of the classes within a slot
         return by_class[np.lexsort((turn, slot))]
 
 
 def order_named(name: str, **options: Any) -> Order:
-    """Return the order of that name; an option that is None keeps the order's own default.
+    """Return the order of this name; an option of None keeps its default.
 
     >>> order_named("correlated", concentration=0.5, slots=None)
     Correlated(concentration=0.5, slots=None)

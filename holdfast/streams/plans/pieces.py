@@ -1,4 +1,4 @@
-"""A row of equally long pieces, each drawn on its own: any place costs the pieces that it lies in."""
+"""A long table in pieces of equal length, each drawn on demand."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["Pieces"]
 
 
 class Pieces:
-    """Columns by position, of which `draw` gives one piece, (rows, length); the last two pieces stay in memory.
+    """Columns by position; `draw(index)` returns one piece, (rows, length), and the last two are kept.
 
     >>> tens = Pieces(lambda index: np.arange(10)[None] + 100 * index, 10)
     >>> tens.at(np.array([9, 10, 10**6])).tolist()

@@ -1,4 +1,4 @@
-"""What a stream is made from before anything is loaded: which sample, in which domain, at which severity, and when."""
+"""The plan of a stream: which sample comes when, in which domain and at which severity; loads no data."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["Plan"]
 
 
 class Plan(ABC):
-    """A seeded order of picks that can be read from anywhere, whatever was read before."""
+    """A seeded order of picks that can be read from any position."""
 
     domains: tuple[Domain, ...]
     length: int | None  # None: endless
@@ -23,30 +23,30 @@ class Plan(ABC):
 
     @abstractmethod
     def picks(self, start: int, stop: int) -> Picks:
-        """Return the picks at positions `start` to `stop`, the last one left out."""
+        """Return the picks at positions `start` to `stop`, exclusive."""
 
     @abstractmethod
     def spec(self) -> dict[str, Any]:
-        """Return, as plain JSON, everything but the data and the seed that determines the picks."""
+        """Return everything that determines the picks, except the data and the seed, as plain JSON."""
 
     def protocol(self) -> dict[str, Any]:
-        """Return the spec without what the seed has decided: runs with other seeds may stand in one table."""
+        """Return the spec without what the seed decides; runs of equal protocol share a table."""
         return self.spec()
 
     def check_span(self, start: int, stop: int) -> None:
-        """Raise unless positions `start` to `stop` are in the stream."""
+        """Raise if positions `start` to `stop` are not in the stream."""
         if not 0 <= start <= stop or (self.length is not None and stop > self.length):
             latest = "" if self.length is None else f" and at most {self.length}"
-            raise ValueError(f"positions {start} to {stop} are not in the stream; pass 0 or more{latest}, in order")
+            raise ValueError(f"positions must be at least 0{latest}, in order, got {start} to {stop}")
 
     def expected(self, positions: NDArray[np.int64]) -> NDArray[np.float64] | None:
-        """Return the accuracy between 0 and 1 that a calibrated plan expects of the frozen model at these positions."""
+        """Return the accuracy, between 0 and 1, that a calibrated plan expects of the source model; None: unknown."""
         return None
 
     def next_break(self, position: int) -> int | None:
-        """Return where a batch that begins at `position` must end at the latest, None where nothing ends it."""
+        """Return the position where a batch that begins at `position` must end; None: nowhere."""
         return None
 
     def starts_episode(self, position: int) -> bool:
-        """Say whether the protocol starts over at `position`: whoever adapts goes back to the source first."""
+        """Tell whether an episode starts at `position`: the model is reset to the source first."""
         return False

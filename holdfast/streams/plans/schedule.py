@@ -1,4 +1,4 @@
-"""A schedule: which domains come at which severities, one block after the other."""
+"""A schedule: the domains and severities of a stream, in consecutive blocks."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Schedule:
     cycles: int | None = 1
 
     def spec(self) -> dict[str, Any]:
-        """Return the schedule as plain JSON; a condition is stored as "cell", as committed fingerprints have it."""
+        """Return the schedule as plain JSON; conditions are stored as "cells", as in committed fingerprints."""
         return {
             "domains": [{"name": domain.name, "corruptions": list(domain.corruptions)} for domain in self.domains],
             "blocks": [

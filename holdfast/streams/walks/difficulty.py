@@ -1,4 +1,4 @@
-"""What the difficulties of CCC mean: how low the accuracy is held, by which corruptions, in which order."""
+"""The difficulties of CCC: target accuracy, pool of corruptions, and their order."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ __all__ = [
 Difficulty: TypeAlias = Literal["easy", "medium", "hard"]
 
 OFFICIAL_TARGETS_PERCENT: dict[str, float] = {"easy": 40.0, "medium": 20.0, "hard": 0.0}
-RESNET50_CLEAN_PERCENT, IMAGENET_CHANCE_PERCENT = 76.1, 0.1  # of the network that the official targets are for
-REACH_SHARE = 0.1  # of the accuracy above chance: so near to the target a corruption must come to be in the pool
+RESNET50_CLEAN_PERCENT, IMAGENET_CHANCE_PERCENT = 76.1, 0.1  # of the network behind the official targets
+REACH_SHARE = 0.1  # of the accuracy above chance: how close to the target a corruption must get
 
 _EASY = (
     "gaussian_noise",
@@ -41,7 +41,7 @@ _EASY = (
     "pixelate",
     "jpeg_compression",
 )
-# The official pools: what cannot bring a ResNet-50 down to the target is not in them.
+# The official pools, without the corruptions that cannot lower a ResNet-50 to the target.
 POOLS: dict[str, tuple[str, ...]] = {
     "easy": _EASY,
     "medium": _EASY[:-1],
@@ -50,16 +50,16 @@ POOLS: dict[str, tuple[str, ...]] = {
 
 
 def check_difficulty(difficulty: str) -> None:
-    """Raise for a difficulty that CCC does not have."""
+    """Raise for an unknown difficulty."""
     if difficulty not in get_args(Difficulty):
         raise UnknownNameError(f"unknown difficulty {difficulty!r}; {nearest(difficulty, get_args(Difficulty))}")
 
 
 def target_percent_of(difficulty: str, clean_percent: float, chance_percent: float) -> float:
-    """Return the accuracy to hold a model at: the share of what it has above chance that CCC leaves a ResNet-50.
+    """Return the target accuracy of a model: the share of its accuracy above chance that CCC leaves a ResNet-50.
 
-    Easy and medium leave 52.5 % and 26.2 % of it, so that a ResNet-50 (76.1 % clean) is held at 40 % and 20 %. Hard
-    asks for 0 %, which is below chance and means: as low as it goes.
+    Easy and medium leave 52.5 % and 26.2 % of it: 40 % and 20 % for a ResNet-50 (76.1 % clean). The target of hard is
+    0 %, which is below chance and means as low as possible.
 
     >>> [target_percent_of(difficulty, 76.1, 0.1) for difficulty in POOLS]
     [40.0, 20.0, 0.0]
@@ -75,10 +75,10 @@ def target_percent_of(difficulty: str, clean_percent: float, chance_percent: flo
 
 
 def reach_percent(target_percent: float, clean_percent: float, chance_percent: float) -> float:
-    """Return the accuracy that a corruption must be able to bring a model down to, to be in the pool.
+    """Return the accuracy that a corruption must reach to be in the pool.
 
-    A tenth of what the model has above chance is let pass, from the target or from chance where that is higher. From
-    the accuracies of a ResNet-50 on ImageNet-C this gives the three official pools.
+    It is the target, or chance if that is higher, plus a tenth of the model's accuracy above chance. For a ResNet-50 on
+    ImageNet-C this rule yields the three official pools.
 
     >>> round(reach_percent(20, 76.1, 0.1), 3), round(reach_percent(0, 76.1, 0.1), 3)
     (27.6, 7.7)
@@ -87,16 +87,16 @@ def reach_percent(target_percent: float, clean_percent: float, chance_percent: f
 
 
 def corruption_order(pool: Sequence[str], seed: int) -> Iterator[str]:
-    """Yield the corruptions of an endless walk: drawn from the pool, never the same twice in a row.
+    """Yield the corruptions of an endless walk, drawn from the pool, never the same twice in a row.
 
-    Python's own generator, seeded and used as in the official code, whose orders these are.
+    Python's `random` is seeded and used as in the official code, so that the orders are the official ones.
 
     >>> from itertools import islice
     >>> list(islice(corruption_order(POOLS["hard"], 43), 4))
     ['gaussian_noise', 'impulse_noise', 'shot_noise', 'contrast']
     """
     if len(set(pool)) < 2:
-        raise ValueError(f"a walk goes from one corruption to another, and the pool is {list(pool)}; name at least 2")
+        raise ValueError(f"the pool of a walk needs at least 2 corruptions, got {list(pool)}")
     draw = random.Random(seed)
     latest = None
     while True:
@@ -107,7 +107,7 @@ def corruption_order(pool: Sequence[str], seed: int) -> Iterator[str]:
 
 
 def walk_pairs(pool: Sequence[str], seed: int) -> Iterator[tuple[str, str]]:
-    """Yield the pairs of an endless walk, each beginning with what the one before it has ended with.
+    """Yield the pairs of an endless walk; each begins with the second corruption of the previous one.
 
     >>> next(walk_pairs(POOLS["hard"], 43))
     ('gaussian_noise', 'impulse_noise')

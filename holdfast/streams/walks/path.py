@@ -1,4 +1,4 @@
-"""Paths over a grid of two severities, along which a frozen model's accuracy stays near a target."""
+"""Paths over a grid of two severities, along which the accuracy of the source model stays near a target."""
 
 from __future__ import annotations
 
@@ -9,31 +9,31 @@ from typing import Any, Literal, TypeAlias, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["LEVELS", "GridCell", "PathRule", "check_path", "check_rule", "find_path", "official_path", "squared_path"]
+__all__ = ["LEVELS", "GridPoint", "PathRule", "check_path", "check_rule", "find_path", "official_path", "squared_path"]
 
 LEVELS = 21  # of each severity, 0 to 5 in quarters: severity = level / 4
-GridCell: TypeAlias = tuple[int, int]  # the levels of the first and of the second corruption
+GridPoint: TypeAlias = tuple[int, int]  # the levels of the first and of the second corruption
 PathRule: TypeAlias = Literal["official", "squared", "connected"]
 
 
-def official_path(accuracy_percent: NDArray[np.float64], target_percent: float) -> list[GridCell]:
-    """Return the path whose mean accuracy comes close to the target, as the official search of CCC finds it.
+def official_path(accuracy_percent: NDArray[np.float64], target_percent: float) -> list[GridPoint]:
+    """Return a path with a mean accuracy close to the target, by the official search of CCC.
 
-    It goes from the first corruption alone to the second alone, one level at a time, and is chosen from its end
-    backwards (Press et al., NeurIPS 2023, their code): each cell goes on to the neighbour that brings the mean of the
-    rest nearer to the target, in doubt to more of the second corruption. That is greedy, so a better path may exist.
-    Accuracies (21, 21) and target are in percent, as published.
+    The path leads from the first corruption alone to the second alone, one level at a time. It is built from its end
+    backwards, as in the official code (Press et al., NeurIPS 2023): each point is followed by the neighbour that brings
+    the mean of the rest closer to the target; ties go to more of the second corruption. The search is greedy, so a
+    better path may exist. Accuracies (21, 21) and target are in percent, as published.
 
     >>> official_path(np.add.outer(np.linspace(50, 0, 21), np.linspace(50, 0, 21)), 0)[20]
     (20, 20)
     """
     accuracy = _grid(accuracy_percent)
-    total, length = accuracy.copy(), np.ones(accuracy.shape)  # of the path from each cell on, the cell included
+    total, length = accuracy.copy(), np.ones(accuracy.shape)  # of the path from each point on, the point included
     down = np.zeros(accuracy.shape, bool)
     for i in range(1, LEVELS):
         for j in reversed(range(LEVELS)):
-            ahead = [(i - 1, j)] if j == LEVELS - 1 else [(i, j + 1), (i - 1, j)]  # in doubt, the first of them
-            sums, counts = zip(*((total[cell] + accuracy[i, j], length[cell] + 1) for cell in ahead), strict=True)
+            ahead = [(i - 1, j)] if j == LEVELS - 1 else [(i, j + 1), (i - 1, j)]  # ties: the first
+            sums, counts = zip(*((total[point] + accuracy[i, j], length[point] + 1) for point in ahead), strict=True)
             best = int(np.argmin([abs(s / n - target_percent) for s, n in zip(sums, counts, strict=True)]))
             total[i, j], length[i, j] = sums[best], counts[best]
             down[i, j] = ahead[best] == (i - 1, j)
@@ -43,22 +43,22 @@ def official_path(accuracy_percent: NDArray[np.float64], target_percent: float) 
 
 def squared_path(
     accuracy_percent: NDArray[np.float64], target_percent: float, *, start: int | None = None
-) -> list[GridCell]:
-    """Return the path with the least mean of squared deviations of its steps from the target, which is exact.
+) -> list[GridPoint]:
+    """Return the path with the smallest mean squared deviation of its steps from the target, an exact minimum.
 
-    `start` fixes the level of the first corruption at which it begins, e.g. where the path before it has ended.
+    `start` sets the level of the first corruption where the path begins, e.g. the end of the previous path.
 
     >>> flat = np.full((21, 21), 30.0)
-    >>> flat[0] = 90  # the second corruption alone does no harm, until it is at its strongest
+    >>> flat[0] = 90  # the second corruption alone is harmless below its highest level
     >>> flat[0, 20] = 30
     >>> squared_path(flat, 30, start=2)[-1]
     (0, 20)
     """
     deviation = (_grid(accuracy_percent) - target_percent) ** 2
     if start is not None and not 1 <= start < LEVELS:
-        raise ValueError(f"a path cannot start at level {start}; pass 1 to {LEVELS - 1}, or None for the best one")
-    # The least mean is a ratio: a shortest path that pays each step less by the mean so far, until it gets no better
-    # (Dinkelbach, Management Science 1967). The least sum alone would cut through the clean corner to be short.
+        raise ValueError(f"start must be between 1 and {LEVELS - 1}, or None for the best level, got {start}")
+    # A mean is a ratio: minimise the sum of deviations minus the best mean so far, until the mean stops improving
+    # (Dinkelbach, Management Science 1967). The smallest sum alone would favour short paths through the clean corner.
     path = _shortest_path(deviation, start)
     while True:
         mean = _mean_along(deviation, path)
@@ -68,9 +68,9 @@ def squared_path(
         path = other
 
 
-def _shortest_path(weight: NDArray[np.float64], start: int | None) -> list[GridCell]:
-    """Return the path with the least sum of weights, which may be negative."""
-    cost = weight.copy()  # of the path from each cell on
+def _shortest_path(weight: NDArray[np.float64], start: int | None) -> list[GridPoint]:
+    """Return the path with the smallest sum of weights, which may be negative."""
+    cost = weight.copy()  # of the path from each point on
     down = np.zeros(cost.shape, bool)
     for i in range(1, LEVELS):
         for j in reversed(range(LEVELS)):
@@ -80,14 +80,14 @@ def _shortest_path(weight: NDArray[np.float64], start: int | None) -> list[GridC
     return _follow(down, start or 1 + int(np.argmin(cost[1:, 0])))
 
 
-def _mean_along(values: NDArray[np.float64], path: Sequence[GridCell]) -> float:
-    return float(np.mean([values[cell] for cell in path]))
+def _mean_along(values: NDArray[np.float64], path: Sequence[GridPoint]) -> float:
+    return float(np.mean([values[point] for point in path]))
 
 
 def find_path(
-    rule: PathRule, accuracy_percent: NDArray[np.float64], target_percent: float, before: Sequence[GridCell] = ()
-) -> list[GridCell]:
-    """Return the path by the rule of that name; "connected" is "squared" from where the path `before` has ended."""
+    rule: PathRule, accuracy_percent: NDArray[np.float64], target_percent: float, before: Sequence[GridPoint] = ()
+) -> list[GridPoint]:
+    """Return the path of the named rule; "connected" is "squared" from the end of the path `before`."""
     check_rule(rule)
     if rule == "official":
         return official_path(accuracy_percent, target_percent)
@@ -96,34 +96,34 @@ def find_path(
 
 
 def check_rule(rule: str) -> None:
-    """Raise for a rule that there is not."""
+    """Raise for an unknown rule."""
     if rule not in get_args(PathRule):
-        raise ValueError(f"path_rule={rule!r} is unknown; choose one of {', '.join(get_args(PathRule))}")
+        raise ValueError(f"path_rule must be one of {', '.join(get_args(PathRule))}, got {rule!r}")
 
 
-def check_path(cells: Sequence[GridCell]) -> None:
-    """Raise unless the cells lead from the first corruption alone to the second alone, one level at a time.
+def check_path(points: Sequence[GridPoint]) -> None:
+    """Raise unless the points lead from the first corruption alone to the second alone, one level at a time.
 
     >>> check_path([(1, 0), (1, 1), (0, 1)])
     """
-    moves = {(b[0] - a[0], b[1] - a[1]) for a, b in pairwise(cells)}
-    inside = all(0 <= level < LEVELS for cell in cells for level in cell)
-    if not cells or not inside or cells[0][1] != 0 or cells[-1][0] != 0 or not moves <= {(-1, 0), (0, 1)}:
+    moves = {(b[0] - a[0], b[1] - a[1]) for a, b in pairwise(points)}
+    inside = all(0 <= level < LEVELS for point in points for level in point)
+    if not points or not inside or points[0][1] != 0 or points[-1][0] != 0 or not moves <= {(-1, 0), (0, 1)}:
         raise ValueError(
-            f"{list(cells)} is no path; begin at (level, 0), end at (0, level), and on every step lower the first "
-            f"level or raise the second by 1, between 0 and {LEVELS - 1}"
+            f"{list(points)} is not a path: it must begin at (level, 0), end at (0, level), and at each "
+            f"step lower the first level or raise the second by 1, between 0 and {LEVELS - 1}"
         )
 
 
-def _follow(down: NDArray[np.bool_], start: int) -> list[GridCell]:
-    cells = [(start, 0)]
-    while (cell := cells[-1])[0] > 0:
-        cells.append((cell[0] - 1, cell[1]) if down[cell] else (cell[0], cell[1] + 1))
-    return cells
+def _follow(down: NDArray[np.bool_], start: int) -> list[GridPoint]:
+    points = [(start, 0)]
+    while (point := points[-1])[0] > 0:
+        points.append((point[0] - 1, point[1]) if down[point] else (point[0], point[1] + 1))
+    return points
 
 
 def _grid(accuracy_percent: NDArray[Any]) -> NDArray[np.float64]:
     grid = np.asarray(accuracy_percent, np.float64)
     if grid.shape != (LEVELS, LEVELS) or not np.isfinite(grid).all():
-        raise ValueError(f"the accuracies have shape {grid.shape}; pass {LEVELS} × {LEVELS} finite numbers, in percent")
+        raise ValueError(f"accuracies must be {LEVELS} × {LEVELS} finite numbers in percent, got shape {grid.shape}")
     return grid

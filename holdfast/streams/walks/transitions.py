@@ -1,4 +1,4 @@
-"""What calibrating has found: transitions between two corruptions and the accuracy to expect on each of their steps."""
+"""The result of a calibration: transitions between two corruptions, with the expected accuracy of each step."""
 
 from __future__ import annotations
 
@@ -10,75 +10,79 @@ from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-from holdfast.streams.walks.path import LEVELS, GridCell, check_path
+from holdfast.streams.walks.path import LEVELS, GridPoint, check_path
 
 __all__ = ["Calibration", "Transition"]
 
 SCHEMA = 1
+STORED_POINTS = "cells"  # the key of `points` in files, which schema 1 has from the beginning
 
 
 @dataclass(frozen=True)
 class Transition:
-    """A path from one corruption alone to another alone; accuracies in percent, levels in quarters of a severity."""
+    """A path from one corruption to another; accuracies are in percent, levels in quarters of a severity."""
 
     first: str
     second: str
-    cells: tuple[GridCell, ...]  # one for each step
-    expected_percent: tuple[float, ...]  # of the model that it was calibrated for, one for each step
-    margin_percent: float | None = None  # the mean along the path lies within ± this, 95 %; None: not known
-    pictures: int | None = None  # that each measured cell was measured on
+    points: tuple[GridPoint, ...]  # one for each step; stored as "cells"
+    expected_percent: tuple[float, ...]  # accuracy of the calibrated model, one for each step
+    margin_percent: float | None = None  # of the mean along the path, at 95 %; None: unknown
+    pictures: int | None = None  # number of images behind each measured point
     matrix_percent: tuple[tuple[float, ...], ...] = ()  # (21, 21) estimates
-    measured: tuple[GridCell, ...] = ()  # the cells of the matrix that are no interpolation
+    measured: tuple[GridPoint, ...] = ()  # the points of the matrix that were not interpolated
 
     def __post_init__(self) -> None:
-        check_path(self.cells)
-        if len(self.expected_percent) != len(self.cells):
+        check_path(self.points)
+        if len(self.expected_percent) != len(self.points):
             raise ValueError(
-                f"{self.first}+{self.second} has {len(self.cells)} steps but {len(self.expected_percent)} expected "
-                "accuracies; give one for each step"
+                f"{self.first}+{self.second} has {len(self.points)} steps but {len(self.expected_percent)} expected "
+                "accuracies; pass one for each step"
             )
         if self.matrix_percent and {len(self.matrix_percent), *map(len, self.matrix_percent)} != {LEVELS}:
-            raise ValueError(f"the matrix of {self.first}+{self.second} is not {LEVELS} × {LEVELS}")
+            raise ValueError(f"the matrix of {self.first}+{self.second} must be {LEVELS} × {LEVELS}")
 
     @property
     def mean_percent(self) -> float:
-        """The expected accuracy over all steps."""
+        """The mean expected accuracy of all steps."""
         return sum(self.expected_percent) / len(self.expected_percent)
 
 
 @dataclass(frozen=True)
 class Calibration:
-    """Transitions in the order of a walk, and under which conditions their accuracies hold; saved as plain JSON."""
+    """Transitions in the order of a walk, and the settings for which their accuracies hold; saved as plain JSON."""
 
     transitions: tuple[Transition, ...]
     target_percent: float
-    difficulty: str | None = None  # by which the target was chosen; None: it was given in percent
+    difficulty: str | None = None  # that set the target; None: the target was given in percent
     clean_percent: float | None = None
     chance_percent: float | None = None
     path_rule: str = "official"
     family: str | None = None
     storage_jpeg_quality: int | None = None
     model: str = ""  # digest of the weights
-    data: str = ""  # digest of the pictures
-    seed: int | None = None  # that drew the pairs; None: they were named
-    left_out: Mapping[str, str] = field(default_factory=dict)  # corruption -> why it is not in the pool
+    data: str = ""  # digest of the data
+    seed: int | None = None  # that drew the pairs; None: the pairs were named
+    left_out: Mapping[str, str] = field(default_factory=dict)  # corruption -> reason
 
     def __post_init__(self) -> None:
         if not self.transitions:
-            raise ValueError("a calibration without transitions makes no walk; calibrate at least one pair")
+            raise ValueError("a calibration needs at least one transition; calibrate at least one pair")
 
     @property
     def steps(self) -> int:
         """The number of steps of all transitions."""
-        return sum(len(transition.cells) for transition in self.transitions)
+        return sum(len(transition.points) for transition in self.transitions)
 
     def to_json(self) -> str:
-        """Return everything as JSON text."""
-        return json.dumps({"schema": SCHEMA, **asdict(self)}, allow_nan=False)
+        """Return the calibration as JSON text."""
+        content = asdict(self)
+        for entry in content["transitions"]:
+            entry[STORED_POINTS] = entry.pop("points")
+        return json.dumps({"schema": SCHEMA, **content}, allow_nan=False)
 
     @staticmethod
     def from_json(text: str) -> Calibration:
-        """Return what `to_json` has written, refusing anything else.
+        """Return the calibration that `to_json` has written; refuse anything else.
 
         >>> step = Transition("fog", "snow", ((1, 0), (0, 0)), (40.0, 76.1))
         >>> Calibration.from_json(Calibration((step,), 40.0).to_json()).transitions[0].mean_percent
@@ -86,14 +90,16 @@ class Calibration:
         """
         content = json.loads(text)
         if not isinstance(content, dict) or content.pop("schema", None) != SCHEMA:
-            raise ValueError(f"this is no calibration of schema {SCHEMA}")
+            raise ValueError(f"not a calibration of schema {SCHEMA}")
         _check_keys(Calibration, content)
         for entry in content["transitions"]:
+            if STORED_POINTS in entry:
+                entry["points"] = entry.pop(STORED_POINTS)
             _check_keys(Transition, entry)
         return Calibration(**{**_tuples(content), "left_out": content.get("left_out", {})})
 
     def save(self, path: str | Path) -> Path:
-        """Write the JSON file, whole or not at all."""
+        """Write the JSON file, completely or not at all."""
         path = Path(path)
         path.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.NamedTemporaryFile("w", dir=path.parent, prefix=f".{path.name}.", delete=False) as file:
@@ -117,7 +123,7 @@ def _check_keys(kind: type, content: Mapping[str, Any]) -> None:
 
 
 def _tuples(content: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the content with transitions for their entries, and tuples for lists."""
+    """Return the content with entries as transitions and lists as tuples."""
     transitions = [{key: _tuple(value) for key, value in entry.items()} for entry in content["transitions"]]
     return {**content, "transitions": tuple(Transition(**entry) for entry in transitions)}
 

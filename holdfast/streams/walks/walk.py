@@ -1,4 +1,4 @@
-"""A walk along calibrated transitions: both severities change a little on every step, the accuracy hardly."""
+"""A walk along calibrated transitions: severities change at every step, at nearly constant accuracy."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ __all__ = ["Walk"]
 
 
 class Walk(Plan):
-    """The transitions of a calibration, one after the other and then again from the first, endless unless cut.
+    """The transitions of a calibration, one after the other, repeated until `length` (None: endlessly).
 
-    Every step shuffles the data anew and takes its first images (Press et al., NeurIPS 2023, their code): none comes
-    twice in a step, unless the step wants more than there are. Nothing ends a batch, which may go across steps.
+    Every step shuffles the data and takes the first `images_per_step` images, as in the official code (Press et al.,
+    NeurIPS 2023): no image repeats within a step, unless the step has more than the data. Batches may cross steps.
 
     >>> from holdfast.streams.walks.transitions import Transition
     >>> paths = Transition("contrast", "brightness", ((2, 0), (1, 0), (1, 1), (0, 1)), (30.0, 50.0, 40.0, 60.0))
@@ -44,8 +44,8 @@ class Walk(Plan):
     ) -> None:
         if images_per_step < 1 or data_size < 1 or (length is not None and length < 1):
             raise ValueError(
-                f"{images_per_step} images for each step, of {data_size}, and {length} in all make no walk; "
-                "ask for at least 1 of 1"
+                "images_per_step, the size of the data set and the length must be at least 1, "
+                f"got {images_per_step}, {data_size} and {length}"
             )
         self.calibration = calibration
         self.data_size = data_size
@@ -55,13 +55,13 @@ class Walk(Plan):
         pairs = domains_named(f"{entry.first}+{entry.second}" for entry in calibration.transitions)
         self.domains: tuple[Domain, ...] = tuple(dict.fromkeys(pairs))
         self._names = [pair.name for pair in pairs]
-        # One row for each step, of all transitions.
-        self._steps = np.array([len(entry.cells) for entry in calibration.transitions])
+        # One row for each step of all transitions.
+        self._steps = np.array([len(entry.points) for entry in calibration.transitions])
         self._firsts = self._steps.cumsum() - self._steps
         self.row_domains = np.repeat([self.domains.index(pair) for pair in pairs], self._steps)
-        self.row_severities = np.array([cell for entry in calibration.transitions for cell in entry.cells]) / 4
+        self.row_severities = np.array([point for entry in calibration.transitions for point in entry.points]) / 4
         self.row_expected = np.array([p for entry in calibration.transitions for p in entry.expected_percent]) / 100
-        self._passes = -(-images_per_step // data_size)  # through the data, in one step
+        self._passes = -(-images_per_step // data_size)  # through the data in one step
         self._shuffled = lru_cache(maxsize=8)(self._shuffle)
 
     def picks(self, start: int, stop: int) -> Picks:
@@ -78,7 +78,7 @@ class Walk(Plan):
         return Picks(samples, self.row_domains[row], self.row_severities[row])
 
     def rows(self, positions: NDArray[np.int64], transitions: NDArray[np.int64] | None = None) -> NDArray[np.int64]:
-        """Return which step of all transitions comes at these positions, or of those given, each round its own path."""
+        """Return the row of each position; with `transitions`, the row on the path of the given transition."""
         step = positions // self.images_per_step
         if transitions is None:
             rows: NDArray[np.int64] = step % len(self.row_expected)
@@ -87,11 +87,11 @@ class Walk(Plan):
         return rows
 
     def expected(self, positions: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Return the accuracy of the model that was calibrated for, a share, at each of these positions."""
+        """Return the expected accuracy, between 0 and 1, of the calibrated model at each position."""
         return self.row_expected[self.rows(positions)]
 
     def spec(self) -> dict[str, Any]:
-        """Return target, pairs, cells and expected accuracies as plain JSON."""
+        """Return target, pairs, points (as "cells") and expected accuracies as plain JSON."""
         calibration = self.calibration
         return {
             "kind": "walk",
@@ -108,7 +108,7 @@ class Walk(Plan):
             "transitions": [
                 {
                     "domain": name,
-                    "cells": [list(cell) for cell in entry.cells],
+                    "cells": [list(point) for point in entry.points],
                     "expected_percent": list(entry.expected_percent),
                 }
                 for name, entry in zip(self._names, calibration.transitions, strict=True)
@@ -116,14 +116,14 @@ class Walk(Plan):
         }
 
     def protocol(self) -> dict[str, Any]:
-        """Return target and rules; pairs and their paths only where no seed has drawn them."""
+        """Return target and rules, without pairs and paths that a seed has drawn."""
         spec = self.spec()
         return {key: value for key, value in spec.items() if key != "transitions" or spec["pairs"] == "named"}
 
     def __reduce__(self) -> tuple[Callable[..., Walk], tuple[Any, ...]]:
-        # To another process go the arguments; what was shuffled so far stays here.
-        again = partial(Walk, images_per_step=self.images_per_step, length=self.length, seed=self.seed)
-        return again, (self.calibration, self.data_size)
+        # Only the arguments are pickled, not the cached orders.
+        rebuild = partial(Walk, images_per_step=self.images_per_step, length=self.length, seed=self.seed)
+        return rebuild, (self.calibration, self.data_size)
 
     def _shuffle(self, index: int) -> NDArray[np.int64]:
         return seeded_rng(self.seed, "samples", index).permutation(self.data_size)

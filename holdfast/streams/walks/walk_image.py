@@ -1,4 +1,4 @@
-"""A walk to look at: one picture on its way from a corruption to the next, as a strip or as an animation."""
+"""Show a walk: one image from one corruption to the next, as a strip or an animation."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def walk_strip(
     frames: int = 7,
     seed: int = 0,
 ) -> Image.Image:
-    """Return one transition as a strip: evenly spread steps, with their severities and the accuracy to expect.
+    """Return one transition as a strip of evenly spaced steps, with severities and expected accuracy.
 
     >>> path = Transition("contrast", "brightness", ((2, 0), (1, 0), (1, 1), (0, 1)), (30.0, 50.0, 40.0, 60.0))
     >>> walk_strip(Calibration((path,), 40.0), np.zeros((32, 32, 3), np.uint8), frames=4).size
@@ -36,7 +36,7 @@ def walk_strip(
     """
     calibration, family = _calibration_of(walk)
     chosen = calibration.transitions[transition]
-    steps = np.unique(np.linspace(0, len(chosen.cells) - 1, frames).round().astype(int)).tolist()
+    steps = np.unique(np.linspace(0, len(chosen.points) - 1, frames).round().astype(int)).tolist()
     drawn = list(_frames(chosen, image, steps, seed, family))
     width, height = drawn[0].size
     strip = Image.new("RGB", (len(drawn) * width, height), "white")
@@ -53,25 +53,25 @@ def write_walk_gif(
     seed: int = 0,
     frame_ms: int = 120,
 ) -> Path:
-    """Write all transitions as an animation, a frame for each step."""
+    """Write all transitions as an animated GIF, one frame per step."""
     calibration, family = _calibration_of(walk)
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     frames = [
         frame
         for transition in calibration.transitions
-        for frame in _frames(transition, image, range(len(transition.cells)), seed, family)
+        for frame in _frames(transition, image, range(len(transition.points)), seed, family)
     ]
     frames[0].save(path, "GIF", save_all=True, append_images=frames[1:], duration=frame_ms, loop=0)
     return path
 
 
 def _calibration_of(walk: Calibration | Stream) -> tuple[Calibration, str | None]:
-    """Return the transitions of a walk and the family of their severities."""
+    """Return the calibration of a walk and the family of its severity tables."""
     if isinstance(walk, Calibration):
         return walk, walk.family
     if not isinstance(walk.plan, Walk):
-        raise ValueError("this stream is no walk; pass one of the stream ccc, or a calibration")
+        raise ValueError("only a CCC walk can be shown; pass a stream built by ccc, or a calibration")
     return walk.plan.calibration, walk.rendering.family
 
 
@@ -84,21 +84,21 @@ def _frames(
 ) -> Iterator[Image.Image]:
     names = transition.first, transition.second
     for step in steps:
-        severities = [level / 4 for level in transition.cells[step]]
+        severities = [level / 4 for level in transition.points[step]]
         corrupted = image if isinstance(image, Image.Image) else Image.fromarray(image)
         for name, severity in zip(names, severities, strict=True):
-            # The same draw on every step: only the severities change.
+            # The draws are the same at every step: only the severities change.
             corrupted = CORRUPTIONS[name](corrupted, severity, seeded_rng(seed, f"walk/{name}"), family=family)
         captions = [f"{name} {severity:.2f}" for name, severity in zip(names, severities, strict=True)]
         yield _captioned(corrupted, [*captions, f"{transition.expected_percent[step]:.0f} % expected"])
 
 
-def _captioned(picture: Image.Image, lines: list[str]) -> Image.Image:
-    """Return the picture, enlarged by a whole factor where it is small, above some lines of text."""
-    scale = max(1, SMALLEST_FRAME // max(picture.size))
-    width, height = picture.width * scale, picture.height * scale
+def _captioned(image: Image.Image, lines: list[str]) -> Image.Image:
+    """Return the image above the lines of text; small images are enlarged by a whole factor."""
+    scale = max(1, SMALLEST_FRAME // max(image.size))
+    width, height = image.width * scale, image.height * scale
     frame = Image.new("RGB", (width + GAP, height + 2 * GAP + len(lines) * LINE), "white")
-    frame.paste(picture.convert("RGB").resize((width, height), Image.Resampling.NEAREST), (GAP // 2, GAP // 2))
+    frame.paste(image.convert("RGB").resize((width, height), Image.Resampling.NEAREST), (GAP // 2, GAP // 2))
     canvas, font = ImageDraw.Draw(frame), ImageFont.load_default(FONT_SIZE)
     for line, text in enumerate(lines):
         canvas.text((frame.width // 2, height + GAP + line * LINE), text, "black", font, anchor="ma")
