@@ -1,4 +1,4 @@
-"""From the files of runs to tables, charts and a page; nothing here runs a model."""
+"""Tables, charts and a page from the files of runs; no model is run."""
 
 from holdfast.report.arena import arena_tables
 from holdfast.report.columns import Cell, Column, columns_of

@@ -1,4 +1,4 @@
-"""The reset arena: who resets a healthy model, who misses a collapse, and how long it takes the others."""
+"""The reset arena: false resets, missed collapses and delays of each recovery."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from holdfast.report.words import WordTable
 
 __all__ = ["Score", "arena_tables", "healthy_batches", "scripted_onset"]
 
-WINDOW_BATCHES = 10  # over which a run is compared with the source, to see whether it has collapsed by itself
+WINDOW_BATCHES = 10  # moving average in which a run is compared with the source to detect a collapse
 
 
 @dataclass
 class Score:
-    """What one recipe did over all its runs of a suite; accuracies as shares."""
+    """Counts and accuracies (as shares) of one recipe over all its runs of a suite."""
 
     accuracies: list[float] = field(default_factory=list)
     after_collapse: list[float] = field(default_factory=list)  # accuracies from the scripted onset to the end
     healthy: int = 0  # batches
     false_resets: int = 0
     collapses: int = 0
-    delays: list[int] = field(default_factory=list)  # in batches, of those collapses that a reset followed
+    delays: list[int] = field(default_factory=list)  # in batches, of the collapses that a reset followed
 
     def cells(self) -> list[str]:
         """Return the numbers as they are printed."""
@@ -61,18 +61,18 @@ def _arena_table(tables: Sequence[Table]) -> WordTable:
                 add_to(scores.setdefault(line.recipe.label, Score()), table, line, base_of(lines))
     columns = ["recipe", "accuracy (%)", "after the collapse (%)", "false resets / 100", "missed", "delay (batches)"]
     note = (
-        "Accuracy is the mean over streams and seeds; after the collapse: from the first batch that it harms to the "
-        "end. A reset is false while the model is healthy: before a scripted collapse, or else before the same method "
-        "without a recovery falls below the frozen model to stay there; per 100 such batches. A collapse is "
-        "missed when no reset follows; the delay is the mean over the others, 0 for a reset at the first batch that it "
-        "harms. Recoveries that restore a few weights all the time report no resets."
+        "Accuracy is the mean over streams and seeds; after the collapse: from the first affected batch to the end. A "
+        "reset is false while the model is healthy: before a scripted collapse, or, without one, before the same "
+        "method without a recovery falls below the source and stays there; per 100 such batches. A collapse is missed "
+        "if no reset follows it; the delay is the mean over the others, 0 for a reset at the first affected batch. "
+        "Recoveries that restore a few weights after every update report no resets."
     )
     rows = [[label, *score.cells()] for label, score in scores.items()]
     return WordTable(f"{_place(tables[0])}: the reset arena", columns, rows, note)
 
 
 def add_to(score: Score, table: Table, line: Line, base: Line) -> None:
-    """Count the runs of one recipe on one stream in."""
+    """Add the runs of one recipe on one stream to its score."""
     for run in line.runs:
         reset = np.array([reason is not None for reason in run.rows.recovered])
         healthy = healthy_batches(table, run, base)
@@ -87,9 +87,9 @@ def add_to(score: Score, table: Table, line: Line, base: Line) -> None:
 
 
 def scripted_onset(run: RunRecord) -> int | None:
-    """Return the first batch that is answered after a scripted update; None where there is none.
+    """Return the first batch that is predicted after a scripted update; None without one.
 
-    Nobody can know sooner: estimates and losses of the batch before were of the network as it was.
+    Estimates and losses of the batch before are still those of the undamaged network, so no recovery can react sooner.
     """
     script = run.manifest.protocol.get("collapse")
     if script is None:
@@ -99,9 +99,10 @@ def scripted_onset(run: RunRecord) -> int | None:
 
 
 def healthy_batches(table: Table, run: RunRecord, base: Line) -> int:
-    """Return how many batches at the beginning of a stream do the method no harm that lasts.
+    """Return the number of batches before a lasting collapse.
 
-    That is up to a scripted onset, or else to where the same method without a recovery falls below the source to stay.
+    It begins at the scripted onset, or, without one, where the same method without a recovery falls below the source
+    and stays there.
     """
     onset = scripted_onset(run)
     if onset is None:
@@ -110,7 +111,7 @@ def healthy_batches(table: Table, run: RunRecord, base: Line) -> int:
 
 
 def own_onsets(table: Table, run: RunRecord, base: Line) -> Iterator[int]:
-    """Yield where the run of the same seed without a recovery falls below that of the source, if it does."""
+    """Yield the onset of a collapse in the run of the same seed without a recovery, if there is one."""
     for source in table.source.runs if table.source else ():
         for twin in base.runs:
             if source.manifest.seed == twin.manifest.seed == run.manifest.seed:

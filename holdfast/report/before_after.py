@@ -1,4 +1,4 @@
-"""Before → after: what adapting changed in every criterion, and what that cost (the view of DHAuDS).
+"""Before → after: the score of each criterion without and with adaptation, and its cost, as DHAuDS reports it.
 
 Shao et al., arXiv 2511.18421, Tables 5 to 8 and 10. Scores are shares, as published there.
 """
@@ -30,7 +30,7 @@ PUBLISHED_SCORE = {"us8": "macro_f1", "sc2": "accuracy", "vs": "accuracy", "rs":
 
 @dataclass(frozen=True)
 class Gain:
-    """One criterion before and after adapting; what was published for it, where the same was measured."""
+    """One criterion before and after adaptation, with the published scores of the same measurement, if any."""
 
     criterion: str
     before: float
@@ -39,13 +39,13 @@ class Gain:
 
     @property
     def difference(self) -> float:
-        """What adapting has added."""
+        """The gain from adapting."""
         return self.after - self.before
 
 
 @dataclass(frozen=True)
 class Gains:
-    """The criteria under one recipe of a suite, model and protocol, in one score."""
+    """The gains of one recipe in all criteria of a suite, model and protocol, in one score."""
 
     title: str
     recipe: str
@@ -63,12 +63,12 @@ class Gains:
 
     @property
     def improved(self) -> int:
-        """In how many criteria adapting is better than not."""
-        return sum(row.difference > 1e-9 for row in self.rows)  # means of the same counts differ by rounding
+        """The number of criteria in which adapting is better than not adapting."""
+        return sum(row.difference > 1e-9 for row in self.rows)  # ignore rounding
 
 
 def make_gains(tables: Sequence[Table]) -> list[Gains]:
-    """Return the gains of every recipe over the source, where criteria of DHAuDS or offline sets were answered."""
+    """Return the gains of every recipe over the source, for criteria of DHAuDS and offline sets."""
     chosen = [table for table in tables if table.source is not None and _is_criteria(table.runs[0])]
     found = []
     for group in grouped(chosen, _group_of):
@@ -84,7 +84,7 @@ def _group_of(table: Table) -> str:
 
 
 def _title(table: Table) -> str:
-    """Return suite, model and protocol, the usual one as well: before → after means something else under another."""
+    """Return suite, model and protocol, including the default protocol, since gains depend on it."""
     manifest = table.runs[0].manifest
     return f"{manifest.suite} · {manifest.model.name} · {manifest.protocol['protocol']}"
 
@@ -124,7 +124,7 @@ def _gains(tables: Sequence[Table], label: str, score: str) -> Gains | None:
 
 
 def _scores(line: Line, score: str) -> dict[str, float]:
-    """Return a score of every domain, mean over the seeds; domains without it are left out."""
+    """Return the score of every domain that has it, mean over the seeds."""
     by_domain: dict[str, list[float]] = {}
     for run in line.runs:
         for domain, value in _scores_of(run, score):
@@ -143,7 +143,7 @@ def _scores_of(run: RunRecord, score: str) -> Iterator[tuple[str, float]]:
 
 
 def _published(run: RunRecord, stream: str, score: str) -> tuple[float, float] | None:
-    """Return what was published for the same network and criterion, in the same score and on as many clips."""
+    """Return the published scores for the same network, criterion, score and number of clips."""
     if not run.manifest.protocol["protocol"].startswith("offline-oracle"):
         return None
     for row in _table():
@@ -162,7 +162,7 @@ def _table() -> list[dict[str, str]]:
 
 
 def gains_to_csv(gains: Sequence[Gains]) -> str:
-    """Return all of them as one CSV file, at full precision."""
+    """Return all gains as one CSV file, at full precision."""
     out = io.StringIO()
     write = csv.writer(out, lineterminator="\n").writerow
     named, own = ["suite, model and protocol", "recipe", "score", "criterion"], ["before", "after", "gain"]

@@ -1,4 +1,4 @@
-"""Two runs, or two folders of runs, set against each other; only under equal protocols."""
+"""Compare two runs, or two folders of runs, under equal protocols."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Ints = NDArray[np.int64]
 
 
 class UnequalProtocolsError(ValueError):
-    """Two runs whose numbers may not be compared; the message names the field that differs."""
+    """Two runs with different protocols; the message names the field."""
 
 
 @dataclass(frozen=True)
@@ -42,12 +42,12 @@ class Pair:
     low: float  # of the 95 % interval; nan below two batches
     high: float
     batches: int
-    unequal: Mapping[str, tuple[Any, Any]]  # protocol fields that differ, knowingly
+    unequal: Mapping[str, tuple[Any, Any]]  # protocol fields that were allowed to differ
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """The pairs of a comparison, and the runs that found no partner."""
+    """The pairs of a comparison, and the runs without a partner."""
 
     a: str
     b: str
@@ -56,14 +56,14 @@ class Comparison:
     only_b: Sequence[str]
 
     def to_dict(self) -> dict[str, Any]:
-        """Return everything as JSON can hold it; an interval that there is not is None."""
+        """Return everything as plain JSON values; a missing interval is None."""
         content = asdict(self)
         for pair in content["pairs"]:
             pair["low"], pair["high"] = (None if math.isnan(pair[end]) else pair[end] for end in ("low", "high"))
         return content
 
     def to_markdown(self) -> str:
-        """Return the comparison as text that is Markdown, too."""
+        """Return the comparison as Markdown."""
         lines = [
             f"A: {self.a}",
             f"B: {self.b}",
@@ -112,7 +112,7 @@ def compare(a: Path | str, b: Path | str, *, allow: Collection[str] = ()) -> Com
 
 
 def check_allowed(allow: Collection[str], runs: Sequence[RunRecord]) -> None:
-    """Raise for a field that no protocol has: a misspelt one would allow nothing, and say so too late."""
+    """Raise for a field that no protocol has, so that a misspelt one is found at once."""
     fields = {field for run in runs for field in run.manifest.protocol}
     for field in allow:
         if field not in fields:
@@ -120,7 +120,7 @@ def check_allowed(allow: Collection[str], runs: Sequence[RunRecord]) -> None:
 
 
 def keyed(runs: Sequence[RunRecord]) -> dict[str, RunRecord]:
-    """Return the runs by what names them in a comparison."""
+    """Return the runs by recipe, stream, model and seed."""
     found: dict[str, RunRecord] = {}
     for run in runs:
         manifest = run.manifest
@@ -132,13 +132,13 @@ def keyed(runs: Sequence[RunRecord]) -> dict[str, RunRecord]:
 
 
 def compared(a: RunRecord, b: RunRecord, allow: Collection[str]) -> Pair:
-    """Return one pair, or raise where its numbers may not be compared."""
+    """Return one pair, or raise if its protocols differ."""
     unequal = unequal_fields(a, b)
     for field, values in unequal.items():
         if field not in allow:
             raise UnequalProtocolsError(
                 f"{a.folder} and {b.folder} differ in {field}: {difference_in_words(*values)}; compare runs under one "
-                f"protocol, or allow this difference knowingly with allow=[{field!r}] (--allow {field})"
+                f"protocol, or allow this difference with allow=[{field!r}] (--allow {field})"
             )
     for run in (a, b):
         if not run.finished:
@@ -171,7 +171,7 @@ def unequal_fields(a: RunRecord, b: RunRecord) -> dict[str, tuple[Any, Any]]:
 
 
 def difference_in_words(a: Any, b: Any) -> str:
-    """Return both values, or where both are mappings only the entries that differ.
+    """Return both values, or, for two mappings, the entries that differ.
 
     >>> difference_in_words({"torch": "2.4", "numpy": "2.0"}, {"torch": "2.5", "numpy": "2.0"})
     "torch is '2.4' in A and '2.5' in B"
@@ -183,7 +183,7 @@ def difference_in_words(a: Any, b: Any) -> str:
 
 
 def matched(a: Rows, b: Rows) -> tuple[Ints, Ints, Ints]:
-    """Return sizes and correct answers of A and of B between the positions at which a batch ends in both."""
+    """Return sizes and correct predictions of A and B between positions at which a batch ends in both."""
     ends = np.intersect1d(a.ends, b.ends)
     of_a, of_b = (np.cumsum(rows.correct)[np.searchsorted(rows.ends, ends)] for rows in (a, b))
     return np.diff(ends, prepend=0), np.diff(of_a, prepend=0), np.diff(of_b, prepend=0)

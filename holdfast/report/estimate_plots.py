@@ -33,7 +33,7 @@ DIAGONAL: Figure = {
 def estimates_over_time(table: Table) -> Figure:
     """Return estimate and truth along the stream for one recipe at a time, with intervals and resets."""
     watched = [line for line in table.lines if line.runs[0].rows.estimates]
-    watched.sort(key=lambda line: line.is_source)  # what adapts is looked at first
+    watched.sort(key=lambda line: line.is_source)  # recipes that adapt come first
     groups = [one_recipe(table, line, visible=line is watched[0]) for line in watched]
     traces = [trace for group in groups for trace in group]
     owners = [number for number, group in enumerate(groups) for _ in group]
@@ -102,7 +102,7 @@ def one_recipe(table: Table, line: Line, *, visible: bool) -> list[Figure]:
 
 
 def band(places: Sequence[int], low: Sequence[float | None], high: Sequence[float | None]) -> Figure:
-    """Return the area between two curves, in one piece for each stretch in which both are known.
+    """Return the area between two curves, one piece for each stretch in which both are known.
 
     >>> band([1, 2, 3], [10.0, None, 30.0], [20.0, None, 40.0])["y"]
     [10.0, 20.0, None, 30.0, 40.0]
@@ -119,7 +119,7 @@ def band(places: Sequence[int], low: Sequence[float | None], high: Sequence[floa
 
 
 def scatter(table: Table) -> Figure:
-    """Return one dot for each batch and estimator: what was estimated, and what was true."""
+    """Return one dot for each batch and estimator: estimated and measured accuracy."""
     dots = []
     for number, name in enumerate(estimators_of(table)):
         estimate, truth = pairs(table, name)
@@ -139,7 +139,7 @@ def scatter(table: Table) -> Figure:
 
 
 def calibration(table: Table) -> Figure:
-    """Return the mean truth over the mean estimate in bins of ten points; where they are equal, on the diagonal."""
+    """Return the mean measured accuracy over the mean estimate in bins of ten points."""
     curves = []
     for number, name in enumerate(estimators_of(table)):
         estimate, truth = pairs(table, name)
@@ -163,7 +163,7 @@ def calibration(table: Table) -> Figure:
 
 
 def pairs(table: Table, name: str) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return the known estimates of all runs of a table, and the truth."""
+    """Return the known estimates of all runs of a table, and the measured accuracies."""
     rows: list[Rows] = [run.rows for run in table.runs if name in run.rows.estimates]
     estimate = np.concatenate([one.estimates[name].value for one in rows])
     truth = np.concatenate([one.accuracy for one in rows])
@@ -172,7 +172,7 @@ def pairs(table: Table, name: str) -> tuple[NDArray[np.float64], NDArray[np.floa
 
 
 def square(x_title: str, y_title: str) -> Figure:
-    """Return a layout in which the diagonal is drawn."""
+    """Return a square layout with the diagonal."""
     return {
         "height": 420,
         "hovermode": "closest",

@@ -1,4 +1,4 @@
-"""How far estimates were from the truth: the error of each estimator for each recipe, and what its intervals hold."""
+"""Errors of estimated accuracies, and coverage and width of their intervals."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ __all__ = ["error_table", "estimators_of", "interval_table", "spread"]
 
 
 def estimators_of(table: Table) -> list[str]:
-    """Return the estimators that watched any recipe, in order of appearance."""
+    """Return the estimators of all recipes, in order of appearance."""
     return list(dict.fromkeys(name for run in table.runs for name in run.rows.estimates))
 
 
 def error_table(table: Table) -> WordTable | None:
-    """Return the mean absolute error of every estimator for every recipe, where there are any."""
+    """Return the mean absolute error of every estimator for every recipe; None without estimators."""
     names = estimators_of(table)
     watched = [line for line in table.lines if any(run.rows.estimates for run in line.runs)]
     if not watched:
@@ -45,8 +45,8 @@ def error_table(table: Table) -> WordTable | None:
         rows.append(["average, without the source", *(printed(100 * fmean(errors)) for errors in means), ""])
     note = (
         "Mean absolute error against the accuracy of each batch, in points, lower is better; mean ± standard deviation "
-        "over the seeds. The floor is what remains to an estimator that knows the accuracy of every domain: batches "
-        "scatter around it."
+        "over the seeds. The floor is the error of an estimator that knows the accuracy of every domain: the sampling "
+        "error of a batch."
     )
     if any(known.values()):
         note += " In brackets: as published for the same network, data and length."
@@ -59,7 +59,7 @@ def _error(line: Line, name: str, known: float | None) -> str:
 
 
 def interval_table(table: Table) -> WordTable | None:
-    """Return what intervals hold and how often an estimator does not know, where any gives intervals or does not."""
+    """Return coverage, width, gain and the share of unknown estimates; None if nothing is unknown or has intervals."""
     rows = []
     for line in table.lines:
         for name in estimators_of(table):
@@ -69,11 +69,11 @@ def interval_table(table: Table) -> WordTable | None:
                 gain = spread([100 * found for found in by_seed(line, name, estimated_gain)], signed=True)
                 rows.append([line.label, name, *(printed(100 * share) for share in (unknown, covered, width)), gain])
     note = (
-        "Batches without an estimate; intervals that hold the accuracy of their batch; the mean width of intervals; by "
-        "how much the model is estimated to be better than it would be without its adaptation."
+        "Unknown: share of batches without an estimate. Coverage: share of intervals that hold the accuracy of their "
+        "batch. Width: mean width of the intervals. Gain: mean estimated gain over the model without its adaptation."
     )
-    columns = ["recipe", "estimator", "not known (%)", "coverage (%)", "width (points)", "gain (points)"]
-    return WordTable("What is not known, and the intervals", columns, rows, note) if rows else None
+    columns = ["recipe", "estimator", "unknown (%)", "coverage (%)", "width (points)", "gain (points)"]
+    return WordTable("Unknown estimates and intervals", columns, rows, note) if rows else None
 
 
 def by_seed(line: Line, name: str, measure: Callable[[Rows], Mapping[str, float]]) -> list[float]:

@@ -1,4 +1,4 @@
-"""A table as HTML, CSV, Markdown and LaTeX; each says whether it shows error or accuracy."""
+"""A table as HTML, CSV, Markdown and LaTeX; each states whether it shows error or accuracy."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ LATEX = {
 
 
 def caption(table: Table, worse_mark: str = "grey") -> str:
-    """Return what the numbers of a table are and what its marks mean."""
+    """Return the caption of a table: its numbers, marks and protocol."""
     answers, direction = ("wrong", "lower") if table.metric == "error" else ("correct", "higher")
     counts = [len(line.runs) for line in table.lines]
     fewest, most = min(counts), max(counts)
@@ -41,24 +41,24 @@ def caption(table: Table, worse_mark: str = "grey") -> str:
     marks = f" Bold: best of its column{f'; {worse_mark}: worse than the source' if table.source else ''}."
     time = " Time ×: median step, as a multiple of the source's." if table.source else ""
     return (
-        f"{table.metric.capitalize()} in %, {direction} is better: {answers} answers per hundred samples, "
-        f"every sample weighs the same; {seeds}.{hidden}{marks} {protocol_sentence(table)} "
+        f"{table.metric.capitalize()} in %, {direction} is better: {answers} predictions per hundred samples, "
+        f"equal weight for each sample; {seeds}.{hidden}{marks} {protocol_sentence(table)} "
         f"Passes ×: forward and backward passes per sample, as a multiple of one forward.{time}"
     )
 
 
 def protocol_sentence(table: Table) -> str:
-    """Return what the protocol means, and what seeing labels was worth where they were seen."""
+    """Return what the protocol means, and the gain from using labels if it uses them."""
     protocol = str(table.protocol["protocol"])
     if protocol == "online":
-        return "Protocol online: one pass, no batch comes twice."
-    twice = "every set was gone through in epochs and then answered under other draws of its corruptions"
+        return "Protocol online: one pass, each batch once."
+    twice = "every set was adapted to for several epochs, then predicted under new draws of its corruptions"
     if protocol == "offline-fixed":
-        return f"Protocol offline-fixed: {twice}; no label was seen."
+        return f"Protocol offline-fixed: {twice}; no label was used."
     gaps = [line.oracle_gap for line in table.lines if line.oracle_gap is not None and not line.is_source]
-    worth = f", which was worth {fmean(gaps):+.1f} points over the last epoch" if gaps else ""
+    worth = f", a gain of {fmean(gaps):+.1f} points over the last epoch" if gaps else ""
     return (
-        f"Protocol offline-oracle: {twice}, by the epoch that was best by the labels of the test set{worth}; "
+        f"Protocol offline-oracle: {twice}, by the epoch with the best accuracy on test labels{worth}; "
         "test labels are not available in deployment."
     )
 
@@ -117,7 +117,7 @@ def to_csv(table: Table) -> str:
 
 
 def precise(value: str | float) -> str:
-    """Return a number with all digits that are worth keeping; nothing for `nan`."""
+    """Return a number with ten digits, an empty text for `nan`."""
     if isinstance(value, str):
         return value
     return "" if math.isnan(value) else f"{value:.10g}"

@@ -1,4 +1,4 @@
-"""What a recovery adds to a method: the difference to the same method without it, seed by seed."""
+"""Gains of recoveries: the difference to the same method without a recovery, seed by seed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["gain_table", "recoveries_of", "same_method"]
 
 
 def gain_table(table: Table) -> WordTable | None:
-    """Return gains in points, recoveries × methods; None unless some method ran with several recoveries."""
+    """Return gains in points, recoveries × methods; None unless a method ran with several recoveries."""
     groups = [lines for lines in same_method(table) if len(recoveries_of(lines)) > 1]
     if not groups:
         return None
@@ -39,24 +39,24 @@ def gain_table(table: Table) -> WordTable | None:
         if len(names) > 1 and len(gained) == len(names):
             rows[-1].append(f"{fmean(map(fmean, gained.values())):+.1f}")
     note = (
-        "Accuracy gained in points over the same method without a recovery, or, where there is no such run, over the "
-        "first one of that method; mean ± standard deviation over the seeds."
+        "Gain in accuracy, in points, over the same method without a recovery, or, without such a run, over the first "
+        "run of that method; mean ± standard deviation over the seeds."
     )
     if any(known.values()):
         note += " In brackets: as published for the same network, data and length."
     columns = ["recovery", *names, *(["average"] if len(names) > 1 else [])]
     filled = [[*row, *[""] * (len(columns) - len(row))] for row in rows]
-    return WordTable("What recoveries add", columns, filled, note)
+    return WordTable("Gains of recoveries", columns, filled, note)
 
 
 def same_method(table: Table) -> list[list[Line]]:
-    """Return the lines of a table that differ in their recovery only, together; the source is left out."""
+    """Group the lines of a table that differ only in their recovery; the source is left out."""
     adapting = [line for line in table.lines if not line.is_source]
     return grouped(adapting, lambda line: canonical({"method": line.recipe.method, "options": line.recipe.options}))
 
 
 def recoveries_of(lines: Sequence[Line]) -> Mapping[str, Line]:
-    """Return the lines of one method by their recovery, told apart by its options where one came twice."""
+    """Return the lines of one method by recovery, with its options where a recovery occurs twice."""
     names = [line.recipe.recovery or "never" for line in lines]
     return dict(zip(told_apart(names, [line.recipe.recovery_options for line in lines]), lines, strict=True))
 

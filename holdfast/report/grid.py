@@ -1,4 +1,4 @@
-"""Every recipe on every stream of a suite, with averages and, where the same was measured, what was published."""
+"""All recipes on all streams of a suite, with averages, and published numbers beside the same measurement."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["Grid", "StreamColumn", "grid_to_csv", "grid_to_latex", "make_grids"]
 
 @dataclass(frozen=True)
 class StreamColumn:
-    """Scores of one stream, or the mean over several; in a group it has a shorter title."""
+    """Scores of one stream, or the mean over several; a column in a group has a shorter title."""
 
     name: str
     streams: Sequence[str]  # their labels
@@ -29,13 +29,13 @@ class StreamColumn:
 
     @property
     def head(self) -> str:
-        """What stands above its scores, below the name of its group."""
+        """The title below the name of its group."""
         return self.title or self.name
 
 
 @dataclass(frozen=True, eq=False)
 class Grid:
-    """Mean scores in % of the metric: recipe -> column -> score, `nan` where it did not run."""
+    """Mean scores in % of the metric: recipe -> column -> score, `nan` for a recipe that did not run."""
 
     title: str
     metric: Metric
@@ -45,7 +45,7 @@ class Grid:
     published: Mapping[tuple[str, str], float] = field(default_factory=dict)  # (recipe, column) -> score
 
     def cell(self, recipe: str, column: StreamColumn) -> Cell:
-        """Return a score as it is printed, the published one behind it in brackets."""
+        """Return a score as it is printed, with the published one in brackets."""
         score, known = self.scores[recipe][column.name], self.published.get((recipe, column.name))
         others = [scores[column.name] for scores in self.scores.values()]
         return Cell(
@@ -56,14 +56,14 @@ class Grid:
 
     @property
     def groups(self) -> list[tuple[str, int]]:
-        """The groups of neighbouring columns and how many each has; a column without one stands alone under ""."""
+        """The groups of neighbouring columns with their widths; a column without a group is alone under ""."""
         named = groupby(self.columns, lambda column: column.group or column.name)
         runs = [list(run) for _, run in named]
         return [(run[0].group, len(run)) for run in runs]
 
     @property
     def note(self) -> str:
-        """What the scores are and what their marks mean."""
+        """The caption: scores, marks and protocol."""
         direction = "lower" if self.metric == "error" else "higher"
         told = (
             f"{self.metric.capitalize()} in %, {direction} is better; mean over samples, seeds and, in means, streams. "
@@ -74,9 +74,9 @@ class Grid:
 
 
 def make_grids(tables: Sequence[Table]) -> list[Grid]:
-    """Return a grid for each suite and model that has several streams, or published numbers to stand beside its own.
+    """Return a grid for each suite and model that has several streams, or published numbers.
 
-    But for the stream, protocols are equal within a grid.
+    Protocols are equal within a grid except for the stream.
     """
     groups = grouped(tables, lambda table: title_of(table) + canonical(_but_the_stream(table.protocol)))
     grids = [_make_grid(group) for group in groups]
@@ -88,15 +88,15 @@ def _but_the_stream(protocol: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def title_of(table: Table) -> str:
-    """Return suite and model of a table, and its protocol where that is not the usual one."""
+    """Return suite and model of a table, and its protocol unless that is the default."""
     manifest = table.runs[0].manifest
     return named(f"{manifest.suite} · {manifest.model.name}", table.runs[0])
 
 
 def columns_of(labels: Sequence[str], averages: Mapping[str, Sequence[str]] | None = None) -> list[StreamColumn]:
-    """Return the columns of these streams: those that share all before their last dash or slash are a group.
+    """Return the columns of these streams, grouped by the label before the last dash or slash.
 
-    A group ends with its mean, and the columns end with the averages over subsets, where all of one is there, and all.
+    A group ends with its mean. The last columns are the averages over subsets that are complete, and over all streams.
 
     >>> [column.name for column in columns_of(["easy-1000", "easy-2000", "hard"], {"two": ["easy-1000", "hard"]})]
     ['easy-1000', 'easy-2000', 'easy', 'hard', 'average (two)', 'average']
@@ -145,7 +145,7 @@ def _make_grid(tables: Sequence[Table]) -> Grid:
 
 
 def _mean(by_stream: Iterable[Sequence[float]]) -> float:
-    """Return the mean over streams; `nan` unless there is a score for each of them."""
+    """Return the mean over streams; `nan` unless each has a score."""
     means = [mean_or_nan(scores) for scores in by_stream]
     return math.nan if any(map(math.isnan, means)) else mean_or_nan(means)
 
@@ -153,7 +153,7 @@ def _mean(by_stream: Iterable[Sequence[float]]) -> float:
 def _published(
     columns: Sequence[StreamColumn], by_stream: Mapping[str, Sequence[Table]], metric: Metric
 ) -> dict[tuple[str, str], float]:
-    """Return the scores of the paper, and their averages where it has all that belong to one."""
+    """Return published scores, and their averages where all parts are published."""
     known: dict[tuple[str, str], float] = {}
     for column in columns:
         runs = [run for stream in column.streams for table in by_stream[stream] for run in table.runs]
@@ -169,7 +169,7 @@ def _published(
 
 
 def grid_to_csv(grid: Grid) -> str:
-    """Return the grid as CSV, at full precision, published scores in columns of their own."""
+    """Return the grid as CSV, at full precision, with published scores in separate columns."""
     out = io.StringIO()
     write = csv.writer(out, lineterminator="\n").writerow
     known = [column for column in grid.columns if any(column.name == name for _, name in grid.published)]

@@ -1,4 +1,4 @@
-"""From rows to numbers; accuracies are shares between 0 and 1 in which every sample weighs the same."""
+"""Metrics of rows; accuracies are shares between 0 and 1, with equal weight for each sample."""
 
 from __future__ import annotations
 
@@ -30,27 +30,27 @@ __all__ = [
 
 
 def accuracy(rows: Rows) -> float:
-    """Return the share of correct answers over all samples."""
+    """Return the share of correct predictions over all samples."""
     return float(rows.correct.sum() / rows.size.sum())
 
 
 def domain_accuracy(rows: Rows) -> dict[str, float]:
-    """Return the share of correct answers in each domain, however its samples are spread over the batches."""
+    """Return the share of correct predictions in each domain, over all its samples."""
     correct = np.bincount(rows.pair_domain, rows.pair_correct)
     samples = np.bincount(rows.pair_domain, rows.pair_samples)
     return dict(zip(rows.domains, (correct / samples).tolist(), strict=True))
 
 
 def domains_seen(rows: Rows) -> NDArray[np.int64]:
-    """Return how many domains the stream has shown so far, after each batch."""
+    """Return the number of different domains up to and including each batch."""
     first = np.unique(rows.pair_domain, return_index=True)[1]  # pairs are in the order of their batches
     return np.bincount(rows.pair_batch[first], minlength=len(rows)).cumsum()
 
 
 def moving_accuracy(rows: Rows, positions: ArrayLike, window_samples: int) -> NDArray[np.float64]:
-    """Return the accuracy over the last `window_samples` before each position, or over as many as there were.
+    """Return the accuracy over the last `window_samples` before each position, or over fewer at the start.
 
-    Within a batch the correct answers count as evenly spread, since a row does not say where they were.
+    Correct predictions count as evenly spread within a batch, since a row does not hold their positions.
     """
     ends = np.asarray(positions, np.float64)
     starts = np.maximum(ends - window_samples, rows.position[0])
@@ -88,9 +88,9 @@ def last_accuracy(rows: Rows, share: float) -> float:
 def collapse_onset(
     accuracy: NDArray[np.float64], source_accuracy: NDArray[np.float64], least_share: float = 0.05
 ) -> int | None:
-    """Return the place from which a moving accuracy stays below the source's to the end; None when it does not.
+    """Return the index from which a moving accuracy stays below the source's to the end; None if it does not.
 
-    A dip in the last `least_share` of the places is too short to tell.
+    A drop that lasts for less than `least_share` of the positions is ignored.
 
     >>> collapse_onset(np.array([0.9, 0.3, 0.2, 0.1]), np.array([0.5, 0.5, 0.5, 0.5]))
     1
@@ -111,12 +111,12 @@ def median_step_seconds(rows: Rows) -> float:
 
 
 def resets(rows: Rows) -> int:
-    """Return how often the recovery went back."""
+    """Return the number of resets."""
     return sum(reason is not None for reason in rows.recovered)
 
 
 def skipped_batches(rows: Rows) -> int:
-    """Return how many batches were answered without an update that was due."""
+    """Return the number of batches whose update was skipped."""
     return sum(reason is not None for reason in rows.skipped)
 
 
@@ -126,7 +126,7 @@ def estimate_error(rows: Rows) -> dict[str, float]:
 
 
 def estimate_floor(rows: Rows) -> float:
-    """Return the error that is left to an estimator which knows the accuracy of every domain.
+    """Return the error of an estimator that knows the accuracy of every domain.
 
     A batch of B samples scatters around its accuracy a; the mean distance is about √(2/π) √(a (1 − a) / B).
     """
@@ -137,7 +137,7 @@ def estimate_floor(rows: Rows) -> float:
 
 
 def unknown_share(rows: Rows) -> dict[str, float]:
-    """Return the share of batches for which an estimator gives no number."""
+    """Return the share of batches without an estimate."""
     return {name: float(np.isnan(found.value).mean()) for name, found in rows.estimates.items()}
 
 
@@ -164,6 +164,6 @@ def estimated_gain(rows: Rows) -> dict[str, float]:
 
 
 def mean_of_known(values: NDArray[np.float64]) -> float:
-    """Return the mean of what is not `nan`."""
+    """Return the mean of the values that are not `nan`."""
     known = values[~np.isnan(values)]
     return float(known.mean()) if len(known) else float("nan")

@@ -1,4 +1,4 @@
-"""Plotly figures as plain dictionaries; colours of text and grid are left to the page, which knows light from dark."""
+"""Plotly figures as plain dictionaries; the page sets the colours of text and grid for light and dark screens."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ __all__ = [
 
 Figure = dict[str, Any]
 
-# Mid tones that stand out on white and on black; dashes tell recipes apart when the colours come round again.
+# Mid tones that are visible on white and on black; dashes distinguish recipes of the same colour.
 COLOURS = ("#3d7fe0", "#e8762c", "#1f9e74", "#c44f9b", "#8468d6", "#b8921a", "#1fa3ba", "#d64b4b", "#779a2b", "#a26a50")
 DASHES = ("solid", "dash", "dot", "dashdot")
 GREY = "#8a909a"
 POINTS = 400
 MOST_DOMAIN_STARTS = 40
 LETTER_PX = 6
-NARROW_PX = 300  # what a phone leaves to the plot
+NARROW_PX = 300  # width of a plot on a phone
 
 
 def over_time(table: Table) -> Figure:
@@ -70,7 +70,7 @@ def over_time(table: Table) -> Figure:
 
 
 def collapse_shapes(table: Table) -> list[Figure]:
-    """Return a shade over the stretch of a scripted collapse, where there is one."""
+    """Return a shade over a scripted collapse, if there is one."""
     script = table.protocol.get("collapse")
     if script is None:
         return []
@@ -80,7 +80,7 @@ def collapse_shapes(table: Table) -> list[Figure]:
 
 
 def over_epochs(table: Table) -> Figure | None:
-    """Return the score after each epoch of adapting, where labels were at hand to tell."""
+    """Return the score after each epoch of adaptation, measured with labels; None without them."""
     curves = []
     for line in table.lines:
         found = [run_set["twin_accuracy"] for run in line.runs for run_set in run.sets if "twin_accuracy" in run_set]
@@ -104,7 +104,7 @@ def over_epochs(table: Table) -> Figure | None:
 
 
 def baseline(table: Table) -> Figure | None:
-    """Return the accuracy that the stream was calibrated to, where it was."""
+    """Return the accuracy that the stream was calibrated to; None without calibration."""
     rows = table.runs[0].rows
     if np.isnan(rows.expected).all():
         return None
@@ -124,7 +124,7 @@ def baseline(table: Table) -> Figure | None:
 
 
 def collapse_mark(table: Table, line: Line, positions: NDArray[np.int64]) -> Figure | None:
-    """Return a cross where a recipe falls below the frozen model for good."""
+    """Return a cross where a recipe falls below the source and stays there."""
     if table.source is None:
         return None
     mine, sources = moving_mean(table, line, positions), moving_mean(table, table.source, positions)
@@ -141,7 +141,7 @@ def collapse_mark(table: Table, line: Line, positions: NDArray[np.int64]) -> Fig
         "x": [place],
         "y": [round(percent(float(mine[onset]), table.metric), 2)],
         "marker": {"symbol": "x", "size": 11, "color": colour(table, line)},
-        "hovertemplate": f"{escape(line.label)} stays below the frozen model from here on<extra></extra>",
+        "hovertemplate": f"{escape(line.label)} stays below the source from here on<extra></extra>",
     }
 
 
@@ -152,7 +152,7 @@ def moving_mean(table: Table, line: Line, positions: NDArray[np.int64]) -> NDArr
 
 
 def window_samples(table: Table) -> int:
-    """Return how many samples the moving mean looks back: short beside a domain, yet enough for a calm line."""
+    """Return the window of the moving mean in samples: shorter than a domain, long enough for a smooth line."""
     length = max(run.samples for run in table.runs)
     batch = max(int(run.rows.size.max()) for run in table.runs)
     return max(length // 100, min(length // 20, 512), batch)
@@ -352,18 +352,18 @@ def certainty_over_time(
 
 
 def known(values: NDArray[np.float64]) -> list[float | None]:
-    """Return what a chart can show: `nan` is a gap."""
+    """Return values as JSON; `nan` becomes a gap."""
     return [None if math.isnan(value) else round(value, 3) for value in values.tolist()]
 
 
 def held(rows: Rows, values: NDArray[Any], positions: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Return at each position the value of the batch that it is in, and beyond the last batch that of the last."""
+    """Return the value of the batch at each position; the last value holds beyond the last batch."""
     batch = np.minimum(np.searchsorted(rows.ends, positions, side="right"), len(rows) - 1)
     return np.asarray(values, np.float64)[batch]
 
 
 def against_cost(table: Table) -> Figure:
-    """Return the mean score of each recipe over its cost, with the source as the line to beat."""
+    """Return the mean score of each recipe over its cost, with a line at the source."""
     most = max(line.passes for line in table.lines)
     places = label_places(table)
     layout: Figure = {
@@ -387,7 +387,7 @@ def against_cost(table: Table) -> Figure:
 
 
 def label_places(table: Table) -> list[str | None]:
-    """Return on which side of its dot each label stands: to the right, unless a label nearby has taken that side.
+    """Return the side of its dot for each label: right, unless a label nearby is already there.
 
     Where all sides are taken there is none: the name is shown when one points at the dot.
     """
@@ -400,7 +400,7 @@ def label_places(table: Table) -> list[str | None]:
             for other, side in zip(table.lines, sides, strict=False)
             if abs(other.mean - line.mean) < 0.05 * spread and abs(other.passes - line.passes) < 0.2 * line.passes
         ]
-        # Right of the dearest dot there is no room.
+        # There is no room to the right of the most expensive recipe.
         free = ["middle left" if line.passes == dearest else "middle right", "bottom center", "top center"]
         sides.append(next((side for side in free if side not in near), None))
     return sides
@@ -427,7 +427,7 @@ def dot(table: Table, line: Line, label_place: str | None) -> Figure:
 
 
 def axis_title(table: Table) -> str:
-    """Return what an axis of scores shows."""
+    """Return the title of an axis of scores."""
     return f"{table.metric} (%)"
 
 

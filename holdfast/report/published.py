@@ -19,7 +19,7 @@ def published_on(stream: str, runs: Sequence[RunRecord], measure: str) -> dict[s
 
 
 def published(runs: Sequence[RunRecord], measure: str) -> dict[tuple[str, str], float]:
-    """Return (recipe, column) -> value, in % or points, of a measure; nothing unless the runs are like the paper's.
+    """Return (recipe, column) -> value, in % or points, of a measure; empty unless the runs match the paper's.
 
     Measures are `accuracy`, `mae:` with an estimator (mean absolute error) and `gain:` with a recovery.
     """
@@ -37,7 +37,7 @@ def _rows() -> Sequence[Mapping[str, str]]:
 
 
 def _is_like(run: RunRecord, row: Mapping[str, str]) -> bool:
-    """Return whether a run has the suite, or a part of it, the network and the length that a number is for.
+    """Return whether a run matches the suite, or a part of it, the network and the length of a published number.
 
     A stream that ends by the official rules of UniTTA has the length that it should, unless it was cut short.
     """

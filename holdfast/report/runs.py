@@ -1,4 +1,4 @@
-"""Runs as they lie on disk: a manifest, and one row per batch read into columns."""
+"""Runs on disk: a manifest, and one row for each batch, read into columns."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class _Stored(BaseModel):
 
 
 class Recipe(_Stored):
-    """Which method ran, with which options and which recovery."""
+    """The method, its options and its recovery."""
 
     name: str
     label: str
@@ -48,7 +48,7 @@ class Recipe(_Stored):
     @field_validator("options", "recovery_options", "estimators")
     @classmethod
     def without_seed(cls, settings: Any) -> Any:
-        """Drop the seed: it belongs to the run, and runs of one recipe meet in one line."""
+        """Drop the seed, so that runs of one recipe with different seeds share a line."""
         if not isinstance(settings, dict):
             return settings
         return {name: cls.without_seed(value) for name, value in settings.items() if name != "seed"}
@@ -63,7 +63,7 @@ class Model(_Stored):
 
 
 class Stream(_Stored):
-    """The stream that it met, domains in order of arrival."""
+    """The stream, with its domains in order of arrival."""
 
     name: str
     label: str
@@ -73,30 +73,30 @@ class Stream(_Stored):
 
 
 class Manifest(_Stored):
-    """What a run was: everything that its numbers depend on."""
+    """Everything that the numbers of a run depend on."""
 
     schema_version: Literal[1] = Field(alias="schema")
     suite: str
     job: str
-    place: int = 0  # among the jobs of its suite
+    place: int = 0  # index among the jobs of its suite
     recipe: Recipe
     model: Model
     stream: Stream
     seed: int
     protocol: dict[str, Any]
     fingerprint: str
-    averages: dict[str, list[str]] = {}  # name -> labels of the streams that its suite also wants the mean over
+    averages: dict[str, list[str]] = {}  # name -> labels of streams that the suite averages over
 
     @field_validator("protocol")
     @classmethod
     def said_how(cls, protocol: dict[str, Any]) -> dict[str, Any]:
-        """Call a run online that says nothing else: it was made before there was another way."""
+        """Add the protocol `online` to a run of the first version, which had no other."""
         return {"protocol": "online", "epochs": None, **protocol}
 
 
 @dataclass(frozen=True, eq=False)
 class EstimateColumns:
-    """What one estimator gave, as columns: the fields of `Estimate`."""
+    """The estimates of one estimator as columns: the fields of `Estimate`."""
 
     value: Floats  # (batches,)
     low: Floats
@@ -107,7 +107,7 @@ class EstimateColumns:
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """The batches of a run as columns: the fields of `Row`; `nan` stands for what a batch does not have."""
+    """The batches of a run as columns: the fields of `Row`; `nan` for a missing value."""
 
     position: Ints  # (batches,) of the first sample in the stream
     size: Ints
@@ -142,7 +142,7 @@ class Rows:
 
 @dataclass(frozen=True, eq=False)
 class RunRecord:
-    """One run: its manifest, its rows, and whether it came to its end."""
+    """One run: its manifest, its rows, and whether it is finished."""
 
     folder: Path
     manifest: Manifest
@@ -153,7 +153,7 @@ class RunRecord:
 
     @property
     def oracle_gap(self) -> float | None:
-        """By how many points the epochs that labels chose are better than the last ones; None without an oracle."""
+        """Gain of epochs chosen by labels over the last epochs, in points; None without an oracle."""
         if not self.sets or "last_correct" not in self.sets[0]:
             return None
         gained = sum(found["correct"] - found["last_correct"] for found in self.sets)
@@ -172,18 +172,18 @@ class RunRecord:
 
 
 def read_runs(folder: Path | str) -> list[RunRecord]:
-    """Return every run below a folder (or the run that the folder is), in the order of their suites."""
+    """Return every run below a folder, or the run in the folder itself, in the order of their suites."""
     runs = [read_run(found) for found in run_folders(Path(folder))]
     runs.sort(key=lambda run: (run.manifest.suite, run.manifest.place))
     if not runs:
         raise FileNotFoundError(
-            f"no runs in {folder}: nothing in it has a manifest.json; run a suite first, or name the folder it wrote to"
+            f"no runs in {folder}: found no manifest.json; run a suite first, or pass the folder it wrote to"
         )
     return runs
 
 
 def run_folders(folder: Path) -> Iterator[Path]:
-    """Yield the folders that hold a manifest, without looking for further ones inside them."""
+    """Yield the folders that hold a manifest; folders inside them are not searched."""
     for place, inner, files in os.walk(folder):
         inner.sort()
         if "manifest.json" in files:
@@ -192,7 +192,7 @@ def run_folders(folder: Path) -> Iterator[Path]:
 
 
 def read_run(folder: Path) -> RunRecord:
-    """Return the run that lies in a folder."""
+    """Return the run in a folder."""
     path = folder / "manifest.json"
     try:
         manifest = Manifest.model_validate_json(path.read_bytes())
@@ -205,7 +205,7 @@ def read_run(folder: Path) -> RunRecord:
         ) from error
     rows = read_rows(folder / "rows.jsonl")
     summary = read_summary(folder / "summary.json")
-    # Rows may have lost their end, so a summary alone does not make a finished run.
+    # Rows may be truncated, so a summary alone does not make a run finished.
     finished = summary is not None and len(rows) > 0
     if summary is not None and finished:
         finished = int(rows.size.sum()) >= (summary.get("samples", manifest.stream.length) or 0)
@@ -215,7 +215,7 @@ def read_run(folder: Path) -> RunRecord:
 
 
 def read_summary(path: Path) -> dict[str, Any] | None:
-    """Return what a run wrote when it came to its end, None where it has not."""
+    """Return the summary of a finished run, None for an unfinished one."""
     if not path.exists():
         return None
     try:
@@ -228,7 +228,7 @@ def read_summary(path: Path) -> dict[str, Any] | None:
 
 
 def read_rows(path: Path) -> Rows:
-    """Return the rows of a run; a torn last line, left by a killed run, is ignored."""
+    """Return the rows of a run; an incomplete last line, from a killed run, is ignored."""
     lines = path.read_text(encoding="utf-8", errors="replace").rstrip("\n").split("\n") if path.exists() else []
     records = []
     for number, line in enumerate(lines, start=1):

@@ -1,4 +1,4 @@
-"""How the page looks, and the few lines of script that draw its charts in the colours of the reader's screen."""
+"""Style sheet of the page, and the script that draws its charts in the colours of the screen."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sensitivity: scores against an option that varies between runs which are otherwise the same."""
+"""Sensitivity: scores over an option that varies between otherwise equal runs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from holdfast.report.tables import Line, Metric, Table, canonical, flattened
 
 __all__ = ["Sweep", "make_sweeps", "sweep_figure"]
 
-FEWEST_VALUES = 3  # two make no course
+FEWEST_VALUES = 3  # a line needs at least three points
 NOT_SETTINGS = {"label", "citation"}
 
 
@@ -23,8 +23,8 @@ class Sweep:
     option: str
     metric: Metric
     streams: Sequence[str]  # their labels
-    values: Sequence[Any]  # in order: numbers by size, names as they came
-    lines: Mapping[str, Mapping[Any, Line]]  # recipe -> value -> what it scored
+    values: Sequence[Any]  # numbers sorted, names in order of appearance
+    lines: Mapping[str, Mapping[Any, Line]]  # recipe -> value -> line
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,9 +40,9 @@ class _Point:
 
 
 def make_sweeps(tables: Sequence[Table]) -> list[Sweep]:
-    """Find every option of stream, recipe or batch size that takes three values or more while all else is equal.
+    """Find every option of stream, recipe or batch size with at least three values while everything else is equal.
 
-    The values are all numbers or all names: "iid" beside 0.85 is another kind of stream and no point on a line.
+    The values are all numbers or all names: "iid" beside 0.85 is another kind of stream, not a point on the line.
     """
     points = [_Point(table, line, _settings(line)) for table in tables for line in table.lines]
     options = dict.fromkeys(option for point in points for option in point.settings)
@@ -88,7 +88,7 @@ def _alike(values: Sequence[Any]) -> bool:
 
 
 def _settings(line: Line) -> dict[str, Any]:
-    """Return everything that was chosen for a line under dotted names; what is no point on an axis in a tuple."""
+    """Return all settings of a line under dotted names; values that cannot be on an axis are tuples."""
     manifest = line.runs[0].manifest
     content = {
         "place": [manifest.suite, manifest.model.name],

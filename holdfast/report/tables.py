@@ -1,4 +1,4 @@
-"""Tables of runs that may be compared: one line per recipe, the source first."""
+"""Tables of comparable runs: one line for each recipe, the source first."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["RECIPE_FIELDS", "Line", "Metric", "Table", "make_tables", "printed"]
 Metric = Literal["error", "accuracy"]
 T = TypeVar("T")
 
-# What a recipe brings along: it may differ within a table, and stands in the recipe's own line.
+# Protocol fields that a recipe sets itself: they may differ within a table, and are printed in its line.
 RECIPE_FIELDS = ("seed", "epochs", "order", "recovery", "source_data")
 
 
@@ -27,30 +27,30 @@ class Line:
 
     label: str
     runs: Sequence[RunRecord]  # one for each seed
-    scores: Mapping[str, float]  # domain -> score; nan where the domain never came
+    scores: Mapping[str, float]  # domain -> score; nan if the domain never came
     mean: float  # over the samples of the stream, then over the seeds
     std: float | None  # over the seeds; None with a single one
     passes: float  # forward + backward, per sample
     step_seconds: float  # of the median step
     resets: float
     skipped: float
-    confidence: float  # mean over the batches of the mean largest probability
+    confidence: float  # largest probability, mean over samples, then over the seeds
     entropy: float  # of the predictions, in nats
 
     @property
     def recipe(self) -> Recipe:
-        """What ran."""
+        """The recipe, the same for all its runs."""
         return self.runs[0].manifest.recipe
 
     @property
     def oracle_gap(self) -> float | None:
-        """By how many points the epochs that labels chose beat the last ones, mean over the seeds; None: no oracle."""
+        """Gain of epochs chosen by labels over the last epochs, in points, mean over the seeds; None: no oracle."""
         gaps = [run.oracle_gap for run in self.runs if run.oracle_gap is not None]
         return fmean(gaps) if gaps else None
 
     @property
     def is_source(self) -> bool:
-        """Whether this is the network as it came, not adapted at all."""
+        """Whether this is the source: the network as it was given, without adaptation."""
         return self.recipe.method == "source"
 
     def protocol(self, field: str) -> str:
@@ -60,9 +60,9 @@ class Line:
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """Runs under one protocol, held here without the fields that belong to a recipe."""
+    """Runs under one protocol, which is held here without the fields that a recipe sets itself."""
 
-    title: str  # stream and model, and more where that is not enough
+    title: str  # stream and model, and more if that is not unique
     metric: Metric
     lines: Sequence[Line]
     domains: Sequence[str]  # in stream order
@@ -75,7 +75,7 @@ class Table:
 
     @property
     def source(self) -> Line | None:
-        """The line of the model that does not adapt, where there is one."""
+        """The line of the source, if there is one."""
         return self.lines[0] if self.lines[0].is_source else None
 
     @property
@@ -93,7 +93,7 @@ class Table:
 
     @property
     def verdict(self) -> str:
-        """The outcome in one line of plain words."""
+        """The outcome in one line."""
         best, source = self.best, self.source
         outcome = f"best: {best.label}, {printed(best.mean)} % {self.metric}"
         if source is None:
@@ -110,7 +110,7 @@ class Table:
 
 
 def make_tables(runs: Iterable[RunRecord], metric: Metric = "error") -> list[Table]:
-    """Group finished runs into tables: protocols are equal within one, but for what a recipe brings along."""
+    """Group finished runs into tables of equal protocols, except for the fields that a recipe sets itself."""
     if metric not in ("error", "accuracy"):
         raise ValueError(f"unknown metric {metric!r}; choose 'error' or 'accuracy'")
     finished = [run for run in runs if run.finished]
@@ -122,7 +122,7 @@ def make_tables(runs: Iterable[RunRecord], metric: Metric = "error") -> list[Tab
 
 
 def named(title: str, run: RunRecord) -> str:
-    """Return a title that says under which protocol, where that is not the usual one."""
+    """Add the protocol to a title unless it is the default."""
     protocol = run.manifest.protocol["protocol"]
     return title if protocol == "online" else f"{title} · {protocol}"
 
@@ -142,7 +142,7 @@ def make_table(title: str, runs: Sequence[RunRecord], metric: Metric) -> Table:
 
 def make_line(label: str, runs: Sequence[RunRecord], domains: Iterable[str], metric: Metric) -> Line:
     """Average the runs of one recipe over its seeds."""
-    by_seed = {run.manifest.seed: run for run in reversed(runs)}  # the same run kept twice counts once
+    by_seed = {run.manifest.seed: run for run in reversed(runs)}  # a copy of the same run counts once
     seeds = [by_seed[seed] for seed in sorted(by_seed)]
     rows = [run.rows for run in seeds]
     by_domain = [metrics.domain_accuracy(one) for one in rows]
@@ -166,7 +166,7 @@ def make_line(label: str, runs: Sequence[RunRecord], domains: Iterable[str], met
 
 
 def told_apart(names: Sequence[str], contents: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return the names; where several are equal, the settings in which their contents differ are added.
+    """Return the names; equal names get the settings in which their contents differ.
 
     >>> told_apart(["tent", "tent"], [{"options": {"lr": 0.01}}, {"options": {"lr": 0.02}}])
     ['tent (lr=0.01)', 'tent (lr=0.02)']
@@ -191,7 +191,7 @@ def flattened(content: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 
 def shared_protocol(run: RunRecord) -> dict[str, Any]:
-    """Return the protocol of a run without what its recipe brings along."""
+    """Return the protocol of a run without the fields that its recipe sets itself."""
     return {field: value for field, value in run.manifest.protocol.items() if field not in RECIPE_FIELDS}
 
 

@@ -1,4 +1,4 @@
-"""Small tables of words and numbers, as they stand on the page and in the files beside it."""
+"""Small tables of text, for the page, the terminal and the files beside the page."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def aligned(rows: Sequence[Sequence[str]], sides: Sequence[Literal["left", "righ
 
 
 def in_words(value: object) -> str:
-    """Return a setting as a reader expects it.
+    """Return a setting as readable text.
 
     >>> in_words({"lr": 0.01, "views": 2}), in_words(None)
     ('lr 0.01, views 2', 'none')

@@ -16,7 +16,7 @@ KEPT = ("softmax_score", "adv_perturb", "adv_l2")
 
 
 def main(whole: Path) -> None:
-    """Write the small file anew."""
+    """Write the small file again."""
     with np.load(whole, allow_pickle=False) as file:
         kept = {name: file[name] for name in file.files if name in KEPT or not any(word in name for word in LARGE)}
         recorded = len(file["step"])

@@ -71,7 +71,7 @@ def test_the_smoothed_accuracy_is_the_recorded_one(golden: Golden, kind: str) ->
 
 
 def estimate(logits: Tensor, dropped: Tensor, previous: float) -> float:
-    """Return what AETTA makes of given answers."""
+    """Return the estimate of AETTA for given logits."""
     aetta = Aetta()
     aetta.error = None if np.isnan(previous) else float(previous)
     aetta.dropout.logits = lambda _: dropped  # type: ignore[method-assign]

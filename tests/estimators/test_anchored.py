@@ -1,4 +1,4 @@
-"""Our own estimator: bursts of classes are no collapse, a collapse is one, and what cannot be known is said to be."""
+"""The estimator `anchored`: correlated classes are not mistaken for collapse, collapses are found, unknown is stated."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ BATCHES = list(torch.rand(3, 8, 3, 16, 16, generator=torch.Generator().manual_se
 
 
 def digits(order: str, samples: int = 256) -> tuple[Tensor, Tensor]:
-    """Return noisy test digits, class after class or shuffled, and their labels."""
+    """Return noisy test digits, sorted by class or shuffled, and their labels."""
     data = DATASETS["digits"]("test")
     chosen = np.random.default_rng(0).permutation(len(data.labels))[:samples]
     if order == "sorted":
@@ -45,7 +45,7 @@ HOLDOUT = [as_tensors(DATASETS["digits"]("validation"), np.arange(192))]
 
 
 def off_by(model: AdaptedModel, inputs: Tensor, labels: Tensor, name: str = "anchored", batch: int = 64) -> float:
-    """Return the mean distance between estimate and accuracy, over the batches of a stream."""
+    """Return the mean absolute error of the estimates over the batches of a stream."""
     errors = []
     for some, right in zip(inputs.split(batch), labels.split(batch), strict=True):
         step = model.step(some)
@@ -54,7 +54,7 @@ def off_by(model: AdaptedModel, inputs: Tensor, labels: Tensor, name: str = "anc
 
 
 class Opinion(nn.Module):
-    """Answers with the very numbers it is given, scaled."""
+    """Returns its inputs as logits, scaled."""
 
     def __init__(self, classes: int, scale: float = 1.0) -> None:
         super().__init__()
@@ -68,7 +68,7 @@ class Opinion(nn.Module):
 
 
 def told(source: Tensor, answers: Tensor, **options: float) -> Estimate:
-    """Return the estimate for answers, given what the source says about the same samples."""
+    """Return the estimate for logits, given those of the source for the same samples."""
     estimator = Anchored(**options)  # type: ignore[arg-type]
     model = Classifier(Opinion(source.shape[1]), example=source[:1])
     estimator.prepare(model)
@@ -77,7 +77,7 @@ def told(source: Tensor, answers: Tensor, **options: float) -> Estimate:
 
 
 def width(estimate: Estimate) -> float:
-    """Return the width of an interval that must be there."""
+    """Return the width of an interval, which must exist."""
     assert estimate.low is not None
     assert estimate.high is not None
     return estimate.high - estimate.low
@@ -228,7 +228,7 @@ def test_reweighing_leaves_balanced_samples_alone_and_sharpens_bursts() -> None:
 
 
 class LongRow(nn.Module):
-    """Looks at its maps as one long row, which their order in memory must allow."""
+    """Flattens its feature maps with view(), which needs a contiguous layout."""
 
     def __init__(self) -> None:
         super().__init__()

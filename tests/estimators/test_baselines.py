@@ -1,4 +1,4 @@
-"""What the other estimators compare with: a fitted temperature, the past, the source, and held-out data."""
+"""The other estimators: fitted temperature, earlier network, source and held-out data."""
 
 from __future__ import annotations
 

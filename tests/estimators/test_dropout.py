@@ -1,4 +1,4 @@
-"""Dropout by hooks: where it sits, that replaying is exact, that masks in one pass are those of many, and its rate."""
+"""Dropout by hooks: its points, exact replaying, many masks in one pass, and its rate."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def generators(masks: int) -> list[torch.Generator]:
 
 
 def networks() -> dict[str, Classifier]:
-    """Networks as methods have prepared them: batch statistics, or none to share."""
+    """Networks as methods prepare them: with and without batch statistics."""
     plain = {"batch": tiny_resnet(), "group": tiny_resnet("group"), "tokens": tiny_vit(size=16)}
     return {name: adapt(network, "tent", example=INPUTS).method.predictor for name, network in plain.items()}
 
@@ -68,7 +68,7 @@ def test_a_plain_chain_is_dropped_before_its_head() -> None:
 
 
 class WorksInPlace(nn.Module):
-    """Changes what its first stage returned: a record of that is spoilt."""
+    """Changes the output of its first stage in place, so that its record is invalid."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Concentration against its own past: when layers go back, and which."""
+"""Concentration against its moving average: when layers are reset, and which."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LABELS = torch.arange(64) % 10
 
 
 class Network:
-    """Ten parameters; remembers which of them went back."""
+    """Ten parameters; records which of them were reset."""
 
     def __init__(self) -> None:
         self.trained = [torch.zeros(2) for _ in range(10)]
@@ -33,7 +33,7 @@ class Network:
 
 
 def predicting(classes: int) -> Step:
-    """A batch of confident answers, spread over so many of ten classes."""
+    """A batch of confident predictions, spread over a number of ten classes."""
     return Step(20.0 * torch.eye(10)[LABELS % classes], loss=0.5)
 
 
@@ -67,7 +67,7 @@ def test_a_single_class_is_a_reset() -> None:
 
 
 def test_a_collapse_does_not_become_usual_at_once() -> None:
-    """A batch beyond the margin counts as the margin, so a model that collapses again and again is reset each time."""
+    """A batch beyond the margin counts as the margin, so a model that collapses repeatedly is reset each time."""
     assert reasons(Adaptive(), [predicting(10)] * 20 + [predicting(1)] * 5)[-5:] == [True] * 5
 
 

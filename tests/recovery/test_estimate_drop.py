@@ -1,4 +1,4 @@
-"""AETTA's reset rule against decisions recorded from the official code, and what it asks for."""
+"""AETTA's reset rule against decisions recorded from the official code, and the estimator that it needs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ BATCHES = torch.rand(3, 8, 3, 16, 16, generator=torch.Generator().manual_seed(0)
 
 
 class Counted:
-    """Counts how often it was sent back."""
+    """Counts its resets."""
 
     resets = 0
 

@@ -1,4 +1,4 @@
-"""Back in time: snapshots hold all that moved, the newest settled one is used, then older ones, then the source."""
+"""Snapshots hold all adapted state; a reset uses the newest settled one, then older ones, then the source."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ BATCHES = torch.rand(6, 8, 3, 16, 16, generator=torch.Generator().manual_seed(0)
 
 
 class Clock:
-    """A model that is nothing but the number of batches it has learnt from."""
+    """A model whose only state is its number of updates."""
 
     now = 0
 

@@ -1,4 +1,4 @@
-"""The oracle is told of domains, and resets before the first batch of another."""
+"""The oracle receives domains, and resets before the first batch of a new one."""
 
 from __future__ import annotations
 

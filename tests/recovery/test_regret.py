@@ -1,4 +1,4 @@
-"""A reset when adapting was worse than not adapting: what it averages, what it leaves alone, and on real networks."""
+"""Regret: resets when adapting is worse than not adapting, on synthetic gains and on real networks."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from holdfast.recovery.regret import Regret
 
 
 class Counted:
-    """Counts how often it was sent back."""
+    """Counts its resets."""
 
     resets = 0
 
@@ -28,7 +28,7 @@ class Counted:
 
 
 def told(recovery: Regret, gains: list[float | None], size: int = 64, skipped: str | None = None) -> list[str | None]:
-    """Return what it said to batches with these estimated gains."""
+    """Return its decisions for batches with these estimated gains."""
     method = Counted()
     reasons = [
         recovery.recover(

@@ -1,4 +1,4 @@
-"""What the files of a run hold, made up with accuracies that a test knows."""
+"""Synthetic files of a run, with known accuracies."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def row(position: int, domains: Mapping[str, tuple[int, int]], **changes: Any) -
 
 
 def batches(corrects: Mapping[str, Iterable[int]], size: int = 10, **changes: Any) -> list[Row]:
-    """Batches of one domain each, one after the other: name -> correct answers of each batch."""
+    """Batches of one domain each, one after the other: name -> correct predictions of each batch."""
     rows: list[Row] = []
     for name, counts in corrects.items():
         for correct in counts:

@@ -1,3 +1,5 @@
+"""Comparisons of runs: pairs, intervals, and refused protocols."""
+
 from __future__ import annotations
 
 import json

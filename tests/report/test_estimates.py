@@ -1,4 +1,4 @@
-"""Estimates against the truth: errors over seeds, intervals, and published numbers only where they may stand."""
+"""Estimates against the truth: errors over seeds, intervals, and published numbers only beside the same measurement."""
 
 from __future__ import annotations
 

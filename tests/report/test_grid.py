@@ -1,4 +1,4 @@
-"""All streams of a suite in one table: averages over groups, and published numbers only where they may stand."""
+"""All streams of a suite in one table: averages over groups, and published numbers only beside the same measurement."""
 
 from __future__ import annotations
 

@@ -1,3 +1,5 @@
+"""Metrics of rows, with equal weight for each sample."""
+
 from __future__ import annotations
 
 import math

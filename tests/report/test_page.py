@@ -1,3 +1,5 @@
+"""The page: its files, escaping, offline policy, sections and charts."""
+
 from __future__ import annotations
 
 import re

@@ -1,3 +1,5 @@
+"""Figures: valid Plotly, means over the seeds, marks and gaps."""
+
 from __future__ import annotations
 
 import json

@@ -1,3 +1,5 @@
+"""Reading runs: rows as columns, older layouts, truncated and damaged files."""
+
 from __future__ import annotations
 
 import json

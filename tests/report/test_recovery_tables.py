@@ -1,4 +1,4 @@
-"""What recoveries add to methods, and how they do in the arena."""
+"""Gains of recoveries over methods, and the arena."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_a_gain_is_over_the_same_method_and_seed(write_run: WriteRun, tmp_path: 
         ["oracle", "+27.5 ± 3.5", "-5.0 ± 0.0", "+11.2"],
         ["loss_collapse", "–", "+0.0 ± 0.0", ""],
     ]
-    assert "What recoveries add" in write_report(make_report(tmp_path / "runs")).read_text()
+    assert "Gains of recoveries" in write_report(make_report(tmp_path / "runs")).read_text()
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Sensitivity: what varies while all else is equal, and nothing else, becomes a line."""
+"""Sensitivity: only an option that varies while everything else is equal becomes a line."""
 
 from __future__ import annotations
 

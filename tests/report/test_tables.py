@@ -1,3 +1,5 @@
+"""Tables and their columns in HTML, CSV, Markdown and LaTeX."""
+
 from __future__ import annotations
 
 import csv

@@ -1,4 +1,4 @@
-"""What recoveries add to the methods they were combined with."""
+"""Gains of recoveries over the methods they were combined with."""
 
 from __future__ import annotations
 
