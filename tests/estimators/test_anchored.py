@@ -1,4 +1,4 @@
-"""The estimator `anchored`: correlated classes are not mistaken for collapse, collapses are found, unknown is stated."""
+"""The estimator `anchored`: correlated classes are not mistaken for collapse, collapses are found, unknowns stated."""
 
 from __future__ import annotations
 
