@@ -133,7 +133,7 @@ def test_optimiser_moments_and_recovery_counters_are_saved(tmp_path: Path, input
     assert steps[1][0].recovered
 
 
-def test_unknown_words_are_answered_with_the_nearest() -> None:
+def test_unknown_names_suggest_the_nearest() -> None:
     with pytest.raises(UnknownNameError, match="did you mean 'tent'"):
         adapt(tiny_resnet(), "tnet")
     with pytest.raises(UnknownNameError, match="did you mean 'momentum'"):

@@ -26,7 +26,7 @@ def batches() -> list[Tensor]:
 
 
 @pytest.fixture(scope="module")
-def sounds() -> list[Tensor]:
+def clips() -> list[Tensor]:
     generator = torch.Generator().manual_seed(0)
     return [torch.rand(size, 1_600, generator=generator) - 0.5 for size in (8, 8, 5, 8)]
 
@@ -38,9 +38,9 @@ def test_every_method_keeps_the_contracts(name: str, norm: str, batches: list[Te
 
 
 @pytest.mark.parametrize("name", recipe_names())
-def test_every_method_keeps_the_contracts_on_sounds(name: str, sounds: list[Tensor]) -> None:
-    adapt(tiny_amaut(), name, source=sounds)  # none of them may refuse: there is batch and layer normalisation
-    check_method(name, tiny_amaut(), sounds, **SMALLER.get(name, {}))
+def test_every_method_keeps_the_contracts_on_audio(name: str, clips: list[Tensor]) -> None:
+    adapt(tiny_amaut(), name, source=clips)  # none may refuse: it has batch and layer normalisation
+    check_method(name, tiny_amaut(), clips, **SMALLER.get(name, {}))
 
 
 @pytest.mark.parametrize("norm", NORMS)
@@ -65,7 +65,7 @@ def test_only_batch_norm_refuses_networks_without_it(batches: list[Tensor]) -> N
 
 
 class Forgetful(Method):
-    """Breaks the rules on purpose: undeclared state, global randomness, bad answers, changes unasked."""
+    """Violate one contract on purpose: undeclared state, global randomness, bad predictions, unexpected changes."""
 
     def __init__(self, model: nn.Module, *, fault: str) -> None:
         super().__init__(model)  # type: ignore[arg-type]
@@ -79,7 +79,7 @@ class Forgetful(Method):
             return logits + self.seen
         if self.fault == "global randomness":
             return logits + torch.rand(())
-        if self.fault == "infinite answer":
+        if self.fault == "infinite prediction":
             return logits / 0
         if self.fault == "changes its weights":
             with torch.no_grad():
@@ -92,7 +92,7 @@ class Forgetful(Method):
     [
         ("undeclared state", "reset"),
         ("global randomness", "differ"),
-        ("infinite answer", "non-finite"),
+        ("infinite prediction", "non-finite"),
         ("changes its weights", "differ"),
     ],
 )

@@ -42,12 +42,12 @@ def test_training_learns_and_reports(few: InMemoryImages) -> None:
     assert not network.training
 
 
-def test_accuracy_counts_right_answers(few: InMemoryImages) -> None:
+def test_accuracy_counts_correct_predictions(few: InMemoryImages) -> None:
     class Oracle(torch.nn.Module):
         def forward(self, inputs: torch.Tensor) -> torch.Tensor:
-            answers = torch.from_numpy(few.labels).clone()
-            answers[:24] = (answers[:24] + 1) % 10
-            return torch.nn.functional.one_hot(answers, 10)
+            predictions = torch.from_numpy(few.labels).clone()
+            predictions[:24] = (predictions[:24] + 1) % 10
+            return torch.nn.functional.one_hot(predictions, 10)
 
     assert accuracy(Oracle(), few) == 0.75
 
@@ -100,7 +100,7 @@ def test_data_without_splits_is_measured_on_other_data(tmp_path: Path) -> None:
     assert weights_digest(again) == facts["weights_digest"]
 
 
-def test_unknown_model_is_answered_with_the_nearest() -> None:
+def test_an_unknown_model_suggests_the_nearest() -> None:
     with pytest.raises(ValueError, match="did you mean 'digits_resnet'"):
         train("digit_resnet")
 

@@ -1,4 +1,4 @@
-"""The domains of a stream: found one by one, counted, and never more than there is room for."""
+"""Detect the domains of a stream and keep their number bounded."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ Overflow = Literal["merge", "prune"]
 
 
 class Domains(Stateful):
-    """Finds the domain of each sample at one layer of a network, and lets all layers normalise the domains apart.
+    """Assign each sample to a domain at one layer of a network, and normalise each domain separately in all layers.
 
-    There is one slot more than domains: the reserve, whose statistics are the source's. A sample nearer to it than to
-    every domain opens a new one, together with all such samples of its batch (Du et al., 2024). At `max_domains` slots,
-    the reserve included, the closest two are merged before the next batch, which is ours; the official code prunes
-    instead, among the older half those with the fewest samples.
+    There is one more slot than domains: the reserve, whose statistics are the source's. Samples closer to it than to
+    every domain open a new domain, one per batch (Du et al., 2024). At `max_domains` slots, including the reserve, the
+    closest two domains are merged before the next batch (ours); the official code instead prunes, among the older half,
+    the domains with the fewest samples. A stratum is a pair of domain and class.
     """
 
     counts: list[int]  # samples by slot; the last is the reserve
@@ -44,7 +44,7 @@ class Domains(Stateful):
     ) -> None:
         super().__init__()
         self.num_classes, self.distance, self.max_domains, self.overflow = num_classes, distance, max_domains, overflow
-        # Parts of the network: in a tuple they are not registered here a second time.
+        # Layers of the network: in a tuple, torch does not register them here a second time.
         self._layers = tuple(part for part in network.modules() if isinstance(part, DomainStatistics))
         chosen = network.get_submodule(layer).modules()
         next(part for part in chosen if isinstance(part, DomainStatistics)).watched = True
@@ -55,8 +55,8 @@ class Domains(Stateful):
 
     @contextmanager
     def apart(self, labels: Tensor | None) -> Iterator[None]:
-        """Normalise by domain in the pass inside, which follows one of the same samples; with labels, learn from it."""
-        assert self._watched.seen is not None, "there was no pass before this one"
+        """Normalise by domain in the pass inside, after a pass of the same samples; with labels, update the strata."""
+        assert self._watched.seen is not None, "call the network on the same samples first"
         domains = distances(*self._watched.seen, *self.moments(), self.distance).argmin(1)  # the first of equals
         slots = len(self.counts)
         strata = None if labels is None else self._admit(domains, labels)
@@ -78,7 +78,7 @@ class Domains(Stateful):
         return next(layer for layer in self._layers if layer.watched)
 
     def check_state(self) -> None:
-        """Refuse rows that are not counted, and layers without the statistics of a domain or stratum."""
+        """Raise an error if rows are not counted, or if layers lack the statistics of a domain or stratum."""
         numbers = [*self.counts, *self.strata, *self.strata.values(), *self.stratum_counts]
         whole = all(type(number) is int and number >= 0 for number in numbers)
         rows = sorted(self.strata.values()) == list(range(len(self.stratum_counts)))
@@ -92,15 +92,15 @@ class Domains(Stateful):
         if not (whole and rows and inside and room and len(self.counts) >= 2) or (
             len(watched.sums) < len(self.counts) or len(watched.strata) < len(self.stratum_counts)
         ):
-            raise ValueError("the domains do not match the statistics that the layers keep of them")
+            raise ValueError("the saved domains do not match the statistics in the layers; save the state again")
 
     def moments(self) -> tuple[Tensor, Tensor]:
-        """Return mean and variance of every slot in the layer where domains are found, (slots, channels)."""
+        """Return mean and variance of every slot in the layer that detects domains, (slots, channels)."""
         slots = torch.arange(len(self.counts), device=self._watched.source_mean.device)
         return self._watched.domain_moments(slots)
 
     def _admit(self, domains: Tensor, labels: Tensor) -> Strata:
-        """Count the samples, open a domain for those in the reserve, and give every stratum its row."""
+        """Count the samples, open a domain for those in the reserve, and assign a row to every new stratum."""
         if bool((domains == len(self.counts) - 1).any()):
             self.counts.append(0)
         for domain, samples in enumerate(domains.bincount().tolist()):
@@ -116,14 +116,14 @@ class Domains(Stateful):
         return Strata(torch.tensor(rows, device=keys.device), keys // self.num_classes, counts, places)
 
     def _merged(self) -> list[int | None]:
-        """Return the new slot of each one when the closest two domains share the first of their slots."""
+        """Return the new slot of each slot after merging the closest two domains into the first of them."""
         mean, var = (part[:-1] for part in self.moments())
         apart = distances(mean, var, mean, var, self.distance).fill_diagonal_(torch.inf)
         first, second = sorted(divmod(int(apart.argmin()), len(apart)))
         return [first if slot == second else slot - (slot > second) for slot in range(len(self.counts))]
 
     def _pruned(self, slots: int) -> list[int | None]:
-        """Return the new slot of each one when the smallest of the older half are forgotten."""
+        """Return the new slot of each slot after pruning the smallest of the older half; None for pruned ones."""
         older = self.counts[: slots // 2]
         kept = [slot for slot in range(len(self.counts)) if slot >= len(older) or older[slot] > min(older)]
         return [kept.index(slot) if slot in kept else None for slot in range(len(self.counts))]
@@ -158,7 +158,7 @@ class Domains(Stateful):
 
 
 def distances(mean: Tensor, var: Tensor, domain_mean: Tensor, domain_var: Tensor, distance: Distance) -> Tensor:
-    """Return how far each sample is from each domain, (samples, domains): both are normal in every channel.
+    """Return the distance of each sample from each domain as normal distributions per channel, (samples, domains).
 
     `w2` is the squared Wasserstein distance of the official code, `kl` the symmetric divergence of the paper.
 
@@ -170,16 +170,16 @@ def distances(mean: Tensor, var: Tensor, domain_mean: Tensor, domain_var: Tensor
     shift = (mean[:, None] - domain_mean).square()  # Δ², (samples, domains, channels)
     if distance == "w2":
         return (shift + (var.sqrt()[:, None] - domain_var.sqrt()).square()).sum(2)
-    smallest = torch.finfo(torch.float32).eps  # a constant channel has no variance, and nothing is near it
+    smallest = torch.finfo(torch.float32).eps  # a constant channel has no variance; avoid dividing by 0
     var, domain_var = var.clamp_min(smallest)[:, None], domain_var.clamp_min(smallest)
     return ((var + shift) / domain_var + (domain_var + shift) / var - 2).sum(2) / 2
 
 
 def prediction_layer(layers: Sequence[str], stages: Sequence[str], name: str | None = None) -> str:
-    """Return the name of the layer that tells domains: the first of the middle stage, or the one asked for.
+    """Return the name of the layer that detects domains: the first of the middle stage, or the one requested.
 
-    The official choices are such layers; that they are found by themselves is ours. Without stages it is the middle
-    layer of all.
+    The official code names such a layer for each network; choosing it automatically is ours. Without stages it is the
+    middle one of all layers.
 
     >>> prediction_layer(["bn", "a.bn", "b.0.bn1", "b.0.bn2", "c.bn"], ["a", "b", "c"])
     'b.0.bn1'

@@ -1,4 +1,4 @@
-"""Domain statistics: updated sums equal those over all strata, and only strata that occurred are stored."""
+"""Domain statistics: incremental sums equal those over all strata, and only strata that occurred use memory."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def learn(part: nn.Sequential, domains: Domains, features: Tensor, labels: Tenso
 
 
 class WrittenOut:
-    """The official update with all strata of all domains, re-averaged every time."""
+    """The official update: all strata of all domains, averaged anew every time."""
 
     def __init__(self, layer: DomainStatistics, slots: int, *, capped: bool) -> None:
         self.momentum, self.capped = layer.class_momentum, capped
@@ -135,7 +135,7 @@ def test_the_closest_two_become_the_mixture_of_both() -> None:
     domains.regroup([0, 1, 1, 2][: len(found)])
     assert domains.counts == [found[0], found[1] + found[2], *found[3:]]
     torch.testing.assert_close(domains.moments()[0][0], before[0])  # the others are as they were
-    # Their classes were different ones: every stratum was kept as it was, and the sums are those of both.
+    # Their classes differ: every stratum is unchanged, and the sums are those of both.
     source = part[0].source_mean
     torch.testing.assert_close(domains.moments()[0][1] - source, (before[1] - source) + (before[2] - source))
 

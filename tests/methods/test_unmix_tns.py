@@ -56,7 +56,7 @@ def test_the_mixture_starts_with_the_moments_of_the_source() -> None:
     assert torch.equal(layer(1).vars[0], norm.source_var)
 
 
-def test_a_sample_is_normalised_alike_whoever_comes_with_it() -> None:
+def test_a_sample_is_normalised_independently_of_the_rest_of_the_batch() -> None:
     norm = layer()
     norm.paused = True
     features = samples(8)
