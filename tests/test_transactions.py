@@ -1,0 +1,194 @@
+"""A step is a transaction: wherever it fails, the state afterwards is the state before, and a retry succeeds."""
+
+from __future__ import annotations
+
+import copy
+import logging
+import os
+import threading
+import time
+from functools import partial
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from holdfast import adapt
+from holdfast.adapted import AdaptedModel
+from holdfast.estimators import ESTIMATORS
+from holdfast.models.tiny import tiny_amaut, tiny_resnet
+from holdfast.recipes import recipe_names
+from holdfast.recovery import RECOVERIES
+from holdfast.testing.comparison import first_difference
+from holdfast.testing.faults import check_failed_steps
+
+GENERATOR = torch.Generator().manual_seed(0)
+BATCHES = [torch.rand(size, 3, 16, 16, generator=GENERATOR) for size in (8, 8, 5, 8)]
+AUDIO = [torch.rand(size, 1_600, generator=GENERATOR) - 0.5 for size in (8, 8, 5, 8)]
+# So that a step of eight samples learns from the memory more than once, and fewer views, which are slow.
+OFTEN: dict[str, dict[str, Any]] = {
+    "rotta": {"every_samples": 3},
+    "note": {"every_samples": 3},
+    "sotta": {"every_samples": 3, "min_confidence": 0.0},
+    "cotta": {"views": 2},
+}
+
+
+def build(name: str, *, audio: bool = False, norm: str = "batch", **options: Any) -> AdaptedModel:
+    network = tiny_amaut() if audio else tiny_resnet(norm)  # type: ignore[arg-type]
+    source = AUDIO[:1] if audio else BATCHES[:1]
+    labels = torch.zeros(len(source[0]), dtype=torch.long)
+    return adapt(network, name, source=source, holdout=[(source[0], labels)], **{**OFTEN.get(name, {}), **options})
+
+
+@pytest.mark.parametrize("name", OFTEN)
+def test_methods_with_a_memory_are_put_back_in_the_middle_of_learning(name: str) -> None:
+    check_failed_steps(partial(build, name), BATCHES, points=8)
+
+
+@pytest.mark.parametrize("options", [{"predicts": "after"}, {"predicts": "before", "optimizer": "adam"}])
+def test_updates_before_and_after_the_prediction_are_put_back(options: dict[str, Any]) -> None:
+    check_failed_steps(partial(build, "cpl", **options), BATCHES, points=8)
+
+
+@pytest.mark.parametrize("recovery", RECOVERIES.names())
+@pytest.mark.parametrize("name", ["tent", "cotta", "unitta"])
+def test_every_recovery_is_put_back(name: str, recovery: str) -> None:
+    options: dict[str, Any] = {"every_batches": 2} if recovery in ("periodic", "last_good") else {}
+    check_failed_steps(partial(build, name, recovery=recovery, **options), BATCHES, points=4)
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS.names())
+@pytest.mark.parametrize("name", ["tent", "t3a", "rotta"])
+def test_every_estimator_is_put_back(name: str, estimator: str) -> None:
+    check_failed_steps(partial(build, name, estimator=estimator), BATCHES, points=6)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("network", ["batch", "group", "layer", "audio"])
+@pytest.mark.parametrize("name", recipe_names())
+def test_a_failure_at_every_module_call_is_undone(name: str, network: str) -> None:
+    audio = network == "audio"
+    make = partial(build, name, audio=audio, norm="batch" if audio else network, estimator="anchored")
+    try:
+        make()
+    except ValueError:
+        pytest.skip("the method refuses this network")
+    check_failed_steps(make, AUDIO if audio else BATCHES, points=None)
+
+
+class Failing(torch.optim.SGD):
+    """An optimiser that fails after it has written everything."""
+
+    error: BaseException = RuntimeError("out of memory")
+
+    def step(self, closure: Any = None) -> None:
+        super().step(closure)
+        raise self.error
+
+
+def test_a_prediction_is_returned_when_the_update_fails(caplog: pytest.LogCaptureFixture) -> None:
+    model = build("tent", estimator="softmax_score", optimizer="sgd")
+    model(BATCHES[0])
+    twin, expected = copy.deepcopy(model), copy.deepcopy(model).step(BATCHES[1])
+    assert model.method._optimizer is not None
+    model.method._optimizer.__class__ = Failing
+    with caplog.at_level(logging.WARNING):
+        step = model.step(BATCHES[1])
+    assert torch.equal(step.logits, expected.logits)
+    assert step.estimates == expected.estimates
+    assert (step.loss, step.skipped) == (None, "RuntimeError: out of memory")
+    (record,) = caplog.records
+    assert record.exc_info is not None
+    assert record.exc_info[1] is Failing.error
+    model.method._optimizer.__class__ = torch.optim.SGD
+    assert first_difference(vars(twin), vars(model)) is None
+    assert torch.equal(model(BATCHES[1]), expected.logits)
+    assert torch.equal(model(BATCHES[2]), [twin(batch) for batch in BATCHES[1:3]][1])
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), SystemExit(3)])
+def test_interrupts_are_raised_after_the_state_was_put_back(error: BaseException) -> None:
+    model = build("tent", optimizer="sgd")
+    model(BATCHES[0])
+    twin = copy.deepcopy(model)
+    assert model.method._optimizer is not None
+    model.method._optimizer.__class__ = type("Interrupted", (Failing,), {"error": error})
+    with pytest.raises(type(error)):
+        model.step(BATCHES[1])
+    model.method._optimizer.__class__ = torch.optim.SGD
+    assert first_difference(vars(twin), vars(model)) is None
+
+
+def test_an_error_of_the_network_is_raised_as_it_is() -> None:
+    model = build("tent")
+
+    def fail(*_: object) -> None:
+        raise RuntimeError("out of memory")
+
+    handle = model.method.model.register_forward_pre_hook(fail)
+    with pytest.raises(RuntimeError, match=r"^out of memory$"):
+        model.step(BATCHES[0])
+    handle.remove()
+    assert torch.equal(model(BATCHES[0]), build("tent")(BATCHES[0]))
+
+
+def test_predicting_alone_changes_no_estimator_and_no_counter() -> None:
+    model = build("unitta", estimator="anchored", recovery="regret")
+    model(BATCHES[0])
+    twin = copy.deepcopy(model)
+    assert model.predict(BATCHES[1]).forwards > 0
+    assert first_difference(vars(twin), vars(model)) is None
+
+
+def test_a_process_forked_in_the_middle_of_a_step_has_the_state_before_it() -> None:
+    model = build("robust_bn")
+    model(BATCHES[0])
+    twin = copy.deepcopy(model)
+    inside, go_on = threading.Event(), threading.Event()
+
+    def wait(*_: object) -> None:
+        inside.set()
+        go_on.wait(60)
+
+    head = model.method.model.head
+    assert head is not None
+    handle = head.register_forward_pre_hook(wait)  # all statistics have moved by then
+    stepping = threading.Thread(target=model.step, args=(BATCHES[1],))
+    stepping.start()
+    inside.wait(60)
+    child = os.fork()
+    if child == 0:
+        handle.remove()
+        os._exit(0 if torch.equal(model(BATCHES[2]), twin(BATCHES[2])) else 1)
+    go_on.set()
+    stepping.join()
+    handle.remove()
+    assert _exit_code(child, seconds=60) == 0
+    assert torch.equal(model(BATCHES[2]), [twin(batch) for batch in BATCHES[1:3]][1])
+
+
+def _exit_code(child: int, seconds: float) -> int:
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        found, status = os.waitpid(child, os.WNOHANG)
+        if found:
+            return os.waitstatus_to_exitcode(status)
+        time.sleep(0.05)
+    os.kill(child, 9)
+    os.waitpid(child, 0)
+    return -1
+
+
+def test_rows_that_are_written_in_place_are_put_back() -> None:
+    model = build("rotta")
+    model(BATCHES[0])
+    memory: Any = model.method.memory
+    held: Tensor = memory.held
+    before, place = held.clone(), held.data_ptr()
+    model.predict(BATCHES[1])
+    model(BATCHES[1])
+    assert held.data_ptr() == place
+    assert not torch.equal(held, before)
+    assert memory._overwritten is None, "rows are kept after the step has ended"
