@@ -134,6 +134,24 @@ def test_an_error_of_the_network_is_raised_as_it_is() -> None:
     assert torch.equal(model(BATCHES[0]), build("tent")(BATCHES[0]))
 
 
+def test_logits_that_are_not_finite_take_statistics_back_but_not_a_reset() -> None:
+    model = build("robust_bn", recovery="periodic", every_batches=2)
+    head = model.method.model.head
+    assert isinstance(head, torch.nn.Linear)
+    for batch in BATCHES[:2]:
+        model(batch)
+    with torch.no_grad():
+        head.weight.fill_(3e38)
+    step = model.step(BATCHES[3])
+    assert step.skipped == "non-finite logits"
+    assert step.recovered == "2 batches since the last reset"
+    moved = [
+        name for name, source in model.method.origin.items() if not torch.equal(model.method.moving()[name], source)
+    ]
+    assert not moved, "statistics of a batch without a prediction were kept, or those of before the reset"
+    assert model.step(BATCHES[3]).recovered is None, "the reset was not counted"
+
+
 def test_predicting_alone_changes_no_estimator_and_no_counter() -> None:
     model = build("unitta", estimator="anchored", recovery="regret")
     model(BATCHES[0])
