@@ -308,14 +308,16 @@ class AdaptedModel(nn.Module):
             raise ValueError("the model cannot predict with it")
 
     def _can_predict(self) -> bool:
-        """Try two random inputs; a network of indices cannot take them, which is no fault of a state."""
+        """Try to predict two random inputs; a network of indices cannot, which is no fault of its state."""
         network = self.method.model
-        parts = self._parts()
-        savepoints = [Savepoint(part) for part in parts]
+        savepoints = [Savepoint(modules) for modules in self._parts()]
         try:
+            self.method.paused = True
             inputs = random_pair(network.module, network.input_spec.shape)
             with torch.no_grad():
-                return self._step(inputs, savepoints, learning=False).skipped is None
+                logits, recorded = self._predict(inputs)
+                self._estimate(inputs, logits, recorded)
+            return bool(torch.isfinite(logits).all())
         except Exception:
             return False
         finally:

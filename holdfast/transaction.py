@@ -76,8 +76,9 @@ class Savepoint:
             own = attributes["_buffers"]
             if own:
                 self._containers.append((own, own.copy()))
-                passing = attributes["_non_persistent_buffers_set"]
-                buffers += [tensor for name, tensor in own.items() if tensor is not None and name not in passing]
+                # Those of our own modules that are not saved are constants, and may be large: held-out source data.
+                constant = attributes["_non_persistent_buffers_set"] if isinstance(module, Stateful) else ()
+                buffers += [tensor for name, tensor in own.items() if tensor is not None and name not in constant]
             if isinstance(module, Stateful):
                 self._overwritten.append((module, module.remember_rows()))
                 for name in module.state_defaults:
@@ -155,8 +156,9 @@ class Transactions:
     def begin(self, *groups: Sequence[nn.Module]) -> Iterator[list[Savepoint]]:
         """Yield one savepoint for each group of modules, and restore all of them when the block raises anything."""
         with self.exclusive():
-            savepoints = [Savepoint(modules, self._copies) for modules in groups]
-            self._open = savepoints
+            outer = self._open  # a network may call the model it is part of
+            savepoints = [Savepoint(modules, None if outer else self._copies) for modules in groups]
+            self._open = [*savepoints, *outer]
             try:
                 yield savepoints
             except BaseException:
@@ -164,8 +166,8 @@ class Transactions:
                     savepoint.restore()
                 raise
             finally:
-                self._open = []
-                for savepoint in savepoints:
+                self._open = outer
+                for savepoint in () if outer else savepoints:
                     savepoint.release()
 
     def forget(self) -> None:

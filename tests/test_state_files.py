@@ -109,6 +109,15 @@ def test_declared_state_that_contradicts_itself_is_refused(
     assert "does not fit" in refused(model, rewritten(tmp_path / "state", lambda state, _: change(state[key])))
 
 
+def test_a_model_that_is_used_to_small_inputs_loads_its_state(tmp_path: Path) -> None:
+    """The random inputs of the check before loading are outside of their range, which is no fault of the file."""
+    network = torch.nn.Sequential(torch.nn.Linear(4, 6), torch.nn.LayerNorm(6), torch.nn.Linear(6, 3)).eval()
+    model = adapt(network, "tent")
+    model(1e-3 * torch.rand(8, 4, generator=torch.Generator().manual_seed(0)))
+    model.save(tmp_path / "state")
+    adapt(network, "tent").load(tmp_path / "state")
+
+
 def mutations(content: bytes, rng: random.Random) -> bytes:
     """Return a state file with one random fault, half of them with a checksum that is right again."""
     kind = rng.choice(["flip", "cut", "grow", "rename", "retype", "drop", "poison", "reshape"])

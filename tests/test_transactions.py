@@ -152,6 +152,21 @@ def test_logits_that_are_not_finite_take_statistics_back_but_not_a_reset() -> No
     assert model.step(BATCHES[3]).recovered is None, "the reset was not counted"
 
 
+def test_a_model_that_is_called_in_the_middle_of_its_own_step_is_still_put_back() -> None:
+    model = build("rotta")
+    model(BATCHES[0])
+    twin = copy.deepcopy(model)
+
+    def look(*_: object) -> None:
+        handle.remove()
+        model.predict(BATCHES[2])
+
+    assert model.method.model.head is not None
+    handle = model.method.model.head.register_forward_pre_hook(look)  # of the student, which learns later
+    assert model.step(BATCHES[1]).skipped, "what the inner call has written into is part of the gradient"
+    assert first_difference(vars(twin), vars(model)) is None
+
+
 def test_predicting_alone_changes_no_estimator_and_no_counter() -> None:
     model = build("unitta", estimator="anchored", recovery="regret")
     model(BATCHES[0])

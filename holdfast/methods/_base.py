@@ -148,7 +148,10 @@ class Method(Stateful):
         """Return a copy of all that adaptation has changed: weights, statistics, optimiser and declared state."""
         moving, origin = self.moving(), self._origin
         moved = {name: moving[name].detach().clone() for name in origin if not torch.equal(moving[name], origin[name])}
-        declared = {name: part.get_extra_state() for name, part in self._declaring()}
+        declared = {
+            name: {key: value for key, value in part.get_extra_state().items() if key not in part._kept}
+            for name, part in self._declaring()
+        }
         return {"tensors": moved, "declared": declared}
 
     def return_to(self, snapshot: Mapping[str, Any]) -> None:
