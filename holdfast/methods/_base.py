@@ -149,7 +149,7 @@ class Method(Stateful):
         moving, origin = self.moving(), self._origin
         moved = {name: moving[name].detach().clone() for name in origin if not torch.equal(moving[name], origin[name])}
         declared = {
-            name: {key: value for key, value in part.get_extra_state().items() if key not in part._kept}
+            name: {key: value for key, value in part.get_extra_state().items() if key not in part.kept_state}
             for name, part in self._declaring()
         }
         return {"tensors": moved, "declared": declared}
