@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, get_args
 
@@ -11,12 +11,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.corruptions import CORRUPTIONS, Corruption, store_as_jpeg
+from holdfast.corruptions.audio.criteria import BOTH_WAYS
+from holdfast.corruptions.audio.dhauds import criteria
+from holdfast.corruptions.base import ORDER
 from holdfast.randomness import seed_for, seeded_rng
 from holdfast.records import Domain, InputSpec, Picks
 
 __all__ = ["Draws", "Rendering"]
 
 Draws = Literal["sample", "position"]
+BUILT_IN = frozenset((*ORDER, *criteria(BOTH_WAYS)))  # whose sources CORRUPTION_VERSION covers
 
 
 @dataclass(frozen=True)
@@ -44,9 +48,15 @@ class Rendering:
         """Return the same rendering with other draws: those of `seed`, by default of one derived from its own."""
         return replace(self, seed=seed_for(self.seed, "draws of the twin") if seed is None else seed)
 
-    def spec(self) -> dict[str, Any]:
-        """Return everything but the seed, as plain JSON; `own` corruptions by their sources."""
+    def spec(self, names: Iterable[str] = ()) -> dict[str, Any]:
+        """Return everything but the seed, as plain JSON, for corruptions of these names.
+
+        Corruptions of `own`, and registered ones that are not built in, appear with their sources.
+        """
         sources = {name: corruption.source for name, corruption in self.own.items()}
+        for name in names:
+            if name not in sources and name not in BUILT_IN and self.corruption(name).source:
+                sources[name] = self.corruption(name).source
         return {
             "family": self.family,
             "storage_jpeg_quality": self.storage_jpeg_quality,

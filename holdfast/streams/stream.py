@@ -60,7 +60,7 @@ class Stream:
         return {
             "plan": self.plan.spec(),
             "data": {"name": self.data.name, "digest": self.data.digest},
-            **self.rendering.spec(),
+            **self.rendering.spec(name for domain in self.plan.domains for name in domain.corruptions),
             "corruption_version": CORRUPTION_VERSION,
             "preprocessing": self.preprocessing,
         }

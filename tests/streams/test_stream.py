@@ -15,6 +15,7 @@ import torch
 from numpy.typing import NDArray
 from PIL import Image
 
+from holdfast.corruptions import CORRUPTIONS, frost_from
 from holdfast.data import InMemoryImages
 from holdfast.records import Batch, Domain, Picks
 from holdfast.streams import STREAMS, Plan, Rendering, Stream, continual, mixed_domains, reset_each_shift
@@ -255,6 +256,21 @@ def test_fingerprints_tell_every_stream_apart(few: InMemoryImages) -> None:
     assert named.fingerprint == streams[10].fingerprint
 
 
+def test_fingerprints_tell_custom_corruptions_of_one_name_apart(
+    few: InMemoryImages, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    streams = []
+    for level in (50, 200):
+        frost = frost_from([np.full((90, 90, 3), level, np.uint8)], name="window")
+        monkeypatch.setitem(vars(CORRUPTIONS)["_entries"], "window", frost)
+        stream = continual(few, corruptions=["window"])
+        streams.append((stream.first(1), stream.fingerprint, stream.protocol))
+    (first, *digests), (second, *others) = streams
+    assert not torch.equal(first, second)
+    assert all(one != other for one, other in zip(digests, others, strict=True))
+    assert "own" not in continual(few, corruptions=["frost"]).spec
+
+
 def test_a_stream_travels_to_another_process(mixed: Stream) -> None:
     travelled = pickle.loads(pickle.dumps(mixed))
     assert travelled.fingerprint == mixed.fingerprint
@@ -264,6 +280,7 @@ def test_a_stream_travels_to_another_process(mixed: Stream) -> None:
 PROGRAM = """
 import hashlib
 import numpy as np
+from holdfast.corruptions import CORRUPTIONS, frost_from
 from holdfast.data import InMemoryImages
 from holdfast.streams import correlated
 
