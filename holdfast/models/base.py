@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import partial
+from functools import wraps
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -12,7 +13,7 @@ import torch
 from safetensors.torch import load_file
 from torch import nn
 
-from holdfast.registry import Registry
+from holdfast.registry import Registry, UnknownNameError
 
 __all__ = ["MODELS", "WEIGHTS", "Catalogue", "load", "load_weights", "predicting", "seeded_weights"]
 
@@ -24,10 +25,25 @@ class Catalogue(Registry[Callable[..., nn.Module]]):
 
     def __getitem__(self, name: str) -> Callable[..., nn.Module]:
         zoo, colon, network = name.partition(":")
-        return partial(super().__getitem__(zoo), network) if colon else super().__getitem__(name)
+        builder = super().__getitem__(zoo)
+        return _with_network(builder, network) if colon else builder
 
     def __contains__(self, name: object) -> bool:
         return super().__contains__(name.partition(":")[0] if isinstance(name, str) else name)
+
+
+def _with_network(builder: Callable[..., nn.Module], network: str) -> Callable[..., nn.Module]:
+    """Return a loader for one network of its zoo, with the signature of what is left to choose."""
+
+    @wraps(builder)
+    def build(**options: Any) -> nn.Module:
+        return builder(network, **options)
+
+    parameters = list(inspect.signature(builder).parameters.values())
+    if not parameters or parameters[0].kind is inspect.Parameter.KEYWORD_ONLY:
+        raise UnknownNameError(f"{builder.__name__} is not a zoo; write its name without {network!r}")
+    vars(build)["__signature__"] = inspect.Signature(parameters[1:])
+    return build
 
 
 MODELS = Catalogue("model", "models")
