@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from holdfast.adapted import AdaptedModel
+    from holdfast.diagnosis import doctor
     from holdfast.estimators import Estimator
     from holdfast.methods import Method
     from holdfast.recipes import adapt
@@ -25,9 +26,10 @@ _HOMES = {
     "Step": "holdfast.records",
     "Stream": "holdfast.streams",
     "adapt": "holdfast.recipes",
+    "doctor": "holdfast.diagnosis",
 }
 
-__all__ = ["AdaptedModel", "Estimator", "Method", "Recovery", "Step", "Stream", "__version__", "adapt"]
+__all__ = ["AdaptedModel", "Estimator", "Method", "Recovery", "Step", "Stream", "__version__", "adapt", "doctor"]
 
 
 def __getattr__(name: str) -> Any:

@@ -7,6 +7,7 @@ import itertools
 import json
 import logging
 import math
+import warnings
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -16,6 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from holdfast.blocks.norm import NormLayer
 from holdfast.estimators import ESTIMATORS, Estimator, Observation
 from holdfast.input_checks import check_inputs, explain_inputs
 from holdfast.input_range import InputRange, magnitude
@@ -27,7 +29,7 @@ from holdfast.models.normalised import Normalise
 from holdfast.models.partial_forward import Recorded, recording
 from holdfast.models.preprocessing import preprocessing_of
 from holdfast.models.probing import random_pair
-from holdfast.records import Estimate, Step, Update
+from holdfast.records import Estimate, SetupWarning, Step, Update
 from holdfast.recovery import RECOVERIES, Recovery
 from holdfast.recovery.never import Never
 from holdfast.registry import options_of
@@ -74,6 +76,7 @@ class AdaptedModel(nn.Module):
         self.preset = preset
         self.weights = weights  # digest of the source model
         self._transactions = Transactions()
+        self._single_samples_seen = False
 
     @property
     def recipe(self) -> dict[str, Any]:
@@ -106,6 +109,8 @@ class AdaptedModel(nn.Module):
         """
         batch = single_input(inputs, named)
         check_inputs(batch, self.method.model.input_spec)
+        if len(batch) == 1:
+            self._warn_of_single_samples()
         # The caller may be in inference mode, whose tensors cannot take part in a backward pass.
         with torch.inference_mode(False), torch.set_grad_enabled(bool(self.method.trained)):
             if batch.is_inference():
@@ -122,6 +127,17 @@ class AdaptedModel(nn.Module):
             for savepoint in savepoints:
                 savepoint.restore()
             return step
+
+    def _warn_of_single_samples(self) -> None:
+        """Warn once if a batch of one is normalised with its own statistics."""
+        first, self._single_samples_seen = not self._single_samples_seen, True
+        if first and any(isinstance(layer, NormLayer) and layer.uses_batch for layer in self.method.modules()):
+            warnings.warn(
+                f"got a batch of one, and {self.name!r} normalises with the statistics of each batch; collect larger "
+                "batches, or choose a method that stores statistics, such as 'robust_bn' or 'rotta'",
+                SetupWarning,
+                stacklevel=4,
+            )
 
     def _parts(self) -> tuple[list[nn.Module], list[nn.Module]]:
         """Return the modules that learn from batches, and those that count and judge them."""

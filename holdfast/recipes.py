@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import warnings
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
@@ -17,7 +18,8 @@ from holdfast.methods._proof import prove_source, trace
 from holdfast.models.base import load
 from holdfast.models.classifier import Classifier, weights_digest
 from holdfast.models.normalised import unwrapped
-from holdfast.models.outputs import Output
+from holdfast.models.outputs import Output, are_probabilities
+from holdfast.records import SetupWarning
 from holdfast.recovery import RECOVERIES, Recovery
 from holdfast.registry import Registry, UnknownNameError, nearest, options_of
 
@@ -257,6 +259,13 @@ def adapt_with(
             network if in_place else copy.deepcopy(network), example=example, head=head, output=output
         )
         before = trace(classifier)
+        if are_probabilities(before.logits):
+            warnings.warn(
+                "the network returns probabilities, and methods need logits; take its softmax out, or pass "
+                "output=lambda probabilities: probabilities.log()",
+                SetupWarning,
+                stacklevel=3,
+            )
         preset = recipe.preset or preset_for(kind, classifier)
         published = kind.presets[preset] if preset else {}
         recovery = recipe.build_recovery(published)

@@ -13,7 +13,11 @@ from numpy.typing import NDArray
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["Batch", "Domain", "Estimate", "InputSpec", "Picks", "Row", "Step", "Update"]
+__all__ = ["Batch", "Domain", "Estimate", "InputSpec", "Picks", "Row", "SetupWarning", "Step", "Update"]
+
+
+class SetupWarning(UserWarning):
+    """Something in the set-up makes adaptation fail, though it runs; `holdfast doctor` says what to do."""
 
 
 @dataclass(frozen=True)

@@ -82,6 +82,11 @@ class NormLayer(nn.Module):
         """Normalise (batch, channels, ...), by the source statistics where `as_source` is set."""
         return self.by_source(features) if self.as_source else self.adapted(features)
 
+    @property
+    def uses_batch(self) -> bool:
+        """Whether predictions are normalised with statistics of their own batch."""
+        return False
+
     def adapted(self, features: Tensor) -> Tensor:
         """Normalise (batch, channels, ...) with the statistics of the method."""
         raise NotImplementedError
@@ -134,6 +139,11 @@ class BatchStatistics(NormLayer):
 
     Where a channel has a single value (a batch of one on a 1×1 map) it uses the source statistics.
     """
+
+    @property
+    def uses_batch(self) -> bool:
+        """Whether predictions are normalised with statistics of their own batch: always."""
+        return True
 
     def adapted(self, features: Tensor) -> Tensor:
         """Normalise (batch, channels, ...)."""

@@ -69,6 +69,11 @@ class RunningStatistics(LearningLayer):
         super().__init__(layer, momentum=momentum)
         self.predict_with_batch = predict_with_batch
 
+    @property
+    def uses_batch(self) -> bool:
+        """Whether predictions are normalised with statistics of their own batch."""
+        return self.predict_with_batch
+
     def adapted(self, features: Tensor) -> Tensor:
         """Normalise (batch, channels, ...)."""
         values = features.numel() // features.shape[1]

@@ -14,6 +14,7 @@ from holdfast.cli.compare import compare
 from holdfast.cli.conformance import conformance
 from holdfast.cli.corrupt import corrupt
 from holdfast.cli.demo import demo
+from holdfast.cli.doctor import doctor
 from holdfast.cli.list import list_
 from holdfast.cli.recommend import recommend
 from holdfast.cli.replay import replay
@@ -37,6 +38,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "list": list_,
     "train": train,
     "calibrate": calibrate,
+    "doctor": doctor,
     "recommend": recommend,
     "replay": replay,
     "corrupt": corrupt,

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 import torch
 from torch import Tensor
 
-__all__ = ["Output", "WrongOutputError", "finish", "logits_of", "pick"]
+__all__ = ["Output", "WrongOutputError", "are_probabilities", "finish", "logits_of", "pick"]
 
 # None: a tensor, or what is called logits; a key or attribute; a place in a tuple; "binary"; or a function.
 Output: TypeAlias = "str | int | Callable[[Any], Tensor] | None"
@@ -70,6 +70,15 @@ def finish(found: Tensor, output: Output = None) -> Tensor:
             "leave output= out"
         )
     return torch.cat([torch.zeros_like(column), column], 1)
+
+
+def are_probabilities(logits: Tensor) -> bool:
+    """Return whether rows are probabilities: not negative, and with a sum of 1.
+
+    >>> are_probabilities(torch.tensor([[0.2, 0.8]])), are_probabilities(torch.tensor([[-1.0, 2.0]]))
+    (True, False)
+    """
+    return bool((logits >= 0).all()) and torch.allclose(logits.sum(1), logits.new_ones(()), atol=1e-3)
 
 
 def _described(returned: object) -> str:

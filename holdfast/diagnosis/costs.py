@@ -1,0 +1,53 @@
+"""Measure what a step of each method costs on this machine."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from torch import Tensor, nn
+
+from holdfast.benchmark.peak_memory import forget_peak, peak_mib
+from holdfast.methods import METHODS
+from holdfast.models.outputs import Output
+from holdfast.recipes import adapt, recipe_of
+
+__all__ = ["StepCost", "step_costs"]
+
+STEPS = 3
+
+
+@dataclass(frozen=True)
+class StepCost:
+    """The median step of a method, or why it does not suit the network."""
+
+    method: str
+    milliseconds: float | None = None  # per batch
+    times_source: float | None = None
+    peak_mib: float | None = None  # of the process
+    refused: str | None = None
+
+
+def step_costs(
+    network: nn.Module, methods: Sequence[str], batch: Tensor, head: str | None, output: Output
+) -> Iterator[StepCost]:
+    """Take a few steps with each method on one batch; the source comes first."""
+    source_seconds: float | None = None
+    for name in dict.fromkeys(["source", *methods]):
+        forget_peak()
+        try:
+            given = [batch] if METHODS[recipe_of(name).method].needs_source else None
+            model = adapt(network, name, example=batch, head=head, output=output, source=given)
+        except ValueError as error:
+            yield StepCost(name, refused=str(error))
+            continue
+        seconds = []
+        for _ in range(STEPS):
+            start = time.perf_counter()
+            model.step(batch)
+            seconds.append(time.perf_counter() - start)
+        median = statistics.median(seconds)
+        source_seconds = source_seconds or median
+        yield StepCost(name, round(1e3 * median, 2), round(median / source_seconds, 2), peak_mib())

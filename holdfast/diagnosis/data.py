@@ -1,0 +1,170 @@
+"""Checks of data against a network: shape, scale, channel order, labels, accuracy and batch size."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from holdfast.blocks.wrapping import has_batch_norm
+from holdfast.diagnosis.findings import Finding
+from holdfast.models.classifier import Classifier
+from holdfast.models.preprocessing import preprocessing_of
+from holdfast.models.probing import untouched
+
+__all__ = ["data_findings", "scale_findings"]
+
+MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+FEW_SAMPLES = 16  # in a batch, for its statistics
+CLEARLY = 0.05  # in accuracy, beyond three standard errors
+FAR = 0.5  # standard deviations from the source statistics; clean data are within 0.1
+MUCH_NEARER = 0.5  # of that distance
+
+
+@dataclass(frozen=True)
+class Fit:
+    """How well inputs suit a network: how far they are from its statistics, and how often it is right."""
+
+    distance: float  # of the first normalisation layers from their running statistics; nan without any
+    accuracy: float  # nan without labels
+    confidence: float
+
+
+def data_findings(
+    model: Classifier, inputs: Tensor, labels: Tensor | None, *, batch_size: int, expected_accuracy: float | None
+) -> Iterator[Finding]:
+    """Yield what is found on a few batches of clean data; the labels are used for nothing but the report."""
+    yield _shape(model, inputs)
+    if not inputs.is_floating_point():
+        remedy = "scale them as in training, e.g. inputs.float() / 255"
+        yield Finding("input dtype", "fail", str(inputs.dtype).removeprefix("torch."), remedy)
+        inputs = inputs.float()
+    if not torch.isfinite(inputs).all():
+        yield Finding("input values", "fail", "non-finite values", "leave out or repair these samples")
+        return
+    inputs = inputs.to(model.device, model.dtype)
+    yield from scale_findings(model, inputs, labels)
+    if labels is not None:
+        yield from _labels(model, inputs, labels, expected_accuracy)
+    yield _batch_size(model, batch_size)
+
+
+def scale_findings(model: Classifier, inputs: Tensor, labels: Tensor | None) -> Iterator[Finding]:
+    """Compare inputs as they are with other scales and channel orders, and yield the one that fits better, if any."""
+    low, high = (float(value) for value in inputs.aminmax())
+    told = f"values from {low:.3g} to {high:.3g}"
+    others = _alternatives(model, inputs)
+    given = _fit(model, inputs, labels)
+    fits = {name: _fit(model, change(inputs), labels) for name, (change, _) in others.items()}
+    better = {name: fit for name, fit in fits.items() if _fits_better(fit, given, len(inputs))}
+    if better:
+        name = min(better, key=lambda name: (-better[name].accuracy, better[name].distance))
+        yield Finding("input scale", "fail", f"{told}; {name} {_compared(better[name], given)}", others[name][1])
+    elif model.input_spec.kind == "image" and (high > 10 or low < -10):
+        yield Finding("input scale", "fail", told, "bring images to the scale of training, e.g. inputs / 255")
+    else:
+        yield Finding("input scale", "ok", told)
+
+
+def _alternatives(model: Classifier, inputs: Tensor) -> Mapping[str, tuple[Callable[[Tensor], Tensor], str]]:
+    """Return what may have been forgotten or done twice, with its remedy."""
+    if model.input_spec.kind != "image":
+        return {
+            "divided by 32768": (lambda x: x / 32768, "pass waveforms in [-1, 1]: divide 16-bit samples by 32768"),
+        }
+    found: dict[str, tuple[Callable[[Tensor], Tensor], str]] = {
+        "divided by 255": (lambda x: x / 255, "divide pixels by 255: the network takes [0, 1]"),
+        "multiplied by 255": (lambda x: x * 255, "the network takes pixels in [0, 255]: multiply by 255"),
+    }
+    if inputs.shape[1] == 3:
+        mean, std = (inputs.new_tensor(values).view(-1, 1, 1) for values in (MEAN, STD))
+        once = "normalise once: load the network with holdfast.models.load, or wrap it in holdfast.models.Normalised"
+        found["normalised by ImageNet's mean and std"] = lambda x: (x - mean) / std, once
+        found["without ImageNet's mean and std"] = lambda x: x * std + mean, f"they were applied twice; {once}"
+        found["with channels reversed"] = lambda x: x.flip(1), "swap the channels, BGR and RGB: inputs.flip(1)"
+        found["divided by 255 and normalised"] = lambda x: (x / 255 - mean) / std, f"divide by 255, and {once}"
+    return found
+
+
+def _fits_better(other: Fit, given: Fit, samples: int) -> bool:
+    if not math.isnan(given.accuracy):
+        error = math.sqrt(max(given.accuracy * (1 - given.accuracy), 1 / samples) / samples)
+        return other.accuracy > given.accuracy + max(3 * error, CLEARLY)
+    if not math.isnan(given.distance):
+        return given.distance > FAR and other.distance < MUCH_NEARER * given.distance
+    return False
+
+
+def _compared(other: Fit, given: Fit) -> str:
+    if not math.isnan(given.accuracy):
+        return f"the accuracy would be {100 * other.accuracy:.0f} % instead of {100 * given.accuracy:.0f} %"
+    return f"they are nearer to the source statistics, {other.distance:.1f} instead of {given.distance:.1f} deviations"
+
+
+def _fit(model: Classifier, inputs: Tensor, labels: Tensor | None) -> Fit:
+    distances: list[float] = []
+
+    def note(layer: nn.Module, args: tuple[Tensor, ...]) -> None:
+        mean, var = (getattr(layer, name) for name in ("running_mean", "running_var"))
+        features = args[0].movedim(1, 0).flatten(1)
+        smallest = 1e-6 * var.mean() + torch.finfo(var.dtype).tiny  # of channels that are always 0
+        shift = (features.mean(1) - mean) / (var + smallest).sqrt()
+        scale = ((features.var(1) + smallest) / (var + smallest)).log()
+        distances.append(float((shift.square() + scale.square() / 4).mean().sqrt()))
+
+    with_statistics = [part for part in model.module.modules() if isinstance(part._buffers.get("running_mean"), Tensor)]
+    handles = [part.register_forward_pre_hook(note) for part in with_statistics[:3]]
+    try:
+        with untouched(model.module):
+            logits = model.read(model.module(inputs), len(inputs))
+    finally:
+        for handle in handles:
+            handle.remove()
+    accuracy = math.nan if labels is None else float((logits.argmax(1).cpu() == labels.cpu()).float().mean())
+    confidence = float(logits.softmax(1).amax(1).mean())
+    return Fit(sum(distances) / len(distances) if distances else math.nan, accuracy, confidence)
+
+
+def _shape(model: Classifier, inputs: Tensor) -> Finding:
+    shape, prepared = tuple(inputs.shape[1:]), preprocessing_of(model.module)
+    told = "×".join(map(str, shape))
+    if prepared is not None and prepared.crop is not None and shape[1:] != prepared.crop:
+        size = "×".join(map(str, prepared.crop))
+        remedy = f"resize the shorter side to {prepared.resize} and crop {size}, {prepared.interpolation}"
+        return Finding("input shape", "warn", f"{told}, and the network was trained for {size}", remedy)
+    return Finding("input shape", "ok", told)
+
+
+def _labels(model: Classifier, inputs: Tensor, labels: Tensor, expected_accuracy: float | None) -> Iterator[Finding]:
+    low, high = int(labels.min()), int(labels.max())
+    told = f"labels {low} to {high} for {model.num_classes} classes"
+    if low < 0 or high >= model.num_classes:
+        remedy = "count labels from 0 in the order of the network's outputs"
+        yield Finding("labels", "fail", told, remedy)
+        return
+    yield Finding("labels", "ok", told)
+    fit, samples, chance = _fit(model, inputs, labels), len(labels), 1 / model.num_classes
+    error = math.sqrt(max(fit.accuracy * (1 - fit.accuracy), 1 / samples) / samples)
+    told = f"{100 * fit.accuracy:.1f} % ± {196 * error:.1f} on {samples} samples"
+    shifted = _fit(model, inputs, labels - 1)
+    if shifted.accuracy > fit.accuracy + max(3 * error, CLEARLY):
+        yield Finding("clean accuracy", "fail", f"{told}; labels less 1 fit better", "count labels from 0: labels - 1")
+    elif fit.accuracy < chance + 3 * math.sqrt(chance * (1 - chance) / samples):
+        remedy = "check the order of the classes and the preprocessing: the network predicts by chance"
+        yield Finding("clean accuracy", "fail", f"{told}, chance is {100 * chance:.1f} %", remedy)
+    elif expected_accuracy is not None and fit.accuracy + 3 * error < expected_accuracy:
+        remedy = "compare the preprocessing with that of training, step by step"
+        yield Finding("clean accuracy", "fail", f"{told}, expected {100 * expected_accuracy:.1f} %", remedy)
+    else:
+        yield Finding("clean accuracy", "ok", told)
+
+
+def _batch_size(model: Classifier, batch_size: int) -> Finding:
+    if not has_batch_norm(model.module) or batch_size >= FEW_SAMPLES:
+        return Finding("batch size", "ok", str(batch_size))
+    remedy = "choose stored or blended statistics: 'robust_bn', 'rotta', or 'batch_norm' with prior_samples=16"
+    told = f"{batch_size}, too few samples for the statistics of a batch"
+    return Finding("batch size", "fail" if batch_size == 1 else "warn", told, remedy)

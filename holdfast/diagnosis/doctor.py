@@ -1,0 +1,103 @@
+"""doctor: check a network and a few batches of clean data, and say what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from itertools import islice
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from holdfast.blocks.wrapping import NormAccount, account
+from holdfast.diagnosis.costs import StepCost, step_costs
+from holdfast.diagnosis.data import data_findings
+from holdfast.diagnosis.findings import Finding
+from holdfast.diagnosis.network import network_findings
+from holdfast.models.base import load
+from holdfast.models.classifier import Classifier
+from holdfast.models.normalised import unwrapped
+from holdfast.models.outputs import Output
+from holdfast.models.probing import random_inputs
+
+__all__ = ["DEFAULT_METHODS", "Diagnosis", "doctor"]
+
+DEFAULT_METHODS = ("source", "batch_norm", "robust_bn", "neo", "lame", "tent", "rdumb", "sar", "rotta")
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """All findings, what happens to each normalisation layer, and what a step of each method costs."""
+
+    findings: tuple[Finding, ...]
+    layers: tuple[NormAccount, ...] = ()
+    costs: tuple[StepCost, ...] = ()
+
+    @property
+    def failed(self) -> tuple[Finding, ...]:
+        """The findings that must be mended before adapting."""
+        return tuple(finding for finding in self.findings if finding.verdict == "fail")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as JSON can hold it."""
+        return {"failed": len(self.failed), **asdict(self)}
+
+
+def doctor(
+    model: nn.Module | str,
+    data: Iterable[Tensor | Sequence[Tensor]] | None = None,
+    *,
+    methods: Sequence[str] = DEFAULT_METHODS,
+    expected_accuracy: float | None = None,
+    batch_size: int | None = None,
+    batches: int = 4,
+    example: Tensor | None = None,
+    head: str | None = None,
+    output: Output = None,
+) -> Diagnosis:
+    """Check a network and its clean data before adapting, and measure a step of each method on this machine.
+
+    `data` are batches of clean inputs, with labels or without, of which the first few are looked at. `batch_size` is
+    the one in deployment, by default that of the data. `expected_accuracy` is the published one, between 0 and 1.
+
+    >>> from holdfast.models.tiny import tiny_resnet
+    >>> found = doctor(nn.Sequential(tiny_resnet(), nn.Softmax(1)), methods=[])
+    >>> [(finding.check, finding.verdict) for finding in found.failed]
+    [('output', 'fail')]
+    """
+    network = unwrapped(load(model) if isinstance(model, str) else model)
+    seen = [
+        (batch, None) if isinstance(batch, Tensor) else (batch[0], batch[1]) for batch in islice(data or (), batches)
+    ]
+    example = example if example is not None or not seen else seen[0][0].float()
+    try:
+        classifier = Classifier(network, example=example, head=head, output=output)
+    except (ValueError, TypeError) as error:
+        remedy = "pass example= with a batch that the network takes, or output= with the place of its logits"
+        return Diagnosis((Finding("network", "fail", str(error), remedy),))
+    layers = tuple(account(network))
+    findings = list(network_findings(classifier, layers))
+    size = batch_size or (len(seen[0][0]) if seen else 64)
+    if seen:
+        labels = None if any(each is None for _, each in seen) else torch.cat([each for _, each in seen])  # type: ignore[misc]
+        inputs = torch.cat([each for each, _ in seen])
+        findings += data_findings(classifier, inputs, labels, batch_size=size, expected_accuracy=expected_accuracy)
+    batch = seen[0][0].float() if seen else random_inputs(network, classifier.input_spec.shape, min(size, 64))
+    costs = (
+        tuple(step_costs(network, methods, batch.to(classifier.device, classifier.dtype), head, output))
+        if methods
+        else ()
+    )
+    return Diagnosis((*findings, *_suitable(costs)), layers, costs)
+
+
+def _suitable(costs: Sequence[StepCost]) -> list[Finding]:
+    if not costs:
+        return []
+    suits = [cost.method for cost in costs if cost.refused is None]
+    refused = [cost.method for cost in costs if cost.refused is not None]
+    told = f"{', '.join(suits)} suit this network" + (f"; {', '.join(refused)} do not" if refused else "")
+    if len(suits) > 1:
+        return [Finding("methods", "ok", told)]
+    return [Finding("methods", "fail", told, next(cost.refused for cost in costs if cost.refused) or "")]

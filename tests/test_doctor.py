@@ -1,0 +1,183 @@
+"""doctor: each fault is found, named and given a remedy, and a healthy set-up is not blamed."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import torch
+from torch import Tensor, nn
+from typer.testing import CliRunner
+
+import holdfast
+from holdfast.cli import app
+from holdfast.data import DATASETS
+from holdfast.diagnosis import Diagnosis
+from holdfast.diagnosis.batches import labelled_batches
+from holdfast.models import Normalised, digits_resnet, digits_vit
+from holdfast.models.tiny import tiny_resnet
+from holdfast.recipes import adapt
+from holdfast.records import SetupWarning
+
+MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+
+
+@pytest.fixture(scope="module")
+def digits() -> list[tuple[Tensor, Tensor]]:
+    return list(labelled_batches(DATASETS["digits"](), 64, 256))
+
+
+def examined(model: nn.Module, data: object = None, **options: object) -> Diagnosis:
+    return holdfast.doctor(model, data, methods=(), **options)  # type: ignore[arg-type]
+
+
+def verdict(found: Diagnosis, check: str) -> str:
+    (one,) = (finding for finding in found.findings if finding.check == check)
+    assert one.verdict == "ok" or one.remedy, f"{check} has no remedy"
+    return one.verdict
+
+
+def test_a_healthy_set_up_has_no_fault(digits: list[tuple[Tensor, Tensor]]) -> None:
+    found = holdfast.doctor(digits_resnet(), digits, methods=["tent", "neo"], expected_accuracy=0.98)
+    assert not found.failed
+    assert [cost.method for cost in found.costs] == ["source", "tent", "neo"]
+    assert all(cost.milliseconds and cost.times_source for cost in found.costs)
+    assert [layer.treatment for layer in found.layers] == ["replaced"] * 9
+    json.dumps(found.to_dict())
+
+
+@pytest.mark.parametrize("labelled", [True, False])
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda x: x * 255, "divide pixels by 255"),
+        (lambda x: x / 255, "multiply by 255"),
+    ],
+)
+def test_a_wrong_scale_is_told_with_and_without_labels(
+    change: object, words: str, labelled: bool, digits: list[tuple[Tensor, Tensor]]
+) -> None:
+    data = [(change(inputs), labels) if labelled else change(inputs) for inputs, labels in digits]  # type: ignore[operator]
+    (fault,) = (finding for finding in examined(digits_resnet(), data).failed if finding.check == "input scale")
+    assert words in fault.remedy
+
+
+def test_normalising_twice_is_told(digits: list[tuple[Tensor, Tensor]]) -> None:
+    twice = Normalised(digits_vit(), MEAN, STD)
+    (fault,) = (finding for finding in examined(twice, digits).failed if finding.check == "input scale")
+    assert "applied twice" in fault.remedy
+    assert "accuracy would be" in fault.found
+
+
+class Coloured(nn.Module):
+    """Predicts whether the first or the last channel is the larger one."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.fc = nn.Linear(3, 2)
+        self.fc.weight.data = torch.tensor([[9.0, 0.0, -9.0], [-9.0, 0.0, 9.0]])
+
+    def forward(self, images: Tensor) -> Tensor:
+        logits: Tensor = self.fc(images.mean((2, 3)))
+        return logits
+
+
+def test_reversed_channels_are_told() -> None:
+    images = torch.rand(64, 3, 1, 1, generator=torch.Generator().manual_seed(0)).expand(-1, -1, 8, 8)
+    labels = (images[:, 2, 0, 0] > images[:, 0, 0, 0]).long()
+    right = examined(Coloured().eval(), [(images, labels)])
+    assert verdict(right, "input scale") == "ok"
+    (fault,) = (
+        finding
+        for finding in examined(Coloured().eval(), [(images.flip(1), labels)]).failed
+        if "scale" in finding.check
+    )
+    assert "BGR" in fault.remedy
+
+
+def test_labels_and_accuracy(digits: list[tuple[Tensor, Tensor]]) -> None:
+    network = digits_resnet()
+    assert verdict(examined(network, [(x, y + 1) for x, y in digits]), "labels") == "fail"
+    seven = [(x[y < 9], y[y < 9] + 1) for x, y in digits]
+    shifted = examined(network, seven)
+    assert "labels - 1" in next(finding for finding in shifted.failed if finding.check == "clean accuracy").remedy
+    shuffled = [(x, y[torch.randperm(len(y), generator=torch.Generator().manual_seed(0))]) for x, y in digits]
+    assert verdict(examined(network, shuffled), "clean accuracy") == "fail"
+    corrupted = [(x + torch.randn(x.shape, generator=torch.Generator().manual_seed(0)), y) for x, y in digits]
+    assert verdict(examined(network, corrupted, expected_accuracy=0.99), "clean accuracy") == "fail"
+
+
+def test_faults_of_the_network() -> None:
+    assert verdict(examined(nn.Sequential(tiny_resnet(), nn.Softmax(1))), "output") == "fail"
+    assert verdict(examined(nn.Sequential(tiny_resnet(), nn.LogSoftmax(1))), "output") == "ok"
+    assert verdict(examined(tiny_resnet().train()), "mode") == "warn"
+    assert verdict(examined(tiny_resnet().requires_grad_(False)), "frozen weights") == "warn"
+    assert verdict(examined(tiny_resnet().bfloat16()), "dtype") == "warn"
+    assert (
+        verdict(
+            examined(nn.Sequential(nn.Flatten(), nn.Linear(12, 3)), example=torch.zeros(1, 3, 2, 2)), "normalisation"
+        )
+        == "warn"
+    )
+    poisoned = tiny_resnet()
+    poisoned.fc.bias.data[0] = torch.nan
+    assert verdict(examined(poisoned), "weights") == "fail"
+    assert verdict(examined(nn.Sequential(nn.Conv2d(3, 2, 3), nn.Flatten(), nn.Linear(7, 4))), "network") == "fail"
+
+
+def test_layers_that_are_refused_or_never_called_are_named() -> None:
+    class Half(nn.BatchNorm2d):
+        def forward(self, features: Tensor) -> Tensor:
+            return features / self.running_var.view(-1, 1, 1)  # type: ignore[union-attr]
+
+    def around(layer: nn.Module) -> nn.Module:
+        return nn.Sequential(nn.Conv2d(3, 4, 3), layer, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(4, 3)).eval()
+
+    (fault,) = examined(around(Half(4))).failed
+    assert "1 keeps running statistics" in fault.found
+    silent = around(nn.Identity())
+    silent[1].unused = nn.BatchNorm2d(4).eval()
+    assert verdict(examined(silent), "layers in use") == "warn"
+
+
+@pytest.mark.parametrize(("size", "expected"), [(1, "fail"), (8, "warn"), (64, "ok")])
+def test_batch_size(size: int, expected: str, digits: list[tuple[Tensor, Tensor]]) -> None:
+    assert verdict(examined(digits_resnet(), digits, batch_size=size), "batch size") == expected
+    assert verdict(examined(digits_vit(), digits, batch_size=size), "batch size") == "ok"
+
+
+def test_integers_are_told(digits: list[tuple[Tensor, Tensor]]) -> None:
+    found = examined(digits_resnet(), [((x * 255).to(torch.uint8), y) for x, y in digits])
+    assert verdict(found, "input dtype") == "fail"
+
+
+def test_nothing_changes_in_the_network(digits: list[tuple[Tensor, Tensor]]) -> None:
+    network = digits_resnet()
+    before = {name: tensor.clone() for name, tensor in network.state_dict().items()}
+    holdfast.doctor(network, digits, methods=["tent"])
+    assert all(torch.equal(before[name], tensor) for name, tensor in network.state_dict().items())
+    assert not any(part._forward_hooks or part._forward_pre_hooks for part in network.modules())
+
+
+def test_the_command_prints_a_table_or_json_and_exits_with_1_for_a_fault() -> None:
+    healthy = CliRunner().invoke(app, ["doctor", "digits_resnet", "digits", "--samples", "64", "--no-costs", "--json"])
+    assert healthy.exit_code == 0
+    assert json.loads(healthy.stdout)["failed"] == 0
+    single = CliRunner().invoke(
+        app, ["doctor", "digits_resnet", "digits", "--samples", "64", "--no-costs", "--batch-size", "1"]
+    )
+    assert single.exit_code == 1
+    assert "1 fail" in single.stdout
+    assert "robust_bn" in single.stdout
+
+
+def test_adapt_warns_once_of_probabilities_and_of_single_samples(recwarn: pytest.WarningsRecorder) -> None:
+    with pytest.warns(SetupWarning, match="returns probabilities"):
+        adapt(nn.Sequential(tiny_resnet(), nn.Softmax(1)).eval(), "tent")
+    model = adapt(tiny_resnet(), "tent")
+    with pytest.warns(SetupWarning, match="got a batch of one, and 'tent' normalises"):
+        model(torch.rand(1, 3, 32, 32))
+    recwarn.clear()
+    model(torch.rand(1, 3, 32, 32))
+    adapt(tiny_resnet(), "robust_bn")(torch.rand(1, 3, 32, 32))
+    assert not [warning for warning in recwarn if warning.category is SetupWarning]
