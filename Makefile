@@ -34,6 +34,8 @@ $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt "torch==2.13.0"
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[dev]"
+	# timm declares torchvision, whose wheels need another build of torch; its networks run without it.
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --no-deps timm
 	touch $(READY)
 
 clean:

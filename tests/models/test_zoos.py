@@ -149,7 +149,7 @@ def test_torchvision_takes_its_preset(monkeypatch: pytest.MonkeyPatch) -> None:
         asked.append((name, weights))
         return tiny_resnet()
 
-    models = module("torchvision.models", get_model=get_model, get_model_weights=lambda name: weights)
+    models = module("torchvision.models", get_model=get_model, get_model_weights=lambda _: weights)
     monkeypatch.setitem(sys.modules, "torchvision", module("torchvision", models=models))
     found = load("torchvision:resnet50/IMAGENET1K_V2")
     assert asked == [("resnet50", "IMAGENET1K_V2")]
