@@ -93,11 +93,11 @@ WATCHED = GOOD.replace("  - eata\n", "  - {name: tent, label: watched, recovery:
         ("split: validation", "split: test", 16, "the samples of the stream"),
         (", split: validation", "", 16, "the samples of the stream"),  # the default of the data set
         ("name: digits, split: validation", "name: digit", 16, "did you mean 'digits'"),
-        ("[aetta, ", "[{name: aetta, masks: 0}, ", 15, "masks=0"),
+        ("[aetta, ", "[{name: aetta, masks: 0}, ", 15, "masks must be at least 1, got 0"),
         ("[aetta, ", "[aetta, {name: aetta, rate: 0.1}, ", 15, "two estimators 'aetta'"),
         ("[aetta, ", "[aetta, {name: aetta, label: at 0.1, rate: 0.1}, ", 15, "without full stops"),
         ("estimate: aetta", "estimate: aeta", 14, "did you mean 'aetta'"),
-        ("estimate: aetta", "window: 0", 14, "window=0"),
+        ("estimate: aetta", "window: 0", 14, "window must be at least 1 batch, got 0"),
     ],
 )
 def test_held_out_data_are_checked_before_anything_is_run(old: str, new: str, line: int, words: str) -> None:
