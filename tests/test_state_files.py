@@ -94,7 +94,7 @@ def test_files_that_do_not_fit_are_refused_before_anything_changes(
         ("rotta", {"every_samples": 8}, "memory", lambda own: own.update(held=None)),
         ("rotta", {"every_samples": 8}, "memory", lambda own: own["times"].pop()),
         ("note", {"every_samples": 8}, "memory", lambda own: own["slots"].update({3: [99]})),
-        ("bdn", {}, "domains", lambda own: own["cell_counts"].append(1)),
+        ("bdn", {}, "domains", lambda own: own["stratum_counts"].append(1)),
         ("bdn", {}, "domains", lambda own: own.update(counts=[0])),
         ("neo", {}, "", lambda own: own.update(centre=torch.zeros(3))),
         ("t3a", {}, "", lambda own: own.update(supports=own["supports"][:, :2])),
