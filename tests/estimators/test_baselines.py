@@ -77,7 +77,7 @@ def test_perturbations_have_the_size_they_say() -> None:
         estimator.prepare(Classifier(tiny_resnet()))
         change = (estimator.perturb(inputs) - inputs).flatten(1)
         assert torch.allclose(change.norm(order, dim=1), torch.tensor(1 / 255), rtol=1e-3)
-    with pytest.raises(ValueError, match="has not seen the source"):
+    with pytest.raises(ValueError, match="has no source network"):
         AdvPerturb().estimate(None)  # type: ignore[arg-type]
 
 
