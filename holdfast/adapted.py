@@ -188,7 +188,7 @@ class AdaptedModel(nn.Module):
     def _predict(self, inputs: Tensor) -> tuple[Tensor, Recorded]:
         """Return the prediction, and what estimators want of the pass that made it."""
         network = self.method.predictor
-        wanted = {name for estimator in self.estimators.values() for name in estimator.replays(network)}
+        wanted = {name for estimator in self.estimators.values() for name in estimator.reuses(network)}
         try:
             if not self.estimators:
                 return self.method.predict(inputs), Recorded()

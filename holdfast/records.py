@@ -22,7 +22,7 @@ class SetupWarning(UserWarning):
 
 @dataclass(frozen=True)
 class InputSpec:
-    """What one input looks like to the network: `(3, 32, 32)` for an image, `(16000,)` for a second of sound."""
+    """What one input looks like to the network: `(3, 32, 32)` for an image, `(16000,)` for a second of audio."""
 
     kind: Literal["image", "audio", "other"]
     shape: tuple[int, ...]

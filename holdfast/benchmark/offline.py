@@ -1,9 +1,10 @@
 """The offline protocols: adapt to a set for several epochs, then predict it once with other draws.
 
-A set is an episode of the stream, or all of it; each starts from the source model. The model adapts to the stream's
-twin: the same samples with their corruptions drawn again (Shao et al., arXiv 2511.18421). `offline-fixed` uses no
-labels. `offline-oracle` measures the accuracy on the twin with labels before the first epoch and after each; the last
-of the best epochs predicts, as published. The official code uses each data set's own score instead of the accuracy.
+A set is an episode of the stream, or all of it; each starts from the source model. The model adapts to the set as the
+redrawn stream renders it: the same samples with their corruptions drawn again (Shao et al., arXiv 2511.18421).
+`offline-fixed` uses no labels. `offline-oracle` measures the accuracy on the redrawn set with labels before the first
+epoch and after each; the last of the best epochs predicts, as published. The official code uses each data set's own
+score instead of the accuracy.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ class SetState:
     predicting: bool = False
     chosen_epoch: int | None = None
     last_correct: int | None = None  # of the last epoch, on the draws that are predicted
-    curve: list[float] = field(default_factory=list)  # accuracy on the twin after 0, 1, … epochs
+    curve: list[float] = field(default_factory=list)  # accuracy on the redrawn set after 0, 1, … epochs
     losses: list[float] = field(default_factory=list)  # mean loss of each epoch
     forwards: float = 0.0  # in samples
     backwards: float = 0.0
@@ -95,7 +96,7 @@ class OfflineSet:
         }
         if self.oracle:
             last = correct if now.last_correct is None else now.last_correct
-            found |= {"chosen_epoch": now.chosen_epoch, "twin_accuracy": now.curve, "last_correct": last}
+            found |= {"chosen_epoch": now.chosen_epoch, "redrawn_accuracy": now.curve, "last_correct": last}
         return found
 
     def _adapt(self) -> None:
@@ -103,7 +104,9 @@ class OfflineSet:
         if not self.epochs:
             self.now.chosen_epoch = 0
             return
-        with _rendered(self.attempt.stream.redrawn(), self.start, self.stop, self.attempt.folder / "twin.npy") as copy:
+        with _rendered(
+            self.attempt.stream.redrawn(), self.start, self.stop, self.attempt.folder / "redrawn.npy"
+        ) as copy:
             self.model.enter_domain(next(iter(self._domains())))
             while True:
                 if self.oracle and len(self.now.curve) == self.now.epoch:
@@ -143,7 +146,7 @@ class OfflineSet:
         self.now.seconds += time.perf_counter() - began
 
     def _measure(self, copy: NDArray[Any]) -> None:
-        """Measure the accuracy on the twin with labels, and save the state if it is the best so far."""
+        """Measure the accuracy on the redrawn set with labels, and save the state if it is the best so far."""
         labels = self.attempt.stream.data.labels[self.attempt.stream.plan.picks(self.start, self.stop).samples]
         predicted = [self.model.predict(inputs).logits.argmax(1) for inputs in _batches(copy, self.job.batch_size)]
         accuracy = float((torch.cat(predicted).cpu().numpy() == labels).mean())

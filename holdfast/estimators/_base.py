@@ -38,7 +38,7 @@ class Estimator(Stateful):
     def fit(self, batches: Sequence[tuple[Tensor, Tensor | None]], model: Classifier) -> None:
         """Fit to held-out source inputs, with labels if it needs them, once, before the first batch."""
 
-    def replays(self, model: Classifier) -> Collection[str]:
+    def reuses(self, model: Classifier) -> Collection[str]:
         """Return the parts of the network whose outputs it reuses from the predicting pass."""
         return ()
 

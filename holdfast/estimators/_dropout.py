@@ -15,7 +15,7 @@ from holdfast.blocks.norm import NormLayer, paused
 from holdfast.estimators._observation import Observation
 from holdfast.estimators._source_error import source_error_of
 from holdfast.models.classifier import Classifier
-from holdfast.models.partial_forward import Recorded, finished_parts, patched, recording, replaying
+from holdfast.models.partial_forward import Recorded, finished_parts, patched, recording, reusing
 from holdfast.models.probing import random_pair, untouched
 from holdfast.randomness import seed_for
 from holdfast.state import Stateful
@@ -191,7 +191,7 @@ def predict_again(
 
     with ExitStack() as stack:
         repeated = {name: _repeated(output, masks) for name, output in outputs.items()}
-        stack.enter_context(replaying(model.module, repeated))
+        stack.enter_context(reusing(model.module, repeated))
         if masks > 1:
             stack.enter_context(_separate_statistics(model, masks))
         for name in places.names:
@@ -229,7 +229,7 @@ def _with_finished_parts(model: Classifier, places: Points) -> Points:
             model(inputs)
 
         def logits_at(places: Points) -> list[Tensor]:
-            """Run whole, then replay twice: a layer that works in place changes the record for the second replay."""
+            """Run whole, then twice with the record: a layer that works in place changes it for the second time."""
             return [
                 predict_again(model, inputs, outputs, places, 0.5, [torch.Generator().manual_seed(0)])
                 for outputs in ({}, recorded.outputs, recorded.outputs)
@@ -237,12 +237,12 @@ def _with_finished_parts(model: Classifier, places: Points) -> Points:
 
         places = replace(places, channels_last=inputs.device.type == "cpu")
         try:
-            whole, *replayed = logits_at(places)
+            whole, *partial_passes = logits_at(places)
         except RuntimeError:  # it flattens its feature maps with view()
             places = replace(places, channels_last=False)
-            whole, *replayed = logits_at(places)
+            whole, *partial_passes = logits_at(places)
         model.samples_forwarded = before
-    same = all(torch.equal(whole, again) for again in replayed)
+    same = all(torch.equal(whole, again) for again in partial_passes)
     return replace(places, finished=finished if same else ())
 
 

@@ -41,6 +41,6 @@ class UnderDropout(Estimator):
         """Fit the rate of the dropout."""
         self.dropout.fit(batches, model)
 
-    def replays(self, model: Classifier) -> Collection[str]:
+    def reuses(self, model: Classifier) -> Collection[str]:
         """Return the parts before the first dropout."""
         return self.dropout.places(model).finished

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from holdfast.models.classifier import Classifier
 from holdfast.models.stages import is_inside
 
-__all__ = ["Recorded", "finished_parts", "patched", "recording", "replaying"]
+__all__ = ["Recorded", "finished_parts", "patched", "recording", "reusing"]
 
 
 @dataclass
@@ -77,7 +77,7 @@ class _Recorder:
 
 
 @contextmanager
-def replaying(module: nn.Module, outputs: Mapping[str, Tensor]) -> Iterator[None]:
+def reusing(module: nn.Module, outputs: Mapping[str, Tensor]) -> Iterator[None]:
     """Make the named parts of a network return the given outputs inside the `with` block."""
     with ExitStack() as patches:
         for name, output in outputs.items():
@@ -100,7 +100,7 @@ def patched(part: nn.Module, forward: Callable[..., Any]) -> Iterator[None]:
 
 
 def finished_parts(module: nn.Module, inputs: Tensor, point: str) -> tuple[str, ...]:
-    """Return the largest parts that have finished when `point` has, which a replay can skip.
+    """Return the largest parts that have finished when `point` has, which a later pass can skip.
 
     Parts that run twice, or do not return a tensor with one row per input, are excluded.
 

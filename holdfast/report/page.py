@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from html import escape
 from pathlib import Path
@@ -10,6 +9,7 @@ from urllib.parse import quote
 
 from plotly.offline import get_plotlyjs
 
+from holdfast.folders import write_whole
 from holdfast.report.report import Report
 from holdfast.report.section import File, Section
 from holdfast.report.style import SCRIPT, STYLE
@@ -24,19 +24,11 @@ def write_report(report: Report, out: Path | str | None = None) -> Path:
     """Write the page, by default as `report.html` in the folder of the runs, with its files; return its path."""
     page = Path(out if out is not None else report.folder)
     page = page / "report.html" if page.is_dir() else page
-    page.parent.mkdir(parents=True, exist_ok=True)
     for section in report.sections:
         for file in files_of(section):
-            write_whole(page.with_name(f"{page.stem}-{file.name}"), file.text)
-    write_whole(page, render_page(report, page.stem))
+            write_whole(page.with_name(f"{page.stem}-{file.name}"), file.text.encode())
+    write_whole(page, render_page(report, page.stem).encode())
     return page
-
-
-def write_whole(path: Path, text: str) -> None:
-    """Write a file under a temporary name and rename it, so that no reader ever sees half of it."""
-    unfinished = path.with_name(f".{path.name}.{os.getpid()}")
-    unfinished.write_text(text, encoding="utf-8", newline="\n")
-    unfinished.replace(path)
 
 
 def files_of(section: Section) -> Iterator[File]:

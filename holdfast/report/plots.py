@@ -83,7 +83,8 @@ def over_epochs(table: Table) -> Figure | None:
     """Return the score after each epoch of adaptation, measured with labels; None without them."""
     curves = []
     for line in table.lines:
-        found = [run_set["twin_accuracy"] for run in line.runs for run_set in run.sets if "twin_accuracy" in run_set]
+        sets = [run_set for run in line.runs for run_set in run.sets]
+        found = [run_set["redrawn_accuracy"] for run_set in sets if "redrawn_accuracy" in run_set]
         shares = np.mean(found, axis=0) if found else np.empty(0)
         if len(shares) > 1:
             curves.append(

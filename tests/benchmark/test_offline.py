@@ -104,7 +104,7 @@ def test_an_oracle_keeps_the_best_epoch_and_records_the_last(tmp_path: Path) -> 
     oracle, fixed = (run(jobs(protocol, ruinous)[1], tmp_path) for protocol in ("offline-oracle", "offline-fixed"))
     kept, last = summary(oracle), summary(fixed)
     for found, fixed_set in zip(kept["sets"], last["sets"], strict=True):
-        curve = found["twin_accuracy"]
+        curve = found["redrawn_accuracy"]
         assert len(curve) == 3
         assert curve[found["chosen_epoch"]] == max(curve)
         assert found["chosen_epoch"] == max(epoch for epoch, value in enumerate(curve) if value == max(curve))
@@ -116,7 +116,7 @@ def test_an_oracle_keeps_the_best_epoch_and_records_the_last(tmp_path: Path) -> 
 def test_of_equal_epochs_the_oracle_keeps_the_last(tmp_path: Path) -> None:
     """The official loop saves the weights whenever the accuracy is at least the best so far."""
     for found in summary(run(jobs("offline-oracle", lr=0.0)[1], tmp_path))["sets"]:
-        assert len(set(found["twin_accuracy"])) == 1
+        assert len(set(found["redrawn_accuracy"])) == 1
         assert found["chosen_epoch"] == 2
 
 
@@ -145,7 +145,7 @@ def test_a_repeatedly_killed_run_has_the_rows_of_an_uninterrupted_one(tmp_path: 
     found = tmp_path / "killed" / job.suite / job.name
     assert rows(found) == rows(expected)
     assert summary(found)["sets"] == summary(expected)["sets"]
-    assert not {"twin.npy", "best.safetensors"} & {path.name for path in found.iterdir()}
+    assert not {"redrawn.npy", "best.safetensors"} & {path.name for path in found.iterdir()}
 
 
 def test_an_endless_stream_is_refused(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Dropout by hooks: its points, exact replaying, many masks in one pass, and its rate."""
+"""Dropout by hooks: its points, exact partial passes, many masks in one pass, and its rate."""
 
 from __future__ import annotations
 
@@ -32,17 +32,17 @@ def networks() -> dict[str, Classifier]:
 
 
 @pytest.mark.parametrize("kind", ["batch", "group", "tokens"])
-def test_replaying_gives_the_answers_of_whole_passes_to_the_bit(kind: str) -> None:
+def test_partial_passes_predict_the_same_as_whole_ones_to_the_bit(kind: str) -> None:
     model = networks()[kind]
     places = Dropout(points="stages", rate=0.4, masks=2).places(model)
     assert places.finished
     with torch.no_grad(), recording(model, INPUTS, places.finished) as recorded:
         model(INPUTS)
     with torch.no_grad():
-        whole, replayed = (
+        whole, from_record = (
             predict_again(model, INPUTS, outputs, places, 0.4, generators(1)) for outputs in ({}, recorded.outputs)
         )
-    assert torch.equal(whole, replayed)
+    assert torch.equal(whole, from_record)
 
 
 @pytest.mark.parametrize("kind", ["batch", "group", "tokens"])

@@ -42,7 +42,7 @@ def write(write_run: WriteRun, protocol: str = ORACLE, parameters: int = 77_754,
                 "scores": {"macro_f1": right / samples - 0.01, "silhouette": None if label == "source" else 0.1},
             }
             if protocol == ORACLE:
-                found |= {"last_correct": right - samples // 20 * scale, "twin_accuracy": [0.2, 0.3, 0.7, 0.6]}
+                found |= {"last_correct": right - samples // 20 * scale, "redrawn_accuracy": [0.2, 0.3, 0.7, 0.6]}
             summarise(folder, parameters=parameters, sets=[found], samples=samples, peak_mib={"50%": 80.0, "100%": 90})
 
 

@@ -1,4 +1,4 @@
-"""What docs/audio.md claims of keywords, spoken digits and environmental sounds."""
+"""What docs/audio.md claims of keywords, spoken digits and environmental audio."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ import pytest
 
 from holdfast.corruptions.audio.dhauds import criteria
 
-SOUNDS = ("keywords", "fsdd", "esc10")
+DATA_SETS = ("keywords", "fsdd", "esc10")
 CRITERIA = criteria("sc2")
 Read = Callable[[str], list[dict[str, Any]]]
 Accuracies = dict[tuple[str, str, str], dict[int, float]]  # protocol, recipe, criterion -> seed -> %
 
 
 def accuracies(runs: list[dict[str, Any]]) -> Accuracies:
-    """Return the accuracy of every run on sounds in %."""
+    """Return the accuracy of every run in %."""
     found: Accuracies = {}
     for run in runs:
         manifest = run["manifest"]
@@ -27,9 +27,9 @@ def accuracies(runs: list[dict[str, Any]]) -> Accuracies:
 
 
 @pytest.fixture(scope="module")
-def sounds(committed: Read) -> dict[str, Accuracies]:
-    """The fourteen criteria of DHAuDS on three sets of sounds."""
-    return {name: accuracies(committed(f"dhauds-{name}.json")) for name in SOUNDS}
+def by_data_set(committed: Read) -> dict[str, Accuracies]:
+    """The fourteen criteria of DHAuDS on three data sets."""
+    return {name: accuracies(committed(f"dhauds-{name}.json")) for name in DATA_SETS}
 
 
 def mean_accuracy(found: Accuracies, protocol: str, recipe: str) -> float:
@@ -37,11 +37,9 @@ def mean_accuracy(found: Accuracies, protocol: str, recipe: str) -> float:
     return float(np.mean([list(found[protocol, recipe, name].values()) for name in CRITERIA]))
 
 
-@pytest.mark.parametrize("name", SOUNDS)
-def test_every_criterion_of_sounds_was_met_by_all_alike(
-    name: str, sounds: dict[str, Accuracies], committed: Read
-) -> None:
-    found = sounds[name]
+@pytest.mark.parametrize("name", DATA_SETS)
+def test_every_run_met_the_same_criteria(name: str, by_data_set: dict[str, Accuracies], committed: Read) -> None:
+    found = by_data_set[name]
     recipes = ("source", "batch_norm", "tent", "dhauds")
     wanted = {(protocol, recipe) for protocol in ("online", "offline-fixed") for recipe in recipes}
     wanted.add(("online", "dhauds-batch"))
@@ -75,32 +73,32 @@ def gains(found: Accuracies, protocol: str, recipe: str) -> dict[str, list[float
     return {name: [after[name][seed] - before[name][seed] for seed in before[name]] for name in CRITERIA}
 
 
-@pytest.mark.parametrize("name", SOUNDS)
-def test_so_many_criteria_of_sounds_are_improved(name: str, sounds: dict[str, Accuracies]) -> None:
+@pytest.mark.parametrize("name", DATA_SETS)
+def test_number_of_improved_criteria(name: str, by_data_set: dict[str, Accuracies]) -> None:
     for adapted, (in_mean, in_both) in zip(ADAPTED, IMPROVED[name], strict=True):
-        gained = gains(sounds[name], *adapted)
+        gained = gains(by_data_set[name], *adapted)
         assert sum(np.mean(points) > 1e-9 for points in gained.values()) == in_mean
         assert sum(min(points) > 1e-9 for points in gained.values()) == in_both
 
 
-def test_what_adapting_does_not_improve_is_pitch_and_loses_little(sounds: dict[str, Accuracies]) -> None:
-    for found in sounds.values():
+def test_what_adapting_does_not_improve_is_pitch_and_loses_little(by_data_set: dict[str, Accuracies]) -> None:
+    for found in by_data_set.values():
         for adapted in ADAPTED:
             means = {name: float(np.mean(points)) for name, points in gains(found, *adapted).items()}
             assert {name for name, mean in means.items() if mean <= 1e-9} <= {"PSH-L1", "PSH-L2"}
             assert min(means.values()) > -1.5
 
 
-def test_dhauds_is_the_best_on_average_where_it_may_see_the_set_in_epochs(sounds: dict[str, Accuracies]) -> None:
-    for found in sounds.values():
+def test_dhauds_is_the_best_on_average_where_it_may_see_the_set_in_epochs(by_data_set: dict[str, Accuracies]) -> None:
+    for found in by_data_set.values():
         others = [mean_accuracy(found, *adapted) for adapted in [("online", "source"), *ADAPTED[:-1]]]
         assert mean_accuracy(found, "offline-fixed", "dhauds") > max(others) + 0.5
 
 
 def test_online_its_running_statistics_arrive_too_late_and_those_of_the_batch_do_not(
-    sounds: dict[str, Accuracies],
+    by_data_set: dict[str, Accuracies],
 ) -> None:
-    for found in sounds.values():
+    for found in by_data_set.values():
         source, batch_norm, running, by_batch = (
             mean_accuracy(found, "online", recipe) for recipe in ("source", "batch_norm", "dhauds", "dhauds-batch")
         )
