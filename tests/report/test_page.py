@@ -189,7 +189,7 @@ def test_a_failed_write_leaves_the_old_page(runs: Path, monkeypatch: pytest.Monk
     def full_disk(*_: object, **__: object) -> int:
         raise OSError("no space left on device")
 
-    monkeypatch.setattr(Path, "write_text", full_disk)
+    monkeypatch.setattr(Path, "write_bytes", full_disk)
     with pytest.raises(OSError, match="no space"):
         write_report(make_report(runs, "accuracy"))
     assert page.read_bytes() == before
