@@ -63,9 +63,11 @@ class AdaptedModel(nn.Module):
         name: str | None = None,
         preset: str | None = None,
         weights: str = "",
+        source: Classifier | None = None,
     ) -> None:
         super().__init__()
         self.method = method
+        self._source = source  # the caller's network as it was given; shares the weights that the method does not train
         self.estimators = dict(estimators or {})
         for watching in self.estimators:
             check_estimator_name(watching)
@@ -164,7 +166,8 @@ class AdaptedModel(nn.Module):
                 update = self.method.adapt(inputs, logits)
             forwards, backwards = self._passes(samples, len(inputs))
             gauges = self.method.gauges()
-            step = Step(prediction, update.loss, estimates, recovered, update.skipped, forwards, backwards, gauges)
+            reason = recovered or update.recovered
+            step = Step(prediction, update.loss, estimates, reason, update.skipped, forwards, backwards, gauges)
             reason = self.recovery.recover(self.method, step) if learning else None
             return step if reason is None else replace(step, recovered=reason)
         except Exception as error:
@@ -216,6 +219,7 @@ class AdaptedModel(nn.Module):
             recorded=recorded,
             moving=moving,
             origin={name: origin[id(tensor)] for name, tensor in moving.items()},
+            source=self._source,
         )
         with torch.no_grad(), self.method.predictor_head():
             return {name: estimator.estimate(seen) for name, estimator in self.estimators.items()}
@@ -231,6 +235,23 @@ class AdaptedModel(nn.Module):
     def _passes(self, before: tuple[int, int], batch_size: int) -> tuple[float, float]:
         forwarded, backwarded = self._samples()
         return (forwarded - before[0]) / batch_size, (backwarded - before[1]) / batch_size
+
+    @torch.no_grad()
+    def source(self, inputs: Tensor | Mapping[str, Tensor] | None = None, **named: Tensor) -> Tensor:
+        """Return the logits of the source: bit-equal to those of the network that was given, in eval mode.
+
+        >>> from holdfast.models.tiny import tiny_resnet
+        >>> from holdfast.recipes import adapt
+        >>> network, batch = tiny_resnet().eval(), torch.rand(8, 3, 32, 32)
+        >>> model = adapt(network, "tent")
+        >>> torch.equal(model.source(batch), network(batch)), torch.equal(model(batch), network(batch))
+        (True, False)
+        """
+        if self._source is None:
+            raise ValueError("this model was built without its source; build it with holdfast.adapt")
+        with self._transactions.exclusive():
+            logits: Tensor = self._source(single_input(inputs, named))
+            return logits.detach()
 
     def enter_domain(self, domain: str) -> None:
         """Announce the next domain: known in benchmarks only, and used by oracles only."""
@@ -267,7 +288,11 @@ class AdaptedModel(nn.Module):
                     estimator.fit(pairs, self.method.predictor)
 
     def reset(self) -> None:
-        """Return to the state at construction: the future is that of a new object."""
+        """Return to the state at construction: the future is that of a new object.
+
+        The next prediction is that of the method before its first update. For a method that normalises with batch
+        statistics this is not the source's prediction, which `source` returns.
+        """
         with self._transactions.begin(*self._parts()):
             self.method.reset()
             for part in (self.recovery, self.input_range, *self.estimators.values()):

@@ -19,6 +19,7 @@ from holdfast.models.base import load
 from holdfast.models.classifier import Classifier, weights_digest
 from holdfast.models.normalised import unwrapped
 from holdfast.models.outputs import Output, are_probabilities
+from holdfast.models.sharing import sharing_copy, unshare
 from holdfast.records import SetupWarning
 from holdfast.recovery import RECOVERIES, Recovery
 from holdfast.registry import Registry, UnknownNameError, nearest, options_of
@@ -247,7 +248,7 @@ def adapt_with(
 ) -> AdaptedModel:
     """Do what `adapt` does, with a recipe that is already resolved."""
     kind = recipe.kind
-    if kind.needs_source and source is None:
+    if kind.requires_source(recipe.options) and source is None:
         raise ValueError(
             f"{recipe.name!r} needs unlabelled source inputs before the first batch: pass source=[inputs, …] (a few "
             "hundred samples are enough), or choose a method that needs none, such as 'eta'"
@@ -258,6 +259,7 @@ def adapt_with(
         classifier = Classifier(
             network if in_place else copy.deepcopy(network), example=example, head=head, output=output
         )
+        source_network = sharing_copy(classifier)
         before = trace(classifier)
         if are_probabilities(before.logits):
             warnings.warn(
@@ -281,7 +283,9 @@ def adapt_with(
             name=recipe.name,
             preset=preset,
             weights=weights,
+            source=source_network,
         )
+        unshare(source_network, adapted.method.moving().values())
         prove_source(adapted.method, before)
         if source is not None:
             adapted.fit_source(source)

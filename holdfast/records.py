@@ -70,6 +70,7 @@ class Update:
 
     loss: float | None = None
     skipped: str | None = None
+    recovered: str | None = None  # why the method has reset itself, where it has
 
 
 @dataclass(frozen=True, repr=False)
@@ -86,7 +87,7 @@ class Estimate:
     low: float | None = None  # the interval, for estimators that give one
     high: float | None = None
     unknown: str | None = None  # why there is no value
-    gain: float | None = None  # over the same model without its adaptation, on the batches where that was measured
+    gain: float | None = None  # over the source, on the batches where that was measured
 
     def __repr__(self) -> str:
         if self.unknown is not None:

@@ -25,22 +25,21 @@ class RecentMoments(Stateful):
         self.add_state("var", None)
         self.add_state("samples", prior_samples)
 
-    def follow(self, features: Tensor, source_mean: Tensor, source_var: Tensor) -> tuple[Tensor, Tensor]:
-        """Add a batch, (batch, channels, ...), unless it is not finite, and return the moments."""
+    def follow(self, features: Tensor, source_mean: Tensor, source_var: Tensor) -> None:
+        """Add a batch, (batch, channels, ...), unless it is not finite."""
         mean, var = (source_mean, source_var) if self.mean is None or self.var is None else (self.mean, self.var)
         new_mean, new_var = batch_moments(features, unbiased=False)
         if not torch.isfinite(new_mean.sum() + new_var.sum()):
-            return mean, var
+            return
         self.samples = min(self.samples + len(features), max(self.memory_samples, len(features)))
         share = len(features) / self.samples
         # The distance between the means adds to the variance; for single images it is a large part of it.
         self.var = var.lerp(new_var, share) + share * (1 - share) * (new_mean - mean).square()
         self.mean = mean.lerp(new_mean, share)
-        return self.mean, self.var
 
 
 class RecentStatistics(NormLayer):
-    """Normalise with λ · source + (1 − λ) · recent statistics, including this batch, in train and eval mode.
+    """Normalise with λ · source + (1 − λ) · recent statistics; the recent ones include this batch, unless paused.
 
     >>> from torch import nn
     >>> layer = RecentStatistics(nn.BatchNorm1d(1), source_share=0.5, prior_samples=0)
@@ -56,9 +55,9 @@ class RecentStatistics(NormLayer):
     @torch.no_grad()
     def adapted(self, features: Tensor) -> Tensor:
         """Normalise (batch, channels, ...)."""
-        mean, var = self.recent.follow(features, self.source_mean, self.source_var)
-        share = self.source_share
-        return self.normalise(features, mean.lerp(self.source_mean, share), var.lerp(self.source_var, share))
+        if not self.paused:
+            self.recent.follow(features, self.source_mean, self.source_var)
+        return self.normalise(features, *self.fixed_statistics(features))
 
     def fixed_statistics(self, features: Tensor | None) -> tuple[Tensor, Tensor]:
         """Return the stored blend."""
@@ -66,3 +65,12 @@ class RecentStatistics(NormLayer):
         if mean is None or var is None:
             return self.source_mean, self.source_var
         return mean.lerp(self.source_mean, self.source_share), var.lerp(self.source_var, self.source_share)
+
+    def shift(self) -> Tensor:
+        """Return the Kullback-Leibler divergence of recent from source statistics, averaged over channels, ()."""
+        mean, var = self.recent.mean, self.recent.var
+        if mean is None or var is None:
+            return self.source_mean.new_zeros(())
+        ratio = (var + self.eps) / (self.source_var + self.eps)
+        distance = (mean - self.source_mean).square() / (self.source_var + self.eps)
+        return 0.5 * (distance + ratio - 1 - ratio.log()).mean()

@@ -29,11 +29,13 @@ class Observation:
         recorded: Recorded | None = None,
         moving: Mapping[str, Tensor] | None = None,
         origin: Mapping[str, Tensor] | None = None,
+        source: Callable[[Tensor], Tensor] | None = None,
     ) -> None:
         self.inputs, self.logits, self.model = inputs, logits, model
         self.recorded = recorded or Recorded()  # from the predicting pass, if it was a plain one
         self.moving = moving or {}  # tensors that adaptation may change, by name
         self.origin = origin or {}  # their values in the source
+        self._source = source
         self._made: dict[Hashable, Any] = {}
 
     def once(self, key: Hashable, make: Callable[[], T]) -> T:
@@ -49,6 +51,14 @@ class Observation:
             self._made[key] = make()
         made: T = self._made[key]
         return made
+
+    @property
+    def source_logits(self) -> Tensor:
+        """The logits of the source: the caller's network exactly as it was given."""
+        source = self._source
+        if source is None:
+            raise ValueError("the source of this prediction is not known; pass the estimator to holdfast.adapt")
+        return self.once("source", lambda: source(self.inputs))
 
     def logits_with(self, values: Mapping[str, Tensor]) -> Tensor:
         """Return the logits for the same inputs with other values of the adapted tensors."""

@@ -8,10 +8,10 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from holdfast.anchor.temperature import fit_temperature
 from holdfast.blocks.norm import paused
 from holdfast.estimators._base import ESTIMATORS, Estimator
 from holdfast.estimators._observation import Observation
-from holdfast.estimators._temperature import fit_temperature
 from holdfast.models.classifier import Classifier
 from holdfast.records import Estimate
 

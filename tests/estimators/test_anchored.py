@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from holdfast.adapted import AdaptedModel
+from holdfast.anchor import reweigh
 from holdfast.data import DATASETS, Dataset
 from holdfast.estimators import Observation
-from holdfast.estimators._proportions import reweigh
 from holdfast.estimators.aetta import Aetta
 from holdfast.estimators.anchored import Anchored
 from holdfast.models import Classifier, digits_resnet, tiny_resnet
@@ -73,7 +73,7 @@ def told(source: Tensor, answers: Tensor, **options: float) -> Estimate:
     model = Classifier(Opinion(source.shape[1]), example=source[:1])
     estimator.prepare(model)
     with torch.no_grad():
-        return estimator.estimate(Observation(source, answers, model))
+        return estimator.estimate(Observation(source, answers, model, source=model))
 
 
 def width(estimate: Estimate) -> float:
@@ -126,7 +126,7 @@ def test_many_classes_in_small_batches_are_not_punished() -> None:
         labels = torch.randint(1000, (8,), generator=generator)
         source = torch.randn(8, 1000, generator=generator)
         source[torch.arange(8), labels] += 14  # as sure as it is right
-        estimates.append(estimator.estimate(Observation(source, source, model)).value)
+        estimates.append(estimator.estimate(Observation(source, source, model, source=model)).value)
     assert all(estimate > 0.6 for estimate in estimates)
     assert estimator.predictions is not None
     assert len(estimator.predictions) == 64
@@ -147,7 +147,7 @@ def test_a_network_that_is_surer_than_a_source_without_an_opinion_is_unknown() -
     unsure = 0.1 * torch.randn(64, 10, generator=torch.Generator().manual_seed(0))
     found = told(unsure, answers)
     assert math.isnan(found.value)
-    assert found.unknown == "confidence is 100% for the network and 12% for the source"
+    assert found.unknown == "confidence is 100% for the network and 11% for the source"
     assert told(unsure, unsure).value < 0.2  # neither is sure: both say chance
 
 

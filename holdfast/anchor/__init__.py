@@ -1,0 +1,17 @@
+"""The anchor: the source with the statistics of recent inputs, which is never trained; it predicts and it judges."""
+
+from holdfast.anchor.anchor import Anchor, Opinion, follow_inputs, latest, shift_of
+from holdfast.anchor.proportions import reweigh, reweigh_by_evidence, variety
+from holdfast.anchor.temperature import fit_temperature
+
+__all__ = [
+    "Anchor",
+    "Opinion",
+    "fit_temperature",
+    "follow_inputs",
+    "latest",
+    "reweigh",
+    "reweigh_by_evidence",
+    "shift_of",
+    "variety",
+]

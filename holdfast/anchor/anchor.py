@@ -1,0 +1,135 @@
+"""The anchor: source weights with the statistics of recent inputs, and class proportions of recent samples."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import cast
+
+import torch
+from torch import Tensor, nn
+
+from holdfast.anchor.proportions import reweigh_by_evidence, variety
+from holdfast.blocks.norm import BatchNorm, pause
+from holdfast.blocks.recent_norm import RecentStatistics
+from holdfast.blocks.wrapping import replace_batch_norm
+from holdfast.models.classifier import Classifier
+from holdfast.state import Stateful
+
+__all__ = ["Anchor", "Opinion", "follow_inputs", "latest", "shift_of"]
+
+LONGEST_MEMORY = 10  # windows
+
+
+@dataclass(frozen=True)
+class Opinion:
+    """What the anchor thinks of a batch."""
+
+    plain: Tensor  # probabilities, (batch, classes), as if all classes were equally frequent
+    recent: Tensor  # probabilities with class proportions of the last samples, this batch included, (samples, classes)
+    shift: float  # how far the statistics of recent inputs are from those of the source
+
+    @property
+    def probabilities(self) -> Tensor:
+        """Probabilities of this batch with the class proportions of the last samples, (batch, classes)."""
+        return self.recent[-len(self.plain) :]
+
+    def reweigh(self, probabilities: Tensor) -> Tensor:
+        """Give another network's probabilities for this batch the same class proportions.
+
+        >>> opinion = Opinion(torch.tensor([[0.5, 0.5]]), torch.tensor([[0.8, 0.2]]), 0.0)
+        >>> opinion.reweigh(torch.tensor([[0.5, 0.5]]))
+        tensor([[0.8000, 0.2000]])
+        """
+        weighed = probabilities * self.probabilities / self.plain.clamp_min(torch.finfo(self.plain.dtype).tiny)
+        return weighed / weighed.sum(1, keepdim=True).clamp_min(torch.finfo(weighed.dtype).tiny)
+
+    def belief(self, predictions: Tensor) -> Tensor:
+        """Return the probabilities that predicted classes, (batch,), are right."""
+        return self.probabilities.gather(1, predictions[:, None])[:, 0]
+
+
+class Anchor(Stateful):
+    """Judges batches by a network that follows the statistics of its inputs (`follow_inputs`) and is never trained.
+
+    Source statistics fail under a shift, and batch statistics fail when a batch holds few classes; the mean of the two
+    classifies better than either. The statistics reach back further when the last `window` samples hold fewer classes,
+    so that all classes are covered. Class proportions of the last `window` samples turn probabilities of a network
+    that was trained on balanced classes into probabilities for this stream.
+    """
+
+    fitted_temperature: float | None
+    memory_samples: int
+    recent: Tensor | None
+
+    def __init__(self, *, temperature: float = 1.75, window: int = 64, proportions: bool = True) -> None:
+        super().__init__()
+        if temperature <= 0:
+            raise ValueError(f"temperature must be positive, got {temperature}")
+        if window < 1:
+            raise ValueError(f"window must be at least 1 sample, got {window}")
+        self.temperature, self.window, self.proportions = temperature, window, proportions
+        self.add_state("fitted_temperature", None, kept=True)
+        self.add_state("memory_samples", window)
+        self.add_state("recent", None)  # probabilities for the last samples, (samples, classes)
+
+    @property
+    def now_temperature(self) -> float:
+        """The fitted temperature if there is one, else the given one."""
+        return self.fitted_temperature or self.temperature
+
+    @torch.no_grad()
+    def judge(self, network: nn.Module, inputs: Tensor, *, learn: bool = True) -> Opinion | None:
+        """Return the opinion of a batch, or None if the network's logits are not finite."""
+        layers = [layer for layer in network.modules() if isinstance(layer, RecentStatistics)]
+        for layer in layers:
+            layer.recent.memory_samples = self.memory_samples
+        pause(network, not learn)
+        plain = self.scaled(network(inputs))
+        if not torch.isfinite(plain).all():
+            return None
+        recent = latest(self.recent, plain, self.window)
+        weighed = reweigh_by_evidence(recent) if self.proportions else recent
+        if learn:
+            self.recent = recent
+            scarcity = min(weighed.shape) / variety(weighed.mean(0))  # 1: as many classes as there can be
+            self.memory_samples = round(self.window * min(max(1.0, scarcity**2), LONGEST_MEMORY))
+        return Opinion(plain, weighed, shift_of(layers))
+
+    def scaled(self, logits: Tensor) -> Tensor:
+        """Return probabilities at the anchor's temperature, (batch, classes)."""
+        return (logits.to(torch.promote_types(logits.dtype, torch.float32)) / self.now_temperature).softmax(1)
+
+
+def follow_inputs(network: Classifier, *, source_share: float, window: int) -> None:
+    """Let the BatchNorm layers of a network follow the statistics of its inputs; the source counts for `source_share`.
+
+    Layers without stored statistics, and networks without BatchNorm, stay as they are.
+    """
+    if not 0 <= source_share <= 1:
+        raise ValueError(f"source_share must be between 0 and 1, got {source_share}")
+
+    def follower(layer: BatchNorm) -> nn.Module:
+        if layer.running_mean is None:  # it always uses batch statistics
+            return cast(nn.Module, layer)
+        return RecentStatistics(layer, source_share=source_share, prior_samples=window)
+
+    replace_batch_norm(network, follower)
+
+
+def shift_of(layers: list[RecentStatistics]) -> float:
+    """Return the Kullback-Leibler divergence of recent from source statistics, of an average channel.
+
+    >>> shift_of([])
+    0.0
+    """
+    divergences = [layer.shift() for layer in layers]
+    return float(torch.stack(divergences).mean()) if divergences else 0.0
+
+
+def latest(before: Tensor | None, now: Tensor, window: int) -> Tensor:
+    """Append a batch to earlier rows and return the last `window` of them, or the whole batch if that is more.
+
+    >>> latest(torch.tensor([1, 2, 3]), torch.tensor([4]), 3), latest(torch.tensor([1]), torch.tensor([2, 3]), 1)
+    (tensor([2, 3, 4]), tensor([2, 3]))
+    """
+    return now if before is None else torch.cat([before, now])[-max(window, len(now)) :]
