@@ -1,0 +1,90 @@
+"""Blend: the source and the anchor predict together, and the anchor's weight follows the shift of the inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor, nn
+
+from holdfast.anchor import Anchor, Opinion, follow_inputs
+from holdfast.methods._base import METHODS, Method, PredictOnly
+from holdfast.methods.anchor import log_of
+from holdfast.models.classifier import Classifier
+from holdfast.models.sharing import sharing_copy
+
+__all__ = ["Blend", "blended"]
+
+
+@METHODS.register("blend")
+class Blend(Method):
+    """Predict with the source and the anchor together, both with the class proportions of recent samples. Ours.
+
+    p ∝ (1 − w) · source + w · anchor. The weight w = ½ + ½ d / (d + `half_shift`) grows with the divergence d of recent
+    input statistics from those of the source: without a shift both count the same. The other options are those of
+    `anchor`. Nothing is trained.
+    """
+
+    citation = "ours; see docs/promise.md"
+    passes = "2 forwards"
+    keeps = "recent statistics of every BatchNorm layer, probabilities of the last samples"
+    predicts = "after"
+    predicts_jointly = True
+    use_when = "always, unless only one forward is affordable: it is the default"
+    fails_when = "the network has no BatchNorm: there is then nothing but class proportions to gain"
+    shift: float
+
+    def __init__(
+        self,
+        model: Classifier,
+        *,
+        half_shift: float = 0.05,
+        source_share: float = 0.5,
+        window: int = 64,
+        proportions: bool = True,
+        temperature: float = 1.75,
+        seed: int = 0,
+    ) -> None:
+        if half_shift <= 0:
+            raise ValueError(f"half_shift must be positive, got {half_shift}")
+        self.half_shift, self.source_share, self.window = half_shift, source_share, window
+        self.proportions, self.temperature = proportions, temperature
+        super().__init__(model, seed=seed)
+        self.anchor = Anchor(temperature=temperature, window=window, proportions=proportions)
+        self.add_state("shift", 0.0)
+
+    def prepare(self, model: Classifier) -> list[nn.Parameter]:
+        """Keep the source, and let the BatchNorm layers of the network follow their inputs; train nothing."""
+        self.source = sharing_copy(model)
+        follow_inputs(model, source_share=self.source_share, window=self.window)
+        return []
+
+    def predict(self, inputs: Tensor) -> Tensor:
+        """Return the logarithms of the blended probabilities; those of the source where the anchor has none."""
+        with torch.no_grad():
+            source = self.anchor.scaled(self.source(inputs))
+        opinion = self.anchor.judge(self.model, inputs, learn=not self.paused)
+        if opinion is None:
+            return log_of(source)
+        if not self.paused:
+            self.shift = opinion.shift
+        return log_of(blended(source, opinion, self.half_shift))
+
+    def gauges(self) -> Mapping[str, float]:
+        """Return the shift of the input statistics."""
+        return {"shift": self.shift}
+
+    def export(self) -> nn.Module:
+        """Return a module that predicts with the statistics and proportions of now."""
+        return PredictOnly(self)
+
+
+def blended(source: Tensor, opinion: Opinion, half_shift: float) -> Tensor:
+    """Return the weighted mean of source and anchor, both with the anchor's class proportions, (batch, classes).
+
+    >>> opinion = Opinion(torch.tensor([[0.2, 0.8]]), torch.tensor([[0.2, 0.8]]), shift=0.0)
+    >>> blended(torch.tensor([[0.6, 0.4]]), opinion, half_shift=0.05)
+    tensor([[0.4000, 0.6000]])
+    """
+    weight = 0.5 + 0.5 * opinion.shift / (opinion.shift + half_shift)
+    return opinion.reweigh(source).lerp(opinion.probabilities, weight)
