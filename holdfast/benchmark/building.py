@@ -72,7 +72,7 @@ def _build_model(job: Job, network: nn.Module, stream: Stream) -> tuple[AdaptedM
     """Return the adapted model, and in words which source data it has seen, by protocol field."""
     recipe = resolve(job.recipe.name, **job.recipe.options, seed=job.seed)
     source, holdout, seen = None, None, {"source_data": "none"}
-    if recipe.kind.needs_source:
+    if recipe.kind.requires_source(recipe.options):
         source, seen["source_data"] = _source_inputs(job, stream)
     if job.holdout is not None:
         holdout, seen["holdout_data"] = _holdout_batches(job.holdout, job, stream)

@@ -82,7 +82,7 @@ def _recipe_problems(path: KeyPath, entry: Spec, streams: Sequence[StreamEntry],
             return
         for option in {*recipe.options} & GIVEN_TO_RECIPES:
             yield (*path, option), f"a recipe of a suite has no option {option!r}: it is that of the run; leave it out"
-        if resolved.kind.needs_source and suite.source is None:
+        if resolved.kind.requires_source(resolved.options) and suite.source is None:
             hint = "add e.g. source: {name: digits, split: train}"
             yield path, f"{recipe.name!r} needs unlabelled source inputs; {hint}"
         for name in sorted({*reads} - {estimator.label for estimator in suite.estimators}):

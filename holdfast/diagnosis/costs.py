@@ -38,7 +38,7 @@ def step_costs(
     for name in dict.fromkeys(["source", *methods]):
         forget_peak()
         try:
-            given = [batch] if METHODS[recipe_of(name).method].needs_source else None
+            given = [batch] if METHODS[recipe_of(name).method].requires_source({}) else None
             model = adapt(network, name, example=batch, head=head, output=output, source=given)
         except ValueError as error:
             yield StepCost(name, refused=str(error))

@@ -69,6 +69,11 @@ class Method(Stateful):
         self.samples_backwarded = 0
         self.add_state("batches", 0)
 
+    @classmethod
+    def requires_source(cls, _options: Mapping[str, Any], /) -> bool:
+        """Return whether it requires unlabelled source inputs before the first batch, with these options."""
+        return cls.needs_source
+
     # What a subclass writes -------------------------------------------------------------------------------
 
     def prepare(self, model: Classifier) -> list[nn.Parameter]:
@@ -245,7 +250,7 @@ class Method(Stateful):
             self._optimizer.load_state_dict(self._optimizer.state_dict())  # moves the moments to their parameters
         return self
 
-    def _make_optimizer(self) -> torch.optim.Optimizer:
+    def _make_optimizer(self) -> torch.optim.Optimizer | None:
         groups = [{"params": parameters, "lr": lr} for parameters, lr in self.learning_rates()]
         if self.optimizer == "adam":
             return torch.optim.Adam(groups, self.lr, self.betas, weight_decay=self.weight_decay, foreach=True)

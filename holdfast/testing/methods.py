@@ -60,7 +60,7 @@ def check_method(
 
 def _build(method: str | type[Method], model: nn.Module, source: Batches, options: dict[str, Any]) -> AdaptedModel:
     kind = METHODS[recipe_of(method).method] if isinstance(method, str) else method
-    return adapt(model, method, source=source if kind.needs_source else None, **options)
+    return adapt(model, method, source=source if kind.requires_source(options) else None, **options)
 
 
 def check_answers(build: Build, batches: Batches) -> None:

@@ -1,0 +1,260 @@
+"""Guard: the source, the anchor and an adapted network predict together; harmful updates are vetoed and undone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+
+from holdfast.anchor import Anchor, Opinion, follow_inputs
+from holdfast.evidence import LossAlarm
+from holdfast.methods._base import METHODS, Method, PredictOnly, preset_for
+from holdfast.methods.anchor import log_of
+from holdfast.methods.blend import blended
+from holdfast.models.classifier import Classifier
+from holdfast.models.sharing import sharing_copy, unshare
+from holdfast.records import Update
+from holdfast.registry import options_of
+
+__all__ = ["Guard"]
+
+Served = Literal["mix", "choose", "choose_each", "adapted"]
+SERVED: tuple[Served, ...] = ("mix", "choose", "choose_each", "adapted")
+
+
+@dataclass(frozen=True)
+class Judged:
+    """One batch as the anchor sees it, kept between the prediction and the update."""
+
+    logits: Tensor  # of the adapted network, with their graph
+    opinion: Opinion
+    source: Tensor  # probability that the source's predictions are right, (batch,)
+    adapted: Tensor  # the same for the adapted network
+
+    @property
+    def losses(self) -> Tensor:
+        """By how much the adapted network is worse than the source, sample by sample."""
+        return self.source - self.adapted
+
+
+@METHODS.register("guard")
+class Guard(Method):
+    """Join the source, the anchor and a network adapted by `method`, so that adapting is never worse than not. Ours.
+
+    `prediction` says what is served: `mix` blends source and anchor as `blend` does and gives the adapted network a
+    `share`; `choose` serves the adapted network alone; `choose_each` decides for each sample between source and adapted
+    network; `adapted` serves it whatever happens. With `veto`, a batch on which the anchor believes the source more
+    than the adapted network is served without the latter. Every `gate_every` batches (0: never) the adapted network is
+    compared with itself at the last comparison, and returns to it when it is worse by more than `margin`. An alarm with
+    a probability of at most `level` of ever being false resets it when it stays worse than the source. `options` are
+    those of `method`; `method="auto"` adapts nothing and serves the blend.
+    """
+
+    citation = "ours; see docs/promise.md"
+    passes = "2 forwards, those of the method, and 1 every 4 batches"
+    keeps = "recent statistics, probabilities of the last samples, one snapshot of what the method has changed"
+    predicts_jointly = True
+    use_when = "a method that trains is wanted in a service: its gains are kept, and its failures are not served"
+    fails_when = "source and anchor are both wrong: then nothing without labels can tell that the method is right"
+    vetoes: int
+    undone: int
+    alarms: int
+    evidence: dict[str, float]
+    good: dict[str, Any] | None
+
+    def __init__(
+        self,
+        model: Classifier,
+        *,
+        method: str = "tent",
+        options: Mapping[str, Any] | None = None,
+        prediction: Served = "mix",
+        share: float = 0.25,
+        veto: bool = True,
+        gate_every: int = 4,
+        margin: float = 0.02,
+        level: float = 0.001,
+        half_shift: float = 0.05,
+        source_share: float = 0.5,
+        window: int = 64,
+        temperature: float = 1.75,
+        seed: int = 0,
+    ) -> None:
+        if prediction not in SERVED:
+            raise ValueError(f"prediction must be one of {', '.join(SERVED)}, got {prediction!r}")
+        if not 0 <= share <= 1:
+            raise ValueError(f"share must be between 0 and 1, got {share}")
+        if gate_every < 0:
+            raise ValueError(f"gate_every must be 0 (never) or a positive number of batches, got {gate_every}")
+        if margin < 0:
+            raise ValueError(f"margin must be at least 0, got {margin}")
+        if half_shift <= 0:
+            raise ValueError(f"half_shift must be positive, got {half_shift}")
+        if method != "auto" and (method not in METHODS or METHODS[method] is Guard):
+            raise ValueError(f"method must be 'auto' or the name of a method other than 'guard', got {method!r}")
+        self.method, self.options = method, dict(options or {})
+        self.prediction, self.share, self.veto = prediction, share, veto
+        self.gate_every, self.margin, self.level = gate_every, margin, level
+        self.half_shift, self.source_share, self.window = half_shift, source_share, window
+        self.temperature = temperature
+        super().__init__(model, seed=seed)
+        self.anchor = Anchor(temperature=temperature, window=window)
+        self.add_state("vetoes", 0)
+        self.add_state("undone", 0)
+        self.add_state("alarms", 0)
+        self.add_state("evidence", {})  # the state of the alarm
+        self.add_state("good", None)  # a snapshot of the adapted network that was not worse than the one before it
+        self._judged: Judged | None = None
+
+    @classmethod
+    def requires_source(cls, options: Mapping[str, Any], /) -> bool:
+        """Return whether the guarded method does."""
+        name = options.get("method", "tent")
+        return name in METHODS and METHODS[name].needs_source
+
+    # The networks -----------------------------------------------------------------------------------------
+
+    def prepare(self, model: Classifier) -> list[nn.Parameter]:
+        """Keep the source and an anchor beside the network, which the guarded method changes."""
+        self.source, self.following = sharing_copy(model), sharing_copy(model)
+        follow_inputs(self.following, source_share=self.source_share, window=self.window)
+        self.inner: Method | None = None
+        if self.method == "auto":
+            return []
+        kind = METHODS[self.method]
+        preset = preset_for(kind, model)
+        published = {} if preset is None else kind.presets[preset]
+        known = {name: value for name, value in published.items() if name in options_of(kind)}
+        self.inner = kind(model, **{**known, "seed": self.seed, **self.options})
+        for copied in (self.source, self.following):
+            unshare(copied, self.inner.moving().values())
+        return self.inner.trained
+
+    def predict(self, inputs: Tensor) -> Tensor:
+        """Return the logarithms of the served probabilities."""
+        logits = None
+        if self.inner is not None:
+            self.inner.paused = self.paused
+            logits = self.inner.predict(inputs)
+        with torch.no_grad():
+            source = self.anchor.scaled(self.source(inputs))
+            opinion = self.anchor.judge(self.following, inputs, learn=not self.paused)
+            served, judged = self._serve(source, opinion, logits)
+        self._judged = None if self.paused else judged
+        return log_of(served)
+
+    def _serve(self, source: Tensor, opinion: Opinion | None, logits: Tensor | None) -> tuple[Tensor, Judged | None]:
+        """Return the served probabilities, and what the anchor thinks of the adapted network."""
+        usual = source if opinion is None else blended(source, opinion, self.half_shift)
+        if logits is None:
+            return usual, None
+        own = self.anchor.scaled(logits.detach())
+        if opinion is None or not torch.isfinite(own).all():  # nobody can judge it, or there is nothing to judge
+            return (own if self.prediction == "adapted" else usual), None
+        judged = Judged(logits, opinion, *(opinion.belief(given.argmax(1)) for given in (source, own)))
+        if self.prediction == "adapted":
+            return own, judged
+        if self.veto and float(judged.losses.mean()) > 0:
+            self.vetoes += not self.paused
+            return usual, judged
+        if self.prediction == "mix":
+            return usual.lerp(opinion.reweigh(own), self.share), judged
+        if self.prediction == "choose":
+            return own, judged
+        believed = [opinion.probabilities.gather(1, given.argmax(1, keepdim=True)) for given in (source, own)]
+        return torch.where(believed[1] >= believed[0], own, source), judged
+
+    # What is learnt ---------------------------------------------------------------------------------------
+
+    def adapt(self, inputs: Tensor, logits: Tensor | None = None) -> Update:
+        """Let the guarded method adapt; undo what made it worse; reset it when it stays worse than the source."""
+        self.batches += 1
+        judged, self._judged = self._judged, None
+        if self.inner is None or judged is None:
+            return Update()
+        due = self.gate_every > 0 and self.batches % self.gate_every == 0
+        before = self.inner.snapshot() if due else None
+        update = self.inner.adapt(inputs, judged.logits)
+        self.samples_backwarded = self.inner.samples_backwarded
+        if self._alarmed(judged.losses):
+            self.inner.reset()
+            self.good, self.alarms = None, self.alarms + 1
+            return Update(update.loss, update.skipped, "the adapted network stayed worse than the source")
+        if before is not None and self._worse_than_before(inputs, judged):
+            self.undone += 1
+            return Update(update.loss, update.skipped)
+        if before is not None:
+            self.good = before
+        return update
+
+    def _alarmed(self, losses: Tensor) -> bool:
+        alarm = LossAlarm(level=self.level)
+        alarm.state = self.evidence or alarm.state
+        raised = alarm.observe(losses.tolist())
+        self.evidence = alarm.state
+        return raised
+
+    @torch.no_grad()
+    def _worse_than_before(self, inputs: Tensor, judged: Judged) -> bool:
+        """Return to the last good snapshot if it predicts this batch better, and say so."""
+        assert self.inner is not None
+        if self.good is None:
+            return False
+        now = self.inner.snapshot()
+        self.inner.return_to(self.good)
+        self.inner.paused = True
+        earlier = judged.opinion.belief(self.inner.predict(inputs).argmax(1))
+        self.inner.paused = False
+        if float((judged.adapted - earlier).mean()) < -self.margin:
+            return True
+        self.inner.return_to(now)
+        return False
+
+    def reset(self) -> None:
+        """Return to the source exactly, with everything that the guarded method keeps."""
+        if self.inner is not None:
+            self.inner.reset()
+        super().reset()
+
+    # What the guarded method answers for ------------------------------------------------------------------
+
+    def fit_source(self, batches: Iterable[Tensor]) -> None:
+        """Show source inputs to the guarded method."""
+        if self.inner is not None:
+            self.inner.fit_source(batches)
+
+    def gauges(self) -> Mapping[str, float]:
+        """Return the numbers of vetoes, of undone updates and of alarms, and the guarded method's own."""
+        inner = {} if self.inner is None else self.inner.gauges()
+        return {**inner, "vetoes": self.vetoes, "undone": self.undone, "alarms": self.alarms}
+
+    @property
+    def predictor(self) -> Classifier:
+        """The network that the guarded method predicts with."""
+        return self.following if self.inner is None else self.inner.predictor
+
+    def predictor_head(self) -> AbstractContextManager[None]:
+        """Give the predicting network the head of the guarded method."""
+        return super().predictor_head() if self.inner is None else self.inner.predictor_head()
+
+    @property
+    def lr_scale(self) -> float:
+        """A factor on all learning rates of the guarded method."""
+        return 1.0 if self.inner is None else self.inner.lr_scale
+
+    @lr_scale.setter
+    def lr_scale(self, scale: float) -> None:
+        if self.inner is not None:
+            self.inner.lr_scale = scale
+
+    def export(self) -> nn.Module:
+        """Return a module that predicts as the guard does now and no longer adapts."""
+        return PredictOnly(self)
+
+    def _make_optimizer(self) -> torch.optim.Optimizer | None:
+        """Return none: the guarded method has its own."""
+        return None
