@@ -25,43 +25,56 @@ class SumBets:
 
     def __init__(self, *, largest: float, stakes: int) -> None:
         self._stakes = np.array([largest / 2**halved for halved in range(stakes)], np.float64)
-        self._up, self._down = np.zeros(stakes), np.zeros(stakes)
+        self._up, self._down = _Side(stakes), _Side(stakes)
 
     @property
-    def state(self) -> dict[str, float]:
+    def state(self) -> dict[str, list[float]]:
         """The logarithms of the wealth of each stake, as a new dictionary; assign an earlier one to return to it."""
-        sides = (("up", self._up), ("down", self._down))
-        return {f"{side}_{index}": value for side, logs in sides for index, value in enumerate(logs.tolist())}
+        return {"up": self._up.logs.tolist(), "down": self._down.logs.tolist()}
 
     @state.setter
-    def state(self, earlier: Mapping[str, float]) -> None:
-        if earlier.keys() != self.state.keys():
-            raise ValueError(f"the state of {len(self._stakes)} stakes has {sorted(self.state)}, got {sorted(earlier)}")
-        self._up, self._down = (
-            np.array([earlier[f"{side}_{index}"] for index in range(len(self._stakes))]) for side in ("up", "down")
-        )
+    def state(self, earlier: Mapping[str, Sequence[float]]) -> None:
+        if {name: len(logs) for name, logs in earlier.items()} != dict.fromkeys(("up", "down"), len(self._stakes)):
+            raise ValueError(f"the state of bets has {len(self._stakes)} numbers for up and for down, got {earlier}")
+        for side, logs in ((self._up, earlier["up"]), (self._down, earlier["down"])):
+            side.logs = np.array(logs, np.float64)
+            side.ruined = int((side.logs == RUINED).sum())
 
     def allow(self, least: float, most: float) -> None:
         """Stop betting stakes that a deviation between `least` and `most` could ruin; call it before the outcome."""
-        self._up = np.where(1 + self._stakes * least > 0, self._up, RUINED)
-        self._down = np.where(1 - self._stakes * most > 0, self._down, RUINED)
+        self._up.allow(self._stakes, least)
+        self._down.allow(self._stakes, -most)
 
     def add(self, deviations: ArrayLike) -> None:
-        """Add deviations of observed values from their centres, which `allow` has covered."""
-        found = np.asarray(deviations, np.float64)
-        self._up, self._down = self._bet(self._up, found), self._bet(self._down, -found)
+        """Add deviations of observed values from their centres, all within what was allowed."""
+        self.add_between(deviations, deviations)
+
+    def add_between(self, lowest: ArrayLike, highest: ArrayLike) -> None:
+        """Add deviations that are not known, only between which values they are."""
+        self._up.add(self._stakes, np.atleast_1d(np.asarray(lowest, np.float64)))
+        self._down.add(self._stakes, -np.atleast_1d(np.asarray(highest, np.float64)))
 
     def bounds(self, confidence: float) -> tuple[float, float]:
         """Return between which values S lies."""
         needed = math.log(2 / (1 - confidence)) + math.log(len(self._stakes))
         stakes = self._stakes.tolist()
-        return _least(self._up.tolist(), stakes, needed), -_least(self._down.tolist(), stakes, needed)
+        return _least(self._up.logs.tolist(), stakes, needed), -_least(self._down.logs.tolist(), stakes, needed)
 
-    def _bet(self, logs: NDArray[np.float64], deviations: NDArray[np.float64]) -> NDArray[np.float64]:
-        grown = np.array(logs)
-        playing = logs > RUINED
-        grown[playing] += np.log1p(np.multiply.outer(deviations, self._stakes[playing])).sum(0)
-        return grown
+
+class _Side:
+    """The logarithms of the wealth of bets in one direction, the largest stakes first."""
+
+    def __init__(self, stakes: int) -> None:
+        self.logs: NDArray[np.float64] = np.zeros(stakes)
+        self.ruined = 0  # that many of the largest stakes are bet no more
+
+    def allow(self, stakes: NDArray[np.float64], least: float) -> None:
+        while self.ruined < len(stakes) and 1 + stakes[self.ruined] * least <= 0:
+            self.logs[self.ruined] = RUINED
+            self.ruined += 1
+
+    def add(self, stakes: NDArray[np.float64], deviations: NDArray[np.float64]) -> None:
+        self.logs[self.ruined :] += np.log1p(np.multiply.outer(deviations, stakes[self.ruined :])).sum(0)
 
 
 def _least(logs: Sequence[float], stakes: Sequence[float], needed: float) -> float:

@@ -1,0 +1,215 @@
+"""Bounds from labels hold for any stream and estimates, and labels may come late, in any order, or not at all."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+from holdfast.evidence import LabelAudit, LabelRequests
+from holdfast.evidence.sampling import coins
+
+
+@dataclass(frozen=True)
+class Served:
+    """Predictions of a stream, with estimates of their being right, and the labels."""
+
+    served: np.ndarray
+    source: np.ndarray
+    right: np.ndarray
+    source_right: np.ndarray
+    labels: np.ndarray
+
+    def part(self, start: int, stop: int) -> dict[str, np.ndarray]:
+        """Return what `serve` takes."""
+        return {name: getattr(self, name)[start:stop] for name in ("served", "source", "right", "source_right")}
+
+    def averages(self, count: int) -> tuple[float, float]:
+        """Return the accuracy of the first samples, and the gain over the source."""
+        now, before = self.served[:count] == self.labels[:count], self.source[:count] == self.labels[:count]
+        return float(now.mean()), float(now.mean() - before.mean())
+
+
+def stream(samples: int, estimates: str, seed: int = 0) -> Served:
+    """Return a stream whose accuracy falls from 95 % to 55 %, with honest or misleading estimates."""
+    rng = np.random.default_rng(seed)
+    chance = np.linspace(0.95, 0.55, samples)
+    labels = np.zeros(samples, int)
+    served = (rng.random(samples) >= chance) * 1
+    source = np.where(rng.random(samples) < 0.2, 2 * (rng.random(samples) < 0.6), served)
+    right = {"honest": chance, "overconfident": np.full(samples, 0.99), "reversed": 1 - chance}[estimates]
+    return Served(served, source, right, np.where(source == served, right, 1 - right), labels)
+
+
+def answer(audit: LabelAudit, asked: LabelRequests, data: Served) -> None:
+    """Give all wanted labels."""
+    for sample_id in asked.wanted_ids:
+        assert audit.feedback(sample_id, int(data.labels[sample_id]))
+
+
+@pytest.mark.parametrize("estimates", ["honest", "overconfident", "reversed"])
+def test_all_intervals_hold_at_once_whatever_the_estimates(estimates: str) -> None:
+    data, wrong = stream(400, estimates), np.zeros(2)
+    for seed in range(40):
+        audit, missed = LabelAudit(budget=0.2, confidence=0.8, seed=seed), np.zeros(2, bool)
+        for start in range(0, 400, 100):
+            answer(audit, audit.serve(**data.part(start, start + 100)), data)
+            found, true = (audit.accuracy(), audit.gain()), data.averages(start + 100)
+            assert found[0].samples == start + 100
+            missed |= [not now.low <= value <= now.high for now, value in zip(found, true, strict=True)]
+        wrong += missed
+    assert (wrong <= 8).all()
+
+
+def test_values_are_unbiased() -> None:
+    data = stream(400, "overconfident")
+    found = []
+    for seed in range(60):
+        audit = LabelAudit(budget=0.3, seed=seed)
+        answer(audit, audit.serve(**data.part(0, 400)), data)
+        found.append((audit.accuracy().value, audit.gain().value))
+    error = np.std(found, axis=0) / np.sqrt(len(found))
+    assert (np.abs(np.mean(found, axis=0) - data.averages(400)) < 3 * error).all()
+
+
+def test_good_estimates_make_bounds_narrower() -> None:
+    rng = np.random.default_rng(0)
+    right = rng.random(4000) < 0.8
+    served, labels = np.zeros(4000, int), np.where(right, 0, 1)
+    widths = []
+    for sure in (np.where(right, 0.99, 0.01), np.full(4000, 0.8)):
+        data, audit = Served(served, served, sure, sure, labels), LabelAudit(budget=0.2, gain_weight=0)
+        answer(audit, audit.serve(**data.part(0, 4000)), data)
+        widths.append(audit.accuracy().high - audit.accuracy().low)
+    assert widths[0] < 0.5 * widths[1]
+
+
+def test_gain_is_zero_without_labels_when_all_predictions_agree() -> None:
+    audit = LabelAudit()
+    audit.serve(served=[1] * 10_000, source=[1] * 10_000, right=[0.5] * 10_000, source_right=[0.5] * 10_000)
+    while audit.waiting:
+        audit.feedback(audit.waiting[0], 0)
+    assert audit.gain().value == 0
+    assert -0.05 < audit.gain().low <= 0 <= audit.gain().high < 0.05
+
+
+def test_a_budget_for_gain_alone_is_spread_evenly_while_nothing_differs() -> None:
+    asked = LabelAudit(budget=0.1, gain_weight=1).serve(
+        served=[1, 1], source=[1, 1], right=[0.5] * 2, source_right=[0.5] * 2
+    )
+    assert asked.rates == pytest.approx(0.025)
+
+
+def test_labels_in_any_order_give_the_same_bounds() -> None:
+    data = stream(500, "honest")
+    first, second = LabelAudit(budget=0.2), LabelAudit(budget=0.2)
+    asked = first.serve(**data.part(0, 500)).wanted_ids
+    second.serve(**data.part(0, 500))
+    for sample_id in asked:
+        first.feedback(sample_id, int(data.labels[sample_id]))
+    for sample_id in reversed(asked):
+        assert second.accuracy().samples < 500
+        second.feedback(sample_id, int(data.labels[sample_id]))
+    assert second.accuracy() == first.accuracy()
+    assert second.gain() == first.gain()
+
+
+def test_batch_sizes_do_not_change_the_coins() -> None:
+    data = stream(200, "honest")
+    whole, parts = LabelAudit(budget=1.0), LabelAudit(budget=1.0)
+    assert whole.serve(**data.part(0, 200)).ids.tolist() == list(range(200))
+    assert parts.serve(**data.part(0, 3)).ids.tolist() == [0, 1, 2]
+    assert parts.serve(**data.part(3, 200)).ids.tolist() == list(range(3, 200))
+    assert (np.concatenate([coins(5, start, 7) for start in range(0, 70, 7)]) == coins(5, 0, 70)).all()
+
+
+def test_the_budget_is_kept_on_average_and_spent_on_differences() -> None:
+    data = stream(20_000, "honest")
+    audit = LabelAudit(budget=0.05)
+    asked = [audit.serve(**data.part(start, start + 100)) for start in range(0, 20_000, 100)]
+    rates, wanted = (np.concatenate([getattr(batch, name) for batch in asked]) for name in ("rates", "wanted"))
+    differs = data.served != data.source
+    assert audit.requested == wanted.sum() == pytest.approx(1000, rel=0.1)
+    assert rates[differs].mean() > 2 * rates[~differs].mean()
+    assert rates.min() >= 0.05 / 8
+
+
+def test_a_label_that_never_comes_widens_the_bounds() -> None:
+    data = stream(500, "honest")
+    full, given_up, overdue = LabelAudit(budget=0.2), LabelAudit(budget=0.2), LabelAudit(budget=0.2, patience=0)
+    for audit in (full, given_up, overdue):
+        asked = audit.serve(**data.part(0, 500)).wanted_ids
+        for sample_id in asked[5:]:
+            audit.feedback(sample_id, int(data.labels[sample_id]))
+    assert full.accuracy().samples < overdue.accuracy().samples == 500
+    for sample_id in asked[:5]:
+        full.feedback(sample_id, int(data.labels[sample_id]))
+        assert given_up.feedback(sample_id, None)
+    for wider in (given_up, overdue):
+        assert wider.waiting == []
+        assert wider.accuracy().low < full.accuracy().low - 0.1
+        assert wider.gain().high - wider.gain().low > full.gain().high - full.gain().low
+
+
+def test_only_requested_labels_count_and_only_once() -> None:
+    data = stream(100, "honest")
+    audit = LabelAudit(budget=0.2)
+    asked = audit.serve(**data.part(0, 100))
+    wanted = asked.wanted_ids[0]
+    other = int(asked.ids[~asked.wanted][0])
+    assert not audit.feedback(other, 0)
+    assert audit.feedback(wanted, 0)
+    assert not audit.feedback(wanted, 1)
+    with pytest.raises(ValueError, match="no sample has the id 100"):
+        audit.feedback(100, 0)
+
+
+def test_recent_bounds_follow_a_fall() -> None:
+    samples = 8000
+    labels = np.zeros(samples, int)
+    served = (np.arange(samples) >= 6000) * 1  # all right, then all wrong
+    data = Served(served, served, np.full(samples, 0.9), np.full(samples, 0.9), labels)
+    audit = LabelAudit(budget=0.2, window=1000)
+    for start in range(0, samples, 100):
+        answer(audit, audit.serve(**data.part(start, start + 100)), data)
+    assert audit.accuracy().low > 0.6
+    assert audit.accuracy(recent=True).high < 0.3
+    assert 500 <= audit.accuracy(recent=True).samples <= 1100
+    with pytest.raises(ValueError, match="pass window="):
+        LabelAudit().gain(recent=True)
+
+
+def test_saved_state_continues_exactly() -> None:
+    data = stream(600, "honest")
+    whole, second = LabelAudit(budget=0.2, window=200), LabelAudit(budget=0.2, window=200)
+    late = whole.serve(**data.part(0, 300)).wanted_ids
+    for sample_id in late[10:]:
+        whole.feedback(sample_id, 0)
+    second.state = json.loads(json.dumps(whole.state))
+    for audit in (whole, second):
+        for sample_id in late[:10]:
+            audit.feedback(sample_id, 0)
+        answer(audit, audit.serve(**data.part(300, 600)), data)
+    assert second.state == whole.state
+    assert second.gain(recent=True) == whole.gain(recent=True)
+
+
+def test_wrong_settings_and_values_are_refused() -> None:
+    for settings, match in (
+        ({"budget": 0}, "budget is the share of samples to label"),
+        ({"confidence": 1}, "confidence must be between 0 and 1"),
+        ({"gain_weight": 2}, "gain_weight must be between 0"),
+        ({"window": 1}, "window must be at least 2"),
+    ):
+        with pytest.raises(ValueError, match=match):
+            LabelAudit(**settings)  # type: ignore[arg-type]
+    audit = LabelAudit()
+    with pytest.raises(ValueError, match="one value for each sample"):
+        audit.serve(served=[1, 2], source=[1], right=[0.5], source_right=[0.5])
+    with pytest.raises(ValueError, match="the probability of being right must be between 0 and 1"):
+        audit.serve(served=[1], source=[1], right=[1.5], source_right=[0.5])
+    assert audit.state == LabelAudit().state
+    with pytest.raises(ValueError, match="the state of an audit has"):
+        audit.state = {}
