@@ -12,7 +12,8 @@ from torch import nn
 from holdfast.calibration.judge import Judge, Progress
 from holdfast.calibration.pairs import check_pairs, in_order, names_of, reaching, solve_pair
 from holdfast.calibration.store import default_cache
-from holdfast.data import Dataset
+from holdfast.data import Dataset, crop_for
+from holdfast.data.crops import CropName
 from holdfast.folders import held
 from holdfast.streams.walks.difficulty import POOLS, reach_percent, target_percent_of, walk_pairs
 from holdfast.streams.walks.path import PathRule, check_rule, find_path
@@ -38,6 +39,7 @@ def calibrate(
     seed: int = 43,
     family: str | None = "224",
     storage_jpeg_quality: int | None = None,
+    crop: CropName = "auto",
     pictures: int = 500,
     picture_seed: int = 0,
     margin_percent: float = 1.0,
@@ -58,6 +60,9 @@ def calibrate(
     mean along the path is known to ± `margin_percent` (95 %, over images). All points share images and draws.
     Measurements are kept in `cache` (default: HOLDFAST_CACHE or ~/.cache/holdfast); the result does not depend on it.
 
+    Images are measured under the random crops that the stream takes (`crop_for`); the clean accuracy, of which a
+    difficulty is a share, is therefore that on cropped images.
+
     The severities are those of the 224 px tables, the only ones for which CCC defines them, whatever the image size.
     Audio has a single table and a pool of its own, which are ours.
     """
@@ -75,6 +80,7 @@ def calibrate(
         seed=picture_seed,
         family=family,
         storage_jpeg_quality=storage_jpeg_quality,
+        crop=crop_for(data, crop),
         cache=Path(cache) if cache is not None else default_cache(),
         tell=progress or (lambda _: None),
     )
@@ -114,6 +120,7 @@ def calibrate(
             path_rule=path_rule,
             family=family,
             storage_jpeg_quality=storage_jpeg_quality,
+            crop=judge.crop,
             model=judge.model_digest,
             data=judge.data_digest,
             seed=seed if pairs is None or isinstance(pairs, int) else None,

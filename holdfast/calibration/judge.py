@@ -18,7 +18,7 @@ from torch import nn
 
 from holdfast.calibration.store import Store
 from holdfast.corruptions import CORRUPTION_VERSION, CORRUPTIONS, store_as_jpeg
-from holdfast.data import Dataset
+from holdfast.data import Crop, Dataset
 from holdfast.data.tensors import as_inputs
 from holdfast.models import Classifier, weights_digest
 from holdfast.randomness import seeded_rng
@@ -68,6 +68,7 @@ class Judge:
         seed: int,
         family: str | None,
         storage_jpeg_quality: int | None,
+        crop: Crop | None = None,
         cache: Path,
         tell: Callable[[Progress], None],
     ) -> None:
@@ -80,6 +81,7 @@ class Judge:
         rate = data.input_spec.sample_rate
         self.known: dict[str, Any] = {"family": family} if rate is None else {"sample_rate": rate}
         self.storage_jpeg_quality = storage_jpeg_quality
+        self.crop = crop
         self.model_digest, self.data_digest = weights_digest(self.model.module), data.digest
         self.store = Store(cache / self._key())
         self.tell = tell
@@ -134,13 +136,20 @@ class Judge:
         self, treatments: list[Treatment], samples: NDArray[np.int64]
     ) -> Iterator[tuple[Treatment, NDArray[np.bool_]]]:
         """Yield the outcomes of every treatment; treatments with a common beginning share the corrupted samples."""
-        clean = self.data.inputs(samples)
+        clean = self.uncorrupted(samples)
         for beginning, group in groupby(
             sorted(treatments, key=lambda treatment: (treatment[:-1], treatment)), lambda treatment: treatment[:-1]
         ):
             begun = self.corrupted(clean, beginning, samples)
             for treatment in group:
                 yield treatment, self._right(self.corrupted(begun, treatment[-1:], samples), samples)
+
+    def uncorrupted(self, samples: NDArray[np.int64]) -> NDArray[Any]:
+        """Return the samples before any corruption, each with its own crop."""
+        if self.crop is None:
+            return self.data.inputs(samples)
+        rngs = [seeded_rng(self.seed, "calibration/crop", int(sample)) for sample in samples]
+        return self.crop.views(self.data, samples, rngs)
 
     def corrupted(self, images: NDArray[Any], treatment: Treatment, samples: NDArray[np.int64]) -> NDArray[Any]:
         """Return images after every corruption of a treatment, each sample with its own random numbers."""
@@ -167,6 +176,7 @@ class Judge:
             "family": self.family,
             "storage_jpeg_quality": self.storage_jpeg_quality,
             "pictures": self.seed,
+            **({"crop": self.crop.spec()} if self.crop else {}),
         }
         return hashlib.blake2b(json.dumps(content, sort_keys=True).encode(), digest_size=16).hexdigest()
 

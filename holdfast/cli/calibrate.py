@@ -37,6 +37,10 @@ def calibrate(
         int, typer.Option("--images", "--pictures", min=2, help="Measure on at most this many images.")
     ] = 500,
     family: Annotated[str, typer.Option(help="Use the severities for 32, 64 or 224 px.")] = "224",
+    crop: Annotated[
+        str,
+        typer.Option(help="Crop images at random: auto (by their size), resized, shifted or none; audio has no crops."),
+    ] = "auto",
     seed: Annotated[int, typer.Option(help="Draw the pairs with this seed; 43, 44 and 45 are the official ones.")] = 43,
     out: Annotated[
         Path, typer.Option(help="Write calibration.json and an image of each transition to this folder.")
@@ -59,6 +63,7 @@ def calibrate(
         pairs=pairs,
         pictures=images,
         family=family,
+        crop=crop,
         seed=seed,
     )
     path = calibration.save(out / "calibration.json")

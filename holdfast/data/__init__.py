@@ -5,6 +5,7 @@ from holdfast.data.audio_files import AudioFolder
 from holdfast.data.base import DATASETS, Dataset, InMemoryImages
 from holdfast.data.cifar import Cifar10, Cifar100
 from holdfast.data.cifar_c import CifarC
+from holdfast.data.crops import Crop, crop_for
 from holdfast.data.digits import Digits
 from holdfast.data.image_folder import ImageFolder
 from holdfast.data.imagenet_c import ImageNetC
@@ -13,6 +14,15 @@ from holdfast.data.reefset import ReefSet
 from holdfast.data.shards import Shards, read_shards
 from holdfast.data.speech_commands import SpeechCommands
 from holdfast.data.splits import split_by_label
+from holdfast.data.stored import StoredCorruptions
+from holdfast.data.stored_audio import (
+    StoredReefSetC,
+    StoredSpeechCommandsC,
+    StoredUrbanSoundC,
+    StoredVocalSoundC,
+)
+from holdfast.data.stored_cifar_c import StoredCifarC
+from holdfast.data.stored_imagenet_c import StoredImageNet3DCC, StoredImageNetC, StoredImageNetCBar
 from holdfast.data.urbansound import UrbanSound8K
 from holdfast.data.vocalsound import VocalSound
 from holdfast.registry import import_entries
@@ -24,6 +34,7 @@ __all__ = [
     "Cifar10",
     "Cifar100",
     "CifarC",
+    "Crop",
     "Dataset",
     "Digits",
     "ImageFolder",
@@ -34,8 +45,18 @@ __all__ = [
     "ReefSet",
     "Shards",
     "SpeechCommands",
+    "StoredCifarC",
+    "StoredCorruptions",
+    "StoredImageNet3DCC",
+    "StoredImageNetC",
+    "StoredImageNetCBar",
+    "StoredReefSetC",
+    "StoredSpeechCommandsC",
+    "StoredUrbanSoundC",
+    "StoredVocalSoundC",
     "UrbanSound8K",
     "VocalSound",
+    "crop_for",
     "read_shards",
     "split_by_label",
 ]

@@ -35,7 +35,10 @@ DATASETS: Registry[type] = Registry("data set", "data")
 
 
 class InMemoryImages:
-    """Images that fit in memory, (n, height, width, 3) uint8, with their labels."""
+    """Images that fit in memory, (n, height, width, 3) uint8, with their labels.
+
+    `flips=False` says that a mirrored image no longer shows its class, so that no stream mirrors it.
+    """
 
     def __init__(
         self,
@@ -44,6 +47,7 @@ class InMemoryImages:
         *,
         name: str = "images",
         class_names: Sequence[str] = (),
+        flips: bool = True,
     ) -> None:
         if images.ndim != 4 or images.shape[-1] != 3 or images.dtype != np.uint8:
             raise ValueError(
@@ -52,6 +56,7 @@ class InMemoryImages:
         if len(images) != len(labels):
             raise ValueError(f"{len(images)} images but {len(labels)} labels; pass one label for each image")
         self.name = name
+        self.flips = flips
         self.images = images
         self.labels = np.asarray(labels, np.int64)
         self.class_names: Sequence[str] = names_of_classes(name, self.labels, class_names)

@@ -40,4 +40,5 @@ class Digits(InMemoryImages):
         grey = np.round(small[chosen].reshape(-1, 8, 8) * (255 / 16)).astype(np.uint8)
         large = [Image.fromarray(image).resize((32, 32), Image.Resampling.BICUBIC) for image in grey]
         images = np.repeat(np.stack([np.asarray(image) for image in large])[..., None], 3, axis=-1)
-        super().__init__(images, labels[chosen].astype(np.int64), name=f"digits/{split}")
+        labels = labels[chosen].astype(np.int64)
+        super().__init__(images, labels, name=f"digits/{split}", flips=False)  # a mirrored digit is not a digit

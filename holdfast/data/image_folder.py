@@ -85,6 +85,10 @@ class ImageFolder:
             images[row] = self._decoded(int(index))
         return images
 
+    def original(self, index: int) -> NDArray[np.uint8]:
+        """Return one image in the size of its file, for random crops."""
+        return np.asarray(decode_image(self.folder / self.files[index]))
+
     def __getstate__(self) -> dict[str, Any]:
         # Another process gets the paths; the cache of decoded images stays here.
         return {name: value for name, value in vars(self).items() if name != "_decoded"}

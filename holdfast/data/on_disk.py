@@ -47,7 +47,7 @@ def arrays_at(path: Path, *names: str) -> list[NDArray[Any]]:
     return arrays
 
 
-def severity_of(severity: int) -> int:
+def severity_of(severity: float) -> int:
     """Return a published severity; others are refused.
 
     >>> severity_of(6)
@@ -55,5 +55,5 @@ def severity_of(severity: int) -> int:
     ValueError: nothing was published at severity 6; choose 1, 2, 3, 4 or 5
     """
     if severity not in range(1, 6):
-        raise ValueError(f"nothing was published at severity {severity}; choose 1, 2, 3, 4 or 5")
+        raise ValueError(f"nothing was published at severity {severity:g}; choose 1, 2, 3, 4 or 5")
     return int(severity)

@@ -8,7 +8,7 @@ from typing import Literal
 from holdfast.data.audio_files import PublishedAudio, audio_files_in, folder_with
 from holdfast.data.base import DATASETS
 
-__all__ = ["SpeechCommands"]
+__all__ = ["CLASS_NAMES", "SpeechCommands"]
 
 # In the arbitrary order of the official code of DHAuDS, which the official weights were trained with.
 CLASS_NAMES = (

@@ -9,7 +9,7 @@ from typing import Literal
 from holdfast.data.audio_files import PublishedAudio, folder_with
 from holdfast.data.base import DATASETS
 
-__all__ = ["UrbanSound8K"]
+__all__ = ["CLASS_NAMES", "FOLDS", "INDEX", "UrbanSound8K"]
 
 CLASS_NAMES = (
     "air_conditioner",

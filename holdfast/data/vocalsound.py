@@ -10,7 +10,7 @@ from typing import Literal
 from holdfast.data.audio_files import PublishedAudio, folder_with
 from holdfast.data.base import DATASETS
 
-__all__ = ["VocalSound"]
+__all__ = ["CLASSES", "VocalSound", "labels_of"]
 
 LISTS = {"train": "tr", "validation": "val", "test": "te"}
 CLASSES = "class_labels_indices_vs.csv"
@@ -26,10 +26,15 @@ class VocalSound(PublishedAudio):
         if split not in LISTS:
             raise ValueError(f"vocalsound has no split {split!r}; choose train, validation or test")
         root = folder_with(folder, CLASSES, "download and unpack vs_release_16k.zip")
-        with (root / CLASSES).open(newline="") as file:
-            classes = sorted((int(row["index"]), row["mid"], row["display_name"]) for row in csv.DictReader(file))
-        label_of = {code: label for label, code, _ in classes}
+        label_of, names = labels_of(root / CLASSES)
         listed = json.loads((root / "datafiles" / f"{LISTS[split]}.json").read_text())["data"]
         # The lists contain paths on the authors' machine.
         rows = [(f"audio_16k/{PurePosixPath(row['wav']).name}", label_of[row["labels"]]) for row in listed]
-        super().__init__("vs", split, root, rows, class_names=[name for _, _, name in classes])
+        super().__init__("vs", split, root, rows, class_names=names)
+
+
+def labels_of(path: Path) -> tuple[dict[str, int], list[str]]:
+    """Return the label of each class code, and the names of the classes in order of their labels."""
+    with path.open(newline="") as file:
+        classes = sorted((int(row["index"]), row["mid"], row["display_name"]) for row in csv.DictReader(file))
+    return {code: label for label, code, _ in classes}, [name for _, _, name in classes]

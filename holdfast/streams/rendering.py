@@ -14,6 +14,7 @@ from holdfast.corruptions import CORRUPTIONS, Corruption, store_as_jpeg
 from holdfast.corruptions.audio.criteria import BOTH_WAYS
 from holdfast.corruptions.audio.dhauds import criteria
 from holdfast.corruptions.base import ORDER
+from holdfast.data import Crop, Dataset
 from holdfast.randomness import seed_for, seeded_rng
 from holdfast.records import Domain, InputSpec, Picks
 
@@ -38,6 +39,7 @@ class Rendering:
     draws: Draws = "sample"
     family: str | None = None  # of the severity tables; None: the one that fits the size of the images
     storage_jpeg_quality: int | None = None  # images are stored as JPEG after their corruptions; None: they are not
+    crop: Crop | None = None  # of every image before its corruptions
     own: Mapping[str, Corruption] = field(default_factory=dict)  # corruptions by name, besides the catalogue's
 
     def __post_init__(self) -> None:
@@ -61,6 +63,7 @@ class Rendering:
             "family": self.family,
             "storage_jpeg_quality": self.storage_jpeg_quality,
             "draws": self.draws,
+            **({"crop": self.crop.spec()} if self.crop else {}),
             **({"own": sources} if sources else {}),
         }
 
@@ -68,12 +71,19 @@ class Rendering:
         """Return the corruption of this name, its own or the catalogue's."""
         return self.own.get(name) or CORRUPTIONS[name]
 
+    def load(self, data: Dataset, picks: Picks, start: int) -> NDArray[Any]:
+        """Return the samples before their corruptions, cropped if the rendering has a crop."""
+        if self.crop is None:
+            return data.inputs(picks.samples)
+        rngs = [seeded_rng(self.seed, "crop", int(key)) for key in self._keys(picks, start)]
+        return self.crop.views(data, picks.samples, rngs)
+
     def render(
         self, samples: NDArray[Any], picks: Picks, domains: Sequence[Domain], start: int, input_spec: InputSpec
     ) -> NDArray[Any]:
         """Return the samples after the corruptions of their domains; the first of them is at position `start`."""
         samples = np.array(samples)  # the data's own arrays stay unchanged
-        keys = picks.samples if self.draws == "sample" else np.arange(start, start + len(picks))
+        keys = self._keys(picks, start)
         rate = input_spec.sample_rate
         known: dict[str, Any] = {"family": self.family} if rate is None else {"sample_rate": rate}
         for stage in range(picks.severities.shape[1]):
@@ -83,6 +93,10 @@ class Rendering:
                 rngs = [seeded_rng(self.seed, purpose, int(keys[row])) for row in rows]
                 samples[rows] = self.corruption(name).batch(samples[rows], severity, rngs, **known)
         return samples if self.storage_jpeg_quality is None else store_as_jpeg(samples, self.storage_jpeg_quality)
+
+    def _keys(self, picks: Picks, start: int) -> NDArray[np.int64]:
+        """Return what the random draws of each sample are keyed by: its index, or its position."""
+        return picks.samples if self.draws == "sample" else np.arange(start, start + len(picks))
 
 
 def _groups(picks: Picks, domains: Sequence[Domain], stage: int) -> dict[tuple[str, int, float], list[int]]:

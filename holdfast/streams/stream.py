@@ -8,16 +8,18 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
 
 from holdfast.corruptions import CORRUPTION_VERSION, CORRUPTIONS
-from holdfast.data import Dataset
+from holdfast.data import Dataset, StoredCorruptions
+from holdfast.data.stored import clean_of
 from holdfast.data.tensors import as_inputs
 from holdfast.records import Batch
 from holdfast.streams.plans.plan import Plan
+from holdfast.streams.reading import check_rendering, read_stored
 from holdfast.streams.rendering import Rendering
 
 __all__ = ["Stream"]
@@ -27,6 +29,7 @@ class Stream:
     """A plan rendered on data: the same samples for every batch size, number of workers and starting position.
 
     Offline protocols adapt to `redrawn()`, the same samples under other draws; `redraw` sets how that is rendered.
+    Data that holds its corruptions (`StoredCorruptions`) is read as it is stored; nothing is computed.
     """
 
     def __init__(
@@ -39,14 +42,16 @@ class Stream:
         spec = data.input_spec
         if spec.kind == "other":
             raise ValueError(f"streams render images and audio only, and {data.name} holds neither")
-        if spec.kind == "audio" and (self.rendering.family or self.rendering.storage_jpeg_quality):
+        if spec.kind == "audio" and (
+            self.rendering.family or self.rendering.storage_jpeg_quality or self.rendering.crop
+        ):
             raise ValueError(
-                f"{data.name} holds audio, which has no family and no JPEG storage; leave both options out"
+                f"{data.name} holds audio, which has no family, no crop and no JPEG storage; leave these options out"
             )
-        for name in (name for domain in plan.domains for name in domain.corruptions):
-            if self.rendering.corruption(name).kind != spec.kind:
-                suited = ", ".join(CORRUPTIONS.names(spec.kind))
-                raise ValueError(f"{name} cannot corrupt {spec.kind} data such as {data.name}; choose from {suited}")
+        if isinstance(data, StoredCorruptions):
+            check_rendering(self.rendering, plan, data)
+        else:
+            self._check_kinds()
         self.domains = tuple(domain.name for domain in plan.domains)
         self.length = plan.length
         self.input_spec = spec
@@ -57,9 +62,17 @@ class Stream:
     @cached_property
     def spec(self) -> dict[str, Any]:
         """Everything that determines the batches except the seeds, as plain JSON."""
+        data = {"name": self.data.name, "digest": self.data.digest}
+        if isinstance(self.data, StoredCorruptions):
+            return {
+                "plan": self.plan.spec(),
+                "data": data,
+                "corruptions": "stored",
+                "preprocessing": self.preprocessing,
+            }
         return {
             "plan": self.plan.spec(),
-            "data": {"name": self.data.name, "digest": self.data.digest},
+            "data": data,
             **self.rendering.spec(name for domain in self.plan.domains for name in domain.corruptions),
             "corruption_version": CORRUPTION_VERSION,
             "preprocessing": self.preprocessing,
@@ -78,10 +91,14 @@ class Stream:
     def redrawn(self, seed: int | None = None) -> Stream:
         """Return the same samples in the same order under other draws of their corruptions.
 
-        The draws are those of `seed`, by default the ones that offline protocols adapt to.
+        The draws are those of `seed`, by default the ones that offline protocols adapt to. Stored corruptions have one
+        draw only, so that others are computed from the clean samples.
         """
+        data = self.data
+        if isinstance(data, StoredCorruptions):
+            data = clean_of(data.name, data.clean, self.data.labels)
         other = self.redraw if seed is None and self.redraw is not None else self.rendering.redrawn(seed)
-        return Stream(self.plan, self.data, other)
+        return Stream(self.plan, data, other)
 
     def episodes(self, stop: int) -> list[tuple[int, int]]:
         """Return where each episode up to `stop` begins and ends; a stream without episodes is a single one."""
@@ -117,8 +134,11 @@ class Stream:
     def render(self, start: int, stop: int) -> Batch:
         """Return the samples at positions `start` to `stop` as one batch."""
         picks = self.plan.picks(start, stop)
-        stored = self.data.inputs(picks.samples)
-        samples = self.rendering.render(stored, picks, self.plan.domains, start, self.input_spec)
+        if isinstance(self.data, StoredCorruptions):
+            samples = read_stored(self.data, picks, self.plan.domains)
+        else:
+            loaded = self.rendering.load(self.data, picks, start)
+            samples = self.rendering.render(loaded, picks, self.plan.domains, start, self.input_spec)
         expected = self.plan.expected(np.arange(start, stop))
         return Batch(
             inputs=as_inputs(samples),
@@ -128,6 +148,14 @@ class Stream:
             new_episode=self.plan.starts_episode(start),
             expected=None if expected is None else float(expected.mean()),
         )
+
+    def _check_kinds(self) -> None:
+        """Raise if a corruption is not made for the kind of the data."""
+        kind: Literal["image", "audio"] = "audio" if self.data.input_spec.kind == "audio" else "image"
+        for name in (name for domain in self.plan.domains for name in domain.corruptions):
+            if self.rendering.corruption(name).kind != kind:
+                suited = ", ".join(CORRUPTIONS.names(kind))
+                raise ValueError(f"{name} cannot corrupt {kind} data such as {self.data.name}; choose from {suited}")
 
     def _spans(self, position: int, stop: int | None, batch_size: int) -> Iterator[tuple[int, int]]:
         """Yield where each batch begins and ends; none crosses a break of the plan."""

@@ -14,7 +14,7 @@ from torch import nn
 
 from holdfast.calibration import Calibration, Progress, calibrate
 from holdfast.calibration.pairs import margin_percent_of
-from holdfast.data import Dataset, Digits, InMemoryImages
+from holdfast.data import Crop, Dataset, Digits, InMemoryImages
 from holdfast.folders import held
 from holdfast.models import digits_resnet
 from holdfast.registry import UnknownNameError
@@ -25,7 +25,8 @@ POOL = ["motion_blur", "contrast", "elastic", "jpeg"]
 
 @pytest.fixture
 def options(tmp_path: Path) -> dict[str, Any]:
-    return {"pool": POOL, "pairs": 2, "pictures": 30, "cache": tmp_path}
+    # The nearest mean image does not tolerate shifts.
+    return {"pool": POOL, "pairs": 2, "pictures": 30, "cache": tmp_path, "crop": "none"}
 
 
 def accuracies(model: nn.Module, data: Dataset, calibration: Calibration, images_per_step: int) -> tuple[float, ...]:
@@ -42,7 +43,8 @@ def accuracies(model: nn.Module, data: Dataset, calibration: Calibration, images
 
 def halves(data: InMemoryImages) -> list[InMemoryImages]:
     return [
-        InMemoryImages(data.images[start::2], data.labels[start::2], class_names=data.class_names) for start in (0, 1)
+        InMemoryImages(data.images[start::2], data.labels[start::2], class_names=data.class_names, flips=False)
+        for start in (0, 1)
     ]
 
 
@@ -225,3 +227,19 @@ def test_two_processes_do_not_measure_the_same_thing_twice(tmp_path: Path) -> No
         finished.append("this")
     other.join()
     assert finished == ["other", "this"]
+
+
+def test_crops_are_part_of_measurement_file_and_stream(
+    model: nn.Module, few: InMemoryImages, options: dict[str, Any], tmp_path: Path
+) -> None:
+    named = {**options, "pairs": [["contrast", "jpeg"]], "target_percent": 25.0, "refinements": 0}
+    still, moving = (calibrate(model, few, **{**named, "crop": crop}) for crop in ("none", "shifted"))
+    assert (still.crop, moving.crop) == (None, Crop("shifted", flip=True))
+    assert still.clean_percent != moving.clean_percent  # measured on other inputs
+    assert Calibration.load(moving.save(tmp_path / "moving.json")) == moving
+    assert '"crop"' not in still.to_json()
+    streams = [ccc(few, calibration=calibration, images_per_step=5) for calibration in (still, moving)]
+    assert [stream.rendering.crop for stream in streams] == [still.crop, moving.crop]
+    assert "crop" in streams[1].spec
+    with pytest.raises(ValueError, match="crop cannot be combined with calibration="):
+        ccc(few, calibration=moving, crop="none")

@@ -125,6 +125,43 @@ def vocalsound(folder: Path) -> dict[str, Any]:
     return {"folder": folder}
 
 
+def stored_cifar_c(folder: Path) -> dict[str, Any]:
+    (folder / "clean").mkdir()
+    np.savez(folder / "clean" / "test.npz", images=images(8), labels=np.arange(8))
+    return {"folder": cifar_c(folder)["folder"], "clean": folder / "clean"}
+
+
+def stored_imagenet_c(folder: Path) -> dict[str, Any]:
+    for row, pixels in enumerate(images(4)):
+        for place in ("c/fog/5", "c/snow/5", "val"):
+            write_png(folder / place / f"n0{row % 2}" / f"{row}.png", pixels)
+    return {"folder": folder / "c", "clean": folder / "val"}
+
+
+def released(original: Callable[[Path], dict[str, Any]], below: str = "") -> Callable[[Path], dict[str, Any]]:
+    """Return a function that writes an original data set, and its test clips as the criterion WHN-L1 of a released one.
+
+    The lists of the released sets are those of the originals; ReefSet's has another format.
+    """
+
+    def write(folder: Path) -> dict[str, Any]:
+        for place in ("clean", "c"):
+            (folder / place).mkdir()
+            original(folder / place)
+        name = original.__name__
+        clean = DATASETS[name](folder=folder / "clean")
+        for file in clean.files:
+            write_wav(folder / "c" / below / "WHN" / "L1" / file.removeprefix(below).removeprefix("full_dataset/"), 2)
+        if name == "reefset":
+            rows = [
+                f"{Path(file).name},{clean.class_names[k]}" for file, k in zip(clean.files, clean.labels, strict=True)
+            ]
+            (folder / "c" / "test_annotations.csv").write_text("\n".join(["file_name,label", *rows]))
+        return {"folder": folder / "c", "clean": folder / "clean"}
+
+    return write
+
+
 # For each data set a function that writes small files and returns the options that read them.
 FILES: dict[str, Callable[[Path], dict[str, Any]]] = {
     "audio_folder": audio_folder,
@@ -139,6 +176,14 @@ FILES: dict[str, Callable[[Path], dict[str, Any]]] = {
     "keywords": few_keywords,
     "reefset": reefset,
     "speech_commands": speech_commands,
+    "stored_cifar_c": stored_cifar_c,
+    "stored_imagenet_3dcc": stored_imagenet_c,
+    "stored_imagenet_c": stored_imagenet_c,
+    "stored_imagenet_c_bar": stored_imagenet_c,
+    "stored_reefset_c": released(reefset),
+    "stored_speech_commands_c": released(speech_commands),
+    "stored_urbansound8k_c": released(urbansound8k, "audio/"),
+    "stored_vocalsound_c": released(vocalsound, "audio_16k/"),
     "urbansound8k": urbansound8k,
     "vocalsound": vocalsound,
 }

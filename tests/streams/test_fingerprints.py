@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from holdfast.data import Digits, InMemoryAudio, InMemoryImages
+from holdfast.data import Crop, Digits, InMemoryAudio, InMemoryImages
 from holdfast.streams import (
     Calibration,
     Stream,
@@ -64,6 +65,7 @@ STREAMS_AS_COMMITTED: dict[str, Callable[[], Stream]] = {
     "unitta, official": lambda: unitta(IMAGES, setting="(n,u)/(n,u)", samples_per_stratum=8, seed=2),
     "unitta, stationary": lambda: unitta(IMAGES, setting="(i,1)/(1,u)", mode="stationary", samples=90),
     "ccc": lambda: ccc(IMAGES, calibration=CALIBRATION, images_per_step=10),
+    "ccc, cropped": lambda: ccc(IMAGES, calibration=replace(CALIBRATION, crop=Crop("shifted")), images_per_step=10),
     "cross": lambda: cross(IMAGES, calibration=CALIBRATION, images_per_step=10, classes={"stay": 0.9}),
     "dhauds": lambda: dhauds(TONES, criteria=["WHN-L1", "TST-L2"], seed=1),
 }
@@ -78,6 +80,7 @@ EXPECTED = {  # fingerprint, protocol
     "unitta, official": ("fd962aa3f5ccaf176ac84c40d63104c1", "47441455176de5df859321897cb75281"),
     "unitta, stationary": ("87d65fc85ad2e75f3c4e9c0ff0baef73", "e0f8847a96c4229c1feaba3971b2a5ed"),
     "ccc": ("40e0677e4619db21b384daff81d4c5c7", "a04d5506745411c0758676cfa0c22bc2"),
+    "ccc, cropped": ("d65462872d2fc8a1bbaf0b96be4b3ef9", "8964e5cd7c3976c70ae3af5d0229410b"),
     "cross": ("3eb3cecf37294c8932f778c38a3268c3", "f5838ac2a7a78b35eacf8da3c29784be"),
     "dhauds": ("e00e0bdc2a73d9826501552cf4ca8391", "8e13c210e5846304313d8d135d2023e2"),
 }

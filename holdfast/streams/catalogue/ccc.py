@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.data import Dataset
+from holdfast.data.crops import CropName
 from holdfast.registry import UnknownNameError, nearest
 from holdfast.streams.builder import STREAMS
 from holdfast.streams.rendering import Rendering
@@ -53,6 +54,7 @@ def ccc(
     pictures: int | None = None,
     family: str | None = None,
     storage_jpeg_quality: int | None = None,
+    crop: CropName | None = None,
     images_per_step: int = 1000,
     cycles: int | None = 1,
     samples: int | None = None,
@@ -63,6 +65,10 @@ def ccc(
     The paths come from a `calibration` or the file of one. Without it, `calibrate(data, …)` makes one from the options
     before `images_per_step`; a suite passes the function for its model. The walk is repeated `cycles` times (None:
     endlessly), or until it has `samples` samples.
+
+    Every image is randomly cropped and flipped before it is corrupted, anew at every position, by the rule that the
+    calibration was measured with. For images of 128 px and more that is RandomResizedCrop, for smaller ones a shift by
+    up to an eighth of the side; `crop="none"` omits it, which is not CCC as published.
     """
     wanted = {
         "difficulty": difficulty,
@@ -73,6 +79,7 @@ def ccc(
         "pictures": pictures,
         "family": family,
         "storage_jpeg_quality": storage_jpeg_quality,
+        "crop": crop,
     }
     wanted = {option: value for option, value in wanted.items() if value is not None}
     if calibration is not None:
@@ -96,7 +103,8 @@ def ccc(
         samples = cycles * found.steps * images_per_step
     plan = Walk(found, len(data.labels), images_per_step=images_per_step, length=samples, seed=seed)
     stored = found.storage_jpeg_quality
-    return Stream(plan, data, Rendering(seed, draws="position", family=found.family, storage_jpeg_quality=stored))
+    rendering = Rendering(seed, draws="position", family=found.family, storage_jpeg_quality=stored, crop=found.crop)
+    return Stream(plan, data, rendering)
 
 
 def ccc_setting(name: str) -> dict[str, Any]:

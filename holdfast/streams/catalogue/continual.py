@@ -30,4 +30,4 @@ def continual(
     >>> stream.length, [len(batch) for batch in stream]
     (300, [64, 36, 64, 36, 64, 36])
     """
-    return stream_of(data, [[(domain, severity)] for domain in domains_named(corruptions)], **options)
+    return stream_of(data, [[(domain, severity)] for domain in domains_named(corruptions, data)], **options)

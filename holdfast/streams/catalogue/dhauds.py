@@ -8,7 +8,7 @@ from typing import get_args
 from holdfast.audio import short_name
 from holdfast.corruptions.audio.criteria import BOTH_WAYS, Noise, criterion_corruption
 from holdfast.corruptions.audio.dhauds import CLIPS, SEEDS, Copy, criteria
-from holdfast.data import Dataset
+from holdfast.data import Dataset, StoredCorruptions
 from holdfast.records import Domain
 from holdfast.registry import UnknownNameError, nearest
 from holdfast.streams.builder import STREAMS
@@ -41,7 +41,8 @@ def dhauds(
     corpora, or `{ENQ: folder, …}` with embedded noise for the rest, or your own recordings, `{recordings: folder or
     Parquet file, ENQ: {L1: [label, …], L2: …}, …}`; `compat` reproduces
     the errors of the official code. The draws use the published seeds plus `seed`: 123456 for the stream itself, 2025
-    for `redrawn()`, which offline protocols adapt to. Each clip has its own generator, which is ours.
+    for `redrawn()`, which offline protocols adapt to. Of a released set such as SC2-C the stored clips are the stream.
+    Each clip has its own generator, which is ours.
 
     >>> import numpy as np
     >>> from holdfast.data import InMemoryAudio
@@ -52,10 +53,11 @@ def dhauds(
     """
     if data.input_spec.kind != "audio":
         raise ValueError(f"dhauds needs audio data, and {data.name} holds none; choose another stream")
-    own_name = data.name.partition("/")[0]
+    own_name = data.name.partition("/")[0].removesuffix("_c")
     rules = short_name(dataset) if dataset else (own_name if own_name in CLIPS else BOTH_WAYS)
     names = _known(criteria, rules)
-    keys = {name: f"dhauds/{rules}/{name}" for name in names}
+    stored = isinstance(data, StoredCorruptions)
+    keys = {name: name if stored else f"dhauds/{rules}/{name}" for name in names}
     schedule = schedule_of(
         [[(Domain(name, (key,)), 1.0)] for name, key in keys.items()],
         samples_per_condition=samples_per_domain,
@@ -70,7 +72,9 @@ def dhauds(
         )
         for copy in get_args(Copy)
     }
-    return Stream(plan, data, copies["evaluation"], redraw=copies["adaptation"])
+    # A released set is the evaluation copy itself; the adaptation copy is computed from the original clips.
+    evaluation = Rendering(SEEDS["evaluation"] + seed) if stored else copies["evaluation"]
+    return Stream(plan, data, evaluation, redraw=copies["adaptation"])
 
 
 def _known(wanted: Sequence[str] | None, rules: str) -> list[str]:

@@ -27,5 +27,5 @@ def gradual(
 
     As published, the samples of a domain come at every severity: `samples_per_domain` counts those of one severity.
     """
-    steps = [[(domain, severity)] for domain in domains_named(corruptions) for severity in severities]
+    steps = [[(domain, severity)] for domain in domains_named(corruptions, data) for severity in severities]
     return stream_of(data, steps, **options)

@@ -48,7 +48,7 @@ def markov(
     classes from each domain to the next. The other options are those of `MarkovPlan`. The states of the class chain are
     the classes that occur in the data.
     """
-    named = domains_named(corruptions)
+    named = domains_named(corruptions, data)
     given = classes if isinstance(classes, Sequence) else [classes or {}]
     chains = [chain_of("classes", len(np.unique(data.labels)), options) for options in given]
     if class_head_shift:

@@ -18,4 +18,4 @@ __all__ = ["mixed_domains"]
 @STREAMS.register("mixed_domains", citation="Marsden et al., WACV 2024", extends=stream_of)
 def mixed_domains(data: Dataset, *, corruptions: Sequence[str | Domain], severity: float = 5, **options: Any) -> Stream:
     """All domains at once: the domain is drawn for every sample, so that a batch holds several."""
-    return stream_of(data, [[(domain, severity) for domain in domains_named(corruptions)]], **options)
+    return stream_of(data, [[(domain, severity) for domain in domains_named(corruptions, data)]], **options)

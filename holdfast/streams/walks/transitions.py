@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
+from holdfast.data.crops import Crop, crop_from
 from holdfast.streams.walks.path import LEVELS, GridPoint, check_path
 
 __all__ = ["Calibration", "Transition"]
@@ -59,6 +60,7 @@ class Calibration:
     path_rule: str = "official"
     family: str | None = None
     storage_jpeg_quality: int | None = None
+    crop: Crop | None = None  # of every image before its corruptions
     model: str = ""  # digest of the weights
     data: str = ""  # digest of the data
     seed: int | None = None  # that drew the pairs; None: the pairs were named
@@ -76,6 +78,8 @@ class Calibration:
     def to_json(self) -> str:
         """Return the calibration as JSON text."""
         content = asdict(self)
+        if self.crop is None:
+            del content["crop"]  # as calibrations from before there were crops
         for entry in content["transitions"]:
             entry[STORED_POINTS] = entry.pop("points")
         return json.dumps({"schema": SCHEMA, **content}, allow_nan=False)
@@ -96,7 +100,13 @@ class Calibration:
             if STORED_POINTS in entry:
                 entry["points"] = entry.pop(STORED_POINTS)
             _check_keys(Transition, entry)
-        return Calibration(**{**_tuples(content), "left_out": content.get("left_out", {})})
+        return Calibration(
+            **{
+                **_tuples(content),
+                "left_out": content.get("left_out", {}),
+                "crop": crop_from(content.get("crop")),
+            }
+        )
 
     def save(self, path: str | Path) -> Path:
         """Write the JSON file, completely or not at all."""
