@@ -3,6 +3,8 @@
 from holdfast.models.amaut import AMAUT_VERSIONS, AMAuT, AMAuTVersion, amaut
 from holdfast.models.base import MODELS, WEIGHTS, load, load_weights, seeded_weights
 from holdfast.models.cifar_resnet import CifarResNet, cifar_resnet
+from holdfast.models.cifar_resnet18 import CifarResNet18, cifar_resnet18
+from holdfast.models.cifar_resnext import CifarResNeXt, cifar_resnext
 from holdfast.models.classifier import Classifier, weights_digest
 from holdfast.models.conmix import CONMIX_VERSIONS, CoNMix, CoNMixVersion, conmix
 from holdfast.models.efficientnet_lite import efficientnet_lite0
@@ -21,6 +23,7 @@ from holdfast.models.tiny import tiny_amaut, tiny_resnet, tiny_vit
 from holdfast.models.torch_hub import torch_hub
 from holdfast.models.torchvision_zoo import torchvision
 from holdfast.models.vit import ViT
+from holdfast.models.wide_resnet import WideResNet, wide_resnet
 from holdfast.registry import import_entries
 
 __all__ = [
@@ -31,7 +34,9 @@ __all__ = [
     "WEIGHTS",
     "AMAuT",
     "AMAuTVersion",
+    "CifarResNeXt",
     "CifarResNet",
+    "CifarResNet18",
     "Classifier",
     "CoNMix",
     "CoNMixVersion",
@@ -42,8 +47,11 @@ __all__ = [
     "Preprocessing",
     "ResNet",
     "ViT",
+    "WideResNet",
     "amaut",
     "cifar_resnet",
+    "cifar_resnet18",
+    "cifar_resnext",
     "conmix",
     "digits_resnet",
     "digits_resnet_gn",
@@ -68,6 +76,7 @@ __all__ = [
     "torch_hub",
     "torchvision",
     "weights_digest",
+    "wide_resnet",
 ]
 
 import_entries(__name__)

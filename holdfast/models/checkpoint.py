@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import TypeVar
 
@@ -16,7 +16,7 @@ __all__ = ["load_checkpoint", "read_checkpoint"]
 
 ModuleT = TypeVar("ModuleT", bound=nn.Module)
 CONTAINERS = ("state_dict", "model", "net", "weights")  # keys under which training scripts keep the weights
-PREFIXES = ("module.", "_orig_mod.", "model.")  # of DataParallel, torch.compile and wrappers
+PREFIXES = ("module.", "_orig_mod.", "model.", "1.")  # of DataParallel, torch.compile, wrappers and a Sequential
 
 
 def read_checkpoint(path: str | Path) -> dict[str, Tensor]:
@@ -45,9 +45,13 @@ def read_checkpoint(path: str | Path) -> dict[str, Tensor]:
     return {str(name): tensor for name, tensor in content.items()}
 
 
-def load_checkpoint(module: ModuleT, path: str | Path) -> ModuleT:
-    """Load a checkpoint into a network, every name accounted for, and return it in eval mode."""
+def load_checkpoint(module: ModuleT, path: str | Path, *, ignored: Collection[str] = ()) -> ModuleT:
+    """Load a checkpoint into a network, every name accounted for, and return it in eval mode.
+
+    Tensors whose last name is in `ignored` may be there and are left out.
+    """
     tensors, wanted = read_checkpoint(path), set(module.state_dict())
+    tensors = {name: tensor for name, tensor in tensors.items() if name.rpartition(".")[2] not in ignored}
     for prefix in PREFIXES:
         if not wanted & set(tensors):
             tensors = {name.removeprefix(prefix): tensor for name, tensor in tensors.items()}

@@ -86,8 +86,14 @@ def cifar_stage(width_in: int, width: int, stride: int, blocks: int) -> nn.Seque
 
 
 @MODELS.register("cifar_resnet")
-def cifar_resnet(*, weights: str) -> CifarResNet:
-    """The CIFAR ResNet of your own safetensors file, whose weights determine depth and classes."""
+def cifar_resnet(*, weights: str | None = None, depth: int = 20, num_classes: int = 10) -> CifarResNet:
+    """The CIFAR ResNet of your own safetensors file, whose weights determine depth and classes.
+
+    Without weights, an untrained network of this depth, for `holdfast train`.
+    """
+    if weights is None:
+        with seeded_weights(0):
+            return CifarResNet(depth, num_classes).eval()
     if not Path(weights).is_file():
         raise ValueError(f"there are no weights at {weights}; pass the path of a safetensors file")
     return CifarResNet.from_file(weights)

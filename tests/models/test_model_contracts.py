@@ -84,6 +84,8 @@ def robustbench(_folder: Path) -> dict[str, Any]:
 OPTIONS: dict[str, Callable[[Path], dict[str, Any]]] = {
     "amaut": lambda _: {"version": "speech_commands"},
     "cifar_resnet": cifar_weights,
+    "cifar_resnet18": lambda _: {"widths": (8, 16)},
+    "cifar_resnext": lambda _: {"depth": 11, "group_width": 4, "num_classes": 5},
     "conmix": lambda _: {"version": "speech_commands"},
     "digits_resnet": lambda _: {},
     "digits_resnet_gn": lambda _: {},
@@ -100,6 +102,7 @@ OPTIONS: dict[str, Callable[[Path], dict[str, Any]]] = {
     "small_amaut": lambda _: {"num_classes": 3},
     "timm": lambda _: {"architecture": "resnet10t", "pretrained": False, "arguments": {"num_classes": 5}},
     "torchvision": lambda _: {"architecture": "resnet18", "weights": None},
+    "wide_resnet": lambda _: {"depth": 10, "width": 1},
 }
 
 

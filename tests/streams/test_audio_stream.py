@@ -44,7 +44,7 @@ def test_the_sample_rate_reaches_the_corruption_and_the_protocol() -> None:
 def test_options_that_do_not_fit_audio_are_refused(tmp_path) -> None:
     with pytest.raises(ValueError, match=r"pixelate cannot corrupt audio data such as tones; choose from .*white"):
         continual(SOUNDS, corruptions=["pixelate"])
-    with pytest.raises(ValueError, match="no family and no JPEG storage"):
+    with pytest.raises(ValueError, match="no family, no crop and no JPEG storage"):
         continual(SOUNDS, corruptions=["clean"], storage_jpeg_quality=85)
     with pytest.raises(ValueError, match="shards hold images"):
         export_shards(continual(SOUNDS, corruptions=["clean"]), tmp_path)
