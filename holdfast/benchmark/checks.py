@@ -61,6 +61,8 @@ def _stream_problems(path: KeyPath, stream: StreamEntry, suite: Suite) -> Proble
     yield from _spec_problems(path, stream.spec, STREAMS, GIVEN_TO_STREAMS)
     for place, recipe in enumerate(stream.recipes or []):
         yield from _recipe_problems((*path, "recipes", place), recipe, [stream], suite)
+    if stream.data.name in DATASETS and hasattr(DATASETS[stream.data.name], "corrupted"):
+        return  # the data hold their corruptions, and only they know which
     for place, name in enumerate(stream.spec.options.get("corruptions", [])):
         for part in str(name).split("+"):
             if part != "clean" and part not in CORRUPTIONS:

@@ -33,6 +33,12 @@ def calibrate(
         float | None, typer.Option(help="Hold this accuracy, in percent, instead of that of a difficulty.")
     ] = None,
     pairs: Annotated[int, typer.Option(min=1, help="Find this many transitions between two corruptions.")] = 3,
+    steps: Annotated[
+        int | None, typer.Option(min=1, help="Find enough transitions for this many steps, instead of --pairs.")
+    ] = None,
+    jpeg: Annotated[
+        int | None, typer.Option(min=1, max=100, help="Store corrupted images as JPEG of this quality, as CCC: 85.")
+    ] = None,
     images: Annotated[
         int, typer.Option("--images", "--pictures", min=2, help="Measure on at most this many images.")
     ] = 500,
@@ -60,7 +66,9 @@ def calibrate(
         samples,
         difficulty=difficulty,
         target_percent=target,
-        pairs=pairs,
+        pairs=None if steps else pairs,
+        steps=steps,
+        storage_jpeg_quality=jpeg,
         pictures=images,
         family=family,
         crop=crop,

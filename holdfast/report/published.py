@@ -10,7 +10,7 @@ from importlib import resources
 
 from holdfast.report.runs import RunRecord
 
-__all__ = ["published", "published_on"]
+__all__ = ["published", "published_on", "published_rows"]
 
 
 def published_on(stream: str, runs: Sequence[RunRecord], measure: str) -> dict[str, float]:
@@ -25,13 +25,14 @@ def published(runs: Sequence[RunRecord], measure: str) -> dict[tuple[str, str], 
     """
     return {
         (row["recipe"], row["column"]): float(row["value"])
-        for row in _rows()
+        for row in published_rows()
         if row["measure"] == measure and all(_is_like(run, row) for run in runs)
     }
 
 
 @lru_cache
-def _rows() -> Sequence[Mapping[str, str]]:
+def published_rows() -> Sequence[Mapping[str, str]]:
+    """Return the published numbers, one mapping for each."""
     text = (resources.files("holdfast.report") / "published.csv").read_text(encoding="utf-8")
     return list(csv.DictReader(io.StringIO(text)))
 

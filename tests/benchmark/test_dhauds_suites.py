@@ -22,9 +22,10 @@ def test_the_paper_scale_has_fifty_criteria_and_124_published_runs() -> None:
     ]
     for stream in suite.streams:
         data, _, name = stream.spec.label.partition("-")
-        assert (stream.data.name, stream.spec.options["criteria"]) == (data, [name])
+        assert (stream.data.name, stream.spec.options["criteria"]) == (f"{data}_c", [name])
         assert stream.spec.options["compat"] is True
-    jobs = [job for job in suite.jobs() if job.protocol == "offline-oracle"]
+    every = [*suite.jobs(), *load_suite("dhauds", scale="paper-hubert-us8").jobs()]  # at 16 kHz
+    jobs = [job for job in every if job.protocol == "offline-oracle"]
     published = [job for job in jobs if "published" in job.recipe.label or job.recipe.label == "conmix"]
     assert len(published) == 124
     assert Counter(job.model.name for job in published) == {"amaut": 50, "hubert": 50, "conmix": 24}

@@ -39,7 +39,8 @@ def test_ccc_is_the_27_official_runs_with_the_recipes_of_table_1() -> None:
 def test_cin_c_has_ten_orders_of_fifteen_corruptions() -> None:
     jobs = load_suite("cin-c", scale="paper").jobs()
     assert len({job.seed for job in jobs}) == 10
-    assert {len(job.stream.options["corruptions"]) for job in jobs} == {15}
+    asked = {(job.stream.label, job.data.name, len(job.stream.options["corruptions"])) for job in jobs}
+    assert asked == {("cin-c", "stored_imagenet_c", 15), ("cin-3dcc", "stored_imagenet_3dcc", 12)}
     assert [job.recipe.name for job in jobs[:10]] == TABLE_1
 
 
@@ -50,7 +51,9 @@ def test_the_holdout_comes_in_each_of_its_24_orders() -> None:
     orders = {tuple(stream.plan.picks(0, 4).domains.tolist()) for stream in streams}
     assert len(streams) == len(orders) == 24
     paper = load_suite("cin-c-holdout", scale="paper").recipes
-    assert [entry.options["every_batches"] for entry in paper[2:]] == [125, 250, 500, 1000, 1500, 2000]
+    assert [entry.options["every_batches"] for entry in paper[2:8]] == [125, 250, 500, 1000, 1500, 2000]
+    weights = [25, 50, 100, 250, 500, 1000, 1500, 2000]
+    assert [entry.options["fisher_weight"] for entry in paper[8:]] == weights
 
 
 @pytest.mark.parametrize("name", ["aetta-fully", "aetta-continual"])

@@ -6,11 +6,14 @@ import json
 from pathlib import Path
 
 import pytest
+import torch
 
 from holdfast.benchmark import load_suite, run
 from holdfast.data import Digits
 from holdfast.models import digits_resnet
-from holdfast.models.cifar_resnet import CifarResNet
+from holdfast.models.cifar_resnext import CifarResNeXt
+from holdfast.models.wide_resnet import WideResNet
+from holdfast.report.published import published_rows
 from holdfast.streams import STREAMS, UNITTA_MAIN, UNITTA_SETTINGS
 
 
@@ -26,7 +29,11 @@ def test_every_setting_occurs_once_under_its_name(name: str, settings: tuple[str
 def test_both_suites_compare_the_same_methods_under_the_same_rules() -> None:
     one, other = load_suite("unitta"), load_suite("unitta-main")
     assert one.recipes == other.recipes
-    assert one.scales == other.scales
+    for scale in ("paper", "paper-cifar100", "paper-imagenet"):
+        both = [load_suite(name, scale=scale) for name in ("unitta", "unitta-main")]
+        assert both[0].recipes == both[1].recipes
+        assert both[0].models == both[1].models
+        assert [stream for stream in both[0].streams if stream.spec.label in UNITTA_MAIN] == both[1].streams
     assert [stream for stream in one.streams if stream.spec.label in UNITTA_MAIN] == other.streams
 
 
@@ -70,7 +77,26 @@ def test_the_sensitivity_suite_varies_one_thing_at_a_time() -> None:
     names = {name for name, _ in digits_resnet().named_modules()}
     assert {recipe.options["prediction_layer"] for recipe in layer.recipes or []} < names
     paper = load_suite("unitta-sensitivity", scale="paper").streams[1].recipes or []
-    assert {recipe.options["prediction_layer"] for recipe in paper} < {n for n, _ in CifarResNet().named_modules()}
+    with torch.device("meta"):
+        tables = {WideResNet(): paper, CifarResNeXt(): load_suite("unitta-sensitivity", scale="paper-layer").recipes}
+    for network, recipes in tables.items():
+        assert {recipe.options["prediction_layer"] for recipe in recipes} < {
+            name for name, _ in network.named_modules()
+        }
+
+
+@pytest.mark.parametrize(
+    ("scale", "network"),
+    [("paper", WideResNet), ("paper-cifar100", CifarResNeXt)],
+)
+def test_the_tables_have_every_row_with_the_published_presets(scale: str, network: type) -> None:
+    recipes = {recipe.label: recipe for recipe in load_suite("unitta", scale=scale).recipes}
+    published = {(row["recipe"]) for row in published_rows() if row["suite"] == "unitta"}
+    assert published <= set(recipes)
+    assert all(recipes[name].options["preset"] == "unitta" for name in ("cotta", "rotta", "lame", "roid", "note"))
+    with torch.device("meta"):
+        names = {name for name, _ in network().named_modules()}
+    assert {recipes[name].options["prediction_layer"] for name in ("bdn", "unitta")} < names
 
 
 def test_a_smoke_run_of_a_setting_ends_and_names_its_chains(tmp_path: Path) -> None:

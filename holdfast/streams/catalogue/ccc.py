@@ -62,7 +62,8 @@ def ccc(
 ) -> Stream:
     """One corruption fades out while the next fades in, at an accuracy of the source model near a target.
 
-    The paths come from a `calibration` or the file of one. Without it, `calibrate(data, …)` makes one from the options
+    The paths come from a `calibration` or the file of one, in whose name `{seed}` stands for the seed: other networks
+    can be run on the stream of one. Without it, `calibrate(data, …)` makes one from the options
     before `images_per_step`; a suite passes the function for its model. The walk is repeated `cycles` times (None:
     endlessly), or until it has `samples` samples.
 
@@ -87,7 +88,7 @@ def ccc(
             raise ValueError(
                 f"{', '.join(wanted)} cannot be combined with calibration=, which sets them; leave them out"
             )
-        found = calibration if isinstance(calibration, Calibration) else Calibration.load(calibration)
+        found = calibration if isinstance(calibration, Calibration) else _calibration_at(calibration, seed)
     elif calibrate is not None:
         if samples is not None and pairs is None:
             wanted["steps"] = -(-samples // images_per_step)
@@ -105,6 +106,13 @@ def ccc(
     stored = found.storage_jpeg_quality
     rendering = Rendering(seed, draws="position", family=found.family, storage_jpeg_quality=stored, crop=found.crop)
     return Stream(plan, data, rendering)
+
+
+def _calibration_at(path: str | Path, seed: int) -> Calibration:
+    place = Path(str(path).replace("{seed}", str(seed)))
+    if not place.is_file():
+        raise ValueError(f"there is no calibration {place}; make it with `holdfast calibrate --seed {seed} --out …`")
+    return Calibration.load(place)
 
 
 def ccc_setting(name: str) -> dict[str, Any]:
