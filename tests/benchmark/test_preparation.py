@@ -59,7 +59,7 @@ def test_a_run_is_refused_with_one_list(elsewhere: Path) -> None:
 def test_the_cost_is_known_before_the_data_are_there() -> None:
     jobs = load_suite("cin-c", scale="paper").jobs()
     cost = cost_of(jobs)
-    assert cost.samples == 10 * 10 * (15 + 12) * 50_000
+    assert cost.samples == 10 * 11 * (15 + 12) * 50_000
     assert cost.unknown == 0
     source = cost_of([job for job in jobs if job.recipe.name == "source"])
     assert source.passes == source.samples
