@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from holdfast.adapted import AdaptedModel
 from holdfast.benchmark.job import Job, SourceData
+from holdfast.benchmark.kept_stream import kept
 from holdfast.calibration import calibrate
 from holdfast.data import DATASETS, Dataset
 from holdfast.data.tensors import as_inputs
@@ -58,7 +59,7 @@ def _build_stream(job: Job, network: nn.Module) -> Stream:
         # Severities are chosen for the source network.
         given["calibrate"] = partial(calibrate, network)
     stream: Stream = job.stream.build(STREAMS, _read_data(job.data), **given)
-    return stream
+    return kept(stream)
 
 
 @lru_cache(maxsize=2)  # consecutive jobs use the same data, and decoding can take as long as a run

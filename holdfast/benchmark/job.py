@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import Any, Literal, TypeAlias
 
 from holdfast.benchmark.collapse import ScriptedCollapse
+from holdfast.benchmark.intruders import ScriptedIntruders
 from holdfast.spec import Spec
 
 __all__ = ["Job", "Protocol", "Score", "SourceData"]
@@ -51,6 +52,7 @@ class Job:
     source: SourceData | None = None
     holdout: SourceData | None = None
     collapse: ScriptedCollapse | None = None
+    intruders: ScriptedIntruders | None = None
     seed: int = 0
     batch_size: int = 64
     samples: int | None = None
@@ -77,12 +79,13 @@ class Job:
         return "-".join(word.replace("/", "_") for word in words)
 
     def to_json(self) -> dict[str, Any]:
-        """Return everything as JSON holds it; data set and collapse are part of the stream, as in a suite."""
-        collapse = {} if self.collapse is None else {"collapse": self.collapse.model_dump()}
+        """Return everything as JSON holds it; data set and scripts are part of the stream, as in a suite."""
+        scripts = {"collapse": self.collapse, "intruders": self.intruders}
+        scripted = {name: script.model_dump() for name, script in scripts.items() if script is not None}
         return {
             "suite": self.suite,
             "model": self.model.to_json(),
-            "stream": {**self.stream.to_json(), "data": self.data.to_json(), **collapse},
+            "stream": {**self.stream.to_json(), "data": self.data.to_json(), **scripted},
             "recipe": self.recipe.to_json(),
             "estimators": [estimator.to_json() for estimator in self.estimators],
             "source": None if self.source is None else self.source.to_json(),
@@ -101,7 +104,7 @@ class Job:
     def from_json(cls, content: Mapping[str, Any]) -> Job:
         """Return the job that `to_json` wrote, for example into a manifest."""
         stream = dict(content["stream"])
-        data, collapse = stream.pop("data"), stream.pop("collapse", None)
+        data, collapse, intruders = (stream.pop(key, None) for key in ("data", "collapse", "intruders"))
         source, holdout = (content.get(key) for key in ("source", "holdout"))
         return cls(
             suite=content["suite"],
@@ -113,6 +116,7 @@ class Job:
             source=None if source is None else SourceData.from_json(source),
             holdout=None if holdout is None else SourceData.from_json(holdout),
             collapse=None if collapse is None else ScriptedCollapse(**collapse),
+            intruders=None if intruders is None else ScriptedIntruders(**intruders),
             averages={name: tuple(labels) for name, labels in content.get("averages", {}).items()},
             scores=tuple(content.get("scores", ())),
             **{key: content[key] for key in PLAIN_FIELDS if key in content},

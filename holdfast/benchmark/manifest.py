@@ -11,7 +11,6 @@ import numpy as np
 import torch
 
 import holdfast
-from holdfast.benchmark.as_published import publication_of
 from holdfast.benchmark.building import Built
 from holdfast.benchmark.job import Job
 from holdfast.methods import METHODS
@@ -56,11 +55,12 @@ def make_manifest(job: Job, built: Built) -> dict[str, Any]:
     }
     if job.collapse is not None:
         protocol["collapse"] = job.collapse.model_dump()
+    if job.intruders is not None:
+        protocol["intruders"] = job.intruders.model_dump()
     classifier = model.method.model
     prepared = preprocessing_of(classifier)
     if prepared is not None:  # of the zoo that the network comes from
         protocol["model_preprocessing"] = prepared.to_dict()
-    publication = publication_of(job)
     entry = RECIPES if recipe["name"] in RECIPES else METHODS
     return {
         "schema": SCHEMA,
@@ -83,7 +83,6 @@ def make_manifest(job: Job, built: Built) -> dict[str, Any]:
             "spec": stream.spec,
         },
         "seed": job.seed,
-        "published": None if publication is None else publication.to_json(),
         "protocol": protocol,
         "fingerprint": hashlib.blake2b(json.dumps(protocol, sort_keys=True).encode(), digest_size=8).hexdigest(),
     }

@@ -19,6 +19,8 @@ def online(attempt: Attempt) -> dict[str, Any]:
         model.enter_domain(batch.domains[0])
         if job.collapse:
             model.method.lr_scale = job.collapse.scale_at(batch.position)
+        if job.intruders and job.intruders.due(batch.position // job.batch_size):
+            model.step(job.intruders.inputs(batch))
         began = time.perf_counter()
         step = model.step(batch.inputs)
         attempt.record(batch, step, time.perf_counter() - began)

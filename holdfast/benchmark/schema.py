@@ -10,6 +10,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
 from holdfast.benchmark.collapse import ScriptedCollapse
+from holdfast.benchmark.intruders import ScriptedIntruders
 from holdfast.benchmark.job import Job, Protocol, Score, SourceData
 from holdfast.recipes import resolve
 from holdfast.spec import Spec
@@ -53,12 +54,13 @@ class ModelEntry(_WithSpec):
 
 
 class StreamEntry(_WithSpec):
-    """A stream, the data it draws from, and optionally its own batch size, its own recipes and a scripted collapse."""
+    """A stream and its data, and optionally its own batch size, its own recipes, and scripts of what goes wrong."""
 
     data: Entry
     batch_size: int | None = Field(default=None, ge=1)
     recipes: list[Entry] | None = Field(default=None, min_length=1)
     collapse: ScriptedCollapse | None = None
+    intruders: ScriptedIntruders | None = None
 
 
 class SourceEntry(_WithSpec):
@@ -122,6 +124,7 @@ class Suite(BaseModel):
                 source=None if self.source is None else self.source.record,
                 holdout=None if self.holdout is None else self.holdout.record,
                 collapse=stream.collapse,
+                intruders=stream.intruders,
                 seed=seed,
                 batch_size=stream.batch_size or model.batch_size or self.batch_size,
                 samples=self.samples,

@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from holdfast.benchmark.checks import problems_of
 from holdfast.benchmark.collapse import ScriptedCollapse
+from holdfast.benchmark.intruders import ScriptedIntruders
 from holdfast.benchmark.overrides import KeyPath, SuiteError, line_of, lines_of, override, scale_of
 from holdfast.benchmark.schema import Suite
 from holdfast.registry import nearest
@@ -84,7 +85,8 @@ def _first_mistake(error: ValidationError) -> tuple[KeyPath, str]:
     first = min(error.errors(), key=lambda problem: problem["type"] != "extra_forbidden")
     path = first["loc"]
     if first["type"] == "extra_forbidden":
-        known = ScriptedCollapse if "collapse" in path else Suite
+        scripts: dict[str, type[BaseModel]] = {"collapse": ScriptedCollapse, "intruders": ScriptedIntruders}
+        known = next((script for key, script in scripts.items() if key in path), Suite)
         return path, f"unknown key {path[-1]!r}; {nearest(str(path[-1]), known.model_fields)}"
     if first["type"] == "value_error":  # a sentence of ours
         return path, str(first["ctx"]["error"])

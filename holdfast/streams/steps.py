@@ -28,6 +28,8 @@ def stream_of(
     order: str = "shuffled",
     concentration: float | None = None,
     slots: int | None = None,
+    run: int | None = None,
+    spread: float | None = None,
     seed: int = 0,
     family: str | None = None,
     storage_jpeg_quality: int | None = None,
@@ -42,7 +44,7 @@ def stream_of(
     schedule = schedule_of(
         steps, samples_per_condition=samples_per_domain, data_size=len(data.labels), cycles=cycles, episodes=episodes
     )
-    arranged = order_named(order, concentration=concentration, slots=slots)
+    arranged = order_named(order, concentration=concentration, slots=slots, run=run, spread=spread)
     plan = BlockPlan(schedule, arranged, data.labels, shuffle_steps=shuffle_steps, seed=seed)
     rendering = Rendering(seed=seed, draws=draws, family=family, storage_jpeg_quality=storage_jpeg_quality)
     return Stream(plan, data, rendering)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import pickle
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from torch import nn
 
 from holdfast.benchmark import EXECUTORS, Executor, Job, Progress, SuiteError, bench, load_suite, parse_suite
@@ -142,3 +144,16 @@ def test_an_executor_says_itself_whether_it_shares_memory(tmp_path: Path, shares
     finally:
         EXECUTORS.discard("test_watched")
     assert (received == [tell]) is shares_memory
+
+
+def test_recipes_of_one_stream_share_its_rendered_batches() -> None:
+    first, second, *_ = load_suite("demo").jobs()
+    assert first.recipe != second.recipe
+    streams = [build(job).stream for job in (first, second)]
+    batches = [stream.render(0, 8) for stream in streams]
+    assert streams[0] is streams[1]
+    assert torch.equal(batches[0].inputs, batches[1].inputs)
+    batches[0].inputs.zero_()  # one recipe cannot spoil another's inputs
+    assert torch.equal(streams[1].render(0, 8).inputs, batches[1].inputs)
+    other = build(replace(first, seed=first.seed + 1)).stream
+    assert not torch.equal(other.render(0, 8).inputs, batches[1].inputs)

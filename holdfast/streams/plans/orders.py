@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from holdfast.registry import Registry, check_options, options_of
 
-__all__ = ["ORDERS", "Correlated", "Order", "Shuffled", "Sorted", "order_named"]
+__all__ = ["ORDERS", "Correlated", "Drifting", "Order", "Shuffled", "SingleClass", "Sorted", "order_named"]
 
 
 @dataclass(frozen=True)
@@ -93,6 +93,53 @@ class Correlated(Order):
         slot = np.repeat(np.tile(np.arange(slots), len(class_sizes)), counts)
         turn = np.repeat(rng.random(counts.size), counts)  # the order of the classes within a slot
         return by_class[np.lexsort((turn, slot))]
+
+
+@ORDERS.register("single_class")
+@dataclass(frozen=True, kw_only=True)
+class SingleClass(Order):
+    """Runs of one class, in random order: with `run` as the batch size, every batch holds one class.
+
+    >>> labels = np.array([0, 1] * 4)
+    >>> labels[SingleClass(run=2).arrange(labels, np.random.default_rng(1))].reshape(4, 2).tolist()
+    [[1, 1], [0, 0], [1, 1], [0, 0]]
+    """
+
+    run: int = 64  # samples
+
+    def __post_init__(self) -> None:
+        if self.run < 1:
+            raise ValueError(f"run must be at least 1 sample, got {self.run}")
+
+    def arrange(self, labels: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.int64]:
+        """Return a permutation in runs; the rest of each class, shorter than a run, comes at the end."""
+        by_class = Sorted().arrange(labels, rng)
+        within = np.concatenate([np.arange(size) for size in np.unique(labels, return_counts=True)[1]])
+        runs = np.cumsum((within % self.run == 0).astype(np.int64)) - 1
+        sizes = np.bincount(runs)
+        turn = rng.random(len(sizes)) + (sizes < self.run)
+        return by_class[np.lexsort((runs, turn[runs]))]
+
+
+@ORDERS.register("drifting")
+@dataclass(frozen=True, kw_only=True)
+class Drifting(Order):
+    """Label shift: the frequencies of the classes drift slowly, each class is common once.
+
+    Every class has its time, and its samples come around it with a standard deviation of `spread` of the block.
+    """
+
+    spread: float = 0.1
+
+    def __post_init__(self) -> None:
+        if not 0 < self.spread < np.inf:
+            raise ValueError(f"spread must be positive and finite, got {self.spread}")
+
+    def arrange(self, labels: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.int64]:
+        """Return the permutation that sorts the samples by their drawn times; time runs in a circle."""
+        classes, place = np.unique(labels, return_inverse=True)
+        times = rng.permutation(len(classes))[place] / len(classes) + self.spread * rng.standard_normal(len(labels))
+        return np.argsort(times % 1.0, kind="stable")
 
 
 def order_named(name: str, **options: Any) -> Order:
