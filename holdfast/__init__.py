@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from holdfast.adapted import AdaptedModel
     from holdfast.diagnosis import doctor
     from holdfast.estimators import Estimator
+    from holdfast.guarded import GuardedModel, guard
     from holdfast.methods import Method
     from holdfast.recipes import adapt
     from holdfast.records import Step
@@ -21,15 +22,29 @@ __version__ = "0.1.0"
 _HOMES = {
     "AdaptedModel": "holdfast.adapted",
     "Estimator": "holdfast.estimators",
+    "GuardedModel": "holdfast.guarded",
     "Method": "holdfast.methods",
     "Recovery": "holdfast.recovery",
     "Step": "holdfast.records",
     "Stream": "holdfast.streams",
     "adapt": "holdfast.recipes",
     "doctor": "holdfast.diagnosis",
+    "guard": "holdfast.guarded",
 }
 
-__all__ = ["AdaptedModel", "Estimator", "Method", "Recovery", "Step", "Stream", "__version__", "adapt", "doctor"]
+__all__ = [
+    "AdaptedModel",
+    "Estimator",
+    "GuardedModel",
+    "Method",
+    "Recovery",
+    "Step",
+    "Stream",
+    "__version__",
+    "adapt",
+    "doctor",
+    "guard",
+]
 
 
 def __getattr__(name: str) -> Any:

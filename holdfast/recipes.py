@@ -6,7 +6,7 @@ import copy
 import warnings
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -37,6 +37,8 @@ __all__ = [
     "recipe_of",
     "resolve",
 ]
+
+Adapted = TypeVar("Adapted", bound=AdaptedModel)
 
 # One estimator, several, or a mapping of your own names to estimators.
 Watching: TypeAlias = "str | Estimator | Sequence[str | Estimator] | Mapping[str, str | Estimator] | None"
@@ -187,7 +189,7 @@ def _assigned(
 
 def adapt(
     model: nn.Module | str,
-    method: str | type[Method] = "rdumb",
+    method: str | type[Method] = "blend",
     *,
     estimator: Watching = None,
     recovery: str | Recovery | None = None,
@@ -245,8 +247,9 @@ def adapt_with(
     head: str | None = None,
     output: Output = None,
     in_place: bool = False,
-) -> AdaptedModel:
-    """Do what `adapt` does, with a recipe that is already resolved."""
+    build: type[Adapted] = AdaptedModel,  # type: ignore[assignment]
+) -> Adapted:
+    """Do what `adapt` does, with a recipe that is already resolved; `build` is the kind of model to return."""
     kind = recipe.kind
     if kind.requires_source(recipe.options) and source is None:
         raise ValueError(
@@ -276,7 +279,7 @@ def adapt_with(
         holdout = _holdout_for(estimators, holdout, source)
         for watching in estimators.values():
             watching.prepare(classifier)  # before the method changes its layers
-        adapted = AdaptedModel(
+        adapted = build(
             kind(classifier, **_taken(options_of(kind), published, recipe.published.options, recipe.options)),
             estimators=estimators,
             recovery=recovery,

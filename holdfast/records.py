@@ -109,6 +109,8 @@ class Step:
     forwards: float = 0.0  # network passes per sample, estimators included
     backwards: float = 0.0
     gauges: Mapping[str, float] = field(default_factory=dict)  # the method's own numbers, after its update
+    ids: tuple[int, ...] = ()  # of the samples, for `feedback`; only of guarded models
+    wants_label: tuple[bool, ...] = ()  # which of them are worth a label
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from holdfast.anchor import Anchor, Opinion, follow_inputs
+from holdfast.blocks.norm import paused
 from holdfast.evidence import LossAlarm
 from holdfast.methods._base import METHODS, Method, PredictOnly, preset_for
 from holdfast.methods.anchor import log_of
@@ -20,7 +21,7 @@ from holdfast.models.sharing import sharing_copy, unshare
 from holdfast.records import Update
 from holdfast.registry import options_of
 
-__all__ = ["Guard"]
+__all__ = ["Guard", "Verdict"]
 
 Served = Literal["mix", "choose", "choose_each", "adapted"]
 SERVED: tuple[Served, ...] = ("mix", "choose", "choose_each", "adapted")
@@ -41,17 +42,28 @@ class Judged:
         return self.source - self.adapted
 
 
+@dataclass(frozen=True)
+class Verdict:
+    """What the anchor thinks of the served predictions of one batch."""
+
+    served: Tensor  # predicted classes, (batch,)
+    source: Tensor  # those of the source
+    right: Tensor  # probabilities that the served ones are right
+    source_right: Tensor
+    logits: Tensor  # of the anchor, (batch, classes), up to a constant
+
+
 @METHODS.register("guard")
 class Guard(Method):
-    """Join the source, the anchor and a network adapted by `method`, so that adapting is never worse than not. Ours.
+    """Join the source, the anchor and a network adapted by `base`, so that adapting is never worse than not. Ours.
 
     `prediction` says what is served: `mix` blends source and anchor as `blend` does and gives the adapted network a
     `share`; `choose` serves the adapted network alone; `choose_each` decides for each sample between source and adapted
     network; `adapted` serves it whatever happens. With `veto`, a batch on which the anchor believes the source more
     than the adapted network is served without the latter. Every `gate_every` batches (0: never) the adapted network is
-    compared with itself at the last comparison, and returns to it when it is worse by more than `margin`. An alarm with
-    a probability of at most `level` of ever being false resets it when it stays worse than the source. `options` are
-    those of `method`; `method="auto"` adapts nothing and serves the blend.
+    compared with itself at the last comparison, at first with itself before any update, and returns to that when it is
+    worse by more than `margin`. An alarm with a probability of at most `level` of ever being false resets it when it
+    stays worse than the source. `base_options` are those of `base`; `base="auto"` adapts nothing and serves the blend.
     """
 
     citation = "ours; see docs/promise.md"
@@ -70,8 +82,8 @@ class Guard(Method):
         self,
         model: Classifier,
         *,
-        method: str = "tent",
-        options: Mapping[str, Any] | None = None,
+        base: str = "tent",
+        base_options: Mapping[str, Any] | None = None,
         prediction: Served = "mix",
         share: float = 0.25,
         veto: bool = True,
@@ -94,9 +106,9 @@ class Guard(Method):
             raise ValueError(f"margin must be at least 0, got {margin}")
         if half_shift <= 0:
             raise ValueError(f"half_shift must be positive, got {half_shift}")
-        if method != "auto" and (method not in METHODS or METHODS[method] is Guard):
-            raise ValueError(f"method must be 'auto' or the name of a method other than 'guard', got {method!r}")
-        self.method, self.options = method, dict(options or {})
+        if base != "auto" and (base not in METHODS or METHODS[base] is Guard):
+            raise ValueError(f"base must be 'auto' or the name of a method other than 'guard', got {base!r}")
+        self.base, self.base_options = base, dict(base_options or {})
         self.prediction, self.share, self.veto = prediction, share, veto
         self.gate_every, self.margin, self.level = gate_every, margin, level
         self.half_shift, self.source_share, self.window = half_shift, source_share, window
@@ -109,11 +121,12 @@ class Guard(Method):
         self.add_state("evidence", {})  # the state of the alarm
         self.add_state("good", None)  # a snapshot of the adapted network that was not worse than the one before it
         self._judged: Judged | None = None
+        self.verdict: Verdict | None = None  # of the last batch
 
     @classmethod
     def requires_source(cls, options: Mapping[str, Any], /) -> bool:
         """Return whether the guarded method does."""
-        name = options.get("method", "tent")
+        name = options.get("base", "tent")
         return name in METHODS and METHODS[name].needs_source
 
     # The networks -----------------------------------------------------------------------------------------
@@ -123,13 +136,13 @@ class Guard(Method):
         self.source, self.following = sharing_copy(model), sharing_copy(model)
         follow_inputs(self.following, source_share=self.source_share, window=self.window)
         self.inner: Method | None = None
-        if self.method == "auto":
+        if self.base == "auto":
             return []
-        kind = METHODS[self.method]
+        kind = METHODS[self.base]
         preset = preset_for(kind, model)
         published = {} if preset is None else kind.presets[preset]
         known = {name: value for name, value in published.items() if name in options_of(kind)}
-        self.inner = kind(model, **{**known, "seed": self.seed, **self.options})
+        self.inner = kind(model, **{**known, "seed": self.seed, **self.base_options})
         for copied in (self.source, self.following):
             unshare(copied, self.inner.moving().values())
         return self.inner.trained
@@ -145,7 +158,19 @@ class Guard(Method):
             opinion = self.anchor.judge(self.following, inputs, learn=not self.paused)
             served, judged = self._serve(source, opinion, logits)
         self._judged = None if self.paused else judged
+        self.verdict = None if opinion is None else self._verdict(served, source, opinion)
         return log_of(served)
+
+    def _verdict(self, served: Tensor, source: Tensor, opinion: Opinion) -> Verdict:
+        chosen, before = served.argmax(1), source.argmax(1)
+        logits = log_of(opinion.plain) * self.anchor.now_temperature
+        return Verdict(chosen, before, opinion.belief(chosen), opinion.belief(before), logits)
+
+    def anchor_logits(self, inputs: Tensor) -> Tensor:
+        """Return the anchor's logits for inputs, and learn nothing from them."""
+        with paused(self.following):
+            logits: Tensor = self.following(inputs)
+        return logits
 
     def _serve(self, source: Tensor, opinion: Opinion | None, logits: Tensor | None) -> tuple[Tensor, Judged | None]:
         """Return the served probabilities, and what the anchor thinks of the adapted network."""
@@ -202,10 +227,11 @@ class Guard(Method):
     def _worse_than_before(self, inputs: Tensor, judged: Judged) -> bool:
         """Return to the last good snapshot if it predicts this batch better, and say so."""
         assert self.inner is not None
-        if self.good is None:
-            return False
         now = self.inner.snapshot()
-        self.inner.return_to(self.good)
+        if self.good is None:
+            self.inner.reset()
+        else:
+            self.inner.return_to(self.good)
         self.inner.paused = True
         earlier = judged.opinion.belief(self.inner.predict(inputs).argmax(1))
         self.inner.paused = False

@@ -1,0 +1,168 @@
+"""Never worse than the source: one class per batch, a hundred times the learning rate; and what labels guarantee."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+import holdfast
+from holdfast.adapted import AdaptedModel
+from holdfast.data import DATASETS
+from holdfast.data.tensors import as_inputs
+from holdfast.models import digits_resnet, tiny_resnet
+from holdfast.recipes import adapt, recipe_names
+from holdfast.state import SavedStateError
+
+OPTIONS: dict[str, dict[str, Any]] = {"cotta": {"views": 2}}
+
+
+@pytest.fixture(scope="module")
+def digits() -> tuple[Tensor, Tensor]:
+    data = DATASETS["digits"]("test")
+    return as_inputs(data.inputs(np.arange(len(data.labels)))), torch.from_numpy(data.labels)
+
+
+def one_class_per_batch(
+    digits: tuple[Tensor, Tensor], batches: int, noise: float = 0.0
+) -> Iterator[tuple[Tensor, Tensor]]:
+    inputs, labels = digits
+    generator = torch.Generator().manual_seed(0)
+    for place in range(batches):
+        members = (labels == place % 10).nonzero()[:, 0]
+        chosen = members[torch.randint(len(members), (32,), generator=generator)]
+        noisy = inputs[chosen] + noise * torch.randn(inputs[chosen].shape, generator=generator)
+        yield noisy.clamp(0, 1), labels[chosen]
+
+
+def accuracies(model: AdaptedModel, batches: Iterator[tuple[Tensor, Tensor]]) -> tuple[float, float]:
+    """Return the accuracy of the served predictions and of the source."""
+    right = [
+        ((model.step(inputs).logits.argmax(1) == labels), (model.source(inputs).argmax(1) == labels))
+        for inputs, labels in batches
+    ]
+    served, source = (torch.cat(column).double().mean() for column in zip(*right, strict=True))
+    return float(served), float(source)
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.1])
+def test_one_class_per_batch_ruins_tent_and_not_the_guard(digits: tuple[Tensor, Tensor], noise: float) -> None:
+    def run(model: AdaptedModel) -> tuple[float, float]:
+        return accuracies(model, one_class_per_batch(digits, 20, noise))
+
+    tent, source = run(adapt(digits_resnet(), "tent", recovery="regret"))
+    assert tent < source - 0.3  # a reset does not help a method that fails by its batch statistics
+    for name in ("blend", "anchor"):
+        assert run(adapt(digits_resnet(), name))[0] >= source - 0.01, name
+    for prediction in ("mix", "choose"):
+        assert run(adapt(digits_resnet(), "guard", prediction=prediction))[0] >= source - 0.01, prediction
+
+
+def test_a_hundred_times_the_learning_rate_does_not_reach_what_is_served(digits: tuple[Tensor, Tensor]) -> None:
+    generator = torch.Generator().manual_seed(1)
+    inputs, labels = digits
+    order = torch.randint(len(labels), (24, 32), generator=generator)
+    noise = 0.25 * torch.randn(24, 32, *inputs.shape[1:], generator=generator)
+
+    def run(name: str, **options: Any) -> list[float]:
+        model = adapt(digits_resnet(), name, **options)
+        steps = [model((inputs[rows] + more).clamp(0, 1)).argmax(1) for rows, more in zip(order, noise, strict=True)]
+        return [float((step == labels[rows]).double().mean()) for step, rows in zip(steps, order, strict=True)]
+
+    settled = slice(8, None)
+    alone = np.mean(run("tent", lr=0.3)[settled])
+    served = np.mean(run("guard", base="tent", base_options={"lr": 0.3})[settled])
+    assert alone < 0.5
+    assert served >= np.mean(run("anchor")[settled]) - 0.01
+    assert served > np.mean(run("source")[settled])
+
+
+def test_the_gate_undoes_what_made_the_network_worse_and_the_alarm_resets_it(digits: tuple[Tensor, Tensor]) -> None:
+    inputs, _ = digits
+    rows = torch.randint(len(inputs), (16, 32), generator=torch.Generator().manual_seed(2))
+    gated = adapt(digits_resnet(), "guard", base_options={"lr": 0.3}, gate_every=2, level=1e-12)
+    open_gate = adapt(digits_resnet(), "guard", base_options={"lr": 0.3}, gate_every=0, level=0.01)
+    for chosen in rows:
+        undone = gated.step(inputs[chosen]).gauges["undone"]
+        recovered = open_gate.step(inputs[chosen])
+    assert undone > 0
+    assert recovered.gauges["alarms"] > 0
+
+
+def test_a_healthy_stream_raises_no_alarm_and_undoes_next_to_nothing(digits: tuple[Tensor, Tensor]) -> None:
+    inputs, _ = digits
+    model = adapt(digits_resnet(), "guard")
+    for chosen in torch.randint(len(inputs), (40, 32), generator=torch.Generator().manual_seed(3)):
+        step = model.step(inputs[chosen])
+    assert step.gauges["alarms"] == 0
+    assert step.gauges["undone"] == 0
+
+
+@pytest.mark.parametrize("norm", ["batch", "group"])
+def test_the_source_is_the_callers_network_to_the_bit_whatever_was_learnt(norm: Literal["batch", "group"]) -> None:
+    batches = list(torch.rand(3, 8, 3, 16, 16, generator=torch.Generator().manual_seed(0)))
+    network = tiny_resnet(norm).eval()
+    with torch.no_grad():
+        expected = [network(batch) for batch in batches]
+    for name in recipe_names():
+        try:
+            model = adapt(network, name, source=batches, **OPTIONS.get(name, {}))
+        except ValueError:
+            assert norm != "batch", name
+            continue
+        for batch in batches:
+            model(batch)
+        assert all(torch.equal(model.source(batch), want) for batch, want in zip(batches, expected, strict=True)), name
+    inside = adapt(copy.deepcopy(network), "tent", lr=1.0, in_place=True)
+    inside(batches[0])
+    assert torch.equal(inside.source(batches[1]), expected[1])
+
+
+def test_the_source_costs_only_the_weights_that_are_trained() -> None:
+    model = adapt(tiny_resnet(), "tent")
+    shared = {id(parameter) for parameter in model.method.parameters() if not parameter.requires_grad}
+    source = model.get_submodule("_source")
+    own = [parameter for parameter in source.parameters() if id(parameter) not in shared]
+    assert sum(parameter.numel() for parameter in own) == sum(weight.numel() for weight in model.method.trained)
+
+
+def test_labels_bound_accuracy_and_gain_and_survive_saving(digits: tuple[Tensor, Tensor], tmp_path: Path) -> None:
+    inputs, labels = digits
+    model = holdfast.guard(digits_resnet(), budget=0.5)
+    served = []
+    for rows in torch.arange(len(labels)).split(64)[:4]:
+        step = model.step(inputs[rows])
+        served.append(step.logits.argmax(1) == labels[rows])
+        for place, wanted in zip(step.ids, step.wants_label, strict=True):
+            if wanted:
+                assert model.feedback(place, int(labels[rows][place - step.ids[0]]))
+    truth = float(torch.cat(served).double().mean())
+    bounds = model.accuracy()
+    assert bounds.low <= truth <= bounds.high
+    assert bounds.high - bounds.low < 0.5
+    estimate = step.estimates["guard"]
+    assert estimate.low is not None
+    assert estimate.gain is not None
+    assert model.method.anchor.fitted_temperature is not None  # type: ignore[union-attr]
+    model.save(tmp_path / "guarded.safetensors")
+    loaded = holdfast.guard(digits_resnet(), budget=0.5)
+    loaded.load(tmp_path / "guarded.safetensors")
+    assert loaded.accuracy() == bounds
+    assert torch.equal(loaded(inputs[:8]), model(inputs[:8]))
+    with pytest.raises(SavedStateError, match="recipe"):
+        holdfast.guard(digits_resnet(), "tent").load(tmp_path / "guarded.safetensors")
+
+
+def test_guards_say_what_is_wrong_with_their_options() -> None:
+    with pytest.raises(ValueError, match="base must be 'auto' or the name of a method"):
+        holdfast.guard(tiny_resnet(), "guard")
+    with pytest.raises(ValueError, match="budget is the share"):
+        holdfast.guard(tiny_resnet(), budget=2.0)
+    with pytest.raises(ValueError, match="needs unlabelled source inputs"):
+        holdfast.guard(tiny_resnet(), "eata")
