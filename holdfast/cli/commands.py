@@ -16,7 +16,6 @@ from holdfast.cli.corrupt import corrupt
 from holdfast.cli.demo import demo
 from holdfast.cli.doctor import doctor
 from holdfast.cli.list import list_
-from holdfast.cli.prepare import prepare
 from holdfast.cli.recommend import recommend
 from holdfast.cli.replay import replay
 from holdfast.cli.report import report
@@ -32,7 +31,6 @@ app = typer.Typer(
 )
 COMMANDS: dict[str, Callable[..., None]] = {
     "demo": demo,
-    "prepare": prepare,
     "bench": bench,
     "report": report,
     "compare": compare,

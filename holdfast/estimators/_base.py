@@ -29,7 +29,7 @@ class Estimator(Stateful):
 
     @property
     def compares(self) -> bool:
-        """Whether its estimates have a `gain` over the network without its adaptation."""
+        """Whether its estimates have a `gain` over the source."""
         return False
 
     def prepare(self, source: Classifier) -> None:

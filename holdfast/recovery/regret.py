@@ -1,4 +1,4 @@
-"""Reset when adapting is estimated to be worse than not adapting."""
+"""Reset when the model is estimated to be worse than the source."""
 
 from __future__ import annotations
 
@@ -13,12 +13,13 @@ __all__ = ["Regret"]
 
 @RECOVERIES.register("regret")
 class Regret(Recovery):
-    """Resets to the source when the model is estimated to be worse than it would be without its adaptation. Ours.
+    """Resets the method when the model is estimated to be worse than the source as it was given. Ours.
 
-    It reads the `gain` of an estimate: predictions with and without adaptation on the same batch, judged by the same
-    estimator. So it measures what a reset would bring, and a harder domain, which is as hard for both, does not cause
-    one. Gains are averaged over the last `samples` compared samples, missing ones counting as 0; the model is reset
-    when the average loss exceeds `margin`.
+    It reads the `gain` of an estimate: predictions of the model and of the source on the same batch, judged by the same
+    estimator, so that a harder domain, which is as hard for both, does not cause a reset. Gains are averaged over the
+    last `samples` compared samples, missing ones counting as 0; the model is reset when the average loss exceeds
+    `margin`. A reset restores what was learnt; where the method is worse than the source by its batch statistics alone,
+    only `guard` helps.
     """
 
     gains: list[list[float]]
@@ -61,4 +62,4 @@ class Regret(Recovery):
             return None
         method.reset()
         self.gains = []
-        return f"estimated to be {100 * loss:.3g} points worse than without adaptation"
+        return f"estimated to be {100 * loss:.3g} points worse than the source"

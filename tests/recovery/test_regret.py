@@ -42,8 +42,8 @@ def told(recovery: Regret, gains: list[float | None], size: int = 64, skipped: s
 
 
 def test_a_lasting_loss_counts_once_the_window_is_full_and_a_sudden_one_at_once() -> None:
-    assert told(Regret(), [-0.06] * 5) == [None] * 4 + ["estimated to be 6 points worse than without adaptation"]
-    assert told(Regret(), [0.1] * 9 + [-0.7]) == [None] * 9 + ["estimated to be 6 points worse than without adaptation"]
+    assert told(Regret(), [-0.06] * 5) == [None] * 4 + ["estimated to be 6 points worse than the source"]
+    assert told(Regret(), [0.1] * 9 + [-0.7]) == [None] * 9 + ["estimated to be 6 points worse than the source"]
     assert told(Regret(), [-0.3])[0] is not None
 
 
