@@ -2,12 +2,31 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from holdfast.models.amaut import AMAuT, AMAuTVersion
 from holdfast.models.base import seeded_weights
 from holdfast.models.resnet import Norm, ResNet
 from holdfast.models.vit import ViT
 
-__all__ = ["tiny_amaut", "tiny_resnet", "tiny_vit"]
+__all__ = ["TINY_AMAUT", "tiny_amaut", "tiny_resnet", "tiny_vit"]
+
+TINY_AMAUT = AMAuTVersion(
+    sample_rate=16_000,
+    samples=1_600,
+    num_classes=10,
+    mels=8,
+    fft=128,
+    window=100,
+    hop=40,
+    width=4,
+    extra_blocks=(1, 1),
+    head_widths=(24, 16),
+    token_width=16,
+    depth=2,
+    heads=2,
+    hidden=32,
+)
 
 
 def tiny_resnet(norm: Norm = "batch", num_classes: int = 10, seed: int = 0) -> ResNet:
@@ -29,21 +48,5 @@ def tiny_vit(num_classes: int = 10, size: int = 32, seed: int = 0) -> ViT:
 
 def tiny_amaut(num_classes: int = 10, seed: int = 0) -> AMAuT:
     """Return an audio transformer with random weights, in eval mode, for a tenth of a second at 16 kHz."""
-    version = AMAuTVersion(
-        16_000,
-        1_600,
-        num_classes,
-        mels=8,
-        fft=128,
-        window=100,
-        hop=40,
-        width=4,
-        extra_blocks=(1, 1),
-        head_widths=(24, 16),
-        token_width=16,
-        depth=2,
-        heads=2,
-        hidden=32,
-    )
     with seeded_weights(seed):
-        return AMAuT(version).eval()
+        return AMAuT(replace(TINY_AMAUT, num_classes=num_classes)).eval()

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
+from small_hubert import SMALL_HUBERT, save_hubert
 
 from holdfast.models import Classifier, hubert, hugging_face_audio
 from holdfast.models.hubert import ConvolutionHead
@@ -16,17 +16,6 @@ from holdfast.models.hugging_face import HuggingFaceAudio
 from holdfast.recipes import adapt
 
 transformers = pytest.importorskip("transformers")
-SMALL: dict[str, Any] = {
-    "hidden_size": 16,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 2,
-    "intermediate_size": 24,
-    "conv_dim": (8, 8),
-    "conv_kernel": (80, 8),
-    "conv_stride": (40, 8),
-    "num_conv_pos_embeddings": 8,
-    "num_conv_pos_embedding_groups": 2,
-}
 pytestmark = pytest.mark.filterwarnings("ignore")  # raised by the library itself
 
 
@@ -41,19 +30,19 @@ def test_the_published_sizes(version: str, parameters: int) -> None:
 
 @pytest.mark.parametrize(("version", "samples", "classes"), [("sc2", 16_000, 35), ("us8", 176_400, 10)])
 def test_a_small_one_hears_clips_and_adapts(version: str, samples: int, classes: int, tmp_path: Path) -> None:
-    network = hubert(version=version, config=SMALL)
-    sounds = torch.randn(4, samples, generator=torch.Generator().manual_seed(0)) / 3
+    network = hubert(version=version, config=SMALL_HUBERT)
+    clips = torch.randn(4, samples, generator=torch.Generator().manual_seed(0)) / 3
     assert Classifier(network).input_spec.shape == (samples,)
     model = adapt(network, "dhauds", lr=0.01)
-    first = model.step(sounds)
+    first = model.step(clips)
     assert first.logits.shape == (4, classes)
     assert first.skipped is None
-    assert not torch.equal(first.logits, model.predict(sounds).logits)
+    assert not torch.equal(first.logits, model.predict(clips).logits)
     save_file(network.state_dict(), tmp_path / "weights.safetensors")
-    again = hubert(version=version, config=SMALL, seed=1, weights=str(tmp_path / "weights.safetensors"))
-    assert torch.equal(again(sounds), network(sounds))
+    again = hubert(version=version, config=SMALL_HUBERT, seed=1, weights=str(tmp_path / "weights.safetensors"))
+    assert torch.equal(again(clips), network(clips))
     with pytest.raises(ValueError, match="takes mono clips"):
-        network(sounds[:, :-1])
+        network(clips[:, :-1])
 
 
 def test_the_convolution_head_is_the_official_one(golden_folder: Path) -> None:
@@ -75,17 +64,13 @@ def test_the_convolution_head_is_the_official_one(golden_folder: Path) -> None:
 
 
 def test_any_classifier_of_hugging_face(tmp_path: Path) -> None:
-    config = transformers.HubertConfig(**SMALL, num_labels=5, classifier_proj_size=8)
-    network = transformers.HubertForSequenceClassification(config).eval()
-    network.save_pretrained(tmp_path)
-    extractor = transformers.Wav2Vec2FeatureExtractor(sampling_rate=16_000, do_normalize=True)
-    extractor.save_pretrained(tmp_path)
+    network, extractor = save_hubert(tmp_path)
     found = hugging_face_audio(model=str(tmp_path), seconds=0.25)
-    sounds = torch.randn(3, 4_000, generator=torch.Generator().manual_seed(0)) / 3 + 0.1
-    values = extractor(list(sounds.numpy()), sampling_rate=16_000, return_tensors="pt").input_values
-    assert torch.allclose(found(sounds), network(values).logits, atol=1e-4)
+    clips = torch.randn(3, 4_000, generator=torch.Generator().manual_seed(0)) / 3 + 0.1
+    values = extractor(list(clips.numpy()), sampling_rate=16_000, return_tensors="pt").input_values
+    assert torch.allclose(found(clips), network(values).logits, atol=1e-4)
     assert Classifier(found).num_classes == 5
-    assert adapt(found, "tent").step(sounds).skipped is None
+    assert adapt(found, "tent").step(clips).skipped is None
     with pytest.raises(ValueError, match="not an audio classifier that can be loaded"):
         hugging_face_audio(model=str(tmp_path / "nothing"), seconds=1.0)
 
@@ -102,7 +87,7 @@ def test_extractors_that_make_spectrograms_are_used_as_they_are() -> None:
     )
     network = transformers.ASTForAudioClassification(config).eval()
     extractor = transformers.ASTFeatureExtractor(num_mel_bins=16, max_length=32)
-    sounds = torch.randn(2, 4_000, generator=torch.Generator().manual_seed(0)) / 3
+    clips = torch.randn(2, 4_000, generator=torch.Generator().manual_seed(0)) / 3
     found = HuggingFaceAudio(network, extractor, 4_000)
-    values = extractor(list(sounds.numpy()), sampling_rate=16_000, return_tensors="pt").input_values
-    assert torch.allclose(found(sounds), network(values).logits, atol=1e-5)
+    values = extractor(list(clips.numpy()), sampling_rate=16_000, return_tensors="pt").input_values
+    assert torch.allclose(found(clips), network(values).logits, atol=1e-5)

@@ -3,47 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from safetensors.torch import save_file
+from small_hubert import SMALL_HUBERT, save_hubert
 from torch import Tensor, nn
 
 from holdfast.models import AMAUT_VERSIONS, CONMIX_VERSIONS, MODELS, CifarResNet, CoNMixVersion, seeded_weights
-from holdfast.models.tiny import tiny_resnet
+from holdfast.models.tiny import TINY_AMAUT, tiny_resnet
 from holdfast.records import InputSpec
 from holdfast.testing import check_model
 
-SMALL_HUBERT: dict[str, Any] = {
-    "hidden_size": 16,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 2,
-    "intermediate_size": 24,
-    "conv_dim": (8, 8),
-    "conv_kernel": (80, 8),
-    "conv_stride": (40, 8),
-    "num_conv_pos_embeddings": 8,
-    "num_conv_pos_embedding_groups": 2,
-}
-SMALL_AMAUT = replace(
-    AMAUT_VERSIONS["sc2"],
-    samples=1_600,
-    num_classes=5,
-    mels=8,
-    fft=128,
-    window=100,
-    hop=40,
-    width=4,
-    extra_blocks=(1, 1),
-    head_widths=(24, 16),
-    token_width=16,
-    depth=2,
-    heads=2,
-    hidden=32,
-)
 SMALL_CONMIX = CoNMixVersion(16_000, 16_000, 5, 81, 200, 64, (1, 1, 1), 16, 1, 2, 16, (16, 8))
 
 
@@ -59,10 +32,7 @@ def hubert(_folder: Path) -> dict[str, Any]:
 
 
 def hugging_face(folder: Path) -> dict[str, Any]:
-    transformers = pytest.importorskip("transformers")
-    config = transformers.HubertConfig(**SMALL_HUBERT, num_labels=5, classifier_proj_size=8)
-    transformers.HubertForSequenceClassification(config).save_pretrained(folder)
-    transformers.Wav2Vec2FeatureExtractor(sampling_rate=16_000).save_pretrained(folder)
+    save_hubert(folder)
     return {"model": str(folder), "seconds": 0.25}
 
 
@@ -111,7 +81,7 @@ OPTIONS: dict[str, Callable[[Path], dict[str, Any]]] = {
 def test_every_model_keeps_the_contracts(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert name in OPTIONS, f"add the options that build {name!r} small to OPTIONS in {__file__}"
     if name == "amaut":
-        monkeypatch.setitem(AMAUT_VERSIONS, "sc2", SMALL_AMAUT)
+        monkeypatch.setitem(AMAUT_VERSIONS, "sc2", TINY_AMAUT)
     if name == "conmix":
         monkeypatch.setitem(CONMIX_VERSIONS, "sc2", SMALL_CONMIX)
     options = OPTIONS[name](tmp_path)
