@@ -24,9 +24,17 @@ POOL = ["motion_blur", "contrast", "elastic", "jpeg"]
 
 
 @pytest.fixture
-def options(tmp_path: Path) -> dict[str, Any]:
+def options(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """Return options with one cache for all tests of this file, which repeat many measurements."""
+    cache = tmp_path_factory.getbasetemp() / "calibrations"
     # The nearest mean image does not tolerate shifts.
-    return {"pool": POOL, "pairs": 2, "pictures": 30, "cache": tmp_path, "crop": "none"}
+    return {"pool": POOL, "pairs": 2, "pictures": 30, "cache": cache, "crop": "none"}
+
+
+@pytest.fixture
+def uncached(options: dict[str, Any], tmp_path: Path) -> dict[str, Any]:
+    """Return the same options with an empty cache."""
+    return {**options, "cache": tmp_path}
 
 
 def accuracies(model: nn.Module, data: Dataset, calibration: Calibration, images_per_step: int) -> tuple[float, ...]:
@@ -79,19 +87,19 @@ def test_a_scaled_ccc_medium_holds_its_target_on_new_images(test_digits: Digits,
 
 
 def test_the_result_does_not_depend_on_the_cache(
-    model: nn.Module, few: InMemoryImages, options: dict[str, Any], tmp_path: Path
+    model: nn.Module, few: InMemoryImages, options: dict[str, Any], uncached: dict[str, Any]
 ) -> None:
-    fresh = calibrate(model, few, **{**options, "cache": tmp_path / "other"})
+    shared = calibrate(model, few, **options)
     seen: list[Progress] = []
-    calibrate(model, few, **{**options, "difficulty": "easy"}, progress=seen.append)
-    calibrate(model, few, **{**options, "pictures": 20, "path_rule": "squared"})
-    assert calibrate(model, few, **options) == fresh
+    calibrate(model, few, **{**uncached, "difficulty": "easy"}, progress=seen.append)
+    calibrate(model, few, **{**uncached, "pictures": 20, "path_rule": "squared"})
+    assert calibrate(model, few, **uncached) == shared
     again: list[Progress] = []
-    assert calibrate(model, few, **options, progress=again.append) == fresh
+    assert calibrate(model, few, **uncached, progress=again.append) == shared
     assert seen[-1].done > 1000
     assert seen[-1].saved > 0
     assert again == []
-    assert Calibration.from_json(fresh.to_json()) == fresh
+    assert Calibration.from_json(shared.to_json()) == shared
 
 
 def test_the_record_says_how_it_was_made(model: nn.Module, few: InMemoryImages, options: dict[str, Any]) -> None:
@@ -137,12 +145,12 @@ def test_refinement_measures_the_path(model: nn.Module, few: InMemoryImages, opt
 
 
 def test_images_are_added_until_the_mean_is_known(
-    model: nn.Module, few: InMemoryImages, options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+    model: nn.Module, few: InMemoryImages, uncached: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("holdfast.calibration.judge.ROUND", 10)
 
     def pictures(margin_percent: float) -> int | None:
-        return calibrate(model, few, **options, margin_percent=margin_percent).transitions[0].pictures
+        return calibrate(model, few, **uncached, margin_percent=margin_percent).transitions[0].pictures
 
     assert pictures(50.0) == 10
     assert pictures(0.1) == pictures(0.0) == 30
