@@ -10,10 +10,11 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from holdfast.anchor import Anchor, fit_temperature, follow_inputs, latest, variety
+from holdfast.anchor import Anchor, follow_inputs, latest, variety
 from holdfast.blocks.norm import paused
 from holdfast.estimators._base import ESTIMATORS, Estimator
 from holdfast.estimators._observation import Observation
+from holdfast.evidence import scale_from_accuracy, scale_from_labels
 from holdfast.models.classifier import Classifier
 from holdfast.models.probing import random_pair
 from holdfast.records import Estimate
@@ -32,34 +33,45 @@ class Anchored(Estimator):
     collapse with the network it judges. Its probabilities are reweighed by the estimated class proportions of the last
     `window` samples, so that class-correlated batches are not mistaken for collapse. The accuracy is unknown when the
     anchor is less than half as confident as the network, unless the predictions have collapsed. Held-out labels of the
-    source set the anchor's temperature. Every `compare_every` batches (0: never) the source predicts the batch too: the
-    difference by the same measure is the `gain` over the source.
+    source set the anchor's temperature, or held-out inputs together with `clean_accuracy`, the known accuracy of the
+    source on such inputs; the interval is wider by the error of either. Every `compare_every` batches (0: never) the
+    source predicts the batch too: the difference by the same measure is the `gain` over the source.
     """
 
     predictions: Tensor | None
     confidences: Tensor | None
     batches: int
+    scale_error: float
 
     def __init__(
-        self, *, temperature: float = 1.75, source_share: float = 0.5, window: int = 64, compare_every: int = 8
+        self,
+        *,
+        temperature: float = 1.75,
+        source_share: float = 0.5,
+        window: int = 64,
+        compare_every: int = 8,
+        clean_accuracy: float | None = None,
     ) -> None:
         super().__init__()
         if not 0 <= source_share <= 1:
             raise ValueError(f"source_share must be between 0 and 1, got {source_share}")
         if compare_every < 0:
             raise ValueError(f"compare_every must be 0 (never) or a positive number of batches, got {compare_every}")
+        if clean_accuracy is not None and not 0 < clean_accuracy < 1:
+            raise ValueError(f"clean_accuracy must be a share between 0 and 1, got {clean_accuracy}")
         self.temperature, self.source_share, self.window = temperature, source_share, window
-        self.compare_every = compare_every
+        self.compare_every, self.clean_accuracy = compare_every, clean_accuracy
         self.anchor = Anchor(temperature=temperature, window=window)
         self.network: Classifier | None = None
         self.add_state("predictions", None)  # for the last samples, (samples,)
         self.add_state("confidences", None)  # of these predictions
         self.add_state("batches", 0)
+        self.add_state("scale_error", 0.0, kept=True)  # of the fitted temperature, in accuracy
 
     @property
-    def needs(self) -> Literal["anything"]:
-        """Held-out labels if there are any."""
-        return "anything"
+    def needs(self) -> Literal["anything", "inputs"]:
+        """Held-out labels if there are any; inputs if an accuracy on them is known."""
+        return "anything" if self.clean_accuracy is None else "inputs"
 
     @property
     def compares(self) -> bool:
@@ -74,12 +86,18 @@ class Anchored(Estimator):
         self.network.samples_forwarded = 0
 
     def fit(self, batches: Sequence[tuple[Tensor, Tensor | None]], model: Classifier) -> None:
-        """Fit the anchor's temperature to held-out source data that have labels."""
+        """Fit the anchor's temperature to held-out source data that have labels, or to their known accuracy."""
         labelled = [(inputs, labels) for inputs, labels in batches if labels is not None]
         if labelled:
-            logits = torch.cat([self._anchor_network(inputs) for inputs, _ in labelled])
-            self.anchor.fitted_temperature = fit_temperature(logits, torch.cat([labels for _, labels in labelled]))
-            self.reset_state()
+            logits = torch.cat([self._anchor_network(inputs) for inputs, _ in labelled]).double().numpy(force=True)
+            scale = scale_from_labels(logits, torch.cat([labels for _, labels in labelled]).numpy(force=True))
+        elif self.clean_accuracy is not None:
+            logits = torch.cat([self._anchor_network(inputs) for inputs, _ in batches]).double().numpy(force=True)
+            scale = scale_from_accuracy(logits, self.clean_accuracy)
+        else:
+            return
+        self.anchor.fitted_temperature, self.scale_error = scale.temperature, scale.error
+        self.reset_state()
 
     @property
     def _anchor_network(self) -> Classifier:
@@ -105,7 +123,7 @@ class Anchored(Estimator):
         beliefs = anchored.gather(1, self.predictions[:, None])[:, 0]
         value = float(beliefs.mean())
         scatter = float((beliefs * (1 - beliefs)).sum().sqrt()) / len(beliefs)
-        reach = NINETY_PERCENT * math.hypot(scatter, OFF_BY)
+        reach = NINETY_PERCENT * math.hypot(scatter, OFF_BY, self.scale_error)
         due = self.compares and self.batches % self.compare_every == 0
         gain = gain_over(seen.source_logits, seen.logits, anchored) if due else None
         return Estimate(value, max(0.0, value - reach), min(1.0, value + reach), gain=gain)

@@ -1,8 +1,19 @@
-"""Statements that hold at every stopping time: alarms, confidence sequences, and audits by labels."""
+"""Statements that hold at every stopping time (alarms, confidence sequences, audits by labels), and calibration."""
 
 from holdfast.evidence.alarm import LossAlarm
 from holdfast.evidence.audit import LabelAudit, LabelRequests
 from holdfast.evidence.mean import Interval
+from holdfast.evidence.scale import Scale, scale_from_accuracy, scale_from_agreement, scale_from_labels
 from holdfast.evidence.sequence import ConfidenceSequence
 
-__all__ = ["ConfidenceSequence", "Interval", "LabelAudit", "LabelRequests", "LossAlarm"]
+__all__ = [
+    "ConfidenceSequence",
+    "Interval",
+    "LabelAudit",
+    "LabelRequests",
+    "LossAlarm",
+    "Scale",
+    "scale_from_accuracy",
+    "scale_from_agreement",
+    "scale_from_labels",
+]

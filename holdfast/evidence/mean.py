@@ -56,4 +56,5 @@ class BoundedMean:
         low, high = (
             max(lowest, min(highest, (self.centres + sum_) / self.samples)) for sum_ in self.bets.bounds(confidence)
         )
-        return Interval(self.total / self.samples, low, high, confidence, self.samples)
+        value = max(low, min(high, self.total / self.samples))  # weighted labels may overshoot
+        return Interval(value, low, high, confidence, self.samples)

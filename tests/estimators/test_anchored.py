@@ -194,6 +194,29 @@ def test_held_out_labels_set_the_temperature_and_inputs_alone_do_not() -> None:
     assert with_labels.anchor.recent is None  # held-out data are no part of the stream
 
 
+def test_a_known_accuracy_sets_the_temperature_and_its_error_widens_the_interval() -> None:
+    known, plain = Anchored(clean_accuracy=0.6), Anchored()
+    model = adapt(digits_resnet(), "source", estimator={"known": known, "plain": plain}, holdout=[BATCHES[0]])
+    assert known.network is not None
+    logits = known.network(BATCHES[0]) / known.anchor.now_temperature
+    assert float(logits.softmax(1).amax(1).mean()) == pytest.approx(0.6, abs=0.05)  # its statistics have moved on
+    assert known.scale_error == pytest.approx((0.6 * 0.4 / len(BATCHES[0])) ** 0.5)
+    estimates = model.step(BATCHES[1]).estimates
+    assert width(estimates["known"]) > width(estimates["plain"])
+    model.reset()
+    assert known.scale_error > 0
+    with pytest.raises(ValueError, match="needs held-out source data"):
+        adapt(digits_resnet(), "source", estimator=Anchored(clean_accuracy=0.6))
+
+
+def test_a_hold_out_without_an_error_does_not_make_the_anchor_certain() -> None:
+    estimator = Anchored()
+    labels = digits_resnet()(BATCHES[0]).argmax(1)
+    adapt(digits_resnet(), "source", estimator=estimator, holdout=[(BATCHES[0], labels)])
+    assert estimator.anchor.now_temperature > 0.1  # 0.05 is the smallest that is tried
+    assert estimator.scale_error > 0.05  # eight labels
+
+
 def test_the_anchor_keeps_up_with_inputs_and_not_with_the_method() -> None:
     calm, wild = (adapt(digits_resnet(), "tent", lr=lr, estimator="anchored") for lr in (0.0, 10.0))
     for batch in BATCHES:
@@ -243,7 +266,9 @@ def test_a_network_that_relies_on_the_order_of_memory_is_left_in_it() -> None:
     check_estimator("anchored", LongRow().eval(), [nn.functional.interpolate(batch, 32) for batch in BATCHES])
 
 
-@pytest.mark.parametrize("options", [{"temperature": 0.0}, {"source_share": 2.0}, {"window": 0}])
+@pytest.mark.parametrize(
+    "options", [{"temperature": 0.0}, {"source_share": 2.0}, {"window": 0}, {"clean_accuracy": 76.0}]
+)
 def test_options_that_make_no_sense_are_refused(options: dict[str, float]) -> None:
     (name,) = options
     with pytest.raises(ValueError, match=f"{name} must be .*, got {options[name]}"):

@@ -151,6 +151,11 @@ def test_a_label_that_never_comes_widens_the_bounds() -> None:
         assert wider.waiting == []
         assert wider.accuracy().low < full.accuracy().low - 0.1
         assert wider.gain().high - wider.gain().low > full.gain().high - full.gain().low
+    hopeless = LabelAudit(budget=0.2)
+    for sample_id in hopeless.serve(**data.part(0, 500)).wanted_ids:
+        hopeless.feedback(sample_id, None)
+    assert hopeless.accuracy().low < 0.05
+    assert hopeless.accuracy().high > 0.95
 
 
 def test_only_requested_labels_count_and_only_once() -> None:

@@ -1,0 +1,143 @@
+"""The scale of a network's logits: the temperature at which its probabilities mean what they say."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.optimize import brentq, minimize_scalar
+
+from holdfast.randomness import seeded_rng
+
+__all__ = ["Scale", "scale_from_accuracy", "scale_from_agreement", "scale_from_labels"]
+
+SMALLEST, LARGEST = 0.05, 50.0  # temperatures
+FOLDS, SHUFFLES = 5, 4
+EXTRA_LABELS = 0.5
+EXCESS, EXCESS_ERROR = 0.04, 0.04  # of agreement over accuracy on source data; measured, see docs/evidence.md
+
+
+@dataclass(frozen=True)
+class Scale:
+    """A temperature, and by how much the mean confidence at it is off: one standard deviation, without shift."""
+
+    temperature: float
+    error: float
+
+
+def scale_from_labels(logits: ArrayLike, labels: ArrayLike) -> Scale:
+    """Fit the temperature to labelled logits, (samples, classes), by cross-entropy (Guo et al., ICML 2017).
+
+    The error is the standard error of the accuracy that was fitted, and the differences between mean confidence and
+    accuracy on five folds, each at the temperature fitted to the others, as far as sampling does not explain them.
+
+    >>> logits = np.array([[1.0, 0.0]] * 400)
+    >>> found = scale_from_labels(logits, [0, 0, 0, 1] * 100)
+    >>> round(found.temperature, 2), round(found.error, 2)  # 1 / ln 3
+    (0.91, 0.02)
+    """
+    rows, truth = _checked(logits), np.asarray(labels, np.int64)
+    if truth.shape != rows.shape[:1]:
+        raise ValueError(f"there must be one label for each row of logits, got {truth.shape} for {rows.shape}")
+    if truth.min() < 0 or truth.max() >= rows.shape[1]:
+        raise ValueError(f"labels must be between 0 and {rows.shape[1] - 1}, got {truth.min()} to {truth.max()}")
+    right = rows.argmax(1) == truth
+    accuracy = (right.sum() + 1) / (len(right) + 2)
+    variance = accuracy * (1 - accuracy) / len(right) + _miscalibration(rows, truth, right)
+    return Scale(_temperature(rows, truth), math.sqrt(variance))
+
+
+def scale_from_agreement(logits: ArrayLike, others: ArrayLike) -> Scale | None:
+    """Estimate the temperature of `logits` from how often another view of the same network predicts the same class.
+
+    Both are for unlabelled source samples; `others` comes from the network with other statistics, such as the anchor.
+    Errors of the two coincide in part, so agreement exceeds accuracy, by 0 to 7 points on the networks that were
+    measured. This is an estimate, and on shifted samples not even a good one. None (unknown) if all predictions agree:
+    a perfect network and one that the other statistics do not change look the same.
+
+    >>> found = scale_from_agreement([[1.0, 0.0]] * 48, [[1.0, 0.0], [1.0, 0.0], [1.0, 0.0], [0.0, 1.0]] * 12)
+    >>> found is not None and 0.9 < found.temperature < 1.2 and found.error > 0.07
+    True
+    >>> scale_from_agreement([[1.0, 0.0]], [[1.0, 0.0]])
+    """
+    rows, rest = _checked(logits), _checked(others)
+    if rows.shape != rest.shape:
+        raise ValueError(f"both logits must be for the same samples and classes, got {rows.shape} and {rest.shape}")
+    agreement = float((rows.argmax(1) == rest.argmax(1)).mean())
+    if agreement == 1 or agreement - EXCESS <= 1 / rows.shape[1]:
+        return None
+    found = scale_from_accuracy(rows, agreement - EXCESS)
+    return Scale(found.temperature, math.hypot(found.error, EXCESS_ERROR))
+
+
+def _miscalibration(rows: NDArray[np.float64], labels: NDArray[np.int64], right: NDArray[np.bool_]) -> float:
+    """Return the variance of mean confidence minus accuracy over held-out folds, beyond that of sampling."""
+    if len(rows) < 2 * FOLDS:
+        return 0.0
+    squares, expected = [], []
+    for turn in range(FOLDS * SHUFFLES):
+        order, fold = seeded_rng(0, "folds", turn // FOLDS).permutation(len(rows)), turn % FOLDS
+        held, rest = order[fold::FOLDS], np.delete(order, slice(fold, None, FOLDS))
+        sure = _confidences(rows[held], _temperature(rows[rest], labels[rest]))
+        squares.append((sure.mean() - right[held].mean()) ** 2)
+        expected.append((sure * (1 - sure)).mean() * (1 / len(held) + 1 / len(rest)))
+    # One standard error above what sampling explains: few labels do not show more.
+    return max(0.0, float(np.mean(squares) - (1 + math.sqrt(2 / FOLDS)) * np.mean(expected)))
+
+
+def scale_from_accuracy(logits: ArrayLike, accuracy: float) -> Scale:
+    """Return the temperature at which the mean confidence of unlabelled source samples is a known accuracy.
+
+    >>> found = scale_from_accuracy([[1.0, 0.0]] * 48, accuracy=0.75)
+    >>> round(found.temperature, 2), round(found.error, 4)
+    (0.91, 0.0625)
+    """
+    rows = _checked(logits)
+    if not 1 / rows.shape[1] < accuracy < 1:
+        raise ValueError(
+            f"the known accuracy must be between chance, {1 / rows.shape[1]:.3g}, and 1 (a share, not percent), "
+            f"got {accuracy}"
+        )
+
+    def excess(log_temperature: float) -> float:
+        return float(_confidences(rows, math.exp(log_temperature)).mean()) - accuracy
+
+    ends = math.log(SMALLEST), math.log(LARGEST)
+    if not excess(ends[0]) > 0 > excess(ends[1]):
+        raise ValueError(f"no temperature between {SMALLEST} and {LARGEST} gives a mean confidence of {accuracy}")
+    return Scale(math.exp(brentq(excess, *ends)), math.sqrt(accuracy * (1 - accuracy) / len(rows)))
+
+
+def _checked(logits: ArrayLike) -> NDArray[np.float64]:
+    rows = np.asarray(logits, np.float64)
+    if rows.ndim != 2 or rows.shape[0] < 1 or rows.shape[1] < 2:
+        raise ValueError(f"logits must be (samples, classes), at least (1, 2), got {rows.shape}")
+    if not np.isfinite(rows).all():
+        raise ValueError("logits must be finite, got inf or nan; leave out such samples")
+    return rows
+
+
+def _confidences(rows: NDArray[np.float64], temperature: float) -> NDArray[np.float64]:
+    """Return the largest probability of each row."""
+    found: NDArray[np.float64] = 1 / np.exp((rows - rows.max(1, keepdims=True)) / temperature).sum(1)
+    return found
+
+
+def _temperature(rows: NDArray[np.float64], labels: NDArray[np.int64]) -> float:
+    """Return the temperature that minimises cross-entropy, with half a label more: an error, by the runner-up.
+
+    Without it, held-out samples that are all classified correctly would call for a temperature of zero.
+    """
+    centred = rows - rows.max(1, keepdims=True)
+    runners_up = np.partition(centred, -2, axis=1)[:, -2]
+    chosen = centred[np.arange(len(labels)), labels].sum() + EXTRA_LABELS * runners_up.mean()
+
+    def cross_entropy(log_temperature: float) -> float:
+        scale = math.exp(-log_temperature)
+        normaliser = np.log(np.exp(centred * scale).sum(1))
+        return float(normaliser.sum() + EXTRA_LABELS * normaliser.mean() - chosen * scale)
+
+    found = minimize_scalar(cross_entropy, bounds=(math.log(SMALLEST), math.log(LARGEST)), method="bounded")
+    return math.exp(float(found.x))

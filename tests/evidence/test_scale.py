@@ -1,0 +1,91 @@
+"""Temperatures from labels and from a known accuracy calibrate the mean confidence, and say by how much it is off."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from holdfast.evidence import Scale, scale_from_accuracy, scale_from_agreement, scale_from_labels
+
+
+def labelled(samples: int, temperature: float, seed: int = 0, gap: float = 3.0) -> tuple[np.ndarray, np.ndarray]:
+    """Return logits of ten classes and labels that are drawn from the probabilities at a temperature."""
+    rng = np.random.default_rng(seed)
+    logits = gap * rng.normal(size=(samples, 10))
+    probabilities = np.exp(logits / temperature)
+    probabilities /= probabilities.sum(1, keepdims=True)
+    return logits, (probabilities.cumsum(1) < rng.random((samples, 1))).sum(1)
+
+
+def confidence(logits: np.ndarray, scale: Scale) -> float:
+    probabilities = np.exp((logits - logits.max(1, keepdims=True)) / scale.temperature)
+    return float((1 / probabilities.sum(1)).mean())
+
+
+@pytest.mark.parametrize("temperature", [0.5, 1.0, 3.0])
+def test_labels_and_the_accuracy_find_the_temperature(temperature: float) -> None:
+    logits, labels = labelled(3000, temperature)
+    accuracy = float((logits.argmax(1) == labels).mean())
+    assert scale_from_labels(logits, labels).temperature == pytest.approx(temperature, rel=0.1)
+    known = scale_from_accuracy(logits, accuracy)
+    assert known.temperature == pytest.approx(temperature, rel=0.1)
+    assert confidence(logits, known) == pytest.approx(accuracy, abs=1e-6)
+
+
+def test_the_stated_error_is_that_of_new_samples() -> None:
+    new, new_labels = labelled(20_000, 2.0, seed=99)
+    accuracy, ratios = (new.argmax(1) == new_labels).mean(), []
+    for seed in range(20):
+        scale = scale_from_labels(*labelled(60, 2.0, seed))
+        ratios.append((confidence(new, scale) - accuracy) / scale.error)
+    assert np.mean(np.abs(ratios) < 1.645) >= 0.85
+    assert np.sqrt(np.mean(np.square(ratios))) > 0.3  # not honest by being far too wide
+
+
+def test_more_labels_leave_less_error() -> None:
+    few, many = (scale_from_labels(*labelled(samples, 2.0)).error for samples in (50, 1000))
+    assert many < few / 2
+
+
+def test_labels_without_an_error_do_not_mean_certainty() -> None:
+    logits = 3 * np.random.default_rng(0).normal(size=(60, 10))
+    scale = scale_from_labels(logits, logits.argmax(1))
+    assert scale.temperature > 0.1  # the smallest that is tried is 0.05
+    assert confidence(logits, scale) < 1
+    assert scale.error > 0.01
+
+
+def test_a_network_that_is_badly_calibrated_in_parts_has_a_larger_error() -> None:
+    # Sure and wrong on a tenth of the samples: no temperature mends that, and folds differ.
+    logits, labels = labelled(200, 1.0, gap=8.0)
+    wrong = np.where(np.arange(200) % 10 == 0, (logits.argmax(1) + 1) % 10, labels)
+    assert scale_from_labels(logits, wrong).error > scale_from_labels(logits, labels).error
+
+
+def test_agreement_is_a_rough_substitute_for_accuracy_and_unknown_when_nothing_differs() -> None:
+    logits, labels = labelled(2000, 2.0)
+    other = 1.05 * logits
+    changed = np.flatnonzero(logits.argmax(1) != labels)[4:]  # errors of the two views mostly coincide in place
+    other[changed, labels[changed]] = 50.0
+    found = scale_from_agreement(logits, other)
+    assert found is not None
+    assert abs(confidence(logits, found) - (logits.argmax(1) == labels).mean()) < 1.645 * found.error
+    assert scale_from_agreement(logits, 2 * logits) is None
+    assert scale_from_agreement(logits, -logits) is None  # worse than chance
+    with pytest.raises(ValueError, match="the same samples and classes"):
+        scale_from_agreement(logits, other[:5])
+
+
+def test_wrong_values_are_refused() -> None:
+    logits = np.eye(3)
+    for call, match in (
+        (lambda: scale_from_labels(logits, [0, 1]), "one label for each row"),
+        (lambda: scale_from_labels(logits, [0, 1, 3]), "labels must be between 0 and 2"),
+        (lambda: scale_from_labels(logits[0], [0]), r"logits must be \(samples, classes\)"),
+        (lambda: scale_from_labels(np.full((2, 2), np.nan), [0, 1]), "logits must be finite"),
+        (lambda: scale_from_accuracy(logits, 76), "a share, not percent"),
+        (lambda: scale_from_accuracy(logits, 0.2), "between chance, 0.333"),
+        (lambda: scale_from_accuracy(np.zeros((4, 3)), 0.8), "no temperature between"),
+    ):
+        with pytest.raises(ValueError, match=match):
+            call()
