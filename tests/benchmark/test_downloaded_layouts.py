@@ -76,8 +76,6 @@ def clip(path: Path, rate: int = 16_000) -> None:
 
 FAMILIES = ("WHN", "ENQ", "END1", "END2", "ENSC", "TST", "PSH")
 CRITERIA = [(family, level) for family in FAMILIES for level in ("L1", "L2")]
-    (family, level) for family in ("WHN", "ENQ", "END1", "END2", "ENSC", "TST", "PSH") for level in ("L1", "L2")
-]
 
 
 def released(folder: Path, below: str, files: list[str]) -> None:
