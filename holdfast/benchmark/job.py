@@ -13,10 +13,11 @@ from holdfast.benchmark.collapse import ScriptedCollapse
 from holdfast.benchmark.intruders import ScriptedIntruders
 from holdfast.spec import Spec
 
-__all__ = ["Job", "Protocol", "Score", "SourceData"]
+__all__ = ["Job", "OracleScore", "Protocol", "Score", "SourceData"]
 
 Protocol: TypeAlias = Literal["online", "offline-fixed", "offline-oracle"]
 Score: TypeAlias = Literal["macro_f1", "macro_roc_auc", "silhouette"]
+OracleScore: TypeAlias = Literal["accuracy", "macro_f1", "macro_roc_auc"]
 
 PLAIN_FIELDS = ("seed", "batch_size", "samples", "protocol", "epochs", "place")
 
@@ -59,6 +60,7 @@ class Job:
     protocol: Protocol = "online"
     epochs: int = 1
     scores: tuple[Score, ...] = ()
+    oracle_score: OracleScore = "accuracy"  # by which offline-oracle chooses the epoch
     place: int = 0  # in the suite: tables keep its order
     averages: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # name -> labels of streams
 
@@ -82,10 +84,11 @@ class Job:
         """Return everything as JSON holds it; data set and scripts are part of the stream, as in a suite."""
         scripts = {"collapse": self.collapse, "intruders": self.intruders}
         scripted = {name: script.model_dump() for name, script in scripts.items() if script is not None}
+        oracle = {} if self.oracle_score == "accuracy" else {"oracle_score": self.oracle_score}
         return {
             "suite": self.suite,
             "model": self.model.to_json(),
-            "stream": {**self.stream.to_json(), "data": self.data.to_json(), **scripted},
+            "stream": {**self.stream.to_json(), "data": self.data.to_json(), **scripted, **oracle},
             "recipe": self.recipe.to_json(),
             "estimators": [estimator.to_json() for estimator in self.estimators],
             "source": None if self.source is None else self.source.to_json(),
@@ -105,6 +108,7 @@ class Job:
         """Return the job that `to_json` wrote, for example into a manifest."""
         stream = dict(content["stream"])
         data, collapse, intruders = (stream.pop(key, None) for key in ("data", "collapse", "intruders"))
+        oracle_score = stream.pop("oracle_score", "accuracy")
         source, holdout = (content.get(key) for key in ("source", "holdout"))
         return cls(
             suite=content["suite"],
@@ -119,5 +123,6 @@ class Job:
             intruders=None if intruders is None else ScriptedIntruders(**intruders),
             averages={name: tuple(labels) for name, labels in content.get("averages", {}).items()},
             scores=tuple(content.get("scores", ())),
+            oracle_score=oracle_score,
             **{key: content[key] for key in PLAIN_FIELDS if key in content},
         )

@@ -53,6 +53,8 @@ def make_manifest(job: Job, built: Built) -> dict[str, Any]:
             "numpy": np.__version__,
         },
     }
+    if job.oracle_score != "accuracy":
+        protocol["oracle_score"] = job.oracle_score
     if job.collapse is not None:
         protocol["collapse"] = job.collapse.model_dump()
     if job.intruders is not None:

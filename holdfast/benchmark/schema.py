@@ -11,7 +11,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_valida
 
 from holdfast.benchmark.collapse import ScriptedCollapse
 from holdfast.benchmark.intruders import ScriptedIntruders
-from holdfast.benchmark.job import Job, Protocol, Score, SourceData
+from holdfast.benchmark.job import Job, OracleScore, Protocol, Score, SourceData
 from holdfast.recipes import resolve
 from holdfast.spec import Spec
 
@@ -61,6 +61,7 @@ class StreamEntry(_WithSpec):
     recipes: list[Entry] | None = Field(default=None, min_length=1)
     collapse: ScriptedCollapse | None = None
     intruders: ScriptedIntruders | None = None
+    oracle_score: OracleScore = "accuracy"  # by which offline-oracle chooses the epoch: the score of the data set
 
 
 class SourceEntry(_WithSpec):
@@ -131,6 +132,7 @@ class Suite(BaseModel):
                 protocol=protocol,
                 epochs=1 if protocol == "online" else resolve(recipe.name, **recipe.options).epochs or self.epochs,
                 scores=() if protocol == "online" else tuple(self.scores),
+                oracle_score=stream.oracle_score if protocol == "offline-oracle" else "accuracy",
                 place=place,
                 averages={name: tuple(labels) for name, labels in self.averages.items()},
             )

@@ -11,7 +11,7 @@ from html import escape
 from statistics import fmean
 
 from holdfast.report.columns import FEW_DOMAINS, Cell, Column, cells_of, columns_of, domains_shown, printed_columns
-from holdfast.report.tables import Table
+from holdfast.report.tables import Table, oracle_score
 from holdfast.report.words import aligned
 
 __all__ = ["caption", "to_csv", "to_html", "to_latex", "to_markdown"]
@@ -57,8 +57,9 @@ def protocol_sentence(table: Table) -> str:
         return f"Protocol offline-fixed: {twice}; no label was used."
     gaps = [line.oracle_gap for line in table.lines if line.oracle_gap is not None and not line.is_source]
     worth = f", a gain of {fmean(gaps):+.1f} points over the last epoch" if gaps else ""
+    score = oracle_score(table) or "accuracy"
     return (
-        f"Protocol offline-oracle: {twice}, by the epoch with the best accuracy on test labels{worth}; "
+        f"Protocol offline-oracle: {twice}, by the epoch with the best {score} on test labels{worth}; "
         "test labels are not available in deployment."
     )
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from holdfast.report.metrics import collapse_onset, domains_seen, moving_accuracy, moving_average
 from holdfast.report.runs import Rows
-from holdfast.report.tables import Line, Table, percent, printed
+from holdfast.report.tables import Line, Table, oracle_score, percent, printed
 
 __all__ = [
     "against_cost",
@@ -80,11 +80,16 @@ def collapse_shapes(table: Table) -> list[Figure]:
 
 
 def over_epochs(table: Table) -> Figure | None:
-    """Return the score after each epoch of adaptation, measured with labels; None without them."""
+    """Return the score after each epoch of adaptation, measured with labels; None without them.
+
+    It is the score by which the epoch was chosen, if that is not the accuracy.
+    """
+    score = oracle_score(table)
+    key = "redrawn_accuracy" if score is None else "redrawn_score"
     curves = []
     for line in table.lines:
         sets = [run_set for run in line.runs for run_set in run.sets]
-        found = [run_set["redrawn_accuracy"] for run_set in sets if "redrawn_accuracy" in run_set]
+        found = [run_set[key] for run_set in sets if key in run_set]
         shares = np.mean(found, axis=0) if found else np.empty(0)
         if len(shares) > 1:
             curves.append(
@@ -93,15 +98,20 @@ def over_epochs(table: Table) -> Figure | None:
                     "mode": "lines+markers",
                     "name": escape(line.label),
                     "x": list(range(len(shares))),
-                    "y": [round(percent(share, table.metric), 2) for share in shares.tolist()],
+                    "y": [round(_shown(share, table, score), 2) for share in shares.tolist()],
                     "line": {"color": colour(table, line), "dash": dash(table, line), "width": 2},
                     "hovertemplate": "%{y:.1f} %",
                 }
             )
     if not curves:
         return None
-    axes = {"xaxis": {"title": {"text": "epochs", "standoff": 8}}, "yaxis": {"title": {"text": axis_title(table)}}}
+    title = axis_title(table) if score is None else f"{score} (%)"
+    axes = {"xaxis": {"title": {"text": "epochs", "standoff": 8}}, "yaxis": {"title": {"text": title}}}
     return {"data": curves, "layout": {"height": 360, "hovermode": "x unified", **axes}}
+
+
+def _shown(share: float, table: Table, score: str | None) -> float:
+    return percent(share, table.metric) if score is None else 100 * share
 
 
 def baseline(table: Table) -> Figure | None:

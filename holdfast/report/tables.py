@@ -12,7 +12,7 @@ from typing import Any, Literal, TypeVar
 from holdfast.report import metrics
 from holdfast.report.runs import Recipe, RunRecord
 
-__all__ = ["RECIPE_FIELDS", "Line", "Metric", "Table", "make_tables", "printed"]
+__all__ = ["RECIPE_FIELDS", "Line", "Metric", "Table", "make_tables", "oracle_score", "printed"]
 
 Metric = Literal["error", "accuracy"]
 T = TypeVar("T")
@@ -235,3 +235,9 @@ def printed(score: float) -> str:
     ('12.3', '–')
     """
     return "–" if math.isnan(score) else f"{score:.1f}"
+
+
+def oracle_score(table: Table) -> str | None:
+    """Return the score by which an oracle chose the epochs, in words; None for the accuracy, or without an oracle."""
+    name = table.protocol.get("oracle_score")
+    return None if name is None else {"macro_f1": "macro F1", "macro_roc_auc": "macro ROC-AUC"}[str(name)]

@@ -9,7 +9,8 @@ import pytest
 from holdfast.benchmark import load_suite
 
 # Suite and scale -> a digest of all its job names in order, the second name and the last one. Recorded before jobs were
-# made of Specs. A change here means that unfinished runs no longer resume and finished ones are run again.
+# made of Specs, and again for suites whose content has changed since. A change here means that unfinished runs no longer
+# resume and finished ones are run again.
 PINNED = {
     ("demo", None): (
         "a19b4f83771aa9ad",
@@ -22,14 +23,14 @@ PINNED = {
         "regret-collapse-digits_resnet-seed0-2278b294",
     ),
     ("ccc", "paper"): (
-        "32d84f4f8a737450",
-        "batch_norm-easy-1000-torchvision-seed43-096c5885",
-        "rdumb-hard-5000-torchvision-seed45-3a2ef871",
+        "2787cc4447ebdef8",
+        "batch_norm-easy-1000-ResNet-50-seed43-df70a4a6",
+        "rdumb-hard-5000-ResNet-50-seed45-6133d668",
     ),
     ("dhauds", "paper"): (
-        "bd961b3d85738aa3",
-        "dhauds-us8-WHN-L1-amaut-us8-offline-oracle-seed0-8f8f5701",
-        "conmix without pseudo-labels-rs-TST-L2-conmix-rs-seed0-f5576b96",
+        "1a831b3390f92da7",
+        "dhauds-us8-WHN-L1-amaut-us8-offline-oracle-seed0-47a0fb18",
+        "conmix without pseudo-labels-rs-TST-L2-conmix-rs-seed0-96b4b185",
     ),
     ("dhauds-online", "smoke"): (
         "4be90a2b73469212",
@@ -37,14 +38,14 @@ PINNED = {
         "dhauds-walk in severity-keywords_amaut-seed0-70700f14",
     ),
     ("recovery", "paper"): (
-        "bbac3375baebe713",
-        "tent-cifar100-c-cifar_resnet-seed0-b356c12a",
-        "sotta + estimate_drop-cifar100-c-cifar_resnet-seed2-f947e1e2",
+        "ffc908ed2d851d8d",
+        "tent-cifar100-c-ResNet-18-seed0-c0f5100a",
+        "sotta + estimate_drop-cifar100-c-ResNet-18-seed2-2a089d0a",
     ),
     ("unitta-sensitivity", "smoke"): (
-        "c9ee65c396f31a29",
-        "unitta-base-digits_resnet-seed0-e2bd693e",
-        "unitta-batch-256-digits_resnet-seed0-a0a18ffa",
+        "12a0f557e6f4b63e",
+        "unitta-base-digits_resnet-seed0-f720c888",
+        "unitta-batch-256-digits_resnet-seed0-74ccdf0f",
     ),
 }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -118,6 +119,19 @@ def test_of_equal_epochs_the_oracle_keeps_the_last(tmp_path: Path) -> None:
     for found in summary(run(jobs("offline-oracle", lr=0.0)[1], tmp_path))["sets"]:
         assert len(set(found["redrawn_accuracy"])) == 1
         assert found["chosen_epoch"] == 2
+
+
+def test_an_oracle_chooses_by_the_score_of_the_data_set(tmp_path: Path) -> None:
+    job = replace(jobs("offline-oracle")[1], oracle_score="macro_f1")
+    assert Job.from_json(job.to_json()) == job
+    assert job.name != replace(job, oracle_score="accuracy").name
+    folder = run(job, tmp_path)
+    assert json.loads((folder / "manifest.json").read_text())["protocol"]["oracle_score"] == "macro_f1"
+    for found in summary(folder)["sets"]:
+        curve = found["redrawn_score"]
+        assert len(curve) == len(found["redrawn_accuracy"]) == 3
+        assert curve != found["redrawn_accuracy"]
+        assert found["chosen_epoch"] == max(epoch for epoch, value in enumerate(curve) if value == max(curve))
 
 
 class KillError(Exception):

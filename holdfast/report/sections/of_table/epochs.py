@@ -5,6 +5,7 @@ from __future__ import annotations
 from holdfast.report import plots
 from holdfast.report.report import Chapter
 from holdfast.report.section import Section, chart
+from holdfast.report.tables import oracle_score
 
 __all__ = ["epochs"]
 
@@ -14,4 +15,5 @@ def epochs(chapter: Chapter) -> Section | None:
     table = chapter.table
     figure = plots.over_epochs(table)
     note = "On the draws that were adapted to, measured with labels; the best epoch predicts. Mean over sets and seeds."
-    return Section(f"{table.metric.capitalize()} over epochs", chart(figure, note)) if figure else None
+    name = oracle_score(table) or table.metric.capitalize()
+    return Section(f"{name} over epochs", chart(figure, note)) if figure else None
