@@ -9,8 +9,8 @@ import pytest
 from holdfast.benchmark import load_suite
 
 # Suite and scale -> a digest of all its job names in order, the second name and the last one. Recorded before jobs were
-# made of Specs, and again for suites whose content has changed since. A change here means that unfinished runs no longer
-# resume and finished ones are run again.
+# made of Specs, and again for suites whose content has changed since. A change here means that unfinished runs no
+# longer resume and finished ones are run again.
 PINNED = {
     ("demo", None): (
         "a19b4f83771aa9ad",
