@@ -11,6 +11,7 @@ import numpy as np
 import torch
 
 import holdfast
+from holdfast.benchmark.as_published import publication_of
 from holdfast.benchmark.building import Built
 from holdfast.benchmark.job import Job
 from holdfast.methods import METHODS
@@ -63,6 +64,7 @@ def make_manifest(job: Job, built: Built) -> dict[str, Any]:
     prepared = preprocessing_of(classifier)
     if prepared is not None:  # of the zoo that the network comes from
         protocol["model_preprocessing"] = prepared.to_dict()
+    publication = publication_of(job)
     entry = RECIPES if recipe["name"] in RECIPES else METHODS
     return {
         "schema": SCHEMA,
@@ -85,6 +87,7 @@ def make_manifest(job: Job, built: Built) -> dict[str, Any]:
             "spec": stream.spec,
         },
         "seed": job.seed,
+        "published": None if publication is None else publication.to_json(),
         "protocol": protocol,
         "fingerprint": hashlib.blake2b(json.dumps(protocol, sort_keys=True).encode(), digest_size=8).hexdigest(),
     }

@@ -21,9 +21,13 @@ def bench(
     workers: Workers = 2,
     scale: Scale = None,
     settings: Settings = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the jobs and run none.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Run a suite; finished runs are kept and interrupted runs resume."""
+    if dry_run:
+        _print_jobs(suite, parse_settings(settings), scale, as_json)
+        return
     folders = run_suite(suite, out, parse_settings(settings), executor=executor, workers=workers, scale=scale)
     if as_json:
         typer.echo(json.dumps([str(folder) for folder in folders]))
@@ -45,11 +49,25 @@ def run_suite(
     from holdfast.benchmark import bench as run_jobs
     from holdfast.benchmark import load_suite
     from holdfast.benchmark.live import LiveProgress
+    from holdfast.benchmark.preparation import check_ready
 
     jobs = load_suite(name, overrides, scale=scale).jobs()
+    check_ready([job for job in jobs if not (out / job.suite / job.name / "summary.json").exists()])
     with LiveProgress(len(jobs)) as live:
         outcomes = run_jobs(jobs, out, executor=executor, workers=workers, progress=live)
     failed = [f"{outcome.job.name}: {outcome.error}" for outcome in outcomes if outcome.error]
     if failed:
         raise RuntimeError(f"{len(failed)} of {len(outcomes)} runs failed, the others are kept; " + "; ".join(failed))
     return [outcome.folder for outcome in outcomes if outcome.folder]
+
+
+def _print_jobs(name: str, overrides: Mapping[str, Any], scale: str | None, as_json: bool) -> None:
+    from holdfast.benchmark import load_suite
+
+    jobs = load_suite(name, overrides, scale=scale).jobs()
+    if as_json:
+        typer.echo(json.dumps([job.to_json() for job in jobs]))
+        return
+    for job in jobs:
+        typer.echo(job.name)
+    typer.echo(f"{len(jobs)} jobs, none was run; what they need: holdfast prepare {name} --scale {scale or 'paper'}")

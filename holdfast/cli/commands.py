@@ -16,6 +16,7 @@ from holdfast.cli.corrupt import corrupt
 from holdfast.cli.demo import demo
 from holdfast.cli.doctor import doctor
 from holdfast.cli.list import list_
+from holdfast.cli.prepare import prepare
 from holdfast.cli.recommend import recommend
 from holdfast.cli.replay import replay
 from holdfast.cli.report import report
@@ -31,6 +32,7 @@ app = typer.Typer(
 )
 COMMANDS: dict[str, Callable[..., None]] = {
     "demo": demo,
+    "prepare": prepare,
     "bench": bench,
     "report": report,
     "compare": compare,

@@ -143,8 +143,10 @@ def _scores_of(run: RunRecord, score: str) -> Iterator[tuple[str, float]]:
 
 
 def _published(run: RunRecord, stream: str, score: str) -> tuple[float, float] | None:
-    """Return the published scores for the same network, criterion, score and number of clips."""
-    if not run.manifest.protocol["protocol"].startswith("offline-oracle"):
+    """Return the published scores for the same network, criterion, score, recipe and number of clips."""
+    publication = run.manifest.published
+    oracle = run.manifest.protocol["protocol"].startswith("offline-oracle")
+    if not oracle or publication is None or publication.deviations or "as published" not in _told(run):
         return None
     for row in _table():
         named = f"{row['dataset']}-{row['criterion']}" == stream
@@ -154,6 +156,12 @@ def _published(run: RunRecord, stream: str, score: str) -> tuple[float, float] |
             if score == PUBLISHED_SCORE[row["dataset"]]:
                 return float(row["before"]), float(row["after"])
     return None
+
+
+def _told(run: RunRecord) -> str:
+    """Return the label of a recipe; CoNMix++ with a preset is as published."""
+    recipe = run.manifest.recipe
+    return "as published" if recipe.label == "conmix" and recipe.preset else recipe.label
 
 
 def _table() -> list[dict[str, str]]:

@@ -14,7 +14,7 @@ from holdfast.report.metrics import (
     interval_width,
     unknown_share,
 )
-from holdfast.report.published import published_on
+from holdfast.report.published import beside, published_on, withheld
 from holdfast.report.runs import Rows
 from holdfast.report.tables import Line, Table, mean_or_nan, printed
 from holdfast.report.words import WordTable
@@ -48,8 +48,8 @@ def error_table(table: Table) -> WordTable | None:
         "over the seeds. The floor is the error of an estimator that knows the accuracy of every domain: the sampling "
         "error of a batch."
     )
-    if any(known.values()):
-        note += " In brackets: as published for the same network, data and length."
+    missing = [reason for name in names for reason in withheld(table.runs, f"mae:{name}", stream)]
+    note += beside(any(known.values()), missing)
     return WordTable("Accuracy estimated without labels", ["recipe", *names, "floor"], rows, note)
 
 
@@ -70,7 +70,7 @@ def interval_table(table: Table) -> WordTable | None:
                 rows.append([line.label, name, *(printed(100 * share) for share in (unknown, covered, width)), gain])
     note = (
         "Unknown: share of batches without an estimate. Coverage: share of intervals that hold the accuracy of their "
-        "batch. Width: mean width of the intervals. Gain: mean estimated gain over the source."
+        "batch. Width: mean width of the intervals. Gain: mean estimated gain over the model without its adaptation."
     )
     columns = ["recipe", "estimator", "unknown (%)", "coverage (%)", "width (points)", "gain (points)"]
     return WordTable("Unknown estimates and intervals", columns, rows, note) if rows else None

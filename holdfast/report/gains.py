@@ -7,7 +7,7 @@ from statistics import fmean
 
 from holdfast.report.estimates import spread
 from holdfast.report.metrics import accuracy
-from holdfast.report.published import published_on
+from holdfast.report.published import beside, published_on, withheld
 from holdfast.report.tables import Line, Table, canonical, grouped, told_apart
 from holdfast.report.words import WordTable
 
@@ -42,8 +42,8 @@ def gain_table(table: Table) -> WordTable | None:
         "Gain in accuracy, in points, over the same method without a recovery, or, without such a run, over the first "
         "run of that method; mean ± standard deviation over the seeds."
     )
-    if any(known.values()):
-        note += " In brackets: as published for the same network, data and length."
+    missing = [reason for recovery in recoveries for reason in withheld(table.runs, f"gain:{recovery}", stream)]
+    note += beside(any(known.values()), missing)
     columns = ["recovery", *names, *(["average"] if len(names) > 1 else [])]
     filled = [[*row, *[""] * (len(columns) - len(row))] for row in rows]
     return WordTable("Gains of recoveries", columns, filled, note)

@@ -12,7 +12,8 @@ from typing import Any
 
 from holdfast.report.columns import Cell
 from holdfast.report.formats import latex_cell, latex_text
-from holdfast.report.published import published
+from holdfast.report.published import beside, published, withheld
+from holdfast.report.runs import RunRecord
 from holdfast.report.tables import Metric, Table, better, canonical, grouped, mean_or_nan, named, percent, printed
 
 __all__ = ["Grid", "StreamColumn", "grid_to_csv", "grid_to_latex", "make_grids"]
@@ -43,6 +44,7 @@ class Grid:
     scores: Mapping[str, Mapping[str, float]]
     protocol: str
     published: Mapping[tuple[str, str], float] = field(default_factory=dict)  # (recipe, column) -> score
+    withheld: Sequence[str] = ()  # why other published scores are not shown
 
     def cell(self, recipe: str, column: StreamColumn) -> Cell:
         """Return a score as it is printed, with the published one in brackets."""
@@ -70,7 +72,7 @@ class Grid:
             f"Protocol {self.protocol}."
         )
         told += f" Bold: best of its column{'; grey: worse than the source' if 'source' in self.scores else ''}."
-        return told + (" In brackets: as published for the same network, data and length." if self.published else "")
+        return told + beside(bool(self.published), self.withheld)
 
 
 def make_grids(tables: Sequence[Table]) -> list[Grid]:
@@ -141,7 +143,9 @@ def _make_grid(tables: Sequence[Table]) -> Grid:
         for recipe, found in means.items()
     }
     protocol = str(tables[0].protocol["protocol"])
-    return Grid(title_of(tables[0]), metric, columns, scores, protocol, _published(columns, by_stream, metric))
+    known = _published(columns, by_stream, metric)
+    missing = [reason for column in columns for reason in withheld(_on(column, by_stream), "accuracy", column.name)]
+    return Grid(title_of(tables[0]), metric, columns, scores, protocol, known, missing)
 
 
 def _mean(by_stream: Iterable[Sequence[float]]) -> float:
@@ -156,7 +160,7 @@ def _published(
     """Return published scores, and their averages where all parts are published."""
     known: dict[tuple[str, str], float] = {}
     for column in columns:
-        runs = [run for stream in column.streams for table in by_stream[stream] for run in table.runs]
+        runs = _on(column, by_stream)
         for (recipe, name), value in published(runs, "accuracy").items():
             if name == column.name:
                 known[recipe, name] = percent(value / 100, metric)
@@ -166,6 +170,10 @@ def _published(
             if (recipe, column.name) not in known and None not in parts:
                 known[recipe, column.name] = mean_or_nan([part for part in parts if part is not None])
     return known
+
+
+def _on(column: StreamColumn, by_stream: Mapping[str, Sequence[Table]]) -> list[RunRecord]:
+    return [run for stream in column.streams for table in by_stream[stream] for run in table.runs]
 
 
 def grid_to_csv(grid: Grid) -> str:

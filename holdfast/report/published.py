@@ -1,16 +1,19 @@
-"""Published numbers, for runs of the same suite with the paper's network and length."""
+"""Published numbers beside runs that measured the same thing, and why others have none."""
 
 from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from importlib import resources
 
 from holdfast.report.runs import RunRecord
 
-__all__ = ["published", "published_on", "published_rows"]
+__all__ = ["beside", "published", "published_on", "published_rows", "withheld"]
+
+PARTS = {"unitta-main": "unitta"}  # suites that hold streams of another
+MENTIONED = 5  # reasons in a caption
 
 
 def published_on(stream: str, runs: Sequence[RunRecord], measure: str) -> dict[str, float]:
@@ -19,15 +22,42 @@ def published_on(stream: str, runs: Sequence[RunRecord], measure: str) -> dict[s
 
 
 def published(runs: Sequence[RunRecord], measure: str) -> dict[tuple[str, str], float]:
-    """Return (recipe, column) -> value, in % or points, of a measure; empty unless the runs match the paper's.
+    """Return (recipe, column) -> value, in % or points, of a measure, for recipes whose runs are the published ones.
 
     Measures are `accuracy`, `mae:` with an estimator (mean absolute error) and `gain:` with a recovery.
     """
-    return {
-        (row["recipe"], row["column"]): float(row["value"])
-        for row in published_rows()
-        if row["measure"] == measure and all(_is_like(run, row) for run in runs)
-    }
+    found = {}
+    for row in published_rows():
+        if row["measure"] == measure:
+            same = _runs_of(row, runs)
+            if same and not list(_differences(row, same)):
+                found[row["recipe"], row["column"]] = float(row["value"])
+    return found
+
+
+def withheld(runs: Sequence[RunRecord], measure: str, column: str) -> list[str]:
+    """Return why published numbers of the same network are not shown in a column, one sentence for each recipe."""
+    reasons = []
+    for row in published_rows():
+        if row["measure"] == measure and row["column"] == column:
+            same = _runs_of(row, runs)
+            if same and (differences := list(_differences(row, same))):
+                reasons.append(f"{row['recipe']} on {column}: {differences[0]}")
+    return list(dict.fromkeys(reasons))
+
+
+def beside(shown: bool, missing: Sequence[str] = ()) -> str:
+    """Return the end of a caption: what stands in brackets, and why a number is missing.
+
+    >>> beside(False, ["tent on cin-c: seed is 7 instead of 0"])
+    ' Published numbers are not shown where something else was measured (tent on cin-c: seed is 7 instead of 0).'
+    """
+    text = " In brackets: as published for the same network, data, options and length." if shown else ""
+    if missing:
+        more = [f"and {len(missing) - MENTIONED} more"] if len(missing) > MENTIONED else []
+        listed = "; ".join([*missing[:MENTIONED], *more])
+        text += f" Published numbers are not shown where something else was measured ({listed})."
+    return text
 
 
 @lru_cache
@@ -37,17 +67,42 @@ def published_rows() -> Sequence[Mapping[str, str]]:
     return list(csv.DictReader(io.StringIO(text)))
 
 
-def _is_like(run: RunRecord, row: Mapping[str, str]) -> bool:
-    """Return whether a run matches the suite, or a part of it, the network and the length of a published number.
+def _runs_of(row: Mapping[str, str], runs: Sequence[RunRecord]) -> list[RunRecord]:
+    """Return the runs of the suite, or a part of it, the network and the recipe of a published number."""
+    return [
+        run
+        for run in runs
+        if row["suite"] in (run.manifest.suite, PARTS.get(run.manifest.suite))
+        and int(row["parameters"]) == run.manifest.model.parameters
+        and row["model"] in ("", run.manifest.model.name)
+        and f"{run.manifest.recipe.label} + ".startswith(f"{row['recipe']} + ")  # with any recovery
+    ]
+
+
+def _differences(row: Mapping[str, str], runs: Sequence[RunRecord]) -> Iterator[str]:
+    """Yield how runs differ from the published ones.
 
     A stream that ends by the official rules of UniTTA has the length that it should, unless it was cut short.
     """
-    manifest = run.manifest
-    per_cell = manifest.stream.spec.get("plan", {}).get("samples_per_cell")
-    return (
-        f"{manifest.suite}-".startswith(f"{row['suite']}-")
-        and int(row["parameters"]) == manifest.model.parameters
-        and int(row["samples"] or 0) <= run.samples
-        and row["samples_per_cell"] == str(per_cell or "")
-        and (per_cell is None or manifest.protocol.get("samples") is None)
-    )
+    wanted: set[int] = set()
+    for run in runs:
+        manifest = run.manifest
+        if manifest.published is None:
+            yield "the run does not say how it differs from the published one; run it again"
+            return
+        wanted |= set(manifest.published.seeds)
+        yield from manifest.published.deviations
+        if int(row["samples"] or 0) > run.samples:
+            yield f"{run.samples:,} samples instead of {int(row['samples']):,}"
+        per_cell = manifest.stream.spec.get("plan", {}).get("samples_per_cell")
+        if row["samples_per_cell"] != str(per_cell or ""):
+            yield f"{per_cell or 'other'} samples of each class and domain instead of {row['samples_per_cell']}"
+        if per_cell is not None and manifest.protocol.get("samples") is not None:
+            yield f"the stream was cut to {manifest.protocol['samples']:,} samples"
+    seeds = {run.manifest.seed for run in runs}
+    if seeds != wanted:
+        yield f"seeds {_listed(seeds)} instead of {_listed(wanted)}"
+
+
+def _listed(seeds: set[int]) -> str:
+    return ", ".join(map(str, sorted(seeds)))

@@ -72,6 +72,13 @@ class Stream(_Stored):
     spec: dict[str, Any] = {}
 
 
+class Publication(_Stored):
+    """How a run differs from the published one, in words, and the seeds of the published runs."""
+
+    deviations: list[str]
+    seeds: list[int] = []
+
+
 class Manifest(_Stored):
     """Everything that the numbers of a run depend on."""
 
@@ -85,6 +92,7 @@ class Manifest(_Stored):
     seed: int
     protocol: dict[str, Any]
     fingerprint: str
+    published: Publication | None = None  # None: nothing to compare with, or run by an earlier version
     averages: dict[str, list[str]] = {}  # name -> labels of streams that the suite averages over
 
     @field_validator("protocol")

@@ -17,11 +17,15 @@ from holdfast.report.plots import over_epochs
 ORACLE = "offline-oracle (labels chose the epoch)"
 
 
-def summarise(folder: Path, *, parameters: int = 77_754, **content: Any) -> None:
+def summarise(folder: Path, *, parameters: int = 77_754, label: str = "", **content: Any) -> None:
     (folder / "summary.json").write_text(json.dumps(content))
     manifest = json.loads((folder / "manifest.json").read_text())
     manifest["model"]["parameters"] = parameters
     manifest["stream"]["name"] = "dhauds"
+    if parameters != 77_754:
+        manifest["published"] = {"deviations": [], "seeds": [0]}
+    if label == "dhauds":
+        manifest["recipe"]["label"] = label if parameters == 77_754 else f"{label} as published for AMAuT"
     (folder / "manifest.json").write_text(json.dumps(manifest))
 
 
@@ -43,7 +47,14 @@ def write(write_run: WriteRun, protocol: str = ORACLE, parameters: int = 77_754,
             }
             if protocol == ORACLE:
                 found |= {"last_correct": right - samples // 20 * scale, "redrawn_accuracy": [0.2, 0.3, 0.7, 0.6]}
-            summarise(folder, parameters=parameters, sets=[found], samples=samples, peak_mib={"50%": 80.0, "100%": 90})
+            summarise(
+                folder,
+                parameters=parameters,
+                label=label,
+                sets=[found],
+                samples=samples,
+                peak_mib={"50%": 80.0, "100%": 90},
+            )
 
 
 def test_gains_are_after_minus_before_for_every_criterion_and_score(write_run: WriteRun, tmp_path: Path) -> None:
@@ -73,6 +84,12 @@ def test_published_numbers_stand_beside_the_same_network_score_and_number_of_cli
     assert all(row.published is None for row in accuracy.rows)
     page = write_report(make_report(tmp_path / "runs"), tmp_path / "page.html").read_text()
     assert page.count("Published: for the same network") == 1  # below the table that has some
+    for manifest in (tmp_path / "runs").rglob("manifest.json"):
+        content = json.loads(manifest.read_text())
+        content["published"]["deviations"] = ["recipe.lr is 0.1 instead of not set"]
+        manifest.write_text(json.dumps(content))
+    _, f1 = make_gains(make_tables(read_runs(tmp_path / "runs")))
+    assert all(row.published is None for row in f1.rows)
 
 
 @pytest.mark.parametrize("protocol", ["offline-fixed", ORACLE, "online"])

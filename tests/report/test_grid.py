@@ -19,7 +19,7 @@ from holdfast.report.grid import columns_of, grid_to_csv, grid_to_latex, make_gr
 
 def as_paper(folder: Path, suite: str, *, parameters: int = 25_557_032, **changes: Any) -> None:
     manifest = json.loads((folder / "manifest.json").read_text())
-    manifest |= {"suite": suite, **changes}
+    manifest |= {"suite": suite, "published": {"deviations": [], "seeds": [manifest["seed"]]}, **changes}
     manifest["model"]["parameters"] = parameters
     (folder / "manifest.json").write_text(json.dumps(manifest))
 
@@ -59,6 +59,32 @@ def test_published_numbers_stand_beside_the_same_network_and_length_only(write_r
     assert grids(750_000, 25_557_032) == ["50.0 (53.5)"]
     assert grids(750_000, 11_689_512) == []
     assert grids(10_000, 25_557_032) == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"published": None}, "the run does not say how it differs"),
+        ({"published": {"deviations": ["batch_size is 32 instead of 64"], "seeds": [0]}}, "batch_size is 32"),
+        ({"published": {"deviations": [], "seeds": [0, 1]}}, "seeds 0 instead of 0, 1"),
+        ({"stream_size": 10_000}, "10,000 samples instead of 750,000"),
+    ],
+)
+def test_a_number_that_is_not_shown_says_why(
+    write_run: WriteRun, tmp_path: Path, changes: dict[str, Any], reason: str
+) -> None:
+    size = changes.pop("stream_size", 750_000)
+    for stream in ("cin-c", "cin-3dcc"):
+        folder = write_run(
+            "rdumb", batches({"fog": [size // 2]}, size=size), stream=stream, protocol={"stream": stream}
+        )
+        as_paper(folder, "cin-c", **(changes if stream == "cin-c" else {}))
+    (grid,) = make_grids(make_tables(read_runs(tmp_path / "runs"), "error"))
+    texts = {column.name: grid.cell("rdumb", column).text for column in grid.columns}
+    assert texts["cin-c"] == "50.0"
+    assert f"rdumb on cin-c: {reason}" in grid.note
+    if size == 750_000:
+        assert texts["cin-3dcc"] == "50.0 (54.8)"
 
 
 def test_the_page_shows_the_grid_first(runs: Path) -> None:

@@ -1,0 +1,87 @@
+"""Where the data and weights of published suites come from: address, size and checksum where they are known."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+__all__ = ["PACKAGES", "SIZES", "SOURCES", "WEIGHTS", "Source"]
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where to get something."""
+
+    address: str
+    size: str = ""
+    checksum: str = ""  # of the archive
+
+
+CIFAR10 = Source(
+    "https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz", "162 MB", "md5 c32a1d4ab5d03f1284b67883e8d87530"
+)
+CIFAR100 = Source(
+    "https://www.cs.toronto.edu/~kriz/cifar-100-binary.tar.gz", "161 MB", "md5 03b5dce01913d631647c71ecec9e9cb8"
+)
+CIFAR10_C = Source("https://zenodo.org/records/2535967", "2.9 GB", "md5 56bf5dcef84df0e2308c6dcbcbbd8499")
+CIFAR100_C = Source("https://zenodo.org/records/3555552", "2.9 GB", "md5 11f0ed0f1191edbf9fa23466ae6021d3")
+IMAGENET = Source("ILSVRC 2012 from https://image-net.org, one folder per class", "6.7 GB (val), 148 GB (train)")
+IMAGENET_C = Source("https://zenodo.org/records/2235448, all five archives", "75 GB")
+SPEECH_COMMANDS = Source("http://download.tensorflow.org/data/speech_commands_v0.02.tar.gz", "2.3 GB")
+VOCALSOUND = Source("vs_release_16k.zip from https://github.com/YuanGongND/vocalsound", "1.7 GB")
+URBANSOUND = Source("https://zenodo.org/records/1203745", "6 GB")
+REEFSET = Source("https://zenodo.org/records/11071202")
+DHAUDS = Source("the Google Drive folder linked from https://github.com/Andy-Shao/DHAuDS")
+DEMAND = Source("https://zenodo.org/records/1227121, the 16 kHz archives")
+
+# By data set, by data set and folder name, or by noise family.
+SOURCES = {
+    "cifar10": CIFAR10,
+    "cifar100": CIFAR100,
+    "stored_cifar_c CIFAR-10-C": CIFAR10_C,
+    "stored_cifar_c CIFAR-100-C": CIFAR100_C,
+    "stored_cifar_c": CIFAR10_C,
+    "image_folder": IMAGENET,
+    "stored_imagenet_c": IMAGENET_C,
+    "stored_imagenet_c_bar": Source("https://github.com/facebookresearch/augmentation-corruption"),
+    "stored_imagenet_3dcc": Source("https://github.com/EPFL-VILAB/3DCommonCorruptions"),
+    "speech_commands": SPEECH_COMMANDS,
+    "vocalsound": VOCALSOUND,
+    "urbansound8k": URBANSOUND,
+    "reefset": REEFSET,
+    "stored_speech_commands_c": DHAUDS,
+    "stored_vocalsound_c": DHAUDS,
+    "stored_urbansound8k_c": DHAUDS,
+    "stored_reefset_c": DHAUDS,
+    "stored_speech_commands_c clean": SPEECH_COMMANDS,
+    "stored_vocalsound_c clean": VOCALSOUND,
+    "stored_urbansound8k_c clean": URBANSOUND,
+    "stored_reefset_c clean": REEFSET,
+    "ENQ": Source("QUT-NOISE, https://research.qut.edu.au/saivt/databases/qut-noise-databases-and-protocols/"),
+    "END1": DEMAND,
+    "END2": DEMAND,
+    "ENSC": SPEECH_COMMANDS,
+}
+# By file name, or by model.
+WEIGHTS = {
+    "Standard.pt": Source("RobustBench, cifar10/corruptions/Standard", "146 MB"),
+    "Hendrycks2020AugMix_ResNeXt.pt": Source("RobustBench, cifar100/corruptions/Hendrycks2020AugMix_ResNeXt", "28 MB"),
+    "cifar_resnet18": Source("train it with https://github.com/taeckyung/AETTA (train_src.sh)", "45 MB"),
+    "augmix.pth.tar": Source("https://github.com/google-research/augmix", "100 MB"),
+    "deepaugment_and_augmix.pth.tar": Source("https://github.com/hendrycks/imagenet-r", "100 MB"),
+    "resnext101_augmix_and_deepaugment.pth.tar": Source("https://github.com/hendrycks/imagenet-r", "350 MB"),
+}
+# Samples of test sets, in each of their domains.
+SIZES = {
+    "stored_cifar_c": 10_000,
+    "stored_imagenet_c": 50_000,
+    "stored_imagenet_3dcc": 50_000,
+    "stored_speech_commands_c": 11_005,
+    "stored_vocalsound_c": 3_591,
+    "stored_urbansound8k_c": 2_459,
+    "stored_reefset_c": 17_137,
+    "speech_commands": 11_005,
+    "vocalsound": 3_591,
+    "urbansound8k": 2_459,
+    "reefset": 17_137,
+}
+PACKAGES = {"torchvision": "torchvision", "timm": "timm", "hubert": "transformers", "hf": "transformers"}

@@ -1,0 +1,85 @@
+"""What a suite needs: everything once, refused once, and its cost before the data are there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from holdfast.benchmark import load_suite
+from holdfast.benchmark.preparation import MissingError, check_ready, cost_of, missing, needs_of, rate_of
+from holdfast.cli.commands import app
+from holdfast.spec import Spec
+
+runner = CliRunner()
+
+
+@pytest.fixture(autouse=True)
+def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_everything_is_listed_once_with_address_size_and_checksum() -> None:
+    jobs = load_suite("aetta-continual", scale="paper").jobs()
+    needs = {need.place: need for need in missing(jobs)}
+    assert set(needs) == {"data/CIFAR-10-C", "data/cifar10", "data/aetta/cifar10/cp_last.pth.tar"}
+    stored = needs["data/CIFAR-10-C"]
+    assert (stored.kind, stored.jobs, stored.source.size) == ("data", 21, "2.9 GB")
+    assert "md5" in str(stored)
+    assert "zenodo.org/records/2535967" in str(stored)
+
+
+def test_packages_noise_and_calibrations_are_needed_too() -> None:
+    backbones = {(need.kind, need.place) for need in needs_of(load_suite("ccc-backbones", scale="paper").jobs())}
+    assert {("package", "torchvision"), ("package", "timm"), ("calibration", "data/ccc/medium-44.json")} <= backbones
+    audio = needs_of(load_suite("dhauds", scale="paper").jobs())
+    assert {"data/QUT-NOISE", "data/DEMAND", "data/SC2-C", "data/UrbanSound8K"} <= {need.place for need in audio}
+
+
+def test_what_is_there_is_not_missing(elsewhere: Path) -> None:
+    jobs = load_suite("unitta", scale="paper").jobs()
+    (elsewhere / "data/CIFAR-10-C").mkdir(parents=True)
+    assert [need.kind for need in missing(jobs)] == ["weights"]
+    assert missing(load_suite("unitta", scale="smoke").jobs()) == []
+    check_ready(load_suite("demo").jobs())
+
+
+def test_a_run_is_refused_with_one_list(elsewhere: Path) -> None:
+    with pytest.raises(MissingError, match=r"2 things are missing; nothing was run\n- data CIFAR-10-C.*\n- weights"):
+        check_ready(load_suite("unitta", scale="paper").jobs())
+    result = runner.invoke(app, ["bench", "unitta", "--scale", "paper"])
+    assert isinstance(result.exception, MissingError)
+    assert str(result.exception).count("CIFAR-10-C: expected at") == 1
+    assert not (elsewhere / "runs").exists()
+
+
+def test_the_cost_is_known_before_the_data_are_there() -> None:
+    jobs = load_suite("cin-c", scale="paper").jobs()
+    cost = cost_of(jobs)
+    assert cost.samples == 10 * 11 * (15 + 12) * 50_000
+    assert cost.unknown == 0
+    source = cost_of([job for job in jobs if job.recipe.name == "source"])
+    assert source.passes == source.samples
+    assert cost_of(load_suite("unitta", scale="paper").jobs()[:1]).samples == 150_000  # at most
+    assert cost_of(load_suite("dhauds", scale="paper").jobs()[:1]).samples == 2_459 * 15
+
+
+def test_the_rate_is_measured_without_weights_where_they_are_missing() -> None:
+    rate = rate_of(Spec("wide_resnet", options={"depth": 10, "width": 1, "weights": "absent.pt"}))
+    assert rate is not None
+    assert np.isfinite(rate)
+    assert rate > 1
+    assert rate_of(Spec("imported", options={"target": "no.such:thing"})) is None
+
+
+def test_the_commands() -> None:
+    shown = runner.invoke(app, ["prepare", "recovery", "--no-measure"])
+    assert shown.exit_code == 0
+    assert "123 jobs; 2 things needed, 2 missing" in shown.stdout
+    assert "18,420,480 predictions" in shown.stdout
+    dry = runner.invoke(app, ["bench", "cin-c", "--scale", "smoke", "--dry-run"])
+    assert dry.stdout.splitlines()[-1].startswith("10 jobs, none was run")
+    assert len(dry.stdout.splitlines()) == 11
