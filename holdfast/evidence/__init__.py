@@ -3,7 +3,7 @@
 from holdfast.evidence.alarm import LossAlarm
 from holdfast.evidence.audit import LabelAudit, LabelRequests
 from holdfast.evidence.mean import Interval
-from holdfast.evidence.scale import Scale, scale_from_accuracy, scale_from_agreement, scale_from_labels
+from holdfast.evidence.scale import Scale, scale_doubt, scale_from_accuracy, scale_from_agreement, scale_from_labels
 from holdfast.evidence.sequence import ConfidenceSequence
 
 __all__ = [
@@ -13,6 +13,7 @@ __all__ = [
     "LabelRequests",
     "LossAlarm",
     "Scale",
+    "scale_doubt",
     "scale_from_accuracy",
     "scale_from_agreement",
     "scale_from_labels",

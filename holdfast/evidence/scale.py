@@ -11,12 +11,13 @@ from scipy.optimize import brentq, minimize_scalar
 
 from holdfast.randomness import seeded_rng
 
-__all__ = ["Scale", "scale_from_accuracy", "scale_from_agreement", "scale_from_labels"]
+__all__ = ["Scale", "scale_doubt", "scale_from_accuracy", "scale_from_agreement", "scale_from_labels"]
 
 SMALLEST, LARGEST = 0.05, 50.0  # temperatures
 FOLDS, SHUFFLES = 5, 4
 EXTRA_LABELS = 0.5
 EXCESS, EXCESS_ERROR = 0.04, 0.04  # of agreement over accuracy on source data; measured, see docs/evidence.md
+DOUBTFUL = 0.15  # difference of confidence and agreement; at most 0.10 at a good temperature, measured likewise
 
 
 @dataclass(frozen=True)
@@ -70,6 +71,27 @@ def scale_from_agreement(logits: ArrayLike, others: ArrayLike) -> Scale | None:
         return None
     found = scale_from_accuracy(rows, agreement - EXCESS)
     return Scale(found.temperature, math.hypot(found.error, EXCESS_ERROR))
+
+
+def scale_doubt(logits: ArrayLike, others: ArrayLike, temperature: float) -> str | None:
+    """Return why a temperature cannot be right, or None: confidence is far from the agreement of two views.
+
+    `logits` are those of the source and `others` those of the anchor, for at least 64 samples of any stream, shifted or
+    not. No doubt does not mean that the temperature is right.
+
+    >>> scale_doubt([[1.0, 0.0]] * 64, [[1.0, 0.0]] * 64, temperature=1.75)
+    'confidence is 64 % and agreement 100 % at temperature 1.75'
+    >>> scale_doubt([[1.0, 0.0]] * 64, [[1.0, 0.0]] * 64, temperature=0.5)
+    """
+    if temperature <= 0:
+        raise ValueError(f"temperature must be positive, got {temperature}")
+    rows, rest = _checked(logits), _checked(others)
+    if rows.shape != rest.shape:
+        raise ValueError(f"both logits must be for the same samples and classes, got {rows.shape} and {rest.shape}")
+    sure, agreement = float(_confidences(rows, temperature).mean()), float((rows.argmax(1) == rest.argmax(1)).mean())
+    if abs(sure - agreement) <= DOUBTFUL:
+        return None
+    return f"confidence is {100 * sure:.0f} % and agreement {100 * agreement:.0f} % at temperature {temperature:g}"
 
 
 def _miscalibration(rows: NDArray[np.float64], labels: NDArray[np.int64], right: NDArray[np.bool_]) -> float:

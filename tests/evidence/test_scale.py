@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from holdfast.evidence import Scale, scale_from_accuracy, scale_from_agreement, scale_from_labels
+from holdfast.evidence import Scale, scale_doubt, scale_from_accuracy, scale_from_agreement, scale_from_labels
 
 
 def labelled(samples: int, temperature: float, seed: int = 0, gap: float = 3.0) -> tuple[np.ndarray, np.ndarray]:
@@ -74,6 +74,18 @@ def test_agreement_is_a_rough_substitute_for_accuracy_and_unknown_when_nothing_d
     assert scale_from_agreement(logits, -logits) is None  # worse than chance
     with pytest.raises(ValueError, match="the same samples and classes"):
         scale_from_agreement(logits, other[:5])
+
+
+def test_a_temperature_far_from_the_agreement_of_two_views_is_doubted() -> None:
+    logits, labels = labelled(2000, 2.0)
+    other = np.where((logits.argmax(1) == labels)[:, None], logits, -logits)
+    assert scale_doubt(logits, other, 2.0) is None  # confidence equals agreement
+    for wrong in (0.3, 8.0):
+        found = scale_doubt(logits, other, wrong)
+        assert found is not None
+        assert f"at temperature {wrong:g}" in found
+    with pytest.raises(ValueError, match="temperature must be positive"):
+        scale_doubt(logits, other, 0.0)
 
 
 def test_wrong_values_are_refused() -> None:
