@@ -124,6 +124,13 @@ def test_the_source_is_the_callers_network_to_the_bit_whatever_was_learnt(norm: 
     assert torch.equal(inside.source(batches[1]), expected[1])
 
 
+@pytest.mark.parametrize("name", ["anchor", "blend"])
+def test_without_batch_norm_the_prediction_is_that_of_the_source(name: str) -> None:
+    model = adapt(tiny_resnet("group"), name)
+    for batch in torch.rand(3, 16, 3, 16, 16, generator=torch.Generator().manual_seed(0)):
+        assert torch.equal(model(batch).argmax(1), model.source(batch).argmax(1))
+
+
 def test_the_source_costs_only_the_weights_that_are_trained() -> None:
     model = adapt(tiny_resnet(), "tent")
     shared = {id(parameter) for parameter in model.method.parameters() if not parameter.requires_grad}

@@ -1,6 +1,6 @@
 """The anchor: the source with the statistics of recent inputs, which is never trained; it predicts and it judges."""
 
-from holdfast.anchor.anchor import Anchor, Opinion, follow_inputs, latest, shift_of
+from holdfast.anchor.anchor import Anchor, Opinion, follow_inputs, follows, latest, shift_of
 from holdfast.anchor.proportions import reweigh, reweigh_by_evidence, variety
 from holdfast.anchor.temperature import fit_temperature
 
@@ -9,6 +9,7 @@ __all__ = [
     "Opinion",
     "fit_temperature",
     "follow_inputs",
+    "follows",
     "latest",
     "reweigh",
     "reweigh_by_evidence",

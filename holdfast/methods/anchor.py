@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from holdfast.anchor import Anchor, follow_inputs
+from holdfast.anchor import Anchor, follow_inputs, follows
 from holdfast.methods._base import METHODS, Method, PredictOnly
 from holdfast.models.classifier import Classifier
 
@@ -19,7 +19,7 @@ class AnchorMethod(Method):
     BatchNorm layers use `source_share` · source + the rest · recent statistics, which reach back further when the last
     `window` samples hold few classes. Class proportions of these samples, with a prior chosen by their evidence,
     multiply the probabilities (`proportions=False`: not). `temperature` divides the logits before. Nothing is trained,
-    so nothing collapses; a network without BatchNorm keeps its features, and only proportions are used.
+    so nothing collapses. A network without BatchNorm predicts as the source does.
     """
 
     citation = "ours; after Schneider et al., NeurIPS 2020, and Saerens et al., Neural Computation 2002"
@@ -46,7 +46,7 @@ class AnchorMethod(Method):
         self.source_share, self.window, self.proportions = source_share, window, proportions
         self.temperature = temperature
         super().__init__(model, seed=seed)
-        self.anchor = Anchor(temperature=temperature, window=window, proportions=proportions)
+        self.anchor = Anchor(temperature=temperature, window=window, proportions=proportions and follows(model))
 
     def prepare(self, model: Classifier) -> list[nn.Parameter]:
         """Let the BatchNorm layers follow their inputs; train nothing."""

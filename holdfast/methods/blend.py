@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor, nn
 
-from holdfast.anchor import Anchor, Opinion, follow_inputs
+from holdfast.anchor import Anchor, Opinion, follow_inputs, follows
 from holdfast.methods._base import METHODS, Method, PredictOnly
 from holdfast.methods.anchor import log_of
 from holdfast.models.classifier import Classifier
@@ -31,7 +31,7 @@ class Blend(Method):
     predicts = "after"
     predicts_jointly = True
     use_when = "always, unless only one forward is affordable: it is the default"
-    fails_when = "the network has no BatchNorm: there is then nothing but class proportions to gain"
+    fails_when = "the network has no BatchNorm: it then predicts as the source does, and gains nothing"
     shift: float
 
     def __init__(
@@ -50,7 +50,7 @@ class Blend(Method):
         self.half_shift, self.source_share, self.window = half_shift, source_share, window
         self.proportions, self.temperature = proportions, temperature
         super().__init__(model, seed=seed)
-        self.anchor = Anchor(temperature=temperature, window=window, proportions=proportions)
+        self.anchor = Anchor(temperature=temperature, window=window, proportions=proportions and follows(model))
         self.add_state("shift", 0.0)
 
     def prepare(self, model: Classifier) -> list[nn.Parameter]:

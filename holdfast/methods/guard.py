@@ -10,7 +10,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
-from holdfast.anchor import Anchor, Opinion, follow_inputs
+from holdfast.anchor import Anchor, Opinion, follow_inputs, follows
 from holdfast.blocks.norm import paused
 from holdfast.evidence import LossAlarm
 from holdfast.methods._base import METHODS, Method, PredictOnly, preset_for
@@ -71,7 +71,10 @@ class Guard(Method):
     keeps = "recent statistics, probabilities of the last samples, one snapshot of what the method has changed"
     predicts_jointly = True
     use_when = "a method that trains is wanted in a service: its gains are kept, and its failures are not served"
-    fails_when = "source and anchor are both wrong: then nothing without labels can tell that the method is right"
+    fails_when = (
+        "source and anchor are both wrong, or the network has no BatchNorm, where the anchor is the source: nothing "
+        "without labels can then tell that the method is right, and the source is served"
+    )
     vetoes: int
     undone: int
     alarms: int
@@ -114,7 +117,7 @@ class Guard(Method):
         self.half_shift, self.source_share, self.window = half_shift, source_share, window
         self.temperature = temperature
         super().__init__(model, seed=seed)
-        self.anchor = Anchor(temperature=temperature, window=window)
+        self.anchor = Anchor(temperature=temperature, window=window, proportions=follows(self.following))
         self.add_state("vetoes", 0)
         self.add_state("undone", 0)
         self.add_state("alarms", 0)
