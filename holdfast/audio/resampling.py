@@ -12,7 +12,7 @@ __all__ = ["resample"]
 def resample(waveform: Waveform, sample_rate: int, wanted_rate: int) -> Waveform:
     """Resample a waveform with SoX; rates that differ need the extra `audio`.
 
-    >>> len(resample(np.zeros(48_000, np.float32), 48_000, 16_000))
+    >>> len(resample(np.zeros(16_000, np.float32), 16_000, 16_000))
     16000
     """
     if sample_rate == wanted_rate:

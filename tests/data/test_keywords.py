@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 from collections import Counter
 from importlib import metadata
@@ -14,6 +15,10 @@ from holdfast.audio.speech import Utterance, speak
 from holdfast.data import DATASETS, Keywords, keywords
 from holdfast.data.keywords import WORDS, utterances
 
+needs_speech = pytest.mark.skipif(
+    importlib.util.find_spec("espeakng_loader") is None, reason="speech: pip install 'holdfast[audio]'"
+)
+
 
 @pytest.fixture
 def few(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -22,6 +27,7 @@ def few(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(keywords, "VARIANTS", keywords.VARIANTS[:8])
 
 
+@needs_speech
 def test_words_are_spoken_the_same_in_every_process() -> None:
     said = [Utterance("en-us+Andy", 160, 50, "three"), Utterance("en+m3", 180, 40, "tree")]
     first, again = speak(said), speak(said)
@@ -30,6 +36,7 @@ def test_words_are_spoken_the_same_in_every_process() -> None:
     assert not np.array_equal(*(waveform[:2_000] for waveform in first))
 
 
+@needs_speech
 def test_an_unknown_voice_is_named() -> None:
     with pytest.raises(RuntimeError, match=r"eSpeak NG failed .*en-mars"):
         speak([Utterance("en-mars", 160, 50, "three")])
@@ -44,6 +51,7 @@ def test_no_voice_is_in_two_splits() -> None:
     assert set(Counter(said.text for said in utterances("test")).values()) == {48}
 
 
+@needs_speech
 @pytest.mark.usefixtures("few")
 def test_clips_are_kept_and_come_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     data = DATASETS["keywords"]("test", cache=tmp_path)
@@ -60,6 +68,7 @@ def test_clips_are_kept_and_come_back(tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 @pytest.mark.parametrize("damage", ["cut", "changed", "checksums"])
+@needs_speech
 @pytest.mark.usefixtures("few")
 def test_what_is_damaged_is_spoken_again(damage: str, tmp_path: Path) -> None:
     before = Keywords("test", cache=tmp_path).digest

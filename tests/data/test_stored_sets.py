@@ -173,9 +173,9 @@ def test_a_missing_file_is_named(imagenet: Path, tmp_path: Path) -> None:
         StoredImageNetC(folder=imagenet / "fog" / "3")
 
 
-def write_clip(path: Path, level: float, samples: int = 200) -> None:
+def write_clip(path: Path, level: float, samples: int = 200, rate: int = 16_000) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    wavfile.write(path, 16_000, np.full(samples, round(level * 1000), np.int16))
+    wavfile.write(path, rate, np.full(samples, round(level * 1000), np.int16))
 
 
 def released(folder: Path, dataset: str) -> type:
@@ -186,10 +186,12 @@ def released(folder: Path, dataset: str) -> type:
         "us8": (["fold8/a.wav", "fold10/b.wav"], "audio/{family}/{level}/{file}", StoredUrbanSoundC),
         "rs": (["1.wav", "2.wav"], "{family}/{level}/{file}", StoredReefSetC),
     }[dataset]
+    rate = 44_100 if dataset == "us8" else 16_000
     for place, criterion in enumerate(("WHN-L1", "TST-L2")):
         family, level = criterion.split("-")
         for sample, file in enumerate(files):
-            write_clip(folder / layout.format(family=family, level=level, file=file), 10 * place + sample + 1)
+            path = folder / layout.format(family=family, level=level, file=file)
+            write_clip(path, 10 * place + sample + 1, rate=rate)
     if dataset == "sc2":
         (folder / "testing_list.txt").write_text("\n".join(files))
     elif dataset == "vs":
