@@ -27,7 +27,7 @@ class LossAlarm:
     long healthy past delays a detection by its logarithm only. One third of each start bets by the recent moments
     (Waudby-Smith and Ramdas, JRSS-B 2024), two thirds bet fixed stakes.
 
-    An alarm starts the test anew at the same level: on a healthy stream k alarms have probability `level` ** k.
+    An alarm starts the test anew at the same level: k alarms on a healthy stream have probability `level` ** k at most.
 
     >>> alarm = LossAlarm(level=0.01)
     >>> alarm.observe([0.0, -1.0, 1.0, 0.0] * 500)
