@@ -14,6 +14,7 @@ import holdfast
 from holdfast.benchmark.as_published import publication_of
 from holdfast.benchmark.building import Built
 from holdfast.benchmark.job import Job
+from holdfast.benchmark.provenance import commit_of
 from holdfast.methods import METHODS
 from holdfast.models import preprocessing_of
 from holdfast.recipes import RECIPES
@@ -87,6 +88,7 @@ def make_manifest(job: Job, built: Built) -> dict[str, Any]:
             "spec": stream.spec,
         },
         "seed": job.seed,
+        "commit": commit_of(),  # beside the protocol: equal numbers come from different commits too
         "published": None if publication is None else publication.to_json(),
         "protocol": protocol,
         "fingerprint": hashlib.blake2b(json.dumps(protocol, sort_keys=True).encode(), digest_size=8).hexdigest(),
