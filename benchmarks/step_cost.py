@@ -27,7 +27,7 @@ from torch.profiler import ProfilerActivity, profile
 from holdfast.adapted import AdaptedModel
 from holdfast.input_checks import check_inputs
 from holdfast.models.cifar_resnet import CifarResNet
-from holdfast.recipes import adapt
+from holdfast.recipes import adapt, resolve
 
 GOLDEN = Path(__file__).resolve().parents[2] / "shared" / "golden"
 ETA = {"optimizer": "sgd", "lr": 5e-3, "momentum": 0.9, "redundancy_margin": 0.4}
@@ -71,6 +71,18 @@ RECIPES: dict[str, Entry] = {
     "sotta": ("sotta", {}, 8.9),
     "note": ("note", {}, 19.5),
     "note, UniTTA": ("note", {"preset": "unitta"}, 10.1),
+    "zerosiam": ("zerosiam", {}, 2.3),
+    "come_tent": ("come_tent", {}, 2.4),
+    "come_eata": ("come_eata", ETA, 2.5),
+    "come_sar": ("come_sar", {}, 4.8),
+    "deyo": ("deyo", {}, 3.8),
+    "delta": ("delta", {}, 3.8),
+    "cmf": ("cmf", {}, 4.0),
+    "petta": ("petta", {}, 14.6),
+    "poem": ("poem", {}, 3.8),
+    "reservoir": ("reservoir", {}, 4.8),
+    "asr_eta": ("asr_eta", ETA, 4.6),
+    "asr_roid": ("asr_roid", {}, 7.2),
 }
 
 
@@ -120,7 +132,7 @@ def inputs(samples: int) -> Tensor:
 def measure(network: CifarResNet, batches: list[Tensor], recipes: Mapping[str, Entry]) -> dict[str, float]:
     """Return for each recipe the median of its time / the mean of the bare forward passes before and after it."""
     models = {
-        label: adapt(network, recipe, source=batches[:4] if recipe == "eata" else None, **keywords)
+        label: adapt(network, recipe, source=batches[:4] if needs_source(recipe) else None, **keywords)
         for label, (recipe, keywords, _) in recipes.items()
     }
 
@@ -143,7 +155,7 @@ def measure_guards(
     """Return the cost of the guards of each recipe: as a share of a bare forward, and of the recipe's own step."""
     shares = {}
     for label, (recipe, keywords, _) in recipes.items():
-        model = adapt(network, recipe, source=batches[:4] if recipe == "eata" else None, **keywords)
+        model = adapt(network, recipe, source=batches[:4] if needs_source(recipe) else None, **keywords)
 
         def guards(batch: Tensor, model: AdaptedModel = model) -> None:
             check_inputs(batch, model.method.model.input_spec)
@@ -180,7 +192,7 @@ def measure_memory(
     """Return the memory a recipe keeps besides the model, and its peak in a step, as multiples of the model's size."""
     size = sum(weights.nbytes for weights in network.parameters())
     before = held_bytes()
-    model = adapt(network, recipe, source=batches if recipe == "eata" else None, **keywords)
+    model = adapt(network, recipe, source=batches if needs_source(recipe) else None, **keywords)
     for batch in batches:
         model(batch)
     held = held_bytes() - before - size  # without the adapted copy of the model
@@ -190,6 +202,11 @@ def measure_memory(
     changes = sorted((event.start_ns(), event.nbytes()) for event in events if event.name() == "[memory]")
     peak = max(itertools.accumulate((nbytes for _, nbytes in changes), initial=0))
     return held / size, (held + peak) / size
+
+
+def needs_source(recipe: str) -> bool:
+    """Return whether a recipe needs source inputs before the first batch."""
+    return resolve(recipe).kind.needs_source
 
 
 def held_bytes() -> int:

@@ -29,7 +29,7 @@ from holdfast.models.normalised import Normalise
 from holdfast.models.partial_forward import Recorded, recording
 from holdfast.models.preprocessing import preprocessing_of
 from holdfast.models.probing import random_pair
-from holdfast.records import Estimate, SetupWarning, Step, Update
+from holdfast.records import Beside, Estimate, SetupWarning, Step, Update
 from holdfast.recovery import RECOVERIES, Recovery
 from holdfast.recovery.never import Never
 from holdfast.registry import options_of
@@ -161,13 +161,18 @@ class AdaptedModel(nn.Module):
         try:
             if refusal is None:
                 estimates = self._estimate(inputs, prediction, recorded)
-            update = Update(skipped=refusal)
+            update, beside = Update(skipped=refusal), None
             if learning and refusal is None:
+                if self.recovery.compares:
+                    network_logits = self.method.network_logits(prediction)
+                    beside = Beside(network_logits, self.method.source_logits(inputs))
                 update = self.method.adapt(inputs, logits)
             forwards, backwards = self._passes(samples, len(inputs))
             gauges = self.method.gauges()
             reason = recovered or update.recovered
-            step = Step(prediction, update.loss, estimates, reason, update.skipped, forwards, backwards, gauges)
+            step = Step(
+                prediction, update.loss, estimates, reason, update.skipped, forwards, backwards, gauges, beside=beside
+            )
             reason = self.recovery.recover(self.method, step) if learning else None
             return step if reason is None else replace(step, recovered=reason)
         except Exception as error:

@@ -54,17 +54,95 @@ class Recipe:
     citation: str = ""
     options: Mapping[str, Any] = field(default_factory=dict)  # of the method
     recovery_options: Mapping[str, Any] = field(default_factory=dict)
+    presets: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # besides those of the method
+    use_when: str = ""  # empty: as the method
+    fails_when: str = ""
 
 
 RECIPES: Registry[Recipe] = Registry("recipe", "recipes")
 RECIPES.register("rdumb")(
-    Recipe("eta", "periodic", "ETA with a full reset every 1000 batches.", "Press et al., NeurIPS 2023")
+    Recipe(
+        "eta",
+        "periodic",
+        "ETA with a full reset every 1000 batches.",
+        "Press et al., NeurIPS 2023",
+        use_when="streams are long and no source data is available",
+        fails_when="classes are correlated over thousands of samples, or a domain lasts much longer than a period",
+    )
 )
 RECIPES.register("sar")(
     Recipe("sar", "loss_collapse", "SAR with a reset when the loss has collapsed.", "Niu et al., ICLR 2023")
 )
 RECIPES.register("cotta")(
     Recipe("cotta", "stochastic", "CoTTA with its stochastic restoration of weights.", "Wang et al., CVPR 2022")
+)
+_COME: dict[str, Any] = {
+    "citation": "Zhang et al., ICLR 2025",
+    "options": {"objective": "come"},
+    "fails_when": "most source predictions are wrong: it then stays near them; gains differ from network to network",
+}
+RECIPES.register("come_tent")(
+    Recipe(
+        "tent",
+        "never",
+        "TENT on the entropy of an opinion with an explicit 'unknown', which does not collapse.",
+        use_when="TENT would collapse: streams are long or batches of few classes, and no further pass is affordable",
+        **_COME,
+    )
+)
+RECIPES.register("come_eata")(
+    Recipe(
+        "eata",
+        "never",
+        "EATA on the entropy of an opinion with an explicit 'unknown'.",
+        use_when="as EATA, on transformers under large shifts, where it gains most in the paper",
+        **_COME,
+    )
+)
+RECIPES.register("come_sar")(
+    Recipe(
+        "sar",
+        "loss_collapse",
+        "SAR on the entropy of an opinion with an explicit 'unknown'.",
+        use_when="as SAR, on transformers under large shifts, where it gains most in the paper",
+        **_COME,
+    )
+)
+
+
+def _asr(
+    base: Mapping[str, Any], first: tuple[float, float], then: tuple[float, float], hard: tuple[float, float], a0: float
+) -> dict[str, dict[str, Any]]:
+    """Return ASR's settings for ViT-B/16, which presume that the difficulty is known: (m0, r1) for each."""
+    return {
+        f"ccc-{difficulty}-vit": {**base, "start_share": a0, "flip_momentum": m0, "kept_slope": r1}
+        for difficulty, (m0, r1) in zip(("easy", "medium", "hard"), (first, then, hard), strict=True)
+    }
+
+
+_NESTEROV = {"optimizer": "sgd", "lr": 2.5e-4, "momentum": 0.9, "nesterov": True}
+_ASR: dict[str, Any] = {
+    "recovery": "asr",
+    "citation": "Lim et al., ICLR 2026",
+    "use_when": "streams are so long that a collapse is certain, and nobody knows how often to reset",
+    "fails_when": "classes are correlated in time: a healthy batch of few classes looks concentrated and is reset",
+}
+RECIPES.register("asr_eta")(
+    Recipe(
+        "eta",
+        summary="ETA that resets its last layers when predictions concentrate, and is pulled back to what it learnt.",
+        options={"nesterov": True},
+        presets=_asr({**_NESTEROV, "redundancy_margin": 0.05}, (0.99, 50.0), (0.99, 50.0), (0.9995, 0.1), 0.005),
+        **_ASR,
+    )
+)
+RECIPES.register("asr_roid")(
+    Recipe(
+        "roid",
+        summary="ROID that resets its last layers when predictions concentrate, and is pulled back to what it learnt.",
+        presets=_asr(_NESTEROV, (0.9, 20.0), (0.9, 0.1), (0.999, 0.1), 0.0005),
+        **_ASR,
+    )
 )
 
 
@@ -109,7 +187,12 @@ class ResolvedRecipe:
     @property
     def epochs(self) -> int | None:
         """The number of offline epochs that the preset was published with, if any."""
-        return self.kind.presets.get(self.preset or "", {}).get("epochs")
+        return self.presets.get(self.preset or "", {}).get("epochs")
+
+    @property
+    def presets(self) -> Mapping[str, Mapping[str, Any]]:
+        """The published settings of the method and of the recipe, by name."""
+        return {**self.kind.presets, **self.published.presets}
 
     def build_recovery(self, preset: Mapping[str, Any] | None = None) -> Recovery:
         """Return the recovery; a preset may hold options of the recovery that it was published with."""
@@ -144,10 +227,11 @@ def resolve(
     recovery = recovery or published.recovery
     if not isinstance(recovery, Recovery) and recovery not in RECOVERIES:
         raise RecipeError("recovery", f"unknown recovery {recovery!r}; {nearest(str(recovery), RECOVERIES)}")
-    if preset is not None and preset not in kind.presets:
-        raise RecipeError("preset", f"{name!r} has no preset {preset!r}; {nearest(str(preset), kind.presets)}")
     of_method, of_recovery = _assigned(name, kind, recovery, options, recovery_options)
-    return ResolvedRecipe(name, kind, recovery, preset, of_method, of_recovery, published)
+    resolved = ResolvedRecipe(name, kind, recovery, preset, of_method, of_recovery, published)
+    if preset is not None and preset not in resolved.presets:
+        raise RecipeError("preset", f"{name!r} has no preset {preset!r}; {nearest(str(preset), resolved.presets)}")
+    return resolved
 
 
 def _assigned(
@@ -272,7 +356,7 @@ def adapt_with(
                 stacklevel=3,
             )
         preset = recipe.preset or preset_for(kind, classifier)
-        published = kind.presets[preset] if preset else {}
+        published = recipe.presets[preset] if preset else {}
         recovery = recipe.build_recovery(published)
         estimators = _build_estimators(estimator, recovery, recipe.options)
         source = None if source is None else list(source)

@@ -21,7 +21,7 @@ __all__ = ["CANDIDATES", "PHRASES", "Choice", "Recommendation", "Scenario", "rec
 # One method of each kind, from cheap to expensive; none needs source data.
 CANDIDATES = (
     *("source", "neo", "lame", "batch_norm", "robust_bn", "unmix_tns", "bdn", "unitta_auto"),
-    *("tent", "rdumb", "sar", "roid", "rotta"),
+    *("tent", "come_tent", "zerosiam", "rdumb", "asr_eta", "deyo", "sar", "roid", "cmf", "rotta"),
 )
 CORRUPTIONS = (  # the four that differ most come first: noise, blur, weather, compression
     *("gaussian_noise", "defocus_blur", "fog", "jpeg_compression", "contrast", "motion_blur", "snow", "pixelate"),

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["Batch", "Domain", "Estimate", "InputSpec", "Picks", "Row", "SetupWarning", "Step", "Update"]
+__all__ = ["Batch", "Beside", "Domain", "Estimate", "InputSpec", "Picks", "Row", "SetupWarning", "Step", "Update"]
 
 
 class SetupWarning(UserWarning):
@@ -98,6 +98,14 @@ class Estimate:
 
 
 @dataclass(frozen=True)
+class Beside:
+    """Logits of one batch from two networks, for a recovery that compares them."""
+
+    adapted: Tensor  # of the network that predicted, without corrections of the method
+    source: Tensor  # of the same network with its source weights
+
+
+@dataclass(frozen=True)
 class Step:
     """What one batch did to an adapted model: the answer, and everything worth writing down."""
 
@@ -111,6 +119,7 @@ class Step:
     gauges: Mapping[str, float] = field(default_factory=dict)  # the method's own numbers, after its update
     ids: tuple[int, ...] = ()  # of the samples, for `feedback`; only of guarded models
     wants_label: tuple[bool, ...] = ()  # which of them are worth a label
+    beside: Beside | None = None  # for recoveries that ask for it
 
 
 @dataclass(frozen=True)

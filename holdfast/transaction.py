@@ -98,6 +98,8 @@ class Savepoint:
                 self._keep(item)
 
     def _keep_optimizer(self, optimizer: torch.optim.Optimizer) -> list[Tensor]:
+        # Loading a state gives an optimiser new containers: both the old ones and their content are kept.
+        self._attributes.append((vars(optimizer), vars(optimizer).copy()))
         held: list[Any] = [optimizer.state, *optimizer.state.values(), *optimizer.param_groups]
         self._containers += [(part, dict(part)) for part in held]
         values = (value for moments in optimizer.state.values() for value in moments.values())

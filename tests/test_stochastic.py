@@ -8,7 +8,7 @@ from torch import Tensor
 
 from holdfast.methods import METHODS
 from holdfast.models.tiny import tiny_resnet
-from holdfast.recipes import adapt, recipe_names, recipe_of
+from holdfast.recipes import adapt, recipe_names, recipe_of, resolve
 from holdfast.records import Step
 from holdfast.recovery import RECOVERIES
 from holdfast.recovery.stochastic import Stochastic
@@ -97,9 +97,10 @@ def test_somebody_takes_every_option_of_every_preset() -> None:
     for name in recipe_names():
         recipe = recipe_of(name)
         kind = METHODS[recipe.method]
-        known = {*options_of(kind), *options_of(RECOVERIES[recipe_of(recipe.method).recovery])}
+        recoveries = [RECOVERIES[recipe_of(entry).recovery] for entry in (recipe.method, name)]
+        known = {option for part in (kind, *recoveries) for option in options_of(part)}
         known.add("epochs")  # of an offline protocol
-        for preset, options in kind.presets.items():
+        for preset, options in resolve(name).presets.items():
             assert options.keys() <= known, f"{name}, preset {preset}"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Literal
 
 import torch
@@ -15,6 +16,7 @@ __all__ = [
     "generalised_cross_entropy",
     "generalised_entropy",
     "negative_nuclear_norm",
+    "opinion_entropy",
     "prediction_distance",
     "smoothed_entropy",
     "soft_cross_entropy",
@@ -121,6 +123,25 @@ def generalised_entropy(logits: Tensor, *, exponent: float) -> Tensor:
     # For q < 1 the derivative of p^q is infinite at p = 0; that of exp(q log p) is not.
     powers = (exponent * F.log_softmax(logits, dim=1)).exp()
     return (1 - powers.sum(1)) / (exponent - 1)
+
+
+def opinion_entropy(logits: Tensor, *, doubt: float | None = None, eps: float = 1e-7) -> Tensor:
+    """Return the entropy of each subjective opinion, (batch,): beliefs in the classes, and one entry for "unknown".
+
+    The opinion is the softmax over the logits and ln K, with K = `doubt`, by default the number of classes; the
+    official code has 1000 for any network. The gradient leaves the norm of the logits as it is, so that confidence
+    cannot grow by scale alone (Zhang et al., ICLR 2025). Finite for all logits; the official code overflows above 88.
+
+    >>> round(float(opinion_entropy(torch.zeros(1, 10))), 4)  # ln 2 + ½ ln 10: half unknown, half uniform
+    1.8444
+    """
+    # A masked class has logit -inf, and its square has no derivative.
+    logits = logits.clamp_min(-(torch.finfo(logits.dtype).max ** 0.25))
+    norm = logits.norm(dim=1, keepdim=True)
+    logits = logits / norm.clamp_min(torch.finfo(logits.dtype).tiny) * norm.detach()
+    unknown = logits.new_full((len(logits), 1), math.log(doubt or logits.shape[1]))
+    opinion = torch.cat([logits, unknown], dim=1).softmax(1) + eps
+    return -(opinion * opinion.log()).sum(1)
 
 
 def negative_nuclear_norm(logits: Tensor, *, exact: bool = False, largest: bool = False) -> Tensor:

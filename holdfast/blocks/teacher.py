@@ -46,6 +46,11 @@ class MovingAverage(nn.Module, Generic[Network]):
         """Return the teacher's parameters that follow the student's."""
         return [mine for mine, _ in self._pairs]
 
+    def following(self, students: Iterable[nn.Parameter]) -> list[nn.Parameter]:
+        """Return the teacher's parameters that follow some of the student's."""
+        wanted = {id(parameter) for parameter in students}
+        return [mine for mine, student in self._pairs if id(student) in wanted]
+
     @torch.no_grad()
     def follow(self) -> None:
         """Move towards the student."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from pathlib import Path
 
-from holdfast.conformance import entropy, lame, memories, statistics, teachers, unitta
+from holdfast.conformance import entropy, lame, long_streams, memories, statistics, teachers, unitta
 from holdfast.conformance.case import STREAMS, Case, Verdict, judge
 from holdfast.registry import UnknownNameError, nearest
 
@@ -14,6 +14,7 @@ __all__ = ["CASES", "STREAMS", "Case", "Verdict", "judge", "judge_all"]
 CASES: tuple[Case, ...] = (
     *entropy.CASES,
     *lame.CASES,
+    *long_streams.CASES,
     *memories.CASES,
     *statistics.CASES,
     *teachers.CASES,

@@ -21,7 +21,7 @@ from holdfast.models.cifar_resnet import CifarResNet
 from holdfast.recipes import adapt
 from holdfast.records import Update
 
-__all__ = ["STREAMS", "Case", "Verdict", "judge"]
+__all__ = ["STREAMS", "Case", "Verdict", "judge", "recorded_arrays"]
 
 STREAMS = ("iid", "cor")
 ROUNDING_NOISE = 2e-7  # standard deviation of noise on inputs in [0, 1]: about one last bit
@@ -39,6 +39,7 @@ class Case:
     options: Mapping[str, Any] = field(default_factory=dict)
     fresh_options: Callable[[], Mapping[str, Any]] = dict  # options with a state of their own, made for each run
     arrange: Callable[[Method], None] | None = None  # called before the first batch, for what no option sets
+    recorded: Callable[[Method, Mapping[str, Any], str], None] | None = None  # the same, with arrays of the trace
     source: bool = False  # the method sees the first 256 inputs of the i.i.d. stream before the first batch
     array: str = "logits"  # the trace's array of predictions, without the stream's prefix
     probabilities: bool = False  # the trace holds probabilities, and the recipe returns their logarithms
@@ -51,6 +52,13 @@ class Case:
     states: Mapping[str, Callable[[Method], Tensor]] = field(
         default_factory=dict
     )  # array of the trace: final state of the method
+    decisions: Mapping[str, Callable[[AdaptedModel], float]] = field(
+        default_factory=dict
+    )  # array of the trace with one number for each batch: the same after that batch
+    totals: Mapping[str, Callable[[AdaptedModel], float]] = field(
+        default_factory=dict
+    )  # array of the trace with one count for each batch: the sum of the counts after that batch
+    inputs_of: tuple[str, ...] = ()  # arrays of the trace that `recorded` reads
     twin: bool = False  # takes the code path of another case
 
 
@@ -91,12 +99,16 @@ def judge(case: Case, stream: str, golden: Path) -> Verdict:
     facts = json.loads((golden / "traces" / f"{case.trace}.json").read_text())
     reference = facts.get("implementation") or facts.get("source") or "UniTTA repository"
     double = golden / "traces" / f"{case.trace}_f64.npz"
-    expected = _load(double if double.exists() else golden / "traces" / f"{case.trace}.npz")
+    expected = recorded_arrays(golden / "traces", case.trace)
     inputs = _inputs(golden, torch.float64 if double.exists() else torch.float32)
     wanted = expected[f"{stream}_{case.array}"]
     stream_inputs = inputs[stream][: len(wanted)]
+<<<<<<< HEAD
     whole = len(wanted) == len(_load(golden / "stream.npz")[f"{stream}_y"])
     model, predictions, held = _run(case, golden, stream_inputs, last_update=whole)
+=======
+    model, predictions, held, decided = _run(case, golden, stream_inputs, expected, stream)
+>>>>>>> 967edb7 (Add the newest methods, equal to their official code)
     gaps = np.abs(predictions - wanted)
     gaps[gaps.max(1).argsort()[len(gaps) - case.close_calls :]] = 0.0  # rounding decides these
     tolerance = float(facts.get("suggested_atol", case.tolerance))
@@ -110,7 +122,11 @@ def judge(case: Case, stream: str, golden: Path) -> Verdict:
         wobble = np.zeros_like(gaps)
         for seed in range(NOISE_DRAWS):
             noise = ROUNDING_NOISE * torch.randn(stream_inputs.shape, generator=torch.Generator().manual_seed(seed))
+<<<<<<< HEAD
             noisy = _run(case, golden, stream_inputs + noise.to(stream_inputs), last_update=False)[1]
+=======
+            noisy = _run(case, golden, stream_inputs + noise.to(stream_inputs), expected, stream)[1]
+>>>>>>> 967edb7 (Add the newest methods, equal to their official code)
             wobble = np.maximum(wobble, 5 * np.abs(noisy - predictions))
             passed = bool(
                 gaps.max() <= max(tolerance, wobble.max())
@@ -120,8 +136,11 @@ def judge(case: Case, stream: str, golden: Path) -> Verdict:
                 break
         note = f"rounding on this machine changes a prediction by up to {wobble.max() / 5:.1g}"
     problem = None
-    if case.memory and (wrong := _wrong_memories(held, expected[f"mem_{stream}"], stream_inputs)):
+    if case.memory and (wrong := _wrong_memories(held, _memory(expected, stream), stream_inputs)):
         problem = f"the memory differs after batches {wrong[:5]}"
+    elif wrong_by_name := _wrong_decisions(case, decided, stream, expected):
+        name, wrong = next(iter(wrong_by_name.items()))
+        problem = f"{name} differs after batches {wrong[:5]}"
     elif case.domains and (wrong := _wrong_domains(held, stream, expected)):
         problem = f"the domains differ in batches {wrong[:5]}"
     elif whole:
@@ -130,30 +149,46 @@ def judge(case: Case, stream: str, golden: Path) -> Verdict:
 
 
 def _run(
+<<<<<<< HEAD
     case: Case, golden: Path, inputs: Tensor, *, last_update: bool
 ) -> tuple[AdaptedModel, NDArray[Any], list[Tensor]]:
     """Return the final model, its predictions, and its memory or its domains after each batch.
 
     Without `last_update`, the last batch is only predicted, unless memory or domains are compared after it.
     """
+=======
+    case: Case, golden: Path, inputs: Tensor, expected: Arrays, stream: str
+) -> tuple[AdaptedModel, NDArray[Any], list[Tensor], dict[str, list[float]]]:
+    """Return the final model, its predictions, and after each batch its memory or domains, and its decisions."""
+>>>>>>> 967edb7 (Add the newest methods, equal to their official code)
     network = CifarResNet.from_file(golden / "resnet20_cifar10.safetensors").to(inputs.dtype)
     source = _inputs(golden, inputs.dtype)["iid"][:256].split(case.batch_size) if case.source else None
     model = adapt(network, case.recipe, source=source, **case.options, **case.fresh_options())
     if case.arrange is not None:
         case.arrange(model.method)
+    if case.recorded is not None:
+        case.recorded(model.method, expected, stream)
     predictions, held = [], []
+<<<<<<< HEAD
     *earlier, last = inputs.split(case.batch_size)
     for batch in (*earlier, last):
         if batch is last and not (last_update or case.memory or case.domains):
             model.method.adapt = _no_update  # type: ignore[method-assign]
+=======
+    asked = {**case.decisions, **case.totals}
+    decided: dict[str, list[float]] = {name: [] for name in asked}
+    for batch in inputs.split(case.batch_size):
+>>>>>>> 967edb7 (Add the newest methods, equal to their official code)
         predictions.append(model(batch))
+        for name, decision in asked.items():
+            decided[name].append(decision(model))
         if case.memory:
             held.append(model.method.memory.inputs())  # type: ignore[union-attr, operator]
         if case.domains:  # one domain per sample, then the number of domains
             domains = model.method.domains
             held.append(torch.tensor([*domains.found.tolist(), len(domains.counts)]))  # type: ignore[union-attr, operator, arg-type]
     joined = torch.cat(predictions)
-    return model, (joined.exp() if case.probabilities else joined).numpy(), held
+    return model, (joined.exp() if case.probabilities else joined).numpy(), held, decided
 
 
 def _no_update(_inputs: Tensor, _logits: Tensor | None = None) -> Update:
@@ -176,6 +211,26 @@ def _state_problem(case: Case, stream: str, model: AdaptedModel, expected: Array
         if gap.max() > tolerance / 10 and np.linalg.norm(gap) > 5e-3 * np.linalg.norm(wanted):
             return f"{name} differs by up to {gap.max():.2g}"
     return None
+
+
+def _memory(expected: Arrays, stream: str) -> NDArray[Any]:
+    """Return the places of the inputs in the memory after each batch; two names are in use."""
+    return expected[f"mem_{stream}"] if f"mem_{stream}" in expected else expected[f"{stream}_mem"]
+
+
+def _wrong_decisions(
+    case: Case, decided: Mapping[str, list[float]], stream: str, expected: Arrays
+) -> dict[str, list[int]]:
+    """Return the batches after which a decision differs: a count at all, another number by more than 1 %."""
+    wrong = {}
+    for name, found in decided.items():
+        wanted = expected[f"{stream}_{name}"][: len(found)]
+        wanted = wanted.cumsum() if name in case.totals else wanted
+        tolerance = 0.0 if np.issubdtype(wanted.dtype, np.integer) else 0.01
+        same = np.isclose(np.array(found), wanted, rtol=tolerance, atol=tolerance / 100, equal_nan=True)
+        if not same.all():
+            wrong[name] = np.flatnonzero(~same).tolist()
+    return wrong
 
 
 def _wrong_memories(held: list[Tensor], places: NDArray[Any], inputs: Tensor) -> list[int]:
@@ -207,7 +262,13 @@ def _inputs(golden: Path, dtype: torch.dtype) -> dict[str, Tensor]:
     return {name: (pixels.float() / 255).to(dtype) for name, pixels in images.items()}
 
 
-@lru_cache(maxsize=2)
+def recorded_arrays(traces: Path, trace: str) -> Arrays:
+    """Return the arrays of a trace; those of its double-precision run replace those of the same name."""
+    files = (traces / f"{trace}.npz", traces / f"{trace}_f64.npz")
+    return {name: array for path in files if path.exists() for name, array in _load(path).items()}
+
+
+@lru_cache(maxsize=4)
 def _load(path: Path) -> Arrays:
     with np.load(path) as file:
         return {name: file[name] for name in file.files}

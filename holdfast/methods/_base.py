@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import itertools
 import math
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
@@ -10,13 +11,15 @@ from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
+from torch.func import functional_call
 
-from holdfast.blocks.norm import BatchStatistics, pause
+from holdfast.blocks.norm import BatchStatistics, pause, paused
 from holdfast.blocks.teacher import MovingAverage
 from holdfast.blocks.wrapping import affine_parameters, has_batch_norm, replace_batch_norm
 from holdfast.models.classifier import Classifier
 from holdfast.records import Update
 from holdfast.registry import Registry
+from holdfast.restorable import Pull
 from holdfast.state import Stateful
 
 __all__ = ["METHODS", "Method", "PredictOnly", "preset_for"]
@@ -66,6 +69,7 @@ class Method(Stateful):
         self._optimizer = self._make_optimizer() if self.trained else None
         self._origin = {name: tensor.detach().clone() for name, tensor in self.moving().items()}
         self._paused, self._lr_scale = False, 1.0
+        self.pull: Pull | None = None  # set by a recovery, for the next updates
         self.samples_backwarded = 0
         self.add_state("batches", 0)
 
@@ -141,13 +145,61 @@ class Method(Stateful):
         norms = torch.stack(torch._foreach_norm(gradients)) if gradients else loss.detach()
         if not torch.isfinite(loss.detach() + norms.sum()):
             return Update(skipped="non-finite loss or gradient")
-        self._optimizer.step()
+        if self.pull is None:
+            self._optimizer.step()
+        else:
+            self._step_pulled(self._optimizer, self.pull)
         return Update(loss=float(loss.detach()))
+
+    @torch.no_grad()
+    def _step_pulled(self, optimizer: torch.optim.Optimizer, pull: Pull) -> None:
+        """Take a step on the loss and the penalty of a pull, whose gradient is known; keep that of the loss alone."""
+        gradients = [weight.grad for weight in self.trained]
+        for weight, own, strength, centre in zip(self.trained, gradients, pull.strengths, pull.centres, strict=True):
+            towards = 2 * strength * (weight - centre)
+            weight.grad = towards if own is None else own + towards
+        optimizer.step()
+        for weight, own in zip(self.trained, gradients, strict=True):
+            weight.grad = own
 
     def reset(self) -> None:
         """Return to the source exactly: weights, statistics, optimiser and declared state."""
         self._set_moving({})
         self.reset_state()
+
+    @torch.no_grad()
+    def reset_after(self, kept: int) -> None:
+        """Reset, except that the first `kept` trained parameters, and a teacher's, keep their values."""
+        students = self.trained[:kept]
+        teachers = (part for part in self.modules() if isinstance(part, MovingAverage))
+        surviving = [*students, *(weight for teacher in teachers for weight in teacher.following(students))]
+        values, batches = [weight.clone() for weight in surviving], self.batches
+        self.reset()
+        for weight, value in zip(surviving, values, strict=True):
+            weight.copy_(value)
+        self.batches = batches  # random draws do not repeat
+
+    def move_anchor(self, kept: int) -> None:
+        """Keep all weights, and average them from now on with the first `kept` of them and the source of the rest."""
+        raise ValueError(
+            f"{METHODS.name_of(type(self))!r} averages its weights with no anchor that could be reset; choose "
+            "resets='weights', or the method 'roid'"
+        )
+
+    @torch.no_grad()
+    def source_logits(self, inputs: Tensor) -> Tensor:
+        """Return the logits of the predicting network with its source weights; nothing moves."""
+        network, now = self.predictor, self.moving()
+        origin = {id(now[name]): source for name, source in self._origin.items()}
+        named = itertools.chain(network.named_parameters(), network.named_buffers())
+        source = {name: origin[id(tensor)] for name, tensor in named if id(tensor) in origin}
+        with paused(network):
+            logits: Tensor = functional_call(network, source, inputs)
+        return logits
+
+    def network_logits(self, logits: Tensor) -> Tensor:
+        """Return the logits of the network behind the newest prediction, without corrections of the method."""
+        return logits
 
     def snapshot(self) -> dict[str, Any]:
         """Return a copy of all that adaptation has changed: weights, statistics, optimiser and declared state."""
@@ -199,10 +251,13 @@ class Method(Stateful):
 
     def moving(self) -> dict[str, Tensor]:
         """Return every tensor that adaptation may change, by name: trained parameters, teachers and all buffers."""
-        teachers = [part for part in self.modules() if isinstance(part, MovingAverage)]
-        followers = {id(parameter) for teacher in teachers for parameter in teacher.moving()}
-        named = self.named_parameters()
-        chosen = {name: tensor for name, tensor in named if tensor.requires_grad or id(tensor) in followers}
+        chosen_ids = {
+            id(parameter)
+            for part in self.modules()
+            if isinstance(part, (Method, MovingAverage))
+            for parameter in (part.trained if isinstance(part, Method) else part.moving())
+        }
+        chosen = {name: tensor for name, tensor in self.named_parameters() if id(tensor) in chosen_ids}
         return {**chosen, **dict(self.named_buffers())}
 
     @property

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from holdfast.blocks.losses import entropy
+from holdfast.blocks.objectives import Objective, objective_named
 from holdfast.methods._base import METHODS, Method
 from holdfast.models.classifier import Classifier
 
@@ -29,7 +29,11 @@ _PRESETS = {
 
 @METHODS.register("eta")
 class Eta(Method):
-    """Minimise the entropy of reliable (low-entropy), non-redundant samples, weighted by their certainty."""
+    """Minimise the entropy of reliable (low-entropy), non-redundant samples, weighted by their certainty.
+
+    `objective="come"` measures uncertainty by the entropy of an opinion with an explicit "unknown"; redundancy is still
+    measured on the predictions (recipe `come_eata`).
+    """
 
     citation = "Niu et al., ICML 2022"
     passes = "1 forward, at most 1 backward"
@@ -47,8 +51,10 @@ class Eta(Method):
         entropy_margin: float = 0.4,
         redundancy_margin: float = 0.05,
         probs_momentum: float = 0.9,
+        objective: Objective = "entropy",
         **learning: Any,
     ) -> None:
+        self.objective, self.uncertainty = objective, objective_named(objective)
         super().__init__(model, **learning)
         self.entropy_margin, self.redundancy_margin = entropy_margin, redundancy_margin
         self.probs_momentum = probs_momentum
@@ -59,7 +65,7 @@ class Eta(Method):
 
     def loss(self, inputs: Tensor, logits: Tensor) -> Tensor | None:
         """Return the weighted mean entropy of the selected samples; None if there are none."""
-        uncertainty = entropy(logits)
+        uncertainty = self.uncertainty(logits)
         reliable = uncertainty.detach() < self.max_entropy
         selected = reliable & self._new(logits.detach().softmax(1), reliable)
         self.reliable_samples += int(reliable.sum())

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 from torch import Tensor, nn
 
 from holdfast.blocks.frozen_layers import TOP_LAYERS, affine_parameters_except
-from holdfast.blocks.losses import entropy
+from holdfast.blocks.objectives import Objective, objective_named
 from holdfast.blocks.sharpness import climb
 from holdfast.methods._base import METHODS, Method
 from holdfast.models.classifier import Classifier
@@ -25,7 +25,8 @@ class Sar(Method):
     The recipe `sar` adds the published recovery, `loss_collapse`. If no sample is reliable there is no update; the
     official code still moves by momentum. `frozen_layers` is a regular expression: layers whose names match are not
     trained; the official pattern fits ResNets and transformers with twelve blocks. `keep_momentum` keeps the
-    optimiser's momentum through a reset, as the official code does unintentionally.
+    optimiser's momentum through a reset, as the official code does unintentionally. `objective="come"` replaces the
+    entropy in filters and loss by that of an opinion with an explicit "unknown" (recipe `come_sar`).
     """
 
     citation = "Niu et al., ICLR 2023"
@@ -51,9 +52,11 @@ class Sar(Method):
         radius: float = 0.05,
         frozen_layers: str | None = TOP_LAYERS,
         keep_momentum: bool = False,
+        objective: Objective = "entropy",
         **learning: Any,
     ) -> None:
         self.frozen_layers = frozen_layers
+        self.objective, self.uncertainty = objective, objective_named(objective)
         super().__init__(model, **learning)
         self.entropy_margin, self.radius, self.keep_momentum = entropy_margin, radius, keep_momentum
         self.max_entropy = entropy_margin * math.log(model.num_classes)  # E_0
@@ -65,13 +68,13 @@ class Sar(Method):
 
     def loss(self, inputs: Tensor, logits: Tensor) -> Tensor | None:
         """Return the mean entropy at the worst nearby weights, over the samples that are reliable before and after."""
-        uncertainty = entropy(logits)
+        uncertainty = self.uncertainty(logits)
         reliable = uncertainty.detach() < self.max_entropy
         if not reliable.any():
             return None
         nearby = climb(self.model, self.trained, uncertainty[reliable].mean(), self.radius)
         self.samples_backwarded += len(inputs)
-        uncertainty = entropy(nearby(inputs))[reliable]
+        uncertainty = self.uncertainty(nearby(inputs))[reliable]
         still_reliable = uncertainty.detach() < self.max_entropy
         return uncertainty[still_reliable].mean() if still_reliable.any() else None
 

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 from torch import Tensor
 
-from holdfast.blocks.losses import entropy
+from holdfast.blocks.objectives import Objective, objective_named
 from holdfast.methods._base import METHODS, Method
 from holdfast.models.classifier import Classifier
 
@@ -21,7 +21,8 @@ class Tent(Method):
     """Minimise the entropy of the predictions.
 
     With several `steps` per batch the prediction is that of the last forward pass, as in the official code: it follows
-    all updates on this batch except the last.
+    all updates on this batch except the last. `objective="come"` minimises the entropy of an opinion with an explicit
+    "unknown" instead (recipe `come_tent`).
     """
 
     citation = "Wang et al., ICLR 2021"
@@ -35,7 +36,8 @@ class Tent(Method):
         "ccc": _IMAGENET,
     }
 
-    def __init__(self, model: Classifier, *, steps: int = 1, **learning: Any) -> None:
+    def __init__(self, model: Classifier, *, steps: int = 1, objective: Objective = "entropy", **learning: Any) -> None:
+        self.objective, self.uncertainty = objective, objective_named(objective)
         super().__init__(model, **learning)
         if steps < 1:
             raise ValueError(f"steps must be at least 1, got {steps}")
@@ -50,4 +52,4 @@ class Tent(Method):
 
     def loss(self, inputs: Tensor, logits: Tensor) -> Tensor:
         """Return the mean entropy of the predictions."""
-        return entropy(logits).mean()
+        return self.uncertainty(logits).mean()

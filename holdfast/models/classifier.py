@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from itertools import chain
 from typing import Literal
 
@@ -75,6 +76,12 @@ class Classifier(nn.Module):
     def dtype(self) -> torch.dtype:
         """The dtype of the weights."""
         return place_of(self.module)[1]
+
+    @property
+    def feature_width(self) -> int:
+        """The number of values at the input of the head, for one sample."""
+        self._known_head()
+        return math.prod(self._feature_shape)
 
     def forward(self, inputs: Tensor) -> Tensor:
         """Return logits, (batch, classes), and count the samples."""

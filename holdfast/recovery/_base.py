@@ -28,6 +28,11 @@ class Recovery(Stateful):
         """Whether it reads the `gain` of these estimates, which only estimators that compare give."""
         return False
 
+    @property
+    def compares(self) -> bool:
+        """Whether it compares predictions with those of the source weights, which costs a forward pass."""
+        return False
+
     def enter_domain(self, domain: str) -> None:
         """Receive the name of the next domain from a benchmark; only an oracle uses it."""
 

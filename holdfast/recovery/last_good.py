@@ -9,7 +9,7 @@ from torch import Tensor
 
 from holdfast.records import Step
 from holdfast.recovery._base import RECOVERIES, Recovery
-from holdfast.restorable import Restorable
+from holdfast.restorable import Pull, Restorable
 
 __all__ = ["LastGood"]
 
@@ -58,6 +58,11 @@ class LastGood(Recovery):
         """Announce the next domain to the other recovery."""
         self.decider.enter_domain(domain)
 
+    @property
+    def compares(self) -> bool:
+        """Whether the deciding recovery compares predictions with those of the source weights."""
+        return self.decider.compares
+
     def begin(self, method: Restorable) -> str | None:
         """Return to a snapshot when the other recovery would reset before a batch."""
         rewinding = Rewinding(method, self)
@@ -95,9 +100,26 @@ class Rewinding:
         """The trained parameters."""
         return self._method.trained
 
+    @property
+    def pull(self) -> Pull | None:
+        """What is added to the gradient of the next updates."""
+        return self._method.pull
+
+    @pull.setter
+    def pull(self, pull: Pull | None) -> None:
+        self._method.pull = pull
+
     def reset(self) -> None:
         """Return to the last good state."""
         self._where = self._ring.rewind(self._method)
+
+    def reset_after(self, kept: int) -> None:
+        """Return to the last good state, in whole."""
+        self.reset()
+
+    def move_anchor(self, kept: int) -> None:
+        """Move the anchor of the method."""
+        self._method.move_anchor(kept)
 
     def restore(self, mask: Callable[[Tensor, Tensor | None], Tensor]) -> None:
         """Reset single weights to the source."""

@@ -14,7 +14,8 @@ from pathlib import Path
 
 import numpy as np
 
-from holdfast.conformance import CASES
+from holdfast.conformance import CASES, Case
+from holdfast.conformance.case import recorded_arrays
 
 BATCHES = {"iid": 4, "cor": 1}  # EATA sees the first 256 inputs before the first batch
 BATCH_SIZE = 64
@@ -32,19 +33,23 @@ def main(golden: Path) -> None:
     np.savez_compressed(OUT / "stream.npz", **arrays)
     for case in CASES:
         if not case.twin:
-            cut(case.trace, case.array, golden / "traces")
+            cut(case, golden / "traces")
     size = sum(path.stat().st_size for path in OUT.rglob("*") if path.is_file())
     print(f"{len(list((OUT / 'traces').glob('*.npz')))} traces, {size / 1e6:.2f} MB")
 
 
-def cut(trace: str, array: str, traces: Path) -> None:
-    """Write the first predictions of one trace, in double precision if recorded, and its memory or domains."""
+def cut(case: Case, traces: Path) -> None:
+    """Write the first predictions of one trace, in double precision if recorded, and what else its case compares."""
+    trace, array = case.trace, case.array
     double = traces / f"{trace}_f64.npz"
-    with np.load(double if double.exists() else traces / f"{trace}.npz") as file:
-        kept = {f"{name}_{array}": file[f"{name}_{array}"][: count(name)] for name in BATCHES}
-        for name, batches in BATCHES.items():
-            others = {f"mem_{name}": batches, f"{name}_num_domains": batches, f"{name}_domain_pred": count(name)}
-            kept |= {key: file[key][:length] for key, length in others.items() if key in file.files}
+    file = recorded_arrays(traces, trace)
+    kept = {f"{name}_{array}": file[f"{name}_{array}"][: count(name)] for name in BATCHES}
+    for name, batches in BATCHES.items():
+        others = {f"mem_{name}": batches, f"{name}_num_domains": batches, f"{name}_domain_pred": count(name)}
+        others |= {f"{name}_{key}": batches for key in (*case.decisions, *case.totals, "mem", "perm")}
+        kept |= {key: file[key][:length] for key, length in others.items() if key in file}
+        wanted = {key for own in case.inputs_of for key in (own, f"{name}_{own}")} - set(kept)
+        kept |= {key: file[key] for key in wanted if key in file}
     np.savez_compressed(OUT / "traces" / (double.name if double.exists() else f"{trace}.npz"), **kept)
     facts = json.loads((traces / f"{trace}.json").read_text())
     short = {key: facts[key] for key in FACTS if key in facts}

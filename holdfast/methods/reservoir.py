@@ -1,0 +1,255 @@
+"""ReservoirTTA: one set of weights of a base method for each style of inputs that the stream has shown."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call
+
+from holdfast.blocks.losses import entropy
+from holdfast.blocks.norm import source_statistics
+from holdfast.blocks.styles import StyleClusters, style_of
+from holdfast.methods._base import METHODS, Method, PredictOnly, preset_for
+from holdfast.models.classifier import Classifier
+from holdfast.records import Update
+from holdfast.registry import options_of
+
+__all__ = ["Reservoir"]
+
+STYLE_STAGES = 2  # besides the first layer
+
+
+@METHODS.register("reservoir")
+class Reservoir(Method):
+    """Keep a bank of weights for a base method, one for each style of batches; predict with their weighted average.
+
+    The style of a batch is the spread of its channels in the first layers of the source network, where the official
+    code uses a VGG-19. A style that is further from all others than source batches are from each other opens a new
+    cluster, with the weights that are certain and diverse on it. The average counts each set of weights by how near its
+    cluster is; only the nearest is trained. `base` is any method by name with `base_options`; bank entries hold all
+    that the base method changes, without their history of gradients, which the official code keeps.
+    """
+
+    citation = "Vray et al., arXiv 2505.14511"
+    needs_source = True
+    passes = "2 forward, part of a third, and the passes of the base method; 1 more for each set at a new style"
+    keeps = "up to max_models sets of the base method's weights and optimiser; buffer_size styles"
+    use_when = "domains recur: what was learnt on the first visit is used on the next"
+    fails_when = "a batch mixes domains, so that its style is that of none; or every domain is seen once"
+    bank: list[dict[str, Any]]
+    current: int
+    largest_batch: int
+
+    def __init__(
+        self,
+        model: Classifier,
+        *,
+        base: str = "tent",
+        base_options: Mapping[str, Any] | None = None,
+        max_models: int = 16,
+        buffer_size: int = 1024,
+        quantile: float = 0.999,
+        source_styles: int = 1000,
+        centroid_lr: float = 1e-4,
+        seed: int = 0,
+    ) -> None:
+        if max_models < 1 or buffer_size < max_models:
+            raise ValueError(
+                f"max_models must be at least 1 and buffer_size at least max_models, got {max_models} and {buffer_size}"
+            )
+        if not 0 <= quantile <= 1:
+            raise ValueError(f"quantile must be between 0 and 1, got {quantile}")
+        kind = METHODS[base]
+        if kind is Reservoir:
+            raise ValueError("base must be another method than 'reservoir', such as 'tent'")
+        preset = preset_for(kind, model)
+        known = {name: value for name, value in kind.presets.get(preset or "", {}).items() if name in options_of(kind)}
+        self.base, self.base_options = base, {**known, "seed": seed, **(base_options or {})}
+        super().__init__(model, seed=seed)
+        # Torch must know the network as part of the base alone, or a state would hold and set its weights twice.
+        del self.model
+        object.__setattr__(self, "model", model)
+        self._origin = {name: tensor.detach().clone() for name, tensor in self.moving().items()}
+        self.max_models, self.buffer_size, self.quantile = max_models, buffer_size, quantile
+        self.source_styles, self.centroid_lr = source_styles, centroid_lr
+        self.clusters = StyleClusters(max_clusters=max_models, buffer_size=buffer_size, lr=centroid_lr, seed=seed)
+        self.add_state("bank", [{}])  # snapshots of the base method; that of the current set is not up to date
+        self.add_state("current", 0)
+        self.add_state("largest_batch", 0)
+        self._assigned = 0  # to the newest batch
+
+    def prepare(self, model: Classifier) -> list[nn.Parameter]:
+        """Let the base method prepare the network and train; find the layers that show the style."""
+        self.inner = METHODS[self.base](model, **self.base_options)
+        self.predicts = self.inner.predicts
+        self.predicts_jointly = self.inner.predicts_jointly
+        leaves = [name for name, part in model.module.named_modules() if _has_weights(part)]
+        stages = [name for name, _ in model.stages()[:STYLE_STAGES]] or leaves[1 : 1 + STYLE_STAGES]
+        self._layers = [*leaves[:1], *stages]
+        return []
+
+    def fit_source(self, batches: Iterable[Tensor]) -> None:
+        """Store the mean style of source batches and how far they are from each other; fit the base method."""
+        shown = list(batches)
+        if not shown:
+            raise ValueError("source holds no batch; pass source=[inputs, …] with unlabelled source inputs")
+        styles = torch.stack([self.style(inputs) for inputs in shown])
+        self.clusters.fit(styles, share=self.quantile, vectors=max(self.source_styles, len(shown)))
+        if self.inner.needs_source:
+            self.inner.fit_source(shown)
+
+    @torch.no_grad()
+    def style(self, inputs: Tensor) -> Tensor:
+        """Return the style of a batch, from the first layers of the source network."""
+        outputs: dict[str, Tensor] = {}
+
+        def keep(name: str) -> Callable[[nn.Module, Any, Any], None]:
+            def note(_: nn.Module, _args: Any, output: Any) -> None:
+                outputs[name] = output
+                if len(outputs) == len(self._layers):
+                    raise _EnoughError
+
+            return note
+
+        now = self.moving()
+        origin = {id(now[name]): tensor for name, tensor in self._origin.items()}
+        source = {name: origin[id(weight)] for name, weight in self.model.named_parameters() if id(weight) in origin}
+        with ExitStack() as hooks:
+            hooks.enter_context(source_statistics(self.model))
+            for name in self._layers:
+                hooks.callback(self.model.module.get_submodule(name).register_forward_hook(keep(name)).remove)
+            with suppress(_EnoughError):
+                functional_call(self.model, source, inputs)
+        found = [output for output in outputs.values() if isinstance(output, Tensor)]
+        return style_of(found, channels_last=self.model.normalisation == "layer")
+
+    def predict(self, inputs: Tensor) -> Tensor:
+        """Return the logits of the average of all sets of weights, by how near their clusters are."""
+        if self.clusters.source is None:
+            return self.inner.predict(inputs)
+        style = self.style(inputs)
+        if self.paused:
+            return self.predict_average(inputs, self.clusters.probabilities(style))
+        self.largest_batch = max(self.largest_batch, len(inputs))
+        if len(inputs) == self.largest_batch and self.clusters.is_new(style):
+            self.bank = [*self.bank, self._best_for(inputs)]
+            self.clusters.open(style)
+        probs = self.clusters.move(style)
+        self._assigned = int(probs.argmax())
+        return self.predict_average(inputs, probs)
+
+    def adapt(self, inputs: Tensor, logits: Tensor | None = None) -> Update:
+        """Adapt the set of weights whose cluster is nearest to the batch."""
+        if self.paused:
+            return Update()
+        self.batches += 1
+        if logits is None:
+            self.predict(inputs)
+        if self._assigned != self.current:
+            self.bank = self.snapshots()
+            self.current = self._assigned
+            self.inner.return_to(self.bank[self.current])
+        return self.inner.adapt(inputs)
+
+    def snapshots(self) -> list[dict[str, Any]]:
+        """Return the bank with an up-to-date snapshot of the current set."""
+        return [*self.bank[: self.current], self.inner.snapshot(), *self.bank[self.current + 1 :]]
+
+    def _best_for(self, inputs: Tensor) -> dict[str, Any]:
+        """Return the snapshot whose predictions are the most certain and diverse on a batch."""
+        bank = self.snapshots()
+        scores = []
+        for entry in bank:
+            with self._weights(entry["tensors"]):
+                logits = self.inner.predict(inputs)
+            mean = logits.softmax(1).mean(0, keepdim=True)
+            scores.append(float(entropy(logits).mean() - entropy(mean.log()).mean()))
+        return bank[scores.index(min(scores))]
+
+    def predict_average(self, inputs: Tensor, probs: Tensor) -> Tensor:
+        """Return the logits of the weighted average."""
+        entries = [entry["tensors"] for entry in self.snapshots()]
+        names = {name for entry in entries for name, tensor in entry.items() if tensor.is_floating_point()}
+        origin = self.inner.origin
+        average = {
+            name: sum(
+                (share * entry.get(name, origin[name]) for share, entry in zip(probs, entries, strict=True)),
+                start=torch.zeros_like(origin[name]),
+            )
+            for name in names
+        }
+        with self._weights(average):
+            return self.inner.predict(inputs)
+
+    @contextmanager
+    def _weights(self, values: Mapping[str, Tensor]) -> Iterator[None]:
+        """Give the network other weights inside the block, without gradients or learning."""
+        moving, was_paused = self.inner.moving(), self.inner.paused
+        before = {name: moving[name].detach().clone() for name in self.inner.origin}
+        with torch.no_grad():
+            self._copy(moving, {**self.inner.origin, **values})
+            self.inner.paused = True
+            try:
+                yield
+            finally:
+                self.inner.paused = was_paused
+                self._copy(moving, before)
+
+    @staticmethod
+    def _copy(moving: Mapping[str, Tensor], values: Mapping[str, Tensor]) -> None:
+        for name, value in values.items():
+            moving[name].copy_(value)
+
+    def reset(self) -> None:
+        """Return to the source exactly; the base method's optimiser too."""
+        super().reset()
+        self.inner.reset()
+
+    def export(self) -> nn.Module:
+        """Return the network with its bank of weights as one module that no longer adapts."""
+        return PredictOnly(self)
+
+    @property
+    def predictor(self) -> Classifier:
+        """The network of the base method that predicts."""
+        return self.inner.predictor
+
+    @property
+    def paused(self) -> bool:
+        """Whether it predicts without changing weights, statistics or declared state."""
+        return self._paused
+
+    @paused.setter
+    def paused(self, paused: bool) -> None:
+        if paused != self._paused:
+            self._paused = self.inner.paused = paused
+
+    @property
+    def lr_scale(self) -> float:
+        """A factor on the learning rates of the base method."""
+        return self.inner.lr_scale
+
+    @lr_scale.setter
+    def lr_scale(self, scale: float) -> None:
+        self.inner.lr_scale = scale
+
+    @property
+    def param_groups(self) -> list[dict[str, Any]]:
+        """The parameter groups of the base method's optimiser."""
+        return self.inner.param_groups
+
+    def gauges(self) -> Mapping[str, float]:
+        """Return the number of sets, which one was adapted, and the gauges of the base method."""
+        return {**self.inner.gauges(), "models": float(len(self.clusters)), "model": float(self.current)}
+
+
+class _EnoughError(Exception):
+    """Ends a forward pass after the layers that show the style."""
+
+
+def _has_weights(part: nn.Module) -> bool:
+    return next(part.children(), None) is None and any(True for _ in part.parameters(recurse=False))
