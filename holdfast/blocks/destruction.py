@@ -53,10 +53,10 @@ def occlude(inputs: Tensor, _generator: Generator) -> Tensor:
     16
     """
     axes = (-2, -1) if inputs.dim() == 4 else (-1,)
-    middle = tuple(slice(inputs.shape[axis] // 4, inputs.shape[axis] // 4 + inputs.shape[axis] // 2) for axis in axes)
-    covered = inputs.clone()
-    covered[(..., *middle)] = inputs.mean(axes, keepdim=True).expand_as(inputs)[(..., *middle)]
-    return covered
+    middle = [torch.arange(inputs.shape[axis]).sub_(inputs.shape[axis] // 4) for axis in axes]
+    inside = [(place >= 0) & (place < len(place) // 2) for place in middle]
+    covered = inside[0] if len(axes) == 1 else inside[0][:, None] & inside[1]
+    return torch.where(covered.to(inputs.device), inputs.mean(axes, keepdim=True), inputs)
 
 
 def shuffle_pixels(inputs: Tensor, generator: Generator) -> Tensor:

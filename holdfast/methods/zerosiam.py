@@ -63,7 +63,7 @@ class ZeroSiam(Method):
         width = model.feature_width
         self.map = nn.Linear(width, width, bias=False, device=model.device, dtype=model.dtype)
         nn.init.eye_(self.map.weight)
-        return [*trained, self.map.weight]
+        return [*trained, *self.map.parameters()]
 
     def learning_rates(self) -> list[tuple[list[nn.Parameter], float]]:
         """Return the affine parameters and the map, each with its learning rate."""

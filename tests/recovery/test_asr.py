@@ -87,14 +87,14 @@ def test_after_a_reset_updates_are_pulled_to_the_mean_weights() -> None:
     assert [float(strength[0]) for strength in network.pull.strengths] == [5.0 * place**2 for place in range(10)]
 
 
-def adapted(**options: str) -> AdaptedModel:
-    return adapt(tiny_resnet(), "asr_roid", start_share=1.0, kept_slope=0.0, **options)
+def adapted(resets: str) -> AdaptedModel:
+    return adapt(tiny_resnet(), "asr_roid", start_share=1.0, kept_slope=0.0, resets=resets)
 
 
 def test_the_released_roid_never_resets_an_adapted_weight() -> None:
     changed = {}
     for resets in ("weights", "anchor"):
-        model, plain = adapted(resets=resets), adapt(tiny_resnet(), "roid")
+        model, plain = adapted(resets), adapt(tiny_resnet(), "roid")
         plain(BATCHES[0])
         assert model.step(BATCHES[0]).recovered
         pairs = zip(model.method.trained, plain.method.trained, strict=True)
