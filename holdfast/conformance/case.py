@@ -103,12 +103,8 @@ def judge(case: Case, stream: str, golden: Path) -> Verdict:
     inputs = _inputs(golden, torch.float64 if double.exists() else torch.float32)
     wanted = expected[f"{stream}_{case.array}"]
     stream_inputs = inputs[stream][: len(wanted)]
-<<<<<<< HEAD
     whole = len(wanted) == len(_load(golden / "stream.npz")[f"{stream}_y"])
-    model, predictions, held = _run(case, golden, stream_inputs, last_update=whole)
-=======
-    model, predictions, held, decided = _run(case, golden, stream_inputs, expected, stream)
->>>>>>> 967edb7 (Add the newest methods, equal to their official code)
+    model, predictions, held, decided = _run(case, golden, stream_inputs, expected, stream, last_update=whole)
     gaps = np.abs(predictions - wanted)
     gaps[gaps.max(1).argsort()[len(gaps) - case.close_calls :]] = 0.0  # rounding decides these
     tolerance = float(facts.get("suggested_atol", case.tolerance))
@@ -122,11 +118,7 @@ def judge(case: Case, stream: str, golden: Path) -> Verdict:
         wobble = np.zeros_like(gaps)
         for seed in range(NOISE_DRAWS):
             noise = ROUNDING_NOISE * torch.randn(stream_inputs.shape, generator=torch.Generator().manual_seed(seed))
-<<<<<<< HEAD
-            noisy = _run(case, golden, stream_inputs + noise.to(stream_inputs), last_update=False)[1]
-=======
-            noisy = _run(case, golden, stream_inputs + noise.to(stream_inputs), expected, stream)[1]
->>>>>>> 967edb7 (Add the newest methods, equal to their official code)
+            noisy = _run(case, golden, stream_inputs + noise.to(stream_inputs), expected, stream, last_update=False)[1]
             wobble = np.maximum(wobble, 5 * np.abs(noisy - predictions))
             passed = bool(
                 gaps.max() <= max(tolerance, wobble.max())
@@ -149,18 +141,12 @@ def judge(case: Case, stream: str, golden: Path) -> Verdict:
 
 
 def _run(
-<<<<<<< HEAD
-    case: Case, golden: Path, inputs: Tensor, *, last_update: bool
-) -> tuple[AdaptedModel, NDArray[Any], list[Tensor]]:
-    """Return the final model, its predictions, and its memory or its domains after each batch.
-
-    Without `last_update`, the last batch is only predicted, unless memory or domains are compared after it.
-    """
-=======
-    case: Case, golden: Path, inputs: Tensor, expected: Arrays, stream: str
+    case: Case, golden: Path, inputs: Tensor, expected: Arrays, stream: str, *, last_update: bool
 ) -> tuple[AdaptedModel, NDArray[Any], list[Tensor], dict[str, list[float]]]:
-    """Return the final model, its predictions, and after each batch its memory or domains, and its decisions."""
->>>>>>> 967edb7 (Add the newest methods, equal to their official code)
+    """Return the final model, its predictions, and after each batch its memory or domains, and its decisions.
+
+    Without `last_update`, the last batch is only predicted, unless anything is compared after it.
+    """
     network = CifarResNet.from_file(golden / "resnet20_cifar10.safetensors").to(inputs.dtype)
     source = _inputs(golden, inputs.dtype)["iid"][:256].split(case.batch_size) if case.source else None
     model = adapt(network, case.recipe, source=source, **case.options, **case.fresh_options())
@@ -169,16 +155,12 @@ def _run(
     if case.recorded is not None:
         case.recorded(model.method, expected, stream)
     predictions, held = [], []
-<<<<<<< HEAD
-    *earlier, last = inputs.split(case.batch_size)
-    for batch in (*earlier, last):
-        if batch is last and not (last_update or case.memory or case.domains):
-            model.method.adapt = _no_update  # type: ignore[method-assign]
-=======
     asked = {**case.decisions, **case.totals}
     decided: dict[str, list[float]] = {name: [] for name in asked}
-    for batch in inputs.split(case.batch_size):
->>>>>>> 967edb7 (Add the newest methods, equal to their official code)
+    *earlier, last = inputs.split(case.batch_size)
+    for batch in (*earlier, last):
+        if batch is last and not (last_update or case.memory or case.domains or asked):
+            model.method.adapt = _no_update  # type: ignore[method-assign]
         predictions.append(model(batch))
         for name, decision in asked.items():
             decided[name].append(decision(model))

@@ -3,6 +3,7 @@
 from holdfast.evidence.alarm import LossAlarm
 from holdfast.evidence.audit import LabelAudit, LabelRequests
 from holdfast.evidence.mean import Interval
+from holdfast.evidence.risk import RiskMonitor
 from holdfast.evidence.scale import Scale, scale_doubt, scale_from_accuracy, scale_from_agreement, scale_from_labels
 from holdfast.evidence.sequence import ConfidenceSequence
 
@@ -12,6 +13,7 @@ __all__ = [
     "LabelAudit",
     "LabelRequests",
     "LossAlarm",
+    "RiskMonitor",
     "Scale",
     "scale_doubt",
     "scale_from_accuracy",
