@@ -160,7 +160,7 @@ def _run(
     *earlier, last = inputs.split(case.batch_size)
     for batch in (*earlier, last):
         if batch is last and not (last_update or case.memory or case.domains or asked):
-            model.method.adapt = _no_update  # type: ignore[method-assign]
+            model.method.adapt = _no_update  # type: ignore[method-assign, assignment]
         predictions.append(model(batch))
         for name, decision in asked.items():
             decided[name].append(decision(model))
