@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from PIL import Image
 
     from holdfast.audio import Waveform
+    from holdfast.corruptions import Corruption
     from holdfast.corruptions.copies import AudioFormat
     from holdfast.streams import Calibration
 
@@ -44,6 +45,13 @@ def corrupt(
     ] = None,
     audio_format: Annotated[
         str | None, typer.Option("--format", help="Write audio copies as wav or flac; by default as the originals.")
+    ] = None,
+    dataset: Annotated[
+        str | None,
+        typer.Option(help="Follow the rules of DHAuDS for us8, sc2, vs or rs; for a criterion such as ENQ-L1."),
+    ] = None,
+    noise: Annotated[
+        Path | None, typer.Option(help="Take noise from this folder of its corpus; by default embedded noise.")
     ] = None,
     walk: Annotated[
         str | None,
@@ -76,7 +84,7 @@ def corrupt(
         raise UnknownNameError(f"unknown format {audio_format!r}; choose wav or flac")
     copies = corrupt_files(
         paths,
-        name,
+        name if dataset is None and noise is None else _criterion(name, dataset, noise),
         severity,
         out,
         seed=seed,
@@ -87,6 +95,13 @@ def corrupt(
     )
     for path in copies:
         typer.echo(path)
+
+
+def _criterion(name: str, dataset: str | None, noise: Path | None) -> Corruption:
+    """Return a criterion of DHAuDS by the rules of a data set, with noise from a folder."""
+    from holdfast.corruptions.audio.criteria import BOTH_WAYS, criterion_corruption
+
+    return criterion_corruption(name, dataset or BOTH_WAYS, None if noise is None else str(noise))
 
 
 def _draw_sheet(paths: Paths, name: str | None, family: str | None, seed: int, path: Path) -> None:

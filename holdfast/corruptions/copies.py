@@ -46,7 +46,7 @@ class _Outcome:
 
 def corrupt_files(
     paths: Iterable[str | Path],
-    name: str,
+    name: str | Corruption,
     severity: float,
     out: str | Path,
     seed: int = 0,
@@ -61,20 +61,22 @@ def corrupt_files(
     Images become PNG. Audio becomes mono, at `sample_rate` or its own rate, and 16-bit WAV or FLAC, in its own format
     or `audio_format`. Subfolders are kept. The draws for a file depend only on the seed and its path within the folder,
     so any number of workers writes the same bytes. Copies that the manifest lists are not made again. Unreadable files
-    are skipped, and named in an error once all others are written.
+    are skipped, and named in an error once all others are written. `name` may also be a corruption itself, such as a
+    criterion of DHAuDS with your own noise (`criterion_corruption`).
     """
-    corruption, out = CORRUPTIONS[name], Path(out)
+    corruption, out = CORRUPTIONS[name] if isinstance(name, str) else name, Path(out)
     corruption.quantities(severity, family or next(iter(corruption.tables)))  # refuses an invalid severity or family
     copies = _copies(paths, out, corruption, audio_format)
     protocol = _protocol(corruption, severity, seed, family, sample_rate)
     kept = _kept(out, protocol)
     missing = [copy for copy in copies if not _is_done(copy, kept.get(_within(out, copy)))]
-    work = partial(copy_outcome, corruption.name, severity, seed, family, sample_rate)
+    known = corruption.name if isinstance(name, str) else corruption  # a name is cheaper to send to a process
+    work = partial(copy_outcome, known, severity, seed, family, sample_rate)
     unreadable = []
     for outcome in _worked(work, missing, workers):
         if outcome.problem:
-            name = str(outcome.copy.source)
-            unreadable.append(outcome.problem if name in outcome.problem else f"{name} ({outcome.problem})")
+            file = str(outcome.copy.source)
+            unreadable.append(outcome.problem if file in outcome.problem else f"{file} ({outcome.problem})")
             continue
         if not (out / MANIFEST).exists():
             _append(out, protocol)
@@ -150,10 +152,10 @@ def _worked(work: partial[_Outcome], copies: Sequence[_Copy], workers: int) -> I
 
 
 def copy_outcome(
-    name: str, severity: float, seed: int, family: str | None, sample_rate: int | None, copy: _Copy
+    name: str | Corruption, severity: float, seed: int, family: str | None, sample_rate: int | None, copy: _Copy
 ) -> _Outcome:
     """Make one corrupted copy and return its record, or the problem."""
-    corruption = CORRUPTIONS[name]
+    corruption = CORRUPTIONS[name] if isinstance(name, str) else name
     rng = seeded_rng(seed, f"corrupt files/{copy.relative}")
     try:
         if corruption.kind == "audio":

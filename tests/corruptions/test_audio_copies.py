@@ -8,9 +8,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 from scipy.io import wavfile
+from typer.testing import CliRunner
 
 from holdfast.audio import read_audio, store_as_pcm16
+from holdfast.cli.commands import app
 from holdfast.corruptions import CORRUPTIONS, audio_sheet, copies, corrupt_files
+from holdfast.corruptions.audio.criteria import criterion_corruption
 from holdfast.randomness import seeded_rng
 
 soundfile = pytest.importorskip("soundfile")
@@ -112,3 +115,25 @@ def test_the_sheet_shows_what_noise_does() -> None:
     assert cells[0][0].mean() < 30 < 60 < cells[0][1].mean()  # a line in the dark, then noise everywhere
     loudest = cells[0][0].mean(1).argmax()
     assert loudest == pytest.approx(height * (1 - 1_000 / 8_000), abs=2)
+
+
+def test_criteria_take_the_rules_of_a_data_set_and_your_own_noise(folder: Path, tmp_path: Path) -> None:
+    rng = np.random.default_rng(1)
+    for name in ("running_tap", "exercise_bike", "white_noise", "pink_noise"):
+        path = tmp_path / "corpus" / "_background_noise_" / f"{name}.wav"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        wavfile.write(path, 16_000, (3000 * rng.standard_normal(32_000)).astype(np.int16))
+    options = ["corrupt", str(folder), "-c", "ENSC-L1", "--severity", "1", "--dataset", "sc2", "--format", "wav"]
+    written = {}
+    for name, extra in (("own", ["--noise", str(tmp_path / "corpus")]), ("embedded", [])):
+        out = tmp_path / name / "ENSC" / "L1"
+        result = CliRunner().invoke(app, [*options, *extra, "--out", str(out)])
+        assert result.exit_code == 0, result.exception
+        written[name] = contents(out)
+    assert set(written["own"]) == {"a.wav", "cats/b.wav", "cats/c.wav", "manifest.jsonl"}
+    assert written["own"]["a.wav"] != written["embedded"]["a.wav"]
+    first = json.loads(written["own"]["manifest.jsonl"].splitlines()[0])
+    assert first["corruption"] == "dhauds/sc2/ENSC-L1"
+    two = corrupt_files([folder], criterion_corruption("WHN-L1", "sc2"), 1, tmp_path / "two", workers=2)
+    one = corrupt_files([folder], criterion_corruption("WHN-L1", "sc2"), 1, tmp_path / "one")
+    assert [path.read_bytes() for path in one] == [path.read_bytes() for path in two]
