@@ -77,7 +77,7 @@ def _build_model(job: Job, network: nn.Module, stream: Stream) -> tuple[AdaptedM
         source, seen["source_data"] = _source_inputs(job, stream)
     if job.holdout is not None:
         holdout, seen["holdout_data"] = _holdout_batches(job.holdout, job, stream)
-    model = adapt_with(
+    model: AdaptedModel = adapt_with(
         recipe,
         network,
         estimator={
