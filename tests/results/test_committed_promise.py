@@ -1,0 +1,37 @@
+"""What docs/promise.md claims: on no stream is the blend below the source, and its tables are those of the result."""
+
+from __future__ import annotations
+
+import runpy
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+SCRIPT = Path(__file__).resolve().parents[2] / "docs" / "promise_table.py"
+pytestmark = pytest.mark.skipif(not SCRIPT.exists(), reason="the documents are not beside the tests")
+
+
+@pytest.fixture(scope="module")
+def made() -> dict[str, Any]:
+    return runpy.run_path(str(SCRIPT))
+
+
+def test_the_tables_are_those_of_the_result(made: dict[str, Any]) -> None:
+    assert made["PAGE"].read_text() == made["page"](), "run python docs/promise_table.py"
+
+
+def test_the_blend_is_below_the_source_on_no_stream_and_best_on_average(made: dict[str, Any]) -> None:
+    found = made["gains"]()
+    source = found.pop("source")
+    assert all(set(over) == set(source) for over in found.values())
+    assert min(found["blend"].values()) > -0.5
+    means = {recipe: sum(over.values()) / len(over) for recipe, over in found.items()}
+    assert max(means, key=lambda recipe: means[recipe]) in ("blend", "guard(tent)")
+
+
+def test_batch_statistics_are_far_below_the_source_and_the_guard_keeps_tent_from_it(made: dict[str, Any]) -> None:
+    found = made["gains"]()
+    assert min(found["batch_norm"].values()) < -50
+    assert min(found["tent"].values()) < -50
+    assert min(found["guard(tent)"].values()) > -1
