@@ -12,7 +12,7 @@ from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor, nn
@@ -24,11 +24,10 @@ from holdfast.input_range import InputRange, magnitude
 from holdfast.methods import METHODS, Method
 from holdfast.methods._export import Statistics, export
 from holdfast.models.classifier import Classifier
-from holdfast.models.inputs import single_input
+from holdfast.models.inputs import inputs_and_labels, single_input
 from holdfast.models.normalised import Normalise
 from holdfast.models.partial_forward import Recorded, recording
 from holdfast.models.preprocessing import preprocessing_of
-from holdfast.models.probing import random_pair
 from holdfast.records import Beside, Estimate, SetupWarning, Step, Update
 from holdfast.recovery import RECOVERIES, Recovery
 from holdfast.recovery.never import Never
@@ -37,9 +36,12 @@ from holdfast.saved_checks import check_saved
 from holdfast.state import SavedStateError, Stateful, map_tensors, pack_state, read_state, write_durably
 from holdfast.transaction import Savepoint, Transactions
 
-__all__ = ["AdaptedModel", "check_estimator_name"]
+__all__ = ["AdaptedModel", "SourceBatch", "check_estimator_name"]
 
 LOG = logging.getLogger(__name__)
+# Inputs; inputs with labels; or both by name, as Hugging Face's loaders return them.
+SourceBatch: TypeAlias = "Tensor | Sequence[Tensor] | Mapping[str, Tensor]"
+
 SHOWN_BATCHES = 8  # source batches that a method does not ask for, looked at for the range of their values
 
 
@@ -203,7 +205,7 @@ class AdaptedModel(nn.Module):
             with recording(network, inputs, wanted) as recorded:
                 return self.method.predict(inputs), recorded
         except (RuntimeError, ValueError, TypeError, IndexError) as error:
-            reason = explain_inputs(inputs, network.input_spec, network.dtype)
+            reason = explain_inputs(inputs, network.input_spec, network.input_dtype)
             if reason is None:
                 raise
             raise ValueError(reason) from error
@@ -263,13 +265,13 @@ class AdaptedModel(nn.Module):
         with self._transactions.exclusive():
             self.recovery.enter_domain(domain)
 
-    def fit_source(self, batches: Iterable[Tensor | Sequence[Tensor]]) -> None:
+    def fit_source(self, batches: Iterable[SourceBatch]) -> None:
         """Show the method unlabelled source inputs before the first batch; of (inputs, labels) only inputs are used."""
 
         def shown() -> Iterator[Tensor]:
             for batch in batches:
-                inputs = batch if isinstance(batch, Tensor) else batch[0]
-                self.input_range.show(inputs)
+                inputs, _ = inputs_and_labels(batch)
+                self._show(inputs)
                 yield inputs
 
         source = shown()
@@ -278,12 +280,12 @@ class AdaptedModel(nn.Module):
             for _ in itertools.islice(source, SHOWN_BATCHES):
                 pass
 
-    def fit_holdout(self, batches: Iterable[Tensor | Sequence[Tensor]]) -> None:
+    def fit_holdout(self, batches: Iterable[SourceBatch]) -> None:
         """Show held-out source data, (inputs, labels) or inputs alone, to estimators that need it, never to methods."""
-        pairs = [(batch, None) if isinstance(batch, Tensor) else (batch[0], batch[1]) for batch in batches]
+        pairs = [inputs_and_labels(batch) for batch in batches]
         with torch.inference_mode(False), torch.no_grad(), self._transactions.begin(*self._parts()):
             for inputs, _ in pairs:
-                self.input_range.show(inputs)
+                self._show(inputs)
             for name, estimator in self.estimators.items():
                 if estimator.needs == "labels" and any(labels is None for _, labels in pairs):
                     raise ValueError(
@@ -291,6 +293,11 @@ class AdaptedModel(nn.Module):
                     )
                 if estimator.needs != "nothing":
                     estimator.fit(pairs, self.method.predictor)
+
+    def _show(self, inputs: Tensor) -> None:
+        """Take source inputs for usual; indices have no scale."""
+        if inputs.is_floating_point():
+            self.input_range.show(inputs)
 
     def reset(self) -> None:
         """Return to the state at construction: the future is that of a new object.
@@ -354,12 +361,12 @@ class AdaptedModel(nn.Module):
             raise ValueError("the model cannot predict with it")
 
     def _can_predict(self) -> bool:
-        """Try to predict two random inputs; a network of indices cannot, which is no fault of its state."""
+        """Try to predict two inputs."""
         network = self.method.model
         savepoints = [Savepoint(modules) for modules in self._parts()]
         try:
             self.method.paused = True
-            inputs = random_pair(network.module, network.input_spec.shape)
+            inputs = network.trial_inputs()
             with torch.no_grad():
                 logits, recorded = self._predict(inputs)
                 self._estimate(inputs, logits, recorded)

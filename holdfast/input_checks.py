@@ -36,14 +36,16 @@ def explain_inputs(inputs: Tensor, spec: InputSpec, dtype: torch.dtype) -> str |
     >>> explain_inputs(torch.zeros(2, 3, 32, 32, dtype=torch.uint8), InputSpec("image", (3, 32, 32)), torch.float32)
     'inputs are torch.uint8; pass floating-point values scaled as in training, e.g. inputs.float() / 255'
     """
-    if not inputs.is_floating_point():
+    if not dtype.is_floating_point and inputs.dtype != dtype:
+        return f"inputs are {inputs.dtype}, and the model takes {dtype}; pass inputs.to({dtype})"
+    if dtype.is_floating_point and not inputs.is_floating_point():
         return f"inputs are {inputs.dtype}; pass floating-point values scaled as in training, e.g. inputs.float() / 255"
     if inputs.dim() != len(spec.shape) + 1:
         return f"inputs have shape {tuple(inputs.shape)}, and the model takes {_expected(spec)}"
     if len(spec.shape) > 1 and inputs.shape[1] != spec.shape[0]:
         return f"inputs have {inputs.shape[1]} channels, and the model takes {spec.shape[0]}: {_expected(spec)}"
     if inputs.dtype != dtype:
-        return f"inputs are {inputs.dtype} and the weights of the model {dtype}; pass inputs.to({dtype})"
+        return f"inputs are {inputs.dtype}, and the model takes {dtype}; pass inputs.to({dtype})"
     return None
 
 

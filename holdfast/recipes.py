@@ -11,12 +11,13 @@ from typing import Any, TypeAlias, TypeVar
 import torch
 from torch import Tensor, nn
 
-from holdfast.adapted import AdaptedModel
+from holdfast.adapted import AdaptedModel, SourceBatch
 from holdfast.estimators import ESTIMATORS, Estimator
 from holdfast.methods import METHODS, Method, preset_for
 from holdfast.methods._proof import prove_source, trace
 from holdfast.models.base import load
-from holdfast.models.classifier import Classifier, weights_digest
+from holdfast.models.classifier import Classifier, check_usable, weights_digest
+from holdfast.models.inputs import inputs_and_labels
 from holdfast.models.normalised import unwrapped
 from holdfast.models.outputs import Output, are_probabilities
 from holdfast.models.sharing import sharing_copy, unshare
@@ -279,9 +280,9 @@ def adapt(
     recovery: str | Recovery | None = None,
     recovery_options: Mapping[str, Any] | None = None,
     preset: str | None = None,
-    source: Iterable[Tensor | Sequence[Tensor]] | None = None,
-    holdout: Iterable[Tensor | Sequence[Tensor]] | None = None,
-    example: Tensor | None = None,
+    source: Iterable[SourceBatch] | None = None,
+    holdout: Iterable[SourceBatch] | None = None,
+    example: Tensor | Mapping[str, Tensor] | None = None,
     head: str | None = None,
     output: Output = None,
     in_place: bool = False,
@@ -296,10 +297,11 @@ def adapt(
     chosen by the number of classes and the normalisation. `estimator` is one estimator or several, by name or built, or
     a mapping of your own names to them, so that one kind can be used twice. `source` are unlabelled source inputs, for
     methods that need them. `holdout` are held-out source data, (inputs, labels) or inputs alone, for estimators that
-    need them; no method sees them. `example` (a batch of inputs) and `head` (the name of the last layer) are only
-    needed if probing the model does not find them. `output` says where the logits are if the network returns a tuple, a
-    mapping or a single logit: a place, a key, "binary", or a function. A network whose logits change when its layers
-    are prepared for the method is refused, and the first layer that differs is named.
+    need them; no method sees them. `example` (a batch, or a mapping with one batch for a network that takes it by
+    name) and `head` (the name of the last layer) are only needed if probing the model does not find them. `output` says
+    where the logits are if the network returns a tuple, a mapping or a single logit: a place, a key, "binary", or a
+    function. A network whose logits change when its layers are prepared for the method is refused, and the first layer
+    that differs is named.
 
     >>> from holdfast.models.tiny import tiny_resnet
     >>> model = adapt(tiny_resnet(), "tent", lr=1e-4)
@@ -325,9 +327,9 @@ def adapt_with(
     model: nn.Module,
     *,
     estimator: Watching = None,
-    source: Iterable[Tensor | Sequence[Tensor]] | None = None,
-    holdout: Iterable[Tensor | Sequence[Tensor]] | None = None,
-    example: Tensor | None = None,
+    source: Iterable[SourceBatch] | None = None,
+    holdout: Iterable[SourceBatch] | None = None,
+    example: Tensor | Mapping[str, Tensor] | None = None,
     head: str | None = None,
     output: Output = None,
     in_place: bool = False,
@@ -341,11 +343,15 @@ def adapt_with(
             "hundred samples are enough), or choose a method that needs none, such as 'eta'"
         )
     with torch.inference_mode(False):
-        weights = weights_digest(model)
+        source, holdout = (None if given is None else list(given) for given in (source, holdout))
         network = unwrapped(model)  # layers of a compiled module cannot be replaced
         classifier = Classifier(
-            network if in_place else copy.deepcopy(network), example=example, head=head, output=output
+            network if in_place else _copied(network),
+            example=_integers_in(source, holdout) if example is None else example,
+            head=head,
+            output=output,
         )
+        weights = weights_digest(model)
         source_network = sharing_copy(classifier)
         before = trace(classifier)
         if are_probabilities(before.logits):
@@ -359,7 +365,6 @@ def adapt_with(
         published = recipe.presets[preset] if preset else {}
         recovery = recipe.build_recovery(published)
         estimators = _build_estimators(estimator, recovery, recipe.options)
-        source = None if source is None else list(source)
         holdout = _holdout_for(estimators, holdout, source)
         for watching in estimators.values():
             watching.prepare(classifier)  # before the method changes its layers
@@ -378,6 +383,24 @@ def adapt_with(
             adapted.fit_source(source)
         adapted.fit_holdout(holdout)
     return adapted
+
+
+def _copied(network: nn.Module) -> nn.Module:
+    check_usable(network)
+    try:
+        return copy.deepcopy(network)
+    except (RuntimeError, TypeError) as error:
+        why = str(error).partition(". ")[0]
+        raise ValueError(
+            f"{type(network).__name__} cannot be copied ({why}); use torch.nn.utils.parametrizations instead of "
+            "torch.nn.utils.weight_norm, and keep no locks, files or other tensors with a graph in its attributes"
+        ) from error
+
+
+def _integers_in(*sources: Sequence[SourceBatch] | None) -> Tensor | None:
+    """Return the first batch of source data if it holds integers, whose meaning cannot be guessed."""
+    first = next((inputs_and_labels(given[0])[0] for given in sources if given), None)
+    return None if not isinstance(first, Tensor) or first.is_floating_point() else first
 
 
 def _taken(known: Collection[str], *layers: Mapping[str, Any]) -> dict[str, Any]:
@@ -416,9 +439,9 @@ def estimator_named(name: str, *, seed: int = 0, **options: Any) -> Estimator:
 
 def _holdout_for(
     estimators: Mapping[str, Estimator],
-    holdout: Iterable[Tensor | Sequence[Tensor]] | None,
-    source: Sequence[Tensor | Sequence[Tensor]] | None,
-) -> Iterable[Tensor | Sequence[Tensor]]:
+    holdout: Iterable[SourceBatch] | None,
+    source: Sequence[SourceBatch] | None,
+) -> Iterable[SourceBatch]:
     """Return the held-out data, or the source inputs for estimators that need no labels."""
     if holdout is not None:
         return holdout
@@ -430,4 +453,4 @@ def _holdout_for(
                 "(a few hundred samples are enough), or choose one that needs none, such as 'aetta' with its published "
                 "rate"
             )
-    return [batch if isinstance(batch, Tensor) else batch[0] for batch in source or ()]
+    return [inputs_and_labels(batch)[0] for batch in source or ()]

@@ -8,10 +8,11 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from holdfast.estimators import ESTIMATORS
+from holdfast.estimators import ESTIMATORS, Estimator, Observation
 from holdfast.methods import METHODS, Method
 from holdfast.models.tiny import tiny_amaut, tiny_resnet
 from holdfast.recipes import adapt, recipe_names
+from holdfast.records import Estimate
 from holdfast.recovery import RECOVERIES
 from holdfast.testing import METHOD_CHECKS, check_estimator, check_method, check_recovery
 
@@ -122,3 +123,20 @@ def test_the_contracts_are_all_run() -> None:
     named = {name for name in vars(methods) if name.startswith("check_")} - {"check_method"}
     forgotten = named - {check.__name__ for check in METHOD_CHECKS}
     assert not forgotten, f"add {sorted(forgotten)} to METHOD_CHECKS in holdfast/testing/methods.py"
+
+
+def test_a_network_may_bring_its_own_hooks(batches: list[Tensor]) -> None:
+    network, calls = tiny_resnet(), []
+    network.fc.register_forward_pre_hook(lambda *_: calls.append(1))
+    check_estimator("aetta", network, batches)
+    assert calls
+
+
+def test_the_contracts_catch_an_estimator_that_leaves_hooks(batches: list[Tensor]) -> None:
+    class Hooking(Estimator):
+        def estimate(self, seen: Observation) -> Estimate:
+            seen.model.register_forward_hook(lambda *_: None)
+            return Estimate(0.5)
+
+    with pytest.raises(AssertionError, match="left hooks"):
+        check_estimator(Hooking(), tiny_resnet(), batches)

@@ -134,7 +134,7 @@ def test_source_inputs_and_held_out_data_decide_what_is_usual() -> None:
             "^inputs are torch.uint8; pass floating-point values scaled as in training",
         ),
         (BATCHES[0].long(), "^inputs are torch.int64"),
-        (BATCHES[0].double(), r"^inputs are torch.float64 and the weights of the model torch.float32; pass inputs.to"),
+        (BATCHES[0].double(), r"^inputs are torch.float64, and the model takes torch.float32; pass inputs.to"),
         (BATCHES[0, :, :1], r"^inputs have 1 channels, and the model takes 3: \(batch, 3, "),
         (BATCHES[:2], r"^inputs have shape \(2, 8, 3, 16, 16\), and the model takes"),
     ],

@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from holdfast.benchmark.suite import parse_suite
+from holdfast.diagnosis import Diagnosis
 from holdfast.methods import METHODS
 from holdfast.models.tiny import tiny_resnet
 from holdfast.testing import check_method
@@ -29,6 +30,17 @@ def test_the_python_of_the_readme_runs(tmp_path: Path, monkeypatch: pytest.Monke
         exec(block, names)
     assert os.listdir(tmp_path) == ["adapted.safetensors"]
     assert isinstance(names["logits"], torch.Tensor)
+
+
+def test_the_python_of_the_page_on_networks_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, object] = {}
+    for block in blocks("docs/networks.md", "python"):
+        exec(compile(block, "docs/networks.md", "exec", dont_inherit=True), names)
+    assert names["same"] is True
+    found = names["found"]
+    assert isinstance(found, Diagnosis)
+    assert [finding.check for finding in found.failed][:1] == ["input scale"]
 
 
 def test_the_suite_of_the_readme_is_valid() -> None:

@@ -15,6 +15,7 @@ __all__ = [
     "BatchStatistics",
     "BlendedStatistics",
     "CumulativeStatistics",
+    "NoStatisticsError",
     "NormLayer",
     "batch_moments",
     "needed",
@@ -22,6 +23,10 @@ __all__ = [
     "paused",
     "source_statistics",
 ]
+
+
+class NoStatisticsError(ValueError):
+    """A BatchNorm layer keeps no running statistics."""
 
 
 class BatchNorm(Protocol):
@@ -62,9 +67,9 @@ class NormLayer(nn.Module):
     def __init__(self, layer: BatchNorm) -> None:
         super().__init__()
         if layer.running_mean is None or layer.running_var is None:
-            raise ValueError(
-                "a BatchNorm layer of this model keeps no running statistics, so it has no source to return to; "
-                "build the model with track_running_stats=True"
+            raise NoStatisticsError(
+                "keeps no running statistics, so it has no source to return to; build the network with "
+                "track_running_stats=True, or choose a method that changes no layer, such as 'neo', 't3a' or 'lame'"
             )
         self.paused = False  # normalise without updating statistics
         self.as_source = False  # normalise with the source statistics

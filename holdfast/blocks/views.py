@@ -160,10 +160,13 @@ def circular_shift(inputs: Tensor, steps: Tensor) -> Tensor:
     return inputs.gather(-1, places.view(len(inputs), *axes, length).expand_as(inputs))
 
 
-def named_view(view: str | View, kind: Literal["image", "audio", "other"] = "image") -> tuple[str, View]:
+def named_view(
+    view: str | View, kind: Literal["image", "audio", "other"] = "image", trial: Tensor | None = None
+) -> tuple[str, View]:
     """Return the name of a view, "custom" for a function, and the view itself.
 
-    The published views are for images; for audio they are replaced by "shift" (ours).
+    The published views are for images; for audio they are replaced by "shift" (ours). A view that cannot take the trial
+    inputs is refused now, not in the middle of a stream.
 
     >>> named_view("identity")[0], named_view("tta", "audio")[0], named_view(lambda inputs, generator: inputs / 2)[0]
     ('identity', 'shift', 'custom')
@@ -171,6 +174,13 @@ def named_view(view: str | View, kind: Literal["image", "audio", "other"] = "ima
     if not isinstance(view, str):
         return "custom", view
     name = "shift" if kind == "audio" and view in ("tta", "roid") else view
+    if trial is not None and name != "identity":
+        if not trial.is_floating_point():
+            raise ValueError(
+                f"the view {name!r} needs floating-point inputs, and the network takes {trial.dtype}; choose "
+                "view='identity', or a method without views, such as 'tent' or 'eta'"
+            )
+        VIEWS[name](trial, torch.Generator())
     return name, VIEWS[name]
 
 

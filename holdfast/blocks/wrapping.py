@@ -16,7 +16,7 @@ from typing import Any, Literal, cast
 import torch
 from torch import Tensor, nn
 
-from holdfast.blocks.norm import NormLayer
+from holdfast.blocks.norm import NormLayer, NoStatisticsError
 
 __all__ = [
     "NormAccount",
@@ -101,10 +101,11 @@ def replace_batch_norm(model: nn.Module, stand_in: Callable[[Any], nn.Module]) -
                 )
             if treatment in ("replaced", "wrapped"):
                 if id(child) not in treated:
-                    treated[id(child)] = (
-                        child,
-                        stand_in(child) if treatment == "replaced" else _wrapped(child, stand_in),
-                    )
+                    try:
+                        made = stand_in(child) if treatment == "replaced" else _wrapped(child, stand_in)
+                    except NoStatisticsError as error:
+                        raise ValueError(f"layer {name!r} ({type(child).__name__}) {error}") from error
+                    treated[id(child)] = (child, made)
                 setattr(parent, child_name, treated[id(child)][1])
     return len(treated)
 
@@ -115,7 +116,8 @@ def affine_parameters(model: nn.Module) -> list[nn.Parameter]:
     >>> [tuple(weights.shape) for weights in affine_parameters(nn.Sequential(nn.Conv2d(3, 8, 3), nn.GroupNorm(2, 8)))]
     [(8,), (8,)]
     """
-    return [parameter for _, layer in norm_layers(model) for parameter in _affine_of(layer)]
+    shared = {id(parameter): parameter for _, layer in norm_layers(model) for parameter in _affine_of(layer)}
+    return list(shared.values())  # layers may share them
 
 
 class Restated(nn.Module):

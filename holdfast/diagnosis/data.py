@@ -38,6 +38,13 @@ def data_findings(
 ) -> Iterator[Finding]:
     """Yield what is found on a few batches of clean data; the labels are used for nothing but the report."""
     yield _shape(model, inputs)
+    if not model.input_dtype.is_floating_point:
+        yield Finding("input dtype", "ok", f"{str(inputs.dtype).removeprefix('torch.')}, which have no scale")
+        inputs = inputs.to(model.device, model.input_dtype)
+        if labels is not None:
+            yield from _labels(model, inputs, labels, expected_accuracy)
+        yield _batch_size(model, batch_size)
+        return
     if not inputs.is_floating_point():
         remedy = "scale them as in training, e.g. inputs.float() / 255"
         yield Finding("input dtype", "fail", str(inputs.dtype).removeprefix("torch."), remedy)

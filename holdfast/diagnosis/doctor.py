@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import islice
 from typing import Any
@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from holdfast.adapted import SourceBatch
 from holdfast.blocks.wrapping import NormAccount, account
 from holdfast.diagnosis.costs import StepCost, step_costs
 from holdfast.diagnosis.data import data_findings
@@ -17,9 +18,9 @@ from holdfast.diagnosis.findings import Finding
 from holdfast.diagnosis.network import network_findings
 from holdfast.models.base import load
 from holdfast.models.classifier import Classifier
+from holdfast.models.inputs import inputs_and_labels
 from holdfast.models.normalised import unwrapped
 from holdfast.models.outputs import Output
-from holdfast.models.probing import random_inputs
 
 __all__ = ["DEFAULT_METHODS", "Diagnosis", "doctor"]
 
@@ -46,13 +47,13 @@ class Diagnosis:
 
 def doctor(
     model: nn.Module | str,
-    data: Iterable[Tensor | Sequence[Tensor]] | None = None,
+    data: Iterable[SourceBatch] | None = None,
     *,
     methods: Sequence[str] = DEFAULT_METHODS,
     expected_accuracy: float | None = None,
     batch_size: int | None = None,
     batches: int = 4,
-    example: Tensor | None = None,
+    example: Tensor | Mapping[str, Tensor] | None = None,
     head: str | None = None,
     output: Output = None,
 ) -> Diagnosis:
@@ -67,12 +68,13 @@ def doctor(
     [('output', 'fail')]
     """
     network = unwrapped(load(model) if isinstance(model, str) else model)
-    seen = [
-        (batch, None) if isinstance(batch, Tensor) else (batch[0], batch[1]) for batch in islice(data or (), batches)
-    ]
-    example = example if example is not None or not seen else seen[0][0].float()
+    seen = [inputs_and_labels(batch) for batch in islice(data or (), batches)]
+    given = seen[0][0] if seen else None
     try:
-        classifier = Classifier(network, example=example, head=head, output=output)
+        if example is None and given is not None:
+            classifier = _taking(network, given, head, output)
+        else:
+            classifier = Classifier(network, example=example, head=head, output=output)
     except (ValueError, TypeError) as error:
         remedy = "pass example= with a batch that the network takes, or output= with the place of its logits"
         return Diagnosis((Finding("network", "fail", str(error), remedy),))
@@ -83,13 +85,21 @@ def doctor(
         labels = None if any(each is None for _, each in seen) else torch.cat([each for _, each in seen])  # type: ignore[misc]
         inputs = torch.cat([each for each, _ in seen])
         findings += data_findings(classifier, inputs, labels, batch_size=size, expected_accuracy=expected_accuracy)
-    batch = seen[0][0].float() if seen else random_inputs(network, classifier.input_spec.shape, min(size, 64))
-    costs = (
-        tuple(step_costs(network, methods, batch.to(classifier.device, classifier.dtype), head, output))
-        if methods
-        else ()
-    )
+    batch = classifier.trial_inputs(min(size, 64)) if given is None else given
+    batch = batch.to(classifier.device, classifier.input_dtype)
+    known_head = None if head is None else classifier.head_name  # which has a prefix if inputs are passed by name
+    costs = tuple(step_costs(classifier.module, methods, batch, known_head, output)) if methods else ()
     return Diagnosis((*findings, *_suitable(costs)), layers, costs)
+
+
+def _taking(network: nn.Module, batch: Tensor, head: str | None, output: Output) -> Classifier:
+    """Return the network as a classifier of floating-point inputs, or of integers if it takes nothing else."""
+    try:
+        return Classifier(network, example=batch.float(), head=head, output=output)
+    except (ValueError, TypeError):
+        if batch.is_floating_point():
+            raise
+        return Classifier(network, example=batch, head=head, output=output)
 
 
 def _suitable(costs: Sequence[StepCost]) -> list[Finding]:

@@ -13,7 +13,7 @@ from holdfast.blocks.wrapping import NormAccount, affine_parameters, norm_layers
 from holdfast.diagnosis.findings import Finding
 from holdfast.models.classifier import Classifier
 from holdfast.models.outputs import are_probabilities
-from holdfast.models.probing import random_inputs, untouched
+from holdfast.models.probing import called_parts, untouched
 
 __all__ = ["network_findings"]
 
@@ -28,7 +28,7 @@ def network_findings(model: Classifier, layers: Sequence[NormAccount]) -> Iterat
     shape = "×".join(map(str, model.input_spec.shape))
     head = "no head was found; pass head=" if model.head_name is None else f"head {model.head_name!r}"
     yield Finding("network", "ok", f"takes {model.input_spec.kind} inputs {shape}, {model.num_classes} classes, {head}")
-    inputs = random_inputs(model.module, model.input_spec.shape, PROBE_SAMPLES)
+    inputs = model.trial_inputs(PROBE_SAMPLES)
     yield _mode(model.module)
     yield _dropout(model.module)
     yield _output(model, inputs)
@@ -88,15 +88,8 @@ def _normalisation(module: nn.Module, layers: Sequence[NormAccount], inputs: Ten
 
 
 def _never_called(module: nn.Module, inputs: Tensor) -> list[str]:
-    layers, called = dict(norm_layers(module)), set()
-    handles = [layer.register_forward_pre_hook(lambda part, _: called.add(part)) for layer in layers.values()]
-    try:
-        with untouched(module):
-            module(inputs)
-    finally:
-        for handle in handles:
-            handle.remove()
-    return [name for name, layer in layers.items() if layer not in called]
+    called = called_parts(module, inputs)
+    return [name for name, _ in norm_layers(module) if name not in called]
 
 
 def _frozen(module: nn.Module) -> Finding:

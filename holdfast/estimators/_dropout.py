@@ -16,7 +16,7 @@ from holdfast.estimators._observation import Observation
 from holdfast.estimators._source_error import source_error_of
 from holdfast.models.classifier import Classifier
 from holdfast.models.partial_forward import Recorded, finished_parts, patched, recording, reusing
-from holdfast.models.probing import random_pair, untouched
+from holdfast.models.probing import untouched
 from holdfast.randomness import seed_for
 from holdfast.state import Stateful
 
@@ -221,7 +221,7 @@ def _with_finished_parts(model: Classifier, places: Points) -> Points:
     """Add the parts that need not run again, if logits on two random inputs stay bit-equal without them."""
     if not places.names:
         return places
-    inputs = random_pair(model.module, model.input_spec.shape)
+    inputs = model.trial_inputs()
     with untouched(model), paused(model):
         before = model.samples_forwarded
         finished = finished_parts(model.module, inputs, places.names[0])
@@ -247,7 +247,7 @@ def _with_finished_parts(model: Classifier, places: Points) -> Points:
 
 
 def _output_axes(model: Classifier, name: str) -> int:
-    inputs = random_pair(model.module, model.input_spec.shape)
+    inputs = model.trial_inputs()
     axes: list[int] = []
 
     def note(_: nn.Module, _args: Any, output: Any) -> None:

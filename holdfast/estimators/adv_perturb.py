@@ -37,6 +37,11 @@ class AdvPerturb(Estimator):
 
     def prepare(self, source: Classifier) -> None:
         """Copy the source, with its own statistics."""
+        if not source.input_dtype.is_floating_point:
+            raise ValueError(
+                f"adv_perturb moves inputs along a gradient, and the network takes {source.input_dtype}; choose "
+                "another estimator, such as 'aetta'"
+            )
         self.source = copy.deepcopy(source).eval().requires_grad_(False)
 
     def estimate(self, seen: Observation) -> Estimate:

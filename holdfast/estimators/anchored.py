@@ -16,7 +16,6 @@ from holdfast.estimators._base import ESTIMATORS, Estimator
 from holdfast.estimators._observation import Observation
 from holdfast.evidence import scale_from_accuracy, scale_from_labels
 from holdfast.models.classifier import Classifier
-from holdfast.models.probing import random_pair
 from holdfast.records import Estimate
 
 __all__ = ["Anchored"]
@@ -132,7 +131,7 @@ class Anchored(Estimator):
 @torch.no_grad()
 def _quicken(network: Classifier) -> None:
     """Store the channels of images last, which is a third faster, unless the network needs another order."""
-    pair = random_pair(network.module, network.input_spec.shape)
+    pair = network.trial_inputs()
     network.module.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     try:
         with paused(network):

@@ -64,6 +64,11 @@ class Method(Stateful):
         # Always in evaluation mode: dropout and stochastic depth would add noise to what is adapted.
         self.model = model.eval().requires_grad_(False)
         self.trained = self.prepare(model)
+        if any(parameter.dtype == torch.float16 for parameter in self.trained):
+            raise ValueError(
+                "float16 weights cannot be trained, their gradients underflow; adapt model.float() under "
+                "torch.autocast, or choose a method that trains no weights, such as 'batch_norm' or 'neo'"
+            )
         for parameter in self.trained:
             parameter.requires_grad_(True)
         self._optimizer = self._make_optimizer() if self.trained else None

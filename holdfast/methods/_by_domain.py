@@ -18,6 +18,7 @@ from holdfast.blocks.neighbours import Filter, check_filter, surer
 from holdfast.blocks.wrapping import replace_batch_norm
 from holdfast.methods._base import Method, PredictOnly
 from holdfast.models.classifier import Classifier
+from holdfast.models.probing import called_parts
 
 __all__ = ["ByDomain"]
 
@@ -70,13 +71,16 @@ class ByDomain(Method):
             "capped": self.step == "capped",
         }
         stages = [name for name, _ in model.stages()]
+        called = called_parts(model.module, model.trial_inputs())
         aligned = partial(AlignedStatistics, device=model.device, dtype=model.dtype, **options)
         if not (replace_batch_norm(model, partial(DomainStatistics, **options)) or align_norm_layers(model, aligned)):
             raise ValueError("the model has no normalisation layer to detect domains with; choose 'cofa'")
         layers = [name for name, part in model.module.named_modules() if isinstance(part, (DomainStatistics, Aligned))]
+        # An auxiliary head has layers that are never called. Those of a wrapped layer are inside it.
+        used = [name for name in layers if called & {name, name.rpartition(".statistics")[0] or name}]
         self.domains = Domains(
             model.module,
-            prediction_layer(layers, stages, self.prediction_layer),
+            prediction_layer(used or layers, stages, self.prediction_layer),
             num_classes=model.num_classes,
             distance=self.distance,
             max_domains=self.max_domains,

@@ -11,7 +11,6 @@ from holdfast.blocks.freezing import freeze_statistics
 from holdfast.methods._base import METHODS, Method
 from holdfast.methods._proof import WrappingError, close
 from holdfast.models.outputs import logits_of
-from holdfast.models.probing import random_inputs
 
 __all__ = ["Statistics", "export"]
 
@@ -40,8 +39,7 @@ def export(method: Method, statistics: Statistics = "batch", inputs: Tensor | No
     module = method.export()
     if statistics == "frozen":
         freeze_statistics(module, inputs)
-    spec, model = method.model.input_spec, method.model
-    probe = random_inputs(model.module, spec.shape, PROBE_SAMPLES) if inputs is None else inputs
+    probe = method.model.trial_inputs(PROBE_SAMPLES) if inputs is None else inputs
     expected, found = _paused_prediction(method, probe), _prediction(method, module, probe)
     if not close(found, expected, 1.0 if statistics == "batch" else ROUNDING):
         largest = float((found - expected).abs().max())

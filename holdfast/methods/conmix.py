@@ -74,6 +74,11 @@ class Conmix(WholeNetwork):
     ) -> None:
         if batches_per_epoch is not None and batches_per_epoch < 1:
             raise ValueError(f"batches_per_epoch must be at least 1 or None, got {batches_per_epoch}")
+        if model.input_spec.kind == "other" or not model.input_dtype.is_floating_point:
+            raise ValueError(
+                f"'conmix' compares views of images or waveforms, and the network takes {model.input_dtype} inputs of "
+                f"shape {model.input_spec.shape}; choose a method without views, such as 'tent' or 'eta'"
+            )
         self.nuclear_weight, self.pseudo_label_weight = nuclear_weight, pseudo_label_weight
         self.consistency_weight, self.refinement_trust = consistency_weight, refinement_trust  # α
         self.one_hot_refinement, self.pitch_semitones, self.shift_share = (

@@ -69,7 +69,7 @@ class Cotta(Method):
             raise ValueError(f"views must be at least 1, got {views}; pass confidence_threshold=0 to use none")
         self.trainable, self.teacher_momentum, self.symmetric = trainable, teacher_momentum, symmetric
         self.confidence_threshold, self.views = confidence_threshold, views
-        self.view, self.augment = named_view(view, model.input_spec.kind)
+        self.view, self.augment = named_view(view, model.input_spec.kind, model.trial_inputs())
         super().__init__(model, **learning)
         # The anchor holds the source weights: student and teacher are reset from its tensors, without another copy.
         source = {name: weight.detach() for name, weight in self.anchor.named_parameters()}

@@ -61,7 +61,7 @@ class Roid(Method):
         self.temperature, self.probs_momentum, self.source_share = temperature, probs_momentum, source_share
         self.predicts_jointly = prior_correction
         self.prior_correction, self.loss_divisor = prior_correction, loss_divisor  # None: the batch size
-        self.view, self.augment = named_view(view, model.input_spec.kind)
+        self.view, self.augment = named_view(view, model.input_spec.kind, model.trial_inputs())
         uniform = torch.full((model.num_classes,), 1 / model.num_classes, device=model.device, dtype=model.dtype)
         self.add_state("mean_probs", uniform)  # moving average of the predictions
         self.add_state("anchor", None)  # replaces the source in the averages, after `move_anchor`

@@ -62,10 +62,8 @@ class Rotta(Method):
         self.capacity, self.every_samples, self.fill_first = capacity, every_samples, fill_first
         self.timeliness_weight, self.uncertainty_weight = timeliness_weight, uncertainty_weight
         self.statistics_momentum, self.teacher_momentum = statistics_momentum, teacher_momentum  # α, 1 − ν
-        self.view, self.augment = named_view(view, model.input_spec.kind)
+        self.view, self.augment = named_view(view, model.input_spec.kind, model.trial_inputs())
         super().__init__(model, **learning)
-        # Try the view now, so that one that does not fit the inputs fails here and not after `every_samples` samples.
-        self.augment(torch.zeros(1, *model.input_spec.shape), torch.Generator())
         self.memory = BalancedMemory(
             model.num_classes,
             capacity=capacity,

@@ -57,7 +57,7 @@ class Tribe(Method):
     ) -> None:
         self.class_momentum, self.agnostic_share = class_momentum, agnostic_share  # η, γ
         self.entropy_margin, self.anchor_weight = entropy_margin, anchor_weight  # H₀, λ
-        self.view, self.augment = named_view(view, model.input_spec.kind)
+        self.view, self.augment = named_view(view, model.input_spec.kind, model.trial_inputs())
         super().__init__(model, **learning)
         self.max_entropy = entropy_margin * math.log(model.num_classes)
 

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import hashlib
 import math
+from collections.abc import Mapping
 from itertools import chain
 from typing import Literal
 
 import torch
 from torch import Tensor, nn
+from torch.nn.parameter import is_lazy
 
+from holdfast.models.inputs import NamedInput, taking_tensors
 from holdfast.models.normalised import unwrapped
 from holdfast.models.outputs import Output, finish, logits_of
-from holdfast.models.probing import name_candidates, place_of, probe
+from holdfast.models.probing import name_candidates, place_of, probe, random_inputs, repeated
 from holdfast.models.stages import find_stages
 
-__all__ = ["NORM_KINDS", "Classifier", "Normalisation", "main_normalisation", "weights_digest"]
+__all__ = ["NORM_KINDS", "Classifier", "Normalisation", "check_usable", "main_normalisation", "weights_digest"]
 
 Normalisation = Literal["batch", "group", "layer", "instance", "none"]
 
@@ -31,7 +34,8 @@ class Classifier(nn.Module):
     """A network that returns logits, with its input shape, classes, head and normalisation.
 
     The network is neither copied nor changed. The input size is found by trial; a fully convolutional network accepts
-    many, so pass an `example` if the size matters. `output` says where the logits are in what the network returns.
+    many, so pass an `example` if the size matters: a batch, or a mapping with one batch for a network that takes it by
+    name. `output` says where the logits are in what the network returns.
 
     >>> from holdfast.models.tiny import tiny_resnet
     >>> classifier = Classifier(tiny_resnet("group"))
@@ -43,14 +47,16 @@ class Classifier(nn.Module):
         self,
         module: nn.Module,
         *,
-        example: Tensor | None = None,
+        example: Tensor | Mapping[str, Tensor] | None = None,
         head: str | None = None,
         output: Output = None,
     ) -> None:
         super().__init__()
-        self.module = unwrapped(module)
-        if isinstance(self.module, torch.jit.ScriptModule):
-            raise ValueError("TorchScript networks cannot be adapted, their layers are fixed; pass the Python network")
+        network = unwrapped(module)
+        check_usable(network)
+        self.module, example = taking_tensors(network, example)
+        if head is not None and isinstance(self.module, NamedInput):
+            head = f"module.{head}"
         self.training = self.module.training
         self.samples_forwarded = 0
         self.output = output
@@ -61,6 +67,7 @@ class Classifier(nn.Module):
         self.normalisation = main_normalisation(self.module)
         self._feature_shape = found.feature_shape
         self._head_candidates = found.head_candidates
+        self._integers = found.integers
 
     @property
     def head(self) -> nn.Module | None:
@@ -82,6 +89,22 @@ class Classifier(nn.Module):
         """The number of values at the input of the head, for one sample."""
         self._known_head()
         return math.prod(self._feature_shape)
+
+    @property
+    def input_dtype(self) -> torch.dtype:
+        """The dtype of the inputs: that of the weights, unless the network takes integers."""
+        return self.dtype if self._integers is None else self._integers.dtype
+
+    def trial_inputs(self, samples: int = 2) -> Tensor:
+        """Return inputs to try the network on, the same every time: random, or integers that it is known to take.
+
+        >>> from holdfast.models.tiny import tiny_resnet
+        >>> Classifier(tiny_resnet()).trial_inputs().shape
+        torch.Size([2, 3, 32, 32])
+        """
+        if self._integers is None:
+            return random_inputs(self.module, self.input_spec.shape, samples)
+        return repeated(self._integers, samples).to(self.device)
 
     def forward(self, inputs: Tensor) -> Tensor:
         """Return logits, (batch, classes), and count the samples."""
@@ -128,6 +151,18 @@ class Classifier(nn.Module):
             advice = name_candidates(self._head_candidates)
             raise ValueError(f"no linear layer of {type(self.module).__name__} returns the logits; {advice}")
         return head
+
+
+def check_usable(network: nn.Module) -> None:
+    """Raise for a network whose layers cannot be changed or whose weights do not exist yet."""
+    if isinstance(network, torch.jit.ScriptModule):
+        raise ValueError("TorchScript networks cannot be adapted, their layers are fixed; pass the Python network")
+    for name, tensor in chain(network.named_parameters(), network.named_buffers()):
+        if is_lazy(tensor):
+            raise ValueError(
+                f"{name!r} has no values yet, because the network has lazy layers; call it once on a batch, load its "
+                "weights, and adapt it then"
+            )
 
 
 def _whole(values: Tensor) -> Tensor:

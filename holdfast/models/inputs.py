@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, cast
+import inspect
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, cast
 
-from torch import Tensor
+from torch import Tensor, nn
 
-__all__ = ["single_input"]
+__all__ = ["NamedInput", "inputs_and_labels", "single_input", "taking_tensors"]
+
+LABELS = ("labels", "label")  # in mappings that data loaders return
 
 
 def single_input(inputs: Tensor | Mapping[str, Tensor] | None, named: Mapping[str, Tensor]) -> Tensor:
@@ -31,6 +34,57 @@ def single_input(inputs: Tensor | Mapping[str, Tensor] | None, named: Mapping[st
             "samples to one length instead of masking them"
         )
     return next(iter(given.values()))
+
+
+def inputs_and_labels(batch: Tensor | Sequence[Any] | Mapping[str, Tensor]) -> tuple[Tensor, Tensor | None]:
+    """Return the inputs of a batch from a data loader and its labels, if it has any.
+
+    >>> import torch
+    >>> inputs, labels = inputs_and_labels({"pixel_values": torch.zeros(2, 3), "labels": torch.tensor([0, 1])})
+    >>> inputs.shape, labels.tolist()
+    (torch.Size([2, 3]), [0, 1])
+    """
+    if isinstance(batch, Mapping):
+        labels = next((batch[name] for name in LABELS if name in batch), None)
+        return single_input({name: value for name, value in batch.items() if name not in LABELS}, {}), labels
+    if isinstance(batch, Sequence):
+        return single_input(batch[0], {}), batch[1] if len(batch) > 1 else None
+    return batch, None
+
+
+class NamedInput(nn.Module):
+    """A network that takes its one input by keyword or in a mapping, behind a forward that takes a tensor."""
+
+    def __init__(self, module: nn.Module, name: str, style: Literal["keyword", "mapping"]) -> None:
+        super().__init__()
+        self.module, self.name, self.style = module, name, style
+        self.training = module.training
+
+    def forward(self, inputs: Tensor) -> object:
+        """Return what the network returns."""
+        return self.module(**{self.name: inputs}) if self.style == "keyword" else self.module({self.name: inputs})
+
+
+def taking_tensors(module: nn.Module, example: Tensor | Mapping[str, Tensor] | None) -> tuple[nn.Module, Tensor | None]:
+    """Return a network that takes a tensor by place, and the tensor in the example.
+
+    The example of a network that takes a keyword or a mapping is a mapping with one tensor. A network whose only input
+    is a keyword needs none.
+    """
+    parameters = inspect.signature(module.forward).parameters
+    if isinstance(example, Mapping):
+        tensor = single_input(example, {})
+        name = next(name for name, value in example.items() if value is tensor)
+        named = name in parameters or any(each.kind is each.VAR_KEYWORD for each in parameters.values())
+        if name == next(iter(parameters), None) and parameters[name].kind is not inspect.Parameter.KEYWORD_ONLY:
+            return module, tensor
+        return NamedInput(module, name, "keyword" if named else "mapping"), tensor
+    required = [
+        each for each in parameters.values() if each.default is each.empty and each.kind is not each.VAR_KEYWORD
+    ]
+    if len(required) == 1 and required[0].kind is inspect.Parameter.KEYWORD_ONLY:
+        return NamedInput(module, required[0].name, "keyword"), example
+    return module, example
 
 
 def _changes_nothing(name: str, value: Any) -> bool:

@@ -14,9 +14,10 @@ from holdfast.models.outputs import Output, WrongOutputError, logits_of, pick
 from holdfast.records import InputSpec
 from holdfast.registry import nearest
 
-__all__ = ["Probe", "place_of", "probe", "random_inputs", "random_pair", "untouched"]
+__all__ = ["Probe", "called_parts", "place_of", "probe", "random_inputs", "repeated", "untouched"]
 
 IMAGE_SIZES = (32, 28, 64, 96, 224, 256, 299, 384)
+TOKEN_LENGTHS = (16, 32, 64, 128, 256, 512)
 WAVEFORM_LENGTHS = (16_000, 8_000, 32_000, 44_100, 48_000, 80_000, 160_000)
 # Networks raise these for an input of the wrong shape; other exceptions are errors of the network and pass through.
 REFUSALS = (RuntimeError, ValueError, TypeError, IndexError, AssertionError)
@@ -31,6 +32,7 @@ class Probe:
     head_name: str | None
     feature_shape: tuple[int, ...]  # of one sample at the head's input; empty without a head
     head_candidates: tuple[str, ...]  # every module whose output is the logits
+    integers: Tensor | None  # inputs that the network took, if it takes integers
 
 
 def probe(module: nn.Module, example: Tensor | None = None, head: str | None = None, output: Output = None) -> Probe:
@@ -49,6 +51,7 @@ def probe(module: nn.Module, example: Tensor | None = None, head: str | None = N
         head_name,
         arrivals[head_name] if head_name is not None else (),
         tuple(arrivals),
+        None if inputs.is_floating_point() else inputs,
     )
 
 
@@ -85,6 +88,25 @@ def untouched(module: nn.Module) -> Iterator[None]:
                     buffer.copy_(before)
 
 
+def called_parts(module: nn.Module, inputs: Tensor) -> set[str]:
+    """Return the names of the modules that a network calls in eval mode, and leave it unchanged.
+
+    >>> sorted(called_parts(nn.Sequential(nn.Linear(2, 2)), torch.zeros(1, 2)))
+    ['', '0']
+    """
+    called: set[str] = set()
+
+    def keep(name: str) -> Callable[[nn.Module, Any], None]:
+        return lambda _part, _args: called.add(name)
+
+    with untouched(module), ExitStack() as hooks:
+        for name, part in module.named_modules(remove_duplicate=False):
+            if not isinstance(part, torch.jit.ScriptModule):  # which take no hooks
+                hooks.callback(part.register_forward_pre_hook(keep(name)).remove)
+        module(inputs)
+    return called
+
+
 def find_inputs(module: nn.Module, example: Tensor | None, output: Output = None) -> Tensor:
     """Return a batch of two inputs for which the network returns two rows of logits."""
     refusal: Exception | None = None
@@ -101,14 +123,9 @@ def find_inputs(module: nn.Module, example: Tensor | None, output: Output = None
     if wrong_output is not None:
         raise wrong_output
     tried = "the sizes tried" if example is None else f"the shape of this example, {tuple(example.shape)}"
-    raise ValueError(
-        f"{type(module).__name__} accepts none of {tried}; pass one it accepts, e.g. example=torch.zeros(1, 3, H, W)"
-    ) from refusal
-
-
-def random_pair(module: nn.Module, shape: tuple[int, ...]) -> Tensor:
-    """Return two different random inputs, drawn from a separate generator."""
-    return random_inputs(module, shape, 2)
+    remedy = "pass one it accepts, e.g. example=torch.zeros(1, 3, H, W), or example={name: tensor} for inputs by name"
+    why = "" if example is None or not str(refusal or "") else f" ({str(refusal).splitlines()[0]})"
+    raise ValueError(f"{type(module).__name__} accepts none of {tried}{why}; {remedy}") from refusal
 
 
 def random_inputs(module: nn.Module, shape: tuple[int, ...], samples: int) -> Tensor:
@@ -120,14 +137,32 @@ def random_inputs(module: nn.Module, shape: tuple[int, ...], samples: int) -> Te
 def example_pair(module: nn.Module, example: Tensor) -> Tensor:
     """Return two inputs of the example's shape: random, unless it holds integers, which may be indices."""
     if example.is_floating_point():
-        return random_pair(module, tuple(example.shape[1:]))
-    return example[:1].repeat_interleave(2, dim=0).to(place_of(module)[0])
+        return random_inputs(module, tuple(example.shape[1:]), 2)
+    return repeated(example, 2).to(place_of(module)[0])
+
+
+def repeated(rows: Tensor, samples: int) -> Tensor:
+    """Return this many samples: the rows, again and again.
+
+    >>> repeated(torch.tensor([1, 2]), 3)
+    tensor([1, 2, 1])
+    """
+    return rows[torch.arange(samples, device=rows.device) % len(rows)]
 
 
 def guessed_pairs(module: nn.Module) -> Iterator[Tensor]:
-    """Yield random inputs of every plausible shape, the likeliest first."""
-    for shape in dict.fromkeys((*declared_shapes(module), *shapes_by_first_layer(module))):
-        yield random_pair(module, shape)
+    """Yield random inputs of every plausible shape, the likeliest first; then integers: indices and bytes."""
+    shapes = dict.fromkeys((*declared_shapes(module), *shapes_by_first_layer(module)))
+    for shape in shapes:
+        yield random_inputs(module, shape, 2)
+    table = next((part for part in module.modules() if isinstance(part, nn.Embedding)), None)
+    if table is not None:
+        generator, device = torch.Generator().manual_seed(0), place_of(module)[0]
+        for length in TOKEN_LENGTHS:
+            yield torch.randint(table.num_embeddings, (2, length), generator=generator).to(device)
+    for shape in shapes:
+        if len(shape) == 3:
+            yield (255 * random_inputs(module, shape, 2)).to(torch.uint8)
 
 
 def declared_shapes(module: nn.Module) -> Iterator[tuple[int, ...]]:
@@ -179,6 +214,8 @@ def kind_of(module: nn.Module, inputs: Tensor) -> Literal["image", "audio", "oth
     """Return the kind of such inputs: three axes are an image, convolved inputs with fewer axes are audio."""
     if inputs.dim() == 4:
         return "image"
+    if not inputs.is_floating_point():
+        return "other"
     convolved = any(isinstance(part, nn.Conv1d | nn.Conv2d) for part in module.modules())
     return "audio" if convolved and inputs.dim() in (2, 3) else "other"
 

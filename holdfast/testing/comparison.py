@@ -10,9 +10,19 @@ from torch import Tensor, nn
 
 from holdfast.adapted import AdaptedModel
 
-__all__ = ["Batches", "assert_equal", "first_difference", "logits_of", "weights_of"]
+__all__ = ["Batches", "assert_equal", "first_difference", "hooks_of", "logits_of", "weights_of"]
 
 Batches = Sequence[Tensor]
+
+
+def hooks_of(module: nn.Module) -> int:
+    """Return how many forward hooks the parts of a module have; the caller's own network may come with some.
+
+    >>> layer = nn.Linear(2, 2)
+    >>> _ = layer.register_forward_hook(print); hooks_of(nn.Sequential(layer))
+    1
+    """
+    return sum(len(part._forward_hooks) + len(part._forward_pre_hooks) for part in module.modules())
 
 
 def weights_of(model: AdaptedModel) -> list[Tensor]:

@@ -15,7 +15,7 @@ from holdfast.adapted import AdaptedModel
 from holdfast.estimators import ESTIMATORS, Estimator
 from holdfast.recipes import adapt
 from holdfast.records import Estimate
-from holdfast.testing.comparison import Batches, assert_equal, weights_of
+from holdfast.testing.comparison import Batches, assert_equal, hooks_of, weights_of
 
 __all__ = ["check_estimator"]
 
@@ -29,6 +29,7 @@ def check_estimator(estimator: str | Estimator, model: nn.Module, batches: Batch
         return adapt(model, method, estimator=copy.deepcopy(watching), source=batches[:1], holdout=holdout)
 
     watched, again, alone = build(estimator), build(estimator), build(None)
+    hooks = hooks_of(watched)
     state = torch.get_rng_state()
     for batch in (*batches, batches[0][:1]):
         step = watched.step(batch)
@@ -36,7 +37,7 @@ def check_estimator(estimator: str | Estimator, model: nn.Module, batches: Batch
         assert_equal([alone(batch)], [step.logits], f"answers beside {name}")
     assert torch.equal(state, torch.get_rng_state()), f"{name} draws from the global generator"
     assert_equal(weights_of(alone), weights_of(watched), f"weights beside {name}")
-    assert not any(part._forward_hooks or part._forward_pre_hooks for part in watched.modules()), f"{name} left hooks"
+    assert hooks_of(watched) == hooks, f"{name} left hooks"
     with tempfile.TemporaryDirectory() as folder:
         watched.save(Path(folder) / "state.safetensors")
         again.load(Path(folder) / "state.safetensors")
