@@ -7,6 +7,7 @@ import pickle
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -14,9 +15,11 @@ from torch import distributed, nn
 
 from holdfast import adapt
 from holdfast.adapted import AdaptedModel
+from holdfast.estimators import ESTIMATORS
 from holdfast.models.classifier import weights_digest
 from holdfast.models.tiny import tiny_resnet
 from holdfast.recipes import recipe_names
+from holdfast.recovery import RECOVERIES
 
 BATCHES = torch.rand(4, 8, 3, 16, 16, generator=torch.Generator().manual_seed(0))
 
@@ -112,3 +115,28 @@ def test_the_mode_changes_nothing_and_adaptation_goes_on() -> None:
     for batch in BATCHES:
         assert torch.equal(model.eval()(batch), twin.train()(batch))
     assert (model.training, twin.training) == (False, True)
+
+
+HOLDOUT = [(BATCHES[0], torch.zeros(8, dtype=torch.long))]
+PLACED: dict[str, dict[str, Any]] = {
+    **{name: {"method": name} for name in recipe_names() if name != "cotta"},
+    "cotta": {"method": "cotta", "views": 1},
+    **{f"estimator {name}": {"method": "tent", "estimator": name, "holdout": HOLDOUT} for name in ESTIMATORS},
+    **{f"recovery {name}": {"method": "tent", "estimator": "anchored", "recovery": name} for name in RECOVERIES},
+}
+
+
+@pytest.mark.parametrize("name", PLACED)
+def test_every_tensor_is_made_on_the_device_of_the_model(name: str, tmp_path: Path) -> None:
+    """With another default device, a tensor that is made without saying where does not mix with those of the model."""
+    options = PLACED[name]
+    model = adapt(tiny_resnet(), source=[BATCHES[0]], **options)
+    loaded = copy.deepcopy(model)
+    with torch.device("meta"):
+        for batch in BATCHES[:2]:
+            assert model.step(batch).skipped is None
+        model.save(tmp_path / "state")
+        loaded.load(tmp_path / "state")
+        assert torch.equal(loaded(BATCHES[3]), model(BATCHES[3]))
+        model.reset()
+        model.export()

@@ -160,7 +160,7 @@ def drop(values: Tensor, rate: float, generators: Sequence[torch.Generator]) -> 
     """
     # 16 bits for each element, drawn 64 at a time on the CPU: fast, and the same masks on every device.
     threshold, each = min(round(rate * 2**16), 2**16 - 1) - 2**15, values.numel() // len(generators)
-    words = torch.empty(len(generators), -(-each // 4), dtype=torch.int64)
+    words = torch.empty(len(generators), -(-each // 4), dtype=torch.int64, device="cpu")
     for row, generator in zip(words, generators, strict=True):
         row.random_(-(2**63), None, generator=generator)
     channels_last = values.dim() == 4 and not values.is_contiguous()

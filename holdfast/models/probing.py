@@ -131,7 +131,8 @@ def find_inputs(module: nn.Module, example: Tensor | None, output: Output = None
 def random_inputs(module: nn.Module, shape: tuple[int, ...], samples: int) -> Tensor:
     """Return random inputs in [0, 1) in the dtype and on the device of a network, the same every time."""
     device, dtype = place_of(module)
-    return torch.rand((samples, *shape), generator=torch.Generator().manual_seed(0)).to(device, dtype)
+    drawn = torch.rand((samples, *shape), generator=torch.Generator().manual_seed(0), device="cpu")
+    return drawn.to(device, dtype)
 
 
 def example_pair(module: nn.Module, example: Tensor) -> Tensor:

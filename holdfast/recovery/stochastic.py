@@ -39,7 +39,8 @@ class Stochastic(Recovery):
 
         def chosen(weight: Tensor, _gradient: Tensor | None) -> Tensor:
             # Drawn on the CPU, so that the same elements are chosen on every device.
-            return (torch.rand(weight.shape, generator=generator) < self.restore_share).to(weight.device)
+            drawn = torch.rand(weight.shape, generator=generator, device="cpu")
+            return (drawn < self.restore_share).to(weight.device)
 
         method.restore(chosen)
         return None
