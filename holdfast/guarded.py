@@ -10,11 +10,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from holdfast.adapted import AdaptedModel
+from holdfast.adapted import AdaptedModel, SourceBatch
 from holdfast.anchor import fit_temperature, latest
 from holdfast.evidence import Interval, LabelAudit
 from holdfast.methods.guard import Guard, Verdict
 from holdfast.models.base import load
+from holdfast.models.inputs import inputs_and_labels
 from holdfast.models.outputs import Output
 from holdfast.recipes import Watching, adapt_with, resolve
 from holdfast.records import Estimate, Step
@@ -121,11 +122,12 @@ class GuardedModel(AdaptedModel):
         """Return bounds of that accuracy minus the source's on the same samples, guaranteed by labels."""
         return self.audit.gain()
 
-    def fit_holdout(self, batches: Iterable[Tensor | Sequence[Tensor]]) -> None:
+    def fit_holdout(self, batches: Iterable[SourceBatch]) -> None:
         """Fit the anchor's temperature to held-out source data with labels, and show them to the estimators."""
-        pairs = [batch if isinstance(batch, Tensor) else (batch[0], batch[1]) for batch in batches]
-        super().fit_holdout(pairs)
-        labelled = [pair for pair in pairs if not isinstance(pair, Tensor)]
+        shown = list(batches)
+        super().fit_holdout(shown)
+        pairs = [inputs_and_labels(batch) for batch in shown]
+        labelled = [(inputs, labels) for inputs, labels in pairs if labels is not None]
         if labelled:
             with torch.inference_mode(False), torch.no_grad(), self._transactions.exclusive():
                 logits = torch.cat([self._guard.anchor_logits(inputs) for inputs, _ in labelled])
