@@ -24,6 +24,7 @@ from holdfast.recipes import recipe_names
 from holdfast.recovery import RECOVERIES
 from holdfast.testing.comparison import first_difference
 from holdfast.testing.faults import check_failed_steps
+from holdfast.testing.trial import Trial
 
 GENERATOR = torch.Generator().manual_seed(0)
 BATCHES = [torch.rand(size, 3, 16, 16, generator=GENERATOR) for size in (8, 8, 5, 8)]
@@ -46,25 +47,25 @@ def build(name: str, *, audio: bool = False, norm: str = "batch", **options: Any
 
 @pytest.mark.parametrize("name", OFTEN)
 def test_methods_with_a_memory_are_put_back_in_the_middle_of_learning(name: str) -> None:
-    check_failed_steps(partial(build, name), BATCHES, points=8)
+    check_failed_steps(Trial(partial(build, name), BATCHES), points=8)
 
 
 @pytest.mark.parametrize("options", [{"predicts": "after"}, {"predicts": "before", "optimizer": "adam"}])
 def test_updates_before_and_after_the_prediction_are_put_back(options: dict[str, Any]) -> None:
-    check_failed_steps(partial(build, "cpl", **options), BATCHES, points=8)
+    check_failed_steps(Trial(partial(build, "cpl", **options), BATCHES), points=8)
 
 
 @pytest.mark.parametrize("recovery", RECOVERIES.names())
 @pytest.mark.parametrize("name", ["tent", "cotta", "unitta"])
 def test_every_recovery_is_put_back(name: str, recovery: str) -> None:
     options: dict[str, Any] = {"every_batches": 2} if recovery in ("periodic", "last_good") else {}
-    check_failed_steps(partial(build, name, recovery=recovery, **options), BATCHES, points=4)
+    check_failed_steps(Trial(partial(build, name, recovery=recovery, **options), BATCHES), points=4)
 
 
 @pytest.mark.parametrize("estimator", ESTIMATORS.names())
 @pytest.mark.parametrize("name", ["tent", "t3a", "rotta"])
 def test_every_estimator_is_put_back(name: str, estimator: str) -> None:
-    check_failed_steps(partial(build, name, estimator=estimator), BATCHES, points=6)
+    check_failed_steps(Trial(partial(build, name, estimator=estimator), BATCHES), points=6)
 
 
 @pytest.mark.slow
@@ -73,11 +74,12 @@ def test_every_estimator_is_put_back(name: str, estimator: str) -> None:
 def test_a_failure_at_every_module_call_is_undone(name: str, network: str) -> None:
     audio = network == "audio"
     make = partial(build, name, audio=audio, norm="batch" if audio else network, estimator="anchored")
+    trial = Trial(make, AUDIO if audio else BATCHES)
     try:
-        make()
+        trial.unused()
     except ValueError:
         pytest.skip("the method refuses this network")
-    check_failed_steps(make, AUDIO if audio else BATCHES, points=None)
+    check_failed_steps(trial, points=None)
 
 
 @contextmanager

@@ -16,7 +16,8 @@ from torch.nn.modules.module import register_module_forward_pre_hook
 from holdfast.adapted import AdaptedModel
 from holdfast.input_range import magnitude
 from holdfast.records import Step
-from holdfast.testing.comparison import Batches, assert_equal, first_difference
+from holdfast.testing.comparison import assert_equal, first_difference
+from holdfast.testing.trial import Trial
 
 __all__ = [
     "check_autocast",
@@ -28,70 +29,62 @@ __all__ = [
     "module_calls",
 ]
 
-Build = Callable[[], AdaptedModel]
-
 
 class InjectedError(RuntimeError):
     """An error that a contract raises on purpose."""
 
 
-def check_failed_steps(build: Build, batches: Batches, *, points: int | None = 3) -> None:
+def check_failed_steps(trial: Trial, *, points: int | None = 3) -> None:
     """An error in a step leaves everything as it was, wherever it is raised; a retry is as if it had never happened.
 
     It is raised at some of the module calls, evenly spread (`points=None`: at all of them), and after the very last
     thing that a step does. The prediction is returned if there was one.
     """
-    model = _adapted(build, batches[:-1])
-    twin, batch = copy.deepcopy(model), batches[-1]
-    calls = module_calls(lambda: copy.deepcopy(model).step(batch))
+    model, untouched, batch = trial.adapted(), trial.adapted(), trial.batches[-1]
+    calls = module_calls(lambda: trial.adapted().step(batch))
     chosen = (
         range(calls) if points is None else sorted({place * (calls - 1) // (points - 1) for place in range(points)})
     )
     for call in chosen:
         with failing_at(call):
             _attempt(model, batch)
-        _assert_untouched(twin, model, f"an error at module call {call} of {calls}")
+        _assert_untouched(untouched, model, f"an error at module call {call} of {calls}")
     with _failing_in_the_end(model):
         assert _attempt(model, batch) is not None, "the prediction was lost when the recovery failed"
-    _assert_untouched(twin, model, "an error at the end of a step")
-    assert_equal([twin(batch)], [model(batch)], "predictions after failed steps")
-    assert_equal([twin(batches[0])], [model(batches[0])], "predictions after a retried step")
+    _assert_untouched(untouched, model, "an error at the end of a step")
+    assert_equal(trial.predictions[-1:], [model(batch)], "predictions after failed steps")
+    assert_equal([trial.next_prediction], [model(trial.batches[0])], "predictions after a retried step")
 
 
-def check_empty_batch(build: Build, batches: Batches) -> None:
+def check_empty_batch(trial: Trial) -> None:
     """Empty batches, single samples without a batch axis, arrays and lists are refused, and change nothing."""
-    model = _adapted(build, batches[:-1])
-    twin, batch = copy.deepcopy(model), batches[-1]
+    model, untouched, batch = trial.adapted(), trial.adapted(), trial.batches[-1]
     unusable: list[Any] = [batch[:0], batch[0], batch.numpy(), batch.tolist()]
     for inputs in unusable:
         refusal = _refusal(model, inputs)
         assert refusal is not None, f"{type(inputs).__name__} that is no batch was not refused"
         assert "\n" not in refusal, f"the refusal is more than one sentence: {refusal}"
-        _assert_untouched(twin, model, "inputs that are no batch")
-    assert_equal([twin(batch)], [model(batch)], "predictions after inputs that were no batch")
+        _assert_untouched(untouched, model, "inputs that are no batch")
+    assert_equal(trial.predictions[-1:], [model(batch)], "predictions after inputs that were no batch")
 
 
-def check_far_inputs(build: Build, batches: Batches) -> None:
+def check_far_inputs(trial: Trial) -> None:
     """Inputs far out of the usual range are predicted, reported and not adapted to."""
-    model = _adapted(build, batches[:-1])
-    twin, batch = copy.deepcopy(model), batches[-1]
-    for scale in (100 * max(1.0, *map(magnitude, batches)), 1e10):
+    model, batch = trial.adapted(), trial.batches[-1]
+    before = copy.deepcopy(model.method.state_dict())
+    for scale in (100 * max(1.0, *map(magnitude, trial.batches)), 1e10):
         step = model.step(batch * scale)
         assert step.skipped, f"inputs {scale:g} times too large were not reported"
         assert step.loss is None, f"inputs {scale:g} times too large were adapted to"
-        assert step.logits.shape == twin.predict(batch).logits.shape, (
-            "there is no prediction for inputs far out of range"
-        )
-        found = first_difference(twin.method.state_dict(), model.method.state_dict())
+        assert step.logits.shape == trial.predictions[-1].shape, "there is no prediction for inputs far out of range"
+        found = first_difference(before, model.method.state_dict())
         assert found is None, f"inputs {scale:g} times too large changed {found}"
-    assert_equal([twin(batch)], [model(batch)], "predictions after inputs far out of range")
+    assert_equal(trial.predictions[-1:], [model(batch)], "predictions after inputs far out of range")
 
 
-def check_threads(build: Build, batches: Batches) -> None:
+def check_threads(trial: Trial) -> None:
     """Calls from several threads are carried out one after the other: in that order, another object does the same."""
-    model = build()
-    twin = copy.deepcopy(model)
-    work = [batch for batch in batches for _ in range(2)]
+    model, other, work = trial.unused(), trial.unused(), trial.batches
     order: list[int] = []
     steps: dict[int, Step] = {}
     own = model.recovery.begin
@@ -119,13 +112,13 @@ def check_threads(build: Build, batches: Batches) -> None:
         sys.setswitchinterval(interval)
         del vars(model.recovery)["begin"]
     assert len(steps) == len(work), "a step failed in a thread"
-    expected = [twin.step(work[place]) for place in order]
+    expected = [other.step(work[place]) for place in order]
     assert_equal([step.logits for step in expected], [steps[place].logits for place in order], "predictions in threads")
 
 
-def check_autocast(build: Build, batches: Batches) -> None:
+def check_autocast(trial: Trial) -> None:
     """Under bfloat16 autocast all steps succeed, and weights and statistics keep their type and stay finite."""
-    model = build()
+    model, batches = trial.unused(), trial.batches
     before = {name: tensor.dtype for name, tensor in model.method.moving().items()}
     with torch.autocast(batches[0].device.type, dtype=torch.bfloat16):
         for batch in batches:
@@ -211,13 +204,6 @@ def _refusal(model: AdaptedModel, inputs: Any) -> str | None:
     return None
 
 
-def _adapted(build: Build, batches: Batches) -> AdaptedModel:
-    model = build()
-    for batch in batches:
-        model(batch)
-    return model
-
-
-def _assert_untouched(twin: AdaptedModel, model: AdaptedModel, what: str) -> None:
-    found = first_difference(vars(twin), vars(model))
+def _assert_untouched(untouched: AdaptedModel, model: AdaptedModel, what: str) -> None:
+    found = first_difference(vars(untouched), vars(model))
     assert found is None, f"{what} changed {found}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import inspect
 import tempfile
 from collections.abc import Callable
@@ -25,10 +24,9 @@ from holdfast.testing.faults import (
     check_far_inputs,
     check_threads,
 )
+from holdfast.testing.trial import Trial
 
 __all__ = ["METHOD_CHECKS", "check_method"]
-
-Build = Callable[[], AdaptedModel]
 
 _LABEL_WORDS = {"label", "labels", "target", "targets", "y", "domain", "domains"}
 
@@ -46,15 +44,15 @@ def check_method(
     A method may refuse a network, if it does so before the first batch and names an alternative.
     """
     before = weights_digest(model)
-    build = partial(_build, method, model, list(source or batches[:1]), options)
+    trial = Trial(partial(_build, method, model, list(source or batches[:1]), options), batches)
     try:
-        unused = build()
+        trial.unused()
     except ValueError as error:
         refusal = str(error)
         assert any(repr(name) in refusal for name in recipe_names()), f"the refusal names no alternative: {refusal}"
         return
     for check in METHOD_CHECKS:
-        check(build if check in BUILT_EACH_TIME else partial(copy.deepcopy, unused), batches)
+        check(trial)
     assert weights_digest(model) == before, "the caller's model was changed"
 
 
@@ -63,136 +61,126 @@ def _build(method: str | type[Method], model: nn.Module, source: Batches, option
     return adapt(model, method, source=source if kind.requires_source(options) else None, **options)
 
 
-def check_answers(build: Build, batches: Batches) -> None:
+def check_predictions(trial: Trial) -> None:
     """Every sample gets finite logits, whatever gradient mode the caller is in."""
-    model = build()
+    model, batches = trial.adapted(), trial.batches
     classes = model.method.model.num_classes
-    for batch in batches:
-        assert model(batch).shape == (len(batch), classes)
+    for batch, logits in zip(batches, trial.predictions, strict=True):
+        assert logits.shape == (len(batch), classes)
     for mode in (torch.no_grad, torch.inference_mode):
         with mode():
             logits = model(batches[0] + 0)  # under inference mode the sum is an inference tensor
             assert logits.shape == (len(batches[0]), classes), f"wrong shape under {mode.__name__}"
             assert torch.isfinite(logits).all(), f"non-finite logits under {mode.__name__}"
-            assert not logits.requires_grad, "the answer drags its graph along"
+            assert not logits.requires_grad, "the prediction has a graph"
 
 
-def check_exact_reset(build: Build, batches: Batches) -> None:
-    """After a reset the model is bit-equal to a new one, and so is its future."""
-    model = build()
-    before = weights_of(model)
-    first = [model(batch) for batch in batches]
+def check_exact_reset(trial: Trial) -> None:
+    """After a reset the model is bit-equal to a new one, and so are its later predictions."""
+    model = trial.adapted()
     model.reset()
-    assert_equal(before, weights_of(model), "weights after reset")
-    assert_equal(first, [model(batch) for batch in batches], "answers after reset")
+    assert_equal(weights_of(trial.unused()), weights_of(model), "weights after reset")
+    assert_equal(trial.predictions, [model(batch) for batch in trial.batches], "predictions after reset")
 
 
-def check_same_future_after_saving(build: Build, batches: Batches) -> None:
-    """Saved in the middle of a stream and loaded into a new object, the rest of the stream is answered the same."""
-    model = build()
-    half = max(1, len(batches) // 2)
-    for batch in batches[:half]:
+def check_same_future_after_saving(trial: Trial) -> None:
+    """Saved in the middle of a stream and loaded into a new object, the rest of the stream is predicted the same."""
+    model, half = trial.unused(), max(1, len(trial.batches) // 2)
+    for batch in trial.batches[:half]:
         model(batch)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "state.safetensors"
         model.save(path)
-        loaded = build()
+        loaded = trial.build()
         loaded.load(path)
-    copied = build()
+    copied = trial.unused()
     copied.load_state_dict(model.state_dict())
-    expected = [model(batch) for batch in batches[half:]]
-    assert_equal(expected, [loaded(batch) for batch in batches[half:]], "answers after save and load")
-    assert_equal(expected, [copied(batch) for batch in batches[half:]], "answers after load_state_dict")
+    for found, what in ((loaded, "save and load"), (copied, "load_state_dict")):
+        later = [found(batch) for batch in trial.batches[half:]]
+        assert_equal(trial.predictions[half:], later, f"predictions after {what}")
 
 
-def check_batch_of_one(build: Build, batches: Batches) -> None:
-    """Samples that come one at a time are answered with finite logits and leave finite weights."""
-    model = build()
-    for sample in batches[0]:
+def check_batch_of_one(trial: Trial) -> None:
+    """Samples that come one at a time get finite logits and leave finite weights."""
+    model = trial.unused()
+    for sample in trial.batches[0]:
         assert torch.isfinite(model(sample[None])).all(), "a batch of one has non-finite logits"
     assert all(torch.isfinite(tensor).all() for tensor in weights_of(model)), "batches of one left non-finite weights"
 
 
-def check_repeatable(build: Build, batches: Batches) -> None:
-    """Two runs with the same seed are equal to the bit, whatever the global generator has been used for."""
-    first, second = build(), build()
-    expected = [first(batch) for batch in batches]
-    state = torch.get_rng_state()
+def check_repeatable(trial: Trial) -> None:
+    """A second model with the same seed is equal to the bit, whatever the global generator has been used for."""
+    second, state = trial.build(), torch.get_rng_state()
     torch.rand(7)
     try:
-        assert_equal(expected, [second(batch) for batch in batches], "answers of a second run")
+        found = [second(batch) for batch in trial.batches]
     finally:
         torch.set_rng_state(state)
+    assert_equal(trial.predictions, found, "predictions of a second run")
 
 
-def check_no_label_in_sight(build: Build, batches: Batches) -> None:
+def check_no_label_in_sight(trial: Trial) -> None:
     """No verb takes a label, and labels that come with source data are never looked at."""
-    model = build()
+    model = trial.unused()
     for verb in ("predict", "loss", "adapt", "fit_source"):
         taken = _LABEL_WORDS & set(inspect.signature(getattr(model.method, verb)).parameters)
         assert not taken, f"{verb} takes {sorted(taken)}"
-    model.fit_source((batch, _Untouchable()) for batch in batches)  # type: ignore[misc]
+    model.fit_source((batch, _Untouchable()) for batch in trial.batches)  # type: ignore[misc]
 
 
 class _Untouchable:
-    """Stands for labels: whoever looks at it fails."""
+    """Stands for labels: any look at it fails."""
 
     def __getattribute__(self, name: str) -> Any:
         raise AssertionError(f"a label was looked at ({name})")
 
 
-def check_non_finite_inputs(build: Build, batches: Batches) -> None:
-    """NaN and Inf in a batch are reported, answered by the last good state, and never reach it."""
-    model, twin = build(), build()
-    for batch in batches[:-1]:
-        model(batch), twin(batch)
+def check_non_finite_inputs(trial: Trial) -> None:
+    """NaN and Inf in a batch are reported, predicted by the last good state, and never reach it."""
+    model, last = trial.adapted(), trial.batches[-1]
+    before = weights_of(model)
     for poison in (float("nan"), float("inf"), -float("inf")):
-        batch = batches[-1].clone()
+        batch = last.clone()
         batch[0].flatten()[0] = poison
-        before = weights_of(model)
         step = model.step(batch)
         assert step.skipped, f"{poison} in the inputs was not reported"
         assert torch.isfinite(step.logits).all(), f"{poison} in the inputs gave non-finite logits"
         assert_equal(before, weights_of(model), f"weights after {poison} in the inputs")
-    assert_equal([twin(batches[-1])], [model(batches[-1])], "answers after a bad batch")
+    assert_equal(trial.predictions[-1:], [model(last)], "predictions after a bad batch")
 
 
-def check_answering_alone(build: Build, batches: Batches) -> None:
-    """An answer that may not be learnt from is the same twice, and the future is as if it had never been asked for."""
-    model, twin = build(), build()
-    for batch in batches[:-1]:
-        model(batch), twin(batch)
-    first, second = (model.predict(batches[-1]).logits for _ in range(2))
-    assert_equal([first], [second], "two answers of a frozen model")
-    assert_equal([twin(batches[-1])], [model(batches[-1])], "answers after a frozen one")
+def check_predicting_alone(trial: Trial) -> None:
+    """Predicting without learning gives the same twice, and changes no later prediction."""
+    model, last = trial.adapted(), trial.batches[-1]
+    first, second = (model.predict(last).logits for _ in range(2))
+    assert_equal([first], [second], "two predictions of a paused model")
+    assert_equal(trial.predictions[-1:], [model(last)], "predictions after a paused one")
 
 
-def check_export(build: Build, batches: Batches) -> None:
-    """The exported module answers like the frozen model, carries no hook, and no longer changes."""
-    model = build()
-    for batch in batches[:-1]:
-        model(batch)
+def check_export(trial: Trial) -> None:
+    """The exported module predicts like the paused model, carries no hook, and no longer changes."""
+    model, last = trial.adapted(), trial.batches[-1]
     exported = model.export()
     assert not any(part._forward_hooks or part._forward_pre_hooks for part in exported.modules()), "export has hooks"
-    assert not any(parameter.requires_grad for parameter in exported.parameters()), "export is not frozen"
+    assert not any(parameter.requires_grad for parameter in exported.parameters()), "export can be trained"
     with torch.no_grad():
-        first, second = (logits_of(exported(batches[-1])) for _ in range(2))
+        first, second = (logits_of(exported(last)) for _ in range(2))
     assert_equal([first], [second], "two calls of the exported module")
-    model.method.paused = True  # some methods answer after they have learnt from the batch; an export does not learn
+    model.method.paused = True  # some methods predict after they have adapted to the batch; an export does not adapt
     with torch.no_grad():
-        expected = model.method.predict(batches[-1])
-    assert_equal([expected], [first], "answers of the exported module")
+        expected = model.method.predict(last)
+    assert_equal([expected], [first], "predictions of the exported module")
 
 
-METHOD_CHECKS: tuple[Callable[[Build, Batches], None], ...] = (
-    check_answers,
+METHOD_CHECKS: tuple[Callable[[Trial], None], ...] = (
+    check_predictions,
     check_exact_reset,
     check_same_future_after_saving,
     check_batch_of_one,
     check_repeatable,
     check_no_label_in_sight,
     check_non_finite_inputs,
-    check_answering_alone,
+    check_predicting_alone,
     check_export,
     check_failed_steps,
     check_empty_batch,
@@ -200,6 +188,3 @@ METHOD_CHECKS: tuple[Callable[[Build, Batches], None], ...] = (
     check_threads,
     check_autocast,
 )
-
-# These compare objects that were built one by one; for the others a copy of an unused one is as good, and quicker.
-BUILT_EACH_TIME = {check_same_future_after_saving, check_repeatable}
