@@ -70,7 +70,7 @@ def interval_table(table: Table) -> WordTable | None:
                 rows.append([line.label, name, *(printed(100 * share) for share in (unknown, covered, width)), gain])
     note = (
         "Unknown: share of batches without an estimate. Coverage: share of intervals that hold the accuracy of their "
-        "batch. Width: mean width of the intervals. Gain: mean estimated gain over the model without its adaptation."
+        "batch. Width: mean width of the intervals. Gain: mean estimated gain over the source."
     )
     columns = ["recipe", "estimator", "unknown (%)", "coverage (%)", "width (points)", "gain (points)"]
     return WordTable("Unknown estimates and intervals", columns, rows, note) if rows else None

@@ -18,9 +18,9 @@ PINNED = {
         "rdumb-continual-digits_resnet-seed1-6b70a6cf",
     ),
     ("arena", "smoke"): (
-        "e874833e986778f8",
+        "b4bbcebefa6fd864",
         "never-continual-digits_resnet-seed0-4daccfe8",
-        "regret-collapse-digits_resnet-seed0-2278b294",
+        "asr-collapse-digits_resnet-seed0-9d2fc37a",
     ),
     ("ccc", "paper"): (
         "2787cc4447ebdef8",
