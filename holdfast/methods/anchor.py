@@ -57,8 +57,10 @@ class AnchorMethod(Method):
         """Return the logarithms of the anchor's probabilities."""
         opinion = self.anchor.judge(self.model, inputs, learn=not self.paused)
         if opinion is None:
-            return torch.full((len(inputs), self.model.num_classes), torch.nan, device=inputs.device)
-        return log_of(opinion.probabilities)
+            return torch.full(
+                (len(inputs), self.model.num_classes), torch.nan, dtype=self.model.dtype, device=self.model.device
+            )
+        return log_of(opinion.probabilities).to(self.model.dtype)
 
     def export(self) -> nn.Module:
         """Return a module that predicts with the statistics and proportions of now."""

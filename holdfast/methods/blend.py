@@ -65,10 +65,10 @@ class Blend(Method):
             source = self.anchor.scaled(self.source(inputs))
         opinion = self.anchor.judge(self.model, inputs, learn=not self.paused)
         if opinion is None:
-            return log_of(source)
+            return log_of(source).to(self.model.dtype)
         if not self.paused:
             self.shift = opinion.shift
-        return log_of(blended(source, opinion, self.half_shift))
+        return log_of(blended(source, opinion, self.half_shift)).to(self.model.dtype)
 
     def gauges(self) -> Mapping[str, float]:
         """Return the shift of the input statistics."""

@@ -162,7 +162,7 @@ class Guard(Method):
             served, judged = self._serve(source, opinion, logits)
         self._judged = None if self.paused else judged
         self.verdict = None if opinion is None else self._verdict(served, source, opinion)
-        return log_of(served)
+        return log_of(served).to(self.model.dtype)
 
     def _verdict(self, served: Tensor, source: Tensor, opinion: Opinion) -> Verdict:
         chosen, before = served.argmax(1), source.argmax(1)
