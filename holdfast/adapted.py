@@ -377,6 +377,14 @@ class AdaptedModel(nn.Module):
             for savepoint in savepoints:
                 savepoint.restore()
 
+    def state_dict(self, *arguments: Any, **options: Any) -> Any:
+        """Return torch's state dict without the source, which is the caller's own file and never changes."""
+        found = super().state_dict(*arguments, **options)
+        prefix = options.get("prefix", "") + "_source."
+        for name in [name for name in found if name.startswith(prefix)]:
+            del found[name]
+        return found
+
     def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False) -> Any:
         """Load a state dict; declared tensors go to the device of the model, as all others do."""
         device = self.method.model.device
@@ -391,6 +399,8 @@ class AdaptedModel(nn.Module):
             }
 
         moved = OrderedDict((name, placed(name, value)) for name, value in state_dict.items())
+        if self._source is not None:  # it stays as it is
+            moved.update((f"_source.{name}", value) for name, value in self._source.state_dict().items())
         vars(moved).update(_metadata=getattr(state_dict, "_metadata", None))  # torch's versions of modules
         with self._transactions.exclusive():
             return super().load_state_dict(moved, strict, assign)

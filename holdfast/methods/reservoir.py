@@ -34,6 +34,7 @@ class Reservoir(Method):
     that the base method changes, without their history of gradients, which the official code keeps.
     """
 
+    predicts_jointly = True  # the style is that of the batch
     citation = "Vray et al., arXiv 2505.14511"
     needs_source = True
     passes = "2 forward, part of a third, and the passes of the base method; 1 more for each set at a new style"
@@ -86,7 +87,6 @@ class Reservoir(Method):
         """Let the base method prepare the network and train; find the layers that show the style."""
         self.inner = METHODS[self.base](model, **self.base_options)
         self.predicts = self.inner.predicts
-        self.predicts_jointly = self.inner.predicts_jointly
         leaves = [name for name, part in model.module.named_modules() if _has_weights(part)]
         stages = [name for name, _ in model.stages()[:STYLE_STAGES]] or leaves[1 : 1 + STYLE_STAGES]
         self._layers = [*leaves[:1], *stages]
