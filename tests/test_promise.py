@@ -14,8 +14,10 @@ from torch import Tensor
 
 import holdfast
 from holdfast.adapted import AdaptedModel
+from holdfast.anchor import Opinion
 from holdfast.data import DATASETS
 from holdfast.data.tensors import as_inputs
+from holdfast.methods.blend import blended
 from holdfast.models import digits_resnet, tiny_resnet
 from holdfast.recipes import adapt, recipe_names
 from holdfast.state import SavedStateError
@@ -129,6 +131,16 @@ def test_without_batch_norm_the_prediction_is_that_of_the_source(name: str) -> N
     model = adapt(tiny_resnet("group"), name)
     for batch in torch.rand(3, 16, 3, 16, 16, generator=torch.Generator().manual_seed(0)):
         assert torch.equal(model(batch).argmax(1), model.source(batch).argmax(1))
+
+
+def test_the_weight_of_the_anchor_grows_with_the_shift_and_both_get_its_proportions() -> None:
+    source, plain = torch.tensor([[0.7, 0.3]]), torch.tensor([[0.3, 0.7]])
+    blends = [blended(source, Opinion(plain, plain, shift), half_shift=0.05) for shift in (0.0, 0.05, 1e9)]
+    expected = [source.lerp(plain, weight) for weight in (0.5, 0.75, 1.0)]
+    torch.testing.assert_close(blends, expected)
+    weighed = torch.tensor([[0.06, 0.94]])  # proportions of 1 : 6.7
+    only_source = blended(source, Opinion(plain, weighed, 0.0), half_shift=0.05) * 2 - weighed
+    assert only_source[0, 0] < 0.3  # 0.7 without proportions
 
 
 def test_the_source_costs_only_the_weights_that_are_trained() -> None:
