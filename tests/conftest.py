@@ -20,3 +20,9 @@ GOLDEN = {"shipped": HERE / "golden", "whole": HERE.parents[1] / "shared" / "gol
 def golden_folder(request: pytest.FixtureRequest) -> Path:
     """Return the shipped golden folder and, where it lies beside the repository, also the whole one."""
     return GOLDEN[request.param]
+
+
+@pytest.fixture(autouse=True)
+def _seed() -> None:
+    """Start each test from one seed: what it draws does not depend on the tests that ran before it."""
+    torch.manual_seed(0)

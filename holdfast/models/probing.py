@@ -222,25 +222,44 @@ def kind_of(module: nn.Module, inputs: Tensor) -> Literal["image", "audio", "oth
 
 
 def trace_logits(module: nn.Module, inputs: Tensor, output: Output = None) -> tuple[Tensor, dict[str, tuple[int, ...]]]:
-    """Return the logits and, for every module that returned exactly them, innermost first, its input shape."""
+    """Return the logits and, for every module that returns exactly them, innermost first, its input shape.
+
+    Two samples cannot tell a layer from the same layer with a ReLU behind it if all their values are positive. So the
+    network runs a second time with the output of the innermost module replaced by values of both signs.
+    """
     size = pick(module(inputs), output).numel()
+    signs = torch.linspace(-3, 3, size)
+    replaced: str | None = None
     calls: list[tuple[str, tuple[int, ...], Tensor]] = []
 
-    def watch(name: str) -> Callable[[nn.Module, Any, Any], None]:
-        def note(_: nn.Module, args: Any, output: Any) -> None:
-            if isinstance(output, Tensor) and output.numel() == size and args and isinstance(args[0], Tensor):
-                # A copy: later in-place changes are not part of this module.
-                calls.append((name, tuple(args[0].shape[1:]), output.clone().reshape(len(inputs), -1)))
+    def watch(name: str) -> Callable[[nn.Module, Any, Any], Tensor | None]:
+        def note(_: nn.Module, args: Any, output: Any) -> Tensor | None:
+            if not (isinstance(output, Tensor) and output.numel() == size and args and isinstance(args[0], Tensor)):
+                return None
+            if name == replaced:
+                output = signs.to(output).view_as(output)
+            # A copy: later in-place changes are not part of this module.
+            calls.append((name, tuple(args[0].shape[1:]), output.clone().reshape(len(inputs), -1)))
+            return output if name == replaced else None
 
         return note
+
+    def returning_the_logits() -> tuple[Any, dict[str, tuple[int, ...]]]:
+        calls.clear()
+        returned = module(inputs)
+        picked = pick(returned, output).reshape(len(inputs), -1)
+        return returned, {name: shape for name, shape, found in calls if torch.equal(found.to(picked.dtype), picked)}
 
     with ExitStack() as hooks:
         for name, part in module.named_modules():
             if not isinstance(part, torch.jit.ScriptModule):  # which take no hooks
                 hooks.callback(part.register_forward_hook(watch(name)).remove)
-        returned = module(inputs)
-    logits, picked = logits_of(returned, len(inputs), output), pick(returned, output).reshape(len(inputs), -1)
-    same = {name: shape for name, shape, found in calls if torch.equal(found.to(picked.dtype), picked)}
+        returned, same = returning_the_logits()
+        logits = logits_of(returned, len(inputs), output)
+        replaced = next((name for name in same if name), None)
+        if replaced is not None:
+            _, still = returning_the_logits()
+            same = {name: shape for name, shape in same.items() if name in still}
     return logits, same
 
 

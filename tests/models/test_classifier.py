@@ -230,6 +230,13 @@ def test_a_head_that_is_not_the_last_step_is_no_head() -> None:
             classifier.encode(torch.zeros(1, 3, 32, 32))
 
 
+def test_a_layer_before_an_activation_is_no_head_even_if_all_its_values_pass() -> None:
+    linear = nn.Linear(3, 4)
+    nn.init.constant_(linear.bias, 9.0)  # all values are positive, so that ReLU changes none
+    assert Classifier(nn.Sequential(linear, nn.ReLU()), example=torch.zeros(1, 3)).head_name is None
+    assert Classifier(nn.Sequential(linear, nn.Identity()), example=torch.zeros(1, 3)).head_name == "0"
+
+
 def test_weights_of_the_network_itself_make_it_no_head() -> None:
     class Cosine(nn.Module):
         def __init__(self) -> None:
