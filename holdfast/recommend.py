@@ -130,6 +130,7 @@ def recommend(
     samples: int = 2000,
     seeds: int = 3,
     max_time: float = math.inf,
+    device: str = "cpu",
     progress: Callable[[Progress], None] | None = None,
 ) -> Recommendation:
     """Run candidates on such a stream of your own validation data, and rank them.
@@ -156,6 +157,7 @@ def recommend(
         recipes=[Spec(name) for name in dict.fromkeys(["source", *candidates])],
         seeds=list(range(seeds)),
         batch_size=scenario.batch_size,
+        device=device,
     )
     outcomes = bench(checked(suite, "recommend").jobs(), out, progress=progress)
     unfit = {outcome.job.recipe.label: outcome.error for outcome in outcomes if outcome.error}

@@ -10,6 +10,7 @@ from typing import Any
 
 from holdfast.benchmark import Job, Progress, load_suite, run, suite_names
 from holdfast.benchmark.building import GIVEN_TO_RECIPES
+from holdfast.devices import resolve_device
 from holdfast.methods import METHODS
 from holdfast.recipes import recipe_of
 from holdfast.recovery import RECOVERIES
@@ -101,14 +102,17 @@ def replay(
     out: Path,
     job: str = "",
     scale: str | None = None,
+    device: str | None = None,
     progress: Callable[[Progress], None] | None = None,
 ) -> list[Replayed]:
     """Run the stream of a recorded run, or of a suite's job, with the source, then with each recovery (default: all).
 
     Runs are kept in `out/replay` like those of any suite. A stream or network that differs from the recorded one is
-    refused before anything adapts.
+    refused before anything adapts. `device` computes on another device than the recorded run did.
     """
     recorded = job_of(target, job=job, scale=scale)
+    if device is not None:
+        recorded = replace(recorded, device=resolve_device(device))
     jobs = replayed_jobs(recorded, [Spec.parse(recovery) for recovery in recoveries or RECOVERIES.names()])
     folders = []
     for one in jobs:

@@ -43,10 +43,14 @@ class Built:
 
 def build(job: Job) -> Built:
     """Build the network once, the stream (calibrated for it where the stream needs that) and the adapted model."""
-    network: nn.Module = job.model.build(MODELS)
+    placement = job.placement
+    placement.check()
+    # Severities are chosen in float32; only then the network gets the precision and memory format of the run.
+    network: nn.Module = job.model.build(MODELS).to(placement.device)
     stream = _build_stream(job, network)
     total = min(filter(None, (job.samples, stream.length)), default=None)
-    model, seen = _build_model(job, network, stream)
+    with placement.computing():
+        model, seen = _build_model(job, placement.place(network), stream)
     if job.protocol != "online" and total:
         start, stop = stream.episodes(total)[0]
         model.method.prepare_offline(batches_per_epoch=-(-(stop - start) // job.batch_size))
@@ -109,9 +113,9 @@ def _source_inputs(job: Job, stream: Stream) -> tuple[Sequence[Tensor], str]:
         raise ValueError(f"{job.recipe.name!r} needs unlabelled source inputs; give the job a source")
     if job.source.data.name == "stream":
         samples = job.source.samples
-        return stream.first(samples).split(job.batch_size), f"the first {samples} inputs of the stream"
+        return _split(stream.first(samples), job), f"the first {samples} inputs of the stream"
     data, inputs, _ = _drawn(job.source, job.seed, "source inputs")
-    return inputs.split(job.batch_size), f"{len(inputs)} inputs of {data.name} ({data.digest[:8]})"
+    return _split(inputs, job), f"{len(inputs)} inputs of {data.name} ({data.digest[:8]})"
 
 
 def _holdout_batches(holdout: SourceData, job: Job, stream: Stream) -> tuple[Sequence[tuple[Tensor, Tensor]], str]:
@@ -119,8 +123,13 @@ def _holdout_batches(holdout: SourceData, job: Job, stream: Stream) -> tuple[Seq
     data, inputs, labels = _drawn(holdout, job.seed, "held-out data")
     if data.digest == stream.data.digest:
         raise ValueError(f"the held-out data are those of the stream, {data.name}; hold out others")
-    batches = list(zip(inputs.split(job.batch_size), labels.split(job.batch_size), strict=True))
+    batches = list(zip(_split(inputs, job), _split(labels, job), strict=True))
     return batches, f"{len(inputs)} inputs of {data.name} with labels ({data.digest[:8]})"
+
+
+def _split(samples: Tensor, job: Job) -> list[Tensor]:
+    """Return batches on the device of the job."""
+    return [job.placement.lay_out(job.placement.move(part)) for part in samples.split(job.batch_size)]
 
 
 def _drawn(wanted: SourceData, seed: int, purpose: str) -> tuple[Dataset, Tensor, Tensor]:

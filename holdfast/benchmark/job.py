@@ -11,6 +11,7 @@ from typing import Any, Literal, TypeAlias
 
 from holdfast.benchmark.collapse import ScriptedCollapse
 from holdfast.benchmark.intruders import ScriptedIntruders
+from holdfast.devices import MemoryFormat, Placement, Precision
 from holdfast.spec import Spec
 
 __all__ = ["Job", "OracleScore", "Protocol", "Score", "SourceData"]
@@ -19,7 +20,7 @@ Protocol: TypeAlias = Literal["online", "offline-fixed", "offline-oracle"]
 Score: TypeAlias = Literal["macro_f1", "macro_roc_auc", "silhouette"]
 OracleScore: TypeAlias = Literal["accuracy", "macro_f1", "macro_roc_auc"]
 
-PLAIN_FIELDS = ("seed", "batch_size", "samples", "protocol", "epochs", "place")
+PLAIN_FIELDS = ("seed", "batch_size", "samples", "protocol", "epochs", "device", "precision", "memory_format", "place")
 
 
 @dataclass(frozen=True)
@@ -61,8 +62,16 @@ class Job:
     epochs: int = 1
     scores: tuple[Score, ...] = ()
     oracle_score: OracleScore = "accuracy"  # by which offline-oracle chooses the epoch
+    device: str = "cpu"  # auto, cpu, cuda, cuda:1, mps
+    precision: Precision = "float32"
+    memory_format: MemoryFormat = "contiguous"
     place: int = 0  # in the suite: tables keep its order
     averages: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # name -> labels of streams
+
+    @property
+    def placement(self) -> Placement:
+        """Where the job computes and how."""
+        return Placement(self.device, self.precision, self.memory_format)
 
     @cached_property
     def name(self) -> str:
@@ -73,6 +82,7 @@ class Job:
         if self.protocol == "online":
             for key in ("protocol", "epochs", "scores"):
                 del content[key]
+        content |= self.placement.described  # a run on cuda:1 is that on cuda
         if self.holdout is None:  # jobs without one keep the names they had before there was any
             del content["holdout"]
         digest = hashlib.blake2b(json.dumps(content, sort_keys=True).encode(), digest_size=4).hexdigest()
@@ -99,6 +109,7 @@ class Job:
             "protocol": self.protocol,
             "epochs": self.epochs,
             "scores": list(self.scores),
+            **({key: getattr(self, key) for key in self.placement.described}),  # none for the CPU in float32
             "place": self.place,
             "averages": {name: list(labels) for name, labels in self.averages.items()},
         }

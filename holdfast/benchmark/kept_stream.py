@@ -21,11 +21,11 @@ class KeptStream(Stream):
         self._kept: dict[tuple[int, int], Batch] = {}
         self._bytes = 0
 
-    def render(self, start: int, stop: int) -> Batch:
+    def read(self, start: int, stop: int) -> Batch:
         """Return a batch whose inputs the caller may change."""
         batch = self._kept.get((start, stop))
         if batch is None:
-            batch = super().render(start, stop)
+            batch = super().read(start, stop)
             self._bytes += batch.inputs.nbytes
             if self._bytes > LIMIT:
                 return batch

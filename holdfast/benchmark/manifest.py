@@ -55,6 +55,7 @@ def make_manifest(job: Job, built: Built) -> dict[str, Any]:
             "numpy": np.__version__,
         },
     }
+    protocol |= job.placement.described
     if job.oracle_score != "accuracy":
         protocol["oracle_score"] = job.oracle_score
     if job.collapse is not None:

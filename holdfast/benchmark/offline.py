@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from holdfast.benchmark.attempt import Attempt
+from holdfast.benchmark.feeding import fed, placed
 from holdfast.benchmark.scores import accuracy, macro_f1, macro_roc_auc
 from holdfast.benchmark.set_scores import score_set
 from holdfast.randomness import seeded_rng
@@ -129,9 +130,10 @@ class OfflineSet:
             now.losses.append(0.0)
         batches = -(-self.size // size)
         for first in range(now.seen, self.size, size):
-            inputs = torch.from_numpy(copy[order[first : first + size]])
+            inputs = placed(torch.from_numpy(copy[order[first : first + size]]), self.job.placement)
             began = time.perf_counter()
             step = self.model.step(inputs)
+            self.job.placement.wait()
             now.seconds += time.perf_counter() - began
             now.forwards += step.forwards * len(inputs)
             now.backwards += step.backwards * len(inputs)
@@ -146,14 +148,15 @@ class OfflineSet:
         """Show the method the whole set, and count what that costs."""
         method, began = self.model.method, time.perf_counter()
         forwarded = method.samples_forwarded
-        method.begin_epoch(_batches(copy, self.job.batch_size), torch.from_numpy(order))
+        method.begin_epoch(self._batches(copy), self.job.placement.move(torch.from_numpy(order)))
+        self.job.placement.wait()
         self.now.forwards += method.samples_forwarded - forwarded
         self.now.seconds += time.perf_counter() - began
 
     def _measure(self, copy: NDArray[Any]) -> None:
         """Measure the score on the redrawn set with labels, and save the state if it is the best so far."""
         labels = self.attempt.stream.data.labels[self.attempt.stream.plan.picks(self.start, self.stop).samples]
-        logits = torch.cat([self.model.predict(inputs).logits for inputs in _batches(copy, self.job.batch_size)])
+        logits = torch.cat([self.model.predict(inputs).logits for inputs in self._batches(copy)])
         known = labels, logits.cpu().numpy()
         score = ORACLE_SCORES[self.job.oracle_score](*known)
         if score >= max(self.now.curve, default=0.0):
@@ -178,13 +181,20 @@ class OfflineSet:
         for batch in self._stream_from(self.attempt.recorder.samples):
             began = time.perf_counter()
             step = self.model.predict(batch.inputs)
+            self.job.placement.wait()
             seconds = time.perf_counter() - began + now.seconds * len(batch) / size
             forwards, backwards = step.forwards + now.forwards / size, step.backwards + now.backwards / size
             self._note()
             self.attempt.record(batch, replace(step, forwards=forwards, backwards=backwards), seconds)
 
     def _stream_from(self, position: int) -> Iterator[Batch]:
-        return self.attempt.stream.starting_at(position, stop=self.stop, batch_size=self.job.batch_size)
+        batches = self.attempt.stream.starting_at(position, stop=self.stop, batch_size=self.job.batch_size, stored=True)
+        return fed(batches, self.job.placement)
+
+    def _batches(self, copy: NDArray[Any]) -> Iterator[Tensor]:
+        for first in range(0, len(copy), self.job.batch_size):
+            stored = torch.from_numpy(np.array(copy[first : first + self.job.batch_size]))
+            yield placed(stored, self.job.placement)
 
     def _domains(self) -> Iterator[str]:
         picks = self.attempt.stream.plan.picks(self.start, self.stop)
@@ -205,17 +215,12 @@ class OfflineSet:
 @contextmanager
 def _rendered(stream: Stream, start: int, stop: int, path: Path) -> Iterator[NDArray[Any]]:
     """Render the inputs of a set once for all epochs into a file, and delete it at the end of the block."""
-    first = stream.render(start, start + 1).inputs.numpy()
+    first = stream.read(start, start + 1).inputs.numpy()
     copy = np.lib.format.open_memmap(path, "w+", first.dtype, (stop - start, *first.shape[1:]))
     try:
         for place in range(0, stop - start, CHUNK):
             chunk = slice(place, min(place + CHUNK, stop - start))
-            copy[chunk] = stream.render(start + chunk.start, start + chunk.stop).inputs.numpy()
+            copy[chunk] = stream.read(start + chunk.start, start + chunk.stop).inputs.numpy()
         yield copy
     finally:
         path.unlink()
-
-
-def _batches(copy: NDArray[Any], size: int) -> Iterator[Tensor]:
-    for first in range(0, len(copy), size):
-        yield torch.from_numpy(np.array(copy[first : first + size]))

@@ -6,6 +6,7 @@ import time
 from typing import Any
 
 from holdfast.benchmark.attempt import Attempt
+from holdfast.benchmark.feeding import fed
 
 __all__ = ["online"]
 
@@ -13,7 +14,9 @@ __all__ = ["online"]
 def online(attempt: Attempt) -> dict[str, Any]:
     """Run the stream from the attempt's place on; there is nothing to summarise beyond the rows."""
     model, job = attempt.model, attempt.job
-    for batch in attempt.stream.starting_at(attempt.place.samples, stop=attempt.total, batch_size=job.batch_size):
+    start, stop = attempt.place.samples, attempt.total
+    batches = attempt.stream.starting_at(start, stop=stop, batch_size=job.batch_size, stored=True)
+    for batch in fed(batches, job.placement):
         if batch.new_episode:
             model.reset()
         model.enter_domain(batch.domains[0])
@@ -23,5 +26,6 @@ def online(attempt: Attempt) -> dict[str, Any]:
             model.step(job.intruders.inputs(batch))
         began = time.perf_counter()
         step = model.step(batch.inputs)
+        job.placement.wait()
         attempt.record(batch, step, time.perf_counter() - began)
     return {}

@@ -17,9 +17,10 @@ __all__ = ["Recorder", "make_row"]
 
 def make_row(batch: Batch, step: Step, step_seconds: float) -> Row:
     """Return the row of a batch: its predictions joined with its labels."""
-    log_probs = step.logits.float().log_softmax(1)
+    logits = step.logits.cpu()  # the one transfer of a row
+    log_probs = logits.float().log_softmax(1)
     probs = log_probs.exp()
-    right = (step.logits.argmax(1).cpu().numpy() == batch.labels).tolist()
+    right = (logits.argmax(1).numpy() == batch.labels).tolist()
     counts: dict[str, tuple[int, int]] = {}
     for domain, hit in zip(batch.domains, right, strict=True):
         correct, samples = counts.get(domain, (0, 0))

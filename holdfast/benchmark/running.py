@@ -58,7 +58,8 @@ def _carry_out(job: Job, folder: Path, checkpoint_seconds: float, progress: Call
         attempt = Attempt(
             job, built.stream, built.model, recorder, folder, built.total, checkpoint_seconds, progress, place
         )
-        found = online(attempt) if job.protocol == "online" else offline(attempt)
+        with job.placement.computing():
+            found = online(attempt) if job.protocol == "online" else offline(attempt)
         attempt.save()
     (folder / "best.safetensors").unlink(missing_ok=True)
     summary = {"samples": recorder.samples, "correct": recorder.correct}

@@ -7,11 +7,12 @@ from collections.abc import Mapping
 from fnmatch import fnmatchcase
 from typing import Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
 from holdfast.benchmark.collapse import ScriptedCollapse
 from holdfast.benchmark.intruders import ScriptedIntruders
 from holdfast.benchmark.job import Job, OracleScore, Protocol, Score, SourceData
+from holdfast.devices import MemoryFormat, Precision, check_device, resolve_device
 from holdfast.recipes import resolve
 from holdfast.spec import Spec
 
@@ -98,6 +99,9 @@ class Suite(BaseModel):
     seeds: list[int] = Field(default=[0], min_length=1)
     batch_size: int = Field(default=64, ge=1)
     samples: int | None = Field(default=None, ge=1)  # cuts streams to this length; endless streams need it
+    device: Annotated[str, AfterValidator(check_device)] = "cpu"  # auto, cpu, cuda, cuda:1, mps
+    precision: Precision = "float32"  # the others under autocast
+    memory_format: MemoryFormat = "contiguous"
     averages: dict[str, list[str]] = {}  # beside the average over all streams: name -> labels of some
     scales: dict[str, dict[str, Any]] = {}  # overrides by name, for runs of another size
 
@@ -133,6 +137,9 @@ class Suite(BaseModel):
                 epochs=1 if protocol == "online" else resolve(recipe.name, **recipe.options).epochs or self.epochs,
                 scores=() if protocol == "online" else tuple(self.scores),
                 oracle_score=stream.oracle_score if protocol == "offline-oracle" else "accuracy",
+                device=resolve_device(self.device),
+                precision=self.precision,
+                memory_format=self.memory_format,
                 place=place,
                 averages={name: tuple(labels) for name, labels in self.averages.items()},
             )

@@ -161,7 +161,7 @@ class Judge:
     def _right(self, images: NDArray[Any], samples: NDArray[np.int64]) -> NDArray[np.bool_]:
         if self.storage_jpeg_quality is not None:
             images = store_as_jpeg(images, self.storage_jpeg_quality)
-        logits = self.model(as_inputs(images).to(self.model.device, self.model.dtype))
+        logits = self.model(as_inputs(torch.from_numpy(images).to(self.model.device)).to(self.model.dtype))
         predicted: NDArray[np.int64] = logits.argmax(dim=1).cpu().numpy()
         right: NDArray[np.bool_] = predicted == self.data.labels[samples]
         return right
@@ -177,6 +177,7 @@ class Judge:
             "storage_jpeg_quality": self.storage_jpeg_quality,
             "pictures": self.seed,
             **({"crop": self.crop.spec()} if self.crop else {}),
+            **({} if self.model.device.type == "cpu" else {"device": self.model.device.type}),
         }
         return hashlib.blake2b(json.dumps(content, sort_keys=True).encode(), digest_size=16).hexdigest()
 

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from holdfast.cli.options import AsJson, Executor, Out, Scale, Settings, Workers, parse_settings
+from holdfast.cli.options import AsJson, Device, Executor, Out, Scale, Settings, Workers, parse_settings
 
 __all__ = ["bench", "run_suite"]
 
@@ -20,15 +20,24 @@ def bench(
     executor: Executor = "serial",
     workers: Workers = 2,
     scale: Scale = None,
+    device: Device = None,
+    precision: Annotated[
+        str | None, typer.Option(help="Compute in float32 (default), or in bfloat16 or float16 under autocast.")
+    ] = None,
+    memory_format: Annotated[
+        str | None, typer.Option(help="Lay out images as contiguous (default) or channels_last.")
+    ] = None,
     settings: Settings = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the jobs and run none.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Run a suite; finished runs are kept and interrupted runs resume."""
+    placed = {"device": device, "precision": precision, "memory_format": memory_format}
+    overrides = parse_settings(settings) | {key: value for key, value in placed.items() if value is not None}
     if dry_run:
-        _print_jobs(suite, parse_settings(settings), scale, as_json)
+        _print_jobs(suite, overrides, scale, as_json)
         return
-    folders = run_suite(suite, out, parse_settings(settings), executor=executor, workers=workers, scale=scale)
+    folders = run_suite(suite, out, overrides, executor=executor, workers=workers, scale=scale)
     if as_json:
         typer.echo(json.dumps([str(folder) for folder in folders]))
         return

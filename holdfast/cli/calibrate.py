@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
 from rich.progress import Progress as Bars
 
-from holdfast.cli.options import AsJson, ModelText
+from holdfast.cli.options import AsJson, Device, ModelText
 from holdfast.cli.printing import console, plain_table
 from holdfast.spec import Spec
 
@@ -51,18 +51,20 @@ def calibrate(
     out: Annotated[
         Path, typer.Option(help="Write calibration.json and an image of each transition to this folder.")
     ] = Path("calibration"),
+    device: Device = None,
     as_json: AsJson = False,
 ) -> None:
     """Find a walk of changing corruptions (CCC) on which a model's accuracy stays near a target."""
     import numpy as np
 
     from holdfast.data import DATASETS
+    from holdfast.devices import Placement, resolve_device
     from holdfast.models import MODELS
     from holdfast.streams import walk_strip
 
     samples = Spec.parse(data).build(DATASETS)
     calibration = calibrate_with_progress(
-        Spec.parse(model).build(MODELS),
+        Placement(resolve_device(device or "cpu")).place(Spec.parse(model).build(MODELS)),
         samples,
         difficulty=difficulty,
         target_percent=target,

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 from rich.live import Live
 
-from holdfast.cli.options import AsJson
+from holdfast.cli.options import AsJson, Device
 from holdfast.cli.printing import console, plain_table
 
 __all__ = ["conformance"]
@@ -21,15 +21,17 @@ def conformance(
         "tests/conformance/golden"
     ),
     only: Annotated[list[str] | None, typer.Option(help="Compare this method or recipe only; may be repeated.")] = None,
+    device: Device = None,
     as_json: AsJson = False,
 ) -> None:
     """Compare every method with recorded outputs of its official implementation."""
     from holdfast.conformance import judge_all
+    from holdfast.devices import resolve_device
 
     table = plain_table("method", "trace", "stream", "reference", "max |Δ|", "allowed", "verdict")
     verdicts = []
     with Live(table, console=console) if not as_json else nullcontext():
-        for verdict in judge_all(golden, only):
+        for verdict in judge_all(golden, only, device=resolve_device(device or "cpu")):
             verdicts.append(verdict)
             table.add_row(*verdict.in_words())
     if as_json:

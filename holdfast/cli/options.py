@@ -8,9 +8,24 @@ from typing import Annotated, Any
 import typer
 import yaml
 
-__all__ = ["AsJson", "Executor", "MetricName", "ModelText", "Out", "Scale", "Settings", "Workers", "parse_settings"]
+__all__ = [
+    "AsJson",
+    "Device",
+    "Executor",
+    "MetricName",
+    "ModelText",
+    "Out",
+    "Scale",
+    "Settings",
+    "Workers",
+    "parse_settings",
+]
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of text, for scripts.")]
+Device = Annotated[
+    str | None,
+    typer.Option(help="Compute on auto, cpu, cuda, cuda:1 or mps; by default where the suite says, else on the CPU."),
+]
 Out = Annotated[Path, typer.Option("--out", help="Keep runs in this folder; finished ones are not repeated.")]
 Scale = Annotated[str | None, typer.Option(help="Use one of the suite's sizes, e.g. smoke or paper.")]
 Settings = Annotated[

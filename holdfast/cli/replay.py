@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from holdfast.cli.options import AsJson, Out, Scale
+from holdfast.cli.options import AsJson, Device, Out, Scale
 from holdfast.cli.printing import console, plain_table
 
 __all__ = ["replay"]
@@ -26,6 +26,7 @@ def replay(
     ] = None,
     job: Annotated[str, typer.Option(help="Choose the job of a suite whose name begins like this, e.g. tent.")] = "",
     scale: Scale = None,
+    device: Device = None,
     out: Out = Path("runs"),
     as_json: AsJson = False,
 ) -> None:
@@ -36,7 +37,7 @@ def replay(
 
     recoveries = recoveries or RECOVERIES.names()
     with LiveProgress(1 + len(recoveries)) as live:
-        found = replay_run(target, recoveries, out=out, job=job, scale=scale, progress=live)
+        found = replay_run(target, recoveries, out=out, job=job, scale=scale, device=device, progress=live)
     if as_json:
         typer.echo(json.dumps([one.to_dict() for one in found]))
         return

@@ -22,8 +22,8 @@ CASES: tuple[Case, ...] = (
 )
 
 
-def judge_all(golden: Path, only: Collection[str] | None = None) -> Iterator[Verdict]:
-    """Judge every case with a trace in the golden folder; `only` limits this to some recipes."""
+def judge_all(golden: Path, only: Collection[str] | None = None, *, device: str = "cpu") -> Iterator[Verdict]:
+    """Judge every case with a trace in the golden folder, on a device; `only` limits this to some recipes."""
     if not (golden / "traces").is_dir():
         raise FileNotFoundError(
             f"{golden} has no folder traces; run this in a clone of the repository, or pass --golden FOLDER"
@@ -34,4 +34,4 @@ def judge_all(golden: Path, only: Collection[str] | None = None) -> Iterator[Ver
             raise UnknownNameError(f"no trace of {name!r} is recorded; {nearest(name, recipes)}")
     for case in CASES:
         if (not only or case.recipe in only) and (golden / "traces" / f"{case.trace}.json").exists():
-            yield from (judge(case, stream, golden) for stream in STREAMS)
+            yield from (judge(case, stream, golden, device=device) for stream in STREAMS)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from torch import Tensor
 
 from holdfast.adapted import AdaptedModel
 from holdfast.blocks.wrapping import affine_parameters
+from holdfast.devices import Placement
 from holdfast.methods import Method
 from holdfast.models.cifar_resnet import CifarResNet
 from holdfast.recipes import adapt
@@ -94,8 +95,9 @@ class Verdict:
         }
 
 
-def judge(case: Case, stream: str, golden: Path) -> Verdict:
+def judge(case: Case, stream: str, golden: Path, *, device: str = "cpu") -> Verdict:
     """Run a case on one stream of the golden folder and compare everything that its trace recorded."""
+    Placement(device).check()
     facts = json.loads((golden / "traces" / f"{case.trace}.json").read_text())
     reference = facts.get("implementation") or facts.get("source") or "UniTTA repository"
     double = golden / "traces" / f"{case.trace}_f64.npz"
@@ -104,7 +106,8 @@ def judge(case: Case, stream: str, golden: Path) -> Verdict:
     wanted = expected[f"{stream}_{case.array}"]
     stream_inputs = inputs[stream][: len(wanted)]
     whole = len(wanted) == len(_load(golden / "stream.npz")[f"{stream}_y"])
-    model, predictions, held, decided = _run(case, golden, stream_inputs, expected, stream, last_update=whole)
+    run = partial(_run, case, golden, expected=expected, stream=stream, device=device)
+    model, predictions, held, decided = run(stream_inputs, last_update=whole)
     gaps = np.abs(predictions - wanted)
     gaps[gaps.max(1).argsort()[len(gaps) - case.close_calls :]] = 0.0  # rounding decides these
     tolerance = float(facts.get("suggested_atol", case.tolerance))
@@ -118,7 +121,7 @@ def judge(case: Case, stream: str, golden: Path) -> Verdict:
         wobble = np.zeros_like(gaps)
         for seed in range(NOISE_DRAWS):
             noise = ROUNDING_NOISE * torch.randn(stream_inputs.shape, generator=torch.Generator().manual_seed(seed))
-            noisy = _run(case, golden, stream_inputs + noise.to(stream_inputs), expected, stream, last_update=False)[1]
+            noisy = run(stream_inputs + noise.to(stream_inputs), last_update=False)[1]
             wobble = np.maximum(wobble, 5 * np.abs(noisy - predictions))
             passed = bool(
                 gaps.max() <= max(tolerance, wobble.max())
@@ -141,14 +144,14 @@ def judge(case: Case, stream: str, golden: Path) -> Verdict:
 
 
 def _run(
-    case: Case, golden: Path, inputs: Tensor, expected: Arrays, stream: str, *, last_update: bool
+    case: Case, golden: Path, inputs: Tensor, expected: Arrays, stream: str, *, last_update: bool, device: str
 ) -> tuple[AdaptedModel, NDArray[Any], list[Tensor], dict[str, list[float]]]:
     """Return the final model, its predictions, and after each batch its memory or domains, and its decisions.
 
     Without `last_update`, the last batch is only predicted, unless anything is compared after it.
     """
-    network = CifarResNet.from_file(golden / "resnet20_cifar10.safetensors").to(inputs.dtype)
-    source = _inputs(golden, inputs.dtype)["iid"][:256].split(case.batch_size) if case.source else None
+    network = CifarResNet.from_file(golden / "resnet20_cifar10.safetensors").to(device, inputs.dtype)
+    source = _inputs(golden, inputs.dtype)["iid"][:256].to(device).split(case.batch_size) if case.source else None
     model = adapt(network, case.recipe, source=source, **case.options, **case.fresh_options())
     if case.arrange is not None:
         case.arrange(model.method)
@@ -157,15 +160,15 @@ def _run(
     predictions, held = [], []
     asked = {**case.decisions, **case.totals}
     decided: dict[str, list[float]] = {name: [] for name in asked}
-    *earlier, last = inputs.split(case.batch_size)
+    *earlier, last = inputs.to(device).split(case.batch_size)
     for batch in (*earlier, last):
         if batch is last and not (last_update or case.memory or case.domains or asked):
             model.method.adapt = _no_update  # type: ignore[method-assign, assignment]
-        predictions.append(model(batch))
+        predictions.append(model(batch).cpu())
         for name, decision in asked.items():
             decided[name].append(decision(model))
         if case.memory:
-            held.append(model.method.memory.inputs())  # type: ignore[union-attr, operator]
+            held.append(model.method.memory.inputs().cpu())  # type: ignore[union-attr, operator]
         if case.domains:  # one domain per sample, then the number of domains
             domains = model.method.domains
             held.append(torch.tensor([*domains.found.tolist(), len(domains.counts)]))  # type: ignore[union-attr, operator, arg-type]
@@ -186,7 +189,7 @@ def _state_problem(case: Case, stream: str, model: AdaptedModel, expected: Array
         key = f"{stream}_{name}" if f"{stream}_{name}" in expected else name
         if key not in expected:
             continue  # the shipped part of a trace has predictions only
-        found, wanted = state(model.method).detach().numpy(), expected[key]
+        found, wanted = state(model.method).detach().cpu().numpy(), expected[key]
         if wanted.ndim > found.ndim:  # one row per batch
             wanted = wanted[-1]
         gap = np.abs(found - wanted)

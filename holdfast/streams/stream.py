@@ -7,6 +7,7 @@ import json
 from collections import deque
 from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
 from functools import cached_property
 from typing import Any, Literal
 
@@ -113,16 +114,26 @@ class Stream:
         return self.starting_at(0)
 
     def starting_at(
-        self, position: int = 0, *, stop: int | None = None, batch_size: int = 64, workers: int = 0
+        self,
+        position: int = 0,
+        *,
+        stop: int | None = None,
+        batch_size: int = 64,
+        workers: int = 0,
+        stored: bool = False,
     ) -> Generator[Batch, None, None]:
-        """Return the batches from any position to `stop`, rendered ahead by `workers` threads (0: none)."""
+        """Return the batches from any position to `stop`, rendered ahead by `workers` threads (0: none).
+
+        With `stored` they hold images as bytes, which `as_inputs` converts, for example on another device.
+        """
         if position < 0 or (self.length is not None and position > self.length):
             latest = "" if self.length is None else f" and at most {self.length}"
             raise ValueError(f"position must be at least 0{latest}, got {position}")
         if batch_size < 1 or workers < 0:
             raise ValueError(f"batch_size must be at least 1 and workers at least 0, got {batch_size} and {workers}")
         spans = self._spans(position, stop, batch_size)
-        return _ahead(self.render, spans, workers) if workers else (self.render(*span) for span in spans)
+        render = self.read if stored else self.render
+        return _ahead(render, spans, workers) if workers else (render(*span) for span in spans)
 
     def first(self, samples: int) -> torch.Tensor:
         """Return the inputs of the first samples, without labels."""
@@ -133,6 +144,11 @@ class Stream:
 
     def render(self, start: int, stop: int) -> Batch:
         """Return the samples at positions `start` to `stop` as one batch."""
+        batch = self.read(start, stop)
+        return replace(batch, inputs=as_inputs(batch.inputs))
+
+    def read(self, start: int, stop: int) -> Batch:
+        """Return the same batch with its samples as data sets hold them: images as bytes, (n, height, width, 3)."""
         picks = self.plan.picks(start, stop)
         if isinstance(self.data, StoredCorruptions):
             samples = read_stored(self.data, picks, self.plan.domains)
@@ -141,7 +157,7 @@ class Stream:
             samples = self.rendering.render(loaded, picks, self.plan.domains, start, self.input_spec)
         expected = self.plan.expected(np.arange(start, stop))
         return Batch(
-            inputs=as_inputs(samples),
+            inputs=torch.from_numpy(samples),
             labels=self.data.labels[picks.samples],
             domains=tuple(self.domains[domain] for domain in picks.domains),
             position=start,
