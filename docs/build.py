@@ -8,87 +8,71 @@ from __future__ import annotations
 import inspect
 from pathlib import Path
 
-from holdfast.methods import METHODS, Method
-from holdfast.recipes import RECIPES, recipe_of, resolve
-from holdfast.registry import describe, options_of
+from holdfast.description import Description, Option, describe
+from holdfast.methods import METHODS
+from holdfast.recipes import RECIPES
 
 FOLDER = Path(__file__).parent / "methods"
-LEARNING = ("optimizer", "lr", "momentum", "nesterov", "betas", "weight_decay")  # options of every method that trains
 
 
 def page(name: str) -> str:
     """Return the page of a method or recipe."""
-    recipe = recipe_of(name)
-    kind = METHODS[recipe.method]
-    return "\n".join(
-        [f"# {name}", "", *idea(name, kind), "", *facts(name, kind), "", *options(kind), "", *presets(name)]
+    found = describe(name)
+    sections = (
+        idea(found),
+        facts(found),
+        options("Options", found.options),
+        options(f"Options of the recovery `{found.recovery}`", found.recovery_options),
+        presets(found),
     )
+    return "\n".join([f"# {name}", *("\n".join(["", *section]) for section in sections if section), ""])
 
 
-def idea(name: str, kind: type[Method]) -> list[str]:
+def idea(found: Description) -> list[str]:
     """Return the description, the citation and the call."""
-    recipe = recipe_of(name)
-    entry = describe(name, recipe if name in RECIPES else kind)
-    text = [entry.summary] if recipe.method != name else (inspect.getdoc(kind) or "").split("\n")
-    combined = f"Method `{recipe.method}` with the recovery `{recipe.recovery}`." if name in RECIPES else ""
+    kind = METHODS[found.method]
+    text = [found.summary] if found.method != found.name else (inspect.getdoc(kind) or "").split("\n")
+    recovery = f"Method `{found.method}` with the recovery `{found.recovery}`." if found.name in RECIPES else ""
     source = ", source=[unlabelled_source_inputs]" if kind.needs_source else ""
-    call = ["```python", f'model = holdfast.adapt(network, "{name}"{source})', "```"]
-    return [*text, "", *([combined, ""] if combined else []), f"Paper: {entry.citation or '–'}", "", *call]
+    call = ["```python", f'model = holdfast.adapt(network, "{found.name}"{source})', "```"]
+    return [*text, "", *([recovery, ""] if recovery else []), f"Paper: {found.citation or '–'}", "", *call]
 
 
-def facts(name: str, kind: type[Method]) -> list[str]:
+def facts(found: Description) -> list[str]:
     """Return the table of cost, requirements, and when to use the method."""
-    use_when, fails_when = advice(name, kind)
     lines = {
-        "Predicts": f"{kind.predicts} its update on the same batch",
-        "Passes per sample": kind.passes,
-        "Keeps besides the network": kind.keeps,
-        "Needs": needs(kind),
-        "Use it when": use_when,
-        "It fails when": fails_when,
+        "Predicts": f"{found.predicts} its update on the same batch",
+        "Passes per sample": found.passes,
+        "Keeps besides the network": found.keeps,
+        "Needs": found.needs,
+        "Use it when": found.use_when or "–",
+        "It fails when": found.fails_when or "–",
     }
     return ["| | |", "| --- | --- |", *(f"| {key} | {value} |" for key, value in lines.items())]
 
 
-def advice(name: str, kind: type[Method]) -> tuple[str, str]:
-    """Return when to use a method or recipe and when it fails; a recipe may differ from its method."""
-    recipe = recipe_of(name)
-    return recipe.use_when or kind.use_when or "–", recipe.fails_when or kind.fails_when or "–"
+def options(title: str, found: tuple[Option, ...]) -> list[str]:
+    """Return a table of options: their defaults, and what they mean."""
+    rows = [f"| `{option.name}` | `{option.default!r}` | {option.meaning} |" for option in found]
+    return [f"## {title}", "", "| option | default | meaning |", "| --- | --- | --- |", *rows] if rows else []
 
 
-def needs(kind: type[Method]) -> str:
-    """Return the requirements on the network and the data."""
-    found = ["BatchNorm layers"] * kind.needs_batch_norm + ["unlabelled source inputs"] * kind.needs_source
-    return " and ".join(found) or "any network with normalisation layers"
-
-
-def options(kind: type[Method]) -> list[str]:
-    """Return the table of options and defaults."""
-    found = {name: option for name, option in options_of(kind).items() if name != "seed"}
-    rows = [f"| `{name}` | `{option.default!r}` |" for name, option in found.items() if name not in LEARNING]
-    rows += [f"| `{name}` | `{option.default!r}` |" for name, option in found.items() if name in LEARNING]
-    return ["## Options", "", "| option | default |", "| --- | --- |", *rows] if rows else []
-
-
-def presets(name: str) -> list[str]:
+def presets(found: Description) -> list[str]:
     """Return the table of published settings."""
-    published = resolve(name).presets
-    if not published:
-        return []
     rows = [
         f"| `{name}` | {', '.join(f'`{key}={value!r}`' for key, value in preset.items())} |"
-        for name, preset in published.items()
+        for name, preset in found.presets.items()
     ]
     head = "Without `preset`, one is chosen by the number of classes and the kind of normalisation."
-    return ["## Presets", "", head, "", "| preset | options |", "| --- | --- |", *rows, ""]
+    return ["## Presets", "", head, "", "| preset | options |", "| --- | --- |", *rows] if rows else []
 
 
 def chooser() -> str:
     """Return the table to choose from."""
-    rows = []
-    for name in names():
-        kind = METHODS[recipe_of(name).method]
-        rows.append(f"| [{name}]({name}.md) | {' | '.join(advice(name, kind))} | {kind.passes} |")
+    rows = [
+        f"| [{found.name}]({found.name}.md) | {found.use_when or '–'} | {found.fails_when or '–'} | {found.passes} |"
+        for found in map(describe, names())
+    ]
     head = ["# Choosing a method", "", "Generated by `docs/build.py` from the classes.", ""]
     return "\n".join(
         [*head, "| method | use it when | it fails when | passes per sample |", "| --- | --- | --- | --- |", *rows, ""]

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from holdfast.adapted import AdaptedModel
+    from holdfast.description import describe, list_methods
     from holdfast.diagnosis import doctor
     from holdfast.estimators import Estimator
     from holdfast.guarded import GuardedModel, guard
@@ -28,8 +30,10 @@ _HOMES = {
     "Step": "holdfast.records",
     "Stream": "holdfast.streams",
     "adapt": "holdfast.recipes",
+    "describe": "holdfast.description",
     "doctor": "holdfast.diagnosis",
     "guard": "holdfast.guarded",
+    "list_methods": "holdfast.description",
 }
 
 __all__ = [
@@ -42,14 +46,18 @@ __all__ = [
     "Stream",
     "__version__",
     "adapt",
+    "describe",
     "doctor",
     "guard",
+    "list_methods",
 ]
 
 
 def __getattr__(name: str) -> Any:
     if name in _HOMES:
         return getattr(importlib.import_module(_HOMES[name]), name)
+    if not name.startswith("_") and importlib.util.find_spec(f"holdfast.{name}") is not None:
+        return importlib.import_module(f"holdfast.{name}")  # `holdfast.streams` after `import holdfast`
     raise AttributeError(f"module 'holdfast' has no attribute {name!r}")
 
 

@@ -308,6 +308,8 @@ def adapt(
     >>> model(torch.rand(4, 3, 32, 32)).shape
     torch.Size([4, 10])
     """
+    if isinstance(method, nn.Module):
+        raise TypeError(f"the network comes first and the method second: adapt(network, {model!r})")
     recipe = resolve(method, recovery=recovery, recovery_options=recovery_options, preset=preset, **options)
     return adapt_with(
         recipe,

@@ -107,7 +107,7 @@ class Beside:
 
 @dataclass(frozen=True)
 class Step:
-    """What one batch did to an adapted model: the answer, and everything worth writing down."""
+    """What one batch did to an adapted model: its predictions, and what is worth recording."""
 
     logits: Tensor
     loss: float | None = None  # None: nothing was learnt from this batch
@@ -121,10 +121,23 @@ class Step:
     wants_label: tuple[bool, ...] = ()  # which of them are worth a label
     beside: Beside | None = None  # for recoveries that ask for it
 
+    def __repr__(self) -> str:
+        """Return the size of the batch and what is worth knowing of it; logits by their shape.
+
+        >>> import torch
+        >>> Step(torch.zeros(64, 10), loss=0.31, recovered="collapse")
+        Step(64 samples, 10 classes, loss 0.31, recovered: collapse)
+        """
+        found = [f"{len(self.logits)} samples", f"{self.logits.shape[1]} classes"]
+        found += [f"loss {self.loss:.3g}"] if self.loss is not None else []
+        found += [f"{name} {estimate!r}" for name, estimate in self.estimates.items()]
+        found += [f"{word}: {reason}" for word in ("recovered", "skipped") if (reason := getattr(self, word))]
+        return f"Step({', '.join(found)})"
+
 
 @dataclass(frozen=True)
 class Row:
-    """One batch of a run as it is kept on disk, answers joined with labels."""
+    """One batch of a run as it is kept on disk, with predictions compared with labels."""
 
     position: int  # of the batch's first sample in the stream
     size: int

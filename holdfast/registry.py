@@ -18,6 +18,7 @@ __all__ = [
     "check_options",
     "choices_of",
     "import_entries",
+    "meanings_of",
     "nearest",
     "options_of",
     "parameters_of",
@@ -169,6 +170,12 @@ def parameters_of(thing: Callable[..., Any]) -> dict[str, inspect.Parameter]:
         if not any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
             break
     return found
+
+
+def meanings_of(kind: type) -> dict[str, str]:
+    """Return what each option of a class means, from `meanings` of the class and its bases."""
+    own = (vars(base).get("meanings", {}) for base in reversed(kind.mro()))
+    return {name: meaning for meanings in own for name, meaning in meanings.items()}
 
 
 def choices_of(thing: Callable[..., Any]) -> dict[str, tuple[Any, ...]]:

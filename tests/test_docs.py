@@ -6,8 +6,12 @@ import runpy
 from pathlib import Path
 
 import pytest
+import torch
+from torch import Tensor, nn
 
+from holdfast.description import describe, list_methods
 from holdfast.methods import METHODS
+from holdfast.recipes import adapt
 
 BUILD = Path(__file__).resolve().parents[1] / "docs" / "build.py"
 pytestmark = pytest.mark.skipif(not BUILD.exists(), reason="the documents are not beside the tests")
@@ -27,3 +31,44 @@ def test_every_method_says_when_to_use_it_and_when_it_fails(name: str) -> None:
     assert kind.fails_when
     assert kind.passes
     assert kind.citation or name == "source"
+
+
+@pytest.mark.parametrize("name", list_methods())
+def test_every_option_has_a_meaning(name: str) -> None:
+    found = describe(name)
+    missing = [option.name for option in (*found.options, *found.recovery_options) if not option.meaning]
+    assert not missing, f"add to `meanings` in the class of {name!r}: {', '.join(missing)}"
+    assert all(f"{option.name}={option.default!r}" in str(found) for option in found.options)
+
+
+def test_a_recipe_shows_its_own_defaults() -> None:
+    values = {option.name: option.default for option in describe("asr_eta").options}
+    assert values["nesterov"] is True
+    assert describe("rdumb").recovery_options[0].name == "every_batches"
+
+
+class NoHead(nn.Module):
+    """A network that ends in no layer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = (nn.Sequential(nn.Conv2d(4, 4, 1), nn.GroupNorm(2, 4)) for _ in range(2))
+        self.weights = nn.Parameter(torch.randn(64, 3))
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        """Return the logits."""
+        return self.second(self.first(inputs).relu()).flatten(1) @ self.weights
+
+
+@pytest.mark.parametrize("name", METHODS.names())
+def test_what_a_page_says_that_a_method_needs_is_what_it_needs(name: str) -> None:
+    inputs = torch.rand(8, 4, 4, 4)
+    plain = nn.Sequential(nn.Flatten(), nn.Linear(64, 3))
+    kind = METHODS[name]
+    for network, refused in ((plain, kind.needs_norm), (NoHead(), kind.needs_head or kind.needs_batch_norm)):
+        source = [inputs] if kind.needs_source else None
+        if refused:
+            with pytest.raises(ValueError, match=r"normalisation|BatchNorm|head="):
+                adapt(network, name, example=inputs, source=source)
+        else:
+            assert adapt(network, name, example=inputs, source=source).step(inputs).skipped is None

@@ -36,3 +36,8 @@ def test_every_module_says_what_it_offers(room: str) -> None:
 def test_importing_the_package_and_the_report_does_not_load_torch() -> None:
     code = "import sys, holdfast, holdfast.report; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_rooms_are_there_without_a_further_import() -> None:
+    code = "import holdfast; assert 'continual' in holdfast.streams.STREAMS; holdfast.list_methods()"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -78,3 +78,8 @@ def test_an_estimator_name_that_torch_cannot_keep_is_refused(name: str) -> None:
         adapt(tiny_resnet(), "source", estimator={name: "softmax_score"})
     named = adapt(tiny_resnet(), "source", estimator={"a_b": "softmax_score"})
     assert set(named.step(torch.rand(4, 3, 32, 32)).estimates) == {"a_b"}
+
+
+def test_swapped_arguments_are_named() -> None:
+    with pytest.raises(TypeError, match=r"adapt\(network, 'tent'\)"):
+        adapt("tent", tiny_resnet())  # type: ignore[arg-type]

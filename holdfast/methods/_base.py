@@ -33,9 +33,20 @@ class Method(Stateful):
     keeps: ClassVar[str] = "source values of the trained parameters"  # besides the network
     use_when: ClassVar[str] = ""
     fails_when: ClassVar[str] = ""
+    meanings: ClassVar[Mapping[str, str]] = {  # of the options of this class
+        "optimizer": "sgd or adam",
+        "lr": "learning rate",
+        "momentum": "of SGD",
+        "nesterov": "whether SGD looks ahead",
+        "betas": "of Adam: decay of the first and second moments",
+        "weight_decay": "pull of the trained weights towards zero",
+        "seed": "of all random draws",
+    }
     predicts: Literal["before", "after"] = "before"  # the update on the same batch
     needs_source: ClassVar[bool] = False  # requires unlabelled source inputs before the first batch
     needs_batch_norm: ClassVar[bool] = False
+    needs_norm: ClassVar[bool] = True  # requires normalisation layers of any kind
+    needs_head: ClassVar[bool] = False  # requires a last linear layer, whose inputs are the features
     learns: bool = True  # False: no batch changes it
     predicts_jointly: bool = False  # a prediction depends on its batch by more than normalisation
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {}  # published options by data set
@@ -61,6 +72,8 @@ class Method(Stateful):
                 f"this method requires BatchNorm layers, and the model has none (normalisation: "
                 f"{model.normalisation}); choose a method for any network, such as 'tent' or 'eta'"
             )
+        if self.needs_head and model.head is None:
+            raise ValueError("no last linear layer was found; pass its name as head='...', or choose 'blend'")
         # Always in evaluation mode: dropout and stochastic depth would add noise to what is adapted.
         self.model = model.eval().requires_grad_(False)
         self.trained = self.prepare(model)
@@ -88,6 +101,10 @@ class Method(Stateful):
     def prepare(self, model: Classifier) -> list[nn.Parameter]:
         """Replace the layers that the method changes and return the parameters to train."""
         replace_batch_norm(model, BatchStatistics)
+        return self.affine_parameters_of(model)
+
+    def affine_parameters_of(self, model: Classifier) -> list[nn.Parameter]:
+        """Return the affine parameters of the normalisation layers; without any there is nothing to adapt."""
         parameters = affine_parameters(model)
         if not parameters:
             raise ValueError("the model has no normalisation layer with affine parameters to adapt; choose 'source'")

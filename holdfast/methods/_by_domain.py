@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping
 from functools import partial
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
@@ -33,6 +33,16 @@ class ByDomain(Method):
     keeps = "mean and variance of every class, and of every class met in every domain, in every normalisation layer"
     predicts = "after"
     fails_when = "most predicted labels are wrong, or a domain has too few samples to estimate its statistics"
+    meanings: ClassVar = {
+        "class_momentum": "share of a new sample in the statistics of its class (η)",
+        "agnostic_share": "part of each update that goes to all classes alike (γ)",
+        "filter": "when the per-domain prediction is used: official, fixed (if more confident), or off (always)",
+        "distance": "between a sample and a domain: w2 (Wasserstein) or kl",
+        "prediction_layer": "name of the layer that detects domains; None: the first of the middle stage",
+        "step": "capped: statistics never move past the samples' mean; official: they may",
+        "max_domains": "largest number of domains, one of them the reserve",
+        "overflow": "when there are too many domains: merge the closest two, or prune the smallest",
+    }
 
     def __init__(
         self,

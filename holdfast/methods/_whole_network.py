@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any, ClassVar, Literal, TypeAlias, get_args
 
 import torch
 from torch import Tensor, nn
@@ -27,6 +27,12 @@ class WholeNetwork(Method):
     `statistics="batch"` predicts with the statistics of the batch (ours): online, running statistics see too few
     batches to converge.
     """
+
+    needs_norm = False
+    meanings: ClassVar = {
+        "feature_lr_share": "learning rate of the feature extractor, as a share of `lr`",
+        "statistics": "running: predict with running statistics, as published; batch: with those of the batch",
+    }
 
     def __init__(
         self,

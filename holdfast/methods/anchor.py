@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import torch
 from torch import Tensor, nn
 
@@ -23,6 +25,7 @@ class AnchorMethod(Method):
     """
 
     citation = "ours; after Schneider et al., NeurIPS 2020, and Saerens et al., Neural Computation 2002"
+    needs_norm = False
     passes = "1 forward"
     keeps = "recent statistics of every BatchNorm layer, probabilities of the last samples"
     predicts = "after"
@@ -32,6 +35,12 @@ class AnchorMethod(Method):
         "the shift alternates faster than the statistics follow, or inputs of no class are mixed in: they move the "
         "statistics for all; it is no protection against inputs that are made to harm"
     )
+    meanings: ClassVar = {
+        "source_share": "weight of the source statistics; the rest is that of recent inputs",
+        "window": "number of recent samples that count for statistics and class proportions",
+        "proportions": "whether predictions are reweighed by the class proportions of recent samples",
+        "temperature": "divides the logits of the anchor before they become probabilities",
+    }
 
     def __init__(
         self,

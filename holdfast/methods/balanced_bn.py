@@ -29,6 +29,10 @@ class BalancedBatchNorm(Method):
     keeps = "mean and variance of every class in every BatchNorm layer"
     use_when = "classes are correlated in time or imbalanced, and no weights may be trained"
     fails_when = "most predicted labels are wrong, or a batch mixes domains, because all domains share one mixture"
+    meanings: ClassVar = {
+        "class_momentum": "share of a new sample in the statistics of its class (η)",
+        "agnostic_share": "part of each update that goes to all classes alike (γ)",
+    }
     presets: ClassVar = {
         "cifar10-c": {"class_momentum": 0.01, "agnostic_share": 0.0},
         "cifar100-c": {"class_momentum": 0.05, "agnostic_share": 0.1},

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 from torch import nn
 
@@ -30,6 +30,11 @@ class BatchNorm(Method):
     keeps = "source statistics of every BatchNorm layer"
     use_when = "batches are large and each holds one domain and all classes, and no weights may be trained"
     fails_when = "batches are small or hold few classes: their statistics then describe the classes, not the domain"
+    meanings: ClassVar = {
+        "prior_samples": "number of samples that the source statistics count for",
+        "source_share": "weight of the source statistics whatever the batch size; None: by `prior_samples`",
+        "cumulative": "whether to average over all batches so far",
+    }
 
     def __init__(
         self,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -26,12 +27,20 @@ class Blend(Method):
     """
 
     citation = "ours; see docs/promise.md"
+    needs_norm = False
     passes = "2 forwards"
     keeps = "recent statistics of every BatchNorm layer, probabilities of the last samples"
     predicts = "after"
     predicts_jointly = True
     use_when = "always, unless only one forward is affordable: it is the default"
     fails_when = "the network has no BatchNorm: it then predicts as the source does, and gains nothing"
+    meanings: ClassVar = {
+        "half_shift": "divergence of the statistics at which the anchor's weight is ¾",
+        "source_share": "weight of the source statistics in the anchor",
+        "window": "number of recent samples that count for statistics and class proportions",
+        "proportions": "whether predictions are reweighed by the class proportions of recent samples",
+        "temperature": "divides all logits before they become probabilities",
+    }
     shift: float
 
     def __init__(

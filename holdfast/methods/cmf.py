@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from torch import Tensor
 
@@ -31,6 +31,10 @@ class Cmf(Roid):
     keeps = "source values and filtered values of the trained parameters"
     use_when = "domains change or recur over a long stream, and ROID's pull to the source is too strong"
     fails_when = "classes are strongly correlated in time, as for ROID; or streams are short: it then equals ROID"
+    meanings: ClassVar = {
+        "source_momentum": "share that the hidden network keeps when it is drawn to the source (α)",
+        "process_noise": "how fast the hidden network follows the adapted weights (Q)",
+    }
     hidden: list[Tensor]
     variance: float
     gain: float

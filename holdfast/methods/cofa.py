@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from torch import Tensor, nn
 
 from holdfast.blocks.neighbours import Filter, NeighbourAverage, check_filter, surer
@@ -19,11 +21,16 @@ class Cofa(Method):
     """
 
     citation = "Du et al., 2024 (UniTTA)"
+    needs_head = True
+    needs_norm = False
     predicts_jointly = True
     passes = "1 forward"
     keeps = "the features of the previous sample"
     use_when = "neighbouring samples mostly share a class, and the network must not change"
     fails_when = "classes are independent in time: averaging unrelated samples is worse than the source"
+    meanings: ClassVar = {
+        "filter": "off: always use the average; else only where it makes the prediction more certain",
+    }
 
     def __init__(self, model: Classifier, *, filter: Filter = "official", seed: int = 0) -> None:
         self.filter = check_filter(filter)
@@ -31,9 +38,7 @@ class Cofa(Method):
         self.neighbours = NeighbourAverage()
 
     def prepare(self, model: Classifier) -> list[nn.Parameter]:
-        """Check that there is a last layer, whose inputs are the features; train nothing."""
-        if model.head is None:
-            raise ValueError("no last linear layer was found; pass its name as head='...', or choose 'source'")
+        """Train nothing."""
         return []
 
     def predict(self, inputs: Tensor) -> Tensor:

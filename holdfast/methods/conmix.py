@@ -37,10 +37,23 @@ class Conmix(WholeNetwork):
     """
 
     citation = "Shao et al., arXiv 2507.15523 (CoNMix++); Kumar et al., WACV 2023"
+    needs_head = True
     passes = "3 forward, 1 backward through two of them; 1 more forward over the test set per epoch"
     keeps = "running statistics; source values of all weights; a pseudo-label for every sample of the test set"
     use_when = "a complete audio test set is available before predictions are needed, and all weights may change"
     fails_when = "batches are small or hold few classes: the nuclear-norm loss assumes all classes in every batch"
+    meanings: ClassVar = {
+        "nuclear_weight": "of the loss that keeps predictions diverse",
+        "pseudo_label_weight": "of the loss on pseudo-labels; 0 leaves them out",
+        "consistency_weight": "of the loss between a clip and its strong view",
+        "refinement_trust": "weight of the new label when labels are refined (α)",
+        "one_hot_refinement": "whether labels are refined as in the paper instead of as in the code",
+        "pitch_semitones": "largest change of pitch in the strong view of a clip",
+        "shift_share": "largest shift in time of the strong view, as a share of the clip",
+        "batches_per_epoch": "length of an epoch, for the published schedule of the learning rate; None: constant rate",
+        "decay_epochs": "number of epochs over which the learning rate decays",
+        "decay_strength": "how far it decays over them",
+    }
     presets: ClassVar = {
         f"{data}-{family}-{level}": {"momentum": 0.9 if f"{data}-{family}" in FULL_MOMENTUM else 0.75, "epochs": 16}
         for data in ("sc2", "rs")

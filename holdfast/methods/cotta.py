@@ -34,6 +34,7 @@ class Cotta(Method):
     """
 
     citation = "Wang et al., CVPR 2022"
+    needs_norm = False
     predicts_jointly = True
     passes = "34 forward, 1 backward; 3 forward where the source is confident"
     keeps = "two more copies of the trained weights: the teacher's and the source's"
@@ -41,6 +42,14 @@ class Cotta(Method):
     fails_when = (
         "batches are small or the network is a transformer: all weights move, and the published rates are too high"
     )
+    meanings: ClassVar = {
+        "trainable": "all weights, or affine: those of normalisation layers",
+        "confidence_threshold": "mean confidence of the source below which the teacher averages over views",
+        "views": "number of views it averages over",
+        "view": "name of the augmentation, or a function (inputs, generator) -> inputs",
+        "symmetric": "whether the loss averages the cross-entropy in both directions",
+        "teacher_momentum": "share of itself that the teacher keeps at each update",
+    }
     presets: ClassVar = {
         "cifar10-c": {**_CIFAR, "confidence_threshold": 0.92},
         "cifar100-c": {**_CIFAR, "confidence_threshold": 0.72},

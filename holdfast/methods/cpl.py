@@ -30,6 +30,11 @@ class Cpl(Method):
     passes = "1 forward, 1 backward; 1 more forward to predict after the update"
     use_when = "the source was trained with PolyLoss, and streams are short"
     fails_when = "streams are long or ε differs from the source's: it trains on every sample and collapses (CCC)"
+    meanings: ClassVar = {
+        "poly_epsilon": "ε of the PolyLoss that the source was trained with; 0: cross-entropy",
+        "temperature": "divides the logits in the loss",
+        "predicts": "before the update, or after it with a second forward pass",
+    }
     presets: ClassVar = {
         "cifar10-c": _SGD,
         "cifar100-c": _SGD,

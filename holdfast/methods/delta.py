@@ -38,6 +38,14 @@ class Delta(Method):
     keeps = "source values of the trained parameters; mean and deviation of every BatchNorm layer"
     use_when = "one long domain with correlated or imbalanced classes, at the cost of TENT"
     fails_when = "domains change every few batches: its statistics lag behind (54 % error, TENT 34 %, on such a stream)"
+    meanings: ClassVar = {
+        "base": "the loss: tent, entropy_weights or pseudo_labels",
+        "statistics_momentum": "share of itself that a moving average of statistics keeps at each batch",
+        "class_momentum": "the same for the class proportions",
+        "start": "statistics of the first batch, or of the source",
+        "entropy_margin": "largest entropy of a certain sample, as a share of log(classes); for entropy_weights",
+        "min_confidence": "smallest confidence of a pseudo-label",
+    }
     presets: ClassVar = {"cifar10-c": _CIFAR, "cifar100-c": _CIFAR, "imagenet-c": _IMAGENET}
     class_shares: Tensor
 

@@ -36,6 +36,13 @@ class Deyo(Method):
     passes = "at most 2 forward, 1 backward; 1 forward if no sample is certain"
     use_when = "batches are small, mixed or of few classes, and confident errors come from background or texture"
     fails_when = "shape does not tell the classes apart, as in texture or audio, so that few samples are trained on"
+    meanings: ClassVar = {
+        "entropy_margin": "largest entropy of a certain sample, as a share of log(classes)",
+        "weight_margin": "entropy at which the first part of a sample's weight is 1, as a share of log(classes)",
+        "min_drop": "smallest drop of confidence when shape is destroyed",
+        "destruction": "patch, occlusion or pixel, or a function (inputs, generator) -> inputs",
+        "frozen_layers": "regular expression of layers that are not trained",
+    }
     presets: ClassVar = {
         "cifar10-c": _CIFAR,
         "cifar100-c": _CIFAR,

@@ -39,6 +39,21 @@ class Dhauds(WholeNetwork):
     keeps = "running statistics; source values of all weights"
     use_when = "audio arrives in batches of many classes from one domain, and all weights may change"
     fails_when = "batches are small or hold few classes: the nuclear-norm loss assumes all classes in every batch"
+    meanings: ClassVar = {
+        "nuclear_weight": "of the loss that keeps predictions diverse",
+        "entropy_weight": "of the entropy",
+        "generalised_weight": "of the generalised entropy",
+        "exponent": "of the generalised entropy (q)",
+        "consistency_weight": "of the distance between two views (λ)",
+        "both_views": "whether the generalised entropy takes each view once, as in the paper",
+        "exact_nuclear_norm": "whether the nuclear norm is exact, as in the paper, or approximated",
+        "consistency_order": "norm of the distance: 1 (paper) or 2 (code)",
+        "entropy_eps": "added to probabilities inside logarithms",
+        "batches_per_epoch": "length of an epoch, for the published schedule; None: one pass at a constant rate",
+        "decay_epochs": "number of epochs over which the learning rate decays",
+        "decay_strength": "how far it decays over them",
+        "steady_epochs": "number of last epochs in which the learning rate stays as it is",
+    }
     presets: ClassVar = {name: {**run.options, "epochs": run.epochs} for name, run in PUBLISHED.items()}
 
     def __init__(

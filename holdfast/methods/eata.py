@@ -39,6 +39,12 @@ class Eta(Method):
     passes = "1 forward, at most 1 backward"
     use_when = "streams are of medium length and no source data is available"
     fails_when = "streams are very long: without resets it collapses, if later than TENT (CCC)"
+    meanings: ClassVar = {
+        "entropy_margin": "largest entropy of a reliable sample, as a share of log(classes)",
+        "redundancy_margin": "largest similarity to earlier predictions of a sample that is trained on",
+        "probs_momentum": "share of itself that the average of earlier predictions keeps at each batch",
+        "objective": "entropy, or come: the entropy of an opinion",
+    }
     presets = _PRESETS
     mean_probs: Tensor | None
     reliable_samples: int
@@ -95,6 +101,9 @@ class Eata(Eta):
     keeps = "source values and Fisher information of the trained parameters"
     use_when = "a few hundred unlabelled source inputs are available and source accuracy must be preserved"
     fails_when = "the shift is large: the penalty that prevents a collapse also limits the adaptation"
+    meanings: ClassVar = {
+        "fisher_weight": "of the penalty on the distance to the source weights (β)",
+    }
     presets: ClassVar = {
         name: {**options, "fisher_weight": 1.0 if name.startswith("cifar") else 2000.0}
         for name, options in _PRESETS.items()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
@@ -75,6 +75,20 @@ class Guard(Method):
         "source and anchor are both wrong, or the network has no BatchNorm, where the anchor is the source: nothing "
         "without labels can then tell that the method is right, and the source is served"
     )
+    meanings: ClassVar = {
+        "base": "name of the guarded method; auto: none, serve the blend",
+        "base_options": "options of the guarded method",
+        "prediction": "what is served: mix, choose, choose_each or adapted",
+        "share": "weight of the adapted network in the mix",
+        "veto": "whether a batch on which the anchor trusts the source more is served without the adapted network",
+        "gate_every": "number of batches between comparisons with the last good state; 0: never",
+        "margin": "estimated loss of accuracy at which the adapted network returns to that state",
+        "level": "probability that an alarm is ever false",
+        "half_shift": "divergence of the statistics at which the anchor's weight is ¾",
+        "source_share": "weight of the source statistics in the anchor",
+        "window": "number of recent samples that count for statistics and class proportions",
+        "temperature": "divides all logits before they become probabilities",
+    }
     vetoes: int
     undone: int
     alarms: int

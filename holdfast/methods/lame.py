@@ -29,11 +29,17 @@ class Lame(Method):
     """
 
     citation = "Boudiaf et al., CVPR 2022"
+    needs_head = True
+    needs_norm = False
     predicts_jointly = True
     passes = "1 forward"
     keeps = "nothing"
     use_when = "neighbouring samples share a class, and the weights must not change"
     fails_when = "classes are independent in time: it is then worse than the source"
+    meanings: ClassVar = {
+        "affinity": "between samples: rbf, knn or linear",
+        "neighbours": "number of nearest samples that define the affinity (k)",
+    }
     learns = False
     presets: ClassVar = {"unitta": {"affinity": "knn", "neighbours": 5}}
 
@@ -46,9 +52,7 @@ class Lame(Method):
         super().__init__(model, seed=seed)
 
     def prepare(self, model: Classifier) -> list[nn.Parameter]:
-        """Check that there is a last layer, whose inputs are the features; train nothing."""
-        if model.head is None:
-            raise ValueError("no last linear layer was found; pass its name as head='...', or choose 'source'")
+        """Train nothing."""
         return []
 
     def predict(self, inputs: Tensor) -> Tensor:

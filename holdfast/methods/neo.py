@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import AbstractContextManager
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -24,11 +25,16 @@ class Neo(Method):
     """
 
     citation = "Murphy et al., ICLR 2026"
+    needs_head = True
+    needs_norm = False
     passes = "1 forward"
     keeps = "one vector: the mean of the features"
     predicts = "after"
     use_when = "there is no budget beyond inference, especially for vision transformers"
     fails_when = "classes are correlated in time or source features are not centred: the mean is then not the shift"
+    meanings: ClassVar = {
+        "centre_momentum": "share of a new batch in the mean; None: that of all samples so far",
+    }
     centre: Tensor
     samples: int
 
@@ -39,9 +45,7 @@ class Neo(Method):
         self.add_state("samples", 0)
 
     def prepare(self, model: Classifier) -> list[nn.Parameter]:
-        """Check that there is a last layer, whose inputs are the features; train nothing."""
-        if model.head is None:
-            raise ValueError("no last linear layer was found; pass its name as head='...', or choose 'tent'")
+        """Train nothing."""
         return []
 
     def predict(self, inputs: Tensor) -> Tensor:

@@ -37,6 +37,14 @@ class Note(Method):
     keeps = "64 inputs; running statistics; source values of the trained parameters"
     use_when = "samples come singly or class-correlated, and the source was trained with this normalisation"
     fails_when = "the source was trained with BatchNorm and has many classes: the correction breaks its features"
+    meanings: ClassVar = {
+        "capacity": "number of inputs in the memory",
+        "every_samples": "number of samples between updates; None: every batch",
+        "standard_errors": "deviation beyond which a sample's own statistics count (k)",
+        "statistics_momentum": "share of a new update in the running statistics (m)",
+        "class_mean": "whether the entropy is divided by the number of classes, as in the official code",
+        "choices": "which candidate is replaced: a random one, or the first",
+    }
     presets: ClassVar = {
         "cifar10-c": _ADAM,
         "cifar100-c": _ADAM,

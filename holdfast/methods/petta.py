@@ -40,11 +40,23 @@ class Petta(Method):
     """
 
     citation = "Hoang et al., NeurIPS 2024"
+    needs_head = True
     needs_source = True
     passes = "5 forward, 1 backward through two of them, on up to 64 stored inputs after each batch"
     keeps = "64 inputs; affine parameters and statistics of teacher and source; moments of features for each class"
     use_when = "domains recur many times with correlated classes, and RoTTA degrades from visit to visit"
     fails_when = "adaptation must be fast or cheap: as RoTTA, at five passes for each batch"
+    meanings: ClassVar = {
+        "capacity": "number of inputs in the memory",
+        "teacher_rate": "share of the student in the teacher at each update, without divergence (α₀)",
+        "source_weight": "of the pull to the source weights, at full divergence (λ₀)",
+        "anchor_weight": "of the loss that keeps predictions near those of the source",
+        "loss_kind": "symmetric, or cross_entropy for ImageNet",
+        "means_momentum": "share of itself that the mean features of a class keep at each batch",
+        "statistics_momentum": "share of a new batch in the running statistics",
+        "moving_source": "whether the statistics of the source follow the stream, as in the official code",
+        "view": "name of the student's augmentation, or a function (inputs, generator) -> inputs",
+    }
     presets: ClassVar = {
         "cifar10-c": _SOFT,
         "cifar100-c": _SOFT,
@@ -88,8 +100,6 @@ class Petta(Method):
 
     def prepare(self, model: Classifier) -> list[nn.Parameter]:
         """Use robust statistics, copy teacher and source, and train the student's affine parameters."""
-        if model.head is None:
-            raise ValueError("no last linear layer was found; pass its name as head='...', or choose 'rotta'")
         replace_batch_norm(model, partial(RobustStatistics, momentum=self.statistics_momentum))
         trained = super().prepare(model)
         self.teacher = MovingAverage(model, trained, momentum=1 - self.teacher_rate)

@@ -41,6 +41,16 @@ class Poem(Method):
     needs_source = True
     use_when = "the stream may not have shifted at all, and a network without BatchNorm must then stay as it is"
     fails_when = "the shift does not show in the entropies, or a BatchNorm network is confidently wrong"
+    meanings: ClassVar = {
+        "bet_rate": "how fast the bet grows (γ)",
+        "max_bet": "its largest size (D)",
+        "warm_up_samples": "number of samples before anything is trained",
+        "weighted": "whether reliable samples only are trained on, by their entropy",
+        "entropy_margin": "largest entropy of a reliable sample, as a share of log(classes)",
+        "temperature": "divides the logits before entropies are taken",
+        "cdf_statistics": "normalisation for the source entropies: that used on the stream, or the source's",
+        "frozen_layers": "regular expression of layers that are not trained",
+    }
     presets: ClassVar = {
         "cifar10-c": {**_SGD, "lr": 1e-3},
         "cifar100-c": {**_SGD, "lr": 1e-3},

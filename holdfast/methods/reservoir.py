@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -41,6 +41,15 @@ class Reservoir(Method):
     keeps = "up to max_models sets of the base method's weights and optimiser; buffer_size styles"
     use_when = "domains recur: what was learnt on the first visit is used on the next"
     fails_when = "a batch mixes domains, so that its style is that of none; or every domain is seen once"
+    meanings: ClassVar = {
+        "base": "name of the method that trains each set of weights",
+        "base_options": "options of that method",
+        "max_models": "largest number of sets of weights",
+        "buffer_size": "number of styles kept to form the clusters",
+        "quantile": "of the distances between source batches beyond which a style is new",
+        "source_styles": "number of source batches that define this distance",
+        "centroid_lr": "learning rate of the cluster centres",
+    }
     bank: list[dict[str, Any]]
     current: int
     largest_batch: int

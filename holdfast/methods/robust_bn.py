@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import ClassVar
 
 from torch import Tensor, nn
 
@@ -30,6 +31,10 @@ class RobustBatchNorm(Method):
     keeps = "source and moving statistics of every BatchNorm layer"
     use_when = "no weights may be trained, and batches are too small or hold too few classes for their own statistics"
     fails_when = "the domain changes every few batches: the average lags behind"
+    meanings: ClassVar = {
+        "statistics_momentum": "share of a new batch in the average (α)",
+        "predict_first": "whether a batch is predicted before it moves the average, in a second pass",
+    }
 
     def __init__(
         self, model: Classifier, *, statistics_momentum: float = 0.05, predict_first: bool = False, seed: int = 0

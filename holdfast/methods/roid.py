@@ -35,6 +35,14 @@ class Roid(Method):
     passes = "at most 2 forward, 1 backward through both"
     use_when = "domains change or mix, batches are of medium size, and source accuracy should be preserved"
     fails_when = "classes are strongly correlated in time: the diverse samples of a batch are then its errors"
+    meanings: ClassVar = {
+        "temperature": "of the weights by certainty and diversity",
+        "probs_momentum": "share of itself that the average prediction keeps at each batch",
+        "source_share": "weight of the source in each average of weights",
+        "view": "name of the augmentation, or a function (inputs, generator) -> inputs",
+        "prior_correction": "whether logits are multiplied by smoothed class proportions",
+        "loss_divisor": "divides the summed loss; None: the batch size",
+    }
     presets: ClassVar = {
         "cifar10-c": _CIFAR,
         "cifar100-c": _CIFAR,

@@ -37,6 +37,16 @@ class Rotta(Method):
     keeps = "64 inputs; affine parameters and statistics of the teacher"
     use_when = "classes are correlated in time and domains change (the practical setting), with a BatchNorm network"
     fails_when = "adaptation must be fast: an update moves the statistics by 5 % and the teacher by 0.1 %"
+    meanings: ClassVar = {
+        "capacity": "number of inputs in the memory",
+        "every_samples": "number of samples between updates",
+        "timeliness_weight": "of a stored input's age when one is replaced",
+        "uncertainty_weight": "of its uncertainty",
+        "fill_first": "whether the memory fills up before it is balanced",
+        "statistics_momentum": "share of a new update in the running statistics (α)",
+        "teacher_momentum": "share of itself that the teacher keeps at each update (1 − ν)",
+        "view": "name of the student's augmentation, or a function (inputs, generator) -> inputs",
+    }
     presets: ClassVar = {
         "cifar10-c": _ADAM,
         "cifar100-c": _ADAM,

@@ -28,6 +28,10 @@ class Rpl(Method):
     citation = "Rusak et al., TMLR 2022"
     use_when = "streams are short and of one domain: slightly more stable than TENT"
     fails_when = "streams are long: it trains on every sample, errors accumulate and it collapses (CCC)"
+    meanings: ClassVar = {
+        "exponent": "of the generalised cross-entropy (q): towards 0 the cross-entropy, 1 the absolute error",
+        "train_all": "whether all weights are trained, or affine ones only",
+    }
     presets: ClassVar = {
         "cifar10-c": _CIFAR,
         "cifar100-c": _CIFAR,

@@ -33,6 +33,13 @@ class Sar(Method):
     passes = "2 forward, 2 backward; 1 forward if no sample is reliable"
     use_when = "batches are small, mixed or of few classes, and the network uses GroupNorm or LayerNorm"
     fails_when = "few samples are reliable, so it hardly adapts; or classes are few, so a healthy loss looks collapsed"
+    meanings: ClassVar = {
+        "entropy_margin": "largest entropy of a reliable sample, as a share of log(classes)",
+        "radius": "distance to the worst nearby weights (ρ)",
+        "frozen_layers": "regular expression of layers that are not trained",
+        "keep_momentum": "whether a reset keeps the optimiser's momentum, as in the official code",
+        "objective": "entropy, or come: the entropy of an opinion",
+    }
     presets: ClassVar = {
         "cifar10-c": _SGD,
         "cifar100-c": _SGD,

@@ -31,6 +31,12 @@ class Slr(Method):
     citation = "Mummadi et al., 2021"
     use_when = "there are many classes, balanced over time, so that the average prediction should be near uniform"
     fails_when = "classes are correlated in time: it spreads predictions over classes that do not occur"
+    meanings: ClassVar = {
+        "confidence_weight": "of the likelihood ratio (δ)",
+        "probs_momentum": "share of itself that the average prediction keeps at each batch (κ)",
+        "frozen_layers": "layers that are not trained: top, a regular expression, or None",
+        "clip": "largest probability in the ratio; None: no bound",
+    }
     presets: ClassVar = {"cifar10-c": _ADAM, "cifar100-c": _ADAM, "imagenet-c": _ADAM, "ccc": _ADAM}
     mean_probs: Tensor
 

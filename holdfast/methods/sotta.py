@@ -36,6 +36,15 @@ class Sotta(Method):
     keeps = "64 inputs; running statistics; source values of the trained parameters"
     use_when = "the stream contains samples of unknown classes, whose predictions are rarely confident"
     fails_when = "no samples are confident after the shift, or the network is confident when it is wrong"
+    meanings: ClassVar = {
+        "capacity": "number of inputs in the memory",
+        "every_samples": "number of samples between updates",
+        "min_confidence": "smallest confidence of an input that is stored",
+        "statistics_momentum": "share of a new pass in the running statistics",
+        "radius": "distance to the worst nearby weights (ρ)",
+        "frozen_layers": "regular expression of layers that are not trained",
+        "choices": "which candidate is replaced: a random one, or the first",
+    }
     presets: ClassVar = {
         "cifar10-c": {**_ADAM, "min_confidence": 0.99},
         "cifar100-c": {**_ADAM, "min_confidence": 0.66},

@@ -14,6 +14,7 @@ __all__ = ["Source"]
 class Source(Method):
     """Predict with the network exactly as given, without adaptation."""
 
+    needs_norm = False
     passes = "1 forward"
     keeps = "nothing"
     use_when = "always, as the baseline that every other method must beat"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from contextlib import AbstractContextManager
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -30,11 +31,16 @@ class T3a(Method):
     """
 
     citation = "Iwasawa & Matsuo, NeurIPS 2021"
+    needs_head = True
+    needs_norm = False
     passes = "1 forward"
     keeps = "at most supports_per_class features of each class"
     predicts = "after"
     use_when = "only the last layer may change, and gradients are not available"
     fails_when = "the features no longer separate the classes, or most predicted labels are wrong"
+    meanings: ClassVar = {
+        "supports_per_class": "number of features kept for each class (M); None: all",
+    }
     supports: Tensor  # (supports, width), of unit length
     labels: Tensor
     entropies: Tensor
@@ -127,4 +133,4 @@ def _fix_weight(head: nn.Module) -> None:
 def _linear_head(model: Classifier) -> nn.Linear | nn.Conv1d | nn.Conv2d:
     if isinstance(model.head, (nn.Linear, nn.Conv1d, nn.Conv2d)):
         return model.head
-    raise ValueError("no last linear layer was found; pass its name as head='...', or choose 'tent'")
+    raise ValueError("no last linear layer was found; pass its name as head='...', or choose 'blend'")

@@ -28,6 +28,10 @@ class Tent(Method):
     citation = "Wang et al., ICLR 2021"
     use_when = "streams are short or a recovery is used: the simplest method that trains weights"
     fails_when = "streams are long or classes are correlated in time: it collapses to one class and does not recover"
+    meanings: ClassVar = {
+        "steps": "number of updates on each batch",
+        "objective": "entropy, or come: the entropy of an opinion",
+    }
     presets: ClassVar = {
         "cifar10-c": _CIFAR,
         "cifar100-c": _CIFAR,

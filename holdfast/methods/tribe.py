@@ -14,7 +14,7 @@ from holdfast.blocks.balanced_norm import BalancedStatistics, given_labels
 from holdfast.blocks.losses import entropy
 from holdfast.blocks.teacher import copy_sharing_frozen
 from holdfast.blocks.views import View, named_view
-from holdfast.blocks.wrapping import affine_parameters, replace_batch_norm
+from holdfast.blocks.wrapping import replace_batch_norm
 from holdfast.methods._base import METHODS, Method
 from holdfast.models.classifier import Classifier
 from holdfast.randomness import seed_for
@@ -38,6 +38,13 @@ class Tribe(Method):
     keeps = "source values of the trained parameters; three sets of class statistics"
     use_when = "classes are correlated in time or imbalanced, and the budget allows gradient steps"
     fails_when = "there are 1000 classes: worse than the source on ImageNet-C in UniTTA's tables"
+    meanings: ClassVar = {
+        "class_momentum": "share of a new sample in the statistics of its class (η)",
+        "agnostic_share": "part of each update that goes to all classes alike (γ)",
+        "entropy_margin": "largest entropy of a confident label, as a share of log(classes) (H₀)",
+        "anchor_weight": "of the distance between teacher and anchor (λ)",
+        "view": "name of the student's augmentation, or a function (inputs, generator) -> inputs",
+    }
     presets: ClassVar = {
         "cifar10-c": {**_ADAM, "class_momentum": 0.01, "agnostic_share": 0.0, "entropy_margin": 0.05},
         "cifar100-c": {**_ADAM, "class_momentum": 0.05, "agnostic_share": 0.1, "entropy_margin": 0.2},
@@ -70,7 +77,7 @@ class Tribe(Method):
             agnostic_share=self.agnostic_share,
         )
         replace_batch_norm(model, stand_in)
-        trained = affine_parameters(model)
+        trained = self.affine_parameters_of(model)
         self.student, self.anchor = copy_sharing_frozen(model, []), copy_sharing_frozen(model, trained)
         return trained
 

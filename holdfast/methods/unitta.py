@@ -31,6 +31,7 @@ class Unitta(ByDomain):
 
     predicts_jointly = True
     citation = "Du et al., 2024"
+    needs_head = True
     use_when = "neighbouring samples mostly share a class, for any order of domains"
     fails_when = "the classes of neighbouring samples are unrelated: choose 'bdn', or 'unitta_auto', which detects it"
     presets: ClassVar = {
@@ -42,12 +43,6 @@ class Unitta(ByDomain):
     def __init__(self, model: Classifier, **options: Any) -> None:
         super().__init__(model, **options)
         self.neighbours = nn.ModuleList(NeighbourAverage() for _ in range(3))  # one per pass
-
-    def prepare(self, model: Classifier) -> list[nn.Parameter]:
-        """Check that there is a last layer, whose inputs are the features, and prepare the normalisation layers."""
-        if model.head is None:
-            raise ValueError("no last linear layer was found; pass its name as head='...', or choose 'bdn'")
-        return super().prepare(model)
 
     def classify_pass(self, inputs: Tensor, turn: int) -> Tensor:
         """Return the log-probabilities of one pass, averaged with the previous sample where that is more confident."""

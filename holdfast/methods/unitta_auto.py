@@ -30,10 +30,15 @@ class UnittaAuto(ByDomain):
 
     predicts_jointly = True
     citation = "after Du et al., 2024 (UniTTA)"
+    needs_head = True
     use_when = "it is unknown, or changes, whether neighbouring samples share a class"
     fails_when = (
         "runs of one class exceed 64 samples and predicted labels are poor: a run then looks like the bias of a domain"
     )
+    meanings: ClassVar = {
+        "min_correlation": "correlation of neighbouring labels above which features are averaged",
+        "memory_samples": "number of recent samples that it is measured on",
+    }
     presets: ClassVar = {
         "cifar10-c": {"class_momentum": 0.01, "agnostic_share": 0.0},
         "cifar100-c": {"class_momentum": 0.05, "agnostic_share": 0.1},
@@ -47,12 +52,6 @@ class UnittaAuto(ByDomain):
         super().__init__(model, **options)
         self.neighbours = nn.ModuleList(NeighbourAverage() for _ in range(3))
         self.runs = ClassRuns(memory_samples=memory_samples)
-
-    def prepare(self, model: Classifier) -> list[nn.Parameter]:
-        """Check that there is a last layer, whose inputs are the features, and prepare the normalisation layers."""
-        if model.head is None:
-            raise ValueError("no last linear layer was found; pass its name as head='...', or choose 'bdn'")
-        return super().prepare(model)
 
     @property
     def correlated(self) -> bool:

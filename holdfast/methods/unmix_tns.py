@@ -31,6 +31,13 @@ class UnmixTns(Method):
     keeps = "mean and variance of every component in every BatchNorm layer"
     use_when = "batches are small, of few classes or of several domains, and no weights may be trained"
     fails_when = "batches are large and each holds one domain and all classes: plain batch statistics are better"
+    meanings: ClassVar = {
+        "components": "number of statistics in each layer (K)",
+        "spread_share": "share of the source variance that lies between the components at the start",
+        "temperature": "of the weights by similarity",
+        "full_batch_size": "batch size to which the layers' momentum applies",
+        "skipped_draws": "random numbers to skip before components are drawn, to repeat official runs",
+    }
     presets: ClassVar = {
         "imagenet-c": {"components": 16, "full_batch_size": 16},
         "mixed-domains": {"components": 128},

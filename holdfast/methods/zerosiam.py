@@ -31,9 +31,14 @@ class ZeroSiam(Method):
     """
 
     citation = "Chen, Niu et al., ICLR 2026"
+    needs_head = True
     keeps = "source values of the trained parameters; a square matrix of the features"
     use_when = "batches are of few classes or streams are long, and TENT would collapse, at the cost of TENT"
     fails_when = "features are wide and memory is scarce: the map has width² weights, and as many for their momentum"
+    meanings: ClassVar = {
+        "predictor_lr": "learning rate of the linear map",
+        "alignment_weight": "of the distance between both branches (α)",
+    }
     presets: ClassVar = {
         "imagenet-c": _rates(2.5e-4, 10, 100),  # ResNet-50 with GroupNorm
         "imagenet-c-layer": _rates(1e-3, 5, 5),  # ViT-B/16
@@ -57,8 +62,6 @@ class ZeroSiam(Method):
 
     def prepare(self, model: Classifier) -> list[nn.Parameter]:
         """Use batch statistics, and train the affine parameters and the map."""
-        if model.head is None:
-            raise ValueError("no last linear layer was found; pass its name as head='...', or choose 'tent'")
         trained = super().prepare(model)
         width = model.feature_width
         self.map = nn.Linear(width, width, bias=False, device=model.device, dtype=model.dtype)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 from holdfast.records import Step
@@ -17,6 +17,7 @@ class Recovery(Stateful):
     """Decides without labels when to restore an adapted model; each decision returns its reason, or None."""
 
     citation: ClassVar[str] = ""
+    meanings: ClassVar[Mapping[str, str]] = {}  # of the options of this class
 
     @property
     def reads(self) -> Sequence[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -25,6 +26,12 @@ class Adaptive(Recovery):
     """
 
     citation = "after ASR, arXiv 2603.03796 (ICLR 2026)"
+    meanings: ClassVar = {
+        "momentum": "share of itself that the usual concentration keeps at each batch",
+        "deviations": "excess over it that causes a reset, in usual deviations",
+        "min_margin": "smallest excess that causes a reset, in nats",
+        "min_share": "smallest share of the parameters that a reset covers",
+    }
     usual: float | None
     variance: float
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Literal
+from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor
@@ -29,6 +29,15 @@ class Asr(Recovery):
     """
 
     citation = "Lim et al., ICLR 2026"
+    meanings: ClassVar = {
+        "start_share": "share of the classes at whose entropy the threshold starts; scaled: by the number of classes",
+        "flip_momentum": "how slowly the threshold follows where predictions differ from the source's",
+        "penalty_weight": "of the pull to what was learnt before resets",
+        "kept_share": "share of the first layers that keep their weights at a weak concentration",
+        "kept_slope": "how fast this share falls with the concentration",
+        "fisher_momentum": "share of themselves that the averages of squared gradients and weights keep at each reset",
+        "resets": "weights, or anchor: what the released ROID with ASR resets",
+    }
     batches: int
     threshold: float | None
     penalty: float

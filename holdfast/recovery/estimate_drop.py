@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from statistics import fmean
+from typing import ClassVar
 
 from holdfast.records import Step
 from holdfast.recovery._base import RECOVERIES, Recovery
@@ -21,6 +22,12 @@ class EstimateDrop(Recovery):
     """
 
     citation = "Lee et al., CVPR 2024 (AETTA)"
+    meanings: ClassVar = {
+        "estimate": "name of the estimator",
+        "threshold": "accuracy below which it resets at once",
+        "window": "number of batches in each of the two means that are compared",
+        "margin": "smallest drop between them that causes a reset",
+    }
     estimates: list[float]
 
     def __init__(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -24,6 +25,9 @@ class Fisher(Recovery):
     """
 
     citation = "Brahma & Rai, CVPR 2023 (PETAL)"
+    meanings: ClassVar = {
+        "restore_share": "share of the trained weights that is reset after each update",
+    }
 
     def __init__(self, *, restore_share: float = 0.03) -> None:
         super().__init__()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from torch import Tensor
 
@@ -22,6 +22,14 @@ class LastGood(Recovery):
     declared state. A reset returns exactly to the newest one that is at least `settled_batches` old. Each is used once:
     the next reset goes further back, and finally to the source. Ours.
     """
+
+    meanings: ClassVar = {
+        "trigger": "name of the recovery that decides when to reset",
+        "trigger_options": "options of that recovery",
+        "every_batches": "number of batches between snapshots",
+        "snapshots": "number of snapshots kept",
+        "settled_batches": "age from which a snapshot may be returned to, in batches",
+    }
 
     ring: list[dict[str, Any]]
     batches: int

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Literal
+from typing import ClassVar, Literal
 
 from holdfast.records import Step
 from holdfast.recovery._base import RECOVERIES, Recovery
@@ -22,6 +22,11 @@ class LossCollapse(Recovery):
     """
 
     citation = "Niu et al., ICLR 2023 (SAR)"
+    meanings: ClassVar = {
+        "reset_threshold": "average loss below which it resets; scaled: by the number of classes",
+        "loss_momentum": "share of itself that the average loss keeps at each update",
+        "keep_average": "whether a reset keeps the average, as in the official code",
+    }
     average: float | None
 
     def __init__(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from holdfast.recovery._base import RECOVERIES, Recovery
 from holdfast.restorable import Restorable
 
@@ -13,6 +15,9 @@ class Periodic(Recovery):
     """Resets to the source every `every_batches` batches, before the next one is predicted."""
 
     citation = "Press et al., NeurIPS 2023 (RDumb)"
+    meanings: ClassVar = {
+        "every_batches": "number of batches between resets",
+    }
     batches: int
 
     def __init__(self, *, every_batches: int = 1000) -> None:

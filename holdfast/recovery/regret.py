@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import ClassVar
 
 from holdfast.records import Step
 from holdfast.recovery._base import RECOVERIES, Recovery
@@ -21,6 +22,12 @@ class Regret(Recovery):
     `margin`. A reset restores what was learnt; where the method is worse than the source by its batch statistics alone,
     only `guard` helps.
     """
+
+    meanings: ClassVar = {
+        "estimate": "name of an estimator that compares with the source",
+        "margin": "average loss against the source that causes a reset",
+        "samples": "number of compared samples in the average",
+    }
 
     gains: list[list[float]]
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import torch
 from torch import Tensor
 
@@ -21,6 +23,10 @@ class Stochastic(Recovery):
     """
 
     citation = "Wang et al., CVPR 2022 (CoTTA)"
+    meanings: ClassVar = {
+        "restore_share": "probability that a trained weight is reset after an update",
+        "seed": "of the random draws",
+    }
     updates: int
 
     def __init__(self, *, restore_share: float = 0.01, seed: int = 0) -> None:

@@ -1,0 +1,130 @@
+"""What is known of a method or recipe: printed by `holdfast.describe`, and the source of the method pages."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from holdfast.methods import Method
+from holdfast.recipes import RECIPES, recipe_names, recipe_of, resolve
+from holdfast.recovery import RECOVERIES
+from holdfast.registry import describe as entry_of
+from holdfast.registry import meanings_of, options_of
+
+__all__ = ["Description", "Option", "describe", "list_methods"]
+
+LEARNING = ("optimizer", "lr", "momentum", "nesterov", "betas", "weight_decay")  # of every method that trains
+
+
+@dataclass(frozen=True)
+class Option:
+    """An option with its default and its meaning."""
+
+    name: str
+    default: Any
+    meaning: str
+
+
+@dataclass(frozen=True)
+class Description:
+    """A method or recipe: what it does, costs and needs, when to use it, and its options."""
+
+    name: str
+    method: str
+    recovery: str
+    summary: str
+    citation: str
+    predicts: str
+    passes: str
+    keeps: str
+    needs: str
+    use_when: str
+    fails_when: str
+    options: tuple[Option, ...]
+    recovery_options: tuple[Option, ...]
+    presets: Mapping[str, Mapping[str, Any]]
+
+    def __str__(self) -> str:
+        """Return one line for each fact and option."""
+        recovery = f" with the recovery {self.recovery}" if self.recovery != "never" else ""
+        facts = {
+            "paper": self.citation,
+            "method": self.method + recovery,
+            "passes": self.passes,
+            "needs": self.needs,
+            "use it when": self.use_when,
+            "it fails when": self.fails_when,
+            "presets": ", ".join(self.presets),
+        }
+        options = [*self.options, *self.recovery_options]
+        width = max((len(f"{option.name}={option.default!r}") for option in options), default=0)
+        return "\n".join(
+            [
+                f"{self.name}: {self.summary}",
+                *(f"  {key}: {value}" for key, value in facts.items() if value),
+                *(["  options:"] if options else []),
+                *(f"    {f'{option.name}={option.default!r}':<{width}}  {option.meaning}" for option in options),
+            ]
+        )
+
+
+def list_methods() -> list[str]:
+    """Return the name of every method and recipe that `adapt` takes.
+
+    >>> {"tent", "rdumb", "blend"} <= set(list_methods())
+    True
+    """
+    return sorted(recipe_names())
+
+
+def describe(name: str) -> Description:
+    """Return what is known of a method or recipe: cost, requirements, when to use it, options and presets.
+
+    >>> print(describe("neo"))
+    neo: Subtract the mean of all test features seen so far before the last layer.
+      paper: Murphy et al., ICLR 2026
+      method: neo
+      passes: 1 forward
+      needs: a last linear layer
+      use it when: there is no budget beyond inference, especially for vision transformers
+      it fails when: classes are correlated in time or source features are not centred: the mean is then not the shift
+      options:
+        centre_momentum=None  share of a new batch in the mean; None: that of all samples so far
+    """
+    resolved, recipe = resolve(name), recipe_of(name)
+    kind = resolved.kind
+    entry = entry_of(name, recipe if name in RECIPES else kind)
+    own = sorted(_options(kind), key=lambda option: option.name in LEARNING)  # those of the optimiser last
+    defaults = {**recipe.options}
+    return Description(
+        name=name,
+        method=recipe.method,
+        recovery=recipe.recovery,
+        summary=entry.summary,
+        citation=entry.citation,
+        predicts=kind.predicts,
+        passes=kind.passes,
+        keeps=kind.keeps,
+        needs=_needs(kind),
+        use_when=recipe.use_when or kind.use_when,
+        fails_when=recipe.fails_when or kind.fails_when,
+        options=tuple(Option(option.name, defaults.get(option.name, option.default), option.meaning) for option in own),
+        recovery_options=tuple(
+            Option(option.name, recipe.recovery_options.get(option.name, option.default), option.meaning)
+            for option in _options(RECOVERIES[recipe.recovery])
+        ),
+        presets=resolved.presets,
+    )
+
+
+def _options(kind: type) -> list[Option]:
+    meanings = meanings_of(kind)
+    found = options_of(kind).items()
+    return [Option(name, option.default, meanings.get(name, "")) for name, option in found if name != "seed"]
+
+
+def _needs(kind: type[Method]) -> str:
+    layers = "BatchNorm layers" if kind.needs_batch_norm else "normalisation layers" if kind.needs_norm else ""
+    head, source = "a last linear layer" * kind.needs_head, "unlabelled source inputs" * kind.needs_source
+    return ", ".join(filter(None, (layers, head, source))) or "any network"
