@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import fcntl
 import os
+import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-__all__ = ["cache_folder", "held", "made", "write_whole"]
+__all__ = ["InUseError", "cache_folder", "held", "made", "sweep", "temporary_for", "write_whole"]
 
 
 def cache_folder(name: str) -> Path:
@@ -27,15 +28,34 @@ def made(folder: Path) -> Path:
     return folder
 
 
+def temporary_for(path: Path) -> Path:
+    """Return a new name beside a file for its content until it is complete; `sweep` finds it if the writer is killed.
+
+    >>> temporary_for(Path("runs/rows.jsonl")).parent
+    PosixPath('runs')
+    """
+    return path.with_name(f".{path.name}.{secrets.token_hex(8)}.partial")
+
+
+def sweep(folder: Path) -> None:
+    """Delete the temporary files of killed writers; the caller holds the folder, so that no writer is alive."""
+    for left in folder.glob(".*.partial"):
+        left.unlink(missing_ok=True)
+
+
 def write_whole(path: Path, content: bytes) -> None:
     """Write a file atomically, creating its folder if necessary."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    partial = temporary_for(path)
     try:
         partial.write_bytes(content)
         os.replace(partial, path)
     finally:
         partial.unlink(missing_ok=True)
+
+
+class InUseError(RuntimeError):
+    """Another process holds a folder."""
 
 
 @contextmanager
@@ -51,7 +71,5 @@ def held(folder: Path, *, wait: bool = False) -> Iterator[None]:
         try:
             fcntl.flock(file, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
-            raise RuntimeError(
-                f"{folder} is in use by another process; wait for it or choose another folder"
-            ) from error
+            raise InUseError(f"{folder} is in use by another process; wait for it or choose another folder") from error
         yield

@@ -6,7 +6,6 @@ import copy
 import hashlib
 import json
 import os
-import secrets
 import stat
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -17,6 +16,8 @@ from safetensors import SafetensorError
 from safetensors.torch import load as load_tensors
 from safetensors.torch import save as dump_tensors
 from torch import Tensor, nn
+
+from holdfast.folders import temporary_for
 
 __all__ = ["SavedStateError", "Stateful", "map_tensors", "pack_state", "read_state", "write_durably", "write_state"]
 
@@ -154,7 +155,7 @@ def write_durably(path: Path, content: bytes) -> None:
     if path.exists() and not stat.S_ISREG(path.stat().st_mode):
         path.write_bytes(content)  # a folder says so itself
         return
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+    temporary = temporary_for(path)
     try:
         with temporary.open("xb") as file:
             file.write(content)

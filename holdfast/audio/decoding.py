@@ -18,6 +18,8 @@ __all__ = ["SUFFIXES", "AudioFile", "open_audio", "read_audio"]
 
 SUFFIXES = {".flac", ".ogg", ".wav"}
 REMEDY = "replace or remove it"
+LOUDEST = 16.0  # samples are meant to be in [-1, 1]; a little more is loud, much more is another scale
+UNKNOWN_SIZES = (0, 0xFFFFFFFF)  # that programs write into the header of a stream whose end they do not know
 # What scipy raises for incomplete or invalid headers.
 TORN = (ValueError, OSError, EOFError, ArithmeticError, UnboundLocalError, struct.error)
 
@@ -37,13 +39,20 @@ def read_audio(
 ) -> Waveform:
     """Read a whole file as a mono waveform, averaging its channels, at `sample_rate` or at its own rate.
 
-    Files that are unreadable, empty, silent or contain NaN are refused with their name.
+    Files that are unreadable, truncated, empty, silent, contain NaN or are not scaled to [-1, 1] are refused with
+    their name.
     """
     name = name or str(source)
     content = open_audio(source, name)
-    waveform = content.read(0, content.samples).mean(axis=1, dtype=np.float32)
+    values = content.read(0, content.samples)
+    if len(values) < content.samples:
+        raise ValueError(f"{name} is truncated: {content.samples} samples are announced, {len(values)} found; {REMEDY}")
+    waveform = values.mean(axis=1, dtype=np.float32)
     if not np.isfinite(waveform).all():
         raise ValueError(f"{name} holds NaN or infinite values; {REMEDY}")
+    loudest = float(np.abs(waveform).max())
+    if loudest > LOUDEST:
+        raise ValueError(f"{name} has amplitudes of up to {loudest:.3g}; scale its samples to [-1, 1], or remove it")
     if not (may_be_silent or waveform.any()):
         raise ValueError(f"{name} is silent throughout; {REMEDY}")
     return resample(waveform, content.sample_rate, sample_rate or content.sample_rate)
@@ -52,7 +61,11 @@ def read_audio(
 def open_audio(source: Path | BinaryIO, name: str | None = None) -> AudioFile:
     """Open a WAV file, or with the extra `audio` a FLAC, Ogg or unusual WAV file."""
     name = name or str(source)
-    content = _opened_wav(source, name) if _is_wav(source) else _Compressed(source, name)
+    if _is_wav(source):
+        _check_whole(source, name)
+        content = _opened_wav(source, name)
+    else:
+        content = _Compressed(source, name)
     if not content.samples:
         raise ValueError(f"{name} is empty; remove it")
     if content.sample_rate < 1:
@@ -66,6 +79,27 @@ def _is_wav(source: Path | BinaryIO) -> bool:
     start = source.read(4)
     source.seek(0)
     return start in (b"RIFF", b"RIFX", b"RF64")
+
+
+def _check_whole(source: Path | BinaryIO, name: str) -> None:
+    """Raise if the file ends before the samples that its header announces; decoders return what is left of it."""
+    if isinstance(source, Path):
+        with source.open("rb") as file:
+            _check_whole(file, name)
+        return
+    end = source.seek(0, 2)
+    source.seek(0)
+    order = ">" if source.read(4) == b"RIFX" else "<"
+    source.seek(12)
+    while len(head := source.read(8)) == 8:
+        kind, size = struct.unpack(f"{order}4sI", head)
+        there = end - source.tell()
+        if kind == b"data" and size not in UNKNOWN_SIZES and there < size:
+            raise ValueError(f"{name} is truncated: {size} bytes of samples are announced, {there} found; {REMEDY}")
+        if kind == b"data":
+            break
+        source.seek(size + size % 2, 1)
+    source.seek(0)
 
 
 def _opened_wav(source: Path | BinaryIO, name: str) -> AudioFile:

@@ -65,10 +65,12 @@ class Attempt:
         self.save_when_due()
         self.tell()
 
-    def save_when_due(self) -> None:
-        """Save the state if `checkpoint_seconds` have passed since the last time."""
-        if time.monotonic() - self.saved >= self.checkpoint_seconds:
+    def save_when_due(self) -> bool:
+        """Save the state if `checkpoint_seconds` have passed since the last time, and return whether it was saved."""
+        due = time.monotonic() - self.saved >= self.checkpoint_seconds
+        if due:
             self.save()
+        return due
 
     def save(self) -> None:
         """Save the rows, then the state: a state may be older than the rows on disk, but not newer."""

@@ -14,6 +14,7 @@ from holdfast.benchmark.attempt import Progress
 from holdfast.benchmark.executors import EXECUTORS
 from holdfast.benchmark.job import Job
 from holdfast.benchmark.running import run
+from holdfast.folders import InUseError
 
 __all__ = ["Outcome", "bench"]
 
@@ -22,11 +23,12 @@ Tell = Callable[[Progress], None]
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a job ended: its folder, or the error that stopped it."""
+    """How a job ended: its folder, or the error that stopped it, or that another process runs it."""
 
     job: Job
     folder: Path | None = None
     error: str | None = None
+    in_use: bool = False  # by another process, which carries it out
 
 
 def bench(
@@ -42,13 +44,19 @@ def bench(
     chosen = EXECUTORS[executor]
     with _reachable(progress, chosen.shares_memory) as tell:
         work = partial(_attempt, runs=runs, checkpoint_seconds=checkpoint_seconds, progress=tell)
-        return list(chosen.execute(work, jobs, workers))
+        outcomes = list(chosen.execute(work, jobs, workers))
+        # What another process ran at that time may be finished by now, or left unfinished.
+        again = [outcome.job for outcome in outcomes if outcome.in_use]
+        settled = list(chosen.execute(work, again, workers)) if again else []
+    return [outcome for outcome in outcomes if not outcome.in_use] + settled
 
 
 def _attempt(job: Job, runs: Path, checkpoint_seconds: float, progress: Tell | None) -> Outcome:
     try:
         return Outcome(job, run(job, runs, checkpoint_seconds=checkpoint_seconds, progress=progress))
-    except (ValueError, RuntimeError, OSError, ImportError) as error:
+    except InUseError:
+        return Outcome(job, in_use=True)
+    except Exception as error:  # whatever it is, it is the outcome of this job and not the end of the others
         return Outcome(job, error=f"{type(error).__name__}: {error}")
 
 

@@ -24,7 +24,7 @@ from holdfast.records import InputSpec
 from holdfast.spec import Spec
 from holdfast.streams import STREAMS, Stream
 
-__all__ = ["GIVEN_TO_RECIPES", "GIVEN_TO_STREAMS", "Built", "build"]
+__all__ = ["GIVEN_TO_RECIPES", "GIVEN_TO_STREAMS", "Built", "build", "build_stream", "forget_data"]
 
 # Arguments that the run passes itself, so that a suite cannot set them.
 GIVEN_TO_STREAMS = frozenset({"data", "seed", "calibrate"})
@@ -47,7 +47,7 @@ def build(job: Job) -> Built:
     placement.check()
     # Severities are chosen in float32; only then the network gets the precision and memory format of the run.
     network: nn.Module = job.model.build(MODELS).to(placement.device)
-    stream = _build_stream(job, network)
+    stream = kept(build_stream(job.stream, job.data, job.seed, network))
     total = min(filter(None, (job.samples, stream.length)), default=None)
     with placement.computing():
         model, seen = _build_model(job, placement.place(network), stream)
@@ -57,13 +57,19 @@ def build(job: Job) -> Built:
     return Built(stream, model, total, seen)
 
 
-def _build_stream(job: Job, network: nn.Module) -> Stream:
-    given: dict[str, Any] = {"seed": job.seed}
-    if STREAMS[job.stream.name].needs_model:
+def build_stream(stream: Spec, data: Spec, seed: int, network: nn.Module) -> Stream:
+    """Build a stream, calibrated for the network where the stream needs that."""
+    given: dict[str, Any] = {"seed": seed}
+    if STREAMS[stream.name].needs_model:
         # Severities are chosen for the source network.
         given["calibrate"] = partial(calibrate, network)
-    stream: Stream = job.stream.build(STREAMS, _read_data(job.data), **given)
-    return kept(stream)
+    built: Stream = stream.build(STREAMS, _read_data(data), **given)
+    return built
+
+
+def forget_data() -> None:
+    """Read data sets again when they are needed next."""
+    _read_data.cache_clear()
 
 
 @lru_cache(maxsize=2)  # consecutive jobs use the same data, and decoding can take as long as a run

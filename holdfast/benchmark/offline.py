@@ -161,7 +161,7 @@ class OfflineSet:
         score = ORACLE_SCORES[self.job.oracle_score](*known)
         if score >= max(self.now.curve, default=0.0):
             self.now.chosen_epoch = self.now.epoch
-            self.model.save(self._best)
+            self.model.save(self._best(self.now.epoch))
         self.now.curve.append(score)
         self.now.accuracies.append(accuracy(*known))
 
@@ -169,7 +169,7 @@ class OfflineSet:
         """Count what the last epoch would have predicted correctly, then go back to the best epoch."""
         if self.oracle and self.now.chosen_epoch != self.epochs:
             self.now.last_correct = sum(self._count(batch) for batch in self._stream_from(self.start))
-            self.model.load(self._best)
+            self.model.load(self._best(self.now.chosen_epoch or 0))
 
     def _count(self, batch: Batch) -> int:
         predicted = self.model.predict(batch.inputs).logits.argmax(1).cpu().numpy()
@@ -202,14 +202,21 @@ class OfflineSet:
 
     def _keep(self) -> None:
         self._note()
-        self.attempt.save_when_due()
+        if self.attempt.save_when_due() and self.oracle:
+            self._forget_others()
 
     def _note(self) -> None:
         self.attempt.place = replace(self.attempt.place, offline={"sets": self.before, "now": asdict(self.now)})
 
-    @property
-    def _best(self) -> Path:
-        return self.attempt.folder / "best.safetensors"
+    def _best(self, epoch: int) -> Path:
+        """Return the file of an epoch of this set: a saved state may be older, and then still needs its own."""
+        return self.attempt.folder / f"best-{self.start}-{epoch}.safetensors"
+
+    def _forget_others(self) -> None:
+        """Delete the best epochs that the saved state does not refer to any more."""
+        for path in self.attempt.folder.glob("best-*.safetensors"):
+            if path != self._best(self.now.chosen_epoch or 0):
+                path.unlink()
 
 
 @contextmanager

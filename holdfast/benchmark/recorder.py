@@ -49,6 +49,13 @@ class Recorder:
 
     def __init__(self, path: Path, *, keep_bytes: int = 0) -> None:
         self._file = path.open("ab")
+        there = self._file.seek(0, os.SEEK_END)
+        if there < keep_bytes:
+            self._file.close()
+            raise ValueError(
+                f"{path} has {there} bytes, but the saved state is {keep_bytes} bytes further; rows were lost, so "
+                "delete the folder to start this run again"
+            )
         self._file.truncate(keep_bytes)
         self.correct = self.samples = 0
 

@@ -12,13 +12,14 @@ import torch
 
 from holdfast.benchmark.attempt import Attempt, Place, Progress
 from holdfast.benchmark.building import build
+from holdfast.benchmark.finished import check_finished, forget_inputs, read_manifest
 from holdfast.benchmark.job import Job
 from holdfast.benchmark.manifest import make_manifest
 from holdfast.benchmark.offline import offline
 from holdfast.benchmark.online import online
 from holdfast.benchmark.peak_memory import forget_peak
 from holdfast.benchmark.recorder import Recorder
-from holdfast.folders import held, write_whole
+from holdfast.folders import held, sweep, write_whole
 
 __all__ = ["run"]
 
@@ -37,14 +38,24 @@ def run(
     """
     folder = runs / job.suite / job.name
     folder.mkdir(parents=True, exist_ok=True)
-    if not (folder / "summary.json").exists():
+    summary = folder / "summary.json"
+    if not summary.exists():
         with held(folder), _threads(threads):
-            _carry_out(job, folder, checkpoint_seconds, progress or (lambda _: None))
-    elif progress:
+            sweep(folder)
+            if not summary.exists():  # another process may have finished it meanwhile
+                _carry_out(job, folder, checkpoint_seconds, progress or (lambda _: None))
+                return folder
+    forget_inputs()
+    check_finished(job, folder)
+    _tell_finished(job, folder, progress)
+    return folder
+
+
+def _tell_finished(job: Job, folder: Path, progress: Callable[[Progress], None] | None) -> None:
+    if progress:
         summary = json.loads((folder / "summary.json").read_text())
         samples, correct = summary["samples"], summary["correct"]
         progress(Progress(job.name, job.recipe.label, samples, samples, correct, finished=True))
-    return folder
 
 
 def _carry_out(job: Job, folder: Path, checkpoint_seconds: float, progress: Callable[[Progress], None]) -> None:
@@ -61,7 +72,8 @@ def _carry_out(job: Job, folder: Path, checkpoint_seconds: float, progress: Call
         with job.placement.computing():
             found = online(attempt) if job.protocol == "online" else offline(attempt)
         attempt.save()
-    (folder / "best.safetensors").unlink(missing_ok=True)
+    for left in (*folder.glob("best-*.safetensors"), folder / "redrawn.npy"):
+        left.unlink(missing_ok=True)
     summary = {"samples": recorder.samples, "correct": recorder.correct}
     accuracy = recorder.correct / max(1, recorder.samples)
     _write_json(folder / "summary.json", {**summary, "accuracy": accuracy, "peak_mib": attempt.peaks, **found})
@@ -74,7 +86,7 @@ def _settle_manifest(path: Path, manifest: dict[str, Any]) -> None:
     if not path.exists():
         _write_json(path, manifest)
         return
-    before = json.loads(path.read_text())
+    before = read_manifest(path)
     differing = [key for key, value in manifest["protocol"].items() if before["protocol"].get(key) != value]
     if differing:
         changes = ", ".join(

@@ -69,6 +69,8 @@ def calibrate(
     if data.input_spec.kind == "audio":
         family, pool = None, pool or AUDIO_POOL
     check_rule(path_rule)
+    if target_percent is not None and not 0 <= target_percent <= 100:  # nan is not either
+        raise ValueError(f"target_percent must be between 0 and 100, got {target_percent}")
     if pictures < 2 or pairs in (0, []) or (steps is not None and steps < 1):
         raise ValueError(
             f"calibration needs pictures=2 or more and at least 1 pair and step, got {pictures}, {pairs} and {steps}"

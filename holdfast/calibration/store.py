@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
 import warnings
 import zipfile
 from collections.abc import Mapping
@@ -12,7 +11,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast.folders import cache_folder, made
+from holdfast.folders import cache_folder, made, temporary_for
 
 __all__ = ["Store", "default_cache"]
 
@@ -49,9 +48,13 @@ class Store:
         for name, array in arrays.items():
             if len(kept.get(name, ())) < len(array):
                 kept[name] = array
-        with tempfile.NamedTemporaryFile(dir=self.folder, prefix=f".{group}.", delete=False) as file:
-            np.savez(file, **kept)  # type: ignore[arg-type]
-        os.replace(file.name, self._path(group))
+        temporary = temporary_for(self._path(group))
+        try:
+            with temporary.open("xb") as file:
+                np.savez(file, **kept)  # type: ignore[arg-type]
+            os.replace(temporary, self._path(group))
+        finally:
+            temporary.unlink(missing_ok=True)
 
     def _path(self, group: str) -> Path:
         return self.folder / f"{group}.npz"

@@ -41,8 +41,9 @@ def bench(
     if as_json:
         typer.echo(json.dumps([str(folder) for folder in folders]))
         return
-    typer.echo(f"runs: {folders[0].parent} ({len(folders)} finished)")
-    typer.echo(f"next: holdfast report {folders[0].parent}")
+    if folders:
+        typer.echo(f"runs: {folders[0].parent} ({len(folders)} finished)")
+        typer.echo(f"next: holdfast report {folders[0].parent}")
 
 
 def run_suite(
@@ -67,6 +68,9 @@ def run_suite(
     failed = [f"{outcome.job.name}: {outcome.error}" for outcome in outcomes if outcome.error]
     if failed:
         raise RuntimeError(f"{len(failed)} of {len(outcomes)} runs failed, the others are kept; " + "; ".join(failed))
+    elsewhere = sum(outcome.in_use for outcome in outcomes)
+    if elsewhere:
+        typer.echo(f"{elsewhere} runs are carried out by another process; nothing is left to do here", err=True)
     return [outcome.folder for outcome in outcomes if outcome.folder]
 
 

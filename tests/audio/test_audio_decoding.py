@@ -39,12 +39,27 @@ def test_channels_are_averaged_and_the_rate_is_made_to_fit() -> None:
         (wav(np.zeros(0, np.int16)), r"clip 7 is (empty|not a readable)"),
         (wav(np.zeros(900, np.int16)), "clip 7 is silent"),
         (wav(np.array([0.1, np.nan], np.float32)), "clip 7 holds NaN"),
+        (io.BytesIO(wav(np.ones(900, np.int16)).getvalue()[:-200]), "clip 7 is truncated: 1800 .* 1600 found"),
+        (wav(np.array([0.1, 1e30], np.float32)), r"clip 7 has amplitudes of up to 1e\+30"),
         (wav(np.ones(9, np.int16), 0), "clip 7 has a sample rate of 0 Hz"),
     ],
 )
 def test_what_is_no_sound_is_refused_by_its_name(file: io.BytesIO, problem: str) -> None:
     with pytest.raises(ValueError, match=problem):
         read_audio(file, name="clip 7")
+
+
+def test_a_file_on_disk_that_is_cut_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "cut.wav"
+    path.write_bytes(wav(np.ones(900, np.int16)).getvalue()[:-200])
+    with pytest.raises(ValueError, match=r"cut\.wav is truncated"):
+        read_audio(path)
+
+
+def test_a_stream_of_unknown_length_is_read_to_its_end() -> None:
+    content = bytearray(wav(np.ones(900, np.int16)).getvalue())
+    content[40:44] = b"\xff\xff\xff\xff"  # the size of the samples, as ffmpeg writes it into a pipe
+    assert len(read_audio(io.BytesIO(bytes(content)))) == 900
 
 
 def test_another_rate_needs_soxr(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -225,6 +225,8 @@ def test_a_calibration_is_plain_json(calibration: Calibration, few: InMemoryImag
         text.replace('"margin_percent"', '"margin"'),
         text.replace('"target_percent": 33.0, ', ""),
         text.replace("30.0, 30.1", "30.0"),
+        text.replace("30.0, 30.1", "30.0, NaN"),
+        text.replace('"target_percent": 33.0, ', '"target_percent": Infinity, '),
     ):
         assert damaged != text
         path.write_text(damaged)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-import os
-import tempfile
+import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
 from holdfast.data.crops import Crop, crop_from
+from holdfast.folders import write_whole
 from holdfast.streams.walks.path import LEVELS, GridPoint, check_path
 
 __all__ = ["Calibration", "Transition"]
@@ -39,6 +39,8 @@ class Transition:
                 f"{self.first}+{self.second} has {len(self.points)} steps but {len(self.expected_percent)} expected "
                 "accuracies; pass one for each step"
             )
+        if not all(map(math.isfinite, self.expected_percent)):
+            raise ValueError(f"the expected accuracies of {self.first}+{self.second} are not all finite")
         if self.matrix_percent and {len(self.matrix_percent), *map(len, self.matrix_percent)} != {LEVELS}:
             raise ValueError(f"the matrix of {self.first}+{self.second} must be {LEVELS} × {LEVELS}")
 
@@ -69,6 +71,8 @@ class Calibration:
     def __post_init__(self) -> None:
         if not self.transitions:
             raise ValueError("a calibration needs at least one transition; calibrate at least one pair")
+        if not math.isfinite(self.target_percent):
+            raise ValueError(f"the target accuracy must be finite, got {self.target_percent}")
 
     @property
     def steps(self) -> int:
@@ -111,10 +115,7 @@ class Calibration:
     def save(self, path: str | Path) -> Path:
         """Write the JSON file, completely or not at all."""
         path = Path(path)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile("w", dir=path.parent, prefix=f".{path.name}.", delete=False) as file:
-            file.write(self.to_json())
-        os.replace(file.name, path)
+        write_whole(path, self.to_json().encode())
         return path
 
     @staticmethod
