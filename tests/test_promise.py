@@ -18,6 +18,7 @@ from holdfast.anchor import Opinion
 from holdfast.data import DATASETS
 from holdfast.data.tensors import as_inputs
 from holdfast.methods.blend import blended
+from holdfast.methods.guard import Guard
 from holdfast.models import digits_resnet, tiny_resnet
 from holdfast.recipes import adapt, recipe_names
 from holdfast.state import SavedStateError
@@ -95,6 +96,45 @@ def test_the_gate_undoes_what_made_the_network_worse_and_the_alarm_resets_it(dig
         recovered = open_gate.step(inputs[chosen])
     assert undone > 0
     assert recovered.gauges["alarms"] > 0
+
+
+def test_an_alarm_goes_back_to_the_newest_snapshot_that_is_good_on_the_batch(
+    digits: tuple[Tensor, Tensor], tmp_path: Path
+) -> None:
+    inputs, _ = digits
+    batches = inputs[torch.randint(len(inputs), (8, 32), generator=torch.Generator().manual_seed(4))]
+
+    def guarded(ring: int) -> Guard:
+        model = adapt(digits_resnet(), "guard", base_options={"lr": 1e-3}, gate_every=1, ring=ring, level=0.2)
+        for batch in batches[:6]:
+            model(batch)
+        model.save(tmp_path / "ring.safetensors")
+        loaded = adapt(digits_resnet(), "guard", base_options={"lr": 1e-3}, gate_every=1, ring=ring, level=0.2)
+        loaded.load(tmp_path / "ring.safetensors")
+        assert isinstance(loaded.method, Guard)
+        assert len(loaded.method.good) == ring  # of six
+        return loaded.method
+
+    def broken(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+        return {name: -tensor for name, tensor in tensors.items()}
+
+    def after_an_alarm(guard: Guard) -> dict[str, Tensor]:
+        assert guard.inner is not None
+        newest = guard.good[-1]
+        guard.good = [*guard.good[:-1], {**newest, "tensors": broken(newest["tensors"])}]
+        guard.inner.return_to(guard.good[-1])
+        for batch in batches[6:]:
+            guard.adapt(batch, guard.predict(batch))
+            if guard.alarms:
+                break
+        assert guard.alarms == 1
+        tensors: dict[str, Tensor] = guard.inner.snapshot()["tensors"]
+        return tensors
+
+    ring = guarded(3)
+    second = ring.good[-2]["tensors"]
+    torch.testing.assert_close(after_an_alarm(ring), second, rtol=0, atol=0)
+    assert after_an_alarm(guarded(1)) == {}  # nothing is left but the start
 
 
 def test_a_healthy_stream_raises_no_alarm_and_undoes_next_to_nothing(digits: tuple[Tensor, Tensor]) -> None:
@@ -181,6 +221,8 @@ def test_labels_bound_accuracy_and_gain_and_survive_saving(digits: tuple[Tensor,
 def test_guards_say_what_is_wrong_with_their_options() -> None:
     with pytest.raises(ValueError, match="base must be 'auto' or the name of a method"):
         holdfast.guard(tiny_resnet(), "guard")
+    with pytest.raises(ValueError, match="ring must be at least 1 snapshot, got 0"):
+        holdfast.guard(tiny_resnet(), "tent", ring=0)
     with pytest.raises(ValueError, match="budget is the share"):
         holdfast.guard(tiny_resnet(), budget=2.0)
     with pytest.raises(ValueError, match="needs unlabelled source inputs"):

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from typing import Any
+
+import torch
 
 from holdfast.benchmark.attempt import Attempt
 from holdfast.benchmark.feeding import fed
@@ -22,10 +25,18 @@ def online(attempt: Attempt) -> dict[str, Any]:
         model.enter_domain(batch.domains[0])
         if job.collapse:
             model.method.lr_scale = job.collapse.scale_at(batch.position)
+        inputs = batch.inputs
         if job.intruders and job.intruders.due(batch.position // job.batch_size):
-            model.step(job.intruders.inputs(batch))
+            intruders = job.intruders.inputs(batch, model.get_submodule("_source"))
+            if job.intruders.mixed:
+                inputs = torch.cat([intruders, inputs])
+            else:
+                model.step(intruders)
         began = time.perf_counter()
-        step = model.step(batch.inputs)
+        step = model.step(inputs)
         job.placement.wait()
-        attempt.record(batch, step, time.perf_counter() - began)
+        seconds = time.perf_counter() - began
+        if len(inputs) > len(batch):  # intruders are not scored
+            step = replace(step, logits=step.logits[-len(batch) :])
+        attempt.record(batch, step, seconds)
     return {}

@@ -61,14 +61,16 @@ class Guard(Method):
     `share`; `choose` serves the adapted network alone; `choose_each` decides for each sample between source and adapted
     network; `adapted` serves it whatever happens. With `veto`, a batch on which the anchor believes the source more
     than the adapted network is served without the latter. Every `gate_every` batches (0: never) the adapted network is
-    compared with itself at the last comparison, at first with itself before any update, and returns to that when it is
-    worse by more than `margin`. An alarm with a probability of at most `level` of ever being false resets it when it
-    stays worse than the source. `base_options` are those of `base`; `base="auto"` adapts nothing and serves the blend.
+    compared with itself at the last comparison, at first with itself before any update; when it is worse by more than
+    `margin` it goes back. An alarm with a probability of at most `level` of ever being false also sends it back when it
+    stays worse than the source. It goes back to the newest of the last `ring` snapshots that the anchor believes as
+    much as the source on the batch, else to the start. `base_options` are those of `base`; `base="auto"` adapts nothing
+    and serves the blend.
     """
 
     citation = "ours; see docs/promise.md"
     passes = "2 forwards, those of the method, and 1 every 4 batches"
-    keeps = "recent statistics, probabilities of the last samples, one snapshot of what the method has changed"
+    keeps = "recent statistics, probabilities of the last samples, 3 snapshots of what the method has changed"
     predicts_jointly = True
     use_when = "a method that trains is wanted in a service: its gains are kept, and its failures are not served"
     fails_when = (
@@ -82,7 +84,8 @@ class Guard(Method):
         "share": "weight of the adapted network in the mix",
         "veto": "whether a batch on which the anchor trusts the source more is served without the adapted network",
         "gate_every": "number of batches between comparisons with the last good state; 0: never",
-        "margin": "estimated loss of accuracy at which the adapted network returns to that state",
+        "ring": "number of snapshots of earlier states that are kept",
+        "margin": "estimated loss of accuracy at which the adapted network returns to an earlier state",
         "level": "probability that an alarm is ever false",
         "half_shift": "divergence of the statistics at which the anchor's weight is ¾",
         "source_share": "weight of the source statistics in the anchor",
@@ -93,7 +96,7 @@ class Guard(Method):
     undone: int
     alarms: int
     evidence: dict[str, float]
-    good: dict[str, Any] | None
+    good: list[dict[str, Any]]
 
     def __init__(
         self,
@@ -105,6 +108,7 @@ class Guard(Method):
         share: float = 0.25,
         veto: bool = True,
         gate_every: int = 4,
+        ring: int = 3,
         margin: float = 0.02,
         level: float = 0.001,
         half_shift: float = 0.05,
@@ -119,6 +123,8 @@ class Guard(Method):
             raise ValueError(f"share must be between 0 and 1, got {share}")
         if gate_every < 0:
             raise ValueError(f"gate_every must be 0 (never) or a positive number of batches, got {gate_every}")
+        if ring < 1:
+            raise ValueError(f"ring must be at least 1 snapshot, got {ring}")
         if margin < 0:
             raise ValueError(f"margin must be at least 0, got {margin}")
         if half_shift <= 0:
@@ -127,7 +133,7 @@ class Guard(Method):
             raise ValueError(f"base must be 'auto' or the name of a method other than 'guard', got {base!r}")
         self.base, self.base_options = base, dict(base_options or {})
         self.prediction, self.share, self.veto = prediction, share, veto
-        self.gate_every, self.margin, self.level = gate_every, margin, level
+        self.gate_every, self.ring, self.margin, self.level = gate_every, ring, margin, level
         self.half_shift, self.source_share, self.window = half_shift, source_share, window
         self.temperature = temperature
         super().__init__(model, seed=seed)
@@ -136,7 +142,7 @@ class Guard(Method):
         self.add_state("undone", 0)
         self.add_state("alarms", 0)
         self.add_state("evidence", {})  # the state of the alarm
-        self.add_state("good", None)  # a snapshot of the adapted network that was not worse than the one before it
+        self.add_state("good", [])  # snapshots of the adapted network that were not worse than the one before
         self._judged: Judged | None = None
         self.verdict: Verdict | None = None  # of the last batch
 
@@ -223,14 +229,15 @@ class Guard(Method):
         update = self.inner.adapt(inputs, judged.logits)
         self.samples_backwarded = self.inner.samples_backwarded
         if self._alarmed(judged.losses):
-            self.inner.reset()
-            self.good, self.alarms = None, self.alarms + 1
-            return Update(update.loss, update.skipped, "the adapted network stayed worse than the source")
+            self.alarms += 1
+            back = self._go_back(inputs, judged)
+            return Update(update.loss, update.skipped, f"the adapted network stayed worse than the source; {back}")
         if before is not None and self._worse_than_before(inputs, judged):
             self.undone += 1
+            self._go_back(inputs, judged)
             return Update(update.loss, update.skipped)
         if before is not None:
-            self.good = before
+            self.good = [*self.good, before][-self.ring :]
         return update
 
     def _alarmed(self, losses: Tensor) -> bool:
@@ -240,22 +247,40 @@ class Guard(Method):
         self.evidence = alarm.state
         return raised
 
-    @torch.no_grad()
     def _worse_than_before(self, inputs: Tensor, judged: Judged) -> bool:
-        """Return to the last good snapshot if it predicts this batch better, and say so."""
+        """Return whether the newest snapshot, or the start, predicts this batch better than the network did."""
         assert self.inner is not None
         now = self.inner.snapshot()
-        if self.good is None:
+        self._return_to(self.good[-1] if self.good else None)
+        worse = float((judged.adapted - self._belief(inputs, judged)).mean()) < -self.margin
+        self.inner.return_to(now)
+        return worse
+
+    def _go_back(self, inputs: Tensor, judged: Judged) -> str:
+        """Return to the newest snapshot that is believed as much as the source on this batch, or to the start."""
+        while self.good:
+            self._return_to(self.good[-1])
+            if float((self._belief(inputs, judged) - judged.source).mean()) >= 0:
+                return f"went back to one of {len(self.good)} snapshots"
+            self.good = self.good[:-1]
+        self._return_to(None)
+        return "went back to the start"
+
+    def _return_to(self, snapshot: Mapping[str, Any] | None) -> None:
+        assert self.inner is not None
+        if snapshot is None:
             self.inner.reset()
         else:
-            self.inner.return_to(self.good)
+            self.inner.return_to(snapshot)
+
+    @torch.no_grad()
+    def _belief(self, inputs: Tensor, judged: Judged) -> Tensor:
+        """Return the probabilities that what the guarded method predicts now is right; nothing is learnt."""
+        assert self.inner is not None
         self.inner.paused = True
-        earlier = judged.opinion.belief(self.inner.predict(inputs).argmax(1))
+        belief = judged.opinion.belief(self.inner.predict(inputs).argmax(1))
         self.inner.paused = False
-        if float((judged.adapted - earlier).mean()) < -self.margin:
-            return True
-        self.inner.return_to(now)
-        return False
+        return belief
 
     def reset(self) -> None:
         """Return to the source exactly, with everything that the guarded method keeps."""
