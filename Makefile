@@ -7,7 +7,7 @@ READY := $(VENV)/.ready
 # Tracing slows Python 3.11 down by a third, so coverage is measured on a fast part of the tests only.
 COVERED := tests/blocks tests/recovery tests/report tests/streams
 
-.PHONY: demo test test-slow check clean
+.PHONY: demo test test-slow check docs clean
 
 demo: $(READY)
 	$(BIN)/holdfast demo
@@ -29,6 +29,12 @@ check: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+docs: $(READY)
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[docs]"
+	$(BIN)/python docs/build.py
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
+	@echo "The documentation: site/index.html"
 
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)

@@ -12,7 +12,7 @@ from holdfast.recovery import RECOVERIES
 from holdfast.registry import describe as entry_of
 from holdfast.registry import meanings_of, options_of
 
-__all__ = ["Description", "Option", "describe", "list_methods"]
+__all__ = ["Description", "Option", "describe", "list_methods", "options_with_meanings"]
 
 LEARNING = ("optimizer", "lr", "momentum", "nesterov", "betas", "weight_decay")  # of every method that trains
 
@@ -95,7 +95,7 @@ def describe(name: str) -> Description:
     resolved, recipe = resolve(name), recipe_of(name)
     kind = resolved.kind
     entry = entry_of(name, recipe if name in RECIPES else kind)
-    own = sorted(_options(kind), key=lambda option: option.name in LEARNING)  # those of the optimiser last
+    own = sorted(options_with_meanings(kind), key=lambda option: option.name in LEARNING)  # those of the optimiser last
     defaults = {**recipe.options}
     return Description(
         name=name,
@@ -112,13 +112,14 @@ def describe(name: str) -> Description:
         options=tuple(Option(option.name, defaults.get(option.name, option.default), option.meaning) for option in own),
         recovery_options=tuple(
             Option(option.name, recipe.recovery_options.get(option.name, option.default), option.meaning)
-            for option in _options(RECOVERIES[recipe.recovery])
+            for option in options_with_meanings(RECOVERIES[recipe.recovery])
         ),
         presets=resolved.presets,
     )
 
 
-def _options(kind: type) -> list[Option]:
+def options_with_meanings(kind: type) -> list[Option]:
+    """Return the options of a method or recovery, except for the seed."""
     meanings = meanings_of(kind)
     found = options_of(kind).items()
     return [Option(name, option.default, meanings.get(name, "")) for name, option in found if name != "seed"]

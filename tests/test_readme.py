@@ -43,6 +43,28 @@ def test_the_python_of_the_page_on_networks_runs(tmp_path: Path, monkeypatch: py
     assert [finding.check for finding in found.failed][:1] == ["input scale"]
 
 
+@pytest.mark.parametrize("page", ["index", "tutorials/first_adaptation", "tutorials/guarded_model"])
+def test_the_python_of_a_tutorial_runs(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, object] = {}
+    for block in blocks(f"docs/{page}.md", "python"):
+        exec(compile(block, page, "exec", dont_inherit=True), names)
+    if page.endswith("first_adaptation"):  # the numbers that the page states
+        found, harmed = (names[name] for name in ("found", "harmed"))
+        assert isinstance(found, dict)
+        assert isinstance(harmed, dict)
+        assert found == pytest.approx({"source": 39, "batch_norm": 84, "tent": 84, "blend": 55}, abs=1.5)
+        assert harmed == pytest.approx({"source": 99, "batch_norm": 43, "tent": 43, "blend": 100}, abs=1.5)
+        assert harmed["blend"] >= harmed["source"]
+    if page.endswith("guarded_model"):
+        assert names["same"] is True
+
+
+def test_the_suite_of_the_tutorial_is_valid() -> None:
+    (suite,) = blocks("docs/tutorials/benchmark.md", "yaml")
+    assert len(parse_suite(suite).jobs()) == 2 * 2 * 5
+
+
 def test_the_suite_of_the_readme_is_valid() -> None:
     (suite,) = blocks("README.md", "yaml")
     assert len(parse_suite(suite).jobs()) == 2 * 3 * 3

@@ -39,7 +39,7 @@ class Judged:
     @property
     def losses(self) -> Tensor:
         """By how much the adapted network is worse than the source, sample by sample."""
-        return self.source - self.adapted
+        return (self.source - self.adapted).clamp(-1, 1)  # rounding may exceed 1
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ import inspect
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, cast
 
+import torch
 from torch import Tensor, nn
 
 __all__ = ["NamedInput", "inputs_and_labels", "single_input", "taking_tensors"]
@@ -37,7 +38,7 @@ def single_input(inputs: Tensor | Mapping[str, Tensor] | None, named: Mapping[st
 
 
 def inputs_and_labels(batch: Tensor | Sequence[Any] | Mapping[str, Tensor]) -> tuple[Tensor, Tensor | None]:
-    """Return the inputs of a batch from a data loader and its labels, if it has any.
+    """Return the inputs of a batch from a data loader and its labels, if it has any, as a tensor.
 
     >>> import torch
     >>> inputs, labels = inputs_and_labels({"pixel_values": torch.zeros(2, 3), "labels": torch.tensor([0, 1])})
@@ -46,10 +47,12 @@ def inputs_and_labels(batch: Tensor | Sequence[Any] | Mapping[str, Tensor]) -> t
     """
     if isinstance(batch, Mapping):
         labels = next((batch[name] for name in LABELS if name in batch), None)
-        return single_input({name: value for name, value in batch.items() if name not in LABELS}, {}), labels
-    if isinstance(batch, Sequence):
-        return single_input(batch[0], {}), batch[1] if len(batch) > 1 else None
-    return batch, None
+        inputs = single_input({name: value for name, value in batch.items() if name not in LABELS}, {})
+    elif isinstance(batch, Sequence):
+        inputs, labels = single_input(batch[0], {}), batch[1] if len(batch) > 1 else None
+    else:
+        inputs, labels = batch, None
+    return inputs, None if labels is None else torch.as_tensor(labels)
 
 
 class NamedInput(nn.Module):
