@@ -9,8 +9,10 @@ import logging
 import math
 import warnings
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -28,12 +30,21 @@ from holdfast.models.inputs import inputs_and_labels, single_input
 from holdfast.models.normalised import Normalise
 from holdfast.models.partial_forward import Recorded, recording
 from holdfast.models.preprocessing import preprocessing_of
+from holdfast.pending import Pending
 from holdfast.records import Beside, Estimate, SetupWarning, Step, Update
 from holdfast.recovery import RECOVERIES, Recovery
 from holdfast.recovery.never import Never
 from holdfast.registry import options_of
 from holdfast.saved_checks import check_saved
-from holdfast.state import SavedStateError, Stateful, map_tensors, pack_state, read_state, write_durably
+from holdfast.state import (
+    SavedStateError,
+    Stateful,
+    map_tensors,
+    pack_state,
+    read_state,
+    state_digest,
+    write_durably,
+)
 from holdfast.transaction import Savepoint, Transactions
 
 __all__ = ["AdaptedModel", "SourceBatch", "check_estimator_name"]
@@ -111,26 +122,61 @@ class AdaptedModel(nn.Module):
         >>> model.step(torch.full((8, 3, 32, 32), 255.0)).skipped
         'inputs reach 255, over 10 times the usual 1'
         """
+        with self._transactions.exclusive():
+            return self.begin(single_input(inputs, named)).finish()
+
+    def begin(
+        self, inputs: Tensor | Mapping[str, Tensor] | None = None, *, adapt: bool = True, **named: Tensor
+    ) -> Pending:
+        """Predict a batch now and adapt to it later: `pending.logits` at once, `pending.finish()` does the rest.
+
+        Until then the batch is pending, and any other use of the model finishes it first. With `adapt=False` finishing
+        estimates the accuracy and changes nothing.
+
+        >>> from holdfast.models.tiny import tiny_resnet
+        >>> from holdfast.recipes import adapt
+        >>> model, batch = adapt(tiny_resnet(), "tent"), torch.rand(8, 3, 32, 32)
+        >>> pending = model.begin(batch)
+        >>> classes = pending.logits.argmax(1)
+        >>> pending.finish().skipped
+        """
         batch = single_input(inputs, named)
         check_inputs(batch, self.method.model.input_spec)
-        if len(batch) == 1:
+        if adapt and len(batch) == 1:
             self._warn_of_single_samples()
-        # The caller may be in inference mode, whose tensors cannot take part in a backward pass.
-        with torch.inference_mode(False), torch.set_grad_enabled(bool(self.method.trained)):
+        with self._transactions.exclusive(), self._modes(learning=adapt):
             if batch.is_inference():
                 batch = batch.clone()
             with self._transactions.begin(*self._parts()) as savepoints:
-                return self._step(batch.detach(), savepoints)
+                begun = self._begin(batch.detach(), savepoints, learning=adapt)
+                done = [Step(begun.prediction, skipped="the update was interrupted")]
+                precision = _autocast(begun.prediction)
+
+                def complete() -> None:
+                    with self._modes(learning=adapt), precision():
+                        done[0] = self._finish(begun, savepoints, learning=adapt)
+                        if not adapt:
+                            for savepoint in savepoints:
+                                savepoint.restore()
+
+                self._transactions.hold(savepoints, complete)
+
+        def finish() -> Step:
+            with self._transactions.exclusive():
+                return done[0]
+
+        return Pending(begun.prediction, finish, predicts=self.method.predicts)
+
+    @contextmanager
+    def _modes(self, *, learning: bool) -> Iterator[None]:
+        # The caller may be in inference mode, whose tensors cannot take part in a backward pass.
+        with torch.inference_mode(False), torch.set_grad_enabled(learning and bool(self.method.trained)):
+            yield
 
     def predict(self, inputs: Tensor | Mapping[str, Tensor] | None = None, **named: Tensor) -> Step:
         """Predict a batch and estimate the accuracy without changing anything."""
-        batch = single_input(inputs, named)
-        check_inputs(batch, self.method.model.input_spec)
-        with torch.inference_mode(False), torch.no_grad(), self._transactions.begin(*self._parts()) as savepoints:
-            step = self._step(batch.detach(), savepoints, learning=False)
-            for savepoint in savepoints:
-                savepoint.restore()
-            return step
+        with self._transactions.exclusive():
+            return self.begin(single_input(inputs, named), adapt=False).finish()
 
     def _warn_of_single_samples(self) -> None:
         """Warn once if a batch of one is normalised with its own statistics."""
@@ -147,7 +193,7 @@ class AdaptedModel(nn.Module):
         """Return the modules that learn from batches, and those that count and judge them."""
         return [*self.method.modules(), *self._watching.modules()], [*self.recovery.modules(), self.input_range]
 
-    def _step(self, inputs: Tensor, savepoints: Sequence[Savepoint], *, learning: bool = True) -> Step:
+    def _begin(self, inputs: Tensor, savepoints: Sequence[Savepoint], *, learning: bool) -> _Begun:
         samples = self._samples()
         recovered = self.recovery.begin(self.method) if learning else None
         # When the logits are not finite, the method returns to here, not to before the reset.
@@ -159,26 +205,30 @@ class AdaptedModel(nn.Module):
         if refusal is None and not torch.isfinite(prediction).all():
             refusal = "non-finite logits"
             learnt.restore()
+        return _Begun(inputs, logits, prediction, recorded, samples, recovered, refusal)
+
+    def _finish(self, begun: _Begun, savepoints: Sequence[Savepoint], *, learning: bool) -> Step:
+        inputs, prediction, refusal = begun.inputs, begun.prediction, begun.refusal
         estimates: dict[str, Estimate] = self._unknown(refusal or "the step failed")
         try:
             if refusal is None:
-                estimates = self._estimate(inputs, prediction, recorded)
+                estimates = self._estimate(inputs, prediction, begun.recorded)
             update, beside = Update(skipped=refusal), None
             if learning and refusal is None:
                 if self.recovery.compares:
                     network_logits = self.method.network_logits(prediction)
                     beside = Beside(network_logits, self.method.source_logits(inputs))
-                update = self.method.adapt(inputs, logits)
-            forwards, backwards = self._passes(samples, len(inputs))
+                update = self.method.adapt(inputs, begun.logits)
+            forwards, backwards = self._passes(begun.samples, len(inputs))
             gauges = self.method.gauges()
-            reason = recovered or update.recovered
+            reason = begun.recovered or update.recovered
             step = Step(
                 prediction, update.loss, estimates, reason, update.skipped, forwards, backwards, gauges, beside=beside
             )
             reason = self.recovery.recover(self.method, step) if learning else None
             return step if reason is None else replace(step, recovered=reason)
         except Exception as error:
-            forwards, backwards = self._passes(samples, len(inputs))
+            forwards, backwards = self._passes(begun.samples, len(inputs))
             for savepoint in savepoints:
                 savepoint.restore()
             LOG.warning("the update failed and was undone; the prediction is returned", exc_info=error)
@@ -320,6 +370,49 @@ class AdaptedModel(nn.Module):
         with torch.inference_mode(False), self._transactions.exclusive():
             return export(self.method, statistics, inputs)
 
+    def snapshot(self) -> dict[str, Any]:
+        """Return a copy of all that adaptation has changed, for `return_to`; small beside the network.
+
+        >>> from holdfast.models.tiny import tiny_resnet
+        >>> from holdfast.recipes import adapt
+        >>> model, batch = adapt(tiny_resnet(), "tent"), torch.rand(8, 3, 32, 32)
+        >>> before = model.snapshot(); _ = model(batch); changed = model.digest()
+        >>> model.return_to(before); _ = model(batch); model.digest() == changed
+        True
+        """
+        with self._transactions.exclusive():
+            return {
+                name: value.detach().clone() if isinstance(value, Tensor) else value
+                for name, value in self._changed().items()
+            }
+
+    def return_to(self, snapshot: Mapping[str, Any]) -> None:
+        """Return to a snapshot of this model exactly: the future is that of the model at that time."""
+        with torch.inference_mode(False), torch.no_grad(), self._transactions.exclusive():
+            moving = self.method.moving()
+            for name, source in self.method.origin.items():
+                moving[name].copy_(snapshot.get(f"method.{name}", source))
+            for name, part in self._declaring():
+                part.set_extra_state(snapshot[f"{name}._extra_state"])
+
+    def digest(self) -> str:
+        """Return a hex digest of all that adaptation has changed; labels that came back are not part of it."""
+        with self._transactions.exclusive():
+            return state_digest({name: value for name, value in self._changed().items() if not _of_labels(name)})
+
+    def _changed(self) -> dict[str, Any]:
+        """Return the moving tensors that differ from their source values, and the declared state of every part."""
+        moving = self.method.moving()
+        moved: dict[str, Any] = {
+            f"method.{name}": moving[name]
+            for name, source in self.method.origin.items()
+            if not torch.equal(moving[name], source)
+        }
+        return {**moved, **{f"{name}._extra_state": part.get_extra_state() for name, part in self._declaring()}}
+
+    def _declaring(self) -> list[tuple[str, Stateful]]:
+        return [(name, part) for name, part in self.named_modules() if isinstance(part, Stateful)]
+
     def save(self, path: str | Path, *, note: Any = None) -> None:
         """Write all that adaptation has changed to one safetensors file with a JSON header, a note and a checksum."""
         header = {"recipe": self.recipe, "weights": self.weights, "note": note}
@@ -415,10 +508,7 @@ class AdaptedModel(nn.Module):
         present = self.state_dict()
         moving = {f"method.{name}" for name in self.method.moving()}
         expected = {name: tensor for name, tensor in present.items() if name in moving}
-        for name, part in self.named_modules():
-            if isinstance(part, Stateful):
-                expected[f"{name}._extra_state"] = part.declared()
-        return expected
+        return {**expected, **{f"{name}._extra_state": part.declared() for name, part in self._declaring()}}
 
     def train(self, mode: bool = True) -> AdaptedModel:
         """Set the flag and nothing else: the method alone decides in which mode its layers run."""
@@ -431,12 +521,41 @@ class AdaptedModel(nn.Module):
             super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
         return self
 
+    def __getstate__(self) -> dict[str, Any]:
+        with self._transactions.exclusive():  # nothing is pending in a pickle
+            return vars(self).copy()
+
     def __deepcopy__(self, memo: dict[int, Any]) -> AdaptedModel:
         copied = type(self).__new__(type(self))
         memo[id(self)] = copied
         with self._transactions.exclusive():  # no other thread is in the middle of a step
             vars(copied).update(copy.deepcopy(vars(self), memo))
         return copied
+
+
+@dataclass(frozen=True)
+class _Begun:
+    """The first half of a step: the prediction, and what the second half needs."""
+
+    inputs: Tensor
+    logits: Tensor  # with their graph
+    prediction: Tensor
+    recorded: Recorded
+    samples: tuple[int, int]  # that had gone through the networks before
+    recovered: str | None
+    refusal: str | None  # why this batch is not adapted to
+
+
+def _autocast(prediction: Tensor) -> Callable[[], AbstractContextManager[Any]]:
+    """Return what restores today's autocast: the second half of a step may run elsewhere."""
+    device = prediction.device.type
+    if not torch.is_autocast_enabled(device):
+        return nullcontext
+    return partial(torch.autocast, device, torch.get_autocast_dtype(device))
+
+
+def _of_labels(name: str) -> bool:
+    return name.startswith("labels.")
 
 
 def _known_range(network: nn.Module) -> float | None:

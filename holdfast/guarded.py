@@ -15,8 +15,9 @@ from holdfast.anchor import fit_temperature, latest
 from holdfast.evidence import Interval, LabelAudit
 from holdfast.methods.guard import Guard, Verdict
 from holdfast.models.base import load
-from holdfast.models.inputs import inputs_and_labels
+from holdfast.models.inputs import inputs_and_labels, single_input
 from holdfast.models.outputs import Output
+from holdfast.pending import Pending
 from holdfast.recipes import Watching, adapt_with, resolve
 from holdfast.records import Estimate, Step
 from holdfast.state import Stateful
@@ -70,13 +71,19 @@ class GuardedModel(AdaptedModel):
             audit.state = self.labels.audit
         return audit
 
-    def step(self, inputs: Tensor | Mapping[str, Tensor] | None = None, **named: Tensor) -> Step:
-        """Predict a batch and adapt to it; the step has the guard's estimate, ids, and which labels are wanted."""
+    def begin(
+        self, inputs: Tensor | Mapping[str, Tensor] | None = None, *, adapt: bool = True, **named: Tensor
+    ) -> Pending:
+        """Predict a batch now and adapt to it later; ids and wanted labels come with the prediction.
+
+        With `adapt=False` nothing but the audit changes: what is served counts, and its labels can be wanted.
+        """
         with self._transactions.exclusive():
-            step = super().step(inputs, **named)
+            self._guard.verdict = None
+            pending = super().begin(single_input(inputs, named), adapt=adapt)
             verdict = self._guard.verdict
-            if verdict is None or len(verdict.served) != len(step.logits):
-                return step
+            if verdict is None:
+                return pending
             audit = self.audit
             asked = audit.serve(
                 served=verdict.served.tolist(),
@@ -88,13 +95,19 @@ class GuardedModel(AdaptedModel):
             wanted = [*self.labels.asked.items(), *((place, rows[place]) for place in asked.wanted_ids)]
             self.labels.asked = dict(wanted[-LABELS_KEPT:])
             self.labels.audit = audit.state
-            estimate = self._estimate_of(verdict)
-            return replace(
-                step,
-                estimates={**step.estimates, "guard": estimate},
-                ids=tuple(asked.ids.tolist()),
-                wants_label=tuple(asked.wanted.tolist()),
-            )
+            guarded = {"guard": self._estimate_of(verdict)}
+            ids, wants_label = tuple(asked.ids.tolist()), tuple(asked.wanted.tolist())
+
+        def finish() -> Step:
+            step = pending.finish()
+            return replace(step, estimates={**step.estimates, **guarded}, ids=ids, wants_label=wants_label)
+
+        return Pending(pending.logits, finish, predicts=pending.predicts, ids=ids, wants_label=wants_label)
+
+    def predict(self, inputs: Tensor | Mapping[str, Tensor] | None = None, **named: Tensor) -> Step:
+        """Predict a batch and estimate the accuracy without changing anything, and without counting it as served."""
+        with self._transactions.exclusive():
+            return super().begin(single_input(inputs, named), adapt=False).finish()
 
     def feedback(self, sample_id: int, label: int | None) -> bool:
         """Take the true label of a sample, or None if it cannot be had, and return whether it counts in the audit.

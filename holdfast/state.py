@@ -19,7 +19,16 @@ from torch import Tensor, nn
 
 from holdfast.folders import temporary_for
 
-__all__ = ["SavedStateError", "Stateful", "map_tensors", "pack_state", "read_state", "write_durably", "write_state"]
+__all__ = [
+    "SavedStateError",
+    "Stateful",
+    "map_tensors",
+    "pack_state",
+    "read_state",
+    "state_digest",
+    "write_durably",
+    "write_state",
+]
 
 SCHEMA = 2
 
@@ -113,6 +122,33 @@ def map_tensors(fn: Callable[[Tensor], Tensor], value: Any) -> Any:
     if isinstance(value, Mapping):
         return {key: map_tensors(fn, item) for key, item in value.items()}
     return [map_tensors(fn, item) for item in value] if isinstance(value, list) else value
+
+
+def state_digest(state: Mapping[str, Any]) -> str:
+    """Return the hex digest of nested state: structure, names, types, shapes and every bit of the values.
+
+    >>> state_digest({"seen": 1}) == state_digest({"seen": 1}), state_digest({"seen": 1}) == state_digest({"seen": 2})
+    (True, False)
+    """
+    digest = hashlib.blake2b(digest_size=16)
+
+    def add(value: Any) -> None:
+        if isinstance(value, Tensor):
+            digest.update(f"{value.dtype}{tuple(value.shape)}".encode())
+            digest.update(value.detach().cpu().reshape(-1).view(torch.uint8).numpy().tobytes())
+        elif isinstance(value, Mapping):
+            for key, item in value.items():
+                digest.update(f"{key!r}:".encode())
+                add(item)
+        elif isinstance(value, (list, tuple)):
+            digest.update(f"{len(value)}[".encode())
+            for item in value:
+                add(item)
+        else:
+            digest.update(f"{value!r},".encode())
+
+    add(state)
+    return digest.hexdigest()
 
 
 class SavedStateError(ValueError):

@@ -166,6 +166,7 @@ class Guard(Method):
         published = {} if preset is None else kind.presets[preset]
         known = {name: value for name, value in published.items() if name in options_of(kind)}
         self.inner = kind(model, **{**known, "seed": self.seed, **self.base_options})
+        self.predicts = self.inner.predicts
         for copied in (self.source, self.following):
             unshare(copied, self.inner.moving().values())
         return self.inner.trained
