@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import platform
+from datetime import date
 from typing import Any
 
 import numpy as np
@@ -18,6 +20,7 @@ from holdfast.benchmark.provenance import commit_of
 from holdfast.methods import METHODS
 from holdfast.models import preprocessing_of
 from holdfast.recipes import RECIPES
+from holdfast.registry import describe
 
 __all__ = ["SCHEMA", "make_manifest"]
 
@@ -67,7 +70,7 @@ def make_manifest(job: Job, built: Built) -> dict[str, Any]:
     if prepared is not None:  # of the zoo that the network comes from
         protocol["model_preprocessing"] = prepared.to_dict()
     publication = publication_of(job)
-    entry = RECIPES if recipe["name"] in RECIPES else METHODS
+    entry = describe(recipe["name"], (RECIPES if recipe["name"] in RECIPES else METHODS)[recipe["name"]])
     return {
         "schema": SCHEMA,
         "suite": job.suite,
@@ -75,7 +78,7 @@ def make_manifest(job: Job, built: Built) -> dict[str, Any]:
         "place": job.place,
         "averages": {name: list(labels) for name, labels in job.averages.items()},
         "asked": job.to_json(),
-        "recipe": {**recipe, "label": job.recipe.label, "citation": getattr(entry[recipe["name"]], "citation", "")},
+        "recipe": {**recipe, "label": job.recipe.label, "citation": entry.citation, "summary": entry.summary},
         "model": {
             "name": job.model.label,
             "parameters": sum(parameter.numel() for parameter in classifier.parameters()),
@@ -89,7 +92,8 @@ def make_manifest(job: Job, built: Built) -> dict[str, Any]:
             "spec": stream.spec,
         },
         "seed": job.seed,
-        "commit": commit_of(),  # beside the protocol: equal numbers come from different commits too
+        "commit": commit_of(),  # beside the protocol: equal numbers come from different commits and machines too
+        "made": {"date": date.today().isoformat(), "machine": f"{platform.machine()}, {os.cpu_count()} cores"},
         "published": None if publication is None else publication.to_json(),
         "protocol": protocol,
         "fingerprint": hashlib.blake2b(json.dumps(protocol, sort_keys=True).encode(), digest_size=8).hexdigest(),

@@ -118,13 +118,14 @@ def cells_of(table: Table, column: Column) -> list[Cell]:
         return [Cell(text) for text in texts]
     scores = [float(column.value(line)) for line in table.lines]
     source = scores[0] if table.source else math.nan
+    leading = table.leading if column.key == "mean" else ()
     return [
         Cell(
             text,
-            best=not math.isnan(score) and not any(table.better(other, score) for other in scores),
+            best=not math.isnan(score) and (line in leading or not any(table.better(other, score) for other in scores)),
             worse=table.better(source, score),
         )
-        for text, score in zip(texts, scores, strict=True)
+        for line, text, score in zip(table.lines, texts, scores, strict=True)
     ]
 
 

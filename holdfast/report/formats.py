@@ -12,7 +12,7 @@ from statistics import fmean
 
 from holdfast.report.columns import FEW_DOMAINS, Cell, Column, cells_of, columns_of, domains_shown, printed_columns
 from holdfast.report.tables import Table, oracle_score
-from holdfast.report.words import aligned
+from holdfast.report.words import aligned, slug
 
 __all__ = ["caption", "to_csv", "to_html", "to_latex", "to_markdown"]
 
@@ -38,11 +38,13 @@ def caption(table: Table, worse_mark: str = "grey") -> str:
     number = f"{most}" if fewest == most else f"{fewest} to {most}"
     seeds = f"mean ± standard deviation over {number} seeds" if most > 1 else "one seed"
     hidden = "" if domains_shown(table) else f" The {len(table.domains)} domains have their columns in the CSV file."
-    marks = f" Bold: best of its column{f'; {worse_mark}: worse than the source' if table.source else ''}."
+    tied = ", and every mean that cannot be told from the best" if len(table.leading) > 1 else ""
+    marks = f" Bold: best of its column{tied}{f'; {worse_mark}: worse than the source' if table.source else ''}."
+    words = " A recipe is a method with its recovery; source is the network exactly as given." if table.source else ""
     time = " Time ×: median step, as a multiple of the source's." if table.source else ""
     return (
         f"{table.metric.capitalize()} in %, {direction} is better: {answers} predictions per hundred samples, "
-        f"equal weight for each sample; {seeds}.{hidden}{marks} {protocol_sentence(table)} "
+        f"equal weight for each sample; {seeds}.{hidden}{marks}{words} {protocol_sentence(table)} "
         f"Passes ×: forward and backward passes per sample, as a multiple of one forward.{time}"
     )
 
@@ -66,7 +68,7 @@ def protocol_sentence(table: Table) -> str:
 
 def to_html(table: Table) -> str:
     """Return the table as an HTML fragment: a figure, so that its caption stays in view while a wide table scrolls."""
-    columns = printed_columns(table)
+    columns = _telling_columns(table)
     head = "".join(
         f'<th scope="col"{css_class(column.css)}><span>{wrappable(str(column.title))}</span></th>' for column in columns
     )
@@ -125,8 +127,8 @@ def precise(value: str | float) -> str:
 
 
 def to_markdown(table: Table) -> str:
-    """Return the table as Markdown with aligned columns, and its caption."""
-    columns = printed_columns(table)
+    """Return the table as Markdown with aligned columns, without those of equal values, and its caption."""
+    columns = _telling_columns(table)
     cells = zip(*(cells_of(table, column) for column in columns), strict=True)
     rows = [
         [markdown_text(str(column.title)) for column in columns],
@@ -152,8 +154,8 @@ def markdown_text(text: str) -> str:
 
 
 def to_latex(table: Table) -> str:
-    """Return the table as LaTeX, for a preamble with booktabs, graphicx and xcolor."""
-    columns = printed_columns(table)
+    """Return the table as LaTeX, for a preamble with booktabs, graphicx and xcolor, without columns of equal values."""
+    columns = _telling_columns(table)
     cells = zip(*(cells_of(table, column) for column in columns), strict=True)
     body = "\n".join(" & ".join(map(latex_cell, line)) + r" \\" for line in cells)
     heads = " & ".join(latex_text(str(column.title)) for column in columns)
@@ -164,6 +166,7 @@ def to_latex(table: Table) -> str:
             r"\begin{table}",
             r"\centering",
             rf"\caption{{{latex_text(table.title)}. {latex_text(caption(table, 'grey'))}}}",
+            rf"\label{{tab:{slug(table.title)}}}",
             r"\resizebox{\linewidth}{!}{%",
             rf"\begin{{tabular}}{{{sides}}}",
             r"\toprule",
@@ -176,6 +179,13 @@ def to_latex(table: Table) -> str:
             "",
         ]
     )
+
+
+def _telling_columns(table: Table) -> list[Column]:
+    """Return the scores, and the other printed columns in which recipes differ."""
+    columns = printed_columns(table)
+    told = [column.ranked or len({column.printed(line) for line in table.lines}) > 1 for column in columns]
+    return [column for column, tells in zip(columns, told, strict=True) if tells or column.key == "recipe"]
 
 
 def latex_cell(cell: Cell) -> str:

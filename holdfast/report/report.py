@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from holdfast.report.runs import RunRecord
-from holdfast.report.section import Section, slug
+from holdfast.report.section import Section
 from holdfast.report.tables import Metric, Table
+from holdfast.report.words import slug
 
 __all__ = ["Chapter", "Report", "place", "report_to_markdown"]
 

@@ -44,6 +44,7 @@ class Recipe(_Stored):
     recovery_options: dict[str, Any] = {}
     estimators: dict[str, Any] | list[Any] = {}
     citation: str = ""
+    summary: str = ""  # what it does, in one sentence
 
     @field_validator("options", "recovery_options", "estimators")
     @classmethod
@@ -79,6 +80,13 @@ class Publication(_Stored):
     seeds: list[int] = []
 
 
+class Made(_Stored):
+    """When and where a run was started."""
+
+    date: str  # year, month and day
+    machine: str
+
+
 class Manifest(_Stored):
     """Everything that the numbers of a run depend on."""
 
@@ -92,6 +100,8 @@ class Manifest(_Stored):
     seed: int
     protocol: dict[str, Any]
     fingerprint: str
+    commit: str | None = None  # of the code; None: not run from a repository, or by an earlier version
+    made: Made | None = None
     published: Publication | None = None  # None: nothing to compare with, or run by an earlier version
     averages: dict[str, list[str]] = {}  # name -> labels of streams that the suite averages over
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
@@ -11,7 +10,7 @@ from typing import Any
 
 from holdfast.report.words import WordTable, words_to_csv, words_to_markdown
 
-__all__ = ["File", "Section", "chart", "slug", "word_section"]
+__all__ = ["File", "Section", "chart", "word_section"]
 
 
 @dataclass(frozen=True)
@@ -40,15 +39,6 @@ def word_section(table: WordTable, name: str, *, anchor: str = "") -> Section:
     """Return a small table as a section, with its CSV file."""
     file = File(f"{name}.csv", "CSV", words_to_csv(table))
     return Section(table.title, table.to_html(), anchor, [file], markdown=words_to_markdown(table))
-
-
-def slug(title: str) -> str:
-    """Return a title as a file name or an anchor.
-
-    >>> slug("continual · digits_resnet")
-    'continual-digits-resnet'
-    """
-    return re.sub(r"[^A-Za-z0-9]+", "-", title).strip("-").lower()
 
 
 def chart(figure: Mapping[str, Any], note: str) -> str:

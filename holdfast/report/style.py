@@ -37,6 +37,7 @@ a:hover { text-decoration: underline; }
 section { margin-top: 3.5rem; }
 .verdict { font-size: 1.12rem; margin: 0 0 1.4rem; max-width: 52rem; }
 .verdict::first-letter { text-transform: uppercase; }
+.setting { color: var(--soft); font-size: 0.9rem; margin: -0.9rem 0 1.2rem; }
 .scroll { overflow-x: auto; -webkit-overflow-scrolling: touch; }
 table { border-collapse: collapse; font-size: 0.875rem; line-height: 1.35; font-variant-numeric: tabular-nums; }
 .scores table { width: 100%; }
@@ -55,7 +56,7 @@ th:first-child { position: sticky; left: 0; background: var(--paper); }
 tbody tr:last-child > * { border-bottom: 2px solid var(--strong-rule); }
 tbody tr:not(:last-child) > * { border-bottom: 1px solid var(--rule); }
 tbody tr:hover > * { background: var(--wash); }
-.scores td.protocol { color: var(--soft); }
+.scores td.protocol { color: var(--soft); white-space: normal; min-width: 8rem; overflow-wrap: anywhere; }
 .scores .protocol, .words tr > :not(:first-child) { text-align: left; padding-left: 0.9rem; }
 .scores .mean { padding-left: 1rem; padding-right: 0.8rem; }
 .groups th { text-align: center; padding-bottom: 0.2rem; border-bottom: 1px solid var(--rule); }
@@ -137,7 +138,17 @@ const draw = (colours) => charts.forEach((chart) => {
   const figure = JSON.parse(chart.nextElementSibling.textContent);
   Plotly.react(chart, figure.data, coloured(figure.layout, colours), config);
 });
-draw(screenColours());
+const unpacked = async (text) => {
+  const bytes = Uint8Array.from(atob(text), (sign) => sign.charCodeAt(0));
+  return new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"))).text();
+};
+unpacked(document.getElementById("plotly").textContent).then((code) => {
+  const script = document.createElement("script");
+  script.textContent = code;
+  document.head.append(script);
+  draw(screenColours());
+  document.documentElement.dataset.drawn = charts.length;
+});
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => draw(screenColours()));
 addEventListener("beforeprint", () => {
   document.querySelectorAll("details").forEach((fold) => { fold.open = true; });

@@ -6,10 +6,12 @@ import json
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from statistics import fmean, stdev
 from typing import Any, Literal, TypeVar
 
 from holdfast.report import metrics
+from holdfast.report.order import Standing, standings
 from holdfast.report.runs import Recipe, RunRecord
 
 __all__ = ["RECIPE_FIELDS", "Line", "Metric", "Table", "make_tables", "oracle_score", "printed"]
@@ -83,6 +85,20 @@ class Table:
         """The line with the best mean."""
         return (min if self.metric == "error" else max)(self.lines, key=lambda line: line.mean)
 
+    @cached_property
+    def standings(self) -> list[Standing] | None:
+        """How sure the order of the lines is; None if they cannot be compared batch by batch."""
+        if len(self.lines) < 2:
+            return None
+        return standings([line.runs for line in self.lines], list(self.lines).index(self.best))
+
+    @property
+    def leading(self) -> list[Line]:
+        """The best line, and those that the data do not tell from it."""
+        if self.standings is None:
+            return [self.best]
+        return [line for line, found in zip(self.lines, self.standings, strict=True) if line is self.best or found.tied]
+
     def better(self, score: float, other: float) -> bool:
         """Return whether a score beats another one of this table."""
         return better(self.metric, score, other)
@@ -96,13 +112,16 @@ class Table:
         """The outcome in one line."""
         best, source = self.best, self.source
         outcome = f"best: {best.label}, {printed(best.mean)} % {self.metric}"
+        if len(tied := self.leading) > 1:
+            names = ", ".join(line.label for line in tied)
+            outcome = f"no single best: {names} are tied at about {printed(best.mean)} % {self.metric}"
         if source is None:
             return f"{outcome}; there is no source run, so nothing shows whether adapting helped"
         others = [line for line in self.lines if not line.is_source]
         if not others:
             return f"{outcome}; there is no other recipe yet"
         worse = sum(self.better(source.mean, line.mean) for line in others)
-        if best is not source:
+        if source not in tied:
             outcome += f"; source {printed(source.mean)} %"
         number, verb = worse or "none", "is" if worse < 2 else "are"
         recipes = "recipe" if len(others) == 1 else "recipes"

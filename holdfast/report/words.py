@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from typing import Literal
 
-__all__ = ["WordTable", "aligned", "in_words", "plain_table", "words_to_csv", "words_to_markdown"]
+__all__ = ["WordTable", "aligned", "in_words", "plain_table", "slug", "words_to_csv", "words_to_markdown"]
 
 
 @dataclass(frozen=True)
@@ -76,6 +77,15 @@ def aligned(rows: Sequence[Sequence[str]], sides: Sequence[Literal["left", "righ
         for row in rows
     ]
     return "\n".join(f"| {' | '.join(row)} |" for row in (padded[0], rule, *padded[1:]))
+
+
+def slug(title: str) -> str:
+    """Return a title as a file name or an anchor.
+
+    >>> slug("continual · digits_resnet")
+    'continual-digits-resnet'
+    """
+    return re.sub(r"[^A-Za-z0-9]+", "-", title).strip("-").lower()
 
 
 def in_words(value: object) -> str:

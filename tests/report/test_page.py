@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import base64
+import gzip
 import re
 import shutil
 import subprocess
 from html.parser import HTMLParser
 from pathlib import Path
 from types import ModuleType
+from urllib.parse import unquote
 
 import pytest
+from plotly.offline import get_plotlyjs
 from run_files import WriteRun, batches
 
 from holdfast.report import make, make_report, report_to_markdown, write_report
@@ -64,7 +68,8 @@ def test_page_and_files_beside_it(runs: Path) -> None:
     name = "report-continual-digits-resnet"
     assert beside == [f"{name}-estimates.csv", f"{name}.csv", f"{name}.md", f"{name}.tex", "report.html"]
     links = [str(attributes["href"]) for tag, attributes in parsed(page).tags if tag == "a"]
-    assert all((runs / link).exists() for link in links)
+    texts = [unquote(link.partition(",")[2]) for link in links if link.startswith("data:")]
+    assert sorted(texts) == sorted((runs / name).read_text() for name in beside if name != "report.html")
 
 
 def test_out_names_the_page_or_its_folder(runs: Path, tmp_path: Path) -> None:
@@ -94,7 +99,9 @@ def test_nothing_is_requested_from_anywhere(runs: Path) -> None:
 def test_plotly_is_embedded_once_and_without_its_logo(runs: Path, write_run: WriteRun) -> None:
     write_run("tent", batches({"fog": [9]}), stream="short", protocol={"stream": "77"})
     text = write_report(make_report(runs)).read_text(encoding="utf-8")
-    assert len(re.findall(r"\* plotly\.js v", text)) == 1
+    (packed,) = re.findall(r"id='plotly'>([^<]+)<", text)
+    assert gzip.decompress(base64.b64decode(packed)).decode() == get_plotlyjs()
+    assert len(text) < 2_500_000
     assert "displaylogo: false" in text
 
 

@@ -7,7 +7,8 @@ from html import escape
 from holdfast.report.formats import html_cell
 from holdfast.report.grid import Grid, grid_to_csv, grid_to_latex, make_grids
 from holdfast.report.report import Report
-from holdfast.report.section import File, Section, slug
+from holdfast.report.section import File, Section
+from holdfast.report.words import slug
 
 __all__ = ["all_streams"]
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from holdfast.report.arena import arena_tables
 from holdfast.report.report import Report
-from holdfast.report.section import Section, slug, word_section
+from holdfast.report.section import Section, word_section
+from holdfast.report.words import slug
 
 __all__ = ["arena"]
 

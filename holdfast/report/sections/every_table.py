@@ -14,10 +14,12 @@ from holdfast.report.sections.of_table.details import recipes, runs
 from holdfast.report.sections.of_table.epochs import epochs
 from holdfast.report.sections.of_table.estimates import estimates
 from holdfast.report.sections.of_table.gauges import gauges
+from holdfast.report.sections.of_table.order import order
 from holdfast.report.sections.of_table.over_time import over_time
 from holdfast.report.sections.of_table.protocol import protocol
 from holdfast.report.sections.of_table.recovery_gains import recovery_gains
 from holdfast.report.sections.of_table.severities import severities
+from holdfast.report.setting import setting
 
 __all__ = ["TABLE_SECTIONS", "every_table"]
 
@@ -25,6 +27,7 @@ FORMATS = {"csv": ("CSV", to_csv), "md": ("Markdown", to_markdown), "tex": ("LaT
 
 TABLE_SECTIONS: tuple[Callable[[Chapter], Section | None], ...] = (
     over_time,
+    order,
     certainty,
     epochs,
     severities,
@@ -51,7 +54,7 @@ def _section(number: int, chapter: Chapter) -> Section:
     files = [File(f"{chapter.name}.{ending}", title, render(table)) for ending, (title, render) in FORMATS.items()]
     return Section(
         table.title,
-        f"<p class='verdict'>{verdict}.</p>\n{to_html(table)}",
+        f"<p class='verdict'>{verdict}.</p>\n<p class='setting'>{escape(setting(table))}</p>\n{to_html(table)}",
         f"table-{number}",
         files,
         markdown=next(file.text for file in files if file.format == "Markdown"),

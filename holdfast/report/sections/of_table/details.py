@@ -16,8 +16,18 @@ def recipes(chapter: Chapter) -> Section:
     for line in table.lines:
         recipe = line.recipe
         settings = (recipe.method, recipe.preset, recipe.options, recipe.recovery, recipe.recovery_options)
-        rows.append([line.label, *map(in_words, (*settings, recipe.estimators)), recipe.citation])
-    titles = ["recipe", "method", "preset", "options", "recovery", "recovery options", "estimators", "citation"]
+        rows.append([line.label, recipe.summary, *map(in_words, (*settings, recipe.estimators)), recipe.citation])
+    titles = [
+        "recipe",
+        "what it does",
+        "method",
+        "preset",
+        "options",
+        "recovery",
+        "recovery options",
+        "estimators",
+        "citation",
+    ]
     return _folded("Recipes", plain_table(titles, rows))
 
 

@@ -14,6 +14,6 @@ def over_time(chapter: Chapter) -> Section:
     table = chapter.table
     note = (
         f"Mean over the last {plots.window_samples(table):,} samples, averaged over the seeds. Click a name to hide "
-        "it, double-click to show it alone. A cross marks where a recipe falls below the source and stays there."
+        "it, double-click to show it alone. A cross marks where a recipe becomes worse than the source and stays so."
     )
     return Section(f"{table.metric.capitalize()} over time", chart(plots.over_time(table), note))

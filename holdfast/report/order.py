@@ -1,0 +1,77 @@
+"""How sure the order of recipes is: a paired bootstrap over blocks of batches and seeds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from holdfast.report.runs import RunRecord
+
+__all__ = ["Standing", "standings"]
+
+RESAMPLES = 1000
+MOST_BLOCKS = 200  # of neighbouring batches, whose errors depend on each other, in each run
+LEVEL = 0.95
+
+
+@dataclass(frozen=True)
+class Standing:
+    """One recipe against the best one: the difference of accuracies, its interval, and how often it is the best."""
+
+    difference: float  # best minus this one, in points
+    low: float  # of the interval
+    high: float
+    first: float  # share of the resamples in which it is the best
+
+    @property
+    def tied(self) -> bool:
+        """Whether the data do not tell it from the best."""
+        return self.low <= 0
+
+
+def standings(recipes: Sequence[Sequence[RunRecord]], best: int) -> list[Standing] | None:
+    """Return the standing of each recipe against the best one; None if they have no batches in common.
+
+    Each resample draws seeds, then blocks of batches within them, the same for all recipes.
+    """
+    seeds = sorted(set.intersection(*({run.manifest.seed for run in runs} for runs in recipes)))
+    blocks = [_blocks([_run(runs, seed) for runs in recipes]) for seed in seeds]
+    if not seeds or any(block is None for block in blocks):
+        return None
+    draws = np.random.default_rng(0)
+    times = draws.multinomial(len(seeds), np.full(len(seeds), 1 / len(seeds)), RESAMPLES)
+    correct = np.zeros((RESAMPLES, len(recipes)))
+    samples = np.zeros((RESAMPLES, 1))
+    for place, found in enumerate(blocks):
+        assert found is not None
+        number = len(found)
+        weights = draws.multinomial(times[:, place] * number, np.full(number, 1 / number))
+        correct += weights @ found[:, 1:]
+        samples += weights @ found[:, :1]
+    scores = 100 * correct / samples
+    lead = scores[:, [best]] - scores
+    low, high = np.quantile(lead, [(1 - LEVEL) / 2, (1 + LEVEL) / 2], axis=0)
+    whole = np.sum([found.sum(0) for found in blocks if found is not None], axis=0)
+    means = 100 * whole[1:] / whole[0]
+    winners = np.bincount(scores.argmax(1), minlength=len(recipes)) / RESAMPLES
+    return [
+        Standing(float(means[best] - mean), float(lowest), float(highest), float(share))
+        for mean, lowest, highest, share in zip(means, low, high, winners, strict=True)
+    ]
+
+
+def _run(runs: Sequence[RunRecord], seed: int) -> RunRecord:
+    return next(run for run in runs if run.manifest.seed == seed)
+
+
+def _blocks(runs: Sequence[RunRecord]) -> NDArray[np.float64] | None:
+    """Return samples and correct predictions of every recipe in each block, (blocks, 1 + recipes)."""
+    first = runs[0].rows
+    if any(not np.array_equal(run.rows.position, first.position) for run in runs):
+        return None
+    columns = np.stack([first.size, *(run.rows.correct for run in runs)], axis=1).astype(np.float64)
+    starts = np.unique(np.linspace(0, len(columns), min(len(columns), MOST_BLOCKS), endpoint=False).astype(np.int64))
+    return np.asarray(np.add.reduceat(columns, starts, axis=0))

@@ -1,0 +1,64 @@
+"""What a table was measured on, in one line from the manifests of its runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from holdfast.report.runs import RunRecord
+from holdfast.report.tables import Table
+
+__all__ = ["setting"]
+
+
+def setting(table: Table) -> str:
+    """Return data, corruptions, lengths, seeds, date, machine and commit, as far as the manifests have them."""
+    run = table.runs[0]
+    seeds = sorted({one.manifest.seed for one in table.runs})
+    parts = [
+        *_stream(run),
+        f"{run.manifest.model.name} with {run.manifest.model.parameters:,} weights",
+        f"batches of {table.protocol.get('batch_size')}",
+        f"{'seed' if len(seeds) == 1 else 'seeds'} {', '.join(map(str, seeds))}",
+        *_made(table),
+    ]
+    return " · ".join(parts)
+
+
+def _stream(run: RunRecord) -> Iterator[str]:
+    spec, length = run.manifest.stream.spec, run.manifest.protocol.get("samples") or run.manifest.stream.length
+    data = spec.get("data")
+    if isinstance(data, Mapping) and "name" in data:
+        name, _, split = str(data["name"]).partition("/")
+        yield f"{name}, {split} split" if split else name
+    if spec.get("family"):
+        yield f"corruptions of family {spec['family']}"
+    levels = sorted(_found("severities", spec))
+    if levels:
+        yield f"severity {levels[0]:g}" if len(levels) == 1 else f"severities {levels[0]:g} to {levels[-1]:g}"
+    each = sorted(_found("samples_per_cell", spec))
+    if len(each) == 1:
+        yield f"{each[0]:,.0f} samples in each domain"
+    yield f"{length:,} samples" if length else "an endless stream"
+
+
+def _found(key: str, content: Any) -> set[float]:
+    """Return all numbers under a key, however deep it is."""
+    if isinstance(content, Mapping):
+        own = content.get(key, [])
+        numbers = {
+            float(value) for value in (own if isinstance(own, list) else [own]) if isinstance(value, int | float)
+        }
+        return numbers.union(*(_found(key, value) for value in content.values()))
+    return set().union(*(_found(key, value) for value in content)) if isinstance(content, list) else set()
+
+
+def _made(table: Table) -> Iterator[str]:
+    made = [run.manifest.made for run in table.runs if run.manifest.made is not None]
+    dates = sorted({one.date for one in made})
+    if dates:
+        yield dates[0] if len(dates) == 1 else f"{dates[0]} to {dates[-1]}"
+        yield " / ".join(dict.fromkeys(one.machine for one in made))
+    commits = dict.fromkeys(run.manifest.commit[:9] for run in table.runs if run.manifest.commit)
+    if commits:
+        yield f"commit {', '.join(commits)}"
