@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from holdfast.adapted import AdaptedModel, SourceBatch
-from holdfast.anchor import fit_temperature, latest
+from holdfast.anchor import latest
 from holdfast.evidence import Interval, LabelAudit
 from holdfast.methods.guard import Guard, Verdict
 from holdfast.models.base import load
@@ -27,8 +27,6 @@ __all__ = ["GuardedModel", "guard"]
 LABELS_TO_FIT = 20  # before the temperature is fitted to labels that came back
 LABELS_KEPT = 256  # with the anchor's logits: answered ones, and those that are waited for
 PATIENCE = 10_000  # samples after which a label that was asked for is no longer waited for
-OFF_BY = 0.06  # standard deviation of the estimate beyond the sampling error; see docs/estimators.md
-NINETY_PERCENT = 1.645  # standard deviations to either side
 
 
 class Feedback(Stateful):
@@ -136,16 +134,12 @@ class GuardedModel(AdaptedModel):
         return self.audit.gain()
 
     def fit_holdout(self, batches: Iterable[SourceBatch]) -> None:
-        """Fit the anchor's temperature to held-out source data with labels, and show them to the estimators."""
+        """Fit the scale of the anchor to held-out source data, and show them to the estimators."""
         shown = list(batches)
         super().fit_holdout(shown)
-        pairs = [inputs_and_labels(batch) for batch in shown]
-        labelled = [(inputs, labels) for inputs, labels in pairs if labels is not None]
-        if labelled:
+        if shown:
             with torch.inference_mode(False), torch.no_grad(), self._transactions.exclusive():
-                logits = torch.cat([self._guard.anchor_logits(inputs) for inputs, _ in labelled])
-                found = fit_temperature(logits, torch.cat([labels for _, labels in labelled]))
-                self._guard.anchor.fitted_temperature = found
+                self._guard.fit_scale([inputs_and_labels(batch) for batch in shown])
 
     def reset(self) -> None:
         """Return to the state at construction; labels, their audit and the fitted temperature stay."""
@@ -162,16 +156,21 @@ class GuardedModel(AdaptedModel):
         if len(self.labels.answered) >= LABELS_TO_FIT:
             logits = torch.stack([row for row, _ in self.labels.answered])
             known = torch.tensor([label for _, label in self.labels.answered], device=logits.device)
-            self._guard.anchor.fitted_temperature = fit_temperature(logits, known)
+            self._guard.scale.fit(self._guard.anchor, [logits], [known])
 
     def _estimate_of(self, verdict: Verdict) -> Estimate:
-        window = self._guard.window
+        window, scale = self._guard.window, self._guard.scale
         self.labels.beliefs = latest(self.labels.beliefs, verdict.right, window)
         self.labels.gains = latest(self.labels.gains, verdict.right - verdict.source_right, window)
-        beliefs = self.labels.beliefs
-        value, gain = float(beliefs.mean()), float(self.labels.gains.mean())
-        reach = NINETY_PERCENT * math.hypot(float((beliefs * (1 - beliefs)).sum().sqrt()) / len(beliefs), OFF_BY)
-        return Estimate(value, max(0.0, value - reach), min(1.0, value + reach), gain=round(gain, 6))
+        gain = round(float(self.labels.gains.mean()), 6)
+        follows = self._guard.anchor.proportions
+        unknown = scale.unknown(follows=follows)
+        if unknown is not None:
+            return Estimate(math.nan, unknown=unknown, gain=gain)
+        recent = self._guard.anchor.recent
+        assert recent is not None  # of the batch that the verdict is about
+        found = scale.judge(self.labels.beliefs, verdict.weighed, recent, follows=follows)
+        return Estimate(found.value, found.low, found.high, gain=gain)
 
 
 def guard(
@@ -181,6 +180,7 @@ def guard(
     options: Mapping[str, Any] | None = None,
     budget: float = 0.02,
     confidence: float = 0.95,
+    clean_accuracy: float | None = None,
     estimator: Watching = None,
     source: Iterable[Tensor | Sequence[Tensor]] | None = None,
     holdout: Iterable[Tensor | Sequence[Tensor]] | None = None,
@@ -195,8 +195,9 @@ def guard(
     `method="auto"` trains nothing. `options` are those of the method, further keywords those of the guard
     (`docs/methods/guard.md`). `budget` is the share of samples whose label is asked for (`step.wants_label`);
     `feedback` takes labels, and `accuracy` and `gain` return bounds that hold at all times at once with probability
-    `confidence`. Without labels everything is an estimate. `holdout` are held-out source data with labels, which fit
-    the scale of the estimates; the other arguments are those of `adapt`.
+    `confidence`. Without labels everything is an estimate. `holdout` are held-out source data, best with labels, which
+    fit the scale of the estimates, and `clean_accuracy` is the known accuracy of the network on such data; the other
+    arguments are those of `adapt`.
 
     >>> from holdfast.models.tiny import tiny_resnet
     >>> model = guard(tiny_resnet(), "tent", budget=0.5)
@@ -207,6 +208,8 @@ def guard(
     >>> model.accuracy().low, sorted(step.estimates)
     (0.0, ['guard'])
     """
+    if clean_accuracy is not None:
+        guarding["clean_accuracy"] = clean_accuracy
     recipe = resolve("guard", base=method, base_options=dict(options or {}), **guarding)
     built = adapt_with(
         recipe,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import warnings
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias, TypeVar
 
 import torch
@@ -282,6 +282,7 @@ def adapt(
     preset: str | None = None,
     source: Iterable[SourceBatch] | None = None,
     holdout: Iterable[SourceBatch] | None = None,
+    clean_accuracy: float | None = None,
     example: Tensor | Mapping[str, Tensor] | None = None,
     head: str | None = None,
     output: Output = None,
@@ -297,11 +298,12 @@ def adapt(
     chosen by the number of classes and the normalisation. `estimator` is one estimator or several, by name or built, or
     a mapping of your own names to them, so that one kind can be used twice. `source` are unlabelled source inputs, for
     methods that need them. `holdout` are held-out source data, (inputs, labels) or inputs alone, for estimators that
-    need them; no method sees them. `example` (a batch, or a mapping with one batch for a network that takes it by
-    name) and `head` (the name of the last layer) are only needed if probing the model does not find them. `output` says
-    where the logits are if the network returns a tuple, a mapping or a single logit: a place, a key, "binary", or a
-    function. A network whose logits change when its layers are prepared for the method is refused, and the first layer
-    that differs is named.
+    need them; no method sees them. `clean_accuracy` is the known accuracy of the network on such data, a share, for
+    estimators that use it (`anchored`) and for the guard. `example` (a batch, or a mapping with one batch for a network
+    that takes it by name) and `head` (the name of the last layer) are only needed if probing the model does not find
+    them. `output` says where the logits are if the network returns a tuple, a mapping or a single logit: a place, a
+    key, "binary", or a function. A network whose logits change when its layers are prepared for the method is refused,
+    and the first layer that differs is named.
 
     >>> from holdfast.models.tiny import tiny_resnet
     >>> model = adapt(tiny_resnet(), "tent", lr=1e-4)
@@ -317,6 +319,7 @@ def adapt(
         estimator=estimator,
         source=source,
         holdout=holdout,
+        clean_accuracy=clean_accuracy,
         example=example,
         head=head,
         output=output,
@@ -331,6 +334,7 @@ def adapt_with(
     estimator: Watching = None,
     source: Iterable[SourceBatch] | None = None,
     holdout: Iterable[SourceBatch] | None = None,
+    clean_accuracy: float | None = None,
     example: Tensor | Mapping[str, Tensor] | None = None,
     head: str | None = None,
     output: Output = None,
@@ -339,6 +343,9 @@ def adapt_with(
 ) -> Adapted:
     """Do what `adapt` does, with a recipe that is already resolved; `build` is the kind of model to return."""
     kind = recipe.kind
+    known = {} if clean_accuracy is None else {"clean_accuracy": clean_accuracy}
+    for_method = _taken(options_of(kind), known)
+    recipe = replace(recipe, options={**recipe.options, **for_method})
     if kind.requires_source(recipe.options) and source is None:
         raise ValueError(
             f"{recipe.name!r} needs unlabelled source inputs before the first batch: pass source=[inputs, …] (a few "
@@ -366,7 +373,13 @@ def adapt_with(
         preset = recipe.preset or preset_for(kind, classifier)
         published = recipe.presets[preset] if preset else {}
         recovery = recipe.build_recovery(published)
-        estimators = _build_estimators(estimator, recovery, recipe.options)
+        estimators = _build_estimators(estimator, recovery, recipe.options, known)
+        if (
+            known
+            and not for_method
+            and not any(hasattr(watching, "clean_accuracy") for watching in estimators.values())
+        ):
+            raise ValueError("nothing uses clean_accuracy; pass estimator='anchored', or use holdfast.guard")
         holdout = _holdout_for(estimators, holdout, source)
         for watching in estimators.values():
             watching.prepare(classifier)  # before the method changes its layers
@@ -410,15 +423,23 @@ def _taken(known: Collection[str], *layers: Mapping[str, Any]) -> dict[str, Any]
     return {key: value for layer in layers for key, value in layer.items() if key in known}
 
 
-def _build_estimators(given: Watching, recovery: Recovery, options: Mapping[str, Any]) -> dict[str, Estimator]:
-    """Return the estimators by name: those that were asked for, and those whose estimates the recovery reads."""
+def _build_estimators(
+    given: Watching, recovery: Recovery, options: Mapping[str, Any], known: Mapping[str, Any]
+) -> dict[str, Estimator]:
+    """Return the estimators by name: those that were asked for, and those whose estimates the recovery reads.
+
+    What is `known` of the source goes to those that are given by name and take it.
+    """
     several = [] if given is None else [given] if isinstance(given, (str, Estimator)) else given
     if not isinstance(several, Mapping):
         several = {entry if isinstance(entry, str) else ESTIMATORS.name_of(type(entry)): entry for entry in several}
     wanted = {**{name: name for name in recovery.reads if name not in several}, **several}
     seed = _taken({"seed"}, options)  # of the method, for estimators that are given by name and draw at random
     built = {
-        name: estimator_named(entry, **seed) if isinstance(entry, str) else entry for name, entry in wanted.items()
+        name: estimator_named(entry, **seed, **_taken(options_of(ESTIMATORS[entry]), known))
+        if isinstance(entry, str)
+        else entry
+        for name, entry in wanted.items()
     }
     for name in recovery.reads if recovery.reads_gain else ():
         if not built[name].compares:

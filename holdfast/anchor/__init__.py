@@ -2,12 +2,13 @@
 
 from holdfast.anchor.anchor import Anchor, Opinion, follow_inputs, follows, latest, shift_of
 from holdfast.anchor.proportions import reweigh, reweigh_by_evidence, variety
-from holdfast.anchor.temperature import fit_temperature
+from holdfast.anchor.scale import AnchorScale, Judgement
 
 __all__ = [
     "Anchor",
+    "AnchorScale",
+    "Judgement",
     "Opinion",
-    "fit_temperature",
     "follow_inputs",
     "follows",
     "latest",

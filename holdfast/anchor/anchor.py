@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import cast
 
@@ -58,6 +59,7 @@ class Anchor(Stateful):
     """
 
     fitted_temperature: float | None
+    stream_temperature: float | None
     memory_samples: int
     recent: Tensor | None
 
@@ -69,22 +71,36 @@ class Anchor(Stateful):
             raise ValueError(f"window must be at least 1 sample, got {window}")
         self.temperature, self.window, self.proportions = temperature, window, proportions
         self.add_state("fitted_temperature", None, kept=True)
+        self.add_state("stream_temperature", None)  # estimated where nothing was fitted
         self.add_state("memory_samples", window)
         self.add_state("recent", None)  # probabilities for the last samples, (samples, classes)
 
     @property
     def now_temperature(self) -> float:
-        """The fitted temperature if there is one, else the given one."""
-        return self.fitted_temperature or self.temperature
+        """The fitted temperature if there is one, else the one estimated from the stream, else the given one."""
+        return self.fitted_temperature or self.stream_temperature or self.temperature
 
     @torch.no_grad()
-    def judge(self, network: nn.Module, inputs: Tensor, *, learn: bool = True) -> Opinion | None:
-        """Return the opinion of a batch, or None if the network's logits are not finite."""
+    def judge(
+        self,
+        network: nn.Module,
+        inputs: Tensor,
+        *,
+        learn: bool = True,
+        rescale: Callable[[Tensor], None] | None = None,
+    ) -> Opinion | None:
+        """Return the opinion of a batch, or None if the network's logits are not finite.
+
+        `rescale` is shown the logits of the batch before the temperature is used, and may change it.
+        """
         layers = [layer for layer in network.modules() if isinstance(layer, RecentStatistics)]
         for layer in layers:
             layer.recent.memory_samples = self.memory_samples
         pause(network, not learn)
-        plain = self.scaled(network(inputs))
+        logits = network(inputs)
+        if rescale is not None:
+            rescale(logits)
+        plain = self.scaled(logits)
         if not torch.isfinite(plain).all():
             return None
         recent = latest(self.recent, plain, self.window)

@@ -10,18 +10,17 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from holdfast.anchor import Anchor, follow_inputs, latest, variety
-from holdfast.blocks.norm import paused
+from holdfast.anchor import Anchor, AnchorScale, follow_inputs, follows, latest, variety
+from holdfast.blocks.norm import paused, source_statistics
 from holdfast.estimators._base import ESTIMATORS, Estimator
 from holdfast.estimators._observation import Observation
-from holdfast.evidence import scale_from_accuracy, scale_from_labels
 from holdfast.models.classifier import Classifier
 from holdfast.records import Estimate
 
 __all__ = ["Anchored"]
 
-OFF_BY = 0.06  # standard deviation beyond the sampling error; measured, see docs/estimators.md
-NINETY_PERCENT = 1.645  # standard deviations to either side
+SUSPICIOUS = 0.2  # shortfall of the network's predictions at which it is compared with the source at once
+USUAL_TEMPERATURE = 1.75  # suits networks trained to a small training error; until the scale is known
 
 
 @ESTIMATORS.register("anchored")
@@ -31,21 +30,25 @@ class Anchored(Estimator):
     The anchor is a copy of the source that follows only the statistics of the inputs: it costs one pass, and does not
     collapse with the network it judges. Its probabilities are reweighed by the estimated class proportions of the last
     `window` samples, so that class-correlated batches are not mistaken for collapse. The accuracy is unknown when the
-    anchor is less than half as confident as the network, unless the predictions have collapsed. Held-out labels of the
-    source set the anchor's temperature, or held-out inputs together with `clean_accuracy`, the known accuracy of the
-    source on such inputs; the interval is wider by the error of either. Every `compare_every` batches (0: never) the
-    source predicts the batch too: the difference by the same measure is the `gain` over the source.
+    anchor is less than half as confident as the network, unless the predictions have collapsed.
+
+    The scale of the probabilities is fitted to held-out labels of the source, or to held-out inputs, best together with
+    `clean_accuracy`, the known accuracy of the source on such inputs. Without held-out data it is estimated from the
+    agreement of source and anchor on the stream, and the interval is wide; without BatchNorm there is no such
+    agreement, and the accuracy is unknown. A given `temperature` is used as it is.
+
+    Every `compare_every` batches (0: never), and when the anchor believes the predictions 20 points less than its own,
+    the source predicts the batch too: the difference by the same measure is the `gain` over the source.
     """
 
     predictions: Tensor | None
     confidences: Tensor | None
     batches: int
-    scale_error: float
 
     def __init__(
         self,
         *,
-        temperature: float = 1.75,
+        temperature: float | None = None,
         source_share: float = 0.5,
         window: int = 64,
         compare_every: int = 8,
@@ -56,21 +59,20 @@ class Anchored(Estimator):
             raise ValueError(f"source_share must be between 0 and 1, got {source_share}")
         if compare_every < 0:
             raise ValueError(f"compare_every must be 0 (never) or a positive number of batches, got {compare_every}")
-        if clean_accuracy is not None and not 0 < clean_accuracy < 1:
-            raise ValueError(f"clean_accuracy must be a share between 0 and 1, got {clean_accuracy}")
         self.temperature, self.source_share, self.window = temperature, source_share, window
         self.compare_every, self.clean_accuracy = compare_every, clean_accuracy
-        self.anchor = Anchor(temperature=temperature, window=window)
+        self.scale = AnchorScale(given=temperature is not None, clean_accuracy=clean_accuracy)
+        self.anchor = Anchor(temperature=USUAL_TEMPERATURE if temperature is None else temperature, window=window)
         self.network: Classifier | None = None
+        self.follows = False  # whether its statistics do
         self.add_state("predictions", None)  # for the last samples, (samples,)
         self.add_state("confidences", None)  # of these predictions
         self.add_state("batches", 0)
-        self.add_state("scale_error", 0.0, kept=True)  # of the fitted temperature, in accuracy
 
     @property
-    def needs(self) -> Literal["anything", "inputs"]:
-        """Held-out labels if there are any; inputs if an accuracy on them is known."""
-        return "anything" if self.clean_accuracy is None else "inputs"
+    def needs(self) -> Literal["anything"]:
+        """Held-out labels, or inputs, if there are any."""
+        return "anything"
 
     @property
     def compares(self) -> bool:
@@ -81,21 +83,20 @@ class Anchored(Estimator):
         """Copy the source, and let the BatchNorm layers of the copy follow their inputs."""
         self.network = copy.deepcopy(source).eval().requires_grad_(False)
         follow_inputs(self.network, source_share=self.source_share, window=self.window)
+        self.follows = self.anchor.proportions = follows(self.network)
         _quicken(self.network)
         self.network.samples_forwarded = 0
 
     def fit(self, batches: Sequence[tuple[Tensor, Tensor | None]], model: Classifier) -> None:
-        """Fit the anchor's temperature to held-out source data that have labels, or to their known accuracy."""
-        labelled = [(inputs, labels) for inputs, labels in batches if labels is not None]
-        if labelled:
-            logits = torch.cat([self._anchor_network(inputs) for inputs, _ in labelled]).double().numpy(force=True)
-            scale = scale_from_labels(logits, torch.cat([labels for _, labels in labelled]).numpy(force=True))
-        elif self.clean_accuracy is not None:
-            logits = torch.cat([self._anchor_network(inputs) for inputs, _ in batches]).double().numpy(force=True)
-            scale = scale_from_accuracy(logits, self.clean_accuracy)
-        else:
+        """Fit the anchor's temperature to held-out source data: labels, a known accuracy, or agreement."""
+        if not batches or self.scale.given:
             return
-        self.anchor.fitted_temperature, self.scale_error = scale.temperature, scale.error
+        network = self._anchor_network
+        unlabelled = all(labels is None for _, labels in batches) and self.clean_accuracy is None
+        with source_statistics(network):
+            source = [network(inputs) for inputs, _ in batches] if unlabelled and self.follows else []
+        logits = [network(inputs) for inputs, _ in batches]
+        self.scale.fit(self.anchor, logits, [labels for _, labels in batches], source)
         self.reset_state()
 
     @property
@@ -107,25 +108,38 @@ class Anchored(Estimator):
     def estimate(self, seen: Observation) -> Estimate:
         """Return the anchor's mean probability of the predictions over the window, with a 90 % interval."""
         self.batches += 1
-        opinion = self.anchor.judge(self._anchor_network, seen.inputs)
+        network = self._anchor_network
+        due = self.compares and self.batches % self.compare_every == 0
+
+        def rescale(logits: Tensor) -> None:
+            if self.follows and (self.scale.waits or (due and self.scale.estimates)):
+                self.scale.compare(self.anchor, logits, seen.source_logits)
+
+        opinion = self.anchor.judge(network, seen.inputs, rescale=rescale)
         if opinion is None:
             return Estimate(math.nan, unknown="non-finite logits of the source")
         anchored = opinion.recent
         confidences, predictions = (seen.logits / self.anchor.now_temperature).softmax(1).max(1)
         self.predictions = latest(self.predictions, predictions, self.window)
         self.confidences = latest(self.confidences, confidences, self.window)
-        sure, source_sure = float(self.confidences.mean()), float(anchored.amax(1).mean())
-        if source_sure < sure / 2 and not collapsed(self.predictions, anchored):
-            return Estimate(
-                math.nan, unknown=f"confidence is {sure:.0%} for the network and {source_sure:.0%} for the source"
-            )
-        beliefs = anchored.gather(1, self.predictions[:, None])[:, 0]
-        value = float(beliefs.mean())
-        scatter = float((beliefs * (1 - beliefs)).sum().sqrt()) / len(beliefs)
-        reach = NINETY_PERCENT * math.hypot(scatter, OFF_BY, self.scale_error)
-        due = self.compares and self.batches % self.compare_every == 0
+        due = due or (self.compares and shortfall(predictions, opinion.probabilities) > SUSPICIOUS)
         gain = gain_over(seen.source_logits, seen.logits, anchored) if due else None
-        return Estimate(value, max(0.0, value - reach), min(1.0, value + reach), gain=gain)
+        unknown = self.scale.unknown(follows=self.follows) or self._surer(anchored)
+        if unknown is not None:
+            return Estimate(math.nan, gain=gain, unknown=unknown)
+        beliefs = anchored.gather(1, self.predictions[:, None])[:, 0]
+        assert self.anchor.recent is not None  # of this batch
+        found = self.scale.judge(beliefs, anchored, self.anchor.recent, follows=self.follows)
+        return Estimate(found.value, found.low, found.high, gain=gain)
+
+    def _surer(self, anchored: Tensor) -> str | None:
+        """Return that the network is twice as sure as the anchor, unless its predictions have collapsed."""
+        assert self.predictions is not None
+        assert self.confidences is not None
+        sure, source_sure = float(self.confidences.mean()), float(anchored.amax(1).mean())
+        if source_sure >= sure / 2 or collapsed(self.predictions, anchored):
+            return None
+        return f"confidence is {sure:.0%} for the network and {source_sure:.0%} for the source"
 
 
 @torch.no_grad()
@@ -151,6 +165,15 @@ def gain_over(source: Tensor, logits: Tensor, anchored: Tensor) -> float:
     opinion = anchored[-len(logits) :].double()
     now, before = (opinion.gather(1, given.argmax(1)[:, None]).mean() for given in (logits, source))
     return round(float(now - before), 6)
+
+
+def shortfall(predictions: Tensor, opinion: Tensor) -> float:
+    """Return by how much the anchor believes predictions less than its own, on average.
+
+    >>> round(shortfall(torch.tensor([0, 1]), torch.tensor([[0.9, 0.1], [0.7, 0.3]])), 3)
+    0.2
+    """
+    return float((opinion.amax(1) - opinion.gather(1, predictions[:, None])[:, 0]).mean())
 
 
 def collapsed(predictions: Tensor, anchored: Tensor) -> bool:

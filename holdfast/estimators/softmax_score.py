@@ -8,10 +8,10 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from holdfast.anchor.temperature import fit_temperature
 from holdfast.blocks.norm import paused
 from holdfast.estimators._base import ESTIMATORS, Estimator
 from holdfast.estimators._observation import Observation
+from holdfast.evidence import scale_from_labels
 from holdfast.models.classifier import Classifier
 from holdfast.records import Estimate
 
@@ -43,12 +43,11 @@ class SoftmaxScore(Estimator):
 
     @torch.no_grad()
     def fit(self, batches: Sequence[tuple[Tensor, Tensor | None]], model: Classifier) -> None:
-        """Fit the temperature to the held-out labels by cross-entropy."""
+        """Fit the temperature to the held-out labels by cross-entropy; without an error among them, not to zero."""
         with paused(model):
-            logits = torch.cat([model(inputs) for inputs, _ in batches])
-        self.fitted_temperature = fit_temperature(
-            logits, torch.cat([labels for _, labels in batches if labels is not None])
-        )
+            logits = torch.cat([model(inputs) for inputs, _ in batches]).double().numpy(force=True)
+        labels = torch.cat([labels for _, labels in batches if labels is not None]).numpy(force=True)
+        self.fitted_temperature = scale_from_labels(logits, labels).temperature
 
     def estimate(self, seen: Observation) -> Estimate:
         """Return the mean of the largest probability over the batch."""

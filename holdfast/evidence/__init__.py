@@ -4,7 +4,14 @@ from holdfast.evidence.alarm import LossAlarm
 from holdfast.evidence.audit import LabelAudit, LabelRequests
 from holdfast.evidence.mean import Interval
 from holdfast.evidence.risk import RiskMonitor
-from holdfast.evidence.scale import Scale, scale_doubt, scale_from_accuracy, scale_from_agreement, scale_from_labels
+from holdfast.evidence.scale import (
+    Scale,
+    scale_doubt,
+    scale_from_accuracy,
+    scale_from_agreement,
+    scale_from_labels,
+    scale_from_stream,
+)
 from holdfast.evidence.sequence import ConfidenceSequence
 
 __all__ = [
@@ -19,4 +26,5 @@ __all__ = [
     "scale_from_accuracy",
     "scale_from_agreement",
     "scale_from_labels",
+    "scale_from_stream",
 ]

@@ -11,12 +11,22 @@ from scipy.optimize import brentq, minimize_scalar
 
 from holdfast.randomness import seeded_rng
 
-__all__ = ["Scale", "scale_doubt", "scale_from_accuracy", "scale_from_agreement", "scale_from_labels"]
+__all__ = [
+    "Scale",
+    "scale_doubt",
+    "scale_from_accuracy",
+    "scale_from_agreement",
+    "scale_from_labels",
+    "scale_from_stream",
+]
 
 SMALLEST, LARGEST = 0.05, 50.0  # temperatures
 FOLDS, SHUFFLES = 5, 4
 EXTRA_LABELS = 0.5
 EXCESS, EXCESS_ERROR = 0.04, 0.04  # of agreement over accuracy on source data; measured, see docs/evidence.md
+RIGHT_ALONE, RIGHT_ALONE_ERROR = 0.3, 0.3  # share of predictions that are right where two views differ, likewise
+VIEWS, VIEWS_AGREEING = 5.0, 0.8  # samples that the start counts for, and how many of them agree
+SUREST = 0.98
 DOUBTFUL = 0.15  # difference of confidence and agreement; at most 0.10 at a good temperature, measured likewise
 
 
@@ -71,6 +81,33 @@ def scale_from_agreement(logits: ArrayLike, others: ArrayLike) -> Scale | None:
         return None
     found = scale_from_accuracy(rows, agreement - EXCESS)
     return Scale(found.temperature, math.hypot(found.error, EXCESS_ERROR))
+
+
+def scale_from_stream(logits: ArrayLike, agreed: ArrayLike, clean_accuracy: float | None = None) -> Scale:
+    """Estimate the temperature from samples of any stream, and whether another view predicts the same class for each.
+
+    `logits` are the anchor's. Where the source agrees they are taken to be right, and elsewhere in 30 % of cases,
+    give or take 30: that is the error. It is large, too, when most samples are predicted to be of one class: views that
+    know nothing agree on that. A known `clean_accuracy` is an upper bound, because a shift does not help.
+
+    >>> found = scale_from_stream([[1.0, 0.0]] * 64, [1, 1, 1, 0] * 16)
+    >>> round(found.temperature, 2), round(found.error, 2)
+    (0.65, 0.51)
+    """
+    rows, same = _checked(logits), np.asarray(agreed, np.float64)
+    if same.shape != rows.shape[:1]:
+        raise ValueError(f"there must be one agreement for each row of logits, got {same.shape} for {rows.shape}")
+    agreement = float(same.sum() + VIEWS * VIEWS_AGREEING) / (len(same) + VIEWS)
+    target = agreement + RIGHT_ALONE * (1 - agreement)
+    highest = SUREST if clean_accuracy is None else min(SUREST, clean_accuracy)
+    target = min(max(target, 1.01 / rows.shape[1]), highest)
+    sampling = math.sqrt(agreement * (1 - agreement) / (len(same) + VIEWS))
+    chance = float(np.square(np.bincount(rows.argmax(1)) / len(rows)).sum())  # of two samples in one class
+    error = math.hypot(EXCESS_ERROR, RIGHT_ALONE_ERROR * (1 - agreement), sampling, max(0.0, chance - 0.5))
+    try:
+        return Scale(scale_from_accuracy(rows, target).temperature, error)
+    except ValueError:  # logits so flat or so far apart that no temperature gives this confidence
+        return Scale(1.0, 1.0)
 
 
 def scale_doubt(logits: ArrayLike, others: ArrayLike, temperature: float) -> str | None:

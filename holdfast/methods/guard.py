@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
@@ -10,8 +10,7 @@ from typing import Any, ClassVar, Literal
 import torch
 from torch import Tensor, nn
 
-from holdfast.anchor import Anchor, Opinion, follow_inputs, follows
-from holdfast.blocks.norm import paused
+from holdfast.anchor import Anchor, AnchorScale, Opinion, follow_inputs, follows
 from holdfast.evidence import LossAlarm
 from holdfast.methods._base import METHODS, Method, PredictOnly, preset_for
 from holdfast.methods.anchor import log_of
@@ -20,10 +19,13 @@ from holdfast.models.classifier import Classifier
 from holdfast.models.sharing import sharing_copy, unshare
 from holdfast.records import Update
 from holdfast.registry import options_of
+from holdfast.state import Stateful
 
 __all__ = ["Guard", "Verdict"]
 
 Served = Literal["mix", "choose", "choose_each", "adapted"]
+USUAL_TEMPERATURE = 1.75  # until the scale is known
+COMPARE_EVERY = 8  # batches, once the scale has been estimated
 SERVED: tuple[Served, ...] = ("mix", "choose", "choose_each", "adapted")
 
 
@@ -50,6 +52,7 @@ class Verdict:
     source: Tensor  # those of the source
     right: Tensor  # probabilities that the served ones are right
     source_right: Tensor
+    weighed: Tensor  # probabilities by the anchor for the last samples, (samples, classes)
     logits: Tensor  # of the anchor, (batch, classes), up to a constant
 
 
@@ -90,7 +93,8 @@ class Guard(Method):
         "half_shift": "divergence of the statistics at which the anchor's weight is ¾",
         "source_share": "weight of the source statistics in the anchor",
         "window": "number of recent samples that count for statistics and class proportions",
-        "temperature": "divides all logits before they become probabilities",
+        "temperature": "divides all logits before they become probabilities; None: fitted or estimated",
+        "clean_accuracy": "known accuracy of the source on data like those it was trained on, between 0 and 1",
     }
     vetoes: int
     undone: int
@@ -114,7 +118,8 @@ class Guard(Method):
         half_shift: float = 0.05,
         source_share: float = 0.5,
         window: int = 64,
-        temperature: float = 1.75,
+        temperature: float | None = None,
+        clean_accuracy: float | None = None,
         seed: int = 0,
     ) -> None:
         if prediction not in SERVED:
@@ -135,9 +140,15 @@ class Guard(Method):
         self.prediction, self.share, self.veto = prediction, share, veto
         self.gate_every, self.ring, self.margin, self.level = gate_every, ring, margin, level
         self.half_shift, self.source_share, self.window = half_shift, source_share, window
-        self.temperature = temperature
+        self.temperature, self.clean_accuracy = temperature, clean_accuracy
+        scale = AnchorScale(given=temperature is not None, clean_accuracy=clean_accuracy)
         super().__init__(model, seed=seed)
-        self.anchor = Anchor(temperature=temperature, window=window, proportions=follows(self.following))
+        self.scale = scale
+        self.anchor = Anchor(
+            temperature=USUAL_TEMPERATURE if temperature is None else temperature,
+            window=window,
+            proportions=follows(self.following),
+        )
         self.add_state("vetoes", 0)
         self.add_state("undone", 0)
         self.add_state("alarms", 0)
@@ -178,8 +189,15 @@ class Guard(Method):
             self.inner.paused = self.paused
             logits = self.inner.predict(inputs)
         with torch.no_grad():
-            source = self.anchor.scaled(self.source(inputs))
-            opinion = self.anchor.judge(self.following, inputs, learn=not self.paused)
+            source_logits = self.source(inputs)
+
+            def rescale(logits: Tensor) -> None:
+                if self.anchor.proportions and (self.scale.waits or self.batches % COMPARE_EVERY == 0):
+                    self.scale.compare(self.anchor, logits, source_logits)
+
+            learn = not self.paused
+            opinion = self.anchor.judge(self.following, inputs, learn=learn, rescale=rescale if learn else None)
+            source = self.anchor.scaled(source_logits)
             served, judged = self._serve(source, opinion, logits)
         self._judged = None if self.paused else judged
         self.verdict = None if opinion is None else self._verdict(served, source, opinion)
@@ -188,13 +206,19 @@ class Guard(Method):
     def _verdict(self, served: Tensor, source: Tensor, opinion: Opinion) -> Verdict:
         chosen, before = served.argmax(1), source.argmax(1)
         logits = log_of(opinion.plain) * self.anchor.now_temperature
-        return Verdict(chosen, before, opinion.belief(chosen), opinion.belief(before), logits)
+        return Verdict(chosen, before, opinion.belief(chosen), opinion.belief(before), opinion.recent, logits)
 
-    def anchor_logits(self, inputs: Tensor) -> Tensor:
-        """Return the anchor's logits for inputs, and learn nothing from them."""
-        with paused(self.following):
-            logits: Tensor = self.following(inputs)
-        return logits
+    def fit_scale(self, batches: Sequence[tuple[Tensor, Tensor | None]]) -> None:
+        """Fit the temperature of the anchor to held-out source data, and learn nothing else from them."""
+        if self.scale.given:
+            return
+        logits = [self.following(inputs) for inputs, _ in batches]
+        source = [self.source(inputs) for inputs, _ in batches] if self.anchor.proportions else []
+        self.scale.fit(self.anchor, logits, [labels for _, labels in batches], source)
+        for part in (self.following, self.anchor, self.scale):
+            for stateful in part.modules():
+                if isinstance(stateful, Stateful):
+                    stateful.reset_state()
 
     def _serve(self, source: Tensor, opinion: Opinion | None, logits: Tensor | None) -> tuple[Tensor, Judged | None]:
         """Return the served probabilities, and what the anchor thinks of the adapted network."""

@@ -69,7 +69,7 @@ class Opinion(nn.Module):
 
 def told(source: Tensor, answers: Tensor, **options: float) -> Estimate:
     """Return the estimate for logits, given those of the source for the same samples."""
-    estimator = Anchored(**options)  # type: ignore[arg-type]
+    estimator = Anchored(**{"temperature": 1.75, **options})  # type: ignore[arg-type]
     model = Classifier(Opinion(source.shape[1]), example=source[:1])
     estimator.prepare(model)
     with torch.no_grad():
@@ -118,7 +118,7 @@ def test_total_collapse_is_near_chance_and_not_unknown(classes: int) -> None:
 
 def test_many_classes_in_small_batches_are_not_punished() -> None:
     generator = torch.Generator().manual_seed(0)
-    estimator = Anchored()
+    estimator = Anchored(temperature=1.75)
     model = Classifier(Opinion(1000), example=torch.zeros(1, 1000))
     estimator.prepare(model)
     estimates = []
@@ -178,35 +178,88 @@ def test_a_source_of_nonsense_is_unknown() -> None:
 def test_the_interval_narrows_with_the_window_and_holds_the_value() -> None:
     source = torch.randn(512, 10, generator=torch.Generator().manual_seed(0)) * 3
     few, many = told(source[:4], source[:4]), told(source, source)
-    assert width(few) > width(many) > 0.19
+    assert width(few) > width(many) > 0.1
     assert few.low is not None
     assert few.high is not None
     assert 0 <= few.low <= few.value <= few.high <= 1
 
 
-def test_held_out_labels_set_the_temperature_and_inputs_alone_do_not() -> None:
+def test_held_out_labels_set_the_temperature_and_inputs_alone_set_it_by_agreement() -> None:
     labels = torch.randint(10, (8,), generator=torch.Generator().manual_seed(0))
-    with_labels, without = Anchored(), Anchored()
+    with_labels, with_inputs, without = Anchored(), Anchored(), Anchored()
     adapt(digits_resnet(), "tent", estimator=with_labels, holdout=[(BATCHES[0], labels)])
-    adapt(digits_resnet(), "tent", estimator=without, holdout=[BATCHES[0]])
+    adapt(digits_resnet(), "tent", estimator=with_inputs, holdout=[digits("shuffled")[0]])
+    adapt(digits_resnet(), "tent", estimator=without)
     assert with_labels.anchor.now_temperature > 1.75  # random labels: it is right never, and far too sure
-    assert without.anchor.now_temperature == 1.75
+    assert with_inputs.scale.error > 0.04
+    assert with_inputs.anchor.now_temperature not in (1.75, with_labels.anchor.now_temperature)
+    assert without.anchor.now_temperature == 1.75  # until the stream is seen
     assert with_labels.anchor.recent is None  # held-out data are no part of the stream
 
 
 def test_a_known_accuracy_sets_the_temperature_and_its_error_widens_the_interval() -> None:
-    known, plain = Anchored(clean_accuracy=0.6), Anchored()
-    model = adapt(digits_resnet(), "source", estimator={"known": known, "plain": plain}, holdout=[BATCHES[0]])
+    known = Anchored(clean_accuracy=0.6)
+    model = adapt(digits_resnet(), "source", estimator=known, holdout=[BATCHES[0]])
     assert known.network is not None
     logits = known.network(BATCHES[0]) / known.anchor.now_temperature
     assert float(logits.softmax(1).amax(1).mean()) == pytest.approx(0.6, abs=0.05)  # its statistics have moved on
-    assert known.scale_error == pytest.approx((0.6 * 0.4 / len(BATCHES[0])) ** 0.5)
-    estimates = model.step(BATCHES[1]).estimates
-    assert width(estimates["known"]) > width(estimates["plain"])
+    assert known.scale.error == pytest.approx((0.6 * 0.4 / len(BATCHES[0])) ** 0.5)
     model.reset()
-    assert known.scale_error > 0
-    with pytest.raises(ValueError, match="needs held-out source data"):
-        adapt(digits_resnet(), "source", estimator=Anchored(clean_accuracy=0.6))
+    before = model.step(BATCHES[1]).estimates["anchored"]
+    model.reset()
+    known.scale.error += 0.1
+    after = model.step(BATCHES[1]).estimates["anchored"]
+    assert before.low is not None
+    assert after.low is not None
+    assert after.low < before.low
+
+
+def test_a_known_accuracy_reaches_the_estimator_by_name_and_bounds_the_scale_of_a_stream() -> None:
+    inputs, _ = digits("shuffled", 128)
+    for accuracy in (0.4, 0.6):
+        model = adapt(digits_resnet(), "source", estimator="anchored", clean_accuracy=accuracy)
+        steps = [model.step(some) for some in inputs.split(64)]
+        estimator = model.estimators["anchored"]
+        assert isinstance(estimator, Anchored)
+        assert float(estimator.anchor.scaled(estimator.scale.compared).amax(1).mean()) == pytest.approx(accuracy)  # type: ignore[arg-type]
+        assert steps[-1].estimates["anchored"].unknown is None
+    with pytest.raises(ValueError, match="nothing uses clean_accuracy"):
+        adapt(digits_resnet(), "tent", clean_accuracy=0.6)
+
+
+@pytest.mark.parametrize("overconfident", [0.3, 1.0, 3.0])
+def test_the_scale_of_a_new_network_is_found_without_labels(overconfident: float) -> None:
+    class Rescaled(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.network = digits_resnet()
+
+        def forward(self, inputs: Tensor) -> Tensor:
+            logits: Tensor = self.network(inputs) * overconfident
+            return logits
+
+    inputs, labels = digits("shuffled")
+    model = adapt(Rescaled().eval(), "source", estimator="anchored")
+    for some, right in zip(inputs.split(64), labels.split(64), strict=True):
+        step = model.step(some)
+        found, accuracy = step.estimates["anchored"], float((step.logits.argmax(1) == right).double().mean())
+        assert found.low is not None
+        assert found.high is not None
+        assert found.low <= accuracy <= found.high
+        assert abs(found.value - accuracy) < 0.15
+        assert width(found) < 0.6
+
+
+def test_without_batch_norm_and_held_out_data_the_scale_is_unknown_and_with_labels_it_is_not() -> None:
+    inputs, labels = digits("shuffled", 64)
+    network = tiny_resnet("group").eval()
+    alone = adapt(network, "source", estimator=Anchored(compare_every=1)).step(inputs).estimates["anchored"]
+    assert math.isnan(alone.value)
+    assert alone.unknown is not None
+    assert "pass holdout=[(inputs, labels)]" in alone.unknown
+    assert alone.gain is not None  # a difference needs no scale to have a sign
+    told_labels = adapt(network, "source", estimator="anchored", holdout=[(inputs, labels)])
+    assert not math.isnan(told_labels.step(inputs).estimates["anchored"].value)
 
 
 def test_a_hold_out_without_an_error_does_not_make_the_anchor_certain() -> None:
@@ -214,7 +267,7 @@ def test_a_hold_out_without_an_error_does_not_make_the_anchor_certain() -> None:
     labels = digits_resnet()(BATCHES[0]).argmax(1)
     adapt(digits_resnet(), "source", estimator=estimator, holdout=[(BATCHES[0], labels)])
     assert estimator.anchor.now_temperature > 0.1  # 0.05 is the smallest that is tried
-    assert estimator.scale_error > 0.05  # eight labels
+    assert estimator.scale.error > 0.05  # eight labels
 
 
 def test_the_anchor_keeps_up_with_inputs_and_not_with_the_method() -> None:

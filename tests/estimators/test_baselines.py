@@ -31,7 +31,14 @@ def test_the_fitted_temperature_is_the_one_of_least_cross_entropy() -> None:
     fitted = estimator.fitted_temperature
     assert fitted is not None
     best = F.cross_entropy(logits / fitted, labels)
-    assert all(best <= F.cross_entropy(logits / (fitted * factor), labels) for factor in (0.9, 1.1))
+    assert all(best <= F.cross_entropy(logits / (fitted * factor), labels) for factor in (0.5, 2.0))
+
+
+def test_a_hold_out_without_an_error_does_not_make_the_network_certain() -> None:
+    estimator = SoftmaxScore(temperature="fitted")
+    labels = tiny_resnet().eval()(BATCHES[0]).argmax(1)
+    model = adapt(tiny_resnet(), "source", estimator=estimator, holdout=[(BATCHES[0], labels)])
+    assert model.step(BATCHES[1]).estimates["softmax_score"].value < 0.99
 
 
 def test_labels_are_asked_for_and_not_invented() -> None:

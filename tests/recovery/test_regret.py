@@ -108,7 +108,7 @@ def test_the_gain_is_that_over_the_source() -> None:
     for place, (batch, right) in enumerate(zip(inputs.split(32), labels.split(32), strict=True)):
         step = ruined.step(batch)
         (estimate,) = step.estimates.values()
-        assert (estimate.gain is not None) is (place % 2 == 1)
+        assert (estimate.gain is not None) is (place > 0)  # at once when the predictions look ruined
         if estimate.gain is not None:
             true = [(logits.argmax(1) == right).double().mean() for logits in (step.logits, source(batch))]
             assert estimate.gain == pytest.approx(float(true[0] - true[1]), abs=0.25)

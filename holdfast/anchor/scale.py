@@ -1,0 +1,144 @@
+"""What an anchor's probabilities are worth: the scale of its logits, and the interval of an estimate made of them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from holdfast.anchor.anchor import Anchor, latest
+from holdfast.anchor.proportions import variety
+from holdfast.evidence import Scale, scale_from_accuracy, scale_from_agreement, scale_from_labels, scale_from_stream
+from holdfast.state import Stateful
+
+__all__ = ["AnchorScale", "Judgement"]
+
+NINETY_PERCENT = 1.645  # standard deviations to either side
+HOPELESS = 0.35  # error of a scale that says nothing
+COMPARED = 256  # last samples of the stream on which source and anchor are compared
+# Chosen on ResNet-20, digits ResNet and digits ResNet with GroupNorm; see docs/estimators.md.
+OFF_BY = 0.03  # standard deviation of an estimate beyond its sampling error
+OFF_BY_CLASS = 0.1  # of one class; errors of several classes cancel
+OFF_BY_SHIFT = 0.6  # for each point that the anchor is less confident than on held-out data
+OFF_BY_UNFOLLOWED_SHIFT = 1.2  # the same where no statistics follow the shift
+UNFOLLOWED_LOSS = 1.5  # accuracy that is lost beyond confidence, for each such point
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """An accuracy with its 90 % interval."""
+
+    value: float
+    low: float
+    high: float
+
+
+class AnchorScale(Stateful):
+    """Fits an anchor's temperature by the best evidence there is, and knows how wrong estimates at it can be.
+
+    Held-out labels are best, then held-out inputs with the known accuracy on such inputs, then held-out inputs alone,
+    then the agreement of source and anchor on the stream itself. A network without BatchNorm has no second view, and
+    without held-out data nothing is known of its scale (`unknown`).
+    """
+
+    fitted: bool
+    error: float
+    clean_confidence: float | None
+    compared: Tensor | None
+    agreed: Tensor | None
+
+    def __init__(self, *, given: bool = False, clean_accuracy: float | None = None) -> None:
+        super().__init__()
+        if clean_accuracy is not None and not 0 < clean_accuracy < 1:
+            raise ValueError(f"clean_accuracy must be a share between 0 and 1, got {clean_accuracy}")
+        self.clean_accuracy = clean_accuracy
+        self.given = given  # the temperature is the user's
+        self.add_state("fitted", False, kept=True)
+        self.add_state("error", 0.0, kept=True)  # of the mean confidence, one standard deviation
+        self.add_state("clean_confidence", None, kept=True)  # of the anchor on held-out data
+        self.add_state("compared", None)  # logits of the anchor for the last compared samples, (samples, classes)
+        self.add_state("agreed", None)  # whether the source predicted the same, (samples,)
+
+    def fit(
+        self,
+        anchor: Anchor,
+        logits: Sequence[Tensor],
+        labels: Sequence[Tensor | None],
+        source_logits: Sequence[Tensor] = (),
+    ) -> None:
+        """Fit the temperature to logits of held-out samples, with labels, a known accuracy or those of the source."""
+        known = [pair for pair in zip(logits, labels, strict=True) if pair[1] is not None]
+        found: Scale | None = None
+        if known:
+            logits = [rows for rows, _ in known]
+            truth = torch.cat([right for _, right in known if right is not None])
+            found = scale_from_labels(_array(logits), truth.numpy(force=True))
+        elif logits and self.clean_accuracy is not None:
+            found = scale_from_accuracy(_array(logits), self.clean_accuracy)
+        elif source_logits:
+            found = scale_from_agreement(_array(logits), _array(source_logits))
+        if found is not None:
+            anchor.fitted_temperature = found.temperature
+            self.fitted, self.error = True, found.error
+            self.clean_confidence = float(anchor.scaled(torch.cat(list(logits))).amax(1).mean())
+
+    @property
+    def estimates(self) -> bool:
+        """Whether the scale is estimated from the stream, for want of anything better."""
+        return not self.fitted and not self.given
+
+    @property
+    def waits(self) -> bool:
+        """Whether the stream has been compared on too few samples so far."""
+        return self.estimates and (self.agreed is None or len(self.agreed) < COMPARED)
+
+    def compare(self, anchor: Anchor, logits: Tensor, source_logits: Tensor) -> None:
+        """Estimate the temperature from predictions of the anchor and of the source for the same samples."""
+        if not self.estimates or not torch.isfinite(logits).all():
+            return
+        agreed = (logits.argmax(1) == source_logits.argmax(1)).to(logits.dtype)
+        self.compared = latest(self.compared, logits.detach(), COMPARED)
+        self.agreed = latest(self.agreed, agreed, COMPARED)
+        found = scale_from_stream(_array([self.compared]), self.agreed.numpy(force=True), self.clean_accuracy)
+        anchor.stream_temperature, self.error = found.temperature, found.error
+
+    def unknown(self, *, follows: bool) -> str | None:
+        """Return why nothing is known of the scale, or None."""
+        if not self.estimates:
+            return None
+        if follows and self.error < HOPELESS:
+            return None
+        if follows:
+            return (
+                "source and anchor were compared on too few samples, or predict one class for nearly all of them; "
+                "pass holdout=[(inputs, labels)]"
+            )
+        return (
+            "the confidence of this network has no known scale, and without BatchNorm the stream cannot show it; "
+            "pass holdout=[(inputs, labels)]"
+        )
+
+    def judge(self, beliefs: Tensor, weighed: Tensor, plain: Tensor, *, follows: bool) -> Judgement:
+        """Return the accuracy and its interval from probabilities that predictions are right, (samples,).
+
+        `weighed` and `plain` are the anchor's probabilities for the same samples, with and without class proportions.
+        """
+        value, confidence = float(beliefs.mean()), float(plain.amax(1).mean())
+        scatter = float((beliefs * (1 - beliefs)).sum().sqrt()) / len(beliefs)
+        drop = 0.0 if self.clean_confidence is None else max(0.0, self.clean_confidence - confidence)
+        if not follows:
+            value = max(0.0, value * (1 - UNFOLLOWED_LOSS * drop / confidence))
+        shift = drop * (OFF_BY_SHIFT if follows else OFF_BY_UNFOLLOWED_SHIFT)
+        by_class = OFF_BY_CLASS / math.sqrt(variety(weighed.mean(0)))
+        reach = NINETY_PERCENT * math.hypot(scatter, OFF_BY, by_class, shift, self.error)
+        return Judgement(value, max(0.0, value - reach), min(1.0, value + reach))
+
+
+def _array(batches: Sequence[Tensor]) -> NDArray[np.float64]:
+    found: NDArray[np.float64] = torch.cat(list(batches)).double().numpy(force=True)
+    return found

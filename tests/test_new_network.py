@@ -1,0 +1,79 @@
+"""A network that nothing was tuned on, without labels: intervals hold its accuracy, and a collapse is undone."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from torch import Tensor, nn
+
+import holdfast
+from holdfast.models import MODELS
+
+IMAGES = Path(__file__).resolve().parents[2] / "shared" / "data" / "imagenet" / "samples.parquet"
+BATCH = 20
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not IMAGES.exists(), reason="the ImageNet images are not part of the repository"),
+]
+
+
+@pytest.fixture(scope="module")
+def network() -> nn.Module:
+    pytest.importorskip("efficientnet_lite_pytorch")
+    return MODELS["efficientnet_lite0"]().eval()
+
+
+@pytest.fixture(scope="module")
+def images() -> tuple[Tensor, Tensor]:
+    rows = pytest.importorskip("pyarrow.parquet").read_table(IMAGES).to_pylist()
+    chosen = [rows[place] for place in np.random.default_rng(0).permutation(len(rows))[: 7 * BATCH]]
+
+    def pixels(content: bytes) -> Tensor:
+        image = Image.open(io.BytesIO(content)).convert("RGB")
+        left, top = (image.width - 224) // 2, (image.height - 224) // 2
+        cut = np.array(image.crop((left, top, left + 224, top + 224)))
+        return torch.from_numpy(cut).permute(2, 0, 1).float() / 255
+
+    return torch.stack([pixels(row["image"]["bytes"]) for row in chosen]), torch.tensor([r["label"] for r in chosen])
+
+
+def test_no_estimate_without_labels_excludes_the_accuracy(network: nn.Module, images: tuple[Tensor, Tensor]) -> None:
+    inputs, labels = images
+    noise = 0.15 * torch.randn(inputs.shape, generator=torch.Generator().manual_seed(0))
+    stream = torch.cat([inputs[: 3 * BATCH], (inputs + noise).clamp(0, 1)[3 * BATCH : 6 * BATCH]])
+    model = holdfast.guard(network, estimator="anchored")
+    right: list[Tensor] = []
+    for some, truth in zip(stream.split(BATCH), labels[: 6 * BATCH].split(BATCH), strict=True):
+        step = model.step(some)
+        right.append(step.logits.argmax(1) == truth)
+        accuracy = float(torch.cat(right)[-64:].double().mean())
+        for name, found in step.estimates.items():
+            assert found.low is not None, (name, found)
+            assert found.high is not None
+            assert found.low - 0.05 <= accuracy <= found.high + 0.05, (name, found, accuracy)
+
+
+@pytest.mark.parametrize("guarded", [True, False])
+def test_a_collapse_is_undone_within_five_batches(
+    network: nn.Module, images: tuple[Tensor, Tensor], guarded: bool
+) -> None:
+    inputs, _ = images
+    model: Any = (
+        holdfast.guard(network, "tent", gate_every=0)
+        if guarded
+        else holdfast.adapt(network, "tent", recovery="regret", samples=5 * BATCH)
+    )
+    fired = None
+    for place, some in enumerate(inputs.split(BATCH)):
+        model.method.lr_scale = 1000.0 if place >= 2 else 1.0
+        step = model.step(some)
+        if step.recovered and fired is None:
+            fired = place
+    assert fired is not None
+    assert 2 < fired <= 7
