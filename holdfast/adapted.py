@@ -26,7 +26,7 @@ from holdfast.input_range import InputRange, magnitude
 from holdfast.methods import METHODS, Method
 from holdfast.methods._export import Statistics, export
 from holdfast.models.classifier import Classifier
-from holdfast.models.inputs import inputs_and_labels, single_input
+from holdfast.models.inputs import inputs_alone, inputs_and_labels, single_input
 from holdfast.models.normalised import Normalise
 from holdfast.models.partial_forward import Recorded, recording
 from holdfast.models.preprocessing import preprocessing_of
@@ -320,7 +320,7 @@ class AdaptedModel(nn.Module):
 
         def shown() -> Iterator[Tensor]:
             for batch in batches:
-                inputs, _ = inputs_and_labels(batch)
+                inputs = inputs_alone(batch)
                 self._show(inputs)
                 yield inputs
 

@@ -17,7 +17,7 @@ from holdfast.methods import METHODS, Method, preset_for
 from holdfast.methods._proof import prove_source, trace
 from holdfast.models.base import load
 from holdfast.models.classifier import Classifier, check_usable, weights_digest
-from holdfast.models.inputs import inputs_and_labels
+from holdfast.models.inputs import inputs_alone
 from holdfast.models.normalised import unwrapped
 from holdfast.models.outputs import Output, are_probabilities
 from holdfast.models.sharing import sharing_copy, unshare
@@ -414,7 +414,7 @@ def _copied(network: nn.Module) -> nn.Module:
 
 def _integers_in(*sources: Sequence[SourceBatch] | None) -> Tensor | None:
     """Return the first batch of source data if it holds integers, whose meaning cannot be guessed."""
-    first = next((inputs_and_labels(given[0])[0] for given in sources if given), None)
+    first = next((inputs_alone(given[0]) for given in sources if given), None)
     return None if not isinstance(first, Tensor) or first.is_floating_point() else first
 
 
@@ -476,4 +476,4 @@ def _holdout_for(
                 "(a few hundred samples are enough), or choose one that needs none, such as 'aetta' with its published "
                 "rate"
             )
-    return [inputs_and_labels(batch)[0] for batch in source or ()]
+    return [inputs_alone(batch) for batch in source or ()]

@@ -9,7 +9,7 @@ from typing import Any, Literal, cast
 import torch
 from torch import Tensor, nn
 
-__all__ = ["NamedInput", "inputs_and_labels", "single_input", "taking_tensors"]
+__all__ = ["NamedInput", "inputs_alone", "inputs_and_labels", "single_input", "taking_tensors"]
 
 LABELS = ("labels", "label")  # in mappings that data loaders return
 
@@ -47,12 +47,21 @@ def inputs_and_labels(batch: Tensor | Sequence[Any] | Mapping[str, Tensor]) -> t
     """
     if isinstance(batch, Mapping):
         labels = next((batch[name] for name in LABELS if name in batch), None)
-        inputs = single_input({name: value for name, value in batch.items() if name not in LABELS}, {})
-    elif isinstance(batch, Sequence):
-        inputs, labels = single_input(batch[0], {}), batch[1] if len(batch) > 1 else None
     else:
-        inputs, labels = batch, None
-    return inputs, None if labels is None else torch.as_tensor(labels)
+        labels = batch[1] if isinstance(batch, Sequence) and len(batch) > 1 else None
+    return inputs_alone(batch), None if labels is None else torch.as_tensor(labels)
+
+
+def inputs_alone(batch: Tensor | Sequence[Any] | Mapping[str, Tensor]) -> Tensor:
+    """Return the inputs of a batch from a data loader; its labels are never looked at.
+
+    >>> import torch
+    >>> inputs_alone((torch.zeros(2, 3), "labels")).shape
+    torch.Size([2, 3])
+    """
+    if isinstance(batch, Mapping):
+        return single_input({name: value for name, value in batch.items() if name not in LABELS}, {})
+    return single_input(batch[0], {}) if isinstance(batch, Sequence) else batch
 
 
 class NamedInput(nn.Module):
