@@ -14,11 +14,12 @@ torch.set_num_threads(1)  # test processes share the cores, and sums in one orde
 
 HERE = Path(__file__).resolve().parent
 GOLDEN = {"shipped": HERE / "golden", "whole": HERE.parents[1] / "shared" / "golden"}
+FOLDERS = ["shipped", *([pytest.param("whole", marks=pytest.mark.slow)] if GOLDEN["whole"].is_dir() else [])]
 
 
-@pytest.fixture(scope="session", params=[name for name, folder in GOLDEN.items() if folder.is_dir()])
+@pytest.fixture(scope="session", params=FOLDERS)
 def golden_folder(request: pytest.FixtureRequest) -> Path:
-    """Return the shipped golden folder and, where it lies beside the repository, also the whole one."""
+    """Return the shipped golden folder and, in slow tests where it lies beside the repository, the whole one."""
     return GOLDEN[request.param]
 
 

@@ -17,13 +17,23 @@ from holdfast.recovery import RECOVERIES
 from holdfast.testing import METHOD_CHECKS, check_estimator, check_method, check_recovery
 
 NORMS = ("batch", "group", "layer")
-# Smaller memories, so that batches of eight are adapted to, and fewer views, which are slow.
+NETWORKS = (*NORMS, "audio")  # the last one has batch and layer normalisation
+# Memories so small that they are replaced and trained on within a batch of eight, and fewer views, which are slow.
 OPTIONS: dict[str, dict[str, Any]] = {
     "cotta": {"views": 2},
-    "note": {"every_samples": 8},
-    "rotta": {"every_samples": 8},
-    "sotta": {"every_samples": 8, "min_confidence": 0.0},
+    "note": {"capacity": 4, "every_samples": 4},
+    "rotta": {"capacity": 4, "every_samples": 4},
+    "sotta": {"capacity": 4, "every_samples": 4, "min_confidence": 0.1},
 }
+
+
+def each_on_two(names: list[str]) -> list[Any]:
+    """Pair every name with every network: by default one with batch norm and one of the others in turn, else slow."""
+    return [
+        pytest.param(name, network, marks=[] if network in ("batch", NETWORKS[1 + place % 3]) else [pytest.mark.slow])
+        for place, name in enumerate(names)
+        for network in NETWORKS
+    ]
 
 
 @pytest.fixture(scope="module")
@@ -38,16 +48,12 @@ def clips() -> list[Tensor]:
     return [torch.rand(size, 1_600, generator=generator) - 0.5 for size in (8, 8, 5, 8)]
 
 
-@pytest.mark.parametrize("norm", NORMS)
-@pytest.mark.parametrize("name", recipe_names())
-def test_every_method_keeps_the_contracts(name: str, norm: str, batches: list[Tensor]) -> None:
-    check_method(name, tiny_resnet(norm), batches, **OPTIONS.get(name, {}))
-
-
-@pytest.mark.parametrize("name", recipe_names())
-def test_every_method_keeps_the_contracts_on_audio(name: str, clips: list[Tensor]) -> None:
-    adapt(tiny_amaut(), name, source=clips)  # none may refuse: it has batch and layer normalisation
-    check_method(name, tiny_amaut(), clips, **OPTIONS.get(name, {}))
+@pytest.mark.parametrize(("name", "network"), each_on_two(recipe_names()))
+def test_every_method_keeps_the_contracts(name: str, network: str, batches: list[Tensor], clips: list[Tensor]) -> None:
+    if network == "audio":
+        check_method(name, tiny_amaut(), clips, **OPTIONS.get(name, {}))
+    else:
+        check_method(name, tiny_resnet(network), batches, **OPTIONS.get(name, {}))
 
 
 @pytest.mark.parametrize("norm", NORMS)
@@ -69,6 +75,12 @@ def test_only_batch_norm_refuses_networks_without_it(batches: list[Tensor]) -> N
         except ValueError:
             refused.add(name)
     assert refused == {name for name in METHODS if METHODS[name].needs_batch_norm}
+
+
+def test_no_method_refuses_audio(clips: list[Tensor]) -> None:
+    network = tiny_amaut()
+    for name in recipe_names():
+        adapt(network, name, source=clips)
 
 
 class Forgetful(Method):

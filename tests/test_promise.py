@@ -54,7 +54,7 @@ def accuracies(model: AdaptedModel, batches: Iterator[tuple[Tensor, Tensor]]) ->
     return float(served), float(source)
 
 
-@pytest.mark.parametrize("noise", [0.0, 0.1])
+@pytest.mark.parametrize("noise", [pytest.param(0.0, marks=pytest.mark.slow), 0.1])
 def test_one_class_per_batch_ruins_tent_and_not_the_guard(digits: tuple[Tensor, Tensor], noise: float) -> None:
     def run(model: AdaptedModel) -> tuple[float, float]:
         return accuracies(model, one_class_per_batch(digits, 20, noise))

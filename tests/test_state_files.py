@@ -167,15 +167,16 @@ def places(value: Any) -> list[tuple[dict[Any, Any], Any]]:
     return found
 
 
+@pytest.mark.parametrize("count", [50, pytest.param(334, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(("name", "options"), [("tent", {"optimizer": "adam"}), ("unitta", {}), ("rotta", {})])
-def test_no_mutated_file_loads_silently_wrong(tmp_path: Path, name: str, options: dict[str, Any]) -> None:
-    """A thousand mutations in all; those that change nothing, as an unused byte, may load and must load the same."""
+def test_no_mutated_file_loads_silently_wrong(tmp_path: Path, name: str, options: dict[str, Any], count: int) -> None:
+    """150 mutations, or a thousand; those that change nothing, as an unused byte, may load and must load the same."""
     model, path = adapted(name, **options), tmp_path / "state"
     model.save(path)
     content, rng = path.read_bytes(), random.Random(0)
     before = copy.deepcopy(model.state_dict())
     refusals = 0
-    for _ in range(334):
+    for _ in range(count):
         mutated = mutations(content, rng)
         path.write_bytes(mutated)
         try:
@@ -183,7 +184,7 @@ def test_no_mutated_file_loads_silently_wrong(tmp_path: Path, name: str, options
         except SavedStateError:
             refusals += 1
         assert first_difference(before, model.state_dict()) is None, "a mutated file was loaded"
-    assert refusals > 300
+    assert refusals > 0.8 * count
 
 
 def test_concurrent_saves_to_one_path_never_fail(tmp_path: Path) -> None:

@@ -95,15 +95,18 @@ class Verdict:
         }
 
 
-def judge(case: Case, stream: str, golden: Path, *, device: str = "cpu") -> Verdict:
-    """Run a case on one stream of the golden folder and compare everything that its trace recorded."""
+def judge(case: Case, stream: str, golden: Path, *, samples: int | None = None, device: str = "cpu") -> Verdict:
+    """Run a case on one stream of the golden folder and compare everything that its trace recorded.
+
+    `samples` limits this to the first ones: double precision takes ten times as long as single precision.
+    """
     Placement(device).check()
     facts = json.loads((golden / "traces" / f"{case.trace}.json").read_text())
     reference = facts.get("implementation") or facts.get("source") or "UniTTA repository"
     double = golden / "traces" / f"{case.trace}_f64.npz"
     expected = recorded_arrays(golden / "traces", case.trace)
     inputs = _inputs(golden, torch.float64 if double.exists() else torch.float32)
-    wanted = expected[f"{stream}_{case.array}"]
+    wanted = expected[f"{stream}_{case.array}"][:samples]
     stream_inputs = inputs[stream][: len(wanted)]
     whole = len(wanted) == len(_load(golden / "stream.npz")[f"{stream}_y"])
     run = partial(_run, case, golden, expected=expected, stream=stream, device=device)

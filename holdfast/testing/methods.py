@@ -103,7 +103,7 @@ def check_same_future_after_saving(trial: Trial) -> None:
 def check_batch_of_one(trial: Trial) -> None:
     """Samples that come one at a time get finite logits and leave finite weights."""
     model = trial.unused()
-    for sample in trial.batches[0]:
+    for sample in trial.batches[0][:4]:
         assert torch.isfinite(model(sample[None])).all(), "a batch of one has non-finite logits"
     assert all(torch.isfinite(tensor).all() for tensor in weights_of(model)), "batches of one left non-finite weights"
 

@@ -57,16 +57,16 @@ def halves(data: InMemoryImages) -> list[InMemoryImages]:
 
 
 def test_a_small_walk_holds_its_target_on_new_images(test_digits: Digits, tmp_path: Path) -> None:
-    """One transition on 100 images, with a mean known to about ± 5 points; the slow test has ± 3."""
+    """One transition on 50 images, with a mean known to about ± 7 points; the slow test has ± 3."""
     known, fresh = halves(test_digits)
     model = digits_resnet()
     pairs = [["gaussian_noise", "impulse_noise"]]
-    calibration = calibrate(model, known, pairs=pairs, pictures=100, refinements=1, cache=tmp_path)
+    calibration = calibrate(model, known, pairs=pairs, pictures=50, refinements=1, cache=tmp_path)
     (path,) = calibration.transitions
     assert path.mean_percent == pytest.approx(calibration.target_percent, abs=1)
     assert path.margin_percent is not None
-    assert 2 < path.margin_percent < 6
-    accuracy, expected, margin = accuracies(model, fresh, calibration, images_per_step=32)
+    assert 2 < path.margin_percent < 9
+    accuracy, expected, margin = accuracies(model, fresh, calibration, images_per_step=16)
     assert expected == pytest.approx(path.mean_percent)
     assert abs(accuracy - calibration.target_percent) < path.margin_percent + margin
 

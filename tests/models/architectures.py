@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import pytest
@@ -148,6 +149,7 @@ ARCHITECTURES = {
 }
 
 
+@cache  # to be copied, not changed
 def network(name: str) -> nn.Module:
     """Return an architecture with random weights, none of them 0, and random running statistics, in eval mode."""
     with seeded_weights(0):
