@@ -415,10 +415,13 @@ class AdaptedModel(nn.Module):
 
     def save(self, path: str | Path, *, note: Any = None) -> None:
         """Write all that adaptation has changed to one safetensors file with a JSON header, a note and a checksum."""
+        write_durably(Path(path), self.saved(note=note))
+
+    def saved(self, *, note: Any = None) -> bytes:
+        """Return the content of the file that `save` writes."""
         header = {"recipe": self.recipe, "weights": self.weights, "note": note}
         with self._transactions.exclusive():
-            content = pack_state(self._moving_state(), header)
-        write_durably(Path(path), content)
+            return pack_state(self._moving_state(), header)
 
     def load(self, path: str | Path) -> Any:
         """Load what `save` wrote, for the same source model and recipe, and return its note; else change nothing."""

@@ -8,6 +8,7 @@ from collections.abc import Callable
 import typer
 from rich.console import Console
 
+from holdfast.cli.audit import audit
 from holdfast.cli.bench import bench
 from holdfast.cli.calibrate import calibrate
 from holdfast.cli.compare import compare
@@ -20,6 +21,7 @@ from holdfast.cli.prepare import prepare
 from holdfast.cli.recommend import recommend
 from holdfast.cli.replay import replay
 from holdfast.cli.report import report
+from holdfast.cli.serve import serve
 from holdfast.cli.train import train
 
 __all__ = ["app", "main"]
@@ -44,6 +46,8 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "recommend": recommend,
     "replay": replay,
     "corrupt": corrupt,
+    "serve": serve,
+    "audit": audit,
 }
 for name, command in COMMANDS.items():
     app.command(name)(command)

@@ -1,0 +1,81 @@
+"""`holdfast serve`: serve an adapting classifier over HTTP."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+import yaml
+
+from holdfast.cli.printing import console
+from holdfast.spec import Spec
+
+__all__ = ["serve"]
+
+RUNS_CODE = ("imported", "file", "hub")
+
+
+def serve(
+    model: Annotated[str, typer.Argument(help="Serve this model: a name, timm:…, hf:…, or YAML {name: …, option: …}.")],
+    method: Annotated[str, typer.Option(help="Adapt with this method; auto trains nothing.")] = "auto",
+    options: Annotated[str, typer.Option(help="Set options of the method, as YAML: '{lr: 0.0001}'.")] = "{}",
+    guard: Annotated[bool, typer.Option(help="Guard the method; --no-guard serves it alone.")] = True,
+    holdout: Annotated[
+        str | None,
+        typer.Option(help="Fit estimates to these held-out, labelled data: a name, or YAML {name: …, option: …}."),
+    ] = None,
+    state: Annotated[Path | None, typer.Option(help="Keep states and the audit log in this folder.")] = None,
+    host: Annotated[
+        str, typer.Option(help="Listen at this address; one that others reach needs a token.")
+    ] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Listen at this port; 0 chooses a free one.")] = 8000,
+    token_file: Annotated[
+        Path | None, typer.Option(help="Ask clients for the token in this file, or in HOLDFAST_TOKEN.")
+    ] = None,
+    batch: Annotated[int, typer.Option(min=1, help="Collect up to this many samples of a tenant in a batch.")] = 64,
+    wait_ms: Annotated[
+        float, typer.Option(min=0, help="Wait this many milliseconds at most for a batch to fill.")
+    ] = 10,
+    budget: Annotated[float, typer.Option(help="Ask for the labels of this share of samples, 0 to 1.")] = 0.02,
+    active: Annotated[int, typer.Option(min=1, help="Keep the states of this many tenants in memory.")] = 64,
+    checkpoint_every: Annotated[int, typer.Option(min=1, help="Write a state every this many batches.")] = 16,
+    max_tenants: Annotated[int, typer.Option(min=1, help="Refuse more tenants than this.")] = 1000,
+    max_body_mb: Annotated[float, typer.Option(help="Refuse larger bodies, in MB.")] = 16,
+    rate: Annotated[float, typer.Option(help="Refuse more requests per second from one tenant.")] = 1000,
+    store_inputs: Annotated[bool, typer.Option(help="Keep every batch in the state folder, for replay.")] = False,
+) -> None:
+    """Serve a model that adapts to the inputs of each tenant, with an audit log, metrics and a live page."""
+    from holdfast.serve.gate import check_address, read_token
+    from holdfast.serve.limits import Limits
+
+    parsed, token = Spec.parse(model), read_token(token_file)
+    check_address(host, token)
+    if parsed.name.partition(":")[0] in RUNS_CODE:
+        console.print(f"note: {parsed.name} runs Python code of its own with your rights", highlight=False)
+    limits = Limits(body_bytes=int(max_body_mb * 1e6), requests_per_second=rate, tenants=max_tenants)
+    chosen = yaml.safe_load(options) or {}
+    if not isinstance(chosen, dict):
+        raise ValueError(f"--options must be a mapping, got {options!r}; write e.g. '{{lr: 0.0001}}'")
+    building = {
+        "model": parsed.to_text(),
+        "method": method,
+        "guarded": guard,
+        "options": chosen,
+        "holdout": holdout,
+        "budget": budget,
+        "active": active,
+        "checkpoint_every": checkpoint_every,
+        "batch": batch,
+        "wait": wait_ms / 1000,
+        "store_inputs": store_inputs,
+    }
+    from holdfast.serve.build import build_service
+    from holdfast.serve.run import run
+
+    service = build_service(building, folder=state, limits=limits)
+    if service.tenants.model.method.predicts == "after":
+        typer.echo(f"{method} predicts after its update: a prediction takes as long as the whole step")
+    run(service, host=host, port=port, token=token, told=lambda address: typer.echo(f"serving {model} at {address}"))
+    where = f" states and audit log: {state}; next: holdfast audit {state}/audit.db" if state else ""
+    typer.echo(f"stopped.{where}")

@@ -1,0 +1,190 @@
+"""Decode the body of a request to inputs of the network: JSON, NPY, PNG, JPEG, WAV, FLAC, and several in one form."""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+import re
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from PIL import Image
+from torch import Tensor
+
+from holdfast.audio.decoding import open_audio
+from holdfast.audio.resampling import resample
+from holdfast.audio.waveforms import fit_length
+from holdfast.image_files import decode_image
+from holdfast.models.preprocessing import Preprocessing
+from holdfast.records import InputSpec
+from holdfast.serve.limits import Limits, RefusedError
+
+__all__ = ["Decoder"]
+
+IMAGES = ("image/png", "image/jpeg")
+AUDIO = ("audio/wav", "audio/x-wav", "audio/wave", "audio/vnd.wave", "audio/flac", "audio/x-flac")
+ARRAYS = ("application/x-npy", "application/npy", "application/octet-stream")
+KNOWN = "application/json, application/x-npy, image/png, image/jpeg, audio/wav, audio/flac or multipart/form-data"
+DEEPEST = 8  # axes of an array in JSON
+
+
+class Decoder:
+    """Turns bodies into batches that a network takes, or refuses them; nothing is ever unpickled.
+
+    >>> decoder = Decoder(InputSpec("other", (2,)), Limits())
+    >>> decoder.decode(b'{"inputs": [[1, 2], [3, 4]]}', "application/json").shape
+    torch.Size([2, 2])
+    """
+
+    def __init__(
+        self,
+        spec: InputSpec,
+        limits: Limits,
+        *,
+        preprocessing: Preprocessing | None = None,
+        dtype: torch.dtype = torch.float32,
+    ) -> None:
+        self.spec, self.limits, self.preprocessing, self.dtype = spec, limits, preprocessing, dtype
+
+    def decode(self, body: bytes, content_type: str) -> Tensor:
+        """Return the batch in a body, (samples, …), in the type of the network."""
+        kind, _, rest = content_type.partition(";")
+        kind = kind.strip().lower()
+        try:
+            if kind == "multipart/form-data":
+                parts = [self._one(content, part_kind) for part_kind, content in _parts(body, rest, self.limits.batch)]
+                return self._checked(torch.cat(parts))
+            return self._checked(self._one(body, kind))
+        except RefusedError:
+            raise
+        except ImportError as error:
+            raise RefusedError(415, str(error)) from error
+        except Exception as error:  # readers raise anything, depending on where a body is damaged
+            raise RefusedError(422, f"the body is not readable as {kind or 'anything known'}") from error
+
+    def _one(self, body: bytes, kind: str) -> Tensor:
+        if kind in ("application/json", ""):
+            return self._array(_json_array(body))
+        if kind in ARRAYS:
+            return self._array(_npy_array(body))
+        if kind in IMAGES:
+            return self._image(body)
+        if kind in AUDIO:
+            return self._audio(body)
+        raise RefusedError(415, f"this content type is not known; send {KNOWN}")
+
+    def _array(self, values: NDArray[Any]) -> Tensor:
+        if values.dtype.kind not in "fiu":
+            raise RefusedError(422, "the array must hold numbers")
+        if values.dtype.kind != "f" and self.dtype.is_floating_point and values.dtype.itemsize == 1:
+            raise RefusedError(422, "the array holds bytes; send floating-point values scaled as in training")
+        values = np.ascontiguousarray(values.astype(values.dtype.newbyteorder("="), copy=False))
+        if values.dtype in (np.uint16, np.uint32, np.uint64, np.longdouble):
+            values = values.astype(np.float64 if values.dtype == np.longdouble else np.int64)
+        inputs = torch.from_numpy(values)
+        if inputs.dim() == len(self.spec.shape):
+            inputs = inputs[None]
+        return inputs.to(self.dtype)
+
+    def _image(self, body: bytes) -> Tensor:
+        if self.spec.kind != "image":
+            raise RefusedError(422, f"the network takes {self.spec.kind} inputs, not images")
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", Image.DecompressionBombWarning)
+            try:
+                with Image.open(io.BytesIO(body), formats=("PNG", "JPEG")) as header:
+                    width, height = header.size
+                if width * height > self.limits.pixels:
+                    raise RefusedError(413, f"the image has over {self.limits.pixels} pixels")
+                picture = decode_image(io.BytesIO(body), "the image")
+            except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
+                raise RefusedError(413, f"the image has over {self.limits.pixels} pixels") from error
+            except (OSError, SyntaxError) as error:
+                raise RefusedError(422, "the image is not readable as PNG or JPEG") from error
+        channels, *size = self.spec.shape
+        if self.preprocessing is not None and (self.preprocessing.crop or self.preprocessing.resize):
+            return self.preprocessing.image(picture)[None].to(self.dtype)
+        if [picture.height, picture.width] != size:
+            raise RefusedError(422, f"the image is {picture.width}×{picture.height}, and the network takes "
+                                    f"{size[1]}×{size[0]}")  # fmt: skip
+        values = np.array(picture.convert("L"))[:, :, None] if channels == 1 else np.array(picture)
+        return torch.from_numpy(values).permute(2, 0, 1)[None].to(self.dtype) / 255
+
+    def _audio(self, body: bytes) -> Tensor:
+        if self.spec.kind != "audio":
+            raise RefusedError(422, f"the network takes {self.spec.kind} inputs, not audio")
+        content = open_audio(io.BytesIO(body), "the audio")
+        if content.samples > self.limits.audio_seconds * content.sample_rate:
+            raise RefusedError(413, f"the audio is longer than {self.limits.audio_seconds:g} s")
+        if not 1000 <= content.sample_rate <= 768_000:
+            raise RefusedError(422, "the sample rate of the audio must be between 1 and 768 kHz")
+        waveform = content.read(0, content.samples).mean(axis=1, dtype=np.float32)
+        rate = (self.preprocessing and self.preprocessing.sample_rate) or self.spec.sample_rate or content.sample_rate
+        fitted = fit_length(resample(waveform, content.sample_rate, rate), self.spec.shape[-1])
+        return torch.from_numpy(fitted.reshape(1, *self.spec.shape)).to(self.dtype)
+
+    def _checked(self, inputs: Tensor) -> Tensor:
+        shape = tuple(inputs.shape[1:])
+        if inputs.dim() != len(self.spec.shape) + 1 or shape != self.spec.shape:
+            expected = ", ".join(map(str, self.spec.shape))
+            raise RefusedError(422, f"the inputs have shape {list(inputs.shape)}; send [samples, {expected}]")
+        if not 1 <= len(inputs) <= self.limits.batch:
+            raise RefusedError(413 if len(inputs) else 422, f"send 1 to {self.limits.batch} samples in one request")
+        if inputs.is_floating_point() and not torch.isfinite(inputs).all():
+            raise RefusedError(422, "the inputs hold values that are not finite")
+        return inputs
+
+
+def _json_array(body: bytes) -> NDArray[Any]:
+    found = json.loads(body)
+    values = found.get("inputs") if isinstance(found, dict) else found
+    if not isinstance(values, list):
+        raise RefusedError(422, 'send an array, or {"inputs": [...]}')
+    array = np.asarray(values)
+    if array.dtype.kind not in "fiu" or array.ndim > DEEPEST:
+        raise RefusedError(422, "the array must hold numbers, and rows of equal length")
+    return array.astype(np.float64) if array.dtype.kind == "f" else array
+
+
+def _npy_array(body: bytes) -> NDArray[Any]:
+    file = io.BytesIO(body)
+    readers: dict[tuple[int, int], Callable[..., Any]] = {
+        (1, 0): np.lib.format.read_array_header_1_0,
+        (2, 0): np.lib.format.read_array_header_2_0,
+    }
+    version = np.lib.format.read_magic(file)
+    if version not in readers:
+        raise RefusedError(422, "the NPY file has an unknown version")
+    shape, fortran, dtype = readers[version](file, max_header_size=4096)
+    if dtype.hasobject or dtype.kind not in "fiu":
+        raise RefusedError(422, "the NPY file must hold numbers")
+    # The size is that of the body: a header cannot make us allocate more.
+    if any(side < 0 for side in shape) or math.prod(shape) * dtype.itemsize != len(body) - file.tell():
+        raise RefusedError(422, "the NPY file is truncated or too long for its shape")
+    values: NDArray[Any] = np.frombuffer(body, dtype, offset=file.tell())
+    return np.array(values.reshape(shape, order="F" if fortran else "C"))
+
+
+def _parts(body: bytes, parameters: str, most: int) -> list[tuple[str, bytes]]:
+    """Return the content type and content of each part of a form."""
+    found = re.search(r'boundary="?([^";,]{1,70})"?', parameters)
+    if found is None:
+        raise RefusedError(422, "the form has no boundary")
+    pieces = (b"\r\n" + body).split(b"\r\n--" + found[1].encode())
+    if len(pieces) < 3 or not pieces[-1].startswith(b"--"):
+        raise RefusedError(422, "the form is truncated or empty")
+    if len(pieces) - 2 > most:
+        raise RefusedError(413, f"send 1 to {most} samples in one request")
+    parts = []
+    for piece in pieces[1:-1]:
+        headers, blank, content = piece.partition(b"\r\n\r\n")
+        kind = re.search(rb"(?i)\r\ncontent-type:\s*([\w/+.-]+)", headers)
+        if not blank or kind is None:
+            raise RefusedError(422, "each part of the form needs a content type")
+        parts.append((kind[1].decode().lower(), content))
+    return parts

@@ -1,0 +1,49 @@
+"""Build a service from plain values: here, or in a replica on another machine."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from holdfast.data import DATASETS
+from holdfast.data.tensors import as_inputs
+from holdfast.models import MODELS
+from holdfast.randomness import seeded_rng
+from holdfast.serve.limits import Limits
+from holdfast.serve.service import Service
+from holdfast.serve.tenants import Tenants
+from holdfast.spec import Spec
+
+__all__ = ["build_service", "held_out"]
+
+HELD_OUT = 512  # samples
+BATCH = 64
+
+
+def build_service(building: Mapping[str, Any], *, folder: Path | None, limits: Limits) -> Service:
+    """Return a service that is not started; `building` has the options of the command by name."""
+    given = dict(building)
+    network = Spec.parse(given.pop("model")).build(MODELS).eval()
+    holdout = given.pop("holdout")
+    shown = None if holdout is None else held_out(Spec.parse(holdout))
+    serving = {name: given.pop(name) for name in ("batch", "wait", "store_inputs")}
+    budget = given.pop("budget")
+    if given["guarded"]:
+        given["budget"] = budget
+    source = None if shown is None else [inputs for inputs, _ in shown]
+    tenants = Tenants(network, folder=folder, limit=limits.tenants, source=source, holdout=shown, **given)
+    return Service(tenants, limits=limits, **serving)
+
+
+def held_out(data: Spec) -> list[tuple[Tensor, Tensor]]:
+    """Return samples of a data set in batches, with labels."""
+    dataset = data.build(DATASETS)
+    order = seeded_rng(0, "serve").permutation(len(dataset.labels))[:HELD_OUT].astype(np.int64)
+    batches = [order[start : start + BATCH] for start in range(0, len(order), BATCH)]
+    labels = np.asarray(dataset.labels)
+    return [(as_inputs(dataset.inputs(chosen)), torch.from_numpy(labels[chosen])) for chosen in batches]

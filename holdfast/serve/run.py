@@ -1,0 +1,59 @@
+"""Run a service under uvicorn until it is told to stop."""
+
+from __future__ import annotations
+
+import signal
+import socket
+import sys
+from collections.abc import Callable
+
+from holdfast.serve.app import create_app
+from holdfast.serve.gate import LOOPBACK, check_address
+from holdfast.serve.metrics import needs_serve
+from holdfast.serve.service import Service
+
+__all__ = ["run"]
+
+GRACE_SECONDS = 30
+SWITCH_SECONDS = 0.0005  # between the thread that adapts and the one that answers
+
+
+def run(
+    service: Service,
+    *,
+    host: str = "127.0.0.1",
+    port: int = 8000,
+    token: str | None = None,
+    told: Callable[[str], None] = lambda _: None,
+) -> None:
+    """Serve at an address until SIGINT or SIGTERM; then answer what is under way and bring all states to the disk."""
+    try:
+        import uvicorn
+    except ImportError as error:
+        raise needs_serve(error) from error
+    check_address(host, token)
+    app = create_app(service, token=token, hosts=LOOPBACK if host in LOOPBACK else None)
+    config = uvicorn.Config(
+        app,
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        ws="none",
+        http="h11",
+        timeout_keep_alive=5,
+        timeout_graceful_shutdown=GRACE_SECONDS,
+        h11_max_incomplete_event_size=16 * 1024,
+        limit_concurrency=1024,
+    )
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.socket(family, socket.SOCK_STREAM) as listening:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind((host, port))
+        address = f"[{host}]" if ":" in host else host
+        told(f"http://{address}:{listening.getsockname()[1]}/")
+        sys.setswitchinterval(SWITCH_SECONDS)
+        server = uvicorn.Server(config)
+        try:
+            server.run(sockets=[listening])
+        except KeyboardInterrupt:  # uvicorn raises the signal again after it has stopped
+            signal.signal(signal.SIGINT, signal.SIG_DFL)

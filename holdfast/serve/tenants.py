@@ -1,0 +1,404 @@
+"""Tenants: one network in memory, and one small state of adaptation for each stream."""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from torch import Tensor, nn
+
+from holdfast.adapted import AdaptedModel, SourceBatch
+from holdfast.folders import held, sweep, write_whole
+from holdfast.guarded import GuardedModel, guard
+from holdfast.methods.guard import Guard
+from holdfast.pending import Pending
+from holdfast.recipes import adapt
+from holdfast.records import Step
+from holdfast.serve.decision import Decision, decide
+from holdfast.serve.limits import RefusedError, check_tenant
+from holdfast.serve.resident import Resident
+from holdfast.state import SavedStateError, read_state
+
+__all__ = ["Serving", "Tenant", "Tenants"]
+
+LOG = logging.getLogger(__name__)
+RETRY_SECONDS = 10.0  # after the disk refused a state
+
+
+@dataclass
+class Tenant:
+    """One stream: its counts, and its state unless that is in the model now or on disk."""
+
+    name: str
+    batches: int = 0
+    samples: int = 0
+    saved_at: int = -1  # batches at the last write; -1: never
+    labelled: bool = False  # whether labels came since then
+    frozen: bool = False
+    digest: str = ""  # of the state
+    resident: Resident | None = None
+
+    @property
+    def dirty(self) -> bool:
+        """Whether the disk has an older state, or none."""
+        return self.saved_at != self.batches or self.labelled
+
+
+class Serving(Pending):
+    """A pending batch of one tenant; after `finish`, `decision` says what was done."""
+
+    tenant: str
+    batch: int  # batches of this tenant before
+    decision: Decision
+
+
+class Tenants:
+    """Streams that share one network and never mix: each has its own state of adaptation, as `save` writes it.
+
+    The state of a stream is put into the network when a batch of it arrives, under one lock. The `active` streams used
+    last stay in memory; the others are on disk in `folder`, where every state is also written each `checkpoint_every`
+    batches. Without a folder all stay in memory. `guarded=False` serves the method alone; further keywords go to
+    `holdfast.guard`, or to `holdfast.adapt` without the guard. `model` may also be an adapted model.
+
+    >>> import torch
+    >>> from holdfast.models.tiny import tiny_resnet
+    >>> tenants = Tenants(tiny_resnet(), "tent", guarded=False)
+    >>> for camera in ("north", "south", "north"):
+    ...     step = tenants.step(camera, torch.rand(8, 3, 32, 32))
+    >>> tenants.names(), tenants.status("north").batches
+    (['north', 'south'], 2)
+    """
+
+    def __init__(
+        self,
+        model: nn.Module | str,
+        method: str = "auto",
+        *,
+        guarded: bool = True,
+        folder: str | Path | None = None,
+        active: int = 64,
+        limit: int = 1000,
+        checkpoint_every: int = 16,
+        source: Iterable[SourceBatch] | None = None,
+        holdout: Iterable[SourceBatch] | None = None,
+        options: Mapping[str, Any] | None = None,
+        **building: Any,
+    ) -> None:
+        for name, value in {"active": active, "limit": limit, "checkpoint_every": checkpoint_every}.items():
+            if value < 1:
+                raise ValueError(f"{name} must be at least 1, got {value}")
+        if isinstance(model, AdaptedModel):
+            self.model = model
+        elif guarded:
+            self.model = guard(model, method, options=options, source=source, holdout=holdout, **building)  # type: ignore[arg-type]
+        else:
+            self.model = adapt(model, method, source=source, holdout=holdout, **{**(options or {}), **building})
+        self.active, self.limit, self.checkpoint_every = active, limit, checkpoint_every
+        self.stalled: str | None = None  # why nothing is adapted: the disk takes no states
+        self._retry_at = 0.0
+        self._lock = threading.RLock()
+        self._pending: Serving | None = None
+        self._inside: Tenant | None = None  # whose state is in the model
+        self._fresh = Resident.of(self.model.snapshot())
+        self._fresh_digest = self.model.digest()
+        self._tenants: OrderedDict[str, Tenant] = OrderedDict()  # used last at the end
+        self._owned = ExitStack()
+        self.folder = None if folder is None else Path(folder)
+        if self.folder is not None:
+            self._open(self.folder)
+
+    # Use --------------------------------------------------------------------------------------------------
+
+    def step(self, tenant: str, inputs: Tensor) -> Step:
+        """Predict a batch of one stream and adapt to it."""
+        with self._lock:
+            return self.begin(tenant, inputs).finish()
+
+    def begin(self, tenant: str, inputs: Tensor) -> Serving:
+        """Predict a batch of one stream now and adapt to it later; any other use finishes it first."""
+        with self._lock:
+            entry = self._enter(tenant)
+            frozen = "the tenant is frozen" if entry.frozen else self._stalled()
+            gauges, batch, before = dict(self.model.method.gauges()), entry.batches, entry.digest
+            started = time.perf_counter()
+            pending = self.model.begin(inputs, adapt=frozen is None)
+            predicted = time.perf_counter()
+            done: list[Step] = []
+
+            def finish() -> Step:
+                with self._lock:
+                    if not done:
+                        self._pending = None
+                        step = pending.finish()
+                        after = before if frozen is not None else self.model.digest()
+                        entry.batches, entry.samples, entry.digest = batch + 1, entry.samples + len(inputs), after
+                        serving.decision = decide(
+                            step,
+                            time=time.time(),
+                            tenant=tenant,
+                            batch=batch,
+                            digests=(before, after),
+                            gauges=gauges,
+                            frozen=frozen,
+                            served=self._served,
+                            seconds=(predicted - started, time.perf_counter() - started),
+                        )
+                        done.append(step)
+                        self._checkpoint(entry)
+                    return done[0]
+
+            serving = Serving(
+                pending.logits, finish, predicts=pending.predicts, ids=pending.ids, wants_label=pending.wants_label
+            )
+            serving.tenant, serving.batch = tenant, batch
+            self._pending = serving
+            return serving
+
+    def feedback(self, tenant: str, sample_id: int, label: int | None) -> bool:
+        """Take the label of a sample, and return whether it counts in the tenant's audit."""
+        if not isinstance(self.model, GuardedModel):
+            raise RefusedError(409, "labels are taken by guarded models only; start the service without --no-guard")
+        with self._lock:
+            entry = self._enter(tenant, new=False)
+            counts = self.model.feedback(sample_id, label)
+            entry.labelled = True
+            return counts
+
+    def bounds(self, tenant: str) -> dict[str, tuple[float, float]]:
+        """Return the bounds of accuracy and gain that labels guarantee; empty without the guard."""
+        if not isinstance(self.model, GuardedModel):
+            return {}
+        with self._lock:
+            self._enter(tenant, new=False)
+            found = {"accuracy": self.model.accuracy(), "gain": self.model.gain()}
+        return {name: (interval.low, interval.high) for name, interval in found.items()}
+
+    def reset(self, tenant: str) -> Decision:
+        """Return a stream to the state at construction; the labels of a guarded model stay."""
+        with self._lock:
+            entry = self._enter(tenant, new=False)
+            before = entry.digest
+            self.model.reset()
+            entry.digest, entry.saved_at = self.model.digest(), -1
+            self._write(entry)
+            return self._done(entry, "reset", before)
+
+    def freeze(self, tenant: str) -> Decision:
+        """Predict this stream without adapting, until `resume`."""
+        return self._set_frozen(tenant, True)
+
+    def resume(self, tenant: str) -> Decision:
+        """Adapt to this stream again."""
+        return self._set_frozen(tenant, False)
+
+    def export(self, tenant: str, *, statistics: Literal["batch", "frozen"] = "batch") -> nn.Module:
+        """Return the network of a stream as a plain module that no longer adapts."""
+        with self._lock:
+            self._enter(tenant, new=False)
+            return self.model.export(statistics=statistics)
+
+    def saved(self, tenant: str) -> bytes:
+        """Return the state of a stream as the file that `AdaptedModel.load` reads."""
+        with self._lock:
+            entry = self._enter(tenant, new=False)
+            return self.model.saved(note=self._note(entry))
+
+    def status(self, tenant: str) -> Tenant:
+        """Return the counts of a stream as they are now; an unknown one is refused."""
+        with self._lock:
+            self._settle()
+            return self._known(tenant)
+
+    def names(self) -> list[str]:
+        """Return the names of all streams, in alphabetical order."""
+        with self._lock:
+            return sorted(self._tenants)
+
+    def checkpoint(self) -> None:
+        """Write every state that the disk does not have."""
+        with self._lock:
+            self._settle()
+            for entry in list(self._tenants.values()):
+                if entry.dirty:
+                    self._swap(entry)
+                    self._write(entry)
+
+    def stall(self, reason: str) -> None:
+        """Adapt to nothing until the disk takes a state again."""
+        with self._lock:
+            self.stalled, self._retry_at = reason, time.monotonic() + RETRY_SECONDS
+
+    def close(self) -> None:
+        """Write every state, and give the folder to others."""
+        with self._lock:
+            self.checkpoint()
+            self._owned.close()
+
+    def nbytes(self, tenant: str) -> int:
+        """Return the memory that the state of a stream takes beside the network; 0 if it is on disk."""
+        with self._lock:
+            self._settle()
+            entry = self._known(tenant)
+            if entry is self._inside:
+                return Resident.of(self.model.snapshot()).nbytes
+            return 0 if entry.resident is None else entry.resident.nbytes
+
+    # One state in, one out --------------------------------------------------------------------------------
+
+    def _enter(self, name: str, *, new: bool = True) -> Tenant:
+        """Put the state of a stream into the model."""
+        self._settle()
+        check_tenant(name)
+        if new and name not in self._tenants:
+            if len(self._tenants) >= self.limit:
+                raise RefusedError(429, f"there are {self.limit} tenants already, and no more are taken")
+            self._tenants[name] = Tenant(name, digest=self._fresh_digest, resident=self._fresh)
+        entry = self._known(name)
+        self._swap(entry)
+        self._tenants.move_to_end(name)
+        self._evict()
+        return entry
+
+    def _known(self, name: str) -> Tenant:
+        entry = self._tenants.get(name)
+        if entry is None:
+            raise RefusedError(404, "no tenant has this name; the first prediction creates it")
+        return entry
+
+    def _settle(self) -> None:
+        if self._pending is not None:
+            self._pending.finish()
+
+    def _swap(self, entry: Tenant) -> None:
+        if self._inside is entry:
+            return
+        if self._inside is not None:
+            self._inside.resident = Resident.of(self.model.snapshot())
+            self._inside = None
+        if entry.resident is not None:
+            self.model.return_to(entry.resident.snapshot())
+        else:
+            self._read(entry)
+        entry.resident, self._inside = None, entry
+
+    def _evict(self) -> None:
+        """Leave the states used longest ago to the disk."""
+        current = self._inside
+        if self.folder is None or current is None:
+            return
+        resident = [entry for entry in self._tenants.values() if entry.resident is not None]
+        for entry in resident[: max(0, len(resident) + 1 - self.active)]:
+            if entry.dirty:
+                self._swap(entry)
+                self._write(entry)
+                self._swap(current)
+            if not entry.dirty:
+                entry.resident = None
+
+    def _set_frozen(self, tenant: str, frozen: bool) -> Decision:
+        with self._lock:
+            entry = self._enter(tenant, new=False)
+            entry.frozen, entry.saved_at = frozen, -1
+            self._write(entry)
+            return self._done(entry, "freeze" if frozen else "resume", entry.digest)
+
+    def _done(self, entry: Tenant, kind: str, before: str, reason: str = "asked for") -> Decision:
+        return Decision(
+            time=time.time(),
+            tenant=entry.name,
+            kind=kind,
+            batch=entry.batches,
+            before=before,
+            after=entry.digest,
+            committed=before != entry.digest,
+            reason=reason,
+        )
+
+    @property
+    def _served(self) -> str:
+        method = self.model.method
+        if not isinstance(method, Guard):
+            return "adapted"
+        return "source and anchor" if method.inner is None else method.prediction
+
+    # On disk ----------------------------------------------------------------------------------------------
+
+    def _open(self, folder: Path) -> None:
+        """Own the folder, check that its states are of this model, and list them."""
+        folder.mkdir(parents=True, exist_ok=True)
+        self._owned.enter_context(held(folder))
+        try:
+            sweep(folder)
+            made_by = {"recipe": self.model.recipe, "weights": self.model.weights}
+            told = folder / "service.json"
+            if told.is_file() and json.loads(told.read_text()) != json.loads(json.dumps(made_by)):
+                raise ValueError(
+                    f"the states in {folder} belong to another model, method or options; start with those of "
+                    f"{told.name}, or choose another folder"
+                )
+            write_whole(told, json.dumps(made_by, indent=1).encode())
+            for path in sorted(folder.glob("*.safetensors")):
+                self._tenants[path.stem] = entry = Tenant(path.stem)
+                with suppress(SavedStateError, KeyError, TypeError, ValueError):  # reported when it is used
+                    self._count(entry, read_state(path)[1]["note"])
+        except BaseException:
+            self._owned.close()
+            raise
+
+    def _path(self, entry: Tenant) -> Path:
+        assert self.folder is not None
+        return self.folder / f"{entry.name}.safetensors"
+
+    def _note(self, entry: Tenant) -> dict[str, Any]:
+        return {
+            "tenant": entry.name,
+            "batches": entry.batches,
+            "samples": entry.samples,
+            "frozen": entry.frozen,
+            "digest": entry.digest,
+        }
+
+    def _count(self, entry: Tenant, note: Mapping[str, Any]) -> None:
+        entry.batches, entry.samples = int(note["batches"]), int(note["samples"])
+        entry.frozen, entry.digest, entry.saved_at = bool(note["frozen"]), str(note["digest"]), entry.batches
+
+    def _read(self, entry: Tenant) -> None:
+        """Load a state into the model; a damaged file is kept aside, and the stream starts from the source."""
+        path = self._path(entry)
+        try:
+            self._count(entry, self.model.load(path))
+        except (SavedStateError, OSError, KeyError, TypeError, ValueError) as error:
+            LOG.error("the state of tenant %s cannot be used and is set aside: %s", entry.name, error)
+            path.rename(path.with_suffix(".damaged"))
+            self.model.return_to(self._fresh.snapshot())
+            entry.digest, entry.saved_at = self._fresh_digest, -1
+
+    def _checkpoint(self, entry: Tenant) -> None:
+        if entry.batches - max(entry.saved_at, 0) >= self.checkpoint_every or entry.saved_at < 0:
+            self._write(entry)
+
+    def _write(self, entry: Tenant) -> None:
+        """Write the state that is in the model; if the disk does not take it, nothing is adapted until it does."""
+        if self.folder is None or (self.stalled is not None and time.monotonic() < self._retry_at):
+            return
+        try:
+            self.model.save(self._path(entry), note=self._note(entry))
+        except OSError as error:
+            self.stalled = f"the disk takes no states ({error.strerror or error}); nothing is adapted until it does"
+            self._retry_at = time.monotonic() + RETRY_SECONDS
+            LOG.error("%s", self.stalled)
+            return
+        entry.saved_at, entry.labelled, self.stalled = entry.batches, False, None
+
+    def _stalled(self) -> str | None:
+        if self.stalled is not None and time.monotonic() >= self._retry_at and self._inside is not None:
+            self._write(self._inside)
+        return self.stalled

@@ -1,0 +1,86 @@
+"""A small service: in this process, behind a client without a network, or at a real address in a thread."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import torch
+from torch import Tensor
+
+from holdfast.models.tiny import tiny_resnet
+from holdfast.serve.app import create_app
+from holdfast.serve.limits import Limits
+from holdfast.serve.service import Service
+from holdfast.serve.tenants import Tenants
+
+SHAPE = (3, 32, 32)
+
+
+def network() -> torch.nn.Module:
+    """Return the same network every time."""
+    torch.manual_seed(0)
+    return tiny_resnet()
+
+
+def batches(count: int, size: int = 4, seed: int = 0) -> Tensor:
+    """Return batches, (count, size, 3, 32, 32)."""
+    return torch.rand(count, size, *SHAPE, generator=torch.Generator().manual_seed(seed))
+
+
+def make_service(folder: Path | None = None, *, limits: Limits | None = None, **options: Any) -> Service:
+    """Return a service that is not started; options of the micro-batches, then those of the tenants."""
+    serving = {name: options.pop(name) for name in ("batch", "wait", "store_inputs") if name in options}
+    method = options.pop("method", "tent")
+    return Service(
+        Tenants(network(), method, folder=folder, **options), limits=limits, **{"batch": 4, "wait": 0.0, **serving}
+    )
+
+
+@pytest.fixture
+def client(tmp_path: Path) -> Iterator[Any]:
+    """Return a client of a guarded service that asks for every label."""
+    from fastapi.testclient import TestClient
+
+    service = make_service(tmp_path / "state", budget=1.0)
+    with TestClient(create_app(service)) as client:
+        client.service = service  # type: ignore[attr-defined]
+        yield client
+
+
+@contextmanager
+def listening(service: Service, **options: Any) -> Iterator[str]:
+    """Serve at a loopback address from a thread, and yield the address."""
+    import uvicorn
+
+    config = uvicorn.Config(create_app(service, **options), port=0, log_level="error", ws="none", access_log=False)
+    server = uvicorn.Server(config)
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    wait_until(lambda: server.started)
+    port = server.servers[0].sockets[0].getsockname()[1]
+    try:
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        server.should_exit = True
+        thread.join()
+
+
+def wait_until(holds: Callable[[], Any], seconds: float = 60.0) -> Any:
+    """Wait until something is true, and return it."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        try:
+            found = holds()
+        except httpx.HTTPError:
+            found = None
+        if found:
+            return found
+        time.sleep(0.02)
+    raise AssertionError("this did not happen in time")

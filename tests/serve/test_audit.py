@@ -1,0 +1,108 @@
+"""The audit log tells what changed, and shows when it was changed itself."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from holdfast.cli import app
+from holdfast.serve.audit import AuditLog, read_audit, verify_audit
+from holdfast.serve.decision import Decision
+
+RUNNER = CliRunner()
+
+
+def decision(place: int, **fields: Any) -> Decision:
+    given = {"kind": "batch", "before": f"{place:032x}", "after": f"{place + 1:032x}", "committed": True, **fields}
+    return Decision(time=1e9 + place, tenant="north" if place % 2 else "south", batch=place, **given)
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    path = tmp_path / "audit.db"
+    written = AuditLog(path)
+    for place in range(6):
+        written.append(decision(place, events=("veto",) if place == 3 else (), reason="why not" if place == 3 else ""))
+    written.close()
+    return path
+
+
+def forced(path: Path, change: str) -> None:
+    """Change the file as someone would who removes the triggers first."""
+    connection = sqlite3.connect(path)
+    connection.executescript(f"DROP TRIGGER no_update; DROP TRIGGER no_delete; {change}")
+    connection.commit()
+    connection.close()
+
+
+def test_an_untouched_log_is_intact_and_continues_after_a_restart(log: Path) -> None:
+    again = AuditLog(log)
+    head = again.append(decision(6))
+    assert [one.batch for one in again.latest("south", 2)] == [4, 6]
+    again.close()
+    found = verify_audit(log)
+    assert (found.records, found.head, found.problem) == (7, head, None)
+    assert [one.batch for one in read_audit(log, tenant="north")] == [1, 3, 5]
+    assert [one.batch for one in read_audit(log, since=1e9 + 5)] == [5, 6]
+
+
+def test_records_cannot_be_changed_or_removed(log: Path) -> None:
+    connection = sqlite3.connect(log)
+    for change in ("UPDATE decisions SET record = '{}'", "DELETE FROM decisions"):
+        with pytest.raises(sqlite3.IntegrityError, match="append-only"):
+            connection.execute(change)
+    connection.close()
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        (
+            "UPDATE decisions SET record = replace(record, 'why not', 'all good') WHERE number = 4",
+            "record 4 was changed",
+        ),
+        ("DELETE FROM decisions WHERE number = 3", "record 3 is missing"),
+        ("UPDATE decisions SET hash = 'x' WHERE number = 2", "record 2 was changed"),
+    ],
+)
+def test_tampering_is_found(log: Path, change: str, problem: str) -> None:
+    forced(log, change)
+    assert problem in str(verify_audit(log).problem)
+    result = RUNNER.invoke(app, ["audit", str(log)])
+    assert result.exit_code == 1
+    assert "NOT intact" in result.output
+
+
+def test_a_removed_end_is_found_with_a_head_noted_earlier(log: Path) -> None:
+    head = verify_audit(log).head
+    assert RUNNER.invoke(app, ["audit", str(log), "--head", head]).exit_code == 0
+    forced(log, "DELETE FROM decisions WHERE number = 6")
+    assert RUNNER.invoke(app, ["audit", str(log)]).exit_code == 0
+    result = RUNNER.invoke(app, ["audit", str(log), "--head", head, "--json"])
+    assert result.exit_code == 1
+    assert "records were removed" in json.loads(result.output)["problem"]
+
+
+def test_the_command_answers_what_changed_when_and_why(log: Path) -> None:
+    shown = json.loads(RUNNER.invoke(app, ["audit", str(log), "--json"]).output)
+    assert [one["reason"] for one in shown["decisions"]] == ["why not"]
+    shown = json.loads(RUNNER.invoke(app, ["audit", str(log), "--json", "--no-events", "--tenant", "south"]).output)
+    assert [one["batch"] for one in shown["decisions"]] == [0, 2, 4]
+    result = RUNNER.invoke(app, ["audit", str(log.parent)], env={"COLUMNS": "200"})
+    assert "2001-09-09 01:46:43" in result.output
+    assert "the chain is intact" in result.output
+
+
+def test_other_files_are_refused_in_one_sentence(tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    other.write_text("no database " * 100)
+    for path in (other, tmp_path / "missing"):
+        with pytest.raises(ValueError, match="audit log"):
+            verify_audit(path)
+    with pytest.raises(ValueError, match="not an audit log"):
+        AuditLog(other)
