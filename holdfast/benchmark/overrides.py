@@ -54,18 +54,20 @@ def scale_of(content: Mapping[str, Any], scale: str | None) -> Mapping[str, Any]
 
 
 def override(content: Any, dotted: str, value: Any) -> None:
-    """Set one key, or with `*` that of each entry of a list.
+    """Set one key, or with `*` that of each entry of a list, or with a slice, such as `:-1`, that of some.
 
     >>> content = {"streams": [{"severity": 5}, {"severity": 5}]}
     >>> override(content, "streams.*.severity", 3)
+    >>> override(content, "streams.:-1.severity", 4)
     >>> content
-    {'streams': [{'severity': 3}, {'severity': 3}]}
+    {'streams': [{'severity': 4}, {'severity': 3}]}
     """
     first, _, rest = dotted.partition(".")
     key = int(first) if first.isdigit() else first
     try:
-        if first == "*":
-            for place in range(len(content)):
+        if first == "*" or ":" in first:
+            start, _, stop = first.replace("*", ":").partition(":")
+            for place in range(len(content))[slice(int(start or 0), int(stop) if stop else None)]:
                 override(content, f"{place}.{rest}" if rest else str(place), value)
         elif rest:
             override(content[key], rest, value)
@@ -73,5 +75,5 @@ def override(content: Any, dotted: str, value: Any) -> None:
             raise TypeError(key)
         else:
             content[key] = value
-    except (KeyError, IndexError, TypeError) as error:
+    except (KeyError, IndexError, TypeError, ValueError) as error:
         raise SuiteError(f"--set {dotted}: the suite has no such key; write e.g. streams.0.severity=3") from error
