@@ -88,6 +88,7 @@ class Estimate:
     high: float | None = None
     unknown: str | None = None  # why there is no value
     gain: float | None = None  # over the source, on the batches where that was measured
+    alarm: str | None = None  # why something is wrong, for estimators that raise alarms
 
     def __repr__(self) -> str:
         if self.unknown is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Mapping
 from typing import Any
 
@@ -12,6 +13,8 @@ from numpy.typing import ArrayLike, NDArray
 from holdfast.evidence.sequence import ConfidenceSequence
 
 __all__ = ["RiskMonitor"]
+
+ABOVE_ALL = sys.float_info.max  # a threshold that no proxy exceeds; files of states hold finite numbers only
 
 
 class RiskMonitor:
@@ -46,8 +49,7 @@ class RiskMonitor:
         source = ConfidenceSequence(confidence=1 - 2 * level / 3)
         source.observe(_flags(source_errors).astype(np.float64))
         self.allowed = source.interval().high + tolerated
-        self._stream = ConfidenceSequence(confidence=1 - 2 * level / 3, lowest=-1.0, highest=1.0)
-        self._threshold, self._right_above = math.inf, 0.0
+        self.restart()
 
     @property
     def state(self) -> dict[str, Any]:
@@ -58,6 +60,11 @@ class RiskMonitor:
     def state(self, earlier: Mapping[str, Any]) -> None:
         self._threshold, self._right_above = earlier["threshold"], earlier["right_above"]
         self._stream.state = earlier["stream"]
+
+    def restart(self) -> None:
+        """Forget the stream and the calibration; the error that is allowed stays."""
+        self._stream = ConfidenceSequence(confidence=1 - 2 * self.level / 3, lowest=-1.0, highest=1.0)
+        self._threshold, self._right_above = ABOVE_ALL, 0.0
 
     @property
     def low(self) -> float:
@@ -75,10 +82,10 @@ class RiskMonitor:
         caught, right = np.cumsum(wrong)[ends], np.cumsum(~wrong)[ends]
         best = int(np.argmax(caught - right))
         if caught[best] <= right[best]:  # the proxy tells nothing: no sample may count as wrong
-            self._threshold, self._right_above = math.inf, 0.0
+            self._threshold, self._right_above = ABOVE_ALL, 0.0
             return
-        below = values[ends[best] + 1] if ends[best] + 1 < len(values) else -math.inf
-        self._threshold = float(values[ends[best]] + below) / 2 if math.isfinite(below) else -math.inf
+        after = ends[best] + 1
+        self._threshold = float(values[ends[best]] + values[after]) / 2 if after < len(values) else -ABOVE_ALL
         slack = math.sqrt(math.log(3 / self.level) / (2 * len(values)))  # Hoeffding's inequality
         self._right_above = min(1.0, float(right[best]) / len(values) + slack)
 

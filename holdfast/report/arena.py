@@ -1,4 +1,4 @@
-"""The reset arena: false resets, missed collapses and delays of each recovery."""
+"""The reset arena: false resets, missed collapses and delays of each recovery, and the same of alarms."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from holdfast.report.words import WordTable
 
 __all__ = ["Score", "arena_tables", "healthy_batches", "scripted_onset"]
 
+ALARMS = ("risk",)  # estimators that raise alarms
 WINDOW_BATCHES = 10  # moving average in which a run is compared with the source to detect a collapse
 
 
@@ -57,24 +58,31 @@ def _arena_table(tables: Sequence[Table]) -> WordTable:
     scores: dict[str, Score] = {}
     for table in tables:
         for lines in same_method(table):
+            base = base_of(lines)
             for line in lines:
-                add_to(scores.setdefault(line.recipe.label, Score()), table, line, base_of(lines))
+                add_to(scores.setdefault(line.recipe.label, Score()), table, line, base)
+            for name in ALARMS:
+                if all(name in run.rows.estimates for run in base.runs):
+                    score = scores.setdefault(f"{base.recipe.label}, alarm by {name}", Score())
+                    add_to(score, table, base, base, alarm=name)
     columns = ["recipe", "accuracy (%)", "after the collapse (%)", "false resets / 100", "missed", "delay (batches)"]
     note = (
         "Accuracy is the mean over streams and seeds; after the collapse: from the first affected batch to the end. A "
         "reset is false while the model is healthy: before a scripted collapse, or, without one, before the same "
         "method without a recovery falls below the source and stays there; per 100 such batches. A collapse is missed "
         "if no reset follows it; the delay is the mean over the others, 0 for a reset at the first affected batch. "
-        "Recoveries that restore a few weights after every update report no resets."
+        "Recoveries that restore a few weights after every update report no resets. An alarm changes nothing; it "
+        "counts where a reset would."
     )
     rows = [[label, *score.cells()] for label, score in scores.items()]
     return WordTable(f"{_place(tables[0])}: the reset arena", columns, rows, note)
 
 
-def add_to(score: Score, table: Table, line: Line, base: Line) -> None:
-    """Add the runs of one recipe on one stream to its score."""
+def add_to(score: Score, table: Table, line: Line, base: Line, *, alarm: str | None = None) -> None:
+    """Add the runs of one recipe on one stream to its score, by its resets or by the alarms of an estimator."""
     for run in line.runs:
-        reset = np.array([reason is not None for reason in run.rows.recovered])
+        reasons = run.rows.recovered if alarm is None else run.rows.estimates[alarm].alarm
+        reset = np.array([reason is not None for reason in reasons])
         healthy = healthy_batches(table, run, base)
         score.accuracies.append(accuracy(run.rows))
         score.healthy += healthy

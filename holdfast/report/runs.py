@@ -121,6 +121,7 @@ class EstimateColumns:
     high: Floats
     unknown: Sequence[str | None]
     gain: Floats
+    alarm: Sequence[str | None]
 
 
 @dataclass(frozen=True, eq=False)

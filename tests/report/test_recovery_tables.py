@@ -72,6 +72,19 @@ def test_where_the_method_harms_itself_a_reset_is_not_false(arena: Path, write_r
     assert table.rows[1][3:] == ["23.1", "0 of 1", "1.0"]
 
 
+def test_the_arena_counts_the_alarms_of_an_estimator_beside_resets(write_run: WriteRun, tmp_path: Path) -> None:
+    rows = batches({"fog": [6] * 5 + [1] * 3})
+    for place, one in enumerate(rows):
+        one["estimates"] = {"risk": {"value": 0.9, "alarm": "too many errors" if place in (0, 7) else None}}
+    write_run("source", batches({"fog": [3] * 8}), stream="collapse", protocol=SCRIPT)
+    write_run("never", rows, method="tent", recovery="never", stream="collapse", protocol=SCRIPT)
+    (table,) = arena_tables(make_tables(read_runs(tmp_path / "runs")))
+    assert table.rows == [
+        ["never", "41.2", "10.0", "0.0", "1 of 1", "–"],
+        ["never, alarm by risk", "41.2", "10.0", "20.0", "0 of 1", "2.0"],  # 1 alarm in 5 healthy batches
+    ]
+
+
 def test_the_page_shows_the_arena_and_its_file(arena: Path) -> None:
     page = write_report(make_report(arena))
     assert "the reset arena" in page.read_text()
