@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -209,3 +210,41 @@ def test_turns_count_what_came_before() -> None:
         counted[stratum] = expected[-1] + 1
     assert turns(strata).tolist() == expected
     assert turns(strata[:0]).tolist() == []
+
+
+def returns(states: NDArray[np.int32]) -> float:
+    """Return the share of visits that are the same as the visit before the last."""
+    visits = states[np.flatnonzero(np.diff(states, prepend=-1))]
+    return float((visits[2:] == visits[:-2]).mean())
+
+
+@pytest.mark.parametrize("leaving", [None, (1.0, 2.0, 3.0, 4.0)])
+def test_a_chain_of_second_order_returns_more_often_and_keeps_stays_and_shares(
+    leaving: tuple[float, ...] | None,
+) -> None:
+    chain = Chain(size=4, stay=0.6, imbalance=2, leaving=leaving, order=2, revisit=0.7)
+    plain = replace(chain, order=1)
+    states, other = (one.states(200_000, np.random.default_rng(0)) for one in (chain, plain))
+    assert np.bincount(states) / len(states) == pytest.approx(chain.shares, abs=0.01)
+    assert float((states[1:] == states[:-1]).mean()) == pytest.approx(float(chain.shares @ chain.stays), abs=0.01)
+    assert returns(states) == pytest.approx(0.7 + 0.3 * returns(other), abs=0.02)
+    assert np.array_equal(chain.states(5_000, np.random.default_rng(0)), states[:5_000])
+
+
+def test_a_chain_of_third_order_returns_to_earlier_visits_too() -> None:
+    states = Chain(size=8, stay=0.5, order=3, revisit=1.0).states(20_000, np.random.default_rng(0))
+    visits = states[np.flatnonzero(np.diff(states, prepend=-1))]
+    before, earlier = visits[3:] == visits[1:-2], visits[3:] == visits[:-3]
+    assert (before | earlier).mean() > 0.7  # the rest had come from where they are
+    assert min(before.mean(), earlier.mean()) > 0.2
+    assert np.bincount(states, minlength=8).min() > 1_500
+
+
+def test_the_order_is_part_of_the_fingerprint_only_where_it_counts() -> None:
+    assert "order" not in Chain(size=3, stay=0.5).spec()
+    assert Chain(size=3, stay=0.5, order=2).spec()["order"] == 2
+    for wrong in ({"order": 0}, {"order": 2, "revisit": 1.5}, {"order": 3, "leaving": (1.0, 1.0, 2.0)}):
+        with pytest.raises(ValueError, match="order"):
+            Chain(size=3, stay=0.5, **wrong)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="have no effect with stay='iid'"):
+        Chain(size=3, stay="iid", order=2)

@@ -27,7 +27,9 @@ class Chain:
 
     The head stays with probability `stay` (α₁) and is `imbalance` (β) times as frequent as the tail; in between the
     shares fall geometrically, α_i = 1 − (1 − α₁)·β^((i−1)/(n−1)). `stay="iid"` draws every sample from the shares,
-    which this chain cannot do with a long tail; "continual", or 1, visits every state once, in order.
+    which this chain cannot do with a long tail; "continual", or 1, visits every state once, in order. With an `order`
+    above 1 the chain remembers where it came from (the paper's Appendix C.2 names higher orders, the form is ours):
+    when it leaves, it returns with probability `revisit` to a recent visit. Stays and shares remain as they were.
 
     >>> chain = Chain(size=10, stay=0.95, imbalance=10)
     >>> chain.stays[[0, 9]].round(3).tolist(), round(float(chain.shares[0] / chain.shares[9]), 3)
@@ -46,6 +48,8 @@ more, imbalance=1.8 or less, or stay='iid'
     head_to_tail: tuple[int, ...] | None = None  # None: in the order of the states
     leaving: tuple[float, ...] | None = None  # weights w: P(i→j) = (1 − α_i)·w_j/Σ_{l≠i} w_l; None: equal
     holding: str = "geometric"
+    order: int = 1  # how many of the last visits decide where the chain goes; see `revisit`
+    revisit: float = 0.5  # with order m > 1: probability of leaving for one of the m − 1 visits before this one
 
     def __post_init__(self) -> None:
         if self.size < 1 or not 1 <= self.imbalance < np.inf:
@@ -62,9 +66,15 @@ more, imbalance=1.8 or less, or stay='iid'
             raise ValueError(
                 f"leaving must have a positive weight for each of the {self.size} states, got {self.leaving}"
             )
+        if self.order < 1 or not 0 <= self.revisit <= 1:
+            raise ValueError(
+                f"order must be at least 1 and revisit between 0 and 1, got {self.order} and {self.revisit}"
+            )
+        if self.order > 2 and self.leaving is not None:
+            raise ValueError(f"order={self.order} would change the shares that `leaving` gives; pass order=2 or less")
         if not self.is_plain and (self.is_continual or self.stay == "iid"):
             raise ValueError(
-                f"leaving and holding have no effect with stay={self.stay!r}; drop them or pass a number as stay"
+                f"leaving, holding and order have no effect with stay={self.stay!r}; drop them or pass a number as stay"
             )
 
     @property
@@ -75,7 +85,7 @@ more, imbalance=1.8 or less, or stay='iid'
     @property
     def is_plain(self) -> bool:
         """Whether it leaves uniformly and stays geometrically long, as published."""
-        return self.leaving is None and self.holding == "geometric"
+        return self.leaving is None and self.holding == "geometric" and self.order == 1
 
     @property
     def is_feasible(self) -> bool:
@@ -129,6 +139,8 @@ more, imbalance=1.8 or less, or stay='iid'
         """Return the options as plain JSON; 1 and 1.0, or 1 and "continual", are equal."""
         stay = "continual" if self.is_continual else self.stay
         plain = {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(self).items()}
+        if self.order == 1:  # fingerprints of earlier versions had neither
+            del plain["order"], plain["revisit"]
         return {**plain, "stay": stay, "imbalance": float(self.imbalance)}
 
     def states(self, length: int, rng: np.random.Generator, *, start: int | None = None) -> States:
@@ -148,8 +160,11 @@ more, imbalance=1.8 or less, or stay='iid'
         ends = [hold(means[visits[0]], rng)]
         while ends[-1][-1] < length:
             # A constant number at a time, so that a longer stream begins like a shorter one.
-            more = self.draw(DRAWS, rng)
-            more = more[more != np.concatenate([visits[-1][-1:], more[:-1]])]  # leaving means another state
+            if self.order > 1:
+                more = self._visits_after(np.concatenate(visits[-2:])[-self.order :], rng)
+            else:
+                more = self.draw(DRAWS, rng)
+                more = more[more != np.concatenate([visits[-1][-1:], more[:-1]])]  # leaving means another state
             if len(more):
                 visits.append(more)
                 ends.append(ends[-1][-1] + hold(means[more], rng).cumsum())
@@ -163,6 +178,17 @@ more, imbalance=1.8 or less, or stay='iid'
             return rng.integers(self.size, size=count, dtype=np.int32)
         edges = self.weights.cumsum()[:-1]
         return np.searchsorted(edges, rng.random(count), side="right").astype(np.int32)
+
+    def _visits_after(self, recent: States, rng: np.random.Generator) -> States:
+        """Return the next visits of a chain of higher order: a recent one, or any other state by its weight."""
+        edges = [0.0, *self.weights.cumsum().tolist()]
+        returns = rng.random(DRAWS) < self.revisit
+        lags, aims = rng.integers(1, self.order, DRAWS), rng.random(DRAWS)
+        visits: list[int] = recent.tolist()
+        for back, lag, aim in zip(returns.tolist(), lags.tolist(), aims.tolist(), strict=True):
+            now, earlier = visits[-1], visits[-1 - lag] if lag < len(visits) else visits[-1]
+            visits.append(earlier if back and earlier != now else _another(now, aim, edges))
+        return np.array(visits[len(recent) :], np.int32)
 
     @property
     def _head_stay(self) -> float:
@@ -201,8 +227,8 @@ def chain_of(what: str, size: int, options: Chain | Mapping[str, Any]) -> Chain:
 
 def states_along(chains: Sequence[Chain], domains: States, rng: np.random.Generator) -> States:
     """Return classes that follow the chain of their current domain: P_D(d,d′)·P_C^(d′)(k,k′)."""
-    if any(chain.is_continual or chain.holding != "geometric" for chain in chains):
-        raise ValueError("class chains per domain must be memoryless; pass stay below 1 and no holding")
+    if any(chain.is_continual or chain.holding != "geometric" or chain.order > 1 for chain in chains):
+        raise ValueError("class chains per domain must be memoryless; pass stay below 1, and no holding or order")
     state = int(rng.choice(chains[0].size, p=chains[domains[0]].shares))
     draws, aims = rng.random((len(domains), 2)).T
     leaves = [(1 - chain.stays).tolist() for chain in chains]
