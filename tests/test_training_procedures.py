@@ -1,4 +1,4 @@
-"""Training procedures: audio augmentation, and the published schedule of AMAuT."""
+"""Training procedures: audio augmentation, and the published schedules of AMAuT, HuBERT and CoNMix++."""
 
 from __future__ import annotations
 
@@ -12,8 +12,10 @@ from scipy.io import wavfile
 
 from holdfast.corruptions.audio import environments
 from holdfast.data import AudioFolder, InMemoryAudio
-from holdfast.models import tiny_amaut, weights_digest
+from holdfast.models import CoNMix, CoNMixVersion, tiny_amaut, weights_digest
+from holdfast.models.hubert import HuBERT
 from holdfast.training import PROCEDURES, AudioView, fit, procedure_of
+from holdfast.training.augmentation import cropping_spectrograms
 from holdfast.training.fit import start_from
 from holdfast.training.procedures import published_decay
 
@@ -25,7 +27,7 @@ def noises() -> InMemoryAudio:
 
 
 def test_the_published_procedures_are_those_of_the_paper() -> None:
-    found = {name: procedure_of(name) for name in PROCEDURES if name.startswith("amaut-")}
+    found = {name: procedure_of(name) for name in PROCEDURES if "-" in name}
     assert {
         name: (procedure.epochs, procedure.batch_size, len(procedure.views)) for name, procedure in found.items()
     } == {
@@ -34,8 +36,15 @@ def test_the_published_procedures_are_those_of_the_paper() -> None:
         "amaut-vocalsound": (35, 32, 4),
         "amaut-cochlscene": (30, 32, 2),
         "amaut-urbansound8k": (30, 32, 3),
+        "hubert-speech_commands": (30, 32, 1),
+        "hubert-reefset": (60, 33, 1),
+        "hubert-vocalsound": (14, 32, 1),
+        "hubert-urbansound8k": (15, 33, 1),
+        "conmix-speech_commands": (20, 64, 1),
+        "conmix-reefset": (15, 63, 1),
     }
-    assert all(procedure.label_smoothing == 0.1 for procedure in found.values())
+    assert [name for name, procedure in found.items() if procedure.binary_loss] == ["hubert-reefset"]
+    assert all((procedure.label_smoothing == 0.1) != procedure.binary_loss for procedure in found.values())
     assert [name for name, procedure in found.items() if procedure.drop_last] == ["amaut-urbansound8k"]
 
 
@@ -91,6 +100,54 @@ def test_training_on_sounds_is_seeded_dropout_and_all(noises: InMemoryAudio) -> 
         fit(network, noises, procedure=procedure_of("amaut-sc2"), epochs=1, seed=seed)
         digests.append(weights_digest(network))
     assert digests[0] == digests[1] != digests[2]
+
+
+def test_a_published_head_trains_at_its_own_rate() -> None:
+    weights = [torch.zeros(1, requires_grad=True) for _ in range(2)]
+    how = procedure_of("conmix-sc2")
+    optimizer = how.optimizer([{"params": weights[:1], "share": 0.1}, {"params": weights[1:], "share": 1.0}])
+    how.schedule(optimizer, 7, 0.0, 20)
+    assert [group["lr"] for group in optimizer.param_groups] == pytest.approx([1e-3, 1e-2])  # constant
+    optimizer = procedure_of("hubert-rs").optimizer(weights)
+    procedure_of("hubert-rs").schedule(optimizer, 45, 0.0, 60)  # the last 20 of 50 epochs keep the rate
+    assert optimizer.param_groups[0]["lr"] == pytest.approx(5e-4 * (1 + 30 * 29 / 50) ** -0.75)
+
+
+def test_hubert_trains_by_its_procedure() -> None:
+    transformers = pytest.importorskip("transformers")
+    clips = np.random.default_rng(0).uniform(-0.3, 0.3, (4, 30_080)).astype(np.float32)
+    data = InMemoryAudio(clips, np.arange(4), sample_rate=16_000)
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        sizes = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 24}
+        front = {"conv_dim": (8, 8), "conv_kernel": (80, 8), "conv_stride": (40, 8), "num_conv_pos_embeddings": 8}
+        config = transformers.HubertConfig(**sizes, **front, num_conv_pos_embedding_groups=2)
+        network = HuBERT(transformers.HubertModel(config), 16, "rs", (8, 8))
+    before = {name: weight.clone() for name, weight in network.state_dict().items()}
+    fit(network, data, procedure=procedure_of("hubert-rs"), epochs=1)
+    moved = [name for name, weight in network.state_dict().items() if not torch.equal(weight, before[name])]
+    assert any(name.startswith("head.") for name in moved)
+    assert any(name.startswith("backbone.encoder") for name in moved)
+
+
+def test_conmix_trains_by_its_procedure_on_cropped_spectrograms() -> None:
+    version = CoNMixVersion(16_000, 1_600, 3, 8, 100, 16, (1, 1, 1), 8, 1, 2, 16, (16, 8), 0.0)
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        network = CoNMix(version)
+    clips = np.random.default_rng(0).uniform(-0.3, 0.3, (3, 1_600)).astype(np.float32)
+    plain = network.front_end(torch.from_numpy(clips))
+    with cropping_spectrograms(network, np.random.default_rng(0)):
+        heard = network.front_end(torch.from_numpy(clips))
+    assert heard.shape == plain.shape == (3, 3, 224, 224)
+    assert not torch.allclose(heard, plain)
+    assert torch.equal(network.front_end(torch.from_numpy(clips)), plain)
+    before = {name: weight.clone() for name, weight in network.named_parameters()}
+    fit(network, InMemoryAudio(clips, np.arange(3), sample_rate=16_000), procedure=procedure_of("conmix-rs"), epochs=1)
+    assert any(not torch.equal(weight, before[name]) for name, weight in network.named_parameters())
+    with pytest.raises(ValueError, match="no spectrogram images"):
+        fit(tiny_amaut(num_classes=3), InMemoryAudio(clips, np.arange(3), sample_rate=16_000),
+            procedure=procedure_of("conmix-rs"), epochs=1)  # fmt: skip
 
 
 def test_too_few_samples_for_whole_batches_are_refused(noises: InMemoryAudio) -> None:

@@ -48,6 +48,7 @@ SOURCES = {
     "vocalsound": VOCALSOUND,
     "urbansound8k": URBANSOUND,
     "reefset": REEFSET,
+    "cochlscene": Source("https://zenodo.org/records/7080122"),
     "stored_speech_commands_c": DHAUDS,
     "stored_vocalsound_c": DHAUDS,
     "stored_urbansound8k_c": DHAUDS,
@@ -83,5 +84,6 @@ SIZES = {
     "vocalsound": 3_591,
     "urbansound8k": 2_459,
     "reefset": 17_137,
+    "cochlscene": 7_687,
 }
 PACKAGES = {"torchvision": "torchvision", "timm": "timm", "hubert": "transformers", "hf": "transformers"}

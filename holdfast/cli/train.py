@@ -36,8 +36,8 @@ def train(
     procedure: Annotated[
         str | None,
         typer.Option(
-            help="Train by this procedure: images, audio, or a published one of AMAuT (amaut-speech_commands, "
-            "-reefset, -vocalsound, -cochlscene or -urbansound8k); by default images or audio, as the data are."
+            help="Train by this procedure: images, audio, or a published one: amaut-, hubert- or conmix- and the data "
+            "set (amaut-cochlscene, hubert-vocalsound, conmix-reefset, …); by default images or audio, as the data are."
         ),
     ] = None,
     epochs: Annotated[
@@ -56,7 +56,7 @@ def train(
     out: Annotated[Path, typer.Option(help="Write the weights to this folder.")] = Path("weights"),
     as_json: AsJson = False,
 ) -> None:
-    """Train a network: a reference network as its shipped weights were, or AMAuT by its published procedures."""
+    """Train a network: a reference network as its shipped weights were, or a network of DHAuDS as published."""
     from holdfast.data import DATASETS
     from holdfast.training import save_weights
     from holdfast.training import train as train_network

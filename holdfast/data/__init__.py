@@ -5,6 +5,7 @@ from holdfast.data.audio_files import AudioFolder
 from holdfast.data.base import DATASETS, Dataset, InMemoryImages
 from holdfast.data.cifar import Cifar10, Cifar100
 from holdfast.data.cifar_c import CifarC
+from holdfast.data.cochlscene import CochlScene
 from holdfast.data.crops import Crop, crop_for
 from holdfast.data.digits import Digits
 from holdfast.data.image_folder import ImageFolder
@@ -34,6 +35,7 @@ __all__ = [
     "Cifar10",
     "Cifar100",
     "CifarC",
+    "CochlScene",
     "Crop",
     "Dataset",
     "Digits",

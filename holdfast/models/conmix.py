@@ -52,9 +52,10 @@ class MelImage(nn.Module):
     """Turn waveforms into 224 × 224 images of three equal channels: decibels in HTK mel bands, standardised.
 
     As published, mean and deviation are those of the whole data set, also of a test set; here they are those of the
-    batch, so that no prediction depends on later samples.
+    batch, so that no prediction depends on later samples. `side` is larger while training, which crops the images.
     """
 
+    side = SIDE
     hann: Tensor
     filters: Tensor
 
@@ -73,7 +74,7 @@ class MelImage(nn.Module):
                 f"(batch, {self.input_spec.shape[0]}) at {self.input_spec.sample_rate} Hz; bring them to that length"
             )
         decibels = mel_decibels(inputs, self.hann, self.filters, FFT, self.hop).unsqueeze(1)
-        pictures = F.interpolate(decibels, (SIDE, SIDE), mode="bilinear", align_corners=False)
+        pictures = F.interpolate(decibels, (self.side, self.side), mode="bilinear", align_corners=False)
         std, mean = torch.std_mean(pictures)
         return ((pictures - mean) / std.clamp_min(1e-6)).expand(-1, 3, -1, -1)
 

@@ -1,4 +1,4 @@
-"""Train networks on images and audio: the reference networks, and AMAuT as published."""
+"""Train networks on images and audio: the reference networks, and those of DHAuDS as published."""
 
 from holdfast.training.augmentation import AudioView, moved
 from holdfast.training.fit import TrainResult, accuracy, fit, save_weights, train

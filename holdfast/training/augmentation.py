@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional as F
 
 from holdfast.audio import Recording, Waveform
@@ -17,13 +18,14 @@ from holdfast.corruptions.audio import mix
 from holdfast.corruptions.audio.noise import cut_noise
 from holdfast.data import Dataset
 
-__all__ = ["AudioView", "View", "as_stored", "moved"]
+__all__ = ["AudioView", "View", "as_stored", "cropping_spectrograms", "moved"]
 
 View: TypeAlias = Callable[[Dataset, NDArray[np.int64], np.random.Generator], Tensor]  # of the samples at these indices
 
 MAX_ROTATION_DEGREES = 10.0
 MAX_SCALE_CHANGE = 0.1
 MAX_SHIFT_SHARE = 0.1  # of the image's side
+UNCROPPED_SIDE = 256  # of spectrograms that are cropped to the 224 px of the network
 
 
 def as_stored(samples: Dataset, indices: NDArray[np.int64]) -> Tensor:
@@ -91,3 +93,35 @@ def placed(clip: Waveform, samples: int, rng: np.random.Generator) -> Waveform:
     spare = abs(samples - len(clip))
     start = int(rng.integers(spare + 1))
     return clip[start : start + samples] if len(clip) > samples else np.pad(clip, (start, spare - start))
+
+
+@contextmanager
+def cropping_spectrograms(network: nn.Module, rng: np.random.Generator) -> Iterator[None]:
+    """Crop and mirror the images of a network with a `front_end` that makes them, as CoNMix++ does while it trains.
+
+    A mirrored spectrogram is one of reversed time. Standardisation comes before the crop, in the official code after.
+    """
+    front_end = getattr(network, "front_end", None)
+    if front_end is None or not hasattr(front_end, "side"):
+        raise ValueError(
+            f"{type(network).__name__} makes no spectrogram images that could be cropped; train a CoNMix++ network "
+            "(--model conmix), or choose another procedure"
+        )
+    side = front_end.side
+
+    def cropped(_module: nn.Module, _inputs: object, images: Tensor) -> Tensor:
+        spare = images.shape[-1] - side
+        corners, mirrored = rng.integers(spare + 1, size=(len(images), 2)), rng.random(len(images)) < 0.5
+        windows = [
+            image[:, top : top + side, left : left + side]
+            for image, (top, left) in zip(images, corners.tolist(), strict=True)
+        ]
+        return torch.stack([part.flip(2) if flip else part for part, flip in zip(windows, mirrored, strict=True)])
+
+    hook = front_end.register_forward_hook(cropped)
+    front_end.side = round(side * UNCROPPED_SIDE / 224)
+    try:
+        yield
+    finally:
+        hook.remove()
+        front_end.side = side

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import torch
 from safetensors.torch import load_file, save
-from torch import nn
+from torch import Tensor, nn
 from torch.nn import functional as F
 
 from holdfast.data import DATASETS, Dataset
@@ -22,7 +22,7 @@ from holdfast.models.classifier import main_normalisation
 from holdfast.randomness import seeded_rng
 from holdfast.registry import choices_of, parameters_of
 from holdfast.spec import Spec
-from holdfast.training.augmentation import as_stored
+from holdfast.training.augmentation import as_stored, cropping_spectrograms
 from holdfast.training.procedures import Procedure, procedure_of
 
 __all__ = ["Progress", "TrainResult", "accuracy", "fit", "save_weights", "start_from", "train"]
@@ -97,7 +97,9 @@ def fit(
     epochs = epochs or procedure.epochs
     labels = torch.from_numpy(samples.labels).to(device)
     module.to(device).train()
-    optimizer = procedure.optimizer(module.parameters())
+    optimizer = procedure.optimizer(_parameters(module, procedure))
+    for group in optimizer.param_groups:
+        group["lr"] *= group.get("share", 1.0)
     size = procedure.batch_size
     last = len(labels) - (size - 1 if procedure.drop_last else 0)
     if last < 1:
@@ -114,9 +116,10 @@ def fit(
                 procedure.schedule(optimizer, epoch, start / len(labels), epochs)
                 optimizer.zero_grad()
                 loss = torch.zeros((), device=device)
-                for view in procedure.views:
-                    logits = module(view(samples, chosen, rng).to(device))
-                    loss = loss + F.cross_entropy(logits, labels[chosen], label_smoothing=procedure.label_smoothing)
+                crops = cropping_spectrograms(module, rng) if procedure.crops_spectrograms else nullcontext()
+                with crops:
+                    for view in procedure.views:
+                        loss = loss + _loss(module(view(samples, chosen, rng).to(device)), labels[chosen], procedure)
                 torch.autograd.backward(loss)
                 nn.utils.clip_grad_norm_(module.parameters(), procedure.max_gradient_norm)
                 optimizer.step()
@@ -124,6 +127,24 @@ def fit(
             if progress is not None:
                 progress(epoch + 1, epochs, float(np.mean(losses)))
     module.cpu().eval()
+
+
+def _parameters(module: nn.Module, procedure: Procedure) -> Iterable[nn.Parameter] | Iterable[dict[str, Any]]:
+    """Return the parameters, in two groups if the head has a learning rate of its own."""
+    if procedure.backbone_share == 1:
+        return module.parameters()
+    named = dict(module.named_parameters())
+    head = [parameter for name, parameter in named.items() if name.startswith("head.")]
+    rest = [parameter for name, parameter in named.items() if not name.startswith("head.")]
+    if not head:
+        raise ValueError(f"{type(module).__name__} has no part called `head`, which this procedure trains faster")
+    return [{"params": rest, "share": procedure.backbone_share}, {"params": head, "share": 1.0}]
+
+
+def _loss(logits: Tensor, labels: Tensor, procedure: Procedure) -> Tensor:
+    if procedure.binary_loss:
+        return F.binary_cross_entropy_with_logits(logits, F.one_hot(labels, logits.shape[1]).to(logits.dtype))
+    return F.cross_entropy(logits, labels, label_smoothing=procedure.label_smoothing)
 
 
 @torch.no_grad()

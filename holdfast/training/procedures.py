@@ -1,4 +1,4 @@
-"""Training procedures: ours for the reference networks, and the published ones of AMAuT."""
+"""Training procedures: ours for the reference networks, and the published ones of AMAuT, HuBERT and CoNMix++."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from torch import nn
 from torch.optim import SGD, AdamW, Optimizer
@@ -27,6 +27,7 @@ WARMUP_SHARE = 0.1  # of all steps, before the cosine decay
 WEIGHT_DECAY = 0.05
 PUBLISHED_LR = 1e-3
 PUBLISHED_SHIFT_SHARE = 0.17
+CONMIX_LR = 1e-2
 
 
 @dataclass(frozen=True)
@@ -35,12 +36,15 @@ class Procedure:
 
     epochs: int
     views: tuple[View, ...]
-    optimizer: Callable[[Iterable[nn.Parameter]], Optimizer]
+    optimizer: Callable[[Iterable[nn.Parameter] | Iterable[dict[str, Any]]], Optimizer]
     schedule: Schedule
     batch_size: int = 32
     label_smoothing: float = 0.0
     max_gradient_norm: float = math.inf
     drop_last: bool = False  # omit the last batch if it is not full
+    backbone_share: float = 1.0  # of the learning rate, for everything but the head
+    binary_loss: bool = False  # a logistic loss for each class instead of one softmax
+    crops_spectrograms: bool = False  # of networks that turn audio into images
 
 
 Noises: TypeAlias = Callable[..., tuple[Recording, ...]]  # the recordings of the named environments
@@ -61,7 +65,7 @@ def _noises(folder: str | Path | None, labels: tuple[str, ...]) -> tuple[Recordi
     return tuple(environments("training", labels) if folder is None else demand(folder, labels))
 
 
-def _adamw(parameters: Iterable[nn.Parameter]) -> Optimizer:
+def _adamw(parameters: Iterable[nn.Parameter] | Iterable[dict[str, Any]]) -> Optimizer:
     return AdamW(parameters, weight_decay=WEIGHT_DECAY)
 
 
@@ -80,8 +84,8 @@ def learning_rate(done_share: float) -> float:
     return PEAK_LR * 0.5 * (1 + math.cos(math.pi * (done_share - WARMUP_SHARE) / (1 - WARMUP_SHARE)))
 
 
-def published_decay(cardinality: int, gamma: float = 10.0, tail: int = 1) -> Schedule:
-    """Return the schedule of AMAuT: momentum 0.9 and weight decay from the second epoch on, and a decaying rate.
+def published_decay(cardinality: int, gamma: float = 10.0, tail: int = 1, peak: float = PUBLISHED_LR) -> Schedule:
+    """Return the schedule of DHAuDS: momentum 0.9 and weight decay from the second epoch on, and a decaying rate.
 
     As in the official code, the first two epochs have the same rate, and Nesterov momentum is never used.
     """
@@ -89,8 +93,9 @@ def published_decay(cardinality: int, gamma: float = 10.0, tail: int = 1) -> Sch
     def set_up(optimizer: Optimizer, epoch: int, _share: float, _epochs: int) -> None:
         if epoch > 0:
             done = min(epoch, cardinality - tail) - 1
-            rate = PUBLISHED_LR * (1 + gamma * done / cardinality) ** -0.75
-            optimizer.param_groups[0].update(lr=rate, momentum=0.9, weight_decay=1e-3)
+            rate = peak * (1 + gamma * done / cardinality) ** -0.75
+            for group in optimizer.param_groups:
+                group.update(lr=rate * group.get("share", 1.0), momentum=0.9, weight_decay=1e-3)
 
     return set_up
 
@@ -158,3 +163,65 @@ def _urbansound8k(noises: Noises) -> Procedure:
     """AMAuT on UrbanSound8K, from the weights for CochlScene; its noise is DEMAND at 48 kHz."""
     views = AudioView(uniform_level=0.015), AudioView(noises=noises("NRIVER"))
     return _published(30, 40, *views, drop_last=True)
+
+
+def _hubert(epochs: int, peak: float, *, tail: int = 1, batch_size: int = 32, binary_loss: bool = False) -> Procedure:
+    return Procedure(
+        epochs,
+        (AudioView(shift_share=PUBLISHED_SHIFT_SHARE),),
+        lambda parameters: SGD(parameters, peak),
+        published_decay(50, 30.0, tail, peak),
+        batch_size,
+        label_smoothing=0.0 if binary_loss else 0.1,
+        binary_loss=binary_loss,
+    )
+
+
+@PROCEDURES.register("hubert-speech_commands", alias="hubert-sc2")
+def _hubert_speech_commands(_noises: Noises) -> Procedure:
+    """HuBERT on Speech Commands."""
+    return _hubert(30, 8e-4)
+
+
+@PROCEDURES.register("hubert-reefset", alias="hubert-rs")
+def _hubert_reefset(_noises: Noises) -> Procedure:
+    """HuBERT on ReefSet, with a logistic loss for each class."""
+    return _hubert(60, 5e-4, tail=20, batch_size=33, binary_loss=True)
+
+
+@PROCEDURES.register("hubert-vocalsound", alias="hubert-vs")
+def _hubert_vocalsound(_noises: Noises) -> Procedure:
+    """HuBERT on VocalSound."""
+    return _hubert(14, 8e-4)
+
+
+@PROCEDURES.register("hubert-urbansound8k", alias="hubert-us8")
+def _hubert_urbansound8k(_noises: Noises) -> Procedure:
+    """HuBERT on UrbanSound8K."""
+    return _hubert(15, 5e-4, tail=20, batch_size=33)
+
+
+def _conmix(epochs: int, batch_size: int) -> Procedure:
+    # The official scheduler fires once, after the first epoch, where it leaves the rate as it is.
+    return Procedure(
+        epochs,
+        (AudioView(shift_share=0.25),),
+        lambda parameters: SGD(parameters, CONMIX_LR),
+        published_decay(1, 0.0, 0, CONMIX_LR),
+        batch_size,
+        label_smoothing=0.1,
+        backbone_share=0.1,
+        crops_spectrograms=True,
+    )
+
+
+@PROCEDURES.register("conmix-speech_commands", alias="conmix-sc2")
+def _conmix_speech_commands(_noises: Noises) -> Procedure:
+    """CoNMix++ on Speech Commands; the last epoch is kept, where the official code keeps the best."""
+    return _conmix(20, 64)
+
+
+@PROCEDURES.register("conmix-reefset", alias="conmix-rs")
+def _conmix_reefset(_noises: Noises) -> Procedure:
+    """CoNMix++ on ReefSet."""
+    return _conmix(15, 63)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from scipy.io import wavfile
 
-from holdfast.data import AudioFolder, ReefSet, SpeechCommands, UrbanSound8K, VocalSound
+from holdfast.data import AudioFolder, CochlScene, ReefSet, SpeechCommands, UrbanSound8K, VocalSound
 
 
 def write(path: Path, level: int, samples: int = 400, rate: int = 16_000) -> None:
@@ -99,6 +99,22 @@ def test_reefset_is_split_as_published(tmp_path: Path) -> None:
     assert [Path(file).stem for file in data.files] == ["9", "4", "3", "0"]
     assert data.labels.tolist() == [0, 1, 1, 1]
     assert data.input_spec.shape == (30_080,)
+
+
+def test_cochlscene_is_split_by_folders(tmp_path: Path) -> None:
+    root = tmp_path / "CochlScene"
+    for number, name in enumerate(("Test/Street/b.wav", "Test/Bus/a.wav", "Val/Cafe/c.wav", "Test/Street/a.wav")):
+        write(root / name, number + 1, rate=44_100)
+    data = CochlScene(folder=tmp_path)
+    assert (data.labels.tolist(), [level(data, index) for index in range(3)]) == ([0, 10, 10], [2, 4, 1])
+    assert (len(data.class_names), data.class_names[10]) == (13, "Street")
+    assert data.input_spec.shape == (176_400,)
+    assert CochlScene("validation", folder=root, seconds=10).input_spec.shape == (441_000,)
+    with pytest.raises(ValueError, match="unpack CochlScene"):
+        CochlScene("train", folder=root)
+    (root / "Val" / "Beach").mkdir()
+    with pytest.raises(ValueError, match="'Beach' that is no scene"):
+        CochlScene("validation", folder=root)
 
 
 def test_folders_are_classes(tmp_path: Path) -> None:
