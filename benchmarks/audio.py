@@ -1,4 +1,4 @@
-"""Measure clips per second of the audio corruptions on one thread: `python benchmarks/audio.py`.
+"""Measure clips per second of the audio corruptions on one thread: `python benchmarks/audio.py [--json FILE]`.
 
 If librosa is installed, its time stretch and pitch shift are measured too, in alternation with ours, so that other jobs
 on the machine slow down both. Figures are medians of processor time.
@@ -10,12 +10,14 @@ import os
 
 os.environ["OMP_NUM_THREADS"] = "1"  # before numpy reads it
 
+import argparse
 import importlib.util
 import time
 from collections.abc import Callable
 from functools import partial
 
 import numpy as np
+from measured import add_json, write
 
 from holdfast.corruptions import CORRUPTIONS
 from holdfast.corruptions.audio import shift_pitch, stretch
@@ -38,8 +40,8 @@ def seconds_in_turn(*calls: Callable[[], object]) -> list[float]:
     return [float(median) for median in np.median(times[1:], axis=0)]  # the first round warms up
 
 
-def against_librosa(clip: np.ndarray, sample_rate: int) -> None:
-    """Print our speed, librosa's and the ratio, for both effects in both directions."""
+def against_librosa(clip: np.ndarray, sample_rate: int) -> dict[str, list[float]]:
+    """Print and return our speed and librosa's, for both effects in both directions."""
     from librosa import effects
 
     pairs: dict[str, tuple[Callable[[], object], Callable[[], object]]] = {}
@@ -48,15 +50,22 @@ def against_librosa(clip: np.ndarray, sample_rate: int) -> None:
     for steps in SEMITONES:
         theirs = partial(effects.pitch_shift, clip, sr=sample_rate, n_steps=steps)
         pairs[f"pitch shift {steps:+d}"] = partial(shift_pitch, clip, steps), theirs
+    measured = {}
     for name, calls in pairs.items():
         our_seconds, their_seconds = seconds_in_turn(*calls)
         print(
             f"{name:22}{1 / our_seconds:10.0f}{1 / their_seconds:10.0f}{their_seconds / our_seconds:8.1f}x", flush=True
         )
+        measured[name] = [1 / our_seconds, 1 / their_seconds]
+    return measured
 
 
 def main() -> None:
     """Print one line per corruption, and with librosa one per effect."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    add_json(parser)
+    options = parser.parse_args()
+    measured: dict[str, dict[str, object]] = {}
     for title, (sample_rate, samples) in CLIPS.items():
         time_axis = np.arange(samples) / sample_rate
         tone = 0.3 * np.sin(2 * np.pi * (220 + 90 * time_axis) * time_axis)
@@ -66,9 +75,11 @@ def main() -> None:
             corrupt, rng = CORRUPTIONS[name], seeded_rng(0, "benchmark")
             (seconds,) = seconds_in_turn(partial(corrupt, clip, 3, rng, sample_rate=sample_rate))
             print(f"{name:22}{1 / seconds:10.0f}", flush=True)
+            measured.setdefault(title, {})[name] = 1 / seconds  # clips per second
         if importlib.util.find_spec("librosa"):
             print("against librosa: ours, theirs, ratio")
-            against_librosa(clip, sample_rate)
+            measured[title]["against librosa"] = against_librosa(clip, sample_rate)
+    write(options.json, measured)
 
 
 if __name__ == "__main__":

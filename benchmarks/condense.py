@@ -1,8 +1,9 @@
 """Condense a folder of runs into one file: `python benchmarks/condense.py runs/ccc-cifar10 results/ccc-cifar10.json`.
 
 It holds for each run the manifest, the summary with the peak memory, the accuracy in windows along the stream and, if
-accuracy was estimated, the estimates and the accuracy of every batch. Parts of manifests that runs share (network,
-stream, recipe, protocol) are written once under `parts`, and manifests refer to them by name.
+accuracy was estimated, the estimates and the accuracy of every batch; `--batches` keeps that of every run. Parts of
+manifests that runs share (network, stream, recipe, protocol) are written once under `parts`, and manifests refer to
+them by name.
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ from holdfast.report import RunRecord, read_runs
 WINDOW = 1000  # samples
 
 
-def condensed(run: RunRecord) -> dict[str, Any]:
-    """Return the condensed record of one run."""
+def condensed(run: RunRecord, *, batches: bool = False) -> dict[str, Any]:
+    """Return the condensed record of one run; with `batches`, the accuracy of every batch too."""
     window = (run.rows.ends - 1) // WINDOW  # a batch belongs to the window that it ends in
     correct, samples = (np.bincount(window, counts) for counts in (run.rows.correct, run.rows.size))
     kept = {
@@ -32,8 +33,9 @@ def condensed(run: RunRecord) -> dict[str, Any]:
         "window_samples": WINDOW,
         "window_accuracy": np.round(correct / np.maximum(samples, 1), 4).tolist(),
     }
-    if run.rows.estimates:
+    if run.rows.estimates or batches:
         kept["batch_accuracy"] = np.round(run.rows.accuracy, 4).tolist()
+    if run.rows.estimates:
         columns = run.rows.estimates.items()
         kept["estimates"] = {name: _rounded(found.value) for name, found in columns}
         intervals = {name: np.column_stack([found.low, found.high]) for name, found in columns}
@@ -85,12 +87,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("runs", type=Path)
     parser.add_argument("out", type=Path)
+    parser.add_argument("--batches", action="store_true", help="keep the accuracy of every batch")
     options = parser.parse_args()
     runs = read_runs(options.runs)
     for run in runs:
         if not run.finished:
             print(f"Skipping unfinished run {run.folder}")
-    content = shared([condensed(run) for run in runs if run.finished])
+    content = shared([condensed(run, batches=options.batches) for run in runs if run.finished])
     options.out.write_text(one_line_each(content))
     print(f"Wrote {len(content['runs'])} runs to {options.out}")
 

@@ -1,4 +1,6 @@
-"""Measure images per second of every corruption: `python benchmarks/corruptions.py [--severity 5] [name ...]`.
+"""Measure images per second of every corruption.
+
+    python benchmarks/corruptions.py [--severity 5] [--json FILE] [name ...]
 
 Runs on one thread; generators are created beforehand. If the package `imagecorruptions` is installed, it is measured
 too, in alternation with ours, so that other jobs on the machine slow down both. Its 32-pixel figures use the 224-pixel
@@ -18,6 +20,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from measured import add_json, write
 
 from holdfast.corruptions import CORRUPTIONS
 from holdfast.randomness import seeded_rng
@@ -73,10 +76,12 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("names", nargs="*", default=CORRUPTIONS.names("image"))
     parser.add_argument("--severity", type=int, default=5)
+    add_json(parser)
     chosen = parser.parse_args()
     y, x = np.mgrid[0:1:224j, 0:1:224j]
     scene = np.stack([x, y, (1 + np.sin(40 * x * y)) / 2], axis=-1)
     large = np.uint8(255 * np.clip(scene + np.random.default_rng(0).normal(0, 0.05, scene.shape), 0, 1))
+    measured: dict[str, dict[str, list[float]]] = {}
     for size, (count, fewer) in SIZES.items():
         images = np.stack([large[:size, :size]] * count)
         print(f"\n{size} pixels, batches of {count}: images per second, ours, theirs, ratio")
@@ -90,8 +95,11 @@ def main() -> None:
                 ratios.append((count / seconds[0]) / (len(few) / seconds[1]))
                 line += f"{len(few) / seconds[1]:10.0f}{ratios[-1]:8.1f}x"
             print(line, flush=True)
+            rates = [many / took for many, took in zip((count, len(few)), seconds, strict=False)]
+            measured.setdefault(f"{size} px", {})[name] = rates  # images per second: ours, and theirs if installed
         if ratios:
             print(f"{'geometric mean':40}{np.exp(np.mean(np.log(ratios))):8.1f}x")
+    write(chosen.json, {"severity": chosen.severity, "images_per_second": measured})
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Measure the cost of estimators: extra time per batch as a multiple of a bare forward pass, on one thread.
 
-    python benchmarks/estimators.py [--weights resnet20_cifar10.safetensors] [--rounds 9] [--json]
+    python benchmarks/estimators.py [--weights resnet20_cifar10.safetensors] [--rounds 9] [--json FILE]
 
 Steps with and without estimators alternate batch by batch, and only ratios are reported, because absolute times are not
 comparable on a shared machine. The method is `batch_norm`, which has no update, to isolate the cost of the estimators.
@@ -9,7 +9,6 @@ comparable on a shared machine. The method is `batch_norm`, which has no update,
 from __future__ import annotations
 
 import argparse
-import json
 import runpy
 import statistics
 from collections.abc import Mapping, Sequence
@@ -17,6 +16,7 @@ from pathlib import Path
 from typing import Literal
 
 import torch
+from measured import add_json, write
 from torch import Tensor
 
 from holdfast.estimators import Estimator
@@ -69,15 +69,12 @@ def main() -> None:
     parser.add_argument("--weights", type=Path, default=GOLDEN / "resnet20_cifar10.safetensors")
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--estimator", action="append", help="measure only this line; may be repeated")
-    parser.add_argument("--json", action="store_true")
+    add_json(parser)
     options = parser.parse_args()
     torch.set_num_threads(1)
     network = CifarResNet.from_file(options.weights) if options.weights.exists() else CifarResNet().eval()
     chosen = {label: several for label, several in line_up().items() if label in (options.estimator or line_up())}
     costs = measure(network, list(inputs(options.rounds * BATCH_SIZE).split(BATCH_SIZE)), chosen)
-    if options.json:
-        print(json.dumps(costs))
-        return
     if {"anchored", "anchored, compares"} <= {*costs}:
         every = Anchored().compare_every
         costs["anchored, default"] = costs["anchored"] + (costs["anchored, compares"] - costs["anchored"]) / every
@@ -88,6 +85,7 @@ def main() -> None:
     for label in costs:
         if label.startswith("together"):
             print(f"{label}: {costs[label] / highest:.2f} × the most expensive alone (limit {LIMIT_TOGETHER})")
+    write(options.json, {label: {"extra_forwards": cost, "limit": LIMITS.get(label)} for label, cost in costs.items()})
 
 
 def measure(

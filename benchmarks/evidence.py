@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from measured import add_json, write
 from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.special import gammainc, gammaln
@@ -352,6 +353,7 @@ def main() -> None:
     parser.add_argument("--streams", type=int, default=1000)
     parser.add_argument("--length", type=int, default=10_000)
     parser.add_argument("--seeds", type=int, default=40)
+    add_json(parser)
     chosen = parser.parse_args()
     parts: dict[str, Callable[[], dict[str, object]]] = {
         "alarm": lambda: alarms(chosen.streams, chosen.length),
@@ -359,7 +361,9 @@ def main() -> None:
         "audit": lambda: audits(chosen.recorded, chosen.seeds),
         "scale": lambda: scales(chosen.recorded),
     }
-    print(json.dumps({name: part() for name, part in parts.items() if chosen.part in (None, name)}, indent=1))
+    found = {name: part() for name, part in parts.items() if chosen.part in (None, name)}
+    print(json.dumps(found, indent=1))
+    write(chosen.json, found)
 
 
 if __name__ == "__main__":

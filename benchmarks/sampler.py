@@ -17,6 +17,7 @@ import tracemalloc
 from collections.abc import Callable
 
 import numpy as np
+from measured import add_json, write
 
 from holdfast.records import Domain
 from holdfast.streams import (
@@ -97,6 +98,7 @@ def main() -> None:
     parser.add_argument("--samples", type=int, default=750_000)
     parser.add_argument("--classes", type=int, default=1000)
     parser.add_argument("--repeats", type=int, default=3)
+    add_json(parser)
     chosen = parser.parse_args()
     labels = np.arange(IMAGES_PER_CLASS * chosen.classes) % chosen.classes
     steps = chosen.samples // 10
@@ -104,17 +106,20 @@ def main() -> None:
     print(f"{chosen.samples} samples of 15 x {chosen.classes} states; step by step {1e6 * slow:.2f} µs a sample")
     print(f"{'setting':14}{'seconds':>10}{'peak MB':>10}{'ratio':>8}{'official':>12}{'samples':>10}")
     worst_seconds = worst_mb = 0.0
+    measured = {}
     for setting in UNITTA_SETTINGS:
         call = lambda setting=setting: read_all(setting, labels, samples=chosen.samples)  # noqa: E731
         took, peak = seconds(call, chosen.repeats), peak_mb(call)
         official = lambda setting=setting: read_all(setting, labels, mode="official")  # noqa: E731
         line = f"{setting:14}{took:10.3f}{peak:10.1f}{slow * chosen.samples / took:7.0f}x"
         print(f"{line}{seconds(official, 1):12.3f}{official():10}", flush=True)
+        measured[setting] = {"seconds": took, "peak_mb": peak, "times_faster": slow * chosen.samples / took}
         worst_seconds, worst_mb = max(worst_seconds, took), max(worst_mb, peak)
     print(f"worst: {worst_seconds:.3f} s (budget {ALLOWED_SECONDS}), {worst_mb:.1f} MB (budget {ALLOWED_MB})")
     print(f"first batch at position 10^12 of an endless cross stream: {far_out(chosen.classes):.3f} s")
     kept = worst_seconds <= ALLOWED_SECONDS and worst_mb < ALLOWED_MB
     print("within the budget" if kept else "OVER the budget")
+    write(chosen.json, {"samples": chosen.samples, "classes": chosen.classes, "settings": measured})
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from measured import add_json, write
 from torch import Tensor, nn
 
 from holdfast.data import InMemoryImages
@@ -87,17 +88,20 @@ def main() -> None:
     parser.add_argument("--batches", type=int, default=100_000)
     parser.add_argument("--recipe", action="append")
     parser.add_argument("--cross", action="store_true")
+    add_json(parser)
     options = parser.parse_args()
     names = options.recipe or (BY_DOMAIN if options.cross else recipe_names())
     jobs = [(name, options.batches, options.cross) for name in names]
-    grown = []
+    grown, measured = [], {}
     print(f"{'recipe':16}" + "".join(f"{f'{share:.0%}':>10}" for share in MARKS) + "   resident MB")
     with multiprocessing.get_context("spawn").Pool(2, maxtasksperchild=1) as pool:
         for name, found in pool.imap_unordered(soak, jobs):
             print(f"{name:16}" + "".join(f"{value:10.1f}" for value in found), flush=True)
+            measured[name] = found
             if found[-1] - found[1] > TOLERANCE_MB:
                 grown.append(name)
     print("memory grows: " + ", ".join(grown) if grown else "memory stays constant for every recipe")
+    write(options.json, {"batches": options.batches, "resident_mb": measured, "marks": list(MARKS), "grown": grown})
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Measure the cost of a step: each recipe's time per batch as a multiple of a bare forward pass, on one thread.
 
-    python benchmarks/step_cost.py [--weights resnet20_cifar10.safetensors] [--rounds 15] [--guards] [--json]
+    python benchmarks/step_cost.py [--weights resnet20_cifar10.safetensors] [--rounds 15] [--guards] [--json FILE]
 
 Recipes alternate batch by batch, and only ratios are reported, because absolute times are not comparable on a shared
 machine. Without `--weights` the CIFAR ResNet-20 is random, with equal cost except for methods that select samples.
@@ -12,7 +12,6 @@ from __future__ import annotations
 import argparse
 import gc
 import itertools
-import json
 import statistics
 import time
 from collections.abc import Callable, Mapping
@@ -21,6 +20,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from measured import add_json, write
 from torch import Tensor
 from torch.profiler import ProfilerActivity, profile
 
@@ -94,20 +94,19 @@ def main() -> None:
     parser.add_argument("--batch-size", type=int, default=64)
     parser.add_argument("--recipe", action="append", help="measure only this recipe; may be repeated")
     parser.add_argument("--guards", action="store_true", help="measure the guards alone")
-    parser.add_argument("--json", action="store_true")
+    add_json(parser)
     options = parser.parse_args()
     torch.set_num_threads(1)
     network = CifarResNet.from_file(options.weights) if options.weights.exists() else CifarResNet().eval()
     batches = list(inputs(options.rounds * options.batch_size).split(options.batch_size))
     chosen = {label: entry for label, entry in RECIPES.items() if not options.recipe or entry[0] in options.recipe}
     if options.guards:
-        print_guards(measure_guards(network, batches, chosen), as_json=options.json)
+        shares = measure_guards(network, batches, chosen)
+        print_guards(shares)
+        write(options.json, {label: {"of_forward": bare, "of_step": own} for label, (bare, own) in shares.items()})
         return
     costs = measure(network, batches, chosen)
     memory = {label: measure_memory(network, batches[:4], *chosen[label][:2]) for label in costs}
-    if options.json:
-        print(json.dumps({label: (cost, *memory[label]) for label, cost in costs.items()}))
-        return
     print(f"{'recipe':26} {'× forward':>9} {'official':>9} {'ratio':>6} {'held':>7} {'peak':>7}   (× the model's size)")
     ratios = []
     for label, cost in costs.items():
@@ -117,6 +116,9 @@ def main() -> None:
         held, peak = memory[label]
         print(f"{label:26} {cost:9.2f} {official or float('nan'):9.2f} {ratio:6.2f} {held:7.2f} {peak:7.1f}")
     print(f"geometric mean of the ratios: {statistics.geometric_mean(ratios):.2f}")
+    names = ("forwards", "official", "held", "peak")
+    values = {label: (cost, chosen[label][2], *memory[label]) for label, cost in costs.items()}
+    write(options.json, {label: dict(zip(names, found, strict=True)) for label, found in values.items()})
 
 
 def inputs(samples: int) -> Tensor:
@@ -175,11 +177,8 @@ def measure_guards(
     return shares
 
 
-def print_guards(shares: Mapping[str, tuple[float, float]], *, as_json: bool) -> None:
+def print_guards(shares: Mapping[str, tuple[float, float]]) -> None:
     """Print the cost of the guards in percent."""
-    if as_json:
-        print(json.dumps(shares))
-        return
     print(f"{'guards of':26} {'% of a forward':>15} {'% of the step':>14}")
     for label, (bare, own) in shares.items():
         print(f"{label:26} {100 * bare:15.2f} {100 * own:14.2f}")
