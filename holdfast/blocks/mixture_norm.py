@@ -19,7 +19,8 @@ class MixtureStatistics(NormLayer):
 
     The fit is a softmax over cosine similarities of means (Tomar et al., ICLR 2024). Components are drawn around the
     source statistics, with `spread_share` of its variance between them. A batch is normalised before it updates the
-    components.
+    components. The mean of the drawn components is off the source mean by a random 0.7 / √`components` deviations;
+    with `centred`, it is the source mean.
     """
 
     means: Tensor  # (components, channels)
@@ -34,6 +35,7 @@ class MixtureStatistics(NormLayer):
         spread_share: float = 0.5,
         temperature: float = 0.07,
         full_batch_size: int = 64,
+        centred: bool = False,
     ) -> None:
         super().__init__(layer)
         self.temperature, self.full_batch_size = temperature, full_batch_size
@@ -41,6 +43,7 @@ class MixtureStatistics(NormLayer):
         share = spread_share if components > 1 else 0.0
         # Drawn in single precision for every dtype of the network, so that a seed gives the same draw.
         noise = torch.randn(components, len(self.source_mean), generator=generator).to(self.source_mean)
+        noise = noise - noise.mean(0) if centred else noise
         width = math.sqrt(share * components / max(1, components - 1)) * self.source_var.sqrt()
         self.register_buffer("means", self.source_mean + width * noise)
         self.register_buffer("vars", ((1 - share) * self.source_var).repeat(components, 1))

@@ -21,8 +21,11 @@ class UnmixTns(Method):
     """Normalise each sample with a mixture of several statistics per layer, weighted by their similarity to it.
 
     The step of a batch smaller than `full_batch_size` is scaled by its own size; the official code scales it by the
-    configured size. `skipped_draws` reproduces runs of the official code, which seeds the generator before building the
-    network: it is the number of draws used for the initial weights.
+    configured size. The official code draws the components so that their mean is off the source mean, by 0.18 standard
+    deviations with 16 components. In a network of many narrow layers these random shifts add up: EfficientNet-Lite0
+    falls from 88 % to 33 % on clean images, with `centred=True` to 70 %, with 128 components to 82 %. `skipped_draws`
+    reproduces runs of the official code, which seeds the generator before building the network: it is the number of
+    draws used for the initial weights.
     """
 
     citation = "Tomar et al., ICLR 2024"
@@ -30,12 +33,16 @@ class UnmixTns(Method):
     passes = "1 forward"
     keeps = "mean and variance of every component in every BatchNorm layer"
     use_when = "batches are small, of few classes or of several domains, and no weights may be trained"
-    fails_when = "batches are large and each holds one domain and all classes: plain batch statistics are better"
+    fails_when = (
+        "batches are large and each holds one domain and all classes: plain batch statistics are better; or the "
+        "network is deep and narrow, as EfficientNet is: pass centred=True"
+    )
     meanings: ClassVar = {
         "components": "number of statistics in each layer (K)",
         "spread_share": "share of the source variance that lies between the components at the start",
         "temperature": "of the weights by similarity",
         "full_batch_size": "batch size to which the layers' momentum applies",
+        "centred": "whether the components start around the source mean exactly; not so in the official code",
         "skipped_draws": "random numbers to skip before components are drawn, to repeat official runs",
     }
     presets: ClassVar = {
@@ -52,6 +59,7 @@ class UnmixTns(Method):
         spread_share: float = 0.5,
         temperature: float = 0.07,
         full_batch_size: int = 64,
+        centred: bool = False,
         skipped_draws: int = 0,
         seed: int = 0,
     ) -> None:
@@ -61,7 +69,7 @@ class UnmixTns(Method):
             )
         self.components, self.spread_share, self.temperature = components, spread_share, temperature
         self.full_batch_size = full_batch_size  # B_max: the batch size that the layers' momentum applies to
-        self.skipped_draws = skipped_draws
+        self.centred, self.skipped_draws = centred, skipped_draws
         super().__init__(model, seed=seed)
 
     def prepare(self, model: Classifier) -> list[nn.Parameter]:
@@ -75,6 +83,7 @@ class UnmixTns(Method):
             spread_share=self.spread_share,
             temperature=self.temperature,
             full_batch_size=self.full_batch_size,
+            centred=self.centred,
         )
         replace_batch_norm(model, stand_in)
         return []

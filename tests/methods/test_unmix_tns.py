@@ -56,6 +56,15 @@ def test_the_mixture_starts_with_the_moments_of_the_source() -> None:
     assert torch.equal(layer(1).vars[0], norm.source_var)
 
 
+def test_centred_components_start_at_the_source_mean_and_with_its_variance() -> None:
+    drawn, centred = layer(16), layer(16, centred=True)
+    assert float((drawn.means.mean(0) - drawn.source_mean).abs().max()) > 0.05
+    torch.testing.assert_close(centred.means.mean(0), centred.source_mean)
+    mixed = layer(4096, centred=True)
+    between = mixed.means.var(0, correction=0)
+    torch.testing.assert_close(mixed.vars.mean(0) + between, mixed.source_var, atol=0, rtol=0.1)
+
+
 def test_a_sample_is_normalised_independently_of_the_rest_of_the_batch() -> None:
     norm = layer()
     norm.paused = True
