@@ -30,6 +30,7 @@ from holdfast.models.inputs import inputs_alone, inputs_and_labels, single_input
 from holdfast.models.normalised import Normalise
 from holdfast.models.partial_forward import Recorded, recording
 from holdfast.models.preprocessing import preprocessing_of
+from holdfast.models.sharing import flags_as_given
 from holdfast.pending import Pending
 from holdfast.records import Beside, Estimate, SetupWarning, Step, Update
 from holdfast.recovery import RECOVERIES, Recovery
@@ -306,7 +307,7 @@ class AdaptedModel(nn.Module):
         """
         if self._source is None:
             raise ValueError("this model was built without its source; build it with holdfast.adapt")
-        with self._transactions.exclusive():
+        with self._transactions.exclusive(), flags_as_given(self._source):
             logits: Tensor = self._source(single_input(inputs, named))
             return logits.detach()
 

@@ -59,6 +59,7 @@ class Classifier(nn.Module):
             head = f"module.{head}"
         self.training = self.module.training
         self.samples_forwarded = 0
+        self.trainable: tuple[bool, ...] = ()  # of a copy: which weights of the caller's network require gradients
         self.output = output
         found = probe(self.module, example, head, output)
         self.input_spec = found.input_spec

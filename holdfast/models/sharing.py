@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 
 from torch import Tensor, nn
 
 from holdfast.models.classifier import Classifier
 
-__all__ = ["sharing_copy", "unshare"]
+__all__ = ["flags_as_given", "sharing_copy", "unshare"]
 
 
 def sharing_copy(model: Classifier) -> Classifier:
@@ -23,7 +24,26 @@ def sharing_copy(model: Classifier) -> Classifier:
     """
     copied = copy.deepcopy(model, {id(parameter): parameter for parameter in model.parameters()}).eval()
     copied.samples_forwarded = 0
+    copied.trainable = tuple(parameter.requires_grad for parameter in model.parameters())
     return copied
+
+
+@contextmanager
+def flags_as_given(copied: Classifier) -> Iterator[None]:
+    """Let the weights of a copy require gradients as in the caller's network, which methods freeze in part.
+
+    Torch multiplies some matrices another way if a weight requires a gradient, even where none is computed, and the sum
+    then differs in its last bit (xcit and crossvit of timm).
+    """
+    given = zip(copied.parameters(), copied.trainable, strict=False)  # no flags are known of a network that is no copy
+    changed = [parameter for parameter, wanted in given if parameter.requires_grad != wanted]
+    for parameter in changed:
+        parameter.requires_grad_(not parameter.requires_grad)
+    try:
+        yield
+    finally:
+        for parameter in changed:
+            parameter.requires_grad_(not parameter.requires_grad)
 
 
 def unshare(copied: nn.Module, moving: Iterable[Tensor]) -> None:

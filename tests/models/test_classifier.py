@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from holdfast.models import Classifier, Normalised, ViT, tiny_resnet, tiny_vit, weights_digest
+from holdfast.recipes import adapt
 from holdfast.records import InputSpec
 
 
@@ -334,3 +335,19 @@ def test_digest_sees_buffers() -> None:
     before = weights_digest(network)
     network.norm.running_mean[0] += 1
     assert weights_digest(network) != before
+
+
+def test_the_source_predicts_with_the_flags_of_the_callers_weights() -> None:
+    network = tiny_resnet()
+    network.conv.weight.requires_grad_(False)
+    given = {name: weight.requires_grad for name, weight in network.named_parameters()}
+    model = adapt(network, "tent")
+    seen: dict[str, bool] = {}
+    model.get_submodule("_source.module").register_forward_pre_hook(
+        lambda module, _: seen.update({name: weight.requires_grad for name, weight in module.named_parameters()})
+    )
+    frozen = [weight.requires_grad for weight in model.parameters()]
+    model.source(torch.rand(2, 3, 16, 16))
+    assert seen == given
+    assert [weight.requires_grad for weight in model.parameters()] == frozen
+    assert not all(frozen)
