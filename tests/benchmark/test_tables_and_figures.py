@@ -103,7 +103,7 @@ PLACES: dict[str, list[Jobs | Shown | Explained]] = {
     "AETTA Table 2": [Jobs("aetta-continual", scale) for scale in ("paper", "paper-cifar100", "paper-imagenet")],
     "AETTA Table 3": [Jobs("recovery", recipe="sotta + oracle")],
     "AETTA Appendix B": [
-        Explained("the original GDE compares networks that were trained independently, and none were released")
+        Explained("the original GDE is gde with network=…, another trained network; none were released")
     ],
     # DHAuDS (Shao et al., arXiv 2511.18421)
     "DHAuDS Figure 1": [Jobs("dhauds", "paper-curves", recipe="amaut momentum 0.9")],

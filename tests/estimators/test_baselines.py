@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 
 import pytest
 import torch
@@ -11,6 +12,7 @@ from torch.nn import functional as F
 from holdfast.estimators.adv_perturb import AdvPerturb
 from holdfast.estimators.aetta import Aetta
 from holdfast.estimators.anchored import Anchored
+from holdfast.estimators.gde import Gde
 from holdfast.estimators.pdd import Pdd
 from holdfast.estimators.softmax_score import SoftmaxScore
 from holdfast.estimators.source_validation import SourceValidation
@@ -59,6 +61,23 @@ def test_gde_compares_with_the_network_of_the_batch_before() -> None:
     step = model.step(BATCHES[1])
     expected = float((step.logits.argmax(1) == source(BATCHES[1]).argmax(1)).double().mean())
     assert step.estimates["gde"].value == expected < 1
+
+
+def test_the_original_gde_compares_with_a_network_that_was_trained_apart(tmp_path: Path) -> None:
+    other = tiny_resnet(seed=1)
+    model = adapt(tiny_resnet(), "tent", estimator=Gde(network=other))
+    with torch.no_grad():
+        expected = [(other(batch).argmax(1), model.predict(batch).logits.argmax(1)) for batch in BATCHES[:1]]
+    step = model.step(BATCHES[0])
+    assert step.estimates["gde"].value == (expected[0][0] == expected[0][1]).double().mean()
+    model.save(tmp_path / "state.safetensors")
+    again = adapt(tiny_resnet(), "tent", estimator=Gde(network=other))
+    again.load(tmp_path / "state.safetensors")
+    assert again.step(BATCHES[1]).estimates == model.step(BATCHES[1]).estimates
+    by_name = adapt(digits_resnet(), "source", estimator=Gde(network="digits_resnet_gn"))
+    assert 0 <= by_name.step(torch.rand(4, 3, 32, 32)).estimates["gde"].value <= 1
+    with pytest.raises(ValueError, match="must predict the 10 classes"):
+        adapt(tiny_resnet(), "tent", estimator=Gde(network=tiny_resnet(num_classes=3)))
 
 
 def test_gde_saves_only_what_moves() -> None:
