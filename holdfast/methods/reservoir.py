@@ -37,7 +37,7 @@ class Reservoir(Method):
     predicts_jointly = True  # the style is that of the batch
     citation = "Vray et al., arXiv 2505.14511"
     needs_source = True
-    passes = "2 forward, part of a third, and the passes of the base method; 1 more for each set at a new style"
+    passes = "1 forward, part of a second, and the passes of the base method; 1 more for each set at a new style"
     keeps = "up to max_models sets of the base method's weights and optimiser; buffer_size styles"
     use_when = "domains recur: what was learnt on the first visit is used on the next"
     fails_when = "a batch mixes domains, so that its style is that of none; or every domain is seen once"
@@ -149,7 +149,10 @@ class Reservoir(Method):
             self.clusters.open(style)
         probs = self.clusters.move(style)
         self._assigned = int(probs.argmax())
-        return self.predict_average(inputs, probs)
+        if len(self.bank) > 1:
+            return self.predict_average(inputs, probs)
+        with torch.enable_grad():  # one set is its own average: the base method adapts from this prediction
+            return self.inner.predict(inputs)
 
     def adapt(self, inputs: Tensor, logits: Tensor | None = None) -> Update:
         """Adapt the set of weights whose cluster is nearest to the batch."""
@@ -157,12 +160,12 @@ class Reservoir(Method):
             return Update()
         self.batches += 1
         if logits is None:
-            self.predict(inputs)
+            logits = self.predict(inputs)
         if self._assigned != self.current:
             self.bank = self.snapshots()
             self.current = self._assigned
             self.inner.return_to(self.bank[self.current])
-        return self.inner.adapt(inputs)
+        return self.inner.adapt(inputs, logits if len(self.bank) == 1 else None)
 
     def snapshots(self) -> list[dict[str, Any]]:
         """Return the bank with an up-to-date snapshot of the current set."""
@@ -184,14 +187,10 @@ class Reservoir(Method):
         entries = [entry["tensors"] for entry in self.snapshots()]
         names = {name for entry in entries for name, tensor in entry.items() if tensor.is_floating_point()}
         origin = self.inner.origin
-        average = {
-            name: sum(
-                (share * entry.get(name, origin[name]) for share, entry in zip(probs, entries, strict=True)),
-                start=torch.zeros_like(origin[name]),
-            )
-            for name in names
-        }
-        with self._weights(average):
+        average = [torch.zeros_like(origin[name]) for name in names]
+        for share, entry in zip(probs.tolist(), entries, strict=True) if names else ():
+            torch._foreach_add_(average, [entry.get(name, origin[name]) for name in names], alpha=share)
+        with self._weights(dict(zip(names, average, strict=True))):
             return self.inner.predict(inputs)
 
     @contextmanager
@@ -210,8 +209,8 @@ class Reservoir(Method):
 
     @staticmethod
     def _copy(moving: Mapping[str, Tensor], values: Mapping[str, Tensor]) -> None:
-        for name, value in values.items():
-            moving[name].copy_(value)
+        if values:
+            torch._foreach_copy_([moving[name] for name in values], list(values.values()))
 
     def reset(self) -> None:
         """Return to the source exactly; the base method's optimiser too."""
