@@ -1,0 +1,122 @@
+"""Write the tables of docs/newest.md from the committed results. Run `python docs/newest_tables.py`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+DOCS = Path(__file__).parent
+PAGE, RESULTS = DOCS / "newest.md", DOCS.parent / "results"
+PART = 15  # batches in a visit to the fifteen corruptions, one each
+Run = dict[str, Any]
+
+
+def runs(name: str) -> list[Run]:
+    """Return the runs of a result, each with the label of its stream."""
+    content = json.loads((RESULTS / f"{name}.json").read_text())
+    for run in content["runs"]:
+        run["stream"] = content["parts"][run["manifest"]["stream"]]["label"]
+        run["seed"] = run["manifest"]["seed"]
+    found: list[Run] = content["runs"]
+    return found
+
+
+def by_recipe(name: str, stream: str) -> dict[str, list[Run]]:
+    """Return the runs on one stream, by recipe."""
+    found: dict[str, list[Run]] = {}
+    for run in runs(name):
+        if run["stream"] == stream:
+            found.setdefault(run["recipe"], []).append(run)
+    return found
+
+
+def visits() -> dict[str, list[float]]:
+    """Return the error of every visit to the fifteen corruptions, in %, by recipe."""
+    return {
+        run["recipe"]: [
+            100 - 100 * fmean(run["batch_accuracy"][start : start + PART])
+            for start in range(0, len(run["batch_accuracy"]), PART)
+        ]
+        for run in runs("recurrence-cifar10")
+    }
+
+
+def slope(values: list[float]) -> float:
+    """Return the slope of the least-squares line, per step."""
+    centre = (len(values) - 1) / 2
+    return sum((place - centre) * value for place, value in enumerate(values)) / sum(
+        (place - centre) ** 2 for place in range(len(values))
+    )
+
+
+def recurrence() -> list[str]:
+    """Return the table of errors by visit."""
+    found = visits()
+    number = len(next(iter(found.values())))
+    shown = [0, 1, 2, number // 2, number - 1]
+    rows = [
+        f"| recipe | {' | '.join(f'visit {place + 1}' for place in shown)} | mean | slope, points a visit |",
+        "| --- |" + " ---: |" * (len(shown) + 2),
+    ]
+    for recipe, errors in found.items():
+        cells = [*(errors[place] for place in shown), fmean(errors)]
+        rows.append(f"| `{recipe}` | {' | '.join(f'{cell:.1f}' for cell in cells)} | {slope(errors):+.2f} |")
+    return rows
+
+
+def accuracies(name: str, streams: list[str], *, resets: bool = False) -> list[str]:
+    """Return a table of accuracies, over all and over the last quarter of each stream, and of resets if wanted."""
+    columns = ["accuracy %", "last quarter %", *(["resets"] if resets else [])]
+    titles = [f"{stream}: {column}" for stream in streams for column in columns]
+    rows = [f"| recipe | {' | '.join(titles)} |", "| --- |" + " ---: |" * len(titles)]
+    tables = [by_recipe(name, stream) for stream in streams]
+    for recipe in tables[0]:
+        cells: list[str] = []
+        for table in tables:
+            found = table[recipe]
+            ends = [fmean(run["batch_accuracy"][-len(run["batch_accuracy"]) // 4 :]) for run in found]
+            cells += [f"{100 * fmean(run['summary']['accuracy'] for run in found):.1f}", f"{100 * fmean(ends):.1f}"]
+            cells += [str(sum(run["resets"] for run in found))] if resets else []
+        rows.append(f"| `{recipe}` | {' | '.join(cells)} |")
+    return rows
+
+
+def settings() -> list[str]:
+    """Return the table of UniTTA's settings: error of every recipe in each, and the mean."""
+    found: dict[str, dict[str, float]] = {}
+    for run in runs("unitta-newest"):
+        found.setdefault(run["recipe"], {})[run["stream"]] = 100 - 100 * run["summary"]["accuracy"]
+    labels = list(found["source"])
+    rows = [f"| recipe | {' | '.join(labels)} | mean |", "| --- |" + " ---: |" * (len(labels) + 1)]
+    for recipe, errors in found.items():
+        if errors.keys() == found["source"].keys():
+            mean = fmean(errors.values())
+            rows.append(f"| `{recipe}` | {' | '.join(f'{errors[label]:.1f}' for label in labels)} | {mean:.1f} |")
+    return rows
+
+
+TABLES = {
+    "recurrence": recurrence,
+    "asr": lambda: accuracies("asr-cifar10", ["ccc", "cross"], resets=True),
+    "collapse digits": lambda: accuracies("collapse-digits", ["sorted", "shuffled"]),
+    "collapse cifar10": lambda: accuracies("collapse-cifar10", ["sorted", "shuffled"]),
+    "settings": settings,
+}
+
+
+def page() -> str:
+    """Return the page with each table between its marks."""
+    text = PAGE.read_text()
+    for name, table in TABLES.items():
+        begin, end = f"<!-- {name} -->", f"<!-- end of {name} -->"
+        if begin in text:
+            before, _, rest = text.partition(begin)
+            _, _, after = rest.partition(end)
+            text = "\n".join([f"{before}{begin}\n", *table(), f"\n{end}{after}"])
+    return text
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page())

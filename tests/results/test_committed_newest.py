@@ -1,0 +1,51 @@
+"""What docs/newest.md claims of the newest methods, and its tables."""
+
+from __future__ import annotations
+
+import runpy
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+import pytest
+
+SCRIPT = Path(__file__).resolve().parents[2] / "docs" / "newest_tables.py"
+pytestmark = pytest.mark.skipif(not SCRIPT.exists(), reason="the documents are not beside the tests")
+AGAINST_COLLAPSE = ("come_tent x10", "zerosiam x10", "poem x10")
+
+
+@pytest.fixture(scope="module")
+def made() -> dict[str, Any]:
+    return runpy.run_path(str(SCRIPT))
+
+
+def percent(runs: list[dict[str, Any]], *, last: float = 1.0) -> float:
+    """Return the mean accuracy over the last share of the batches, in percent."""
+    return 100 * fmean(fmean(run["batch_accuracy"][-round(last * len(run["batch_accuracy"])) :]) for run in runs)
+
+
+def test_the_tables_are_those_of_the_results(made: dict[str, Any]) -> None:
+    assert made["PAGE"].read_text() == made["page"](), "run python docs/newest_tables.py"
+
+
+def test_tent_at_ten_times_its_rate_collapses_on_either_order_without_batch_statistics(made: dict[str, Any]) -> None:
+    for order in ("sorted", "shuffled"):
+        found = made["by_recipe"]("collapse-digits", order)
+        assert percent(found["tent x10"], last=0.25) < 12
+        assert percent(found["tent"]) > percent(found["source"])
+
+
+def test_come_keeps_most_on_sorted_classes_and_none_replaces_a_recovery(made: dict[str, Any]) -> None:
+    found = made["by_recipe"]("collapse-digits", "sorted")
+    assert all(len(runs) == 3 for runs in found.values())
+    assert max(AGAINST_COLLAPSE, key=lambda recipe: percent(found[recipe])) == "come_tent x10"
+    assert percent(found["come_tent x10"]) > percent(found["tent x10"]) + 20
+    for recipe in AGAINST_COLLAPSE:
+        assert percent(found[recipe], last=0.25) < percent(found["source"], last=0.25) - 15
+
+
+def test_with_batch_statistics_sorted_classes_cost_all_methods_the_same(made: dict[str, Any]) -> None:
+    found = made["by_recipe"]("collapse-cifar10", "sorted")
+    assert percent(found["source"]) - percent(found["batch_norm"]) > 15
+    for recipe in ("tent", "tent x10", *AGAINST_COLLAPSE):
+        assert abs(percent(found[recipe]) - percent(found["batch_norm"])) < 5
