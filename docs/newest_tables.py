@@ -43,12 +43,12 @@ def visits() -> dict[str, list[float]]:
     }
 
 
-def slope(values: list[float]) -> float:
-    """Return the slope of the least-squares line, per step."""
-    centre = (len(values) - 1) / 2
-    return sum((place - centre) * value for place, value in enumerate(values)) / sum(
-        (place - centre) ** 2 for place in range(len(values))
-    )
+def rise(errors: list[float], source: list[float]) -> float:
+    """Return the slope of the least-squares line through the differences to the source, which meets the same images."""
+    centre = (len(errors) - 1) / 2
+    places = [place - centre for place in range(len(errors))]
+    over = (own - other for own, other in zip(errors, source, strict=True))
+    return sum(place * value for place, value in zip(places, over, strict=True)) / sum(place**2 for place in places)
 
 
 def recurrence() -> list[str]:
@@ -57,12 +57,13 @@ def recurrence() -> list[str]:
     number = len(next(iter(found.values())))
     shown = [0, 1, 2, number // 2, number - 1]
     rows = [
-        f"| recipe | {' | '.join(f'visit {place + 1}' for place in shown)} | mean | slope, points a visit |",
+        f"| recipe | {' | '.join(f'visit {place + 1}' for place in shown)} | mean | rise against the source, a visit |",
         "| --- |" + " ---: |" * (len(shown) + 2),
     ]
     for recipe, errors in found.items():
         cells = [*(errors[place] for place in shown), fmean(errors)]
-        rows.append(f"| `{recipe}` | {' | '.join(f'{cell:.1f}' for cell in cells)} | {slope(errors):+.2f} |")
+        rises = f"{rise(errors, found['source']):+.2f}"
+        rows.append(f"| `{recipe}` | {' | '.join(f'{cell:.1f}' for cell in cells)} | {rises} |")
     return rows
 
 
@@ -99,7 +100,7 @@ def settings() -> list[str]:
 
 TABLES = {
     "recurrence": recurrence,
-    "asr": lambda: accuracies("asr-cifar10", ["ccc", "cross"], resets=True),
+    "asr": lambda: accuracies("asr-digits", ["ccc", "cross"], resets=True),
     "collapse digits": lambda: accuracies("collapse-digits", ["sorted", "shuffled"]),
     "collapse cifar10": lambda: accuracies("collapse-cifar10", ["sorted", "shuffled"]),
     "settings": settings,

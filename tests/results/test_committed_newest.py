@@ -28,6 +28,23 @@ def test_the_tables_are_those_of_the_results(made: dict[str, Any]) -> None:
     assert made["PAGE"].read_text() == made["page"](), "run python docs/newest_tables.py"
 
 
+def test_errors_rise_with_the_visits_only_at_ten_times_the_rate(made: dict[str, Any]) -> None:
+    found = made["visits"]()
+    assert all(len(errors) == 10 for errors in found.values())
+    rises = {recipe: made["rise"](errors, found["source"]) for recipe, errors in found.items()}
+    assert rises.pop("tent x10") > 3
+    assert found["tent x10"][-1] > found["source"][-1] + 10
+    assert max(rises.values()) < 0.1
+
+
+def test_the_order_of_errors_over_ten_visits(made: dict[str, Any]) -> None:
+    means = {recipe: fmean(errors) for recipe, errors in made["visits"]().items()}
+    training = {"tent", "cmf", "rdumb every 50 batches", "asr_eta", "reservoir"}
+    assert max(means[recipe] for recipe in training) < means["blend"] < means["source"] - 10
+    assert max(means[recipe] for recipe in training) - min(means[recipe] for recipe in training) < 1.5
+    assert all(abs(means[recipe] - means["source"]) < 1.5 for recipe in ("rotta", "petta"))
+
+
 def test_tent_at_ten_times_its_rate_collapses_on_either_order_without_batch_statistics(made: dict[str, Any]) -> None:
     for order in ("sorted", "shuffled"):
         found = made["by_recipe"]("collapse-digits", order)
