@@ -9,7 +9,8 @@ COVERED := tests/blocks tests/recovery tests/report tests/streams
 
 .PHONY: demo test test-slow check docs clean
 
-demo: $(READY)
+# The demo needs no tools of developers; where they are installed, nothing more is.
+demo: $(if $(wildcard $(READY)),$(READY),$(VENV)/.ready-demo)
 	$(BIN)/holdfast demo
 
 test: $(READY)
@@ -35,6 +36,13 @@ docs: $(READY)
 	$(BIN)/python docs/build.py
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
 	@echo "The documentation: site/index.html"
+
+$(VENV)/.ready-demo: pyproject.toml constraints.txt
+	@echo "Installing torch and holdfast into $(VENV): about 1 GB, a few minutes"
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt "torch==2.13.0"
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[audio]"
+	touch $@
 
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)

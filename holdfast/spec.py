@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 import yaml
 
 from holdfast.registry import Registry, UnknownNameError, choices_of, nearest, parameters_of
+from holdfast.yaml_text import load_yaml
 
 __all__ = ["Spec"]
 
@@ -114,7 +115,7 @@ def _from_text(text: str) -> Any:
     if not {":", "{"} & set(text):
         return {"name": text}
     try:
-        found = yaml.safe_load(text)
+        found = load_yaml(text)
     except yaml.YAMLError as error:
         raise ValueError(f"{text!r} is not YAML; write a name, or {{name: …, option: …}}") from error
     return {"name": found} if isinstance(found, str) else found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import subprocess
 import sys
@@ -13,10 +14,16 @@ import numpy as np
 import pytest
 import typer
 from PIL import Image
+from rich.console import Console
 from scipy.io import wavfile
 from typer.testing import CliRunner
 
+import holdfast
+from holdfast.benchmark import Progress
+from holdfast.benchmark.live import LiveProgress
+from holdfast.benchmark.suite import parse_suite
 from holdfast.cli import app, main
+from holdfast.cli.options import parse_settings
 
 SMALL = ["--set", "streams.0.samples_per_domain=32", "--set", "streams.0.corruptions=[contrast]", "--set", "seeds=[0]"]
 
@@ -133,10 +140,10 @@ def test_the_demo_skips_audio_without_the_extra(tmp_path: Path, monkeypatch: pyt
     done: list[str] = []
     monkeypatch.setattr(metadata, "version", missing)
     monkeypatch.setattr("holdfast.cli.demo.run_suite", lambda name, *_, **__: done.append(name))
-    monkeypatch.setattr("holdfast.cli.demo.print_report", lambda folder: done.append(folder.name))
+    monkeypatch.setattr("holdfast.cli.demo.print_story", lambda folder: done.append(folder.name))
     monkeypatch.setenv("HOLDFAST_CACHE", str(tmp_path))
     assert 'pip install "holdfast[audio]"' in " ".join(invoke("demo", "--out", str(tmp_path)).split())
-    assert done == ["demo", "demo"]
+    assert done == ["demo-rescue", "demo"]
 
 
 def test_corrupt_takes_audio_files_and_draws_spectrograms(tmp_path: Path) -> None:
@@ -189,3 +196,40 @@ def test_mistakes_are_reported_in_one_sentence(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     assert hint in fails(monkeypatch, capsys, *words)
+
+
+def test_the_version_is_printed() -> None:
+    assert invoke("--version") == f"holdfast {holdfast.__version__}\n"
+
+
+def test_errors_are_one_line_unless_a_traceback_is_asked_for(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise TypeError("unsupported operand")
+
+    monkeypatch.setattr("holdfast.catalogue.catalogue", fail)
+    monkeypatch.setattr("sys.argv", ["holdfast", "list"])
+    with pytest.raises(SystemExit):
+        main()
+    assert capsys.readouterr().err.startswith("holdfast: TypeError: unsupported operand; run holdfast --debug")
+    monkeypatch.setattr("sys.argv", ["holdfast", "--debug", "list"])
+    with pytest.raises(TypeError):
+        main()
+
+
+def test_exponents_without_a_point_are_numbers() -> None:
+    assert parse_settings(["recipes.0.lr=1e-3"]) == {"recipes.0.lr": 0.001}
+    (job,) = parse_suite(
+        "{name: x, models: [digits_resnet], streams: [{name: continual, data: digits, corruptions: [contrast]}], "
+        "recipes: [{name: tent, lr: 1e-3}]}"
+    ).jobs()
+    assert job.recipe.options == {"lr": 0.001}
+
+
+def test_progress_outside_of_a_terminal_is_a_line_for_each_finished_run() -> None:
+    text = io.StringIO()
+    with LiveProgress(2, Console(file=text)) as live:
+        live(Progress("tent-continual-digits-seed0-0123abcd", "tent", 32, 64, 16, False))
+        live(Progress("tent-continual-digits-seed0-0123abcd", "tent", 64, 64, 48, True))
+    assert text.getvalue() == "1 of 2: tent-continual-digits-seed0, accuracy 75.0 %\n"

@@ -10,11 +10,10 @@ from importlib import resources
 from pathlib import PurePath
 from typing import Any
 
-import yaml
-
 from holdfast.benchmark.job import Job
 from holdfast.benchmark.suite import load_suite, suite_names
 from holdfast.data import DATASETS
+from holdfast.yaml_text import load_yaml
 
 __all__ = ["Publication", "publication_of"]
 
@@ -67,7 +66,7 @@ def _names(job: Job) -> tuple[str, str, str]:
 @lru_cache(maxsize=2)
 def _published(suite: str) -> Sequence[Job]:
     text = (resources.files("holdfast.benchmark") / "suites" / f"{suite}.yaml").read_text()
-    scales = [name for name in yaml.safe_load(text).get("scales", {}) if name.startswith("paper")]
+    scales = [name for name in load_yaml(text).get("scales", {}) if name.startswith("paper")]
     return [job for scale in scales for job in load_suite(suite, scale=scale).jobs()]
 
 

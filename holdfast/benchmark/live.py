@@ -1,4 +1,4 @@
-"""Live progress bars: one line per run with its accuracy so far and the time left."""
+"""Live progress: a bar for each run in a terminal, and a line for each finished run anywhere else."""
 
 from __future__ import annotations
 
@@ -14,22 +14,27 @@ __all__ = ["LiveProgress"]
 
 
 class LiveProgress:
-    """Progress bars of a suite; call the object with each `Progress`."""
+    """Progress of a suite; call the object with each `Progress`."""
 
     def __init__(self, jobs: int, console: Console | None = None) -> None:
+        self._console, self._jobs, self._finished = console or Console(stderr=True), jobs, 0
         self._bars = Bars(
             TextColumn("{task.description}"),
             BarColumn(bar_width=24),
             MofNCompleteColumn(),
             TextColumn("{task.fields[accuracy]}"),
             TimeRemainingColumn(),
-            console=console or Console(stderr=True),
+            console=self._console,
+            disable=not self._console.is_terminal,
         )
         self._tasks: dict[str, TaskID] = {}
         self._all = self._bars.add_task("runs", total=jobs, accuracy="")
 
     def __call__(self, progress: Progress) -> None:
-        """Update the bar of a run."""
+        """Update the bar of a run, or print a line when it is finished."""
+        if not self._console.is_terminal:
+            self._print(progress)
+            return
         if progress.job not in self._tasks:
             self._tasks[progress.job] = self._bars.add_task(progress.label, total=progress.total, accuracy="")
         task = self._tasks[progress.job]
@@ -38,6 +43,13 @@ class LiveProgress:
         if progress.finished:
             self._bars.update(task, total=progress.samples)
             self._bars.advance(self._all)
+
+    def _print(self, progress: Progress) -> None:
+        if progress.finished:
+            self._finished += 1
+            accuracy = 100 * progress.correct / max(1, progress.samples)
+            line = f"{self._finished} of {self._jobs}: {progress.job.rpartition('-')[0]}, accuracy {accuracy:.1f} %"
+            self._console.print(line, markup=False, highlight=False, soft_wrap=True)
 
     def __enter__(self) -> LiveProgress:
         self._bars.start()

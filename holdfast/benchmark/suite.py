@@ -16,6 +16,7 @@ from holdfast.benchmark.intruders import ScriptedIntruders
 from holdfast.benchmark.overrides import KeyPath, SuiteError, line_of, lines_of, override, scale_of
 from holdfast.benchmark.schema import Suite
 from holdfast.registry import nearest
+from holdfast.yaml_text import Loader, load_yaml
 
 __all__ = ["SuiteError", "checked", "load_suite", "parse_suite", "suite_names"]
 
@@ -54,7 +55,7 @@ def parse_suite(
 ) -> Suite:
     """Return the checked suite of YAML text."""
     try:
-        content, lines = yaml.safe_load(text), dict(lines_of(yaml.compose(text, yaml.SafeLoader)))
+        content, lines = load_yaml(text), dict(lines_of(yaml.compose(text, Loader)))
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 1
         raise SuiteError(f"{where}, line {line}: this is not YAML: {error.problem}") from error

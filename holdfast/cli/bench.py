@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -65,13 +65,29 @@ def run_suite(
     check_ready([job for job in jobs if not (out / job.suite / job.name / "summary.json").exists()])
     with LiveProgress(len(jobs)) as live:
         outcomes = run_jobs(jobs, out, executor=executor, workers=workers, progress=live)
-    failed = [f"{outcome.job.name}: {outcome.error}" for outcome in outcomes if outcome.error]
+    failed = [(outcome.job.name, outcome.error) for outcome in outcomes if outcome.error]
     if failed:
-        raise RuntimeError(f"{len(failed)} of {len(outcomes)} runs failed, the others are kept; " + "; ".join(failed))
+        raise RuntimeError(f"{len(failed)} of {len(outcomes)} runs failed, the others are kept; {failures(failed)}")
     elsewhere = sum(outcome.in_use for outcome in outcomes)
     if elsewhere:
         typer.echo(f"{elsewhere} runs are carried out by another process; nothing is left to do here", err=True)
     return [outcome.folder for outcome in outcomes if outcome.folder]
+
+
+def failures(failed: Sequence[tuple[str, str]]) -> str:
+    """Return each error once, with the first run that it stopped and the number of the others.
+
+    >>> failures([("tent-a", "no such file"), ("tent-b", "no such file"), ("sar-a", "too large")])
+    'tent-a and 1 other: no such file; sar-a: too large'
+    """
+    stopped: dict[str, list[str]] = {}
+    for job, error in failed:
+        stopped.setdefault(error, []).append(job)
+    return "; ".join(f"{jobs[0]}{_and_others(len(jobs) - 1)}: {error}" for error, jobs in stopped.items())
+
+
+def _and_others(count: int) -> str:
+    return "" if count == 0 else f" and {count} other{'s' if count > 1 else ''}"
 
 
 def _print_jobs(name: str, overrides: Mapping[str, Any], scale: str | None, as_json: bool) -> None:

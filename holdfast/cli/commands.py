@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from typing import Annotated
 
 import typer
 from rich.console import Console
 
+from holdfast import __version__
 from holdfast.cli.audit import audit
 from holdfast.cli.bench import bench
 from holdfast.cli.calibrate import calibrate
@@ -53,10 +55,31 @@ for name, command in COMMANDS.items():
     app.command(name)(command)
 
 
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"holdfast {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version.", callback=_print_version, is_eager=True)
+    ] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Print the traceback of an error.")] = False,
+) -> None:
+    """Test-time adaptation that is safe enough to deploy and honest enough to publish."""
+
+
 def main() -> None:
-    """Run the command line; print user errors as one line, without a traceback."""
+    """Run the command line; print errors as one line, without a traceback unless `--debug` comes first."""
     try:
         app()
-    except (ValueError, RuntimeError, OSError, ImportError) as error:
-        Console(stderr=True).print(f"holdfast: {error}", style="red", markup=False, highlight=False)
+    except Exception as error:
+        if "--debug" in sys.argv[1:2]:
+            raise
+        usual = isinstance(error, (ValueError, RuntimeError, OSError, ImportError))
+        # Anything else is a fault of this package or of a network, so say which kind and how to see where.
+        text = str(error) if usual else f"{type(error).__name__}: {error}; run holdfast --debug … to see where"
+        Console(stderr=True).print(f"holdfast: {text}", style="red", markup=False, highlight=False)
         sys.exit(2)

@@ -8,6 +8,8 @@ from typing import Annotated, Any
 import typer
 import yaml
 
+from holdfast.yaml_text import load_yaml
+
 __all__ = [
     "AsJson",
     "Device",
@@ -52,7 +54,7 @@ def parse_settings(settings: list[str] | None) -> dict[str, Any]:
         if not equals:
             raise ValueError(f"--set {setting} has no value; write key=value, e.g. --set seeds=[0,1,2]")
         try:
-            parsed[key] = yaml.safe_load(value)
+            parsed[key] = load_yaml(value)
         except yaml.YAMLError as error:
             raise ValueError(f"the value of --set {setting} is not YAML; write e.g. --set seeds=[0,1,2]") from error
     return parsed

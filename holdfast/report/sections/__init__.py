@@ -11,12 +11,14 @@ from holdfast.report.sections.arena import arena
 from holdfast.report.sections.before_after import before_after
 from holdfast.report.sections.contents import contents
 from holdfast.report.sections.every_table import every_table
+from holdfast.report.sections.rescue import rescue
 from holdfast.report.sections.sensitivity import sensitivity
 from holdfast.report.sections.unfinished import unfinished
 
 __all__ = ["SECTIONS"]
 
 SECTIONS: tuple[Callable[[Report], Section | None], ...] = (
+    rescue,
     all_streams,
     before_after,
     sensitivity,

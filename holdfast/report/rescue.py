@@ -1,0 +1,154 @@
+"""The story that `holdfast demo` tells: adapting helps, the same adapting collapses, and the guard holds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from holdfast.report.plots import COLOURS, GREY, Figure
+from holdfast.report.runs import Floats, Rows
+from holdfast.report.tables import Table
+from holdfast.report.words import WordTable
+
+__all__ = ["SUITES", "Scene", "scenes", "sentences", "story_figure", "story_table"]
+
+SUITES = ("demo-rescue", "demo-rescue-audio")
+SOURCE, TENT, GUARDED, DEFAULT = RECIPES = ("source", "tent", "guarded tent", "blend")
+
+NOTE = (
+    "By class: each batch holds one class. Estimated: TENT's accuracy, without labels. Guarded: TENT under the guard, "
+    "whose alarm came after so many samples. Default: holdfast.adapt(model)."
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Scene:
+    """One stream of the demo, with the batches of each recipe."""
+
+    data: str
+    stream: str
+    rows: Mapping[str, Rows]  # by the label of the recipe
+
+    def accuracy(self, label: str) -> float:
+        """Return the accuracy of a recipe over the stream, in %."""
+        return 100 * float(self.rows[label].correct.sum() / self.rows[label].size.sum())
+
+    @property
+    def estimated(self) -> float:
+        """The accuracy of the unguarded method as estimated without labels, mean over the batches, in %."""
+        return 100 * float(np.nanmean(self.rows[TENT].estimates["anchored"].value))
+
+    @property
+    def alarm(self) -> int | None:
+        """The number of samples after which the guard first raised an alarm, if it did."""
+        rows = self.rows[GUARDED]
+        return next((int(end) for end, why in zip(rows.ends, rows.recovered, strict=True) if why), None)
+
+
+def scenes(tables: Iterable[Table]) -> list[Scene]:
+    """Return the scenes of the demo among the tables of a report: of each data set first the one that goes well."""
+    found = []
+    for table in tables:
+        manifest = table.runs[0].manifest
+        rows = {line.label: line.runs[0].rows for line in table.lines}
+        if manifest.suite in SUITES and set(RECIPES) <= set(rows) and "anchored" in rows[TENT].estimates:
+            found.append(Scene(manifest.model.name.partition("_")[0], manifest.stream.label, rows))
+    return found
+
+
+def story_table(found: Sequence[Scene]) -> WordTable:
+    """Return the accuracies of the demo, one line for each stream."""
+    columns = ["accuracy (%)", "source", "tent", "estimated", "guarded", "default", "alarm at"]
+    rows = [
+        [
+            f"{scene.data}, {scene.stream}",
+            f"{scene.accuracy(SOURCE):.1f}",
+            f"{scene.accuracy(TENT):.1f}",
+            f"{scene.estimated:.1f}",
+            f"{scene.accuracy(GUARDED):.1f}",
+            f"{scene.accuracy(DEFAULT):.1f}",
+            "–" if scene.alarm is None else f"{scene.alarm:,}",
+        ]
+        for scene in found
+    ]
+    return WordTable("Collapse and rescue", columns, rows, NOTE)
+
+
+def sentences(found: Sequence[Scene]) -> list[str]:
+    """Return the story in three sentences, with the numbers of these runs."""
+    helped = [scene for scene in found if scene.accuracy(TENT) > scene.accuracy(SOURCE)]
+    harmed = [scene for scene in found if scene not in helped]
+    alarms = [scene for scene in harmed if scene.alarm is not None]
+    kept = [scene for scene in harmed if scene.accuracy(DEFAULT) >= scene.accuracy(SOURCE)]
+    raised = f" with an alarm after {_each(alarms, lambda scene: f'{scene.alarm} samples')}" if alarms else ""
+    return [
+        f"Adapting helps: TENT predicts {_each(helped, lambda scene: _from_to(scene, SOURCE, TENT))} correctly."
+        if helped
+        else "TENT helped on none of these streams.",
+        f"The same TENT collapses without an error message: {_each(harmed, lambda s: _from_to(s, SOURCE, TENT))}; "
+        f"estimated without labels: {_each(harmed, lambda scene: f'{scene.estimated:.1f} %')}."
+        if harmed
+        else "TENT collapsed on none of these streams.",
+        f"Guarded, it serves {_each(harmed, lambda scene: f'{scene.accuracy(GUARDED):.1f} %')} there{raised}; the "
+        f"default, holdfast.adapt(model), {_each(harmed, lambda scene: f'{scene.accuracy(DEFAULT):.1f} %')}, which is "
+        f"not below the source on {len(kept)} of {len(harmed)}."
+        if harmed
+        else "The guard had nothing to hold.",
+    ]
+
+
+def _from_to(scene: Scene, before: str, after: str) -> str:
+    return f"{scene.accuracy(after):.1f} % instead of {scene.accuracy(before):.1f} % ({scene.data}, {scene.stream})"
+
+
+def _each(found: Sequence[Scene], say: Callable[[Scene], str]) -> str:
+    return " and ".join(map(say, found))
+
+
+def story_figure(found: Sequence[Scene]) -> Figure:
+    """Return accuracy along the harmful stream of each data set: true and estimated, served and not, and the alarm."""
+    shown = [scene for scene in found if scene.accuracy(TENT) <= scene.accuracy(SOURCE)] or list(found[-1:])
+    data = [curve for column, scene in enumerate(shown, 1) for curve in _curves(scene, column)]
+    layout: Figure = {"height": 400, "grid": {"rows": 1, "columns": len(shown), "pattern": "independent"}}
+    for column, scene in enumerate(shown, 1):
+        axis = "" if column == 1 else str(column)
+        layout[f"xaxis{axis}"] = {"title": {"text": f"{scene.data}, {scene.stream}: samples seen", "standoff": 8}}
+        layout[f"yaxis{axis}"] = {"range": [0, 107], "dtick": 20}
+    layout["yaxis"]["title"] = {"text": "accuracy (%)", "standoff": 8}
+    return {"data": data, "layout": layout}
+
+
+def _curves(scene: Scene, column: int) -> list[Figure]:
+    """Return the curves of one stream; the legend names those of the first."""
+    axes = {} if column == 1 else {"xaxis": f"x{column}", "yaxis": f"y{column}"}
+    shared: Figure = {"type": "scatter", "mode": "lines", "showlegend": column == 1, **axes}
+    lines = ((SOURCE, GREY, "source"), (TENT, COLOURS[7], "tent"), (GUARDED, COLOURS[2], "guarded tent"))
+    curves: list[Figure] = [
+        {
+            **shared,
+            "name": name,
+            "x": scene.rows[label].ends.tolist(),
+            "y": _smoothed(scene.rows[label].accuracy),
+            "line": {"color": colour, "width": 2},
+            "hovertemplate": "%{y:.1f} %",
+        }
+        for label, colour, name in lines
+    ]
+    estimate = scene.rows[TENT].estimates["anchored"].value
+    dashed = {"color": COLOURS[7], "width": 1.5, "dash": "dot"}
+    estimated = {"name": "tent, estimated without labels", "y": _smoothed(estimate), "line": dashed}
+    curves.append({**curves[1], **estimated})
+    if scene.alarm is not None:
+        mark = {"symbol": "triangle-down", "size": 11, "color": COLOURS[2]}
+        alarm = {"mode": "markers", "name": "alarm of the guard", "x": [scene.alarm], "y": [104], "marker": mark}
+        curves.append({**shared, **alarm, "hovertemplate": "alarm after %{x} samples"})
+    return curves
+
+
+def _smoothed(shares: Floats, batches: int = 5) -> list[float | None]:
+    """Return the mean of the last batches in %, None where nothing is known."""
+    windows = (shares[max(0, end - batches) : end] for end in range(1, len(shares) + 1))
+    known = (window[~np.isnan(window)] for window in windows)
+    return [round(100 * float(window.mean()), 2) if len(window) else None for window in known]
