@@ -1,4 +1,4 @@
-"""Write docs/methods: one page per method from its class, and a table to choose from.
+"""Write docs/methods: one page per method from its class, a table to choose from, and the generated parts of README.
 
 Run `python docs/build.py`.
 """
@@ -6,9 +6,11 @@ Run `python docs/build.py`.
 from __future__ import annotations
 
 import inspect
+import textwrap
 from pathlib import Path
 
 from holdfast.catalogue import catalogue
+from holdfast.conformance import CASES
 from holdfast.description import Description, Option, describe, options_with_meanings
 from holdfast.methods import METHODS
 from holdfast.recipes import RECIPES
@@ -106,9 +108,53 @@ def names() -> list[str]:
     return [*METHODS.names(), *(name for name in RECIPES if name not in METHODS)]
 
 
+def readme() -> str:
+    """Return README with its lists from the registries, the traces and the committed results."""
+    path = HERE.parent / "README.md"
+    text = path.read_text()
+    for mark, lines in (("promise", promise()), ("catalogue", catalogue_in_short()), ("traces", traces())):
+        begin, end = f"<!-- {mark} -->\n", f"<!-- end of {mark} -->"
+        before, rest = text.split(begin)
+        text = before + begin + "".join(f"{line}\n" for line in lines) + end + rest.split(end)[1]
+    return text
+
+
+def promise() -> list[str]:
+    """Return the first table of the page on the promise, which is written from the committed results."""
+    page = (HERE / "promise.md").read_text()
+    table = page.split("<!-- promise -->")[1].strip().split("\n\n")[0]
+    return table.splitlines()
+
+
+def catalogue_in_short() -> list[str]:
+    """Return the names of everything, in one paragraph for each room."""
+    rooms = catalogue()
+    called = {"data": "data sets"}
+    lines = [
+        f"| {len(entries)} {called.get(room, room)} | {', '.join(f'`{entry.name}`' for entry in entries)} |"
+        for room, entries in rooms.items()
+    ]
+    return ["| | |", "| --- | --- |", *lines]
+
+
+def traces() -> list[str]:
+    """Return which methods and recipes are compared with recorded outputs of their official code."""
+    traced = {case.recipe for case in CASES}
+    without = [f"`{name}`" for name in names() if name not in traced]
+    text = (
+        f"`holdfast conformance` compares {len(traced)} of {len(names())} methods and recipes with recorded outputs, "
+        f"logit by logit on two streams. There is no trace of {', '.join(without[:-1])} and {without[-1]}: `anchor`, "
+        "`blend`, `guard` and `unitta_auto` are ours, `dhauds` and `conmix` are compared with recorded losses and "
+        "steps in `tests/methods`, `t3a` and `neo` with the formulas of their papers. The trace of `slr`, which has "
+        "no official code, is of a reference written from the published formulas."
+    )
+    return textwrap.wrap(text, 120, break_long_words=False, break_on_hyphens=False)
+
+
 def pages() -> dict[Path, str]:
     """Return every file with its content."""
     catalogued = {HERE / "catalogue.md": whole_catalogue(), FOLDER / "README.md": chooser()}
+    catalogued[HERE.parent / "README.md"] = readme()
     return {**catalogued, **{FOLDER / f"{name}.md": page(name).rstrip() + "\n" for name in names()}}
 
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from holdfast.recovery import Recovery
     from holdfast.streams import Stream
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 # Importing is free: a name brings in its room, and torch with it, when it is first used.
 _HOMES = {
