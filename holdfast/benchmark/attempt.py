@@ -53,6 +53,7 @@ class Attempt:
     checkpoint_seconds: float
     progress: Callable[[Progress], None]
     place: Place = Place()
+    failure: Exception | None = None  # that ended it, while others of its group went on
     peaks: dict[str, float] = field(default_factory=dict)
     saved: float = field(default_factory=time.monotonic)
 

@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
-import multiprocessing
-import threading
+import signal
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 from holdfast.benchmark.attempt import Progress
-from holdfast.benchmark.executors import EXECUTORS
+from holdfast.benchmark.executors import EXECUTORS, Executor, Lost
+from holdfast.benchmark.finished import forget_inputs
+from holdfast.benchmark.groups import groups_of
 from holdfast.benchmark.job import Job
-from holdfast.benchmark.running import run
+from holdfast.benchmark.prefetch import usable_cores
+from holdfast.benchmark.running import Pace, run_together
+from holdfast.benchmark.stopping import Stopped, stop_if_asked, stoppable
 from holdfast.folders import InUseError
 
 __all__ = ["Outcome", "bench"]
 
 Tell = Callable[[Progress], None]
+Group = tuple[Job, ...]
 
 
 @dataclass(frozen=True)
@@ -29,6 +33,7 @@ class Outcome:
     folder: Path | None = None
     error: str | None = None
     in_use: bool = False  # by another process, which carries it out
+    rendering_share: float | None = None  # of the time; None: it was not run here
 
 
 def bench(
@@ -37,46 +42,68 @@ def bench(
     *,
     executor: str = "serial",
     workers: int = 2,
+    together: int = 10,
+    render_workers: int | None = None,
     checkpoint_seconds: float = 10.0,
     progress: Tell | None = None,
 ) -> list[Outcome]:
-    """Run every job that is not finished yet, for example `bench(load_suite("demo").jobs(), Path("runs"))`."""
+    """Run every job that is not finished yet, for example `bench(load_suite("demo").jobs(), Path("runs"))`.
+
+    Up to `together` recipes of one stream, seed and model run in lock-step and share each rendered batch. Batches are
+    rendered ahead by `render_workers` processes for each group; None chooses by what it measures. On Ctrl-C or SIGTERM
+    all states are saved, and `Stopped` says how to resume.
+    """
     chosen = EXECUTORS[executor]
-    with _reachable(progress, chosen.shares_memory) as tell:
-        work = partial(_attempt, runs=runs, checkpoint_seconds=checkpoint_seconds, progress=tell)
-        outcomes = list(chosen.execute(work, jobs, workers))
-        # What another process ran at that time may be finished by now, or left unfinished.
-        again = [outcome.job for outcome in outcomes if outcome.in_use]
-        settled = list(chosen.execute(work, again, workers)) if again else []
-    return [outcome for outcome in outcomes if not outcome.in_use] + settled
-
-
-def _attempt(job: Job, runs: Path, checkpoint_seconds: float, progress: Tell | None) -> Outcome:
+    forget_inputs()
+    groups = groups_of(jobs, at_least=1 if executor == "serial" else workers, at_most=together)
+    # Tasks of a cluster have one core each; on this machine workers share the cores.
+    sharing = {"serial": 1, "processes": max(1, min(workers, len(groups)))}.get(executor, usable_cores())
+    cores = max(1, usable_cores() // sharing)
+    pace = Pace(checkpoint_seconds=checkpoint_seconds, render_workers=render_workers, cores=cores)
+    outcomes: dict[str, Outcome] = {}
     try:
-        return Outcome(job, run(job, runs, checkpoint_seconds=checkpoint_seconds, progress=progress))
-    except InUseError:
-        return Outcome(job, in_use=True)
-    except Exception as error:  # whatever it is, it is the outcome of this job and not the end of the others
-        return Outcome(job, error=f"{type(error).__name__}: {error}")
+        with stoppable(signal.SIGINT, signal.SIGTERM), _reached(chosen, progress) as tell:
+            work = partial(_attempt, runs=runs, pace=pace, progress=tell)
+            outcomes |= {outcome.job.name: outcome for outcome in _carried_out(chosen, work, groups, workers)}
+            # What another process ran at that time may be finished by now, or left unfinished.
+            again = [(outcome.job,) for outcome in outcomes.values() if outcome.in_use]
+            if again:
+                outcomes |= {outcome.job.name: outcome for outcome in _carried_out(chosen, work, again, workers)}
+    except KeyboardInterrupt as error:
+        finished = sum((runs / job.suite / job.name / "summary.json").exists() for job in jobs)
+        raise Stopped(
+            f"stopped: {finished} of {len(jobs)} runs are finished and the others are saved; run the same command "
+            "again to resume them"
+        ) from error
+    return [outcomes[job.name] for job in jobs if job.name in outcomes]
 
 
-@contextmanager
-def _reachable(tell: Tell | None, shares_memory: bool) -> Iterator[Tell | None]:
-    """Yield a function that workers can call wherever they run, and that calls `tell` here."""
-    if tell is None or shares_memory:
-        yield tell
-        return
-    with multiprocessing.get_context("spawn").Manager() as manager:
-        queue = manager.Queue()
+def _carried_out(
+    executor: Executor, work: Callable[[Group], list[Outcome]], groups: Sequence[Group], workers: int
+) -> Iterator[Outcome]:
+    for result in executor.execute(work, groups, workers):
+        if isinstance(result, Lost):
+            yield from (Outcome(job, error=result.reason) for job in result.item)
+        else:
+            yield from result
 
-        def listen() -> None:
-            while (progress := queue.get()) is not None:
-                tell(progress)
 
-        listener = threading.Thread(target=listen, daemon=True)
-        listener.start()
-        try:
-            yield queue.put
-        finally:
-            queue.put(None)
-            listener.join()
+def _attempt(group: Group, runs: Path, pace: Pace, progress: Tell | None) -> list[Outcome]:
+    stop_if_asked()
+    return [
+        Outcome(
+            ended.job,
+            None if ended.failure else ended.folder,
+            None
+            if ended.failure is None or isinstance(ended.failure, InUseError)
+            else f"{type(ended.failure).__name__}: {ended.failure}",
+            isinstance(ended.failure, InUseError),
+            ended.rendering_share,
+        )
+        for ended in run_together(group, runs, pace, progress)
+    ]
+
+
+def _reached(executor: Executor, tell: Tell | None) -> AbstractContextManager[Tell | None]:
+    """Return a context with a function that workers can call wherever they run, and that calls `tell` here."""
+    return nullcontext(tell) if tell is None or executor.shares_memory else executor.reach(tell)

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from holdfast.adapted import AdaptedModel
 from holdfast.benchmark.job import Job, SourceData
-from holdfast.benchmark.kept_stream import kept
+from holdfast.benchmark.kept_stream import forget_kept, kept
 from holdfast.calibration import calibrate
 from holdfast.data import DATASETS, Dataset
 from holdfast.data.tensors import as_inputs
@@ -41,13 +41,17 @@ class Built:
     seen: dict[str, str]  # which source data the model was shown, in words, by protocol field
 
 
-def build(job: Job) -> Built:
-    """Build the network once, the stream (calibrated for it where the stream needs that) and the adapted model."""
+def build(job: Job, stream: Stream | None = None) -> Built:
+    """Build the network once, the stream (calibrated for it where the stream needs that) and the adapted model.
+
+    A `stream` that was built for another job with the same one is used instead.
+    """
     placement = job.placement
     placement.check()
     # Severities are chosen in float32; only then the network gets the precision and memory format of the run.
     network: nn.Module = job.model.build(MODELS).to(placement.device)
-    stream = kept(build_stream(job.stream, job.data, job.seed, network))
+    if stream is None:
+        stream = kept(build_stream(job.stream, job.data, job.seed, network))
     total = min(filter(None, (job.samples, stream.length)), default=None)
     with placement.computing():
         model, seen = _build_model(job, placement.place(network), stream)
@@ -68,8 +72,9 @@ def build_stream(stream: Spec, data: Spec, seed: int, network: nn.Module) -> Str
 
 
 def forget_data() -> None:
-    """Read data sets again when they are needed next."""
+    """Read data sets again when they are needed next, and render from them again."""
     _read_data.cache_clear()
+    forget_kept()
 
 
 @lru_cache(maxsize=2)  # consecutive jobs use the same data, and decoding can take as long as a run

@@ -13,7 +13,7 @@ from holdfast.folders import write_whole
 from holdfast.models import MODELS, weights_digest
 from holdfast.spec import Spec
 
-__all__ = ["check_finished", "forget_inputs", "read_manifest"]
+__all__ = ["check_finished", "forget_inputs", "read_manifest", "settle_manifest", "write_json"]
 
 AGAIN = "delete the folder to run it again, or choose another folder"
 OF_THE_SUITE = ("place", "averages")  # parts of a manifest that do not change the run
@@ -35,7 +35,27 @@ def check_finished(job: Job, folder: Path) -> None:
     asked = json.loads(json.dumps(job.to_json()))
     if manifest.get("asked") != asked:
         changed = {**manifest, "asked": asked, **{key: asked[key] for key in OF_THE_SUITE}}
-        write_whole(path, json.dumps(changed, indent=1).encode())
+        write_json(path, changed)
+
+
+def settle_manifest(path: Path, manifest: dict[str, Any]) -> None:
+    """Write the manifest of a new run, or check that a resumed run keeps the protocol it began with."""
+    manifest = json.loads(json.dumps(manifest))
+    if not path.exists():
+        write_json(path, manifest)
+        return
+    before = read_manifest(path)
+    differing = [key for key, value in manifest["protocol"].items() if before["protocol"].get(key) != value]
+    if differing:
+        changes = ", ".join(
+            f"{key} was {before['protocol'].get(key)} and is {manifest['protocol'][key]}" for key in differing
+        )
+        raise ValueError(f"{path.parent} was begun under another protocol: {changes}; delete the folder to start again")
+
+
+def write_json(path: Path, content: Any) -> None:
+    """Write a file of a run folder: completely or not at all."""
+    write_whole(path, json.dumps(content, indent=1).encode())
 
 
 def forget_inputs() -> None:

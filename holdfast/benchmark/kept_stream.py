@@ -8,7 +8,7 @@ from functools import lru_cache
 from holdfast.records import Batch
 from holdfast.streams import Stream
 
-__all__ = ["KeptStream", "kept"]
+__all__ = ["KeptStream", "bare", "forget_kept", "kept"]
 
 LIMIT = 128 * 2**20  # bytes of rendered inputs
 
@@ -36,6 +36,18 @@ class KeptStream(Stream):
 def kept(stream: Stream) -> Stream:
     """Return the stream of the last job if it is the same, else this one, which then keeps its batches."""
     return _last(_Same(stream)) if type(stream) is Stream else stream
+
+
+def forget_kept() -> None:
+    """Drop the stream of the last job and its batches."""
+    _last.cache_clear()
+
+
+def bare(stream: Stream) -> Stream:
+    """Return the same stream without kept batches, for another process."""
+    if not isinstance(stream, KeptStream):
+        return stream
+    return Stream(stream.plan, stream.data, stream.rendering, redraw=stream.redraw)
 
 
 class _Same:

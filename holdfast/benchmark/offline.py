@@ -23,11 +23,12 @@ from torch import Tensor
 
 from holdfast.benchmark.attempt import Attempt
 from holdfast.benchmark.feeding import fed, placed
+from holdfast.benchmark.prefetch import Prefetch
 from holdfast.benchmark.scores import accuracy, macro_f1, macro_roc_auc
 from holdfast.benchmark.set_scores import score_set
+from holdfast.benchmark.stopping import Stopped, stop_if_asked, was_asked_to_stop
 from holdfast.randomness import seeded_rng
 from holdfast.records import Batch
-from holdfast.streams import Stream
 
 __all__ = ["offline"]
 
@@ -54,8 +55,11 @@ class SetState:
     skipped: int = 0
 
 
-def offline(attempt: Attempt) -> dict[str, Any]:
-    """Adapt to each set and predict it, from the attempt's place on; return a summary of each."""
+def offline(attempt: Attempt, prefetch: Prefetch, redrawn: Prefetch) -> dict[str, Any]:
+    """Adapt to each set and predict it, from the attempt's place on; return a summary of each.
+
+    The sets are read from `prefetch`, and adapted to as `redrawn` reads them.
+    """
     if attempt.total is None:
         raise ValueError("offline protocols need a stream of known length; set samples in the suite")
     sets: list[dict[str, Any]] = list(attempt.place.offline.get("sets", []))
@@ -65,7 +69,7 @@ def offline(attempt: Attempt) -> dict[str, Any]:
             attempt.model.reset()
         now = SetState(**(began or {}))
         attempt.place = replace(attempt.place, offline={"sets": sets, "now": None})
-        sets.append(OfflineSet(attempt, start, stop, now, list(sets)).run())
+        sets.append(OfflineSet(attempt, prefetch, redrawn, (start, stop), now, list(sets)).run())
         attempt.place = replace(attempt.place, offline={"sets": list(sets), "now": None})
     return {"sets": sets}
 
@@ -73,9 +77,18 @@ def offline(attempt: Attempt) -> dict[str, Any]:
 class OfflineSet:
     """A running set."""
 
-    def __init__(self, attempt: Attempt, start: int, stop: int, now: SetState, before: list[dict[str, Any]]) -> None:
-        self.attempt, self.start, self.stop, self.now, self.before = attempt, start, stop, now, before
-        self.job, self.model, self.size = attempt.job, attempt.model, stop - start
+    def __init__(
+        self,
+        attempt: Attempt,
+        prefetch: Prefetch,
+        redrawn: Prefetch,
+        span: tuple[int, int],
+        now: SetState,
+        before: list[dict[str, Any]],
+    ) -> None:
+        self.attempt, self.prefetch, self.redrawn, self.now, self.before = attempt, prefetch, redrawn, now, before
+        self.start, self.stop = span
+        self.job, self.model, self.size = attempt.job, attempt.model, self.stop - self.start
         self.oracle = self.job.protocol == "offline-oracle"
         self.epochs = self.job.epochs if self.model.method.learns else 0
 
@@ -110,9 +123,7 @@ class OfflineSet:
         if not self.epochs:
             self.now.chosen_epoch = 0
             return
-        with _rendered(
-            self.attempt.stream.redrawn(), self.start, self.stop, self.attempt.folder / "redrawn.npy"
-        ) as copy:
+        with _rendered(self.redrawn, self.start, self.stop, self.attempt.folder / "redrawn.npy") as copy:
             self.model.enter_domain(next(iter(self._domains())))
             while True:
                 if self.oracle and len(self.now.curve) == self.now.epoch:
@@ -186,10 +197,12 @@ class OfflineSet:
             forwards, backwards = step.forwards + now.forwards / size, step.backwards + now.backwards / size
             self._note()
             self.attempt.record(batch, replace(step, forwards=forwards, backwards=backwards), seconds)
+            self._stop_if_asked()
 
     def _stream_from(self, position: int) -> Iterator[Batch]:
-        batches = self.attempt.stream.starting_at(position, stop=self.stop, batch_size=self.job.batch_size, stored=True)
-        return fed(batches, self.job.placement)
+        size = self.job.batch_size
+        spans = self.attempt.stream.spans(position, self.stop, size)
+        return fed(self.prefetch.batches(spans, (self.stop - position) / size), self.job.placement)
 
     def _batches(self, copy: NDArray[Any]) -> Iterator[Tensor]:
         for first in range(0, len(copy), self.job.batch_size):
@@ -204,6 +217,12 @@ class OfflineSet:
         self._note()
         if self.attempt.save_when_due() and self.oracle:
             self._forget_others()
+        self._stop_if_asked()
+
+    def _stop_if_asked(self) -> None:
+        if was_asked_to_stop():
+            self.attempt.save()
+            raise Stopped
 
     def _note(self) -> None:
         self.attempt.place = replace(self.attempt.place, offline={"sets": self.before, "now": asdict(self.now)})
@@ -220,14 +239,15 @@ class OfflineSet:
 
 
 @contextmanager
-def _rendered(stream: Stream, start: int, stop: int, path: Path) -> Iterator[NDArray[Any]]:
+def _rendered(prefetch: Prefetch, start: int, stop: int, path: Path) -> Iterator[NDArray[Any]]:
     """Render the inputs of a set once for all epochs into a file, and delete it at the end of the block."""
-    first = stream.read(start, start + 1).inputs.numpy()
+    first = prefetch.stream.read(start, start + 1).inputs.numpy()
     copy = np.lib.format.open_memmap(path, "w+", first.dtype, (stop - start, *first.shape[1:]))
+    spans = [(place, min(place + CHUNK, stop)) for place in range(start, stop, CHUNK)]
     try:
-        for place in range(0, stop - start, CHUNK):
-            chunk = slice(place, min(place + CHUNK, stop - start))
-            copy[chunk] = stream.read(start + chunk.start, start + chunk.stop).inputs.numpy()
+        for (begin, end), batch in zip(spans, prefetch.batches(spans, len(spans)), strict=True):
+            copy[begin - start : end - start] = batch.inputs.numpy()
+            stop_if_asked()
         yield copy
     finally:
         path.unlink()

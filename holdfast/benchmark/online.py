@@ -1,25 +1,52 @@
-"""The online protocol: one pass; every batch is predicted, then adapted to once."""
+"""The online protocol: one pass; every batch is predicted, then adapted to once.
+
+Runs of one stream go through it in lock-step, so that each batch is rendered once for all of them.
+"""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import torch
 
 from holdfast.benchmark.attempt import Attempt
 from holdfast.benchmark.feeding import fed
+from holdfast.benchmark.prefetch import Prefetch
+from holdfast.benchmark.stopping import Stopped, was_asked_to_stop
+from holdfast.records import Batch
 
 __all__ = ["online"]
 
 
-def online(attempt: Attempt) -> dict[str, Any]:
-    """Run the stream from the attempt's place on; there is nothing to summarise beyond the rows."""
+def online(attempts: Sequence[Attempt], prefetch: Prefetch) -> None:
+    """Show each batch to every attempt that has not seen it yet; one that fails keeps its failure and stays behind.
+
+    All attempts have the same stream, batch size and placement, and resume each from a place of its own.
+    """
+    job, total = attempts[0].job, attempts[0].total
+    start = min(attempt.place.samples for attempt in attempts)
+    spans = prefetch.stream.spans(start, total, job.batch_size)
+    count = float("inf") if total is None else (total - start) / job.batch_size
+    for batch in fed(prefetch.batches(spans, count), job.placement):
+        for attempt in attempts:
+            if attempt.failure is None and attempt.recorder.samples == batch.position:
+                # Each attempt may change its inputs.
+                _take(attempt, batch if len(attempts) == 1 else replace(batch, inputs=batch.inputs.clone()))
+        if all(attempt.failure for attempt in attempts):
+            return
+        if was_asked_to_stop():
+            for attempt in attempts:
+                if attempt.failure is None:
+                    attempt.save()
+            raise Stopped
+
+
+def _take(attempt: Attempt, batch: Batch) -> None:
+    """Predict a batch, adapt to it and record it; whatever is raised is the failure of this attempt."""
     model, job = attempt.model, attempt.job
-    start, stop = attempt.place.samples, attempt.total
-    batches = attempt.stream.starting_at(start, stop=stop, batch_size=job.batch_size, stored=True)
-    for batch in fed(batches, job.placement):
+    try:
         if batch.new_episode:
             model.reset()
         model.enter_domain(batch.domains[0])
@@ -39,4 +66,5 @@ def online(attempt: Attempt) -> dict[str, Any]:
         if len(inputs) > len(batch):  # intruders are not scored
             step = replace(step, logits=step.logits[-len(batch) :])
         attempt.record(batch, step, seconds)
-    return {}
+    except Exception as error:
+        attempt.failure = error

@@ -1,10 +1,11 @@
-"""Run one job in its folder; an interrupted run resumes, and its rows are those of an uninterrupted one."""
+"""Run jobs in their folders; an interrupted run resumes, and its rows are those of an uninterrupted one."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -12,16 +13,21 @@ import torch
 
 from holdfast.benchmark.attempt import Attempt, Place, Progress
 from holdfast.benchmark.building import build
-from holdfast.benchmark.finished import check_finished, forget_inputs, read_manifest
+from holdfast.benchmark.finished import check_finished, forget_inputs, settle_manifest, write_json
 from holdfast.benchmark.job import Job
 from holdfast.benchmark.manifest import make_manifest
 from holdfast.benchmark.offline import offline
 from holdfast.benchmark.online import online
 from holdfast.benchmark.peak_memory import forget_peak
+from holdfast.benchmark.prefetch import Prefetch, usable_cores
 from holdfast.benchmark.recorder import Recorder
-from holdfast.folders import held, sweep, write_whole
+from holdfast.folders import InUseError, held, sweep
+from holdfast.streams import Stream
 
-__all__ = ["run"]
+__all__ = ["Ended", "Pace", "run", "run_together"]
+
+
+Tell = Callable[[Progress], None]
 
 
 def run(
@@ -30,73 +36,140 @@ def run(
     *,
     threads: int = 1,
     checkpoint_seconds: float = 10.0,
-    progress: Callable[[Progress], None] | None = None,
+    render_workers: int | None = 0,
+    progress: Tell | None = None,
 ) -> Path:
     """Run one job in its folder under `runs` and return the folder; a finished run is not repeated.
 
-    The number of threads is part of the protocol: sums in another order round differently.
+    The number of threads is part of the protocol: sums in another order round differently. Batches are rendered ahead
+    by `render_workers` processes, None chooses by what it measures; the rows do not depend on it.
     """
-    folder = runs / job.suite / job.name
-    folder.mkdir(parents=True, exist_ok=True)
-    summary = folder / "summary.json"
-    if not summary.exists():
-        with held(folder), _threads(threads):
-            sweep(folder)
-            if not summary.exists():  # another process may have finished it meanwhile
-                _carry_out(job, folder, checkpoint_seconds, progress or (lambda _: None))
-                return folder
-    forget_inputs()
+    if (runs / job.suite / job.name / "summary.json").exists():
+        forget_inputs()  # so that a change since is noticed
+    (outcome,) = run_together([job], runs, Pace(threads, checkpoint_seconds, render_workers), progress)
+    if outcome.failure is not None:
+        raise outcome.failure
+    return outcome.folder
+
+
+@dataclass(frozen=True)
+class Pace:
+    """How runs are carried out; nothing here changes their rows, except for the threads, which the protocol names."""
+
+    threads: int = 1
+    checkpoint_seconds: float = 10.0
+    render_workers: int | None = 0  # None: chosen by measurement
+    cores: int = field(default_factory=usable_cores)  # for this process and its render workers
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How one run of a group ended."""
+
+    job: Job
+    folder: Path
+    failure: Exception | None = None
+    rendering_share: float | None = None  # of the time; None: nothing was run
+
+
+def run_together(jobs: Sequence[Job], runs: Path, pace: Pace, progress: Tell | None = None) -> list[Ended]:
+    """Run jobs that share their batches (`groups_of`) in lock-step, and say how each ended.
+
+    Each has its own folder, state and failure; a run that is finished or fails leaves the others alone.
+    """
+    tell: Tell = progress or (lambda _: None)
+    ended: dict[str, Ended] = {}
+    with _threads(pace.threads), ExitStack() as closing:
+        attempts: list[Attempt] = []
+        for job in jobs:
+            folder = runs / job.suite / job.name
+            try:
+                if _is_finished(job, folder, tell):
+                    ended[job.name] = Ended(job, folder)
+                    continue
+                shared = attempts[0].stream if attempts else None
+                attempt = closing.enter_context(_opened(job, folder, shared, pace.checkpoint_seconds, tell))
+            except InUseError as error:
+                ended[job.name] = Ended(job, folder, error)
+                if not attempts:  # then the process that runs the first of a group has the others too
+                    ended |= {other.name: Ended(other, folder, error) for other in jobs if other.name not in ended}
+                    break
+            except Exception as error:
+                ended[job.name] = Ended(job, folder, error)
+            else:
+                attempts.append(attempt)
+        if attempts:
+            share = _carry_out(attempts, pace)
+            ended |= {a.job.name: Ended(a.job, a.folder, a.failure, share) for a in attempts}
+    return [ended[job.name] for job in jobs]
+
+
+def _is_finished(job: Job, folder: Path, tell: Tell) -> bool:
+    if not (folder / "summary.json").exists():
+        return False
     check_finished(job, folder)
-    _tell_finished(job, folder, progress)
-    return folder
+    summary = json.loads((folder / "summary.json").read_text())
+    samples, correct = summary["samples"], summary["correct"]
+    tell(Progress(job.name, job.recipe.label, samples, samples, correct, finished=True))
+    return True
 
 
-def _tell_finished(job: Job, folder: Path, progress: Callable[[Progress], None] | None) -> None:
-    if progress:
-        summary = json.loads((folder / "summary.json").read_text())
-        samples, correct = summary["samples"], summary["correct"]
-        progress(Progress(job.name, job.recipe.label, samples, samples, correct, finished=True))
+@contextmanager
+def _opened(job: Job, folder: Path, stream: Stream | None, checkpoint_seconds: float, tell: Tell) -> Iterator[Attempt]:
+    """Lock the folder of a run and return the run at its place; the stream may be that of another run of its group."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with held(folder):
+        sweep(folder)
+        forget_peak()
+        built = build(job, stream)
+        settle_manifest(folder / "manifest.json", make_manifest(job, built))
+        state = folder / "state.safetensors"
+        place = Place(**built.model.load(state)) if state.exists() else Place()
+        with Recorder(folder / "rows.jsonl", keep_bytes=place.row_bytes) as recorder:
+            recorder.samples, recorder.correct = place.samples, place.correct
+            yield Attempt(
+                job, built.stream, built.model, recorder, folder, built.total, checkpoint_seconds, tell, place
+            )
 
 
-def _carry_out(job: Job, folder: Path, checkpoint_seconds: float, progress: Callable[[Progress], None]) -> None:
-    forget_peak()
-    built = build(job)
-    _settle_manifest(folder / "manifest.json", make_manifest(job, built))
-    state = folder / "state.safetensors"
-    place = Place(**built.model.load(state)) if state.exists() else Place()
-    with Recorder(folder / "rows.jsonl", keep_bytes=place.row_bytes) as recorder:
-        recorder.samples, recorder.correct = place.samples, place.correct
-        attempt = Attempt(
-            job, built.stream, built.model, recorder, folder, built.total, checkpoint_seconds, progress, place
-        )
-        with job.placement.computing():
-            found = online(attempt) if job.protocol == "online" else offline(attempt)
-        attempt.save()
+def _carry_out(attempts: Sequence[Attempt], pace: Pace) -> float:
+    """Run attempts to their end or failure, and return the share of the time that rendering took."""
+    first = attempts[0]
+    with first.job.placement.computing(), Prefetch(first.stream, pace.render_workers, pace.cores) as prefetch:
+        if first.job.protocol == "online":
+            online(attempts, prefetch)
+            found: dict[str, Any] = {}
+        else:
+            found = _offline(first, prefetch, pace)
+        share = prefetch.rendering_share
+    for attempt in attempts:
+        if attempt.failure is None:
+            try:
+                _finish(attempt, {**found, "rendering_share": round(share, 3)})
+            except Exception as error:
+                attempt.failure = error
+    return share
+
+
+def _offline(attempt: Attempt, prefetch: Prefetch, pace: Pace) -> dict[str, Any]:
+    try:
+        with Prefetch(attempt.stream.redrawn(), pace.render_workers, pace.cores) as redrawn:
+            return offline(attempt, prefetch, redrawn)
+    except Exception as error:
+        attempt.failure = error
+        return {}
+
+
+def _finish(attempt: Attempt, found: dict[str, Any]) -> None:
+    """Save the last state, and write the summary, which makes a run finished."""
+    attempt.save()
+    recorder, folder = attempt.recorder, attempt.folder
     for left in (*folder.glob("best-*.safetensors"), folder / "redrawn.npy"):
         left.unlink(missing_ok=True)
-    summary = {"samples": recorder.samples, "correct": recorder.correct}
     accuracy = recorder.correct / max(1, recorder.samples)
-    _write_json(folder / "summary.json", {**summary, "accuracy": accuracy, "peak_mib": attempt.peaks, **found})
+    summary = {"samples": recorder.samples, "correct": recorder.correct, "accuracy": accuracy}
+    write_json(folder / "summary.json", {**summary, "peak_mib": attempt.peaks, **found})
     attempt.tell(finished=True)
-
-
-def _settle_manifest(path: Path, manifest: dict[str, Any]) -> None:
-    """Write the manifest of a new run, or check that a resumed run keeps the protocol it began with."""
-    manifest = json.loads(json.dumps(manifest))
-    if not path.exists():
-        _write_json(path, manifest)
-        return
-    before = read_manifest(path)
-    differing = [key for key, value in manifest["protocol"].items() if before["protocol"].get(key) != value]
-    if differing:
-        changes = ", ".join(
-            f"{key} was {before['protocol'].get(key)} and is {manifest['protocol'][key]}" for key in differing
-        )
-        raise ValueError(f"{path.parent} was begun under another protocol: {changes}; delete the folder to start again")
-
-
-def _write_json(path: Path, content: Any) -> None:
-    write_whole(path, json.dumps(content, indent=1).encode())
 
 
 @contextmanager

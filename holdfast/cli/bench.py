@@ -27,6 +27,13 @@ def bench(
     memory_format: Annotated[
         str | None, typer.Option(help="Lay out images as contiguous (default) or channels_last.")
     ] = None,
+    together: Annotated[
+        int, typer.Option(min=1, help="Run up to this many recipes of one stream side by side on the same batches.")
+    ] = 10,
+    render_workers: Annotated[
+        int | None,
+        typer.Option(min=0, help="Render batches ahead in this many processes; by default chosen by measurement."),
+    ] = None,
     settings: Settings = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the jobs and run none.")] = False,
     as_json: AsJson = False,
@@ -37,7 +44,16 @@ def bench(
     if dry_run:
         _print_jobs(suite, overrides, scale, as_json)
         return
-    folders = run_suite(suite, out, overrides, executor=executor, workers=workers, scale=scale)
+    folders = run_suite(
+        suite,
+        out,
+        overrides,
+        executor=executor,
+        workers=workers,
+        scale=scale,
+        together=together,
+        render_workers=render_workers,
+    )
     if as_json:
         typer.echo(json.dumps([str(folder) for folder in folders]))
         return
@@ -54,17 +70,26 @@ def run_suite(
     executor: str,
     workers: int,
     scale: str | None = None,
+    **pace: Any,
 ) -> list[Path]:
     """Run a suite with live progress and return the folders of its runs."""
     from holdfast.benchmark import bench as run_jobs
     from holdfast.benchmark import load_suite
     from holdfast.benchmark.live import LiveProgress
     from holdfast.benchmark.preparation import check_ready
+    from holdfast.benchmark.stopping import Stopped
 
     jobs = load_suite(name, overrides, scale=scale).jobs()
     check_ready([job for job in jobs if not (out / job.suite / job.name / "summary.json").exists()])
-    with LiveProgress(len(jobs)) as live:
-        outcomes = run_jobs(jobs, out, executor=executor, workers=workers, progress=live)
+    try:
+        with LiveProgress(len(jobs)) as live:
+            outcomes = run_jobs(jobs, out, executor=executor, workers=workers, progress=live, **pace)
+    except Stopped as stopped:
+        typer.echo(f"holdfast: {stopped}", err=True)
+        raise typer.Exit(130) from stopped
+    shares = [outcome.rendering_share for outcome in outcomes if outcome.rendering_share is not None]
+    if shares:
+        typer.echo(_bottleneck(sum(shares) / len(shares)), err=True)
     failed = [(outcome.job.name, outcome.error) for outcome in outcomes if outcome.error]
     if failed:
         raise RuntimeError(f"{len(failed)} of {len(outcomes)} runs failed, the others are kept; {failures(failed)}")
@@ -72,6 +97,22 @@ def run_suite(
     if elsewhere:
         typer.echo(f"{elsewhere} runs are carried out by another process; nothing is left to do here", err=True)
     return [outcome.folder for outcome in outcomes if outcome.folder]
+
+
+def _bottleneck(rendering: float) -> str:
+    """Return in words which side of the pipeline was waited for.
+
+    >>> _bottleneck(0.8)
+    'bottleneck: rendering (80 % of the time); more --render-workers or exported shards (holdfast export) help'
+    >>> _bottleneck(0.1)
+    'bottleneck: the networks (rendering was waited for 10 % of the time)'
+    """
+    if rendering > 0.5:
+        return (
+            f"bottleneck: rendering ({100 * rendering:.0f} % of the time); more --render-workers or exported shards "
+            "(holdfast export) help"
+        )
+    return f"bottleneck: the networks (rendering was waited for {100 * rendering:.0f} % of the time)"
 
 
 def failures(failed: Sequence[tuple[str, str]]) -> str:

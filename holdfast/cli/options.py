@@ -35,9 +35,12 @@ Settings = Annotated[
     typer.Option("--set", help="Override a key of the suite, e.g. --set streams.0.severity=3; may be repeated."),
 ]
 Executor = Annotated[
-    str, typer.Option(help="Run jobs one after the other (serial) or in several processes (processes).")
+    str,
+    typer.Option(
+        help="Run jobs one after the other (serial), in several processes (processes), or on a cluster (ray, slurm)."
+    ),
 ]
-Workers = Annotated[int, typer.Option(min=1, help="Run this many jobs at a time with --executor processes.")]
+Workers = Annotated[int, typer.Option(min=1, help="Run this many jobs at a time with every executor but serial.")]
 MetricName = Annotated[str, typer.Option(help="Show error or accuracy in tables.")]
 ModelText = Annotated[str, typer.Option(help="Use this model: a name, or YAML such as {name: …, option: …}.")]
 

@@ -135,6 +135,10 @@ class Stream:
         render = self.read if stored else self.render
         return _ahead(render, spans, workers) if workers else (render(*span) for span in spans)
 
+    def spans(self, position: int, stop: int | None, batch_size: int) -> Iterator[tuple[int, int]]:
+        """Return where each batch of `starting_at` begins and ends, for `render` and `read`."""
+        return self._spans(position, stop, batch_size)
+
     def first(self, samples: int) -> torch.Tensor:
         """Return the inputs of the first samples, without labels."""
         if samples < 1:

@@ -1,0 +1,68 @@
+"""What an executor is: where jobs run, and how their progress is reported."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from multiprocessing import get_context
+from multiprocessing.managers import SyncManager
+from typing import Any
+
+from holdfast.children import be_a_child
+from holdfast.registry import Registry
+
+__all__ = ["EXECUTORS", "Executor", "Lost", "queued"]
+
+Tell = Callable[[Any], None]
+
+
+@dataclass(frozen=True)
+class Lost:
+    """The result of an item that has none: its worker died each time."""
+
+    item: Any
+    reason: str
+
+
+def queued(tell: Tell) -> AbstractContextManager[Tell]:
+    """Yield a function that other processes of this machine can call, and that calls `tell` here."""
+    return _queued(tell)
+
+
+@contextmanager
+def _queued(tell: Tell) -> Iterator[Tell]:
+    manager = SyncManager(ctx=get_context("spawn"))
+    manager.start(initializer=be_a_child)
+    with manager:
+        queue = manager.Queue()
+
+        def listen() -> None:
+            while (told := queue.get()) is not None:
+                tell(told)
+
+        listener = threading.Thread(target=listen, daemon=True)
+        listener.start()
+        try:
+            yield queue.put
+        finally:
+            queue.put(None)
+            listener.join()
+
+
+@dataclass(frozen=True)
+class Executor:
+    """A function that yields the results of `work` for all items, and where it runs them.
+
+    >>> list(EXECUTORS["serial"].execute(abs, [-1, 2], 1))
+    [1, 2]
+    """
+
+    execute: Callable[[Callable[[Any], Any], Sequence[Any], int], Iterator[Any]]  # work, items, workers
+    shares_memory: bool  # with the caller, so that work can call the caller's functions
+    summary: str = ""
+    reach: Callable[[Tell], AbstractContextManager[Tell]] = queued  # for workers that do not share memory
+
+
+EXECUTORS: Registry[Executor] = Registry("executor", "executors")
