@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from holdfast.recipes import adapt
     from holdfast.records import Step
     from holdfast.recovery import Recovery
+    from holdfast.report.results import results
     from holdfast.streams import Stream
 
 __version__ = "0.2.0"
@@ -34,6 +35,7 @@ _HOMES = {
     "doctor": "holdfast.diagnosis",
     "guard": "holdfast.guarded",
     "list_methods": "holdfast.description",
+    "results": "holdfast.report.results",
 }
 
 __all__ = [
@@ -50,6 +52,7 @@ __all__ = [
     "doctor",
     "guard",
     "list_methods",
+    "results",
 ]
 
 

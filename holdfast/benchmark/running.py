@@ -22,12 +22,14 @@ from holdfast.benchmark.peak_memory import forget_peak
 from holdfast.benchmark.prefetch import Prefetch, usable_cores
 from holdfast.benchmark.recorder import Recorder
 from holdfast.folders import InUseError, held, sweep
+from holdfast.row_tables import compact
 from holdfast.streams import Stream
 
 __all__ = ["Ended", "Pace", "run", "run_together"]
 
 
 Tell = Callable[[Progress], None]
+LONG = 8 * 2**20  # bytes of JSON lines beyond which a finished run keeps its rows as Parquet only
 
 
 def run(
@@ -166,9 +168,13 @@ def _finish(attempt: Attempt, found: dict[str, Any]) -> None:
     recorder, folder = attempt.recorder, attempt.folder
     for left in (*folder.glob("best-*.safetensors"), folder / "redrawn.npy"):
         left.unlink(missing_ok=True)
+    compacted = compact(folder)
     accuracy = recorder.correct / max(1, recorder.samples)
     summary = {"samples": recorder.samples, "correct": recorder.correct, "accuracy": accuracy}
     write_json(folder / "summary.json", {**summary, "peak_mib": attempt.peaks, **found})
+    rows = folder / "rows.jsonl"
+    if compacted is not None and rows.stat().st_size > LONG:
+        rows.unlink()  # only now: a run without a summary resumes from its lines
     attempt.tell(finished=True)
 
 

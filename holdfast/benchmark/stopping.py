@@ -11,7 +11,7 @@ from types import FrameType
 
 __all__ = ["GRACE", "Stopped", "stop_if_asked", "stoppable", "was_asked_to_stop"]
 
-GRACE = 8.0  # seconds for the batch at hand; then it is given up and repeated when the run resumes
+GRACE = 5.0  # seconds for the batch at hand; then it is given up and repeated when the run resumes
 
 _asked = threading.Event()  # signals concern the whole process
 

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from holdfast.records import Estimate, Row
+from holdfast.row_tables import read_compact
 
 __all__ = ["DamagedRunError", "Manifest", "Model", "Recipe", "Rows", "RunRecord", "Stream", "read_run", "read_runs"]
 
@@ -248,6 +249,8 @@ def read_summary(path: Path) -> dict[str, Any] | None:
 
 def read_rows(path: Path) -> Rows:
     """Return the rows of a run; an incomplete last line, from a killed run, is ignored."""
+    if not path.exists() and path.with_suffix(".parquet").exists():  # the lines of a long run are compacted
+        return columns([row_of(record) for record in read_compact(path.with_suffix(".parquet"))])
     lines = path.read_text(encoding="utf-8", errors="replace").rstrip("\n").split("\n") if path.exists() else []
     records = []
     for number, line in enumerate(lines, start=1):

@@ -191,4 +191,4 @@ def test_temporary_files_of_killed_saves_are_deleted(tmp_path: Path) -> None:
         (folder / name).write_bytes(b"half")
     run(job, tmp_path)
     names = {path.name for path in folder.iterdir()}
-    assert names == {"lock", "manifest.json", "rows.jsonl", "state.safetensors", "summary.json"}
+    assert names == {"lock", "manifest.json", "rows.jsonl", "rows.parquet", "state.safetensors", "summary.json"}

@@ -1,0 +1,46 @@
+"""All rows below a folder as one table, for pandas, Polars or Arrow."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+from holdfast.report.runs import run_folders
+from holdfast.row_tables import identity_of, read_compact, table_of
+
+__all__ = ["results"]
+
+Kind = Literal["arrow", "pandas", "polars"]
+
+
+def results(folder: str | Path, kind: Kind = "arrow") -> Any:
+    """Return the rows of every run below a folder as a table: one line for each batch, with the run it belongs to.
+
+    Columns are suite, job, recipe, model, stream and seed, then those of a row; domains, estimates and gauges are lists
+    of records. Finished and unfinished runs are read alike. Needs the extra `parquet`, and pandas or Polars for those.
+    """
+    if kind not in get_args(Kind):
+        raise ValueError(f"kind must be one of {', '.join(get_args(Kind))}, got {kind!r}")
+    tables = [_table(found) for found in run_folders(Path(folder))]
+    if not tables:
+        raise FileNotFoundError(f"no runs in {folder}: found no manifest.json; pass the folder that a suite wrote to")
+    from pyarrow import concat_tables  # type: ignore[import-not-found,import-untyped,unused-ignore]
+
+    table = concat_tables(tables)
+    if kind == "pandas":
+        return table.to_pandas()
+    if kind == "polars":
+        import polars  # type: ignore[import-not-found,import-untyped,unused-ignore]
+
+        return polars.from_arrow(table)
+    return table
+
+
+def _table(folder: Path) -> Any:
+    identity = identity_of(json.loads((folder / "manifest.json").read_text()))
+    lines = folder / "rows.jsonl"
+    if not lines.exists() and (folder / "rows.parquet").exists():
+        return table_of(list(read_compact(folder / "rows.parquet")), identity)
+    text = lines.read_text().split("\n")[:-1] if lines.exists() else []  # the last line may be incomplete
+    return table_of([json.loads(line) for line in text], identity)

@@ -1,0 +1,114 @@
+"""Rows of runs as typed tables: Parquet files that DuckDB, pandas and Polars read as they are."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+__all__ = ["compact", "identity_of", "read_compact", "table_of"]
+
+IDENTITY = ("suite", "job", "recipe", "model", "stream")  # columns of text, besides the seed
+INTEGERS = ("position", "size")
+FLOATS = ("accuracy", "confidence", "entropy", "loss", "expected", "forwards", "backwards", "step_seconds")
+TEXTS = ("recovered", "skipped")
+NEEDS = "tables of rows need pyarrow: pip install 'holdfast[parquet]'"
+
+
+def identity_of(manifest: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the columns that say which run a row belongs to.
+
+    >>> parts = {"recipe": {"label": "tent"}, "model": {"name": "resnet"}, "stream": {"label": "ccc"}, "seed": 3}
+    >>> identity_of({"suite": "demo", "job": "tent-ccc", **parts})["recipe"]
+    'tent'
+    """
+    return {
+        "suite": manifest["suite"],
+        "job": manifest["job"],
+        "recipe": manifest["recipe"]["label"],
+        "model": manifest["model"]["name"],
+        "stream": manifest["stream"]["label"],
+        "seed": manifest["seed"],
+    }
+
+
+def table_of(rows: Sequence[Mapping[str, Any]], identity: Mapping[str, Any]) -> Any:
+    """Return rows as an Arrow table with typed columns, one line for each batch."""
+    pa = _arrow()
+    schema = _schema(pa)
+    columns: dict[str, Any] = {name: [identity[name]] * len(rows) for name in (*IDENTITY, "seed")}
+    for name in (*INTEGERS, *FLOATS, *TEXTS):
+        columns[name] = [row.get(name) for row in rows]
+    columns["domains"] = [
+        [{"name": name, "correct": found[0], "samples": found[1]} for name, found in row["domains"].items()]
+        for row in rows
+    ]
+    columns["correct"] = [sum(found[0] for found in row["domains"].values()) for row in rows]
+    columns["estimates"] = [
+        [{"name": name, **_estimate(found)} for name, found in row["estimates"].items()] for row in rows
+    ]
+    columns["gauges"] = [[{"name": n, "value": value} for n, value in row.get("gauges", {}).items()] for row in rows]
+    return pa.table({name: pa.array(columns[name], schema.field(name).type) for name in schema.names}, schema)
+
+
+def compact(folder: Path) -> Path | None:
+    """Write `rows.parquet` beside the rows of a finished run; None without pyarrow, then the JSON lines are all."""
+    try:
+        _arrow()
+    except ImportError:
+        return None
+    from pyarrow import parquet  # type: ignore[import-not-found,import-untyped,unused-ignore]
+
+    manifest = json.loads((folder / "manifest.json").read_text())
+    rows = [json.loads(line) for line in (folder / "rows.jsonl").read_text().splitlines()]
+    path, partial = folder / "rows.parquet", folder / ".rows.parquet.partial"
+    parquet.write_table(table_of(rows, identity_of(manifest)), partial)
+    partial.replace(path)
+    return path
+
+
+def read_compact(path: Path) -> Iterator[dict[str, Any]]:
+    """Yield the rows of a Parquet file as their JSON lines held them."""
+    _arrow()
+    from pyarrow import parquet
+
+    for row in parquet.ParquetFile(path).read().to_pylist():
+        kept = {name: row[name] for name in (*INTEGERS, *FLOATS, *TEXTS)}
+        yield {
+            **kept,
+            "domains": {found["name"]: [found["correct"], found["samples"]] for found in row["domains"]},
+            "estimates": {found.pop("name"): found for found in row["estimates"]},
+            "gauges": {found["name"]: found["value"] for found in row["gauges"]},
+        }
+
+
+def _estimate(stored: Any) -> Mapping[str, Any]:
+    return stored if isinstance(stored, Mapping) else {"value": stored}  # numbers in rows of version 0.1
+
+
+def _schema(pa: Any) -> Any:
+    named = pa.field("name", pa.string())
+    count = [pa.field(name, pa.int32()) for name in ("correct", "samples")]
+    floats = [pa.field(name, pa.float64()) for name in ("value", "low", "high", "gain")]
+    return pa.schema(
+        [
+            *((name, pa.string()) for name in IDENTITY),
+            ("seed", pa.int64()),
+            *((name, pa.int64()) for name in INTEGERS),
+            ("correct", pa.int64()),
+            *((name, pa.float64()) for name in FLOATS),
+            *((name, pa.string()) for name in TEXTS),
+            ("domains", pa.list_(pa.struct([named, *count]))),
+            ("estimates", pa.list_(pa.struct([named, *floats, pa.field("unknown", pa.string())]))),
+            ("gauges", pa.list_(pa.struct([named, floats[0]]))),
+        ]
+    )
+
+
+def _arrow() -> Any:
+    try:
+        import pyarrow  # type: ignore[import-not-found,import-untyped,unused-ignore]
+    except ImportError as error:
+        raise ImportError(NEEDS) from error
+    return pyarrow
