@@ -68,6 +68,10 @@ class Job:
     place: int = 0  # in the suite: tables keep its order
     averages: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # name -> labels of streams
 
+    def __post_init__(self) -> None:
+        if self.suite in ("", ".", "..") or any(mark in self.suite for mark in "/\\\0"):
+            raise ValueError(f"the name of a suite names its folder, so it cannot be {self.suite!r}; leave out slashes")
+
     @property
     def placement(self) -> Placement:
         """Where the job computes and how."""

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from holdfast.cli.options import AsJson, Device, Executor, Out, Scale, Settings, Workers, parse_settings
+from holdfast.cli.options import AllowCode, AsJson, Device, Executor, Out, Scale, Settings, Workers, parse_settings
 
 __all__ = ["bench", "run_suite"]
 
@@ -34,6 +34,7 @@ def bench(
         int | None,
         typer.Option(min=0, help="Render batches ahead in this many processes; by default chosen by measurement."),
     ] = None,
+    allow_code: AllowCode = False,
     settings: Settings = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the jobs and run none.")] = False,
     as_json: AsJson = False,
@@ -53,6 +54,7 @@ def bench(
         scale=scale,
         together=together,
         render_workers=render_workers,
+        allow_code=allow_code,
     )
     if as_json:
         typer.echo(json.dumps([str(folder) for folder in folders]))
@@ -70,16 +72,19 @@ def run_suite(
     executor: str,
     workers: int,
     scale: str | None = None,
+    allow_code: bool = False,
     **pace: Any,
 ) -> list[Path]:
     """Run a suite with live progress and return the folders of its runs."""
     from holdfast.benchmark import bench as run_jobs
-    from holdfast.benchmark import load_suite
+    from holdfast.benchmark import load_suite, suite_names
+    from holdfast.benchmark.foreign_code import check_code
     from holdfast.benchmark.live import LiveProgress
     from holdfast.benchmark.preparation import check_ready
     from holdfast.benchmark.stopping import Stopped
 
     jobs = load_suite(name, overrides, scale=scale).jobs()
+    check_code(jobs, name, allow_code or name in suite_names())
     check_ready([job for job in jobs if not (out / job.suite / job.name / "summary.json").exists()])
     try:
         with LiveProgress(len(jobs)) as live:

@@ -11,6 +11,7 @@ import yaml
 from holdfast.yaml_text import load_yaml
 
 __all__ = [
+    "AllowCode",
     "AsJson",
     "Device",
     "Executor",
@@ -23,6 +24,10 @@ __all__ = [
     "parse_settings",
 ]
 
+AllowCode = Annotated[
+    bool,
+    typer.Option("--allow-code", help="Allow a suite file or run folder to name models that run code: imported, file."),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of text, for scripts.")]
 Device = Annotated[
     str | None,

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from holdfast.cli.options import AsJson, Device, Out, Scale
+from holdfast.cli.options import AllowCode, AsJson, Device, Out, Scale
 from holdfast.cli.printing import console, plain_table
 
 __all__ = ["replay"]
@@ -27,14 +27,19 @@ def replay(
     job: Annotated[str, typer.Option(help="Choose the job of a suite whose name begins like this, e.g. tent.")] = "",
     scale: Scale = None,
     device: Device = None,
+    allow_code: AllowCode = False,
     out: Out = Path("runs"),
     as_json: AsJson = False,
 ) -> None:
     """Run a recorded stream again, with the same model, method and seed, through several recoveries."""
+    from holdfast.benchmark import suite_names
+    from holdfast.benchmark.foreign_code import check_code
     from holdfast.benchmark.live import LiveProgress
     from holdfast.recovery import RECOVERIES
+    from holdfast.replay import job_of
     from holdfast.replay import replay as replay_run
 
+    check_code([job_of(target, job=job, scale=scale)], target, allow_code or target in suite_names())
     recoveries = recoveries or RECOVERIES.names()
     with LiveProgress(1 + len(recoveries)) as live:
         found = replay_run(target, recoveries, out=out, job=job, scale=scale, device=device, progress=live)

@@ -16,6 +16,7 @@ from statistics import fmean
 from holdfast.report import metrics
 from holdfast.report.runs import RunRecord
 from holdfast.report.tables import Line, Table, canonical, grouped
+from holdfast.report.words import csv_writer
 
 __all__ = ["Gain", "Gains", "gains_to_csv", "make_gains"]
 
@@ -172,7 +173,7 @@ def _table() -> list[dict[str, str]]:
 def gains_to_csv(gains: Sequence[Gains]) -> str:
     """Return all gains as one CSV file, at full precision."""
     out = io.StringIO()
-    write = csv.writer(out, lineterminator="\n").writerow
+    write = csv_writer(out)
     named, own = ["suite, model and protocol", "recipe", "score", "criterion"], ["before", "after", "gain"]
     write([*named, *own, "published before", "published after"])
     for entry in gains:

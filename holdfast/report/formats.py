@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import io
 import math
 import re
@@ -12,7 +11,7 @@ from statistics import fmean
 
 from holdfast.report.columns import FEW_DOMAINS, Cell, Column, cells_of, columns_of, domains_shown, printed_columns
 from holdfast.report.tables import Table, oracle_score
-from holdfast.report.words import aligned, slug
+from holdfast.report.words import aligned, csv_writer, slug
 
 __all__ = ["caption", "to_csv", "to_html", "to_latex", "to_markdown"]
 
@@ -115,7 +114,8 @@ def to_csv(table: Table) -> str:
     columns = [column for column in columns_of(table) if column.csv_title is not None]
     out = io.StringIO()
     rows = ([precise(column.value(line)) for column in columns] for line in table.lines)
-    csv.writer(out, lineterminator="\n").writerows([[column.csv_title for column in columns], *rows])
+    for cells in ([str(column.csv_title) for column in columns], *rows):
+        csv_writer(out)(cells)
     return out.getvalue()
 
 

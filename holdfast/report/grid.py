@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import io
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,6 +14,7 @@ from holdfast.report.formats import latex_cell, latex_text
 from holdfast.report.published import beside, published, withheld
 from holdfast.report.runs import RunRecord
 from holdfast.report.tables import Metric, Table, better, canonical, grouped, mean_or_nan, named, percent, printed
+from holdfast.report.words import csv_writer
 
 __all__ = ["Grid", "StreamColumn", "grid_to_csv", "grid_to_latex", "make_grids"]
 
@@ -179,7 +179,7 @@ def _on(column: StreamColumn, by_stream: Mapping[str, Sequence[Table]]) -> list[
 def grid_to_csv(grid: Grid) -> str:
     """Return the grid as CSV, at full precision, with published scores in separate columns."""
     out = io.StringIO()
-    write = csv.writer(out, lineterminator="\n").writerow
+    write = csv_writer(out)
     known = [column for column in grid.columns if any(column.name == name for _, name in grid.published)]
     names = [*(column.name for column in grid.columns), *(f"published {column.name}" for column in known)]
     write(["recipe", *(f"{name} {grid.metric} (%)" for name in names)])

@@ -5,12 +5,14 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from typing import Literal
 
-__all__ = ["WordTable", "aligned", "in_words", "plain_table", "slug", "words_to_csv", "words_to_markdown"]
+FORMULA = tuple("=+-@\t\r")  # with which a formula begins
+
+__all__ = ["WordTable", "aligned", "csv_writer", "in_words", "plain_table", "slug", "words_to_csv", "words_to_markdown"]
 
 
 @dataclass(frozen=True)
@@ -39,6 +41,25 @@ def plain_table(titles: Sequence[str], rows: Iterable[Sequence[str]], note: str 
     return f'<figure class="words"><div class="scroll">{grid}</div>{caption}</figure>'
 
 
+def csv_writer(out: io.StringIO) -> Callable[[Iterable[object]], object]:
+    """Return a function that writes a line of CSV; no spreadsheet takes a text of it for a formula.
+
+    >>> out = io.StringIO()
+    >>> csv_writer(out)(["=HYPERLINK(x)", "tent", "-0.5", "+1.2 points"]) and out.getvalue()
+    "'=HYPERLINK(x),tent,-0.5,'+1.2 points\\n"
+    """
+    write = csv.writer(out, lineterminator="\n").writerow
+    return lambda cells: write([_inert(str(cell)) for cell in cells])
+
+
+def _inert(text: str) -> str:
+    try:
+        float(text)
+    except ValueError:
+        return f"'{text}" if text[:1] in FORMULA else text
+    return text  # a number
+
+
 def words_to_csv(table: WordTable) -> str:
     """Return the table as CSV.
 
@@ -46,7 +67,8 @@ def words_to_csv(table: WordTable) -> str:
     ['recipe,error', 'tent,5.1']
     """
     out = io.StringIO()
-    csv.writer(out, lineterminator="\n").writerows([table.columns, *table.rows])
+    for cells in (table.columns, *table.rows):
+        csv_writer(out)(cells)
     return out.getvalue()
 
 

@@ -57,7 +57,10 @@ def _worked(work: Callable[[Any], Any], item: Any) -> Any:
 def _told(tell: Tell) -> Iterator[Tell]:
     """Yield a function that tasks can call on any node; an actor keeps what they say until it is collected here."""
     engine = _connected()
-    inbox = engine.remote(num_cpus=0, max_restarts=-1)(_Inbox).remote()
+    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+    here = NodeAffinitySchedulingStrategy(engine.get_runtime_context().get_node_id(), soft=False)  # other nodes may die
+    inbox = engine.remote(num_cpus=0, scheduling_strategy=here)(_Inbox).remote()
     done = threading.Event()
 
     def listen() -> None:
@@ -68,7 +71,7 @@ def _told(tell: Tell) -> Iterator[Tell]:
         try:
             for told in engine.get(inbox.collect.remote(), timeout=10 * POLL):
                 tell(told)
-        except engine.exceptions.RayError:  # the node of the inbox died; the next progress starts from there
+        except engine.exceptions.RayError:  # it is busy; the next time there is more
             pass
 
     listener = threading.Thread(target=listen, daemon=True)
