@@ -14,7 +14,7 @@ from holdfast.cli import app
 from holdfast.data import DATASETS
 from holdfast.diagnosis import Diagnosis
 from holdfast.diagnosis.batches import labelled_batches
-from holdfast.models import Normalised, digits_resnet, digits_vit
+from holdfast.models import Normalised, digits_resnet, digits_resnet_gn, digits_vit
 from holdfast.models.tiny import tiny_resnet
 from holdfast.recipes import adapt
 from holdfast.records import SetupWarning
@@ -69,6 +69,30 @@ def test_normalising_twice_is_told(digits: list[tuple[Tensor, Tensor]]) -> None:
     assert "accuracy would be" in fault.found
 
 
+@pytest.mark.parametrize("labelled", [True, False])
+def test_a_wrong_scale_is_told_without_running_statistics(labelled: bool, digits: list[tuple[Tensor, Tensor]]) -> None:
+    data = [(255 * inputs, labels) if labelled else 255 * inputs for inputs, labels in digits]
+    (fault,) = (finding for finding in examined(digits_resnet_gn(), data).failed if finding.check == "input scale")
+    assert "divide pixels by 255" in fault.remedy
+    right = [(inputs, labels) if labelled else inputs for inputs, labels in digits]
+    assert verdict(examined(digits_resnet_gn(), right), "input scale") == "ok"
+
+
+def test_a_network_for_minus_one_to_one_is_told(digits: list[tuple[Tensor, Tensor]]) -> None:
+    class Centred(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.network = digits_resnet()
+
+        def forward(self, images: Tensor) -> Tensor:
+            logits: Tensor = self.network(images / 2 + 0.5)
+            return logits
+
+    for data, words in ((digits, r"mean and std of 0.5"), ([(255 * x, y) for x, y in digits], r"/ 127.5 - 1")):
+        (fault,) = (finding for finding in examined(Centred(), data).failed if finding.check == "input scale")
+        assert words in fault.remedy
+
+
 class Coloured(nn.Module):
     """Predicts whether the first or the last channel is the larger one."""
 
@@ -93,6 +117,18 @@ def test_reversed_channels_are_told() -> None:
         if "scale" in finding.check
     )
     assert "BGR" in fault.remedy
+
+
+def test_a_small_loss_by_reversed_channels_is_worth_a_warning() -> None:
+    grey = torch.rand(400, 1, 1, 1, generator=torch.Generator().manual_seed(0)).expand(-1, 3, 8, 8).clone()
+    labels = torch.zeros(400).long()
+    grey[:, 0] += 0.1  # right, whatever the rest
+    swapped = grey.clone()
+    swapped[:16] = swapped[:16].flip(1)  # 4 % are wrong with the channels as given
+    found = examined(Coloured().eval(), [(swapped, labels)])
+    assert verdict(found, "input scale") == "ok"  # the other order would be worse
+    swapped[:224] = grey[:224].flip(1)
+    assert verdict(examined(Coloured().eval(), [(swapped, labels)]), "input scale") == "warn"
 
 
 def test_labels_and_accuracy(digits: list[tuple[Tensor, Tensor]]) -> None:

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from holdfast.blocks.wrapping import has_batch_norm
-from holdfast.diagnosis.findings import Finding
+from holdfast.diagnosis.findings import Finding, Verdict
 from holdfast.models.classifier import Classifier
 from holdfast.models.preprocessing import preprocessing_of
 from holdfast.models.probing import untouched
@@ -19,7 +19,9 @@ __all__ = ["data_findings", "scale_findings"]
 
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 FEW_SAMPLES = 16  # in a batch, for its statistics
-CLEARLY = 0.05  # in accuracy, beyond three standard errors
+CLEARLY = 0.05  # in accuracy, beyond three standard errors of the difference on the same samples
+PERHAPS = 0.02  # beyond two standard errors: worth a look
+MORE_CERTAIN = 0.1  # in mean confidence, for networks without statistics or labels
 FAR = 0.5  # standard deviations from the source statistics; clean data are within 0.1
 MUCH_NEARER = 0.5  # of that distance
 
@@ -29,8 +31,13 @@ class Fit:
     """How well inputs suit a network: how far they are from its statistics, and how often it is right."""
 
     distance: float  # of the first normalisation layers from their running statistics; nan without any
-    accuracy: float  # nan without labels
+    right: Tensor | None  # which predictions are, (samples,); None without labels
     confidence: float
+
+    @property
+    def accuracy(self) -> float:
+        """The share of right predictions; nan without labels."""
+        return math.nan if self.right is None else float(self.right.mean())
 
 
 def data_findings(
@@ -66,11 +73,16 @@ def scale_findings(model: Classifier, inputs: Tensor, labels: Tensor | None) -> 
     others = _alternatives(model, inputs)
     given = _fit(model, inputs, labels)
     fits = {name: _fit(model, change(inputs), labels) for name, (change, _) in others.items()}
-    better = {name: fit for name, fit in fits.items() if _fits_better(fit, given, len(inputs))}
-    if better:
-        name = min(better, key=lambda name: (-better[name].accuracy, better[name].distance))
-        yield Finding("input scale", "fail", f"{told}; {name} {_compared(better[name], given)}", others[name][1])
-    elif model.input_spec.kind == "image" and (high > 10 or low < -10):
+    sure, perhaps = (
+        [name for name, fit in fits.items() if rule(fit, given)] for rule in (_fits_better, _may_fit_better)
+    )
+    beyond = model.input_spec.kind == "image" and (high > 10 or low < -10)
+    if sure or perhaps:
+        order = {name: (-fits[name].accuracy, fits[name].distance, -fits[name].confidence) for name in sure or perhaps}
+        name = min(order, key=lambda name: [math.inf if math.isnan(part) else part for part in order[name]])
+        verdict: Verdict = "fail" if sure or beyond else "warn"
+        yield Finding("input scale", verdict, f"{told}; {name} {_compared(fits[name], given)}", others[name][1])
+    elif beyond:
         yield Finding("input scale", "fail", told, "bring images to the scale of training, e.g. inputs / 255")
     else:
         yield Finding("input scale", "ok", told)
@@ -89,6 +101,15 @@ def _alternatives(model: Classifier, inputs: Tensor) -> Mapping[str, tuple[Calla
     if inputs.shape[1] == 3:
         mean, std = (inputs.new_tensor(values).view(-1, 1, 1) for values in (MEAN, STD))
         once = "normalise once: load the network with holdfast.models.load, or wrap it in holdfast.models.Normalised"
+        found["scaled to [-1, 1]"] = (
+            lambda x: 2 * x - 1,
+            f"the network takes [-1, 1]: use mean and std of 0.5, and {once}",
+        )
+        found["scaled from 0..255 to [-1, 1]"] = (
+            lambda x: x / 127.5 - 1,
+            "the network takes [-1, 1]: inputs / 127.5 - 1",
+        )
+        found["scaled from [-1, 1] to [0, 1]"] = lambda x: x / 2 + 0.5, "the network takes [0, 1]: inputs / 2 + 0.5"
         found["normalised by ImageNet's mean and std"] = lambda x: (x - mean) / std, once
         found["without ImageNet's mean and std"] = lambda x: x * std + mean, f"they were applied twice; {once}"
         found["with channels reversed"] = lambda x: x.flip(1), "swap the channels, BGR and RGB: inputs.flip(1)"
@@ -96,19 +117,34 @@ def _alternatives(model: Classifier, inputs: Tensor) -> Mapping[str, tuple[Calla
     return found
 
 
-def _fits_better(other: Fit, given: Fit, samples: int) -> bool:
-    if not math.isnan(given.accuracy):
-        error = math.sqrt(max(given.accuracy * (1 - given.accuracy), 1 / samples) / samples)
-        return other.accuracy > given.accuracy + max(3 * error, CLEARLY)
-    if not math.isnan(given.distance):
-        return given.distance > FAR and other.distance < MUCH_NEARER * given.distance
-    return False
+def _fits_better(other: Fit, given: Fit) -> bool:
+    """Return whether other inputs fit better beyond doubt: by labels, or by the statistics of the network."""
+    if given.right is not None and other.right is not None:
+        return _exceeds(other.right - given.right, 3.0, CLEARLY)
+    return given.distance > FAR and other.distance < MUCH_NEARER * given.distance
+
+
+def _may_fit_better(other: Fit, given: Fit) -> bool:
+    """Return whether other inputs seem to fit better: by labels, or for want of statistics by confidence."""
+    if given.right is not None and other.right is not None:
+        return _exceeds(other.right - given.right, 2.0, PERHAPS)
+    return math.isnan(given.distance) and other.confidence > given.confidence + MORE_CERTAIN
+
+
+def _exceeds(gains: Tensor, errors: float, least: float) -> bool:
+    """Return whether a mean gain is over so many of its standard errors; at least one sample counts as changed."""
+    deviation = math.sqrt(max(float(gains.var(correction=0)), 1 / len(gains)) / len(gains))
+    return float(gains.mean()) > max(errors * deviation, least)
 
 
 def _compared(other: Fit, given: Fit) -> str:
-    if not math.isnan(given.accuracy):
+    if given.right is not None:
         return f"the accuracy would be {100 * other.accuracy:.0f} % instead of {100 * given.accuracy:.0f} %"
-    return f"they are nearer to the source statistics, {other.distance:.1f} instead of {given.distance:.1f} deviations"
+    if not math.isnan(given.distance):
+        return (
+            f"they are nearer to the source statistics, {other.distance:.1f} instead of {given.distance:.1f} deviations"
+        )
+    return f"the mean confidence would be {100 * other.confidence:.0f} % instead of {100 * given.confidence:.0f} %"
 
 
 def _fit(model: Classifier, inputs: Tensor, labels: Tensor | None) -> Fit:
@@ -130,9 +166,9 @@ def _fit(model: Classifier, inputs: Tensor, labels: Tensor | None) -> Fit:
     finally:
         for handle in handles:
             handle.remove()
-    accuracy = math.nan if labels is None else float((logits.argmax(1).cpu() == labels.cpu()).float().mean())
+    right = None if labels is None else (logits.argmax(1).cpu() == labels.cpu()).double()
     confidence = float(logits.softmax(1).amax(1).mean())
-    return Fit(sum(distances) / len(distances) if distances else math.nan, accuracy, confidence)
+    return Fit(sum(distances) / len(distances) if distances else math.nan, right, confidence)
 
 
 def _shape(model: Classifier, inputs: Tensor) -> Finding:
