@@ -41,6 +41,8 @@ def condensed(run: RunRecord, *, batches: bool = False) -> dict[str, Any]:
         intervals = {name: np.column_stack([found.low, found.high]) for name, found in columns}
         kept["intervals"] = {name: _rounded(found) for name, found in intervals.items() if not np.isnan(found).all()}
         kept["gains"] = {name: _rounded(found.gain) for name, found in columns if not np.isnan(found.gain).all()}
+        alarms = {name: [batch for batch, reason in enumerate(found.alarm) if reason] for name, found in columns}
+        kept |= {"alarm_batches": alarms} if any(alarms.values()) else {}
         kept["reset_batches"] = [batch for batch, reason in enumerate(run.rows.recovered) if reason is not None]
     manifest = json.loads((run.folder / "manifest.json").read_text())
     manifest.pop("asked", None)  # redundant with the other parts, except for file paths

@@ -98,7 +98,32 @@ def settings() -> list[str]:
     return rows
 
 
+def alarms() -> list[str]:
+    """Return the table of alarms on TENT: those of `risk`, and the resets of the guard."""
+    onset = 21  # the first batch that the damaged network predicts, in the stream `collapse`
+    rows = [
+        "| alarm | clean: alarms | continual: alarms | collapse: before | collapse: first after, in batches |",
+        "| --- | ---: | ---: | ---: | ---: |",
+    ]
+    marks = {
+        "`risk` on TENT": {
+            run["stream"]: run.get("alarm_batches", {}).get("risk", [])
+            for run in runs("alarms-digits")
+            if run["recipe"] == "tent"
+        },
+        "the guard's": {
+            run["stream"]: run["reset_batches"] for run in runs("alarms-digits") if run["recipe"] == "guard's alarm"
+        },
+    }
+    for name, found in marks.items():
+        before = sum(batch < onset for batch in found["collapse"])
+        after = next((str(batch - onset) for batch in found["collapse"] if batch >= onset), "missed")
+        rows.append(f"| {name} | {len(found['clean'])} | {len(found['continual'])} | {before} | {after} |")
+    return rows
+
+
 TABLES = {
+    "alarms": alarms,
     "recurrence": recurrence,
     "asr": lambda: accuracies("asr-digits", ["ccc", "cross"], resets=True),
     "collapse digits": lambda: accuracies("collapse-digits", ["sorted", "shuffled"]),

@@ -120,15 +120,13 @@ def test_reversed_channels_are_told() -> None:
 
 
 def test_a_small_loss_by_reversed_channels_is_worth_a_warning() -> None:
+    labels = torch.arange(400) % 2
     grey = torch.rand(400, 1, 1, 1, generator=torch.Generator().manual_seed(0)).expand(-1, 3, 8, 8).clone()
-    labels = torch.zeros(400).long()
-    grey[:, 0] += 0.1  # right, whatever the rest
-    swapped = grey.clone()
-    swapped[:16] = swapped[:16].flip(1)  # 4 % are wrong with the channels as given
-    found = examined(Coloured().eval(), [(swapped, labels)])
-    assert verdict(found, "input scale") == "ok"  # the other order would be worse
-    swapped[:224] = grey[:224].flip(1)
-    assert verdict(examined(Coloured().eval(), [(swapped, labels)]), "input scale") == "warn"
+    grey[labels == 0, 0] += 0.1
+    grey[labels == 1, 2] += 0.1
+    for reversed_samples, expected in ((16, "ok"), (224, "warn"), (300, "fail")):  # 4, 56 and 75 % of them
+        images = torch.cat([grey[:reversed_samples].flip(1), grey[reversed_samples:]])
+        assert verdict(examined(Coloured().eval(), [(images, labels)]), "input scale") == expected
 
 
 def test_labels_and_accuracy(digits: list[tuple[Tensor, Tensor]]) -> None:

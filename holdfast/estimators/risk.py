@@ -29,6 +29,8 @@ class Risk(Estimator):
     held-out source data, plus `tolerated`; the alarm is false with probability at most `level`, under the assumptions
     of the monitor. The network of every `calibrate_every`-th batch predicts the held-out data anew. The bound is on
     all samples since the last alarm, not on the newest batch; an alarm starts it anew. It changes nothing by itself.
+    Held-out data are predicted by the network alone: a method that changes its logits afterwards (guard, lame, roid)
+    is compared with something else, and may cause false alarms.
     """
 
     citation = "Schirmer et al., arXiv 2507.08721"

@@ -66,3 +66,12 @@ def test_with_batch_statistics_sorted_classes_cost_all_methods_the_same(made: di
     assert percent(found["source"]) - percent(found["batch_norm"]) > 15
     for recipe in ("tent", "tent x10", *AGAINST_COLLAPSE):
         assert abs(percent(found[recipe]) - percent(found["batch_norm"])) < 5
+
+
+def test_risk_monitoring_finds_the_collapse_later_than_the_first_batch_and_raises_no_false_alarm(
+    made: dict[str, Any],
+) -> None:
+    found = {run["stream"]: run for run in made["runs"]("alarms-digits") if run["recipe"] == "tent"}
+    alarms = {stream: run.get("alarm_batches", {}).get("risk", []) for stream, run in found.items()}
+    assert alarms["clean"] == alarms["continual"] == []
+    assert 21 < alarms["collapse"][0] < 30
