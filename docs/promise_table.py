@@ -1,4 +1,4 @@
-"""Write the tables of docs/promise.md from results/promise-cifar10.json. Run `python docs/promise_table.py`."""
+"""Write the tables of docs/promise.md from results/promise-*.json. Run `python docs/promise_table.py`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from pathlib import Path
 
 DOCS = Path(__file__).parent
 PAGE, RESULT = DOCS / "promise.md", DOCS.parent / "results" / "promise-cifar10.json"
+MORE = RESULT.with_name("promise-more.json")
 BEGIN, END = "<!-- promise -->", "<!-- end of promise -->"
+BEGIN_MORE, END_MORE = "<!-- more -->", "<!-- end of more -->"
 COSTS = {  # forwards and backwards of the network per sample
     "source": "1",
     "batch_norm": "1",
@@ -19,9 +21,9 @@ COSTS = {  # forwards and backwards of the network per sample
 }
 
 
-def gains() -> dict[str, dict[str, float]]:
+def gains(result: Path = RESULT) -> dict[str, dict[str, float]]:
     """Return points over the source by recipe and stream, and the source's own accuracy."""
-    content = json.loads(RESULT.read_text())
+    content = json.loads(result.read_text())
     accuracy: dict[str, dict[str, float]] = {}
     for run in content["runs"]:
         stream = content["parts"][run["manifest"]["stream"]]["label"]
@@ -56,11 +58,26 @@ def tables() -> str:
     return "\n".join([*head, "", *rows])
 
 
+def more() -> str:
+    """Return the table of all recipes on a few streams as Markdown; recipes that were not run have a dash."""
+    found = gains(MORE)
+    streams = sorted(found["source"], key=lambda stream: -sum(stream in over for over in found.values()))
+    rows = [f"| recipe | {' | '.join(streams)} |", "| --- |" + " ---: |" * len(streams)]
+    for recipe, over in sorted(found.items(), key=lambda entry: -len(entry[1])):
+        sign = "" if recipe == "source" else "+"
+        cells = (f"{over[stream]:{sign}.1f}" if stream in over else "–" for stream in streams)
+        rows.append(f"| `{recipe}`{' %' if recipe == 'source' else ''} | {' | '.join(cells)} |")
+    return "\n".join(rows)
+
+
 def page() -> str:
     """Return the page with the tables between their marks."""
-    before, _, rest = PAGE.read_text().partition(BEGIN)
-    _, _, after = rest.partition(END)
-    return f"{before}{BEGIN}\n\n{tables()}\n\n{END}{after}"
+    text = PAGE.read_text()
+    for begin, end, content in ((BEGIN, END, tables()), (BEGIN_MORE, END_MORE, more())):
+        before, _, rest = text.partition(begin)
+        _, _, after = rest.partition(end)
+        text = f"{before}{begin}\n\n{content}\n\n{end}{after}"
+    return text
 
 
 if __name__ == "__main__":

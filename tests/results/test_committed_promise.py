@@ -35,3 +35,13 @@ def test_batch_statistics_are_far_below_the_source_and_the_guard_keeps_tent_from
     assert min(found["batch_norm"].values()) < -50
     assert min(found["tent"].values()) < -50
     assert min(found["guard(tent)"].values()) > -1
+
+
+def test_with_noise_or_poison_in_every_batch_blend_and_guard_stay_above_the_source(made: dict[str, Any]) -> None:
+    found = made["gains"](made["MORE"])
+    for recipe in ("anchor", "blend", "guard(tent)"):
+        assert min(found[recipe]["10 % noise"], found[recipe]["10 % poison"]) > 15, recipe
+    assert len(found) == 17
+    assert (
+        max(found["note"]["mixed"], found["cotta (4 views)"]["mixed"]) > found["blend"]["mixed"]
+    )  # and the page says so
