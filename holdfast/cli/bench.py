@@ -5,11 +5,15 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from holdfast.cli.options import AllowCode, AsJson, Device, Executor, Out, Scale, Settings, Workers, parse_settings
+from holdfast.cli.printing import console, plain_table
+
+if TYPE_CHECKING:
+    from holdfast.benchmark import Job
 
 __all__ = ["bench", "run_suite"]
 
@@ -36,14 +40,16 @@ def bench(
     ] = None,
     allow_code: AllowCode = False,
     settings: Settings = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the jobs and run none.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Measure a few batches, print the jobs and their cost, and run none.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Run a suite; finished runs are kept and interrupted runs resume."""
     placed = {"device": device, "precision": precision, "memory_format": memory_format}
     overrides = parse_settings(settings) | {key: value for key, value in placed.items() if value is not None}
     if dry_run:
-        _print_jobs(suite, overrides, scale, as_json)
+        _print_jobs(suite, overrides, scale, as_json, together, allow_code)
         return
     folders = run_suite(
         suite,
@@ -136,8 +142,12 @@ def _and_others(count: int) -> str:
     return "" if count == 0 else f" and {count} other{'s' if count > 1 else ''}"
 
 
-def _print_jobs(name: str, overrides: Mapping[str, Any], scale: str | None, as_json: bool) -> None:
-    from holdfast.benchmark import load_suite
+def _print_jobs(
+    name: str, overrides: Mapping[str, Any], scale: str | None, as_json: bool, together: int, allow_code: bool
+) -> None:
+    from holdfast.benchmark import load_suite, suite_names
+    from holdfast.benchmark.foreign_code import runs_code
+    from holdfast.benchmark.preparation import missing
 
     jobs = load_suite(name, overrides, scale=scale).jobs()
     if as_json:
@@ -145,4 +155,27 @@ def _print_jobs(name: str, overrides: Mapping[str, Any], scale: str | None, as_j
         return
     for job in jobs:
         typer.echo(job.name)
+    if missing(jobs):
+        typer.echo("cost: not measured, because data, weights or packages are missing")
+    elif any(runs_code(job.model) for job in jobs) and not (allow_code or name in suite_names()):
+        typer.echo("cost: not measured, because the suite names models that run code; allow them with --allow-code")
+    else:
+        _print_cost(jobs, together)
     typer.echo(f"{len(jobs)} jobs, none was run; what they need: holdfast prepare {name} --scale {scale or 'paper'}")
+
+
+def _print_cost(jobs: Sequence[Job], together: int) -> None:
+    """Measure the first batches of each recipe and print what all of its jobs will cost."""
+    from holdfast.benchmark.forecast import forecast
+
+    table = plain_table("recipe", "model", "jobs", "hours", "core-hours", "GPU-hours", "disk MB", "bottleneck")
+    found = forecast(jobs, together)
+    for cost in found:
+        numbers = (cost.hours + cost.rendering_hours, cost.core_hours, cost.gpu_hours, cost.disk_mb)
+        words = [f"{number:,.2f}" for number in numbers]
+        table.add_row(cost.recipe, cost.model, str(cost.jobs), *words, cost.error or cost.bottleneck)
+    console.print(table)
+    hours = sum(cost.hours + cost.rendering_hours for cost in found)
+    typer.echo(
+        f"about {hours:,.2f} hours one after the other on this machine, measured on a few batches of each recipe"
+    )

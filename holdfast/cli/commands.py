@@ -18,6 +18,7 @@ from holdfast.cli.conformance import conformance
 from holdfast.cli.corrupt import corrupt
 from holdfast.cli.demo import demo
 from holdfast.cli.doctor import doctor
+from holdfast.cli.export import export
 from holdfast.cli.list import list_
 from holdfast.cli.prepare import prepare
 from holdfast.cli.recommend import recommend
@@ -48,6 +49,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "recommend": recommend,
     "replay": replay,
     "corrupt": corrupt,
+    "export": export,
     "serve": serve,
     "audit": audit,
 }

@@ -11,6 +11,7 @@ from torch import nn
 
 from holdfast.adapted import AdaptedModel
 from holdfast.benchmark import Job, Progress, bench, parse_suite, run
+from holdfast.benchmark.forecast import forecast
 from holdfast.benchmark.groups import groups_of
 from holdfast.benchmark.prefetch import Prefetch
 from holdfast.data import Digits
@@ -166,3 +167,15 @@ def test_render_workers_are_chosen_by_measurement(monkeypatch: pytest.MonkeyPatc
     ((render_seconds, step_seconds, left, cores),) = asked
     assert (left, cores, prefetch.workers) == (5, 4, 0)
     assert render_seconds > step_seconds >= 0
+
+
+def test_a_forecast_measures_each_recipe(jobs: list[Job]) -> None:
+    found = forecast(jobs)
+    assert [(cost.recipe, cost.jobs, cost.error) for cost in found] == [(job.recipe.label, 1, "") for job in jobs]
+    for cost in found:
+        assert cost.hours > 0
+        assert cost.rendering_hours > 1e-7  # rendered again, not kept from another recipe
+        assert cost.core_hours == pytest.approx(cost.hours + cost.rendering_hours)
+        assert cost.gpu_hours == 0
+        assert cost.disk_mb == pytest.approx(6 * 600 / 1e6)
+        assert cost.bottleneck == ("rendering" if cost.rendering_hours > cost.hours else "the network")

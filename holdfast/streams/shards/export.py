@@ -8,6 +8,7 @@ import os
 import tarfile
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import nullcontext
 from dataclasses import replace
 from io import BytesIO
 from pathlib import Path
@@ -16,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
+from holdfast.children import be_a_child
 from holdfast.corruptions import CORRUPTIONS
 from holdfast.folders import held
 from holdfast.records import Picks
@@ -27,12 +29,15 @@ OFFICIAL_JPEG_QUALITY = 85
 Span = tuple[Path, int, int]  # a shard, and the positions it begins and ends at
 
 
-def export_shards(stream: Stream, out: str | Path, *, shard_images: int = 25_000, workers: int = 1) -> list[Path]:
+def export_shards(
+    stream: Stream, out: str | Path, *, shard_images: int = 25_000, workers: int = 1, part: tuple[int, int] = (1, 1)
+) -> list[Path]:
     """Write a stream to `serial_00000.tar` and so on in the folder `out`, and return the files.
 
     Each sample has `input.jpg` (of the stream's storage quality, or 85), `output.cls` and `info`. A shard holds whole
     steps of a walk, at least `shard_images` images. Shards do not depend on the number of `workers`, which are
-    processes. Each shard is written completely or not at all, and existing shards are not written again.
+    processes. Each shard is written completely or not at all, and existing shards are not written again. `part=(3, 8)`
+    writes the third of eight parts, so that eight jobs on a shared folder write all shards at the same time.
     """
     if stream.input_spec.kind != "image":
         raise ValueError(f"shards hold images, and {stream.data.name} holds audio; iterate over its batches instead")
@@ -42,13 +47,15 @@ def export_shards(stream: Stream, out: str | Path, *, shard_images: int = 25_000
         raise ValueError(f"shard_images and workers must be at least 1, got {shard_images} and {workers}")
     out = Path(out)
     out.mkdir(parents=True, exist_ok=True)
-    with held(out):
+    with held(out, wait=True):
         _settle(
             out / "stream.json", {"fingerprint": stream.fingerprint, "shard_images": shard_images, "spec": stream.spec}
         )
+    with held(out) if part == (1, 1) else nullcontext():  # parts are disjoint
         spans = [
             (out / f"serial_{number:05}.tar", start, stop)
             for number, (start, stop) in enumerate(shard_spans(stream.length, shard_images, stream.plan.step_samples))
+            if number % part[1] == part[0] - 1
         ]
         missing = [span for span in spans if not span[0].exists()]
         shares = [missing[worker::workers] for worker in range(min(workers, len(missing)))]
@@ -57,7 +64,7 @@ def export_shards(stream: Stream, out: str | Path, *, shard_images: int = 25_000
                 _write_shards(stream, share)
         else:
             # Spawned, because torch's thread pools do not survive a fork.
-            with ProcessPoolExecutor(len(shares), multiprocessing.get_context("spawn")) as pool:
+            with ProcessPoolExecutor(len(shares), multiprocessing.get_context("spawn"), be_a_child) as pool:
                 for done in [pool.submit(_write_shards, stream, share) for share in shares]:
                     done.result()
     return [path for path, _, _ in spans]
