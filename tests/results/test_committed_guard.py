@@ -1,0 +1,23 @@
+"""What docs/promise.md claims of results/guard.json: failing updates do not reach what the guard serves."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+RESULT = Path(__file__).resolve().parents[2] / "results" / "guard.json"
+pytestmark = pytest.mark.skipif(not RESULT.exists(), reason="the results are not beside the tests")
+
+
+@pytest.mark.parametrize("stream", ["ten times the learning rate", "collapse"])
+def test_from_batch_40_on_the_guard_is_not_below_the_anchor_and_above_the_source(stream: str) -> None:
+    accuracy = json.loads(RESULT.read_text())["streams"][stream]["accuracy"]
+    assert accuracy["guard(tent)"] >= accuracy["anchor"] - 0.01
+    assert accuracy["guard(tent)"] > accuracy["source"]
+
+
+def test_the_scripted_collapse_ruins_tent_alone() -> None:
+    accuracy = json.loads(RESULT.read_text())["streams"]["collapse"]["accuracy"]
+    assert accuracy["tent"] < 0.2
