@@ -90,7 +90,9 @@ class Placement:
         """Move a network to the device and lay out its weights; return it."""
         self.check()
         network = network.to(self.device)
-        return network.to(memory_format=torch.channels_last) if self.memory_format == "channels_last" else network
+        if self.memory_format == "channels_last":
+            network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        return network
 
     def move(self, tensor: Tensor) -> Tensor:
         """Return a tensor on the device; the transfer to a GPU is from pinned memory, and the host does not wait."""

@@ -55,7 +55,10 @@ def _check_declared(part: str, found: Any, defaults: Mapping[str, Any], floating
             ]
             if wrong:
                 raise ValueError(f"{name!r} in {part!r} is {wrong[0]}, expected {min(map(str, floating))}")
-        elif type(value) is not type(default) or (isinstance(default, Tensor) and value.dtype != default.dtype):
+        elif isinstance(default, Tensor):
+            if not isinstance(value, Tensor) or value.dtype != default.dtype:
+                raise ValueError(f"{name!r} in {part!r} is {_kind(value)}, expected {_kind(default)}")
+        elif type(value) is not type(default):
             raise ValueError(f"{name!r} in {part!r} is {_kind(value)}, expected {_kind(default)}")
 
 

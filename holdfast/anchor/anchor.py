@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import cast
@@ -9,7 +10,7 @@ from typing import cast
 import torch
 from torch import Tensor, nn
 
-from holdfast.anchor.proportions import reweigh_by_evidence, variety
+from holdfast.anchor.proportions import entropy_of, reweigh_by_evidence
 from holdfast.blocks.norm import BatchNorm, pause
 from holdfast.blocks.recent_norm import RecentStatistics
 from holdfast.blocks.wrapping import replace_batch_norm
@@ -97,19 +98,24 @@ class Anchor(Stateful):
         for layer in layers:
             layer.recent.memory_samples = self.memory_samples
         pause(network, not learn)
+        before = [(layer.recent.mean, layer.recent.var, layer.recent.samples) for layer in layers]
         logits = network(inputs)
         if rescale is not None:
             rescale(logits)
         plain = self.scaled(logits)
-        if not torch.isfinite(plain).all():
-            return None
         recent = latest(self.recent, plain, self.window)
         weighed = reweigh_by_evidence(recent) if self.proportions else recent
+        told = torch.isfinite(plain).all(), entropy_of(weighed.mean(0)), shift_of(layers)
+        finite, entropy, shift = torch.stack([part.to(plain) for part in told]).tolist()  # the host waits once
+        if not finite:
+            for layer, known in zip(layers, before, strict=True):
+                layer.recent.mean, layer.recent.var, layer.recent.samples = known
+            return None
         if learn:
             self.recent = recent
-            scarcity = min(weighed.shape) / variety(weighed.mean(0))  # 1: as many classes as there can be
+            scarcity = min(weighed.shape) / math.exp(entropy)  # 1: as many classes as there can be
             self.memory_samples = round(self.window * min(max(1.0, scarcity**2), LONGEST_MEMORY))
-        return Opinion(plain, weighed, shift_of(layers))
+        return Opinion(plain, weighed, shift)
 
     def scaled(self, logits: Tensor) -> Tensor:
         """Return probabilities at the anchor's temperature, (batch, classes)."""
@@ -141,14 +147,14 @@ def follows(network: nn.Module) -> bool:
     return any(isinstance(layer, RecentStatistics) for layer in network.modules())
 
 
-def shift_of(layers: list[RecentStatistics]) -> float:
-    """Return the Kullback-Leibler divergence of recent from source statistics, of an average channel.
+def shift_of(layers: list[RecentStatistics]) -> Tensor:
+    """Return the Kullback-Leibler divergence of recent from source statistics, of an average channel, ().
 
     >>> shift_of([])
-    0.0
+    tensor(0.)
     """
     divergences = [layer.shift() for layer in layers]
-    return float(torch.stack(divergences).mean()) if divergences else 0.0
+    return torch.stack(divergences).mean() if divergences else torch.zeros(())
 
 
 def latest(before: Tensor | None, now: Tensor, window: int) -> Tensor:

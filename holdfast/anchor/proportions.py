@@ -7,7 +7,7 @@ import math
 import torch
 from torch import Tensor
 
-__all__ = ["reweigh", "reweigh_by_evidence", "variety"]
+__all__ = ["entropy_of", "reweigh", "reweigh_by_evidence", "variety"]
 
 PSEUDO_COUNTS = (0.1, 0.3, 1.0, 3.0, 10.0, 1000.0)  # few classes in the window … all equally frequent
 
@@ -69,4 +69,9 @@ def variety(proportions: Tensor) -> float:
     >>> [round(variety(torch.tensor(shares)), 3) for shares in ([0.5, 0.5, 0.0], [1.0, 0.0, 0.0])]
     [2.0, 1.0]
     """
-    return math.exp(-float(proportions.xlogy(proportions).sum()))
+    return math.exp(float(entropy_of(proportions)))
+
+
+def entropy_of(proportions: Tensor) -> Tensor:
+    """Return the entropy of proportions in nats, ()."""
+    return -proportions.xlogy(proportions).sum()

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from holdfast.anchor.anchor import Anchor, latest
-from holdfast.anchor.proportions import variety
+from holdfast.anchor.proportions import entropy_of
 from holdfast.evidence import Scale, scale_from_accuracy, scale_from_agreement, scale_from_labels, scale_from_stream
 from holdfast.state import Stateful
 
@@ -128,13 +128,15 @@ class AnchorScale(Stateful):
 
         `weighed` and `plain` are the anchor's probabilities for the same samples, with and without class proportions.
         """
-        value, confidence = float(beliefs.mean()), float(plain.amax(1).mean())
-        scatter = float((beliefs * (1 - beliefs)).sum().sqrt()) / len(beliefs)
+        spread = (beliefs * (1 - beliefs)).sum().sqrt()
+        told = beliefs.mean(), plain.amax(1).mean(), spread, entropy_of(weighed.mean(0))
+        value, confidence, root, entropy = torch.stack([part.double() for part in told]).tolist()  # the host waits once
+        scatter = root / len(beliefs)
         drop = 0.0 if self.clean_confidence is None else max(0.0, self.clean_confidence - confidence)
         if not follows:
             value = max(0.0, value * (1 - UNFOLLOWED_LOSS * drop / confidence))
         shift = drop * (OFF_BY_SHIFT if follows else OFF_BY_UNFOLLOWED_SHIFT)
-        by_class = OFF_BY_CLASS / math.sqrt(variety(weighed.mean(0)))
+        by_class = OFF_BY_CLASS / math.sqrt(math.exp(entropy))
         reach = NINETY_PERCENT * math.hypot(scatter, OFF_BY, by_class, shift, self.error)
         return Judgement(value, max(0.0, value - reach), min(1.0, value + reach))
 

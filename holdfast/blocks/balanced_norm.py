@@ -8,6 +8,7 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor, nn
 
+from holdfast.blocks.finite import all_finite, if_finite
 from holdfast.blocks.norm import BatchNorm, NormLayer
 from holdfast.blocks.sample_moments import sample_moments
 
@@ -45,15 +46,18 @@ class BalancedStatistics(NormLayer):
             return self.normalise(features, self.mean, self.var)
         class_mean, class_var = self.moved(*sample_moments(features), self.labels)
         mean, var = class_mean.mean(0), class_var.mean(0) + class_mean.var(0)  # unbiased, as in the official code
-        if not torch.isfinite((mean + var).detach().sum()):
-            return self.normalise(features, self.mean, self.var)
-        self.class_mean, self.class_var = class_mean.detach(), class_var.detach()
+        finite = all_finite(mean + var)
+        mean, var = if_finite(finite, mean, self.mean), if_finite(finite, var, self.var)
+        self.class_mean = if_finite(finite, class_mean.detach(), self.class_mean)
+        self.class_var = if_finite(finite, class_var.detach(), self.class_var)
         self.mean, self.var = mean.detach(), var.detach()
         return self.normalise(features, mean, var)
 
     def moved(self, sample_mean: Tensor, sample_var: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
         """Return the class means and variances, updated by a batch of samples, (batch, channels)."""
-        counts = labels.bincount(minlength=len(self.class_mean)).unsqueeze(1).to(sample_mean)
+        # As bincount does, of which a host on another device would wait for the largest label.
+        counts = labels.new_zeros(len(self.class_mean)).scatter_add_(0, labels, torch.ones_like(labels))
+        counts = counts.unsqueeze(1).to(sample_mean)
         step = (1 / counts.clamp_min(1)).clamp_max(self.class_momentum)  # the weights of a class never exceed 1
         away, square = grouped_sums(sample_mean, sample_var, labels, self.class_mean)
         shift = step * away  # δ

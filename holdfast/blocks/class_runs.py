@@ -50,7 +50,7 @@ class ClassRuns(Stateful):
         return self._above_chance(doubt=DOUBT)
 
     def _above_chance(self, doubt: float) -> float:
-        agree, pairs, far_agree, far_pairs = map(float, self.sums)
+        agree, pairs, far_agree, far_pairs = self.sums.tolist()
         if not far_pairs or far_agree == far_pairs:
             return 0.0
         share, chance = agree / pairs, far_agree / far_pairs
@@ -58,7 +58,7 @@ class ClassRuns(Stateful):
 
     def observe(self, labels: Tensor) -> None:
         """Add the predicted labels of the next samples of the stream."""
-        self.recent, self.sums = self.recent.to(labels.device), self.sums.to(labels.device)
+        labels, self.recent, self.sums = labels.cpu(), self.recent.cpu(), self.sums.cpu()  # a few numbers
         stream = torch.cat([self.recent, labels])
         before, own = stream.unfold(0, FURTHEST + 1, 1).split([FURTHEST, 1], 1)  # the labels before each one
         known, agree = before >= 0, before == own

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from holdfast.blocks.balanced_norm import BalancedStatistics, grouped_sums
+from holdfast.blocks.finite import all_finite, if_finite
 from holdfast.blocks.norm import BatchNorm
 from holdfast.blocks.sample_moments import sample_moments
 from holdfast.state import Stateful
@@ -23,6 +24,8 @@ class Strata:
     domains: Tensor
     counts: Tensor  # of samples in the batch
     places: Tensor  # (batch,) of each sample among them
+    room: int  # rows that are needed to keep them
+    slots: int  # domains that are needed, with the reserve
 
 
 @dataclass(frozen=True)
@@ -73,7 +76,7 @@ class DomainMoments(Stateful):
 
     def learn(self, sample_mean: Tensor, sample_var: Tensor, taught: Strata, momentum: float, capped: bool) -> None:
         """Update the strata of a batch by its samples, unless these are not finite; allocate new strata."""
-        self._make_room(int(taught.rows.max()) + 1, int(taught.domains.max()) + 2)
+        self._make_room(taught.room, taught.slots)
         strata = self.strata[taught.rows]
         old_mean, old_var = strata.unbind(1)
         counts = taught.counts.unsqueeze(1).to(strata)
@@ -83,9 +86,9 @@ class DomainMoments(Stateful):
         shift = step * away  # δ
         mean, var = old_mean + shift, old_var + step * (square - counts * old_var) - shift**2
         new = torch.stack([mean, var], 1)
-        if torch.isfinite(new.sum()):
-            self.write_rows(self.strata, taught.rows, new)
-            self.sums = self.sums.index_add(0, taught.domains, _terms(new) - _terms(strata))
+        new = if_finite(all_finite(new), new, strata)
+        self.write_rows(self.strata, taught.rows, new)
+        self.sums = self.sums.index_add(0, taught.domains, _terms(new) - _terms(strata))
 
     def regroup(self, plan: Regrouping) -> None:
         """Keep and merge strata as planned, and recompute the sums of the domains."""

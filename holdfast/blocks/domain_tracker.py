@@ -57,11 +57,13 @@ class Domains(Stateful):
     def apart(self, labels: Tensor | None) -> Iterator[None]:
         """Normalise by domain in the pass inside, after a pass of the same samples; with labels, update the strata."""
         assert self._watched.seen is not None, "call the network on the same samples first"
-        domains = distances(*self._watched.seen, *self.moments(), self.distance).argmin(1)  # the first of equals
+        found = distances(*self._watched.seen, *self.moments(), self.distance).argmin(1)  # the first of equals
         slots = len(self.counts)
-        strata = None if labels is None else self._admit(domains, labels)
+        # Samples are counted on the host, which waits for them once.
+        domains, classes = torch.stack([found, found if labels is None else labels]).cpu()
+        strata = None if labels is None else self._admit(domains, classes, found.device)
         present, places = domains.unique(return_inverse=True)
-        placed = Placement(present, places, strata)
+        placed = Placement(present.to(found.device), places.to(found.device), strata)
         try:
             for layer in self._layers:
                 layer.placed = placed
@@ -69,7 +71,7 @@ class Domains(Stateful):
         finally:
             for layer in self._layers:
                 layer.placed = None
-        self.found = domains
+        self.found = found
         if len(self.counts) > slots >= self.max_domains:
             self.regroup(self._merged() if self.overflow == "merge" else self._pruned(slots))
 
@@ -99,7 +101,7 @@ class Domains(Stateful):
         slots = torch.arange(len(self.counts), device=self._watched.source_mean.device)
         return self._watched.domain_moments(slots)
 
-    def _admit(self, domains: Tensor, labels: Tensor) -> Strata:
+    def _admit(self, domains: Tensor, labels: Tensor, device: torch.device) -> Strata:
         """Count the samples, open a domain for those in the reserve, and assign a row to every new stratum."""
         if bool((domains == len(self.counts) - 1).any()):
             self.counts.append(0)
@@ -113,7 +115,9 @@ class Domains(Stateful):
         rows = [self.strata[key] for key in keys.tolist()]
         for row, count in zip(rows, counts.tolist(), strict=True):
             self.stratum_counts[row] += count
-        return Strata(torch.tensor(rows, device=keys.device), keys // self.num_classes, counts, places)
+        strata = torch.tensor(rows), keys // self.num_classes, counts, places
+        slots = int(strata[1].max()) + 2
+        return Strata(*(part.to(device) for part in strata), room=max(rows) + 1, slots=slots)
 
     def _merged(self) -> list[int | None]:
         """Return the new slot of each slot after merging the closest two domains into the first of them."""

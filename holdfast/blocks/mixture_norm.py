@@ -8,6 +8,7 @@ import torch
 from torch import Generator, Tensor
 from torch.nn import functional as F
 
+from holdfast.blocks.finite import all_finite, if_finite
 from holdfast.blocks.norm import BatchNorm, NormLayer
 from holdfast.blocks.sample_moments import sample_moments
 
@@ -89,8 +90,8 @@ class MixtureStatistics(NormLayer):
         rate, weight = momentum / len(mean), fit.sum(0).unsqueeze(1)
         means = self.means + rate * (fit.T @ mean - weight * self.means)
         vars_ = self.vars + rate * (fit.T @ var - weight * self.vars)
-        if torch.isfinite((means + vars_).sum()):
-            self.means, self.vars = means, vars_
+        finite = all_finite(means + vars_)
+        self.means, self.vars = if_finite(finite, means, self.means), if_finite(finite, vars_, self.vars)
 
     def extra_repr(self) -> str:
         """Return the number of channels and components."""

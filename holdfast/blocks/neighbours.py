@@ -32,8 +32,9 @@ class NeighbourAverage(Stateful):
         """Return the averages, (batch, width); the first sample of a stream is averaged with itself."""
         first = features[:1] if self.last is None else self.last
         averages = (features + torch.cat([first, features[:-1]])) / 2
-        if learn and torch.isfinite(features[-1]).all():
-            self.last = features[-1:].detach().clone()
+        if learn:
+            newest = features[-1:].detach()
+            self.last = torch.where(torch.isfinite(newest).all(), newest, first.detach())
         return averages
 
 

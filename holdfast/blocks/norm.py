@@ -10,6 +10,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from holdfast.blocks.finite import if_finite
+
 __all__ = [
     "BatchNorm",
     "BatchStatistics",
@@ -210,16 +212,18 @@ class CumulativeStatistics(NormLayer):
         super().__init__(layer)
         self.register_buffer("mean", torch.zeros_like(self.source_mean))
         self.register_buffer("var", torch.ones_like(self.source_var))
-        self.register_buffer("batches", torch.zeros((), dtype=torch.long))
+        self.register_buffer("batches", torch.zeros((), dtype=torch.long, device=self.source_mean.device))
 
     @torch.no_grad()
     def adapted(self, features: Tensor) -> Tensor:
         """Normalise (batch, channels, ...)."""
         mean, var = batch_moments(features, unbiased=True)
-        if not self.paused and torch.isfinite(mean).all() and torch.isfinite(var).all():
-            self.batches += 1
-            self.mean.lerp_(mean, 1 / int(self.batches))
-            self.var.lerp_(var, 1 / int(self.batches))
+        if not self.paused:
+            finite = torch.isfinite(mean).all() & torch.isfinite(var).all()
+            self.batches += finite
+            share = self.batches.clamp_min(1).double().reciprocal().to(mean.dtype)
+            self.mean.copy_(if_finite(finite, self.mean.lerp(mean, share), self.mean))
+            self.var.copy_(if_finite(finite, self.var.lerp(var, share), self.var))
         return self.normalise(features, self.mean, self.var)
 
     def fixed_statistics(self, features: Tensor | None) -> tuple[Tensor, Tensor]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from holdfast.blocks.finite import all_finite, if_finite
 from holdfast.blocks.norm import BatchNorm, NormLayer, batch_moments
 from holdfast.state import Stateful
 
@@ -29,13 +30,12 @@ class RecentMoments(Stateful):
         """Add a batch, (batch, channels, ...), unless it is not finite."""
         mean, var = (source_mean, source_var) if self.mean is None or self.var is None else (self.mean, self.var)
         new_mean, new_var = batch_moments(features, unbiased=False)
-        if not torch.isfinite(new_mean.sum() + new_var.sum()):
-            return
+        finite = all_finite(new_mean, new_var)
         self.samples = min(self.samples + len(features), max(self.memory_samples, len(features)))
         share = len(features) / self.samples
         # The distance between the means adds to the variance; for single images it is a large part of it.
-        self.var = var.lerp(new_var, share) + share * (1 - share) * (new_mean - mean).square()
-        self.mean = mean.lerp(new_mean, share)
+        spread = var.lerp(new_var, share) + share * (1 - share) * (new_mean - mean).square()
+        self.var, self.mean = if_finite(finite, spread, var), if_finite(finite, mean.lerp(new_mean, share), mean)
 
 
 class RecentStatistics(NormLayer):

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from holdfast.blocks.finite import all_finite, if_finite
 from holdfast.blocks.norm import BatchNorm, NormLayer, batch_moments, needed
 
 __all__ = ["RenormalisedStatistics"]
@@ -44,21 +45,22 @@ class RenormalisedStatistics(NormLayer):
             return self.normalise(features, *self.fixed_statistics(features))
         mean, var = batch_moments(features.detach(), unbiased=False)
         std = (var + self.eps).sqrt()
-        known, known_std = (self.mean, self.std) if self.seen else (mean, std)
+        known, known_std = torch.where(self.seen, self.mean, mean), torch.where(self.seen, self.std, std)
         ratio, shift = std / known_std, (mean - known) / known_std
         weight = ratio if self.weight is None else self.weight * ratio
         bias = shift if self.weight is None else self.weight * shift
         # Folded into weight and bias, r and d cost nothing, and the gradient is torch's own.
         folded = bias if self.bias is None else bias + self.bias
         normalised = F.batch_norm(features, None, None, weight, folded, True, 0.0, self.eps)
-        if not self.paused and bool(torch.isfinite((mean + std).sum())):
-            self.mean.copy_(mean.lerp(known, self.momentum))
-            self.std.copy_(std.lerp(known_std, self.momentum))
-            self.seen.fill_(True)
+        if not self.paused:
+            finite = all_finite(mean + std)
+            self.mean.copy_(if_finite(finite, mean.lerp(known, self.momentum), self.mean))
+            self.std.copy_(if_finite(finite, std.lerp(known_std, self.momentum), self.std))
+            self.seen.logical_or_(finite)
         return normalised
 
     def fixed_statistics(self, features: Tensor | None) -> tuple[Tensor, Tensor]:
         """Return the stored statistics, or before the first batch those of these features."""
-        if self.seen or (features is not None and features.numel() == features.shape[1]):
+        if (features is not None and features.numel() == features.shape[1]) or self.seen:
             return self.mean, self.std.square() - self.eps
         return batch_moments(needed(features), unbiased=False)

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from holdfast.blocks.finite import all_finite, if_finite
 from holdfast.blocks.norm import BatchNorm, NormLayer, needed
 from holdfast.blocks.sample_moments import sample_moments
 
@@ -45,9 +46,9 @@ class LearningLayer(NormLayer):
     @torch.no_grad()
     def store(self, mean: Tensor, var: Tensor, share: float) -> None:
         """Move the stored statistics towards finite new ones."""
-        if torch.isfinite((mean + var).sum()):
-            self.mean.lerp_(mean, share)
-            self.var.lerp_(var, share)
+        finite = all_finite(mean + var)
+        self.mean.copy_(if_finite(finite, self.mean.lerp(mean, share), self.mean))
+        self.var.copy_(if_finite(finite, self.var.lerp(var, share), self.var))
 
     def fixed_statistics(self, features: Tensor | None) -> tuple[Tensor, Tensor] | None:
         """Return the stored statistics."""

@@ -82,6 +82,11 @@ class Memory(Stateful):
     ) -> Update:
         """Offer a batch, call `learn` after every `every_samples` samples, and return the last update."""
         update, start = Update(), 0
+        if scores is None:
+            classes = classes.cpu()  # where they are selected, at once
+        else:  # exact: both fit into double precision
+            classes, scores = torch.stack([classes.double(), scores.double()]).cpu()
+            classes = classes.long()
         while start < len(inputs):
             ahead = len(inputs) if self.every_samples is None else self.every_samples - self.offers % self.every_samples
             part = slice(start, start + ahead)

@@ -136,7 +136,8 @@ class Anchored(Estimator):
         """Return that the network is twice as sure as the anchor, unless its predictions have collapsed."""
         assert self.predictions is not None
         assert self.confidences is not None
-        sure, source_sure = float(self.confidences.mean()), float(anchored.amax(1).mean())
+        both = self.confidences.mean().double(), anchored.amax(1).mean().double()
+        sure, source_sure = torch.stack(both).tolist()
         if source_sure >= sure / 2 or collapsed(self.predictions, anchored):
             return None
         return f"confidence is {sure:.0%} for the network and {source_sure:.0%} for the source"

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
+from holdfast.blocks.comparing import differing
 from holdfast.blocks.norm import BatchStatistics, pause, paused
 from holdfast.blocks.teacher import MovingAverage
 from holdfast.blocks.wrapping import affine_parameters, has_batch_norm, replace_batch_norm
@@ -165,13 +166,15 @@ class Method(Stateful):
         loss.backward()
         gradients = [parameter.grad for parameter in self.trained if parameter.grad is not None]
         norms = torch.stack(torch._foreach_norm(gradients)) if gradients else loss.detach()
-        if not torch.isfinite(loss.detach() + norms.sum()):
+        total = loss.detach() + norms.sum()
+        value, size = torch.stack([loss.detach().to(total.dtype), total]).tolist()  # the host waits once
+        if not math.isfinite(size):
             return Update(skipped="non-finite loss or gradient")
         if self.pull is None:
             self._optimizer.step()
         else:
             self._step_pulled(self._optimizer, self.pull)
-        return Update(loss=float(loss.detach()))
+        return Update(loss=value)
 
     @torch.no_grad()
     def _step_pulled(self, optimizer: torch.optim.Optimizer, pull: Pull) -> None:
@@ -226,7 +229,8 @@ class Method(Stateful):
     def snapshot(self) -> dict[str, Any]:
         """Return a copy of all that adaptation has changed: weights, statistics, optimiser and declared state."""
         moving, origin = self.moving(), self._origin
-        moved = {name: moving[name].detach().clone() for name in origin if not torch.equal(moving[name], origin[name])}
+        names = differing({name: moving[name] for name in origin}, origin)
+        moved = {name: moving[name].detach().clone() for name in names}
         declared = {
             name: {key: value for key, value in part.get_extra_state().items() if key not in part.kept_state}
             for name, part in self._declaring()

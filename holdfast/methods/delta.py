@@ -99,8 +99,8 @@ class Delta(Method):
             losses, kept = F.cross_entropy(logits, labels, reduction="none"), confidence > self.min_confidence
         else:
             losses = entropy(logits)
-            kept = torch.ones_like(labels, dtype=torch.bool)
-            if self.base == "entropy_weights":
-                balance = balance * (self.max_entropy - losses.detach()).exp()
-                kept = losses.detach() < self.max_entropy
+            if self.base == "tent":
+                return (balance * losses).mean()
+            balance = balance * (self.max_entropy - losses.detach()).exp()
+            kept = losses.detach() < self.max_entropy
         return (balance * losses)[kept].mean() if kept.any() else None

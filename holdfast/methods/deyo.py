@@ -100,9 +100,9 @@ class Deyo(Method):
         if not len(certain):
             return None
         drop = self.confidence_drop(inputs[certain], logits.detach()[certain])
-        kept = drop > self.min_drop
-        self.learnt_samples += (count := int(kept.sum()))
-        if count == 0:
+        kept = (drop > self.min_drop).nonzero()[:, 0]
+        self.learnt_samples += len(kept)
+        if not len(kept):
             return None
         uncertainty = uncertainty[certain[kept]]
         weights = (self.weight_entropy - uncertainty.detach()).exp() + drop[kept].exp()

@@ -72,25 +72,24 @@ class Eta(Method):
     def loss(self, inputs: Tensor, logits: Tensor) -> Tensor | None:
         """Return the weighted mean entropy of the selected samples; None if there are none."""
         uncertainty = self.uncertainty(logits)
-        reliable = uncertainty.detach() < self.max_entropy
-        selected = reliable & self._new(logits.detach().softmax(1), reliable)
+        probs = logits.detach().softmax(1)
+        # The host waits once, for the choice.
+        reliable, new = torch.stack([uncertainty.detach() < self.max_entropy, self._new(probs)]).cpu()
+        selected = (reliable & new).nonzero()[:, 0].to(logits.device)
         self.reliable_samples += int(reliable.sum())
-        self.learnt_samples += (count := int(selected.sum()))
-        if count == 0:
+        self.learnt_samples += len(selected)
+        if not len(selected):
             return None
+        mean = probs[selected].mean(0)
+        self.mean_probs = mean if self.mean_probs is None else mean.lerp(self.mean_probs, self.probs_momentum)
         weights = (self.max_entropy - uncertainty.detach()).exp()
         return (weights * uncertainty)[selected].mean()
 
-    def _new(self, probs: Tensor, reliable: Tensor) -> Tensor:
-        """Return the mask of non-redundant samples, and update the average with the selected ones."""
-        new = torch.ones_like(reliable)
-        if self.mean_probs is not None:
-            similarity = F.cosine_similarity(self.mean_probs[None], probs, dim=1)
-            new = similarity.abs() < self.redundancy_margin
-        if (reliable & new).any():
-            mean = probs[reliable & new].mean(0)
-            self.mean_probs = mean if self.mean_probs is None else mean.lerp(self.mean_probs, self.probs_momentum)
-        return new
+    def _new(self, probs: Tensor) -> Tensor:
+        """Return the mask of samples that do not resemble the average of those trained on."""
+        if self.mean_probs is None:
+            return torch.ones(len(probs), dtype=torch.bool, device=probs.device)
+        return F.cosine_similarity(self.mean_probs[None], probs, dim=1).abs() < self.redundancy_margin
 
 
 @METHODS.register("eata")

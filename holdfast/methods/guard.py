@@ -37,11 +37,7 @@ class Judged:
     opinion: Opinion
     source: Tensor  # probability that the source's predictions are right, (batch,)
     adapted: Tensor  # the same for the adapted network
-
-    @property
-    def losses(self) -> Tensor:
-        """By how much the adapted network is worse than the source, sample by sample."""
-        return (self.source - self.adapted).clamp(-1, 1)  # rounding may exceed 1
+    losses: Tensor  # by how much it is worse than the source, sample by sample, on the CPU
 
 
 @dataclass(frozen=True)
@@ -226,9 +222,15 @@ class Guard(Method):
         if logits is None:
             return usual, None
         own = self.anchor.scaled(logits.detach())
-        if opinion is None or not torch.isfinite(own).all():  # nobody can judge it, or there is nothing to judge
+        if opinion is None:  # nobody can judge it
             return (own if self.prediction == "adapted" else usual), None
-        judged = Judged(logits, opinion, *(opinion.belief(given.argmax(1)) for given in (source, own)))
+        believed_source, believed_own = (opinion.belief(given.argmax(1)) for given in (source, own))
+        finite = torch.isfinite(own).all()[None].to(believed_own)
+        losses = (believed_source - believed_own).clamp(-1, 1)  # rounding may exceed 1
+        told = torch.cat([losses, finite]).cpu()  # the host waits once
+        if not told[-1]:  # there is nothing to judge
+            return (own if self.prediction == "adapted" else usual), None
+        judged = Judged(logits, opinion, believed_source, believed_own, told[:-1])
         if self.prediction == "adapted":
             return own, judged
         if self.veto and float(judged.losses.mean()) > 0:

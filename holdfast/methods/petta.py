@@ -151,14 +151,17 @@ class Petta(Method):
         if self.source_means is None or self.source_vars is None or features is None:
             return 0.0
         means = self.source_means if self.class_means is None else self.class_means
-        present = labels.unique()
-        counted = present[self.source_vars[present, 0] >= 0]
+        # The classes are sorted on the host, which waits for them once.
+        known = torch.cat([labels, (self.source_vars[:, 0] >= 0).long()]).tolist()
+        found, usable = known[: len(labels)], known[len(labels) :]
+        counted = [label for label in sorted(set(found)) if usable[label]]
         moved = (means[counted] - self.source_means[counted]).square() / (self.source_vars[counted] + EPS)
         means = means.clone()
-        for label in present.tolist():
-            means[label] = features[labels == label].mean(0).lerp(means[label], self.means_momentum)
+        for label in sorted(set(found)):
+            own = features[[row for row, other in enumerate(found) if other == label]]
+            means[label] = own.mean(0).lerp(means[label], self.means_momentum)
         self.class_means = means
-        return 1 - float((-moved.mean()).exp()) if len(counted) else 0.0
+        return 1 - float((-moved.mean()).exp()) if counted else 0.0
 
     def _learn(self) -> Update:
         inputs = self.memory.inputs()

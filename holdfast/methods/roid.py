@@ -93,11 +93,11 @@ class Roid(Method):
         return (weights * (certainty + consistency)).sum() / (self.loss_divisor or len(inputs))
 
     def _weigh(self, logits: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the mask of the samples to train on and their weights; update the average prediction."""
+        """Return the indices of the samples to train on and their weights; update the average prediction."""
         probs = logits.softmax(1)
         diversity = unit_range(1 - F.cosine_similarity(self.mean_probs[None], probs, dim=1))
         certainty = unit_range(-entropy(logits))
-        kept = diversity >= diversity.mean()
+        kept = (diversity >= diversity.mean()).nonzero()[:, 0]  # the one time that the host waits
         self.mean_probs = probs.mean(0).lerp(self.mean_probs, self.probs_momentum)
         return kept, (diversity * certainty / self.temperature).exp()[kept]
 
@@ -159,4 +159,4 @@ def unit_range(values: Tensor) -> Tensor:
     lowest, highest = values.aminmax()
     width = highest - lowest
     # The official code divides by zero here, and the network's weights become NaN.
-    return (values - lowest) / width if width > torch.finfo(values.dtype).eps else torch.ones_like(values)
+    return torch.where(width > torch.finfo(values.dtype).eps, (values - lowest) / width, 1.0)

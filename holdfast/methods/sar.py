@@ -76,14 +76,18 @@ class Sar(Method):
     def loss(self, inputs: Tensor, logits: Tensor) -> Tensor | None:
         """Return the mean entropy at the worst nearby weights, over the samples that are reliable before and after."""
         uncertainty = self.uncertainty(logits)
-        reliable = uncertainty.detach() < self.max_entropy
-        if not reliable.any():
+        reliable = self._reliable(uncertainty)
+        if not len(reliable):
             return None
         nearby = climb(self.model, self.trained, uncertainty[reliable].mean(), self.radius)
         self.samples_backwarded += len(inputs)
         uncertainty = self.uncertainty(nearby(inputs))[reliable]
-        still_reliable = uncertainty.detach() < self.max_entropy
-        return uncertainty[still_reliable].mean() if still_reliable.any() else None
+        still_reliable = self._reliable(uncertainty)
+        return uncertainty[still_reliable].mean() if len(still_reliable) else None
+
+    def _reliable(self, uncertainty: Tensor) -> Tensor:
+        """Return the indices of the certain samples; unlike a mask, they let the host wait once only."""
+        return (uncertainty.detach() < self.max_entropy).nonzero()[:, 0]
 
     def reset(self) -> None:
         """Go back to the source; with `keep_momentum` the optimiser keeps its momentum."""

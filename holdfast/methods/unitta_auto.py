@@ -66,8 +66,10 @@ class UnittaAuto(ByDomain):
         """Return the log-probabilities of one pass; the first updates the correlation."""
         logits, features = self.model.forward_with_features(inputs)
         averages = self.neighbours[turn](features, learn=not self.paused)
-        if turn == 0 and torch.isfinite(logits).all():
-            self.runs.observe(logits.argmax(1))
+        if turn == 0:
+            finite, *labels = torch.cat([torch.isfinite(logits).all()[None], logits.argmax(1)]).tolist()
+            if finite:
+                self.runs.observe(torch.tensor(labels))
         own = logits.log_softmax(1)
         return surer(own, self.model.classify(averages).log_softmax(1)) if self.correlated else own
 

@@ -1,0 +1,27 @@
+"""Keep statistics finite without asking the device: the host does not wait for an answer."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+__all__ = ["all_finite", "if_finite"]
+
+
+def all_finite(*values: Tensor) -> Tensor:
+    """Return whether all values are finite, as a tensor of no dimension.
+
+    >>> all_finite(torch.ones(2), torch.tensor([torch.inf]))
+    tensor(False)
+    """
+    sums = [part.detach().sum() for part in values]
+    return torch.isfinite(sums[0] if len(sums) == 1 else torch.stack(sums).sum())
+
+
+def if_finite(finite: Tensor, new: Tensor, old: Tensor) -> Tensor:
+    """Return the new values if `finite`, else the old ones; the values are chosen where they are.
+
+    >>> if_finite(torch.tensor(False), torch.tensor([torch.nan]), torch.tensor([1.0]))
+    tensor([1.])
+    """
+    return torch.where(finite, new, old.to(new.dtype))
