@@ -1,15 +1,18 @@
 """Measure the cost of a step: each recipe's time per batch as a multiple of a bare forward pass, on one thread.
 
-    python benchmarks/step_cost.py [--weights resnet20_cifar10.safetensors] [--rounds 15] [--guards] [--json FILE]
+    python benchmarks/step_cost.py [--weights FILE] [--rounds 15] [--channels-last] [--guards] [--json FILE]
 
 Recipes alternate batch by batch, and only ratios are reported, because absolute times are not comparable on a shared
 machine. Without `--weights` the CIFAR ResNet-20 is random, with equal cost except for methods that select samples.
+`--channels-last` lays out network and inputs so; the bare forward pass of which costs are multiples stays contiguous.
+`waits` is how often the host waits for the device in a step, counted on a pretended device (holdfast.testing).
 `--guards` measures the checks of the inputs and the transaction around a step, which are part of each recipe's time.
 """
 
 from __future__ import annotations
 
 import argparse
+import copy
 import gc
 import itertools
 import statistics
@@ -25,9 +28,11 @@ from torch import Tensor
 from torch.profiler import ProfilerActivity, profile
 
 from holdfast.adapted import AdaptedModel
+from holdfast.devices import Placement
 from holdfast.input_checks import check_inputs
 from holdfast.models.cifar_resnet import CifarResNet
 from holdfast.recipes import adapt, resolve
+from holdfast.testing.pretended_device import PretendedDevice
 
 GOLDEN = Path(__file__).resolve().parents[2] / "shared" / "golden"
 ETA = {"optimizer": "sgd", "lr": 5e-3, "momentum": 0.9, "redundancy_margin": 0.4}
@@ -96,6 +101,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--batch-size", type=int, default=64)
     parser.add_argument("--recipe", action="append", help="measure only this recipe; may be repeated")
+    parser.add_argument("--channels-last", action="store_true", help="adapt a network in this memory format")
     parser.add_argument("--guards", action="store_true", help="measure the guards alone")
     add_json(parser)
     options = parser.parse_args()
@@ -108,19 +114,22 @@ def main() -> None:
         print_guards(shares)
         write(options.json, {label: {"of_forward": bare, "of_step": own} for label, (bare, own) in shares.items()})
         return
-    costs = measure(network, batches, chosen)
+    costs = measure(network, batches, chosen, channels_last=options.channels_last)
     memory = {label: measure_memory(network, batches[:4], *chosen[label][:2]) for label in costs}
-    print(f"{'recipe':26} {'× forward':>9} {'official':>9} {'ratio':>6} {'held':>7} {'peak':>7}   (× the model's size)")
+    waits = {label: count_waits(network, batches[:3], *chosen[label][:2]) for label in costs}
+    print("held and peak are memory as multiples of the model's size")
+    print(f"{'recipe':26} {'× forward':>9} {'official':>9} {'ratio':>6} {'held':>7} {'peak':>7} {'waits':>6}")
     ratios = []
     for label, cost in costs.items():
         official = chosen[label][2]
         ratio = cost / official if official else float("nan")
         ratios += [ratio] if official else []
         held, peak = memory[label]
-        print(f"{label:26} {cost:9.2f} {official or float('nan'):9.2f} {ratio:6.2f} {held:7.2f} {peak:7.1f}")
+        costs_by = f"{cost:9.2f} {official or float('nan'):9.2f} {ratio:6.2f}"
+        print(f"{label:26} {costs_by} {held:7.2f} {peak:7.1f} {waits[label]:6}")
     print(f"geometric mean of the ratios: {statistics.geometric_mean(ratios):.2f}")
-    names = ("forwards", "official", "held", "peak")
-    values = {label: (cost, chosen[label][2], *memory[label]) for label, cost in costs.items()}
+    names = ("forwards", "official", "held", "peak", "waits")
+    values = {label: (cost, chosen[label][2], *memory[label], waits[label]) for label, cost in costs.items()}
     write(options.json, {label: dict(zip(names, found, strict=True)) for label, found in values.items()})
 
 
@@ -134,10 +143,14 @@ def inputs(samples: int) -> Tensor:
     return images.repeat(-(-samples // len(images)), 1, 1, 1)[:samples]
 
 
-def measure(network: CifarResNet, batches: list[Tensor], recipes: Mapping[str, Entry]) -> dict[str, float]:
+def measure(
+    network: CifarResNet, batches: list[Tensor], recipes: Mapping[str, Entry], *, channels_last: bool = False
+) -> dict[str, float]:
     """Return for each recipe the median of its time / the mean of the bare forward passes before and after it."""
+    placement = Placement(memory_format="channels_last" if channels_last else "contiguous")
+    placed, laid_out = placement.place(copy.deepcopy(network)), [placement.lay_out(batch) for batch in batches]
     models = {
-        label: adapt(network, recipe, source=batches[:4] if needs_source(recipe) else None, **keywords)
+        label: adapt(placed, recipe, source=laid_out[:4] if needs_source(recipe) else None, **keywords)
         for label, (recipe, keywords, _) in recipes.items()
     }
 
@@ -148,10 +161,23 @@ def measure(network: CifarResNet, batches: list[Tensor], recipes: Mapping[str, E
     ratios: dict[str, list[float]] = {label: [] for label in models}
     for round_, batch in enumerate(batches):
         for label, model in models.items():
-            before, cost, after = (seconds(call, batch) for call in (forward, model, forward))
+            calls = ((forward, batch), (model, laid_out[round_]), (forward, batch))
+            before, cost, after = (seconds(call, given) for call, given in calls)
             if round_ >= 2:  # the first batches include allocations
                 ratios[label].append(2 * cost / (before + after))
     return {label: statistics.median(values) for label, values in ratios.items()}
+
+
+def count_waits(network: CifarResNet, batches: list[Tensor], recipe: str, keywords: Mapping[str, Any]) -> int:
+    """Return how often the host waits for the device in the last of some steps."""
+    with PretendedDevice() as device:
+        placed = [batch.to(device.name) for batch in batches]
+        source = placed if needs_source(recipe) else None
+        model = adapt(copy.deepcopy(network).to(device.name), recipe, source=source, **keywords)
+        for batch in placed:
+            with device.counting() as waits:
+                model(batch)
+    return sum(waits.values())
 
 
 def measure_guards(

@@ -73,6 +73,13 @@ def test_importing_the_command_line_does_not_import_torch() -> None:
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
+def test_importing_the_benchmark_leaves_slow_parts_of_scipy_out() -> None:
+    code = (
+        "import sys, holdfast.cli, holdfast.benchmark; sys.exit(bool({'scipy.signal', 'scipy.stats'} & {*sys.modules}))"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
 def test_report_writes_a_page_and_prints_the_table(runs: Path) -> None:
     printed = invoke("report", str(runs), "--metric", "accuracy")
     page = Path(printed.strip().splitlines()[-1].removeprefix("report: "))

@@ -99,12 +99,16 @@ class AnchorScale(Stateful):
 
     def compare(self, anchor: Anchor, logits: Tensor, source_logits: Tensor) -> None:
         """Estimate the temperature from predictions of the anchor and of the source for the same samples."""
-        if not self.estimates or not torch.isfinite(logits).all():
+        if not self.estimates:
             return
-        agreed = (logits.argmax(1) == source_logits.argmax(1)).to(logits.dtype)
-        self.compared = latest(self.compared, logits.detach(), COMPARED)
-        self.agreed = latest(self.agreed, agreed, COMPARED)
-        found = scale_from_stream(_array([self.compared]), self.agreed.numpy(force=True), self.clean_accuracy)
+        agreed = latest(self.agreed, (logits.argmax(1) == source_logits.argmax(1)).to(logits.dtype), COMPARED)
+        compared = latest(self.compared, logits.detach(), COMPARED)
+        known = torch.cat([compared.double(), agreed.double()[:, None]], 1).cpu()  # the host waits once
+        if not torch.isfinite(known).all():
+            return
+        self.compared, self.agreed = compared, agreed
+        same = known[:, -1].to(agreed.dtype).numpy()
+        found = scale_from_stream(known[:, :-1].contiguous().numpy(), same, self.clean_accuracy)
         anchor.stream_temperature, self.error = found.temperature, found.error
 
     def unknown(self, *, follows: bool) -> str | None:

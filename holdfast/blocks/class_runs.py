@@ -50,7 +50,7 @@ class ClassRuns(Stateful):
         return self._above_chance(doubt=DOUBT)
 
     def _above_chance(self, doubt: float) -> float:
-        agree, pairs, far_agree, far_pairs = self.sums.tolist()
+        agree, pairs, far_agree, far_pairs = (float(value) for value in self.sums.tolist())
         if not far_pairs or far_agree == far_pairs:
             return 0.0
         share, chance = agree / pairs, far_agree / far_pairs

@@ -115,9 +115,9 @@ class Domains(Stateful):
         rows = [self.strata[key] for key in keys.tolist()]
         for row, count in zip(rows, counts.tolist(), strict=True):
             self.stratum_counts[row] += count
-        strata = torch.tensor(rows), keys // self.num_classes, counts, places
-        slots = int(strata[1].max()) + 2
-        return Strata(*(part.to(device) for part in strata), room=max(rows) + 1, slots=slots)
+        kept = keys // self.num_classes
+        strata = [part.to(device) for part in (torch.tensor(rows), kept, counts, places)]
+        return Strata(strata[0], strata[1], strata[2], strata[3], room=max(rows) + 1, slots=int(kept.max()) + 2)
 
     def _merged(self) -> list[int | None]:
         """Return the new slot of each slot after merging the closest two domains into the first of them."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor
 
 __all__ = ["Disagreement", "measure_disagreement"]
@@ -31,9 +32,11 @@ def measure_disagreement(logits: Tensor, dropped: Tensor, skew_power: float = 3.
     0.5
     """
     classes = logits.shape[1]
-    share = 1 - float((dropped.argmax(2) == logits.argmax(1)).double().mean())
+    agreement = (dropped.argmax(2) == logits.argmax(1)).double().mean()
     mean = dropped.float().softmax(2).mean(0).mean(0)
-    entropy = float(-(mean * (mean + 1e-6).log()).sum())
+    spread = -(mean * (mean + 1e-6).log()).sum()
+    same, entropy = torch.stack([agreement, spread.double()]).tolist()  # the host waits once
+    share = 1 - same
     skew = _power(entropy / round(math.log(classes), 4), -skew_power)
     raw, worst = skew * share, 1 - 1 / classes
     # Non-finite logits or an unbounded skew count as the worst error.

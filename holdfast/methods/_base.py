@@ -226,10 +226,10 @@ class Method(Stateful):
         """Return the logits of the network behind the newest prediction, without corrections of the method."""
         return logits
 
-    def snapshot(self) -> dict[str, Any]:
+    def snapshot(self, *, whole: bool = False) -> dict[str, Any]:
         """Return a copy of all that adaptation has changed: weights, statistics, optimiser and declared state."""
         moving, origin = self.moving(), self._origin
-        names = differing({name: moving[name] for name in origin}, origin)
+        names = list(origin) if whole else differing({name: moving[name] for name in origin}, origin)
         moved = {name: moving[name].detach().clone() for name in names}
         declared = {
             name: {key: value for key, value in part.get_extra_state().items() if key not in part.kept_state}

@@ -277,7 +277,7 @@ class Guard(Method):
     def _worse_than_before(self, inputs: Tensor, judged: Judged) -> bool:
         """Return whether the newest snapshot, or the start, predicts this batch better than the network did."""
         assert self.inner is not None
-        now = self.inner.snapshot()
+        now = self.inner.snapshot(whole=True)  # for a moment only: not worth a comparison
         self._return_to(self.good[-1] if self.good else None)
         worse = float((judged.adapted - self._belief(inputs, judged)).mean()) < -self.margin
         self.inner.return_to(now)

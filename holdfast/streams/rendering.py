@@ -18,9 +18,10 @@ from holdfast.data import Crop, Dataset
 from holdfast.randomness import seed_for, seeded_rng
 from holdfast.records import Domain, InputSpec, Picks
 
-__all__ = ["Draws", "Rendering"]
+__all__ = ["Draws", "Renderer", "Rendering"]
 
 Draws = Literal["sample", "position"]
+Renderer = Literal["numpy", "torch"]
 BUILT_IN = frozenset((*ORDER, *criteria(BOTH_WAYS)))  # whose sources CORRUPTION_VERSION covers
 
 
@@ -31,6 +32,9 @@ class Rendering:
     `draws="sample"` keys the random draws of a corruption by the sample, which then looks the same at every visit, as
     in published corrupted data sets; `draws="position"` draws anew at every visit.
 
+    `renderer="torch"` computes noises, blurs, brightness, contrast, fog, pixelate and saturate as batches, on `device`,
+    from the same draws; other corruptions stay with numpy.
+
     >>> Rendering(seed=3) == Rendering(seed=3), Rendering(seed=3).redrawn() == Rendering(seed=3)
     (True, False)
     """
@@ -40,11 +44,17 @@ class Rendering:
     family: str | None = None  # of the severity tables; None: the one that fits the size of the images
     storage_jpeg_quality: int | None = None  # images are stored as JPEG after their corruptions; None: they are not
     crop: Crop | None = None  # of every image before its corruptions
+    renderer: Renderer = "numpy"  # torch: batched formulas for the corruptions that have one
+    device: str = "cpu"  # of the torch renderer
     own: Mapping[str, Corruption] = field(default_factory=dict)  # corruptions by name, besides the catalogue's
 
     def __post_init__(self) -> None:
         if self.draws not in get_args(Draws):
             raise ValueError(f"draws must be one of {', '.join(get_args(Draws))}, got {self.draws!r}")
+        if self.renderer not in get_args(Renderer):
+            raise ValueError(f"renderer must be one of {', '.join(get_args(Renderer))}, got {self.renderer!r}")
+        if self.device != "cpu" and self.renderer == "numpy":
+            raise ValueError(f"the numpy renderer has no device, got {self.device!r}; choose renderer='torch'")
 
     def redrawn(self, seed: int | None = None) -> Rendering:
         """Return the same rendering with other draws: those of `seed`, by default of one derived from its own."""
@@ -64,8 +74,15 @@ class Rendering:
             "storage_jpeg_quality": self.storage_jpeg_quality,
             "draws": self.draws,
             **({"crop": self.crop.spec()} if self.crop else {}),
+            **({"renderer": self._named_renderer} if self.renderer != "numpy" else {}),
             **({"own": sources} if sources else {}),
         }
+
+    @property
+    def _named_renderer(self) -> str:
+        """The renderer with the kind of its device, which rounds differently."""
+        kind = self.device.partition(":")[0]
+        return self.renderer if kind == "cpu" else f"{self.renderer} on {kind}"
 
     def corruption(self, name: str) -> Corruption:
         """Return the corruption of this name, its own or the catalogue's."""
@@ -91,8 +108,19 @@ class Rendering:
                 # A corruption that comes twice in one domain gets different draws each time.
                 purpose = name if not earlier else f"{name} again {earlier}"
                 rngs = [seeded_rng(self.seed, purpose, int(keys[row])) for row in rows]
-                samples[rows] = self.corruption(name).batch(samples[rows], severity, rngs, **known)
+                samples[rows] = self._corrupted(name, samples[rows], severity, rngs, known)
         return samples if self.storage_jpeg_quality is None else store_as_jpeg(samples, self.storage_jpeg_quality)
+
+    def _corrupted(
+        self, name: str, samples: NDArray[Any], severity: float, rngs: list[Any], known: Mapping[str, Any]
+    ) -> NDArray[Any]:
+        corruption = self.corruption(name)
+        if self.renderer == "torch":
+            from holdfast.corruptions.torch_formulas import FORMULAS, corrupt
+
+            if corruption.name in FORMULAS and name not in self.own:
+                return corrupt(corruption, samples, severity, rngs, device=self.device, **known)
+        return corruption.batch(samples, severity, rngs, **known)
 
     def _keys(self, picks: Picks, start: int) -> NDArray[np.int64]:
         """Return what the random draws of each sample are keyed by: its index, or its position."""

@@ -9,7 +9,7 @@ from holdfast.records import Domain
 from holdfast.streams.plans.block_plan import BlockPlan
 from holdfast.streams.plans.orders import order_named
 from holdfast.streams.plans.schedule import schedule_of
-from holdfast.streams.rendering import Draws, Rendering
+from holdfast.streams.rendering import Draws, Renderer, Rendering
 from holdfast.streams.stream import Stream
 
 __all__ = ["Steps", "stream_of"]
@@ -34,17 +34,27 @@ def stream_of(
     family: str | None = None,
     storage_jpeg_quality: int | None = None,
     draws: Draws = "sample",
+    renderer: Renderer = "numpy",
+    render_device: str = "cpu",
 ) -> Stream:
     """Return the stream of these steps, each a list of (domain, severity) that are mixed with one another.
 
     Every domain of a step gets `samples_per_domain` samples, by default all of the data; larger numbers go through the
     data again in a new order. `cycles` repeats all steps, None endlessly. `shuffle_steps` draws the order of the steps
-    from the seed; `episodes` starts every step from the source model.
+    from the seed; `episodes` starts every step from the source model. `renderer` is "numpy" or "torch" (see
+    `Rendering`), and `render_device` the device of the latter.
     """
     schedule = schedule_of(
         steps, samples_per_condition=samples_per_domain, data_size=len(data.labels), cycles=cycles, episodes=episodes
     )
     arranged = order_named(order, concentration=concentration, slots=slots, run=run, spread=spread)
     plan = BlockPlan(schedule, arranged, data.labels, shuffle_steps=shuffle_steps, seed=seed)
-    rendering = Rendering(seed=seed, draws=draws, family=family, storage_jpeg_quality=storage_jpeg_quality)
+    rendering = Rendering(
+        seed=seed,
+        draws=draws,
+        family=family,
+        storage_jpeg_quality=storage_jpeg_quality,
+        renderer=renderer,
+        device=render_device,
+    )
     return Stream(plan, data, rendering)

@@ -41,7 +41,7 @@ INDEXING = frozenset({aten.index, aten.index_put, aten.index_put_, aten._index_p
 class PretendedTensor(Tensor):
     """A tensor whose values are on the CPU and whose device is the pretended one."""
 
-    inner: Tensor
+    on_cpu: Tensor
 
     @staticmethod
     def __new__(cls, values: Tensor) -> PretendedTensor:
@@ -54,7 +54,7 @@ class PretendedTensor(Tensor):
             dtype=values.dtype,
             device=torch.device(NAME, 0),
         )
-        made.inner = values.detach()
+        made.on_cpu = values.detach()
         return made
 
     @classmethod
@@ -75,7 +75,7 @@ class PretendedTensor(Tensor):
         return self.cpu().numpy(force=True)
 
     def __repr__(self, *, tensor_contents: None = None) -> str:  # type: ignore[override]
-        return f"PretendedTensor({self.inner!r})"
+        return f"PretendedTensor({self.on_cpu!r})"
 
 
 class PretendedDevice:
@@ -168,7 +168,7 @@ def _carried_out(func: Any, args: Any, kwargs: Mapping[str, Any]) -> Any:
         _refuse_mixing(func, tensors)
     if on_device and func.overloadpacket not in MOVING and kwargs.get("generator") is not None:
         raise RuntimeError(f"{func}: expected a '{NAME}' generator, got one of the CPU")
-    inner_args, inner_kwargs = pytree.tree_map_only(PretendedTensor, lambda tensor: tensor.inner, (args, kwargs))
+    inner_args, inner_kwargs = pytree.tree_map_only(PretendedTensor, lambda tensor: tensor.on_cpu, (args, kwargs))
     if _is_pretended(wanted):
         inner_kwargs["device"] = torch.device("cpu")
     inner_kwargs.pop("non_blocking", None)

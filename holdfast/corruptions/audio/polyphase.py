@@ -7,7 +7,6 @@ from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.signal import firwin, resample_poly
 
 from holdfast.audio import Waveform
 
@@ -22,6 +21,8 @@ def lengthen(waveform: Waveform, ratio: Fraction) -> Waveform:
     """
     if ratio == 1:
         return waveform
+    from scipy.signal import resample_poly  # takes a second to import
+
     filtered = resample_poly(waveform, ratio.numerator, ratio.denominator, window=_lowpass(ratio))
     return np.asarray(filtered, np.float32)
 
@@ -29,5 +30,7 @@ def lengthen(waveform: Waveform, ratio: Fraction) -> Waveform:
 @lru_cache(maxsize=64)
 def _lowpass(ratio: Fraction) -> NDArray[np.float32]:
     """Return the low-pass filter for both lengths: a sinc with ten zero crossings on either side."""
+    from scipy.signal import firwin
+
     coarser = max(ratio.numerator, ratio.denominator)
     return np.asarray(firwin(20 * coarser + 1, 1 / coarser, window=("kaiser", 5.0)), np.float32)

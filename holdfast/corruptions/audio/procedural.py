@@ -12,7 +12,6 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 from scipy import fft
-from scipy.signal import fftconvolve, lfilter
 
 __all__ = ["SYNTHESISERS", "Synthesiser"]
 
@@ -68,6 +67,8 @@ def strikes(
     decay_seconds: float,
 ) -> Values:
     """Return impacts at random times, of four kinds with different partials."""
+    from scipy.signal import fftconvolve  # takes a second to import
+
     times = np.arange(int(5 * decay_seconds * sample_rate) + 1) / sample_rate
     total = np.zeros(samples)
     for _ in range(4):
@@ -93,6 +94,8 @@ def voices(rng: np.random.Generator, samples: int, sample_rate: int, *, count: i
 
 
 def _vowel(pulses: Values, rng: np.random.Generator, sample_rate: int) -> Values:
+    from scipy.signal import lfilter
+
     for formant_hz in VOWELS_HZ[int(rng.integers(len(VOWELS_HZ)))]:
         radius = np.exp(-np.pi * 90 / sample_rate)
         angle = 2 * np.pi * min(formant_hz * rng.uniform(0.9, 1.15), 0.45 * sample_rate) / sample_rate

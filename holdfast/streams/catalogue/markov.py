@@ -14,7 +14,7 @@ from holdfast.streams.builder import STREAMS
 from holdfast.streams.chains.chain import Chain, chain_of
 from holdfast.streams.chains.markov_plan import Exhaust, MarkovPlan, Mode
 from holdfast.streams.plans.domains import domains_named
-from holdfast.streams.rendering import Draws, Rendering
+from holdfast.streams.rendering import Draws, Renderer, Rendering
 from holdfast.streams.stream import Stream
 
 __all__ = ["markov"]
@@ -40,13 +40,15 @@ def markov(
     family: str | None = None,
     storage_jpeg_quality: int | None = None,
     draws: Draws = "sample",
+    renderer: Renderer = "numpy",
+    render_device: str = "cpu",
 ) -> Stream:
     """Domains and classes from a Markov chain each: correlated, imbalanced, both or neither.
 
     `domains` and `classes` are options of `Chain`, such as `{stay: 0.95, imbalance: 10}`; the default is i.i.d. and
     balanced. `classes` may be a list with a chain for each domain. `class_head_shift` moves the head class by this many
     classes from each domain to the next. The other options are those of `MarkovPlan`. The states of the class chain are
-    the classes that occur in the data.
+    the classes that occur in the data. `renderer` and `render_device` are those of `Rendering`.
     """
     named = domains_named(corruptions, data)
     given = classes if isinstance(classes, Sequence) else [classes or {}]
@@ -67,5 +69,12 @@ def markov(
         endless=endless,
         seed=seed,
     )
-    rendering = Rendering(seed=seed, draws=draws, family=family, storage_jpeg_quality=storage_jpeg_quality)
+    rendering = Rendering(
+        seed=seed,
+        draws=draws,
+        family=family,
+        storage_jpeg_quality=storage_jpeg_quality,
+        renderer=renderer,
+        device=render_device,
+    )
     return Stream(plan, data, rendering)
