@@ -84,20 +84,6 @@ def accuracies(name: str, streams: list[str], *, resets: bool = False) -> list[s
     return rows
 
 
-def settings() -> list[str]:
-    """Return the table of UniTTA's settings: error of every recipe in each, and the mean."""
-    found: dict[str, dict[str, float]] = {}
-    for run in runs("unitta-newest"):
-        found.setdefault(run["recipe"], {})[run["stream"]] = 100 - 100 * run["summary"]["accuracy"]
-    labels = list(found["source"])
-    rows = [f"| recipe | {' | '.join(labels)} | mean |", "| --- |" + " ---: |" * (len(labels) + 1)]
-    for recipe, errors in found.items():
-        if errors.keys() == found["source"].keys():
-            mean = fmean(errors.values())
-            rows.append(f"| `{recipe}` | {' | '.join(f'{errors[label]:.1f}' for label in labels)} | {mean:.1f} |")
-    return rows
-
-
 def alarms() -> list[str]:
     """Return the table of alarms on TENT: those of `risk`, and the resets of the guard."""
     onset = 21  # the first batch that the damaged network predicts, in the stream `collapse`
@@ -125,10 +111,9 @@ def alarms() -> list[str]:
 TABLES = {
     "alarms": alarms,
     "recurrence": recurrence,
-    "asr": lambda: accuracies("asr-digits", ["ccc", "cross"], resets=True),
+    "asr": lambda: accuracies("asr-digits", ["ccc"], resets=True),
     "collapse digits": lambda: accuracies("collapse-digits", ["sorted", "shuffled"]),
     "collapse cifar10": lambda: accuracies("collapse-cifar10", ["sorted", "shuffled"]),
-    "settings": settings,
 }
 
 

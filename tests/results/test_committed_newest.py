@@ -45,6 +45,16 @@ def test_the_order_of_errors_over_ten_visits(made: dict[str, Any]) -> None:
     assert all(abs(means[recipe] - means["source"]) < 1.5 for recipe in ("rotta", "petta"))
 
 
+def test_where_eta_does_not_collapse_resets_cost_rdumb_a_point_and_asr_nothing(made: dict[str, Any]) -> None:
+    found = made["by_recipe"]("asr-digits", "ccc")
+    accuracy = {recipe: percent(runs) for recipe, runs in found.items()}
+    assert percent(found["eta"], last=0.25) > accuracy["batch_norm"] > accuracy["source"] + 40
+    assert accuracy["rdumb every 50 batches"] < accuracy["eta"] - 0.5
+    assert abs(accuracy["asr_eta"] - accuracy["eta"]) < 0.5
+    assert found["asr_eta"][0]["resets"] > found["rdumb every 50 batches"][0]["resets"]
+    assert all(abs(accuracy[recipe] - accuracy["roid"]) < 1 for recipe in ("asr_roid", "asr_roid as released"))
+
+
 def test_tent_at_ten_times_its_rate_collapses_on_either_order_without_batch_statistics(made: dict[str, Any]) -> None:
     for order in ("sorted", "shuffled"):
         found = made["by_recipe"]("collapse-digits", order)
