@@ -7,7 +7,7 @@ READY := $(VENV)/.ready
 # Tracing slows Python 3.11 down by a third, so coverage is measured on a fast part of the tests only.
 COVERED := tests/blocks tests/recovery tests/report tests/streams
 
-.PHONY: demo test test-slow check docs clean
+.PHONY: demo test test-slow check docs clean package
 
 # The demo needs no tools of developers; where they are installed, nothing more is.
 demo: $(if $(wildcard $(READY)),$(READY),$(VENV)/.ready-demo)
@@ -52,5 +52,15 @@ $(READY): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --no-deps timm
 	touch $(READY)
 
+# Build wheel and sdist, check their metadata, and run README's Python from the installed wheel.
+package:
+	rm -rf dist build/package
+	$(PYTHON) -m venv build/package
+	build/package/bin/python -m pip install --quiet build twine
+	build/package/bin/python -m build --outdir dist .
+	build/package/bin/twine check --strict dist/*
+	build/package/bin/python -m pip install --quiet --constraint constraints.txt torch==2.13.0 dist/*.whl
+	cd build && package/bin/python ../docs/readme_python.py ../README.md && package/bin/holdfast --version
+
 clean:
-	rm -rf $(VENV) build *.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
+	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache

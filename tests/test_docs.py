@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from PIL import Image
 from torch import Tensor, nn
 
 from holdfast.description import describe, list_methods
@@ -15,6 +16,13 @@ from holdfast.recipes import adapt
 
 BUILD = Path(__file__).resolve().parents[1] / "docs" / "build.py"
 pytestmark = pytest.mark.skipif(not BUILD.exists(), reason="the documents are not beside the tests")
+
+
+def test_the_image_of_the_readme_shows_the_demo_of_this_commit() -> None:
+    with Image.open(BUILD.with_name("demo.png")) as image:
+        drawn = image.info.get("suites")
+    now = runpy.run_path(str(BUILD.with_name("demo_image.py")))["fingerprint"]()
+    assert drawn == now, "run holdfast demo, then python docs/demo_image.py"
 
 
 def test_pages_are_up_to_date() -> None:

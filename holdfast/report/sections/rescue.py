@@ -12,7 +12,7 @@ from holdfast.report.words import words_to_markdown
 __all__ = ["rescue"]
 
 NOTE = (
-    "True accuracy of the last five batches of the stream that harms TENT, and the estimate without labels; the "
+    "True accuracy over the last five batches where each batch holds one class, and the estimate without labels; the "
     "triangle is the alarm of the guard."
 )
 
