@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from importlib.util import find_spec
 from pathlib import Path
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # for the processes that tests start
@@ -15,6 +16,18 @@ torch.set_num_threads(1)  # test processes share the cores, and sums in one orde
 HERE = Path(__file__).resolve().parent
 GOLDEN = {"shipped": HERE / "golden", "whole": HERE.parents[1] / "shared" / "golden"}
 FOLDERS = ["shipped", *([pytest.param("whole", marks=pytest.mark.slow)] if GOLDEN["whole"].is_dir() else [])]
+
+MISSING = [name for name in ("fastapi", "httpx", "uvicorn", "prometheus_client") if find_spec(name) is None]
+collect_ignore = ["serve"] if MISSING else []  # their fixtures need all of these
+
+
+def pytest_report_header() -> str | None:
+    """Say what is left out without the extra `serve`."""
+    return (
+        f"tests/serve is left out without {', '.join(MISSING)}: pip install 'holdfast[serve]' httpx"
+        if MISSING
+        else None
+    )
 
 
 @pytest.fixture(scope="session", params=FOLDERS)
