@@ -18,9 +18,9 @@ PINNED = {
         "rdumb-continual-digits_resnet-seed1-6b70a6cf",
     ),
     ("arena", "smoke"): (
-        "b4bbcebefa6fd864",
-        "never-continual-digits_resnet-seed0-4daccfe8",
-        "asr-collapse-digits_resnet-seed0-9d2fc37a",
+        "cd7786ddff5b4e0d",
+        "never-continual-digits_resnet-seed0-cd7c394c",
+        "guard's alarm-collapse-digits_resnet-seed0-c7178b40",
     ),
     ("ccc", "paper"): (
         "2787cc4447ebdef8",
