@@ -164,11 +164,9 @@ class GuardedModel(AdaptedModel):
         self.labels.gains = latest(self.labels.gains, verdict.right - verdict.source_right, window)
         gain = round(float(self.labels.gains.mean()), 6)
         follows = self._guard.anchor.proportions
-        unknown = scale.unknown(follows=follows)
-        if unknown is not None:
-            return Estimate(math.nan, unknown=unknown, gain=gain)
-        recent = self._guard.anchor.recent
-        assert recent is not None  # of the batch that the verdict is about
+        unknown, recent = scale.unknown(follows=follows), self._guard.anchor.recent
+        if unknown is not None or recent is None:  # a paused guard has seen nothing yet
+            return Estimate(math.nan, unknown=unknown or "no batch was adapted to yet", gain=gain)
         found = scale.judge(self.labels.beliefs, verdict.weighed, recent, follows=follows)
         return Estimate(found.value, found.low, found.high, gain=gain)
 

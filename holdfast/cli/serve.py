@@ -25,6 +25,9 @@ def serve(
         str | None,
         typer.Option(help="Fit estimates to these held-out, labelled data: a name, or YAML {name: …, option: …}."),
     ] = None,
+    clean_accuracy: Annotated[
+        float | None, typer.Option(help="Fit estimates to this accuracy on clean data, 0 to 1, instead of --holdout.")
+    ] = None,
     state: Annotated[Path | None, typer.Option(help="Keep states and the audit log in this folder.")] = None,
     host: Annotated[
         str, typer.Option(help="Listen at this address; one that others reach needs a token.")
@@ -64,6 +67,7 @@ def serve(
         "options": chosen,
         "holdout": holdout,
         "budget": budget,
+        "clean_accuracy": clean_accuracy,
         "active": active,
         "checkpoint_every": checkpoint_every,
         "batch": batch,

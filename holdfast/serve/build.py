@@ -32,9 +32,9 @@ def build_service(building: Mapping[str, Any], *, folder: Path | None, limits: L
     holdout = given.pop("holdout")
     shown = None if holdout is None else held_out(Spec.parse(holdout))
     serving = {name: given.pop(name) for name in ("batch", "wait", "store_inputs")}
-    budget = given.pop("budget")
+    guarding = {name: given.pop(name) for name in ("budget", "clean_accuracy")}
     if given["guarded"]:
-        given["budget"] = budget
+        given.update(guarding)
     source = None if shown is None else [inputs for inputs, _ in shown]
     tenants = Tenants(network, folder=folder, limit=limits.tenants, source=source, holdout=shown, **given)
     return Service(tenants, limits=limits, **serving)

@@ -52,8 +52,6 @@ def run(
         address = f"[{host}]" if ":" in host else host
         told(f"http://{address}:{listening.getsockname()[1]}/")
         sys.setswitchinterval(SWITCH_SECONDS)
-        server = uvicorn.Server(config)
-        try:
-            server.run(sockets=[listening])
-        except KeyboardInterrupt:  # uvicorn raises the signal again after it has stopped
-            signal.signal(signal.SIGINT, signal.SIG_DFL)
+        for stopping in (signal.SIGINT, signal.SIGTERM):  # uvicorn raises them again after it has stopped
+            signal.signal(stopping, lambda *_: None)
+        uvicorn.Server(config).run(sockets=[listening])

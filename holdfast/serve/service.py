@@ -153,7 +153,7 @@ class Service:
 
     def record(self, decision: Decision) -> None:
         """Write a decision to the log; if the disk does not take it, nothing is adapted until it does."""
-        self._remember(decision)
+        self._recent(decision.tenant).append(decision)
         self.metrics.count(decision)
         if self.audit is None:
             return
@@ -164,16 +164,16 @@ class Service:
             self.unrecorded = str(error)
             self.tenants.stall(self.unrecorded)
 
-    def _remember(self, decision: Decision) -> None:
-        if decision.tenant not in self._history:
-            earlier = [] if self.audit is None else self.audit.latest(decision.tenant, REMEMBERED)
-            self._history[decision.tenant] = deque(earlier, maxlen=REMEMBERED)
-        self._history[decision.tenant].append(decision)
+    def _recent(self, tenant: str) -> deque[Decision]:
+        if tenant not in self._history:
+            earlier = [] if self.audit is None else self.audit.latest(tenant, REMEMBERED)
+            self._history.setdefault(tenant, deque(earlier, maxlen=REMEMBERED))
+        return self._history[tenant]
 
     def history(self, tenant: str, since: float = 0.0) -> list[dict[str, Any]]:
         """Return the last decisions of a tenant after a time."""
         self.tenants.status(tenant)
-        return [decision.to_dict() for decision in list(self._history.get(tenant, ())) if decision.time > since]
+        return [decision.to_dict() for decision in list(self._recent(tenant)) if decision.time > since]
 
     def status(self, tenant: str | None = None) -> dict[str, Any]:
         """Return the state of the service, and of one tenant or all."""
@@ -202,7 +202,7 @@ class Service:
 
     def _status_of(self, name: str) -> dict[str, Any]:
         entry = self.tenants.status(name)
-        newest = next((one for one in reversed(self._history.get(name, deque())) if one.kind == "batch"), None)
+        newest = next((one for one in reversed(list(self._recent(name))) if one.kind == "batch"), None)
         shown = {field.name for field in fields(Decision)} & {"estimate", "low", "high", "gain", "time"}
         found = {} if newest is None else {key: value for key, value in newest.to_dict().items() if key in shown}
         return {

@@ -23,8 +23,10 @@ from holdfast import guard
 from holdfast.models.tiny import tiny_amaut
 from holdfast.serve.app import create_app
 from holdfast.serve.audit import read_audit, verify_audit
+from holdfast.serve.decision import Decision
 from holdfast.serve.gate import check_address, read_token
 from holdfast.serve.limits import Limits
+from holdfast.serve.metrics import Metrics
 from holdfast.serve.service import Service
 from holdfast.serve.tenants import Tenants
 from tests.serve.conftest import batches, make_service, network, wait_until
@@ -166,17 +168,26 @@ def test_a_graceful_stop_leaves_states_and_an_intact_log(tmp_path: Path) -> None
     again.close()
 
 
+def test_estimates_are_metrics() -> None:
+    metrics = Metrics()
+    estimates = {"estimate": 0.7, "low": 0.6, "high": 0.8, "gain": -0.1}
+    metrics.count(Decision(time=0, tenant="a", kind="batch", batch=0, before="", after="", **estimates))
+    text = metrics.text().decode()
+    for name, value in {"accuracy": 0.7, "accuracy_low": 0.6, "accuracy_high": 0.8, "gain": -0.1}.items():
+        assert f'holdfast_estimated_{name}{{tenant="a"}} {value}' in text
+
+
 def test_metrics_health_and_the_description(client: Any) -> None:
     client.post("/v1/predict", content=npy(INPUTS[0].numpy()), headers={**NPY, "X-Tenant": "north"})
     client.post("/v1/reset", json={"tenant": "north"})
-    wait_until(lambda: "finish_seconds_count{" in client.get("/metrics").text)
+    wait_until(lambda: "estimated_gain{" in client.get("/metrics").text)
     text = client.get("/metrics").text
     for line in (
         'holdfast_requests_total{path="/v1/predict",status="200"} 1.0',
         'holdfast_samples_total{tenant="north"} 4.0',
         'holdfast_resets_total{tenant="north"} 1.0',
         'holdfast_finish_seconds_count{tenant="north"} 1.0',
-        'holdfast_estimated_accuracy{tenant="north"}',
+        'holdfast_estimated_gain{tenant="north"}',
         "holdfast_queue_samples 0.0",
         "holdfast_learning_stopped 0.0",
     ):
