@@ -19,6 +19,7 @@ ENTRIES = [
     "{name: cifar10, split: test, folder: x}",
     "{name: cifar100, split: train, folder: x}",
     "{name: cifar_c, folder: x, corruption: fog, severity: 3}",
+    "{name: cochlscene, split: test, folder: x, seconds: 10}",
     "{name: digits, split: test}",
     "{name: image_folder, folder: x, resize: 64, crop: 32, cache_bytes: 0}",
     "{name: imagenet_c, folder: x, corruption: fog, severity: 3, cache_bytes: 0}",

@@ -115,6 +115,12 @@ def urbansound8k(folder: Path) -> dict[str, Any]:
     return {"folder": folder}
 
 
+def cochlscene(folder: Path) -> dict[str, Any]:
+    for row, scene in enumerate(("Bus", "Street")):
+        write_wav(folder / "Test" / scene / f"{row}.wav", row + 1, rate=44_100)
+    return {"folder": folder}
+
+
 def vocalsound(folder: Path) -> dict[str, Any]:
     for row in range(2):
         write_wav(folder / "audio_16k" / f"{row}.wav", row + 1)
@@ -170,6 +176,7 @@ FILES: dict[str, Callable[[Path], dict[str, Any]]] = {
     "cifar10": cifar,
     "cifar100": cifar,
     "cifar_c": cifar_c,
+    "cochlscene": cochlscene,
     "digits": lambda _: {},
     "image_folder": class_folders,
     "imagenet_c": imagenet_c,
