@@ -22,6 +22,7 @@ def wav(values: np.ndarray, rate: int = 16_000) -> io.BytesIO:
 
 
 def test_channels_are_averaged_and_the_rate_is_made_to_fit() -> None:
+    pytest.importorskip("soxr", reason="resampling: pip install 'holdfast[audio]'")
     time = np.arange(48_000) / 48_000
     stereo = np.float32(np.stack([np.sin(2 * np.pi * 440 * time), np.zeros(48_000)], axis=1))
     found = read_audio(wav(stereo, 48_000), 16_000)
