@@ -10,6 +10,8 @@ import tempfile
 import time
 from pathlib import Path
 
+from measured import add_json, write
+
 from holdfast.benchmark import bench, load_suite
 
 
@@ -30,11 +32,15 @@ def main() -> None:
     parser.add_argument("--executor", default="processes")
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--samples", type=int, default=30_000)
+    add_json(parser)
     given = parser.parse_args()
     seconds("serial", 1, 64)  # the first run of a process imports what the others find
     alone = seconds("serial", given.workers, given.samples)
     shared = seconds(given.executor, given.workers, given.samples)
-    print(f"serial {alone:.1f} s, {given.executor} {shared:.1f} s: efficiency {alone / given.workers / shared:.2f}")
+    efficiency = alone / given.workers / shared
+    print(f"serial {alone:.1f} s, {given.executor} {shared:.1f} s: efficiency {efficiency:.2f}")
+    found = {"executor": given.executor, "workers": given.workers, "samples": given.samples}
+    write(given.json, {**found, "serial_seconds": alone, "seconds": shared, "efficiency": efficiency})
 
 
 if __name__ == "__main__":

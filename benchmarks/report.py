@@ -12,6 +12,8 @@ import tempfile
 import time
 from pathlib import Path
 
+from measured import add_json, write
+
 from holdfast.report import make_report, write_report
 
 RECIPES, BATCHES, SIZE = 10, 30, 64
@@ -55,7 +57,9 @@ def main() -> None:
     """Write the runs, make their report, and print seconds and mebibytes."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--runs", type=int, default=10_000)
-    runs = parser.parse_args().runs
+    add_json(parser)
+    given = parser.parse_args()
+    runs = given.runs
     with tempfile.TemporaryDirectory() as folder:
         write_runs(Path(folder), runs)
         began = time.process_time()
@@ -65,6 +69,7 @@ def main() -> None:
         ended = time.process_time()
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     print(f"{runs} runs: {made - began:.1f} s to read and compute, {ended - made:.1f} s to write, peak {peak:.0f} MiB")
+    write(given.json, {"runs": runs, "read_seconds": made - began, "write_seconds": ended - made, "peak_mib": peak})
 
 
 if __name__ == "__main__":

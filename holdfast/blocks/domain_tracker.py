@@ -116,8 +116,9 @@ class Domains(Stateful):
         for row, count in zip(rows, counts.tolist(), strict=True):
             self.stratum_counts[row] += count
         kept = keys // self.num_classes
-        strata = [part.to(device) for part in (torch.tensor(rows), kept, counts, places)]
-        return Strata(strata[0], strata[1], strata[2], strata[3], room=max(rows) + 1, slots=int(kept.max()) + 2)
+        room, slots = max(rows) + 1, int(kept.max()) + 2
+        placed = [part.to(device) for part in (kept, counts, places)]
+        return Strata(torch.tensor(rows, device=device), placed[0], placed[1], placed[2], room, slots)
 
     def _merged(self) -> list[int | None]:
         """Return the new slot of each slot after merging the closest two domains into the first of them."""

@@ -40,7 +40,7 @@ def corrupt(
     """Return corrupted copies of images (n, height, width, 3), each from its own generator, computed on a device.
 
     >>> from holdfast.corruptions import CORRUPTIONS
-    >>> corrupt(CORRUPTIONS["brightness"], np.zeros((1, 32, 32, 3), np.uint8), 5, []).max()
+    >>> int(corrupt(CORRUPTIONS["brightness"], np.zeros((1, 32, 32, 3), np.uint8), 5, []).max())
     76
     """
     quantities = corruption.quantities(severity, family or family_of(*images.shape[1:3]))

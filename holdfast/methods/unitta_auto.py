@@ -69,7 +69,7 @@ class UnittaAuto(ByDomain):
         if turn == 0:
             finite, *labels = torch.cat([torch.isfinite(logits).all()[None], logits.argmax(1)]).tolist()
             if finite:
-                self.runs.observe(torch.tensor(labels))
+                self.runs.observe(torch.tensor(labels, device="cpu"))
         own = logits.log_softmax(1)
         return surer(own, self.model.classify(averages).log_softmax(1)) if self.correlated else own
 

@@ -149,6 +149,10 @@ def _register() -> None:
 
     if torch._C._get_privateuse1_backend_name() != NAME:
         _setup_privateuseone_for_python_backend(NAME)
+        # Checkpointing and DataParallel ask a registered device for these, whether it is used or not.
+        module = getattr(torch, NAME)
+        module.is_available = lambda: False
+        module.get_amp_supported_dtype = lambda: [torch.float16, torch.bfloat16]
 
 
 def _is_pretended(device: Any) -> bool:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 FOLDER = Path(__file__).resolve().parents[2] / "benchmarks"
-MAKE_FILES = {"claims", "condense", "coverage", "measured"}  # write their own files
+MAKE_FILES = {"claims", "condense", "coverage", "guard", "measured", "serve"}  # write their own files
 pytestmark = pytest.mark.skipif(not FOLDER.exists(), reason="the benchmarks are not beside the tests")
 
 

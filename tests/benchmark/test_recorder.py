@@ -25,7 +25,7 @@ def test_an_estimate_is_written_with_its_interval_or_the_reason_for_none(tmp_pat
     with Recorder(tmp_path / "rows.jsonl") as recorder:
         recorder.write(row)
     stored = json.loads((tmp_path / "rows.jsonl").read_text())["estimates"]
-    nothing = {"value": None, "low": None, "high": None, "unknown": None, "gain": None}
+    nothing = {"value": None, "low": None, "high": None, "unknown": None, "gain": None, "alarm": None}
     assert stored["plain"] == {**nothing, "value": 0.5}
     assert stored["sure"] == {**nothing, "value": 0.7, "low": 0.6, "high": 0.8}
     assert stored["lost"] == {**nothing, "unknown": "its signals disagree"}

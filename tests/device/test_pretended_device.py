@@ -96,7 +96,7 @@ def test_a_method_runs_on_a_device_and_waits_rarely(
     others = ("estimators/", "recovery/", *(() if name in ANCHORED else ("anchor/",)))
     own = sum(count for line, count in waits.items() if not line.startswith(others))
     assert own <= (3 if name in LIKE_TENT else 8), waits
-    assert sum(waits.values()) - own <= 5, waits
+    assert sum(waits.values()) - own <= 6, waits
 
 
 @pytest.mark.slow

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import itertools
+
+import pytest
 import torch
 
+import holdfast
 from holdfast.anchor import Opinion
-from holdfast.evidence import LossAlarm
-from holdfast.methods.guard import Judged
+from holdfast.models.tiny import tiny_resnet
 
 
-def test_rounding_of_probabilities_does_not_stop_the_alarm() -> None:
-    above, zero = torch.nextafter(torch.ones(3), torch.full((3,), 2.0)), torch.zeros(3)
-    uniform = torch.full((3, 2), 0.5)
-    for source, adapted in ((above, zero), (zero, above)):
-        judged = Judged(zero, Opinion(uniform, uniform, shift=0.0), source=source, adapted=adapted)
-        LossAlarm(level=0.001).observe(judged.losses.tolist())  # refuses losses outside [-1, 1]
+@pytest.mark.parametrize("first", ["source", "adapted"])
+def test_rounding_of_probabilities_does_not_stop_the_alarm(first: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    above, zero = torch.nextafter(torch.ones(8), torch.full((8,), 2.0)), torch.zeros(8)
+    turns = itertools.cycle([above, zero] if first == "source" else [zero, above])
+    model = holdfast.guard(tiny_resnet(), "tent")
+    monkeypatch.setattr(Opinion, "belief", lambda *_: next(turns))
+    assert model.step(torch.rand(8, 3, 32, 32)).skipped is None  # the alarm refuses losses outside [-1, 1]
