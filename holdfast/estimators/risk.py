@@ -13,6 +13,7 @@ from torch import Tensor
 from holdfast.blocks.losses import entropy
 from holdfast.blocks.norm import paused
 from holdfast.estimators._base import ESTIMATORS, Estimator
+from holdfast.estimators._held_out import first_held_out
 from holdfast.estimators._observation import Observation
 from holdfast.evidence import RiskMonitor
 from holdfast.models.classifier import Classifier
@@ -59,10 +60,9 @@ class Risk(Estimator):
 
     def fit(self, batches: Sequence[tuple[Tensor, Tensor | None]], model: Classifier) -> None:
         """Keep the first samples, which must be given again before a state is loaded, and measure the error on them."""
-        inputs = torch.cat([inputs for inputs, _ in batches])[: self.samples]
-        labels = torch.cat([labels for _, labels in batches if labels is not None])[: self.samples]
-        self.register_buffer("inputs", inputs.to(model.device), persistent=False)
-        self.register_buffer("labels", labels.to(model.device), persistent=False)
+        inputs, labels = first_held_out(batches, self.samples, model.device)
+        self.register_buffer("inputs", inputs, persistent=False)
+        self.register_buffer("labels", labels, persistent=False)
         self._monitor = RiskMonitor(self._held_out(model)[1], tolerated=self.tolerated, level=self.level)
 
     def estimate(self, seen: Observation) -> Estimate:

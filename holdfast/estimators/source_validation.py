@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal
 
-import torch
 from torch import Tensor
 
 from holdfast.blocks.norm import paused
 from holdfast.estimators._base import ESTIMATORS, Estimator
+from holdfast.estimators._held_out import first_held_out
 from holdfast.estimators._observation import Observation
 from holdfast.models.classifier import Classifier
 from holdfast.records import Estimate
@@ -41,10 +41,9 @@ class SourceValidation(Estimator):
 
     def fit(self, batches: Sequence[tuple[Tensor, Tensor | None]], model: Classifier) -> None:
         """Keep the first samples; they are not part of a saved state and must be given again before loading it."""
-        inputs = torch.cat([inputs for inputs, _ in batches])[: self.samples]
-        labels = torch.cat([labels for _, labels in batches if labels is not None])[: self.samples]
-        self.register_buffer("inputs", inputs.to(model.device), persistent=False)
-        self.register_buffer("labels", labels.to(model.device), persistent=False)
+        inputs, labels = first_held_out(batches, self.samples, model.device)
+        self.register_buffer("inputs", inputs, persistent=False)
+        self.register_buffer("labels", labels, persistent=False)
 
     def estimate(self, seen: Observation) -> Estimate:
         """Return the accuracy of the network as it is now on the held-out data."""
