@@ -107,7 +107,7 @@ class AnchorScale(Stateful):
         if not torch.isfinite(known).all():
             return
         self.compared, self.agreed = compared, agreed
-        same = known[:, -1].to(agreed.dtype).numpy()
+        same = known[:, -1].to(torch.promote_types(agreed.dtype, torch.float32)).numpy()  # numpy has no bfloat16
         found = scale_from_stream(known[:, :-1].contiguous().numpy(), same, self.clean_accuracy)
         anchor.stream_temperature, self.error = found.temperature, found.error
 

@@ -41,6 +41,7 @@ def audit(
         typer.echo(json.dumps({"records": found.records, "head": found.head, "problem": problem, "decisions": shown}))
         raise typer.Exit(1 if problem else 0)
     table = plain_table("time (UTC)", "tenant", "batch", "what", "committed", "estimate", "gain", "state", "why")
+    table.columns[0].no_wrap = True
     for one in decisions[-last:]:
         when = datetime.fromtimestamp(one.time, timezone.utc).strftime("%Y-%m-%d %H:%M:%S")
         share = "" if one.estimate is None else f"{100 * one.estimate:.1f} %"

@@ -39,12 +39,7 @@ DIAGONAL = [
     )
     for place, name in enumerate(recipe_names())
 ]
-CROSS = [
-    (name, estimator, recovery)
-    for name in ("eta", "roid", "t3a")
-    for estimator in ESTIMATORS
-    for recovery in RECOVERIES
-]
+CROSS = [(name, estimator, recovery) for name in ("roid",) for estimator in ESTIMATORS for recovery in RECOVERIES]
 
 
 def certain() -> ResNet:
