@@ -74,3 +74,12 @@ def test_a_compiled_model_is_adapted_like_the_model_behind_it(name: str) -> None
     plain, compiled = build(name, tiny_resnet()), build(name, torch.compile(tiny_resnet()))
     for batch in BATCHES[:2]:
         assert torch.equal(plain(batch), compiled(batch))
+
+
+@pytest.mark.parametrize("name", ["tent", "cotta"])
+def test_permuted_images_do_not_crash_a_network_with_group_norm(name: str) -> None:
+    inputs = torch.rand(4, 32, 32, 3, generator=torch.Generator().manual_seed(0)).permute(0, 3, 1, 2)
+    options = {"views": 2} if name == "cotta" else {}
+    permuted, plain = (adapt(tiny_resnet("group"), name, **options) for _ in range(2))
+    for _ in range(2):
+        torch.testing.assert_close(permuted(inputs), plain(inputs.contiguous()))

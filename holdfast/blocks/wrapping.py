@@ -24,6 +24,7 @@ __all__ = [
     "Treatment",
     "account",
     "affine_parameters",
+    "contiguous_group_norm",
     "has_batch_norm",
     "norm_layers",
     "replace_batch_norm",
@@ -118,6 +119,32 @@ def affine_parameters(model: nn.Module) -> list[nn.Parameter]:
     """
     shared = {id(parameter): parameter for _, layer in norm_layers(model) for parameter in _affine_of(layer)}
     return list(shared.values())  # layers may share them
+
+
+def contiguous_group_norm(model: nn.Module) -> None:
+    """Give GroupNorm layers that are trained contiguous inputs where torch would crash without them.
+
+    The backward pass of torch's GroupNorm on the CPU writes out of bounds when its input is stored channels last and
+    needs no gradient itself, as behind a frozen convolution of permuted images.
+
+    >>> layer = nn.GroupNorm(2, 4)
+    >>> contiguous_group_norm(layer)
+    >>> layer(torch.rand(2, 5, 5, 4).permute(0, 3, 1, 2)).sum().backward()
+    """
+    for part in model.modules():
+        if isinstance(part, nn.GroupNorm) and _contiguous_input not in part._forward_pre_hooks.values():
+            part.register_forward_pre_hook(_contiguous_input)
+
+
+def _contiguous_input(layer: nn.Module, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
+    first = inputs[0]
+    if (
+        torch.is_grad_enabled()
+        and not first.requires_grad
+        and any(weight.requires_grad for weight in layer.parameters())
+    ):
+        return (first.contiguous(), *inputs[1:])
+    return inputs
 
 
 class Restated(nn.Module):

@@ -16,7 +16,7 @@ from torch.func import functional_call
 from holdfast.blocks.comparing import differing
 from holdfast.blocks.norm import BatchStatistics, pause, paused
 from holdfast.blocks.teacher import MovingAverage
-from holdfast.blocks.wrapping import affine_parameters, has_batch_norm, replace_batch_norm
+from holdfast.blocks.wrapping import affine_parameters, contiguous_group_norm, has_batch_norm, replace_batch_norm
 from holdfast.models.classifier import Classifier
 from holdfast.records import Update
 from holdfast.registry import Registry
@@ -85,6 +85,7 @@ class Method(Stateful):
             )
         for parameter in self.trained:
             parameter.requires_grad_(True)
+        contiguous_group_norm(self)
         self._optimizer = self._make_optimizer() if self.trained else None
         self._origin = {name: tensor.detach().clone() for name, tensor in self.moving().items()}
         self._paused, self._lr_scale = False, 1.0
