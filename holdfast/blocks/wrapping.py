@@ -27,6 +27,7 @@ __all__ = [
     "contiguous_group_norm",
     "has_batch_norm",
     "norm_layers",
+    "release_group_norm",
     "replace_batch_norm",
 ]
 
@@ -134,6 +135,13 @@ def contiguous_group_norm(model: nn.Module) -> None:
     for part in model.modules():
         if isinstance(part, nn.GroupNorm) and _contiguous_input not in part._forward_pre_hooks.values():
             part.register_forward_pre_hook(_contiguous_input)
+
+
+def release_group_norm(model: nn.Module) -> None:
+    """Undo `contiguous_group_norm` in a network that is not trained any more."""
+    for part in model.modules():
+        for key in [key for key, hook in part._forward_pre_hooks.items() if hook is _contiguous_input]:
+            del part._forward_pre_hooks[key]
 
 
 def _contiguous_input(layer: nn.Module, inputs: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -85,7 +85,8 @@ class Method(Stateful):
             )
         for parameter in self.trained:
             parameter.requires_grad_(True)
-        contiguous_group_norm(self)
+        if self.trained:
+            contiguous_group_norm(self)
         self._optimizer = self._make_optimizer() if self.trained else None
         self._origin = {name: tensor.detach().clone() for name, tensor in self.moving().items()}
         self._paused, self._lr_scale = False, 1.0

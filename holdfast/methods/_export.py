@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from holdfast.blocks.freezing import freeze_statistics
+from holdfast.blocks.wrapping import release_group_norm
 from holdfast.methods._base import METHODS, Method
 from holdfast.methods._proof import WrappingError, close
 from holdfast.models.outputs import logits_of
@@ -37,6 +38,7 @@ def export(method: Method, statistics: Statistics = "batch", inputs: Tensor | No
             "statistics='batch', or adapt with a method that predicts each sample by itself, such as 'tent'"
         )
     module = method.export()
+    release_group_norm(module)
     if statistics == "frozen":
         freeze_statistics(module, inputs)
     probe = method.model.trial_inputs(PROBE_SAMPLES) if inputs is None else inputs
