@@ -78,6 +78,12 @@ def test_a_wrong_scale_is_told_without_running_statistics(labelled: bool, digits
     assert verdict(examined(digits_resnet_gn(), right), "input scale") == "ok"
 
 
+def test_wrong_labels_are_not_taken_for_a_wrong_scale(digits: list[tuple[Tensor, Tensor]]) -> None:
+    """With labels counted from 1 the network is never right, and any other scale is right by chance."""
+    found = examined(digits_vit(), [(inputs, labels + 1) for inputs, labels in digits])
+    assert (verdict(found, "input scale"), verdict(found, "labels")) == ("ok", "fail")
+
+
 def test_a_network_for_minus_one_to_one_is_told(digits: list[tuple[Tensor, Tensor]]) -> None:
     class Centred(nn.Module):
         def __init__(self) -> None:

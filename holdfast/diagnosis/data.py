@@ -33,6 +33,7 @@ class Fit:
     distance: float  # of the first normalisation layers from their running statistics; nan without any
     right: Tensor | None  # which predictions are, (samples,); None without labels
     confidence: float
+    chance: float  # accuracy of a guess
 
     @property
     def accuracy(self) -> float:
@@ -120,14 +121,14 @@ def _alternatives(model: Classifier, inputs: Tensor) -> Mapping[str, tuple[Calla
 def _fits_better(other: Fit, given: Fit) -> bool:
     """Return whether other inputs fit better beyond doubt: by labels, or by the statistics of the network."""
     if given.right is not None and other.right is not None:
-        return _exceeds(other.right - given.right, 3.0, CLEARLY)
+        return _exceeds(other.right - given.right, 3.0, CLEARLY) and _exceeds(other.right - other.chance, 3.0, CLEARLY)
     return given.distance > FAR and other.distance < MUCH_NEARER * given.distance
 
 
 def _may_fit_better(other: Fit, given: Fit) -> bool:
     """Return whether other inputs seem to fit better: by labels, or for want of statistics by confidence."""
     if given.right is not None and other.right is not None:
-        return _exceeds(other.right - given.right, 2.0, PERHAPS)
+        return _exceeds(other.right - given.right, 2.0, PERHAPS) and _exceeds(other.right - other.chance, 2.0, PERHAPS)
     return math.isnan(given.distance) and other.confidence > given.confidence + MORE_CERTAIN
 
 
@@ -168,7 +169,8 @@ def _fit(model: Classifier, inputs: Tensor, labels: Tensor | None) -> Fit:
             handle.remove()
     right = None if labels is None else (logits.argmax(1).cpu() == labels.cpu()).double()
     confidence = float(logits.softmax(1).amax(1).mean())
-    return Fit(sum(distances) / len(distances) if distances else math.nan, right, confidence)
+    distance = sum(distances) / len(distances) if distances else math.nan
+    return Fit(distance, right, confidence, 1 / logits.shape[1])
 
 
 def _shape(model: Classifier, inputs: Tensor) -> Finding:

@@ -24,7 +24,10 @@ from holdfast.models.outputs import Output
 
 __all__ = ["DEFAULT_METHODS", "Diagnosis", "doctor"]
 
-DEFAULT_METHODS = ("source", "batch_norm", "robust_bn", "neo", "lame", "tent", "rdumb", "sar", "rotta")
+DEFAULT_METHODS = (
+    *("source", "batch_norm", "blend", "anchor", "guard", "robust_bn", "neo", "lame"),
+    *("unitta_auto", "tent", "rdumb", "sar", "rotta"),
+)
 
 
 @dataclass(frozen=True)
