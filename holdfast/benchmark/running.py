@@ -21,6 +21,7 @@ from holdfast.benchmark.online import online
 from holdfast.benchmark.peak_memory import forget_peak
 from holdfast.benchmark.prefetch import Prefetch, usable_cores
 from holdfast.benchmark.recorder import Recorder
+from holdfast.benchmark.strip import write_strip
 from holdfast.folders import InUseError, held, sweep
 from holdfast.row_tables import compact
 from holdfast.streams import Stream
@@ -137,6 +138,7 @@ def _opened(job: Job, folder: Path, stream: Stream | None, checkpoint_seconds: f
 def _carry_out(attempts: Sequence[Attempt], pace: Pace) -> float:
     """Run attempts to their end or failure, and return the share of the time that rendering took."""
     first = attempts[0]
+    write_strip(first.folder.parent / "strips", first.stream, first.job.seed, first.total)
     with first.job.placement.computing(), Prefetch(first.stream, pace.render_workers, pace.cores) as prefetch:
         if first.job.protocol == "online":
             online(attempts, prefetch)

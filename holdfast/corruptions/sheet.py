@@ -15,7 +15,7 @@ from holdfast.corruptions.base import CORRUPTIONS
 from holdfast.corruptions.samples import as_image
 from holdfast.randomness import seeded_rng
 
-__all__ = ["audio_sheet", "contact_sheet"]
+__all__ = ["audio_sheet", "contact_sheet", "spectrogram"]
 
 SMALLEST_CELL, LARGEST_CELL, GAP, FONT_SIZE = 128, 224, 8, 14  # pixels
 SPECTROGRAM_CELL = (200, 112)
@@ -60,6 +60,16 @@ def audio_sheet(
         return _spectrogram(_decibels(corrupted) - loudest)
 
     return _sheet(names, severities, seed, SPECTROGRAM_CELL, cell)
+
+
+def spectrogram(waveform: Waveform) -> Image.Image:
+    """Draw one clip: colours span the 80 dB below its loudest value. A clip below a window has silence added.
+
+    >>> spectrogram(np.zeros(16_000, np.float32)).size, spectrogram(np.ones(9, np.float32)).size
+    ((200, 112), (200, 112))
+    """
+    levels = _decibels(np.pad(waveform, (0, max(0, SPECTROGRAM_WINDOW - len(waveform)))))
+    return _spectrogram(levels - levels.max())
 
 
 def _sheet(

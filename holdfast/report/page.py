@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import gzip
 from collections.abc import Iterator
 from html import escape
 from pathlib import Path
@@ -12,6 +10,7 @@ from urllib.parse import quote
 from plotly.offline import get_plotlyjs
 
 from holdfast.folders import write_whole
+from holdfast.report.packing import UNPACK, packed
 from holdfast.report.report import Report
 from holdfast.report.section import File, Section
 from holdfast.report.style import SCRIPT, STYLE
@@ -19,7 +18,9 @@ from holdfast.report.style import SCRIPT, STYLE
 __all__ = ["write_report"]
 
 # The browser refuses any request that would leave the page.
-POLICY = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:"
+POLICY = (
+    "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:; media-src data:"
+)
 
 
 def write_report(report: Report, out: Path | str | None = None) -> Path:
@@ -61,7 +62,7 @@ def render_page(report: Report, stem: str) -> str:
             "<footer>Made by holdfast from the files of its runs alone: the same files give the same page.</footer>",
             "</main>",
             f"<script type='text/plain' id='plotly'>{packed(get_plotlyjs())}</script>",
-            f"<script>{SCRIPT}</script>",
+            f"<script>{UNPACK}{SCRIPT}</script>",
             "</body>",
             "</html>",
             "",
@@ -70,19 +71,22 @@ def render_page(report: Report, stem: str) -> str:
 
 
 def render_section(section: Section, stem: str, level: int = 2) -> str:
-    """Return a section with its parts one level below; without a title, only what is in it."""
+    """Return a section with its parts one level below; without a title, only what is in it.
+
+    A section on demand is compressed, and the browser neither parses nor draws it before it is chosen.
+    """
     inner = [section.html, file_links(section, stem)]
     if not section.title:
         inner += [render_section(part, stem, level) for part in section.parts]
         return "\n".join(filter(None, inner))
     inner += [render_section(part, stem, level + 1) for part in section.parts]
     body = "\n".join(filter(None, [f"<h{level}>{escape(section.title)}</h{level}>", *inner]))
+    if section.on_demand:
+        return (
+            f'<section id="{section.anchor}" class="alone" hidden><p><a href="#">← all tables</a></p>'
+            f'<script type="text/plain">{packed(body)}</script></section>'
+        )
     return f'<section id="{section.anchor}">\n{body}\n</section>' if level == 2 else body
-
-
-def packed(script: str) -> str:
-    """Return a script compressed, in a third of its size; the page unpacks it."""
-    return base64.b64encode(gzip.compress(script.encode(), mtime=0)).decode()
 
 
 def file_links(section: Section, stem: str) -> str:

@@ -42,8 +42,7 @@ NARROW_PX = 300  # width of a plot on a phone
 def over_time(table: Table) -> Figure:
     """Return the score along the stream: a moving mean for each recipe, with domains and resets marked."""
     length = max(int(run.rows.ends[-1]) for run in table.runs)
-    first = min(int(run.rows.ends[0]) for run in table.runs)
-    positions = np.unique(np.linspace(first, length, POINTS).astype(np.int64))
+    positions = places(table)
     resetting = [line for line in table.lines if line.resets]
     layout = {
         "height": 420 + 10 * len(table.lines),  # the legend takes its lines from the plot
@@ -67,6 +66,12 @@ def over_time(table: Table) -> Figure:
         + [reset_marks(table, line, level) for level, line in enumerate(resetting)],
         "layout": layout,
     }
+
+
+def places(table: Table) -> NDArray[np.int64]:
+    """Return the positions at which curves have points: the ends of all batches, or as many as a chart can show."""
+    ends = np.unique(np.concatenate([run.rows.ends for run in table.runs]))
+    return ends if len(ends) <= POINTS else np.unique(np.linspace(ends[0], ends[-1], POINTS).astype(np.int64))
 
 
 def collapse_shapes(table: Table) -> list[Figure]:
@@ -294,7 +299,7 @@ def severities(table: Table) -> Figure | None:
 def gauge_over_time(table: Table, name: str) -> Figure:
     """Return a number that methods keep of themselves along the stream; beside their domains, the true ones so far."""
     length = max(int(run.rows.ends[-1]) for run in table.runs)
-    positions = np.unique(np.linspace(0, length, POINTS).astype(np.int64))
+    positions = np.append(0, places(table))
     curves: list[tuple[str, Figure, list[tuple[Rows, NDArray[Any]]]]] = [
         (escape(line.label), {"color": colour(table, line), "dash": dash(table, line)}, found)
         for line in table.lines
@@ -341,8 +346,7 @@ def certainty_over_time(
 ) -> Figure | None:
     """Return the moving mean of a column of every recipe, averaged over its seeds; None where no run has it."""
     length = max(int(run.rows.ends[-1]) for run in table.runs)
-    first = min(int(run.rows.ends[0]) for run in table.runs)
-    positions = np.unique(np.linspace(first, length, POINTS).astype(np.int64))
+    positions = places(table)
     window = window_samples(table)
     curves = []
     for line in table.lines:

@@ -13,6 +13,8 @@ from holdfast.report.words import slug
 
 __all__ = ["Chapter", "Report", "place", "report_to_markdown"]
 
+MANY = 20  # tables
+
 
 @dataclass(frozen=True, eq=False)
 class Chapter:
@@ -37,6 +39,11 @@ class Report:
     def title(self) -> str:
         """The suites that were run."""
         return ", ".join(dict.fromkeys(run.manifest.suite for run in self.runs))
+
+    @property
+    def paged(self) -> bool:
+        """Whether there are too many tables to be read from top to bottom: then the page shows one at a time."""
+        return len(self.tables) > MANY
 
     @property
     def unfinished(self) -> list[RunRecord]:

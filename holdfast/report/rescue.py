@@ -19,8 +19,8 @@ SUITES = ("demo-rescue", "demo-rescue-audio")
 SOURCE, TENT, GUARDED, DEFAULT = RECIPES = ("source", "tent", "guarded tent", "blend")
 
 NOTE = (
-    "By class: each batch holds one class. Estimated: TENT's accuracy, without labels. Guarded: TENT under the guard, "
-    "whose alarm came after so many samples. Default: holdfast.adapt(model)."
+    "By class: each batch holds one class. Estimated: TENT's accuracy, without labels. Guarded: TENT under the guard. "
+    "Default: holdfast.adapt(model). Alarm at: number of samples before the first alarm of the guard."
 )
 
 
@@ -105,7 +105,11 @@ def story_figure(found: Sequence[Scene]) -> Figure:
     """Return accuracy along the class-correlated streams: true and estimated, guarded and not, and the alarm."""
     shown = [scene for scene in found if scene.stream != SHUFFLED] or list(found)
     data = [curve for column, scene in enumerate(shown, 1) for curve in _curves(scene, column)]
-    layout: Figure = {"height": 400, "grid": {"rows": 1, "columns": len(shown), "pattern": "independent"}}
+    layout: Figure = {
+        "height": 360,
+        "margin": {"t": 16},
+        "grid": {"rows": 1, "columns": len(shown), "pattern": "independent"},
+    }
     for column, scene in enumerate(shown, 1):
         axis = "" if column == 1 else str(column)
         layout[f"xaxis{axis}"] = {"title": {"text": f"{scene.data}, {scene.stream}: samples seen", "standoff": 8}}

@@ -33,6 +33,7 @@ class Section:
     files_note: str = "This table as"
     markdown: str = ""  # for the terminal
     parts: Sequence[Section] = ()
+    on_demand: bool = False  # the page shows it alone, once the reader has chosen it
 
 
 def word_section(table: WordTable, name: str, *, anchor: str = "") -> Section:

@@ -34,7 +34,10 @@ a:hover { text-decoration: underline; }
 .contents li { padding: 0.6rem 0; border-bottom: 1px solid var(--rule); }
 .contents span::first-letter { text-transform: uppercase; }
 .contents span { display: block; color: var(--soft); font-size: 0.92rem; }
+nav input { font: inherit; padding: 0.35rem 0.6rem; margin-top: 1.6rem; width: min(24rem, 100%); }
 section { margin-top: 3.5rem; }
+section.alone { margin-top: 0; }
+.one main > :not(.alone):not(footer) { display: none; }
 .verdict { font-size: 1.12rem; margin: 0 0 1.4rem; max-width: 52rem; }
 .verdict::first-letter { text-transform: uppercase; }
 .setting { color: var(--soft); font-size: 0.9rem; margin: -0.9rem 0 1.2rem; }
@@ -73,6 +76,15 @@ figcaption { color: var(--soft); font-size: 0.84rem; line-height: 1.5; margin-to
 .chart { width: 100%; }
 .pairs { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(34rem, 100%), 1fr)); gap: 0 2.5rem; }
 .pairs > * { min-width: 0; }
+.strip { display: flex; flex-wrap: wrap; gap: 1rem 1.4rem; }
+.strip > div > div { display: flex; gap: 2px; }
+.strip .image > div { display: grid; grid-template-columns: repeat(2, auto); }
+.strip img { display: block; border-radius: 2px; }
+.strip .image img { width: 72px; image-rendering: pixelated; }
+.strip .audio img { width: 96px; }
+.strip audio { display: block; width: 194px; height: 32px; margin-top: 4px; }
+.strip p { margin: 0.3rem 0 0; color: var(--soft); font-size: 0.8rem; max-width: 194px; overflow-wrap: anywhere; }
+.strip .image p { max-width: 146px; }
 dl {
   display: grid; grid-template-columns: minmax(8rem, max-content) 1fr; gap: 0.3rem 1.4rem; margin: 0; font-size: 0.9rem;
 }
@@ -107,7 +119,6 @@ footer {
 
 SCRIPT = """
 "use strict";
-const charts = [...document.querySelectorAll(".chart")];
 const screenColours = () => {
   const style = getComputedStyle(document.documentElement);
   return { ink: style.getPropertyValue("--soft").trim(), grid: style.getPropertyValue("--grid").trim(),
@@ -134,20 +145,34 @@ const coloured = (layout, { ink, grid, paper }) => {
 const config = { displaylogo: false, responsive: true, showLink: false, plotlyServerURL: "",
   displayModeBar: matchMedia("(hover: hover)").matches ? "hover" : false,
   modeBarButtonsToRemove: ["lasso2d", "select2d", "autoScale2d"] };
-const draw = (colours) => charts.forEach((chart) => {
+const draw = (colours, part = document) => part.querySelectorAll(".chart").forEach((chart) => {
   const figure = JSON.parse(chart.nextElementSibling.textContent);
   Plotly.react(chart, figure.data, coloured(figure.layout, colours), config);
 });
-const unpacked = async (text) => {
-  const bytes = Uint8Array.from(atob(text), (sign) => sign.charCodeAt(0));
-  return new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"))).text();
+const show = async () => {
+  const chosen = document.getElementById(location.hash.slice(1));
+  const alone = chosen?.matches(".alone") ? chosen : null;
+  document.querySelectorAll(".alone").forEach((section) => { section.hidden = section !== alone; });
+  document.body.classList.toggle("one", alone !== null);
+  const waiting = alone?.querySelector("script[type='text/plain']");
+  if (waiting) {
+    waiting.outerHTML = await unpacked(waiting.textContent);
+    draw(screenColours(), alone);
+  }
+  if (alone) { scrollTo(0, 0); }
 };
-unpacked(document.getElementById("plotly").textContent).then((code) => {
+const filter = document.querySelector("nav input");
+filter?.addEventListener("input", () => document.querySelectorAll(".contents li").forEach((item) => {
+  item.hidden = !item.textContent.toLowerCase().includes(filter.value.toLowerCase());
+}));
+unpacked(document.getElementById("plotly").textContent).then(async (code) => {
   const script = document.createElement("script");
   script.textContent = code;
   document.head.append(script);
   draw(screenColours());
-  document.documentElement.dataset.drawn = charts.length;
+  await show();
+  addEventListener("hashchange", show);
+  document.documentElement.dataset.drawn = document.querySelectorAll(".chart").length;
 });
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => draw(screenColours()));
 addEventListener("beforeprint", () => {

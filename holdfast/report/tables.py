@@ -113,8 +113,10 @@ class Table:
         best, source = self.best, self.source
         outcome = f"best: {best.label}, {printed(best.mean)} % {self.metric}"
         if len(tied := self.leading) > 1:
-            names = ", ".join(line.label for line in tied)
-            outcome = f"no single best: {names} are tied at about {printed(best.mean)} % {self.metric}"
+            *first, last = (line.label for line in tied)
+            outcome = (
+                f"no single best: {', '.join(first)} and {last} are tied at about {printed(best.mean)} % {self.metric}"
+            )
         if source is None:
             return f"{outcome}; there is no source run, so nothing shows whether adapting helped"
         others = [line for line in self.lines if not line.is_source]

@@ -83,6 +83,7 @@ def test_a_group_renders_each_batch_once_and_has_the_rows_of_single_runs(
 
     monkeypatch.setattr(Stream, "read", counted)
     monkeypatch.setattr("holdfast.benchmark.kept_stream.LIMIT", 0)
+    monkeypatch.setattr("holdfast.benchmark.running.write_strip", lambda *_: None)  # which renders a few samples
     outcomes = bench(jobs, tmp_path / "group")
     assert len(spans) == len(set(spans)) == 6
     assert {outcome.job.name: rows(outcome.folder) for outcome in outcomes} == alone
@@ -104,6 +105,14 @@ def test_a_killed_group_resumes_every_member_at_its_own_place(
             bench(jobs, tmp_path / "group", checkpoint_seconds=0.0, progress=kill)
     outcomes = bench(jobs, tmp_path / "group")
     assert {outcome.job.name: rows(outcome.folder) for outcome in outcomes} == alone
+    assert strips(tmp_path / "group") == strips(tmp_path / "alone")
+
+
+def strips(runs: Path) -> dict[str, bytes]:
+    """Return the strips of a suite; all recipes share one."""
+    found = {path.name: path.read_bytes() for path in (runs / "small" / "strips").iterdir()}
+    assert len(found) == 1
+    return found
 
 
 def test_a_member_that_fails_does_not_stop_the_others(

@@ -100,7 +100,7 @@ def test_plotly_is_embedded_once_and_without_its_logo(runs: Path, write_run: Wri
     write_run("tent", batches({"fog": [9]}), stream="short", protocol={"stream": "77"})
     text = write_report(make_report(runs)).read_text(encoding="utf-8")
     (packed,) = re.findall(r"id='plotly'>([^<]+)<", text)
-    assert gzip.decompress(base64.b64decode(packed)).decode() == get_plotlyjs()
+    assert gzip.decompress(base64.b85decode(packed.replace("/", "<"))).decode() == get_plotlyjs()
     assert len(text) < 2_500_000
     assert "displaylogo: false" in text
 
@@ -205,17 +205,44 @@ def test_a_failed_write_leaves_the_old_page(runs: Path, monkeypatch: pytest.Monk
 BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 
 
-@pytest.mark.skipif(BROWSER is None, reason="no Chromium or Chrome on this machine to open the report in")
-def test_a_browser_draws_the_charts_without_an_error(runs: Path, tmp_path: Path) -> None:
-    page = write_report(make_report(runs))
+needs_browser = pytest.mark.skipif(BROWSER is None, reason="no Chromium or Chrome on this machine")
+
+
+def opened(address: str, tmp_path: Path) -> str:
+    """Return the document that a browser has made of a page, without scripts; an error of the page raises."""
     quiet = "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-sync"
     offline = "--disable-background-networking --disable-component-update"
     logged = "--enable-logging=stderr --v=0 --virtual-time-budget=10000 --dump-dom"
     profile = f"--user-data-dir={tmp_path / 'profile'}"
-    command = [str(BROWSER), *quiet.split(), *offline.split(), *logged.split(), profile, page.as_uri()]
+    command = [str(BROWSER), *quiet.split(), *offline.split(), *logged.split(), profile, address]
     result = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
     assert "CONSOLE" not in result.stderr, result.stderr
-    drawn = re.sub(r"<script.*?</script>", "", result.stdout, flags=re.DOTALL)
+    return re.sub(r"<script.*?</script>", "", result.stdout, flags=re.DOTALL)
+
+
+@needs_browser
+def test_a_browser_opens_one_of_many_tables_alone(
+    runs: Path, write_run: WriteRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_run("tent", batches({"fog": [9, 8, 7]}), protocol={"batch_size": 20})
+    assert "hidden" not in "".join(re.findall("<section[^>]*>", write_report(make_report(runs)).read_text()))
+    monkeypatch.setattr("holdfast.report.report.MANY", 1)
+    page = write_report(make_report(runs))
+    text = parsed(page).text
+    assert "best: " in text  # the list has the verdicts
+    assert "Protocol" not in text
+    drawn = opened(f"{page.as_uri()}#table-1", tmp_path)
+    closed, shown = re.findall("<section id=.*?</section>", drawn, flags=re.DOTALL)
+    assert "<h2>" not in closed
+    assert "hidden" in closed.partition(">")[0]
+    assert "hidden" not in shown.partition(">")[0]
+    assert "Protocol" in shown
+    assert shown.count('class="lines"><path class="js-line"') >= 1
+
+
+@needs_browser
+def test_a_browser_draws_the_charts_without_an_error(runs: Path, tmp_path: Path) -> None:
+    drawn = opened(write_report(make_report(runs)).as_uri(), tmp_path)
     charts = drawn.split('class="chart')[1:]
     assert len(charts) == 7
     assert charts[0].count('class="lines"><path class="js-line"') == 2  # a curve for each recipe

@@ -9,6 +9,8 @@ from holdfast.report.section import Section
 
 __all__ = ["contents"]
 
+FILTER = "<input type='search' placeholder='Filter tables' aria-label='Filter tables'>"
+
 
 def contents(report: Report) -> Section | None:
     """Return links to the tables, where there are several."""
@@ -18,4 +20,4 @@ def contents(report: Report) -> Section | None:
         f'<li><a href="#table-{number}">{escape(table.title)}</a><span>{escape(table.verdict)}</span></li>'
         for number, table in enumerate(report.tables)
     )
-    return Section("", f"<nav><ul class='contents'>{''.join(items)}</ul></nav>")
+    return Section("", f"<nav>{FILTER if report.paged else ''}<ul class='contents'>{''.join(items)}</ul></nav>")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from html import escape
 
 from holdfast.report.formats import to_csv, to_html, to_latex, to_markdown
@@ -19,6 +20,7 @@ from holdfast.report.sections.of_table.over_time import over_time
 from holdfast.report.sections.of_table.protocol import protocol
 from holdfast.report.sections.of_table.recovery_gains import recovery_gains
 from holdfast.report.sections.of_table.severities import severities
+from holdfast.report.sections.of_table.strip import strip
 from holdfast.report.setting import setting
 
 __all__ = ["TABLE_SECTIONS", "every_table"]
@@ -27,6 +29,7 @@ FORMATS = {"csv": ("CSV", to_csv), "md": ("Markdown", to_markdown), "tex": ("LaT
 
 TABLE_SECTIONS: tuple[Callable[[Chapter], Section | None], ...] = (
     over_time,
+    strip,
     order,
     certainty,
     epochs,
@@ -44,6 +47,8 @@ TABLE_SECTIONS: tuple[Callable[[Chapter], Section | None], ...] = (
 def every_table(report: Report) -> Section | None:
     """Return a section for each table, in which every entry of `TABLE_SECTIONS` has its part."""
     parts = [_section(number, chapter) for number, chapter in enumerate(report.chapters)]
+    if report.paged:
+        parts = [replace(part, on_demand=True) for part in parts]
     return Section("", parts=parts) if parts else None
 
 

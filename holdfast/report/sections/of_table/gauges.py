@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from html import escape
+
+import numpy as np
+
 from holdfast.report import plots
 from holdfast.report.report import Chapter
 from holdfast.report.section import Section, chart
@@ -12,9 +16,11 @@ NOTES = {"domains": "; dashed: number of different domains that the stream has s
 
 
 def gauges(chapter: Chapter) -> Section | None:
-    """Return a chart for each gauge of any method."""
+    """Return a chart for each gauge of any method; those that stay 0 share one sentence."""
     table = chapter.table
-    found = dict.fromkeys(gauge for run in table.runs for gauge in run.rows.gauges)
+    names = dict.fromkeys(gauge for run in table.runs for gauge in run.rows.gauges)
+    found = [name for name in names if any(np.any(run.rows.gauges.get(name, 0)) for run in table.runs)]
+    zero = [name for name in names if name not in found]
     parts = [
         Section(
             f"{gauge.capitalize()} over time",
@@ -25,4 +31,6 @@ def gauges(chapter: Chapter) -> Section | None:
         )
         for gauge in found
     ]
+    if zero:
+        parts.append(Section("Gauges that stay 0", f"<p>{escape(', '.join(zero))}</p>"))
     return Section("", parts=parts) if parts else None

@@ -22,7 +22,7 @@ def order(chapter: Chapter) -> Section | None:
             _points(one.difference),
             f"{_points(one.low)} to {_points(one.high)}",
             f"{100 * one.first:.0f} %",
-            "best" if line is table.best else "tied with the best" if one.tied else "behind",
+            "behind" if line not in table.leading else "best" if len(table.leading) == 1 else "tied for the best",
         ]
         for line, one in found
     ]
