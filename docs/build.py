@@ -1,11 +1,14 @@
 """Write docs/methods: one page per method from its class, a table to choose from, and the generated parts of README.
 
+The signatures for type checkers, holdfast/signatures.pyi, are written too.
+
 Run `python docs/build.py`.
 """
 
 from __future__ import annotations
 
 import inspect
+import runpy
 import textwrap
 from pathlib import Path
 
@@ -155,6 +158,9 @@ def pages() -> dict[Path, str]:
     """Return every file with its content."""
     catalogued = {HERE / "catalogue.md": whole_catalogue(), FOLDER / "README.md": chooser()}
     catalogued[HERE.parent / "README.md"] = readme()
+    catalogued[HERE.parent / "holdfast" / "signatures.pyi"] = runpy.run_path(str(HERE / "signatures.py"))[
+        "signatures"
+    ]()
     return {**catalogued, **{FOLDER / f"{name}.md": page(name).rstrip() + "\n" for name in names()}}
 
 

@@ -11,12 +11,12 @@ if TYPE_CHECKING:
     from holdfast.description import describe, list_methods
     from holdfast.diagnosis import doctor
     from holdfast.estimators import Estimator
-    from holdfast.guarded import GuardedModel, guard
+    from holdfast.guarded import GuardedModel
     from holdfast.methods import Method
-    from holdfast.recipes import adapt
     from holdfast.records import Step
     from holdfast.recovery import Recovery
     from holdfast.report.results import results
+    from holdfast.signatures import adapt, guard
     from holdfast.streams import Stream
 
 __version__ = "0.2.0"
