@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from holdfast.benchmark.job import Job
 from holdfast.spec import Spec
 
-__all__ = ["check_code", "runs_code"]
+__all__ = ["check_code", "check_model_code", "runs_code"]
 
 RUN_CODE = ("imported", "file", "hub")  # models that call a function of any package, file or repository
 KNOWN = ("holdfast.", "torchvision.models", "timm")  # packages whose functions return networks and do nothing else
@@ -30,8 +30,13 @@ def runs_code(model: Spec) -> bool:
 
 def check_code(jobs: Iterable[Job], origin: str, allowed: bool) -> None:
     """Raise if a job from a file runs code that it names itself, and the user has not allowed that."""
+    check_model_code([job.model for job in jobs], origin, allowed)
+
+
+def check_model_code(models: Iterable[Spec], origin: str, allowed: bool) -> None:
+    """Raise if a model from a file runs code that it names itself, and the user has not allowed that."""
     named = dict.fromkeys(
-        job.model.name if ":" in job.model.name else str(job.model.to_json()) for job in jobs if runs_code(job.model)
+        model.name if ":" in model.name else str(model.to_json()) for model in models if runs_code(model)
     )
     if named and not allowed:
         raise ValueError(

@@ -16,29 +16,40 @@ __all__ = ["audit"]
 
 
 def audit(
-    log: Annotated[Path, typer.Argument(help="Read this log: the file audit.db of a --state folder, or the folder.")],
+    log: Annotated[Path, typer.Argument(help="Read this log: a --state folder, or the file audit.db in it.")],
     tenant: Annotated[str | None, typer.Option(help="Show this tenant only.")] = None,
     since: Annotated[str | None, typer.Option(help="Show decisions from this time on, e.g. 2026-11-17T08:30.")] = None,
-    events: Annotated[bool, typer.Option(help="Leave out batches in which nothing unusual happened.")] = True,
+    events: Annotated[bool, typer.Option(help="Leave out labels and batches in which nothing happened.")] = True,
     last: Annotated[int, typer.Option(min=1, help="Show this many decisions at most.")] = 50,
-    head: Annotated[str | None, typer.Option(help="Fail unless the log contains this hash, noted earlier.")] = None,
+    head: Annotated[
+        list[str] | None, typer.Option(help="Fail unless the log contains this hash, noted earlier; may be repeated.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Verify the chain of an audit log, and print what changed, when and why; exit with 1 if it was tampered with."""
     from holdfast.serve.audit import contains_hash, read_audit, verify_audit
+    from holdfast.serve.state_folder import audit_logs
 
-    path = log / "audit.db" if log.is_dir() else log
-    found = verify_audit(path)
-    problem = found.problem
-    if problem is None and head is not None and not contains_hash(path, head):
-        problem = f"no record has the hash {head}: records were removed"
     start = 0.0 if since is None else datetime.fromisoformat(since).timestamp()
+    paths = (audit_logs(log) or [log / "audit.db"]) if log.is_dir() else [log]
+    found = {path: verify_audit(path) for path in paths}
+    problems = {path: one.problem for path, one in found.items() if one.problem is not None}
+    lost = [one for one in head or [] if not any(contains_hash(path, one) for path in paths)]
+    problem = next(iter(problems.values()), f"no record has the hash {lost[0]}: records were removed" if lost else None)
     decisions = [
-        one for one in read_audit(path, tenant=tenant, since=start) if not events or one.events or one.kind != "batch"
+        one
+        for path in paths
+        for one in read_audit(path, tenant=tenant, since=start)
+        if not events or one.events or one.kind not in ("batch", "feedback")
     ]
+    if len(paths) > 1:  # one log for each replica
+        decisions.sort(key=lambda one: one.time)
+    records = sum(one.records for one in found.values())
     if as_json:
         shown = [one.to_dict() for one in decisions[-last:]]
-        typer.echo(json.dumps({"records": found.records, "head": found.head, "problem": problem, "decisions": shown}))
+        heads = {str(path): one.head for path, one in found.items()}
+        told = {"records": records, "head": found[paths[0]].head, "heads": heads, "problem": problem}
+        typer.echo(json.dumps({**told, "decisions": shown}))
         raise typer.Exit(1 if problem else 0)
     table = plain_table("time (UTC)", "tenant", "batch", "what", "committed", "estimate", "gain", "state", "why")
     table.columns[0].no_wrap = True
@@ -52,9 +63,14 @@ def audit(
             when, one.tenant, str(one.batch), what, "yes" if one.committed else "no", share, gain, state, one.reason
         )
     console.print(table)
+    for path, checked in found.items():
+        if path in problems:
+            typer.echo(f"NOT intact after {checked.records} good records of {path}: {problems[path]}")
+        else:
+            typer.echo(f"{checked.records} records of {path}, the chain is intact; its head is {checked.head}")
+    if lost:
+        typer.echo(f"NOT intact: {problem}")
     if problem is None:
-        typer.echo(f"{found.records} records, the chain is intact; its head is {found.head}: note it, and check it")
-        typer.echo(f"later with holdfast audit {log} --head {found.head}")
-    else:
-        typer.echo(f"NOT intact after {found.records} good records: {problem}")
+        noted = " ".join(f"--head {checked.head}" for checked in found.values())
+        typer.echo(f"note what comes after --head, and check it later: holdfast audit {log} {noted}")
     raise typer.Exit(1 if problem else 0)

@@ -1,4 +1,4 @@
-"""`holdfast replay`: run a recorded stream again with other recoveries."""
+"""`holdfast replay`: run a recorded stream, or what a service served, again with other recoveries."""
 
 from __future__ import annotations
 
@@ -15,7 +15,12 @@ __all__ = ["replay"]
 
 
 def replay(
-    target: Annotated[str, typer.Argument(help="The folder of a run, or a suite by name or as a YAML file.")],
+    target: Annotated[
+        str,
+        typer.Argument(
+            help="The folder of a run, a suite by name or as a YAML file, or the --state folder of a service."
+        ),
+    ],
     recoveries: Annotated[
         list[str] | None,
         typer.Option(
@@ -24,6 +29,11 @@ def replay(
             help="Use this recovery: a name, or YAML such as {name: …, option: …}; may be repeated, by default all.",
         ),
     ] = None,
+    methods: Annotated[
+        list[str] | None,
+        typer.Option("--method", "-m", help="Use this method on what a service served; may be repeated."),
+    ] = None,
+    tenant: Annotated[str | None, typer.Option(help="Replay this tenant of a service only.")] = None,
     job: Annotated[str, typer.Option(help="Choose the job of a suite whose name begins like this, e.g. tent.")] = "",
     scale: Scale = None,
     device: Device = None,
@@ -31,7 +41,17 @@ def replay(
     out: Out = Path("runs"),
     as_json: AsJson = False,
 ) -> None:
-    """Run a recorded stream again, with the same model, method and seed, through several recoveries."""
+    """Run a recorded stream again, with the same model, method and seed, through several recoveries.
+
+    Of a service that was started with --store-inputs, run what it served through other methods or recoveries.
+    """
+    from holdfast.serve.replaying import is_served
+
+    if is_served(target):
+        _replay_served(Path(target), methods or [], recoveries or [], tenant, allow_code, as_json)
+        return
+    if methods or tenant is not None:
+        raise ValueError("--method and --tenant are for the --state folder of a service; a suite names its own recipes")
     from holdfast.benchmark import suite_names
     from holdfast.benchmark.foreign_code import check_code
     from holdfast.benchmark.live import LiveProgress
@@ -58,3 +78,28 @@ def replay(
         if one.resets:
             console.print(f"{one.recovery}, batch {one.resets[0].batch}: {one.resets[0].reason}", highlight=False)
     typer.echo(f"runs: {out / 'replay'}; next: holdfast report {out / 'replay'}")
+
+
+def _replay_served(
+    folder: Path, methods: list[str], recoveries: list[str], tenant: str | None, allow_code: bool, as_json: bool
+) -> None:
+    from holdfast.benchmark.foreign_code import check_model_code
+    from holdfast.serve.replaying import replay_served, served_model
+
+    check_model_code([served_model(folder)], str(folder), allow_code)
+    with console.status("replaying") as waiting:
+        found = replay_served(
+            folder, methods=methods, recoveries=recoveries, tenant=tenant, told=lambda name: waiting.update(f"{name} …")
+        )
+    if as_json:
+        typer.echo(json.dumps([one.to_dict() for one in found]))
+        return
+    table = plain_table("recipe", "accuracy %", "same class as served %", "resets")
+    for one in found:
+        accuracy = "" if one.accuracy is None else f"{one.accuracy:.1f}"
+        table.add_row(one.name, accuracy, f"{one.as_served:.1f}", str(one.resets))
+    console.print(table)
+    labelled = (
+        f"accuracy: on the {found[0].labelled} that were labelled" if found[0].labelled else "no labels came back"
+    )
+    typer.echo(f"{found[0].samples} samples were served; {labelled}")

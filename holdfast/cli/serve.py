@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import Enum
 from pathlib import Path
 from typing import Annotated
 
@@ -14,6 +15,13 @@ from holdfast.spec import Spec
 __all__ = ["serve"]
 
 RUNS_CODE = ("imported", "file", "hub")
+
+
+class Engine(str, Enum):
+    """Where the service runs."""
+
+    here = "local"
+    ray = "ray"
 
 
 def serve(
@@ -47,6 +55,8 @@ def serve(
     max_body_mb: Annotated[float, typer.Option(help="Refuse larger bodies, in MB.")] = 16,
     rate: Annotated[float, typer.Option(help="Refuse more requests per second from one tenant.")] = 1000,
     store_inputs: Annotated[bool, typer.Option(help="Keep every batch in the state folder, for replay.")] = False,
+    engine: Annotated[Engine, typer.Option(help="Run here, or on Ray Serve with several replicas.")] = Engine.here,
+    replicas: Annotated[int, typer.Option(min=1, help="Divide tenants among this many replicas of Ray Serve.")] = 2,
 ) -> None:
     """Serve a model that adapts to the inputs of each tenant, with an audit log, metrics and a live page."""
     from holdfast.serve.gate import check_address, read_token
@@ -74,12 +84,23 @@ def serve(
         "wait": wait_ms / 1000,
         "store_inputs": store_inputs,
     }
-    from holdfast.serve.build import build_service
-    from holdfast.serve.run import run
 
-    service = build_service(building, folder=state, limits=limits)
-    if service.tenants.model.method.predicts == "after":
-        typer.echo(f"{method} predicts after its update: a prediction takes as long as the whole step")
-    run(service, host=host, port=port, token=token, told=lambda address: typer.echo(f"serving {model} at {address}"))
-    where = f" states and audit log: {state}; next: holdfast audit {state}/audit.db" if state else ""
+    def told(address: str) -> None:
+        typer.echo(f"serving {model} at {address}")
+
+    if engine is Engine.ray:
+        from holdfast.serve.on_ray import run_on_ray
+
+        run_on_ray(
+            building, folder=state, limits=limits, replicas=replicas, host=host, port=port, token=token, told=told
+        )
+    else:
+        from holdfast.serve.build import build_service
+        from holdfast.serve.run import run
+
+        service = build_service(building, folder=state, limits=limits)
+        if service.tenants.model.method.predicts == "after":
+            typer.echo(f"{method} predicts after its update: a prediction takes as long as the whole step")
+        run(service, host=host, port=port, token=token, told=told)
+    where = f" states and audit log: {state}; next: holdfast audit {state}" if state else ""
     typer.echo(f"stopped.{where}")

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast import __version__
 from holdfast.serve.gate import Gate
-from holdfast.serve.limits import Limits, RefusedError
+from holdfast.serve.limits import RefusedError
 from holdfast.serve.metrics import needs_serve
 from holdfast.serve.page import page
+from holdfast.serve.reading import DEFAULT_TENANT, body_of, object_of, tenant_of
 from holdfast.serve.service import Answer, Service
 
 if TYPE_CHECKING:
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
 
 __all__ = ["create_app"]
 
-DEFAULT_TENANT = "default"
 LARGE = 256 * 1024  # bytes; larger bodies are decoded beside the event loop
 ACTIONS = {
     "reset": "Return a tenant to the source.",
@@ -118,7 +118,7 @@ def _predicting(service: Service) -> Any:
     from fastapi import Request, Response
 
     async def predict(request: Request, tenant: str | None = None) -> Response:
-        name, body = _tenant(request, tenant), await _body(request, service.limits)
+        name, body = tenant_of(request, tenant), await body_of(request, service.limits)
         kind = request.headers.get("content-type", "")
         decode = service.decoder.decode
         inputs = await asyncio.to_thread(decode, body, kind) if len(body) > LARGE else decode(body, kind)
@@ -147,7 +147,7 @@ def _acting(service: Service, action: str) -> Any:
     from fastapi import Request, Response
 
     async def act(request: Request, tenant: str | None = None) -> Response:
-        name = _tenant(request, tenant, await _object(request, service.limits))
+        name = tenant_of(request, tenant, await object_of(request, service.limits))
         return _json((await asyncio.to_thread(service.act, action, name)).to_dict())
 
     return act
@@ -157,7 +157,7 @@ def _labelling(service: Service) -> Any:
     from fastapi import Request, Response
 
     async def feedback(request: Request) -> Response:
-        body = await _object(request, service.limits)
+        body = await object_of(request, service.limits)
         place, label = body.get("id", body.get("prediction_id")), body.get("label")
         known = "label" in body and (label is None or (isinstance(label, int) and not isinstance(label, bool)))
         if not isinstance(place, str) or not known:
@@ -175,10 +175,10 @@ def _reading(service: Service) -> dict[str, Any]:
         return _json(await asyncio.to_thread(service.status, name))
 
     async def history(request: Request, tenant: str | None = None, since: float = 0.0) -> Response:
-        return _json(await asyncio.to_thread(service.history, _tenant(request, tenant), since))
+        return _json(await asyncio.to_thread(service.history, tenant_of(request, tenant), since))
 
     async def export(request: Request, tenant: str | None = None) -> Response:
-        name = _tenant(request, tenant, await _object(request, service.limits))
+        name = tenant_of(request, tenant, await object_of(request, service.limits))
         content = await asyncio.to_thread(service.export, name)
         attached = {"content-disposition": f'attachment; filename="{name}.safetensors"'}
         return Response(content, media_type="application/octet-stream", headers=attached)
@@ -208,42 +208,3 @@ def _json(content: Any, status: int = 200) -> "JsonResponse":
     from fastapi import Response
 
     return Response(json.dumps(content), status, media_type="application/json")
-
-
-def _tenant(request: Any, tenant: str | None, body: dict[str, Any] | None = None) -> str:
-    found = tenant or request.headers.get("x-tenant") or (body or {}).get("tenant") or DEFAULT_TENANT
-    return found if isinstance(found, str) else ""
-
-
-async def _body(request: Any, limits: Limits) -> bytes:
-    """Read a body of limited size in limited time."""
-    too_large = RefusedError(413, f"the body has over {limits.body_bytes} bytes")
-    announced = request.headers.get("content-length", "0")
-    if not announced.isdecimal() or int(announced) > limits.body_bytes:
-        raise too_large
-    content = bytearray()
-
-    async def read() -> None:
-        async for piece in request.stream():
-            content.extend(piece)
-            if len(content) > limits.body_bytes:
-                raise too_large
-
-    try:
-        await asyncio.wait_for(read(), limits.body_seconds)
-    except asyncio.TimeoutError as error:
-        raise RefusedError(408, "the body did not arrive in time") from error
-    return bytes(content)
-
-
-async def _object(request: Any, limits: Limits) -> dict[str, Any]:
-    """Read a JSON object; an empty body is an empty one."""
-    try:
-        found = json.loads(await _body(request, limits) or b"{}")
-    except (ValueError, RecursionError) as error:
-        if isinstance(error, RefusedError):
-            raise
-        raise RefusedError(422, "the body is not JSON") from error
-    if not isinstance(found, dict):
-        raise RefusedError(422, "the body must be a JSON object")
-    return found

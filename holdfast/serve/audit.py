@@ -85,11 +85,13 @@ class AuditLog:
             return head
 
     def latest(self, tenant: str, count: int) -> list[Decision]:
-        """Return the last decisions of one tenant, oldest first; none if the disk cannot be read."""
+        """Return the last decisions of one tenant but for labels, oldest first; none if the disk cannot be read."""
         rows: list[tuple[str]] = []
         with self._lock, suppress(sqlite3.Error):
             rows = self._connection.execute(
-                "SELECT record FROM decisions WHERE tenant = ? ORDER BY number DESC LIMIT ?", (tenant, count)
+                "SELECT record FROM decisions WHERE tenant = ? AND json_extract(record, '$.kind') != 'feedback' "
+                "ORDER BY number DESC LIMIT ?",
+                (tenant, count),
             ).fetchall()
         return [_decision(record) for (record,) in reversed(rows)]
 
@@ -102,12 +104,14 @@ class AuditLog:
 
 
 def read_audit(path: Path, *, tenant: str | None = None, since: float = 0.0) -> Iterator[Decision]:
-    """Yield the decisions of a log in order, of one tenant or of all, from a time on."""
+    """Yield the decisions of one tenant or all from a time on, in order; of a damaged log those before the damage."""
     connection = _opened(path)
     try:
         query = "SELECT record FROM decisions WHERE time >= ?" + ("" if tenant is None else " AND tenant = ?")
         for (record,) in connection.execute(query + " ORDER BY number", (since, *([] if tenant is None else [tenant]))):
             yield _decision(record)
+    except (sqlite3.DatabaseError, ValueError, KeyError, TypeError):  # `verify_audit` says where
+        return
     finally:
         connection.close()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from torch import Tensor
 
 from holdfast.data import DATASETS
 from holdfast.data.tensors import as_inputs
+from holdfast.folders import write_whole
 from holdfast.models import MODELS
 from holdfast.randomness import seeded_rng
 from holdfast.serve.limits import Limits
@@ -19,8 +21,9 @@ from holdfast.serve.service import Service
 from holdfast.serve.tenants import Tenants
 from holdfast.spec import Spec
 
-__all__ = ["build_service", "held_out"]
+__all__ = ["build_service", "building_of", "held_out"]
 
+BUILDING = "building.json"  # in the state folder: the options that the service was built with
 HELD_OUT = 512  # samples
 BATCH = 64
 
@@ -37,7 +40,18 @@ def build_service(building: Mapping[str, Any], *, folder: Path | None, limits: L
         given.update(guarding)
     source = None if shown is None else [inputs for inputs, _ in shown]
     tenants = Tenants(network, folder=folder, limit=limits.tenants, source=source, holdout=shown, **given)
+    if folder is not None:
+        write_whole(folder / BUILDING, json.dumps(dict(building), indent=1, default=str).encode())
     return Service(tenants, limits=limits, **serving)
+
+
+def building_of(folder: Path) -> dict[str, Any]:
+    """Return the options of the service that wrote a state folder."""
+    path = folder / BUILDING
+    try:
+        return dict(json.loads(path.read_text()))
+    except (OSError, ValueError) as error:
+        raise ValueError(f"{path} cannot be read, so it is not known what was served ({error})") from error
 
 
 def held_out(data: Spec) -> list[tuple[Tensor, Tensor]]:

@@ -34,6 +34,11 @@ class Decision:
     gain: float | None = None  # estimated, over the source
     prediction_seconds: float | None = None
     finish_seconds: float | None = None
+    run: str = ""  # tag of the ids since the last restore
+    first: int | None = None  # id of the first sample of a batch; the others count up from it
+    inputs: str = ""  # where the inputs of the batch are stored
+    sample: int | None = None  # id of the sample that a label belongs to
+    label: int | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return all fields as JSON can hold them."""
@@ -51,6 +56,8 @@ def decide(
     frozen: str | None,
     served: str,
     seconds: tuple[float, float],
+    run: str = "",
+    first: int | None = None,
 ) -> Decision:
     """Return the decision of a step; `gauges` are the method's numbers before it, `frozen` why nothing was adapted."""
     grown = {name: step.gauges.get(name, 0) > gauges.get(name, 0) for name in ("vetoes", "undone", "alarms")}
@@ -84,6 +91,8 @@ def decide(
         gain=_finite(estimate.gain),
         prediction_seconds=round(seconds[0], 6),
         finish_seconds=round(seconds[1], 6),
+        run=run,
+        first=first,
     )
 
 

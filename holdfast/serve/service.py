@@ -6,7 +6,7 @@ import logging
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
 import torch
@@ -19,6 +19,7 @@ from holdfast.serve.bodies import Decoder
 from holdfast.serve.decision import Decision
 from holdfast.serve.limits import Limits, Rate, RefusedError, check_tenant
 from holdfast.serve.metrics import Metrics
+from holdfast.serve.stored_inputs import stored
 from holdfast.serve.tenants import Tenants
 
 __all__ = ["Answer", "Service"]
@@ -72,7 +73,7 @@ class Service:
         self.worker = Worker(self._serve, batch=batch, wait=wait, queued=self.limits.queued)
         self.started = time.time()
         self.unrecorded: str | None = None  # why the audit log is not written
-        self._inputs = tenants.folder / "inputs" if store_inputs and tenants.folder is not None else None
+        self._inputs = tenants.folder if store_inputs else None
         self._history: dict[str, deque[Decision]] = {}
 
     # Predict ----------------------------------------------------------------------------------------------
@@ -88,7 +89,7 @@ class Service:
         inputs = requests[0].inputs if len(requests) == 1 else torch.cat([request.inputs for request in requests])
         serving = self.tenants.begin(tenant, inputs)
         confidences, classes = serving.logits.float().softmax(1).max(1)
-        ids = [f"{tenant}:{place}" for place in serving.ids] or [f"{tenant}:-" for _ in inputs]
+        ids = [f"{tenant}:{place}-{serving.tag}" for place in serving.ids] or [f"{tenant}:-" for _ in inputs]
         wanted = list(serving.wants_label) or [False] * len(inputs)
         start = 0
         for request in requests:
@@ -108,37 +109,50 @@ class Service:
             request.answer(answer)
             start += len(request.inputs)
         serving.finish()
-        self._store(tenant, serving.batch, inputs)
-        self.record(serving.decision)
+        self.record(replace(serving.decision, inputs=self._store(tenant, serving.batch, inputs)))
 
-    def _store(self, tenant: str, batch: int, inputs: Tensor) -> None:
+    def _store(self, tenant: str, batch: int, inputs: Tensor) -> str:
         if self._inputs is None:
-            return
-        import numpy as np
-
+            return ""
         try:
-            folder = self._inputs / tenant
-            folder.mkdir(parents=True, exist_ok=True)
-            np.save(folder / f"{batch:08d}.npy", inputs.cpu().numpy(), allow_pickle=False)
+            return stored(self._inputs, tenant, batch, inputs)
         except OSError as error:
             LOG.error("the inputs of a batch could not be stored: %s", error)
+            return ""
 
     # Everything else --------------------------------------------------------------------------------------
 
     def feedback(self, prediction_id: str, label: int | None) -> bool:
         """Take the true class of a prediction, or None if it cannot be had; return whether it counts."""
-        tenant, colon, place = prediction_id.rpartition(":")
+        tenant, colon, named = prediction_id.rpartition(":")
+        place, _, tag = named.partition("-")
         if not colon or not place.isdecimal() or len(place) > 18:
             raise RefusedError(422, "no prediction has this id; send the id of a prediction of a guarded model")
         classes = self.tenants.model.method.model.num_classes
         if label is not None and not 0 <= label < classes:
             raise RefusedError(422, f"a label is a class from 0 to {classes - 1}, or null")
         try:
-            return self.tenants.feedback(tenant, int(place), label)
+            counts = self.tenants.feedback(tenant, int(place), label, tag=tag)
         except RefusedError:
             raise
         except ValueError as error:
             raise RefusedError(404, "no prediction has this id") from error
+        entry = self.tenants.status(tenant)
+        self.record(
+            Decision(
+                time=time.time(),
+                tenant=tenant,
+                kind="feedback",
+                batch=entry.batches,
+                before=entry.digest,
+                after=entry.digest,
+                reason="it counts" if counts else "it was not asked for, or came twice",
+                run=tag,
+                sample=int(place),
+                label=label,
+            )
+        )
+        return counts
 
     def act(self, action: str, tenant: str) -> Decision:
         """Reset, freeze or resume a tenant."""
@@ -153,7 +167,8 @@ class Service:
 
     def record(self, decision: Decision) -> None:
         """Write a decision to the log; if the disk does not take it, nothing is adapted until it does."""
-        self._recent(decision.tenant).append(decision)
+        if decision.kind != "feedback":
+            self._recent(decision.tenant).append(decision)
         self.metrics.count(decision)
         if self.audit is None:
             return
@@ -173,7 +188,10 @@ class Service:
     def history(self, tenant: str, since: float = 0.0) -> list[dict[str, Any]]:
         """Return the last decisions of a tenant after a time."""
         self.tenants.status(tenant)
-        return [decision.to_dict() for decision in list(self._recent(tenant)) if decision.time > since]
+        found = list(self._recent(tenant))
+        known = [place for place, one in enumerate(found) if one.time == since]  # by place: a clock may be set back
+        later = found[known[-1] + 1 :] if known else [one for one in found if one.time > since]
+        return [one.to_dict() for one in later]
 
     def status(self, tenant: str | None = None) -> dict[str, Any]:
         """Return the state of the service, and of one tenant or all."""

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import logging
+import secrets
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +16,7 @@ from typing import Any, Literal
 from torch import Tensor, nn
 
 from holdfast.adapted import AdaptedModel, SourceBatch
-from holdfast.folders import held, sweep, write_whole
+from holdfast.folders import held, sweep
 from holdfast.guarded import GuardedModel, guard
 from holdfast.methods.guard import Guard
 from holdfast.pending import Pending
@@ -25,12 +25,14 @@ from holdfast.records import Step
 from holdfast.serve.decision import Decision, decide
 from holdfast.serve.limits import RefusedError, check_tenant
 from holdfast.serve.resident import Resident
+from holdfast.serve.state_folder import divided, sign
 from holdfast.state import SavedStateError, read_state
 
 __all__ = ["Serving", "Tenant", "Tenants"]
 
 LOG = logging.getLogger(__name__)
 RETRY_SECONDS = 10.0  # after the disk refused a state
+RUNS_KEPT = 64  # restores whose ids still take labels
 
 
 @dataclass
@@ -45,6 +47,8 @@ class Tenant:
     frozen: bool = False
     digest: str = ""  # of the state
     resident: Resident | None = None
+    runs: tuple[tuple[str, int], ...] = ()  # the tag of the ids given out since each restore, and the first of them
+    tagged: bool = False  # whether the last of them is of this process
 
     @property
     def dirty(self) -> bool:
@@ -57,6 +61,7 @@ class Serving(Pending):
 
     tenant: str
     batch: int  # batches of this tenant before
+    tag: str  # of the ids: those of a state that was lost in a crash are nobody's
     decision: Decision
 
 
@@ -128,6 +133,7 @@ class Tenants:
             entry = self._enter(tenant)
             frozen = "the tenant is frozen" if entry.frozen else self._stalled()
             gauges, batch, before = dict(self.model.method.gauges()), entry.batches, entry.digest
+            tag = self._tag(entry)
             started = time.perf_counter()
             pending = self.model.begin(inputs, adapt=frozen is None)
             predicted = time.perf_counter()
@@ -150,6 +156,8 @@ class Tenants:
                             frozen=frozen,
                             served=self._served,
                             seconds=(predicted - started, time.perf_counter() - started),
+                            run=tag,
+                            first=pending.ids[0] if pending.ids else None,
                         )
                         done.append(step)
                         self._checkpoint(entry)
@@ -158,19 +166,31 @@ class Tenants:
             serving = Serving(
                 pending.logits, finish, predicts=pending.predicts, ids=pending.ids, wants_label=pending.wants_label
             )
-            serving.tenant, serving.batch = tenant, batch
+            serving.tenant, serving.batch, serving.tag = tenant, batch, tag
             self._pending = serving
             return serving
 
-    def feedback(self, tenant: str, sample_id: int, label: int | None) -> bool:
-        """Take the label of a sample, and return whether it counts in the tenant's audit."""
+    def feedback(self, tenant: str, sample_id: int, label: int | None, *, tag: str | None = None) -> bool:
+        """Take the label of a sample, and return whether it counts in the tenant's audit.
+
+        With a `tag` (`Serving.tag`) ids of predictions that a crash has lost are refused: other samples have them now.
+        """
         if not isinstance(self.model, GuardedModel):
             raise RefusedError(409, "labels are taken by guarded models only; start the service without --no-guard")
         with self._lock:
             entry = self._enter(tenant, new=False)
+            if tag is not None and not _issued(entry.runs, tag, sample_id):
+                raise RefusedError(404, "no prediction has this id")
             counts = self.model.feedback(sample_id, label)
             entry.labelled = True
             return counts
+
+    def _tag(self, entry: Tenant) -> str:
+        """Return the tag of the ids that a stream gives out, a new one after each restore."""
+        if not entry.tagged:
+            first = self.model.audit.served if isinstance(self.model, GuardedModel) else 0
+            entry.runs, entry.tagged = (*entry.runs, (secrets.token_hex(3), first))[-RUNS_KEPT:], True
+        return entry.runs[-1][0]
 
     def bounds(self, tenant: str) -> dict[str, tuple[float, float]]:
         """Return the bounds of accuracy and gain that labels guarantee; empty without the guard."""
@@ -337,14 +357,8 @@ class Tenants:
         self._owned.enter_context(held(folder))
         try:
             sweep(folder)
-            made_by = {"recipe": self.model.recipe, "weights": self.model.weights}
-            told = folder / "service.json"
-            if told.is_file() and json.loads(told.read_text()) != json.loads(json.dumps(made_by)):
-                raise ValueError(
-                    f"the states in {folder} belong to another model, method or options; start with those of "
-                    f"{told.name}, or choose another folder"
-                )
-            write_whole(told, json.dumps(made_by, indent=1).encode())
+            divided(folder, 0, self.model)  # replicas may have had it before
+            sign(folder, self.model)
             for path in sorted(folder.glob("*.safetensors")):
                 self._tenants[path.stem] = entry = Tenant(path.stem)
                 with suppress(SavedStateError, KeyError, TypeError, ValueError):  # reported when it is used
@@ -364,11 +378,13 @@ class Tenants:
             "samples": entry.samples,
             "frozen": entry.frozen,
             "digest": entry.digest,
+            "runs": [list(run) for run in entry.runs],
         }
 
     def _count(self, entry: Tenant, note: Mapping[str, Any]) -> None:
         entry.batches, entry.samples = int(note["batches"]), int(note["samples"])
         entry.frozen, entry.digest, entry.saved_at = bool(note["frozen"]), str(note["digest"]), entry.batches
+        entry.runs = tuple((str(tag), int(first)) for tag, first in note.get("runs", ()))
 
     def _read(self, entry: Tenant) -> None:
         """Load a state into the model; a damaged file is kept aside, and the stream starts from the source."""
@@ -379,7 +395,7 @@ class Tenants:
             LOG.error("the state of tenant %s cannot be used and is set aside: %s", entry.name, error)
             path.rename(path.with_suffix(".damaged"))
             self.model.return_to(self._fresh.snapshot())
-            entry.digest, entry.saved_at = self._fresh_digest, -1
+            entry.digest, entry.saved_at, entry.runs, entry.tagged = self._fresh_digest, -1, (), False
 
     def _checkpoint(self, entry: Tenant) -> None:
         if entry.batches - max(entry.saved_at, 0) >= self.checkpoint_every or entry.saved_at < 0:
@@ -402,3 +418,14 @@ class Tenants:
         if self.stalled is not None and time.monotonic() >= self._retry_at and self._inside is not None:
             self._write(self._inside)
         return self.stalled
+
+
+def _issued(runs: Sequence[tuple[str, int]], tag: str, sample_id: int) -> bool:
+    """Return whether an id with this tag belongs to a prediction that the state knows.
+
+    >>> runs = [("a", 0), ("b", 32)]  # restored after 32 samples; further ones of the first run are lost
+    >>> _issued(runs, "a", 31), _issued(runs, "a", 32), _issued(runs, "b", 32), _issued(runs, "c", 1)
+    (True, False, True, False)
+    """
+    ends = [first for _, first in runs[1:]] + [sample_id + 1]
+    return any(name == tag and first <= sample_id < end for (name, first), end in zip(runs, ends, strict=True))
