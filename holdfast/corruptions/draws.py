@@ -59,4 +59,13 @@ def integers(rng: Rng, low: int, high: int, shape: tuple[int, ...] = ()) -> NDAr
     """Return uniform integers from `low` to `high` - 1."""
     if isinstance(rng, np.random.RandomState):
         return np.asarray(rng.randint(low, high, shape))
+    if (high - low).bit_count() == 1 and shape and not prod(shape) % 2 and _whole_words(rng):
+        # What the next line draws, in a third of the time: the upper bits of 32-bit halves.
+        drawn = words(rng, shape, np.uint32) >> np.uint32(33 - (high - low).bit_length())
+        return np.asarray(drawn.view(np.int32) + np.int32(low))
     return np.asarray(rng.integers(low, high, shape, np.int32))
+
+
+def _whole_words(rng: np.random.Generator) -> bool:
+    """Return whether 32-bit draws are the halves of 64-bit draws, and no half is left over."""
+    return isinstance(rng.bit_generator, np.random.Philox) and not rng.bit_generator.state["has_uint32"]

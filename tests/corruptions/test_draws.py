@@ -54,3 +54,15 @@ def test_photons_are_counted_alike_from_both_kinds(family, severity):
         assert found.std() == pytest.approx(expected.std(), rel=0.02), level
         counts = [np.bincount(levels, minlength=256) for levels in (expected, found)]
         assert np.abs(counts[0] - counts[1]).max() < 5 * np.sqrt(2 * max(counts[0])), level
+
+
+@pytest.mark.parametrize("reach", [1, 2, 3, 4])
+@pytest.mark.parametrize("before", [0, 1])  # an odd number of 32-bit draws leaves half a word in the generator
+def test_integers_are_those_of_numpy_whichever_way_they_are_drawn(reach, before):
+    ours, numpys = seeded_rng(3, "offsets"), seeded_rng(3, "offsets")
+    for rng in (ours, numpys):
+        rng.integers(0, 9, before, np.int32)
+    np.testing.assert_array_equal(
+        integers(ours, -reach, reach, (5, 6)), numpys.integers(-reach, reach, (5, 6), np.int32)
+    )
+    assert ours.random() == numpys.random()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from holdfast.corruptions.image import truncation, zoom
+from holdfast.corruptions.image import blur, truncation, zoom
 
 FACTORS = tuple(np.arange(1, 1.31, 0.03).tolist())[1:]
 
@@ -32,6 +32,15 @@ def test_zooms_in_float32_are_truncated_like_those_in_float64(planes):
     np.testing.assert_array_equal(fast, zoomed.everywhere())
     places = np.arange(0, planes.size, 7)
     np.testing.assert_array_equal(zoomed.at(places), zoomed.everywhere().ravel()[places])
+
+
+def test_gaussians_in_float32_are_truncated_like_those_in_float64(planes):
+    blurred = blur.Blurred(planes, 1.5)
+    np.testing.assert_array_equal(blur.blurred(planes, 1.5), blurred.everywhere())
+    places = np.arange(0, planes.size, 7)
+    np.testing.assert_array_equal(blurred.at(places), blurred.everywhere().ravel()[places])
+    exact = blur.gaussian(planes / 255, 1.5) * 255
+    assert np.abs(blurred.levels() - exact).max() < (4 * blurred.reach + 8) * truncation.ROUNDING
 
 
 def test_the_bound_holds_that_decides_which_levels_are_computed_again(planes):

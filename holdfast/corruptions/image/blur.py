@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, TypeAlias
 
@@ -11,11 +12,24 @@ from scipy import fft, ndimage
 
 from holdfast.corruptions.base import Images, corruption, images_of, planes_of, quantise
 from holdfast.corruptions.image.border import reflect
+from holdfast.corruptions.image.truncation import ROUNDING, Boxes, Levels, truncated
 
-__all__ = ["Blocks", "blocks_of", "defocus_blur", "disk", "gaussian", "gaussian_blur", "quick_gaussian", "smooth_rows"]
+__all__ = [
+    "Blocks",
+    "Blurred",
+    "blocks_of",
+    "blurred",
+    "defocus_blur",
+    "disk",
+    "gaussian",
+    "gaussian_blur",
+    "quick_gaussian",
+    "smooth_rows",
+]
 
 SETTLE = np.float32(2**-10 / 255)  # a thousandth of a level, so that float32 rounding does not truncate a whole level
 BLOCK = 64  # rows
+NARROW = 32  # rows, where the order of float32 sums does not matter
 Blocks: TypeAlias = list[tuple[slice, slice, NDArray[Any]]]
 
 
@@ -35,15 +49,15 @@ def quick_gaussian(layers: NDArray[Any], sigma: float) -> NDArray[Any]:
 
 
 @lru_cache(maxsize=64)
-def _replicating(length: int, sigma: float) -> Blocks:
+def _replicating(length: int, sigma: float, rows: int = BLOCK) -> Blocks:
     weights = ndimage.gaussian_filter1d(np.eye(length), sigma, axis=0, mode="nearest", truncate=4)
-    return blocks_of(weights.astype(np.float32), int(4 * sigma + 0.5))
+    return blocks_of(weights.astype(np.float32), int(4 * sigma + 0.5), rows)
 
 
-def blocks_of(matrix: NDArray[Any], reach: int) -> Blocks:
+def blocks_of(matrix: NDArray[Any], reach: int, size: int = BLOCK) -> Blocks:
     """Return a band matrix of half-width `reach` as blocks: rows, columns and weights."""
-    starts = range(0, len(matrix), BLOCK)
-    slices = [(slice(start, start + BLOCK), slice(max(start - reach, 0), start + BLOCK + reach)) for start in starts]
+    starts = range(0, len(matrix), size)
+    slices = [(slice(start, start + size), slice(max(start - reach, 0), start + size + reach)) for start in starts]
     return [(rows, near, matrix[rows, near].copy()) for rows, near in slices]
 
 
@@ -53,6 +67,81 @@ def smooth_rows(layers: NDArray[Any], blocks: Blocks) -> NDArray[Any]:
     for rows, near, weights in blocks:
         np.matmul(weights, layers[..., near, :], out=smooth[..., rows, :])
     return np.ascontiguousarray(smooth.swapaxes(-1, -2))
+
+
+def blurred(planes: Levels, sigma: float) -> Levels:
+    """Return planes (n, height, width) smoothed as by `gaussian` and truncated to whole levels.
+
+    >>> blurred(np.full((1, 3, 3), 10, np.uint8), 1.5).tolist()[0][0]
+    [10, 10, 10]
+    """
+    blur = Blurred(planes, sigma)
+    if blur.reach <= 2:  # few operations
+        return blur.everywhere()
+    # Both directions have an operation for each tap, and their weights and values are rounded.
+    return truncated(blur.levels(), (4 * blur.reach + 8) * ROUNDING, planes, blur.boxes(), blur)
+
+
+@dataclass(frozen=True)
+class Blurred:
+    """Planes (n, height, width) smoothed with a Gaussian."""
+
+    planes: Levels
+    sigma: float
+
+    @property
+    def reach(self) -> int:
+        """The number of taps on each side."""
+        return int(4 * self.sigma + 0.5)
+
+    def levels(self) -> NDArray[np.float32]:
+        """Return the levels in float32."""
+        smooth = self.planes.astype(np.float32)
+        for length in smooth.shape[1:]:
+            smooth = smooth_rows(smooth, _replicating(length, self.sigma, NARROW))
+        return smooth
+
+    def boxes(self) -> Boxes:
+        """Return the box of each pixel."""
+        edges = [self._near(np.arange(length), length)[[0, -1]] for length in self.planes.shape[1:]]
+        return Boxes(*edges[0], *edges[1])
+
+    def everywhere(self) -> Levels:
+        """Return the levels with the operations of the published code, in float64."""
+        return quantise(gaussian(self.planes / 255, self.sigma))
+
+    def at(self, places: NDArray[np.intp]) -> Levels:
+        """Return some levels with the operations of `everywhere`."""
+        height, width = self.planes.shape[1:]
+        start, x = np.divmod(places, width)
+        y = start % height
+        rows, columns = (start - y + self._near(y, height)) * width, self._near(x, width)
+        windows = self.planes.reshape(-1).take(rows[:, None] + columns)
+        return quantise(self._summed(self._summed(windows / 255)))
+
+    def constants(self) -> Levels:
+        """Return the level of each constant image."""
+        return Blurred(np.arange(256, dtype=np.uint8).reshape(256, 1, 1), self.sigma).everywhere().reshape(-1)
+
+    def _near(self, places: NDArray[np.intp], length: int) -> NDArray[np.intp]:
+        offsets = np.arange(-self.reach, self.reach + 1)[:, None]
+        near: NDArray[np.intp] = (places + offsets).clip(0, length - 1)
+        return near
+
+    def _summed(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Sum the first axis in the order of SciPy: the middle, then pairs from the outermost to the innermost."""
+        weights = _taps(self.sigma)
+        total: NDArray[np.float64] = values[self.reach] * weights[self.reach]
+        for tap in range(self.reach):
+            total += (values[tap] + values[-1 - tap]) * weights[tap]
+        return total
+
+
+@lru_cache(maxsize=64)
+def _taps(sigma: float) -> NDArray[np.float64]:
+    reach = int(4 * sigma + 0.5)
+    middle = np.eye(1, 2 * reach + 1, reach)[0]
+    return ndimage.gaussian_filter1d(middle, sigma, mode="constant", truncate=4)  # type: ignore[no-any-return]
 
 
 @lru_cache(maxsize=64)

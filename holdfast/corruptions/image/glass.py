@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast.corruptions.base import Images, Rng, corruption, quantise
+from holdfast.corruptions.base import Images, Rng, corruption
 from holdfast.corruptions.draws import integers
-from holdfast.corruptions.image.blur import gaussian
+from holdfast.corruptions.image.blur import blurred
 
 __all__ = ["glass_blur", "sources", "whole"]
 
@@ -32,19 +32,25 @@ def sources(offsets: NDArray[Any], height: int, width: int, reach: int) -> NDArr
     was already overwritten in this pass, its own source counts: pointers are followed to their ends, in doubling
     steps.
     """
-    places = np.arange(len(offsets) * height * width).reshape(-1, height, width)
+    places = np.arange(len(offsets) * height * width)
     inner = np.s_[:, reach + 1 : height - reach + 1, reach + 1 : width - reach + 1]
-    rewritten = np.zeros(places.shape, bool)
-    rewritten[inner] = True
-    targets, ends = places.copy(), places.copy()
-    here = places[inner]
-    across, down = np.moveaxis(offsets[:, ::-1], 2, 0).reshape(2, *here.shape)
-    targets[inner] = there = here + (down * width + across)
-    ends[inner] = np.where((there > here) & rewritten.ravel().take(there), there, here)
-    ends = ends.ravel()
-    while not np.array_equal(farther := ends.take(ends), ends):
-        ends = farther
-    found: NDArray[np.intp] = targets.ravel().take(ends)
+    here = places.reshape(-1, height, width)[inner]
+    steps = (offsets[:, ::-1, 1] * width + offsets[:, ::-1, 0]).reshape(here.shape)
+    there = here + steps
+    targets, ends = places.copy(), places
+    overwritten = np.zeros((len(offsets), height, width), bool)
+    overwritten[inner] = steps > 0  # where the pixel itself points to one visited before
+    targets.reshape(overwritten.shape)[inner] = there
+    moving = np.flatnonzero(overwritten)
+    overwritten[inner] = True
+    moving = moving[overwritten.reshape(-1).take(targets.take(moving))]
+    ends[moving] = targets.take(moving)
+    while len(moving):
+        reached = ends.take(moving)
+        farther = ends.take(reached)
+        ends[moving] = farther
+        moving = moving[farther != reached]
+    found: NDArray[np.intp] = targets.take(ends)
     return found
 
 
@@ -59,8 +65,9 @@ def sources(offsets: NDArray[Any], height: int, width: int, reach: int) -> NDArr
 )
 def glass_blur(images: Images, offsets: NDArray[Any], sigma: float, reach: float, passes: float) -> Images:
     """Blur, copy pixels from random neighbours, and blur again, as through frosted glass."""
-    height, width = images.shape[1:3]
-    shuffled = quantise(gaussian(images / 255, sigma)).reshape(-1, 3)
+    count, height, width, channels = images.shape
+    planes = blurred(np.ascontiguousarray(np.moveaxis(images, -1, 0)).reshape(-1, height, width), sigma)
     for each in np.moveaxis(offsets, 1, 0):
-        shuffled = shuffled.take(sources(each, height, width, whole(reach, passes)[0]), axis=0)
-    return quantise(gaussian(shuffled.reshape(images.shape) / 255, sigma))
+        found = sources(each, height, width, whole(reach, passes)[0])
+        planes = planes.reshape(channels, -1).take(found, axis=1).reshape(planes.shape)
+    return np.stack(list(blurred(planes, sigma).reshape(channels, count, height, width)), axis=-1)

@@ -61,9 +61,10 @@ def truncated(levels: NDArray[np.float32], error: float, planes: Levels, boxes: 
     Only a level that close to a whole number may be truncated to another one, and is computed again.
     """
     off = np.rint(levels)
-    np.subtract(levels, off, out=off)
-    doubtful = np.flatnonzero((np.abs(off, out=off) <= error) & (levels > 0.5))  # nothing is below zero
-    whole = np.minimum(levels, 255, out=levels).astype(np.uint8)
+    off -= levels
+    doubtful = np.flatnonzero(np.abs(off, out=off) <= error)
+    doubtful = doubtful[levels.reshape(-1).take(doubtful) > 0.5]  # nothing is below zero
+    whole = levels.astype(np.uint8)
     if len(doubtful) > MANY * levels.size:
         constant = boxes.constant(planes, doubtful)
         whole.reshape(-1)[doubtful[constant]] = exact.constants().take(planes.reshape(-1).take(doubtful[constant]))
