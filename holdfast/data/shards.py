@@ -5,23 +5,25 @@ from __future__ import annotations
 import hashlib
 import tarfile
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from io import BytesIO
 from pathlib import Path
-from typing import Any, BinaryIO, Literal, NamedTuple, get_args
+from typing import Any, BinaryIO, Literal, NamedTuple, TypeVar, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.data.base import DATASETS
+from holdfast.data.shard_index import ShardIndex, load_index
 from holdfast.image_files import decode_image
 from holdfast.records import InputSpec
 
 __all__ = ["ShardError", "Shards", "StoredSample", "parse_info", "read_shards"]
 
 OnError = Literal["raise", "skip"]
+T = TypeVar("T")
 
 
 class ShardError(ValueError):
@@ -52,7 +54,7 @@ def read_shards(paths: str | Path | Iterable[str | Path], *, on_error: OnError =
     `on_error="skip"` leaves out shards that are truncated, damaged or of another kind, and images that cannot be
     decoded, with a warning that names each of them; "raise" stops at the first.
     """
-    for path, entries in _indexed(paths, on_error):
+    for path, entries in _opened(paths, on_error, _index):
         with path.open("rb") as file:
             for entry in entries:
                 try:
@@ -67,7 +69,8 @@ def read_shards(paths: str | Path | Iterable[str | Path], *, on_error: OnError =
 class Shards:
     """The samples of WebDataset shards by index, in their stored order; images are decoded when they are read.
 
-    `paths` are shards or folders of them. The digest covers every byte of the shards and reads them once.
+    `paths` are shards or folders of them. A shard is indexed when it is first opened, and the index is kept beside it.
+    The digest covers every byte of the shards and reads them once.
     """
 
     citation = "Press et al., NeurIPS 2023"
@@ -79,22 +82,30 @@ class Shards:
         class_names: Sequence[str] = (),
         on_error: OnError = "raise",
     ) -> None:
-        shards = list(_indexed(paths, on_error))
-        entries = [entry for _, found in shards for entry in found]
-        if not entries:
+        shards = list(_opened(paths, on_error, _brief))
+        if not shards:
             raise ShardError(f"no samples in {paths}; name shards that export_shards or the CCC generator has written")
         self.name = "ccc_shards"
         self.paths = [path for path, _ in shards]
-        self.labels = np.array([entry.label for entry in entries], np.int64)
+        indices = [index for _, index in shards]
+        self.labels = np.concatenate([index.labels for index in indices]).astype(np.int64)
         self.class_names: Sequence[str] = tuple(class_names) or tuple(map(str, range(int(self.labels.max()) + 1)))
         # The corruptions of each sample, as its shard names them: distinct combinations, and an index into these.
-        stated = [tuple(entry.info[key] for key in ("n1", "n2") if key in entry.info) for entry in entries]
-        index = {corruptions: place for place, corruptions in enumerate(dict.fromkeys(stated))}
-        self.combinations = tuple(index)
-        self.combination_of = np.array([index[corruptions] for corruptions in stated], np.int64)
+        self.combinations = tuple(dict.fromkeys(stated for index in indices for stated in index.combinations))
+        place = {stated: number for number, stated in enumerate(self.combinations)}
+        self.combination_of = np.concatenate(
+            [
+                np.array([place[each] for each in index.combinations], np.int32)[index.combination_of]
+                for index in indices
+            ]
+        )
+        # What the calibrated network is expected to get right, where `export_shards` has written it.
+        known = all(len(index.expected) == len(index.labels) for index in indices)
+        self.expected = np.concatenate([index.expected for index in indices]) if known else None
         # Where each image is: shard, offset and size in bytes.
-        self._shards = np.repeat(np.arange(len(shards)), [len(found) for _, found in shards])
-        self._places = np.array([entry.place for entry in entries], np.int64)
+        self._shards = np.repeat(np.arange(len(shards), dtype=np.int32), [len(index.labels) for index in indices])
+        self._offsets = np.concatenate([index.offsets for index in indices])
+        self._sizes = np.concatenate([index.sizes for index in indices])
         height, width, _ = self.inputs(np.zeros(1, np.int64)).shape[1:]
         self.input_spec = InputSpec("image", (3, height, width))
 
@@ -116,7 +127,7 @@ class Shards:
         for shard in np.unique(self._shards[indices]):
             with self.paths[shard].open("rb") as file:
                 for row in np.flatnonzero(self._shards[indices] == shard):
-                    offset, size = self._places[indices[row]].tolist()
+                    offset, size = int(self._offsets[indices[row]]), int(self._sizes[indices[row]])
                     images[row] = _decoded(file, self.paths[shard], offset, size)
         return np.stack(images)
 
@@ -128,16 +139,29 @@ class _Entry:
     info: dict[str, str]
 
 
-def _indexed(paths: str | Path | Iterable[str | Path], on_error: OnError) -> Iterator[tuple[Path, list[_Entry]]]:
+def _brief(path: Path) -> ShardIndex:
+    """Return the index beside a shard, or make it."""
+    index = load_index(path) if path.is_file() else None
+    if index is None:
+        entries = _index(path)
+        stated = [tuple(entry.info[key] for key in ("n1", "n2") if key in entry.info) for entry in entries]
+        index = ShardIndex.of([entry.place for entry in entries], [entry.label for entry in entries], stated)
+        index.save(path)
+    return index
+
+
+def _opened(
+    paths: str | Path | Iterable[str | Path], on_error: OnError, read: Callable[[Path], T]
+) -> Iterator[tuple[Path, T]]:
     if on_error not in get_args(OnError):
         raise ValueError(f"on_error must be one of {', '.join(get_args(OnError))}, got {on_error!r}")
     for path in _files(paths):
         try:
-            entries = _index(path)
+            found = read(path)
         except ShardError as error:
             _raise_or_warn(error, on_error)
             continue
-        yield path, entries
+        yield path, found
 
 
 def _files(paths: str | Path | Iterable[str | Path]) -> Iterator[Path]:

@@ -28,6 +28,7 @@ from holdfast.streams.shards.export import shard_spans
 
 POINTS = ((2, 0), (2, 1), (1, 1), (1, 2), (0, 2))
 SHARDS = ["serial_00000.tar", "serial_00001.tar", "serial_00002.tar"]
+INDICES = [name.replace(".tar", ".index.npz") for name in SHARDS]
 
 
 @pytest.fixture(scope="module")
@@ -102,7 +103,7 @@ def test_workers_and_interruptions_leave_the_same_bytes(shards: Path, stream: St
     (tmp_path / f".{SHARDS[0]}.partial").write_bytes(b"killed in the middle")
     export_shards(stream, tmp_path, shard_images=15, workers=2)
     assert {name: (tmp_path / name).read_bytes() for name in SHARDS} == expected
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["lock", *SHARDS, "stream.json"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(["lock", *SHARDS, *INDICES, "stream.json"])
     (tmp_path / SHARDS[1]).unlink()
     before = (tmp_path / SHARDS[0]).stat().st_mtime_ns
     export_shards(stream, tmp_path, shard_images=15)
@@ -130,6 +131,29 @@ def test_another_stream_does_not_mix_in(shards: Path, few: InMemoryImages, tmp_p
     export_shards(other, tmp_path, shard_images=30)  # any stream can be written
     assert as_stored(Shards(paths=tmp_path)).domains == ("clean",)
     assert [len(Shards(paths=tmp_path / name).labels) for name in SHARDS[:2]] == [30, 20]
+
+
+def test_an_index_saves_reading_the_shards_and_keeps_the_expected_accuracy(
+    shards: Path, stream: Stream, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    damaged(shards, tmp_path)  # a copy of the shards alone
+    made = Shards(paths=tmp_path)
+    assert made.expected is None
+    assert as_stored(made).render(0, 9).expected is None
+    for name in INDICES:  # what is made when a shard is opened is what the export has written, but for the accuracy
+        with np.load(shards / name) as written, np.load(tmp_path / name) as found:
+            assert all(np.array_equal(written[key], found[key]) for key in written if key != "expected")
+    opened = tarfile.open
+    monkeypatch.setattr(tarfile, "open", lambda *_, **__: pytest.fail("an indexed shard was read"))
+    kept, exported = Shards(paths=tmp_path), Shards(paths=shards)
+    monkeypatch.setattr(tarfile, "open", opened)
+    assert np.array_equal(kept.inputs(np.arange(50)), made.inputs(np.arange(50)))
+    assert as_stored(exported).render(17, 40).expected == pytest.approx(stream.render(17, 40).expected)
+    (tmp_path / SHARDS[2]).write_bytes((shards / SHARDS[0]).read_bytes())  # the index is of another shard now
+    changed = Shards(paths=tmp_path)
+    assert changed.labels[40:].tolist() == made.labels[:20].tolist()
+    (tmp_path / INDICES[0]).write_bytes(b"damaged")
+    assert Shards(paths=tmp_path).labels.tolist() == changed.labels.tolist()
 
 
 def damaged(shards: Path, folder: Path) -> Path:

@@ -19,6 +19,7 @@ from PIL import Image
 
 from holdfast.children import be_a_child
 from holdfast.corruptions import CORRUPTIONS
+from holdfast.data.shard_index import ShardIndex
 from holdfast.folders import held
 from holdfast.records import Picks
 from holdfast.streams.stream import Stream
@@ -36,7 +37,8 @@ def export_shards(
 
     Each sample has `input.jpg` (of the stream's storage quality, or 85), `output.cls` and `info`. A shard holds whole
     steps of a walk, at least `shard_images` images. Shards do not depend on the number of `workers`, which are
-    processes. Each shard is written completely or not at all, and existing shards are not written again. `part=(3, 8)`
+    processes. Each shard is written completely or not at all, with an index beside it, and existing shards are not
+    written again. `part=(3, 8)`
     writes the third of eight parts, so that eight jobs on a shared folder write all shards at the same time.
     """
     if stream.input_spec.kind != "image":
@@ -88,16 +90,29 @@ def _write_shards(stream: Stream, spans: Sequence[Span]) -> None:
     before = Stream(stream.plan, stream.data, replace(stream.rendering, storage_jpeg_quality=None))
     for path, start, stop in spans:
         partial = path.with_name(f".{path.name}.partial")
+        places: list[tuple[int, int]] = []
         try:
             with tarfile.open(partial, "w", format=tarfile.USTAR_FORMAT) as shard:
                 for index, files in enumerate(_records(before, start, stop, quality)):
                     for name, content in sorted(files.items()):
                         entry = tarfile.TarInfo(f"sample_{index}.{name}")
                         entry.size, entry.mode = len(content), 0o444  # no date, so that equal samples make equal files
+                        if name == "input.jpg":
+                            places.append((shard.offset + tarfile.BLOCKSIZE, entry.size))
                         shard.addfile(entry, BytesIO(content))
+            _index(stream, start, stop, places).save(path, partial)
             os.replace(partial, path)
         finally:
             partial.unlink(missing_ok=True)
+
+
+def _index(stream: Stream, start: int, stop: int, places: Sequence[tuple[int, int]]) -> ShardIndex:
+    """Return the index of a shard, with the accuracies that the shard itself has no place for."""
+    picks, expected = stream.plan.picks(start, stop), stream.plan.expected(np.arange(start, stop))
+    names = [tuple(map(_short, domain.corruptions[:2])) for domain in stream.plan.domains]
+    stated = [names[domain] for domain in picks.domains]
+    labels = stream.data.labels[picks.samples].tolist()
+    return ShardIndex.of(places, labels, stated, () if expected is None else expected.tolist())
 
 
 def _records(stream: Stream, start: int, stop: int, quality: int) -> Iterator[dict[str, bytes]]:
@@ -121,11 +136,15 @@ def _info(stream: Stream, picks: Picks, row: int, label: int) -> str:
     sample = int(picks.samples[row])
     files = getattr(stream.data, "files", None)  # data read from image files has their names
     parts = {"dir": stream.data.class_names[label], "name": Path(files[sample]).name if files else str(sample)}
-    short = {full: alias for alias, full in CORRUPTIONS.aliases.items()}
     corruptions = stream.plan.domains[picks.domains[row]].corruptions
     for number, (name, severity) in enumerate(zip(corruptions, picks.severities[row], strict=False), 1):
-        parts |= {f"n{number}": short.get(name, name), f"s{number}": str(float(severity))}
+        parts |= {f"n{number}": _short(name), f"s{number}": str(float(severity))}
     return "".join(f"++{key}++{value}" for key, value in parts.items())
+
+
+def _short(name: str) -> str:
+    """Return the official name of a corruption."""
+    return next((alias for alias, full in CORRUPTIONS.aliases.items() if full == name), name)
 
 
 def _settle(path: Path, content: dict[str, object]) -> None:

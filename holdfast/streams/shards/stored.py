@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from holdfast.corruptions import CORRUPTIONS
 from holdfast.data import Shards
@@ -29,11 +30,16 @@ class StoredPlan(Plan):
         self.domains = tuple(map(Domain, index))
         self.length = len(data.labels)
         self._domain_of = np.array([index[name] for name in names], np.int64)[data.combination_of]
+        self._expected = data.expected
 
     def picks(self, start: int, stop: int) -> Picks:
         """Return the samples from `start` to `stop`, in the domains they were stored with."""
         self.check_span(start, stop)
         return Picks(np.arange(start, stop), self._domain_of[start:stop], np.empty((stop - start, 0)))
+
+    def expected(self, positions: NDArray[np.int64]) -> NDArray[np.float64] | None:
+        """Return the expected accuracy at each position, if the stream that was exported had one."""
+        return None if self._expected is None else self._expected[positions].astype(np.float64)
 
     def spec(self) -> dict[str, Any]:
         """Return a constant: the data alone decides."""
