@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from holdfast.report.metrics import collapse_onset, domains_seen, moving_accuracy, moving_average
 from holdfast.report.runs import Rows
 from holdfast.report.tables import Line, Table, oracle_score, percent, printed
+from holdfast.report.thinning import thinned
 
 __all__ = [
     "against_cost",
@@ -190,13 +191,15 @@ def curve(table: Table, line: Line, positions: NDArray[np.int64]) -> Figure:
 
 
 def reset_marks(table: Table, line: Line, level: int) -> Figure:
-    """Return a tick for every reset of a recipe, all seeds on one level of the panel below the curves."""
-    marks = {
-        int(end): f"{escape(line.label)}: {escape(reason)}"
-        for run in line.runs
-        for end, reason in zip(run.rows.ends, run.rows.recovered, strict=True)
-        if reason is not None
-    }
+    """Return a tick for every reset of a recipe, or stretch of them, all seeds on one level of the panel below."""
+    marks = thinned(
+        {
+            int(end): f"{escape(line.label)}: {escape(reason)}"
+            for run in line.runs
+            for end, reason in zip(run.rows.ends, run.rows.recovered, strict=True)
+            if reason is not None
+        }
+    )
     return {
         "type": "scatter",
         "mode": "markers",

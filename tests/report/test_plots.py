@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+from itertools import pairwise
 from pathlib import Path
 
 import plotly.graph_objects
@@ -161,3 +163,23 @@ def test_domains_found_stand_beside_those_of_the_stream(write_run: WriteRun, tmp
     assert at == {0: (1, 1), 10: (1, 1), 20: (2, 2), 30: (3, 2), 40: (3, 2)}
     plotly.graph_objects.Figure(gauge_over_time(table, "domains"))
     assert "Domains over time" in write_report(make_report(tmp_path / "runs")).read_text()
+
+
+def test_a_long_run_is_drawn_with_few_points_and_loses_neither_resets_nor_its_collapse(
+    write_run: WriteRun, tmp_path: Path
+) -> None:
+    rows = batches({"fog": [9] * 3000 + [1] * 3000})
+    for number in [*range(0, 5000, 2), 5900]:
+        rows[number]["recovered"] = "due"
+    write_run("tent", rows)
+    write_run("source", batches({"fog": [5] * 6000}))
+    (table,) = make_tables(read_runs(tmp_path / "runs"), "accuracy")
+    traces = {trace["name"]: trace for trace in over_time(table)["data"]}
+    assert len(traces["tent"]["x"]) <= 400
+    assert traces["tent collapsed"]["x"] == [pytest.approx(30_000, abs=600)]  # a hundredth of the run
+    marks = traces["tent resets"]
+    assert len(marks["x"]) <= 2000
+    assert marks["x"][-1] == 59_010
+    assert max(later - earlier for earlier, later in pairwise(marks["x"][:-1])) <= 60_000 / 1000
+    counts = [int(found[1]) for text in marks["text"] if (found := re.search(r"and (\d+) more", text))]
+    assert len(marks["x"]) + sum(counts) == 2501
