@@ -57,7 +57,7 @@ def test_compiled_sources_are_adapted_layer_by_layer() -> None:
 
 @pytest.mark.parametrize("name", recipe_names())
 def test_copies_and_pickles_have_the_same_future_and_adapt_on_their_own(name: str) -> None:
-    model = adapt(tiny_resnet(), name, source=[BATCHES[0]], estimator="anchored")
+    model = adapt(tiny_resnet(widths=(8,)), name, source=[BATCHES[0]], estimator="anchored")
     model(BATCHES[0])
     others: list[AdaptedModel] = [copy.deepcopy(model), pickle.loads(pickle.dumps(model))]
     expected = [model(batch) for batch in BATCHES[1:3]]
@@ -130,7 +130,7 @@ PLACED: dict[str, dict[str, Any]] = {
 def test_every_tensor_is_made_on_the_device_of_the_model(name: str, tmp_path: Path) -> None:
     """With another default device, a tensor that is made without saying where does not mix with those of the model."""
     options = PLACED[name]
-    model = adapt(tiny_resnet(), source=[BATCHES[0]], **options)
+    model = adapt(tiny_resnet(widths=(8,)), source=[BATCHES[0]], **options)
     loaded = copy.deepcopy(model)
     with torch.device("meta"):
         for batch in BATCHES[:2]:

@@ -23,7 +23,7 @@ def batches() -> list[Tensor]:
 
 def adapted(method: str, batches: list[Tensor], norm: str = "batch") -> AdaptedModel:
     source = batches[:1] if METHODS[method].needs_source else None
-    model = adapt(tiny_resnet(norm), method, source=source)  # type: ignore[arg-type]
+    model = adapt(tiny_resnet(norm, widths=(8,)), method, source=source)  # type: ignore[arg-type]
     for batch in batches:
         model(batch)
     return model

@@ -39,7 +39,7 @@ OFTEN: dict[str, dict[str, Any]] = {
 
 
 def build(name: str, *, audio: bool = False, **options: Any) -> AdaptedModel:
-    network = tiny_amaut() if audio else tiny_resnet()
+    network = tiny_amaut() if audio else tiny_resnet(widths=(8,))
     source = AUDIO[:1] if audio else BATCHES[:1]
     labels = torch.zeros(len(source[0]), dtype=torch.long)
     return adapt(network, name, source=source, holdout=[(source[0], labels)], **{**OFTEN.get(name, {}), **options})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from holdfast.models.amaut import AMAuT, AMAuTVersion
@@ -29,15 +30,17 @@ TINY_AMAUT = AMAuTVersion(
 )
 
 
-def tiny_resnet(norm: Norm = "batch", num_classes: int = 10, seed: int = 0) -> ResNet:
-    """Return a residual network of two stages with random weights, in eval mode, for RGB images of any size.
+def tiny_resnet(
+    norm: Norm = "batch", num_classes: int = 10, seed: int = 0, *, widths: Sequence[int] = (8, 16)
+) -> ResNet:
+    """Return a residual network of one stage per width with random weights, in eval mode, for RGB images of any size.
 
     >>> import torch
     >>> tiny_resnet("group")(torch.zeros(2, 3, 16, 16)).shape
     torch.Size([2, 10])
     """
     with seeded_weights(seed):
-        return ResNet(norm=norm, widths=(8, 16), num_classes=num_classes).eval()
+        return ResNet(norm=norm, widths=widths, num_classes=num_classes).eval()
 
 
 def tiny_vit(num_classes: int = 10, size: int = 32, seed: int = 0) -> ViT:

@@ -1,7 +1,7 @@
 """Compare every method with its recorded traces.
 
 The folder `golden` beside this file holds the first batches of each trace. The default tests compare two updates in
-single precision, and one update of one trace per recipe in double precision, which is ten times slower. The whole
+single precision, the slow ones one update of one trace per recipe in double precision. The whole
 traces are not shipped. Where they lie beside the repository (`shared/golden`), the slow tests compare one trace of each
 recipe with all batches, further ones with the class-correlated stream, and those in double precision with its first
 five batches.
@@ -42,6 +42,7 @@ def test_the_first_predictions_equal_the_official_ones(case: Case) -> None:
     check(case, "iid", SHIPPED, samples=3 * case.batch_size)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", [case for case in ONE_EACH if case in DOUBLE], ids=lambda case: case.trace)
 def test_the_first_predictions_in_double_precision_equal_the_official_ones(case: Case) -> None:
     check(case, "iid", SHIPPED, samples=2 * case.batch_size)

@@ -143,7 +143,7 @@ def test_all_estimators_at_once_leave_every_method_as_it_is(name: str) -> None:
     comparing = Anchored(compare_every=1)
     everything = [Aetta(masks=2), Pdd(masks=2), "softmax_score", "gde", "adv_perturb", "source_validation", comparing]
     watched, alone = (
-        adapt(tiny_resnet(), name, estimator=estimators, source=BATCHES[:1], holdout=[(BATCHES[0], LABELS)])
+        adapt(tiny_resnet(widths=(8,)), name, estimator=estimators, source=BATCHES[:1], holdout=[(BATCHES[0], LABELS)])
         for estimators in (everything, None)
     )
     for batch in BATCHES[:2]:
