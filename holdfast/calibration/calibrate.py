@@ -11,10 +11,10 @@ from torch import nn
 
 from holdfast.calibration.judge import Judge, Progress
 from holdfast.calibration.pairs import check_pairs, in_order, names_of, reaching, solve_pair
+from holdfast.calibration.sharing import locked, shared
 from holdfast.calibration.store import default_cache
 from holdfast.data import Dataset, crop_for
 from holdfast.data.crops import CropName
-from holdfast.folders import held
 from holdfast.streams.walks.difficulty import POOLS, reach_percent, target_percent_of, walk_pairs
 from holdfast.streams.walks.path import PathRule, check_rule, find_path
 from holdfast.streams.walks.transitions import Calibration
@@ -59,6 +59,7 @@ def calibrate(
     and measured again on the resulting path, up to `refinements` times. Images are added, at most `pictures`, until the
     mean along the path is known to ± `margin_percent` (95 %, over images). All points share images and draws.
     Measurements are kept in `cache` (default: HOLDFAST_CACHE or ~/.cache/holdfast); the result does not depend on it.
+    Several processes that share it, on any machines, each measure other pairs: start the same calibration in each job.
 
     Images are measured under the random crops that the stream takes (`crop_for`); the clean accuracy, of which a
     difficulty is a share, is therefore that on cropped images.
@@ -86,45 +87,47 @@ def calibrate(
         cache=Path(cache) if cache is not None else default_cache(),
         tell=progress or (lambda _: None),
     )
-    with held(judge.store.folder, wait=True):  # other processes wait, and then find the measurements
-        clean, chance = judge.percent(()), 100 / len(data.class_names)
-        target = target_percent_of(difficulty, clean, chance) if target_percent is None else float(target_percent)
-        if clean <= max(target, chance):
-            raise ValueError(
-                f"a clean accuracy of {clean:.1f} % is too low for the target of {target:.1f} % and chance of "
-                f"{chance:.1f} %; pass a model trained on these classes, or a lower target"
-            )
-        left_out: dict[str, str] = {}
-        if pairs is None or isinstance(pairs, int):
-            number = USUAL_PAIRS if pairs is None and steps is None else pairs
-            names = names_of(pool or POOLS["easy" if target_percent is not None else difficulty])
+    chance = 100 / len(data.class_names)
+    with locked(judge, "alone", wait=True):  # other processes wait, and then find the measurements
+        clean = judge.percent(())
+    target = target_percent_of(difficulty, clean, chance) if target_percent is None else float(target_percent)
+    if clean <= max(target, chance):
+        raise ValueError(
+            f"a clean accuracy of {clean:.1f} % is too low for the target of {target:.1f} % and chance of "
+            f"{chance:.1f} %; pass a model trained on these classes, or a lower target"
+        )
+    left_out: dict[str, str] = {}
+    if pairs is None or isinstance(pairs, int):
+        number = USUAL_PAIRS if pairs is None and steps is None else pairs
+        names = names_of(pool or POOLS["easy" if target_percent is not None else difficulty])
+        with locked(judge, "alone", wait=True):
             names, left_out = reaching(judge, names, reach_percent(target, clean, chance))
-            judge.pairs_left = number or -(-(steps or 0) // USUAL_STEPS)
-            walk = list(islice(walk_pairs(names, seed), number)) if number else walk_pairs(names, seed)
-        else:
-            walk = check_pairs(pairs)
-            judge.pairs_left = len(walk)
-        solve = partial(
-            solve_pair,
-            judge,
-            find=partial(find_path, path_rule, target_percent=target),
-            chance_percent=chance,
-            margin_percent=margin_percent,
-            refinements=refinements,
-            coarse=coarse,
-        )
-        return Calibration(
-            in_order(walk, solve, steps),
-            target_percent=target,
-            difficulty=difficulty if target_percent is None else None,
-            clean_percent=round(clean, 4),
-            chance_percent=round(chance, 4),
-            path_rule=path_rule,
-            family=family,
-            storage_jpeg_quality=storage_jpeg_quality,
-            crop=judge.crop,
-            model=judge.model_digest,
-            data=judge.data_digest,
-            seed=seed if pairs is None or isinstance(pairs, int) else None,
-            left_out=left_out,
-        )
+        judge.pairs_left = number or -(-(steps or 0) // USUAL_STEPS)
+        walk = list(islice(walk_pairs(names, seed), number)) if number else walk_pairs(names, seed)
+    else:
+        walk = check_pairs(pairs)
+        judge.pairs_left = len(walk)
+    solve = partial(
+        solve_pair,
+        judge,
+        find=partial(find_path, path_rule, target_percent=target),
+        chance_percent=chance,
+        margin_percent=margin_percent,
+        refinements=refinements,
+        coarse=coarse,
+    )
+    return Calibration(
+        in_order(walk, shared(judge, solve, walk if isinstance(walk, list) else ()), steps),
+        target_percent=target,
+        difficulty=difficulty if target_percent is None else None,
+        clean_percent=round(clean, 4),
+        chance_percent=round(chance, 4),
+        path_rule=path_rule,
+        family=family,
+        storage_jpeg_quality=storage_jpeg_quality,
+        crop=judge.crop,
+        model=judge.model_digest,
+        data=judge.data_digest,
+        seed=seed if pairs is None or isinstance(pairs, int) else None,
+        left_out=left_out,
+    )

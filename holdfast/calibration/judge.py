@@ -106,6 +106,10 @@ class Judge:
         """Return the accuracy under a treatment, over all samples."""
         return 100 * float(self.outcomes([treatment], len(self.samples)).mean())
 
+    def forget_reading(self) -> None:
+        """Read stored outcomes again when they are next needed: another process may have added some."""
+        self._read.clear()
+
     def turn_to(self, pair: tuple[str, str]) -> None:
         """Set the pair that the next outcomes are for; outcomes known already count as saved."""
         self.pair = "+".join(pair)
@@ -191,8 +195,9 @@ class Judge:
         for levels, outcomes in self.store.read(file).items():
             total = len(self.samples)
             known = total if len(outcomes) >= total else len(outcomes) // ROUND * ROUND
-            names = [name for name, _ in treatment]
-            self._outcomes[_treatment_of(names, levels)] = outcomes[:known]
+            stored = _treatment_of([name for name, _ in treatment], levels)
+            if known > len(self._outcomes.get(stored, ())):
+                self._outcomes[stored] = outcomes[:known]
 
     def _keep(self, treatments: Iterable[Treatment]) -> None:
         for file in {_file_of(treatment) for treatment in treatments}:

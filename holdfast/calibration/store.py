@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast.folders import cache_folder, made, temporary_for
+from holdfast.folders import cache_folder, held, made, temporary_for
 
 __all__ = ["Store", "default_cache"]
 
@@ -44,17 +44,18 @@ class Store:
 
     def write(self, group: str, arrays: Mapping[str, NDArray[np.bool_]]) -> None:
         """Store the arrays of a group; of arrays that another process has stored meanwhile, keep the longer."""
-        kept = self.read(group)
-        for name, array in arrays.items():
-            if len(kept.get(name, ())) < len(array):
-                kept[name] = array
         temporary = temporary_for(self._path(group))
-        try:
-            with temporary.open("xb") as file:
-                np.savez(file, **kept)  # type: ignore[arg-type]
-            os.replace(temporary, self._path(group))
-        finally:
-            temporary.unlink(missing_ok=True)
+        with held(self.folder, wait=True):  # for a moment
+            kept = self.read(group)
+            for name, array in arrays.items():
+                if len(kept.get(name, ())) < len(array):
+                    kept[name] = array
+            try:
+                with temporary.open("xb") as file:
+                    np.savez(file, **kept)  # type: ignore[arg-type]
+                os.replace(temporary, self._path(group))
+            finally:
+                temporary.unlink(missing_ok=True)
 
     def _path(self, group: str) -> Path:
         return self.folder / f"{group}.npz"

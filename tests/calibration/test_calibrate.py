@@ -13,9 +13,10 @@ import torch
 from torch import nn
 
 from holdfast.calibration import Calibration, Progress, calibrate
-from holdfast.calibration.pairs import margin_percent_of
+from holdfast.calibration.judge import Judge
+from holdfast.calibration.pairs import margin_percent_of, names_of
 from holdfast.data import Crop, Dataset, Digits, InMemoryImages
-from holdfast.folders import held
+from holdfast.folders import held, made
 from holdfast.models import digits_resnet
 from holdfast.registry import UnknownNameError
 from holdfast.streams import ccc
@@ -217,24 +218,52 @@ def test_mistakes_are_reported(
         calibrate(model, few, **{**options, **changes})
 
 
-def test_two_processes_do_not_measure_the_same_thing_twice(tmp_path: Path) -> None:
-    holding, let_go = threading.Event(), threading.Event()
+def test_a_pair_that_another_process_measures_is_left_to_it(
+    model: nn.Module, few: InMemoryImages, options: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pairs = [["contrast", "jpeg"], ["jpeg", "contrast"], ["brightness", "contrast"]]
+    named = {**options, "pairs": pairs, "target_percent": 25.0, "refinements": 0}
+    alone = calibrate(model, few, **{**named, "cache": tmp_path / "alone"})
+    turn_to, order, let_go = Judge.turn_to, [], threading.Event()
+    holding: list[Any] = []
 
-    def hold() -> None:
-        with held(tmp_path, wait=True):
-            holding.set()
-            let_go.wait(10)
-            finished.append("other")
+    def noted(judge: Judge, pair: tuple[str, str]) -> None:
+        order.append(pair)
+        turn_to(judge, pair)
+        if len(order) == 2:
+            let_go.set()
 
-    finished: list[str] = []
-    other = threading.Thread(target=hold)
-    other.start()
-    holding.wait(10)
-    threading.Timer(0.1, let_go.set).start()
-    with held(tmp_path, wait=True):  # flock is between open files, so threads stand for processes
-        finished.append("this")
-    other.join()
-    assert finished == ["other", "this"]
+    def hold(judge: Judge) -> None:  # flock is between open files, so threads stand for processes
+        with held(made(judge.store.folder / "contrast+jpeg_compression")):
+            holding.append("held")
+            let_go.wait(30)
+
+    percent = Judge.percent
+
+    def started(judge: Judge, treatment: Any) -> float:
+        if not holding:
+            threading.Thread(target=hold, args=(judge,)).start()
+            while not holding:
+                time.sleep(0.01)
+        return percent(judge, treatment)
+
+    monkeypatch.setattr(Judge, "turn_to", noted)
+    monkeypatch.setattr(Judge, "percent", started)
+    together = calibrate(model, few, **{**named, "cache": tmp_path / "shared"})
+    full = [(first, second) for first, second in map(names_of, pairs)]
+    assert order[:2] == full[1:]  # measured while the first pair is in use
+    assert order[2:] == full
+    assert together == alone
+
+
+def test_measurements_of_another_process_are_found(model: nn.Module, few: InMemoryImages, tmp_path: Path) -> None:
+    kept: dict[str, Any] = {"pictures": 30, "seed": 0, "family": "224", "storage_jpeg_quality": None, "cache": tmp_path}
+    mine, other = (Judge(model, few, **kept, tell=lambda _: None) for _ in range(2))
+    mine.percent((("contrast", 4),))
+    stronger = other.percent((("contrast", 8),))
+    mine.forget_reading()
+    assert mine.percent((("contrast", 8),)) == stronger
+    assert mine.done == other.done == 30  # each measured one of the two
 
 
 def test_crops_are_part_of_measurement_file_and_stream(

@@ -1,0 +1,131 @@
+"""Kill workers and parents of a bench at random, resume it, and compare rows: python benchmarks/kills.py --kills 40.
+
+A bench of grouped recipes on two seeds runs by the executor `processes`. SIGKILL hits its parent or one of its workers
+at a random time; the same command runs again until all runs are finished, and their rows are compared with those of an
+undisturbed serial bench, all columns but the timings. This repeats until there were enough kills. The goal is 0
+differing rows.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from measured import add_json, write
+
+from holdfast.benchmark import bench, parse_suite
+
+SUITE = """\
+name: kills
+models: [digits_resnet]
+batch_size: 16
+samples: 640
+seeds: [0, 1]
+source: {name: digits, split: train, samples: 64}
+streams: [{name: continual, data: {name: digits, split: test}, corruptions: [contrast, fog], samples_per_domain: 320}]
+recipes: [source, {name: tent, lr: 0.01}, {name: rdumb, every_batches: 7}, rotta]
+"""
+TIMINGS = ("step_seconds",)
+PATIENCE = 300  # seconds until a bench that does not end is killed and counted as hanging
+
+
+def rows(folder: Path) -> list[dict[str, Any]]:
+    """Return the rows of a run without its timings."""
+    found = [json.loads(line) for line in (folder / "rows.jsonl").read_text().splitlines()]
+    return [{key: value for key, value in row.items() if key not in TIMINGS} for row in found]
+
+
+def session(leader: int) -> dict[int, int]:
+    """Return the living processes of a session with their parents."""
+    found = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                words = (entry / "stat").read_text().rpartition(")")[2].split()
+                if (
+                    int(words[3]) == leader
+                    and words[0] != "Z"
+                    and b"resource_tracker" not in (entry / "cmdline").read_bytes()
+                ):
+                    found[int(entry.name)] = int(words[1])
+            except OSError:
+                continue
+    return found
+
+
+def disturbed(runs: Path, chance: random.Random, victims: list[str], most: int) -> bool:
+    """Run the bench once, with a kill if there were not enough yet; return whether it hung."""
+    process = subprocess.Popen(
+        [sys.executable, __file__, "--bench", str(runs)],
+        start_new_session=True,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        stdout=subprocess.DEVNULL,
+    )
+    end, strike = time.monotonic() + PATIENCE, None
+    while process.poll() is None and time.monotonic() < end:
+        time.sleep(0.02)
+        if strike is None and len(victims) < most and len(alive := session(process.pid)) > 1:
+            strike = time.monotonic() + chance.expovariate(1 / 5.0)
+        if strike is not None and time.monotonic() > strike and len(victims) < most:
+            alive = session(process.pid)
+            leaves = [pid for pid in alive if pid not in alive.values() and pid != process.pid]
+            victim = process.pid if not leaves or chance.random() < 0.4 else chance.choice(leaves)
+            os.kill(victim, signal.SIGKILL)
+            victims.append("parent" if victim == process.pid else "worker")
+            strike = time.monotonic() + chance.expovariate(1 / 5.0)
+    hung = process.poll() is None
+    give_up = time.monotonic() + 30  # workers notice that their parent is gone
+    while session(process.pid) and not hung and time.monotonic() < give_up:
+        time.sleep(0.1)
+    for left in session(process.pid):
+        hung = True
+        os.kill(left, signal.SIGKILL)
+    process.wait()
+    return hung
+
+
+def main() -> None:
+    """Kill until there were enough, and print how many rows differ."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--kills", type=int, default=40)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--bench", type=Path, help=argparse.SUPPRESS)  # the program that is killed
+    add_json(parser)
+    given = parser.parse_args()
+    jobs = parse_suite(SUITE).jobs()
+    if given.bench:
+        bench(jobs, given.bench, executor="processes", workers=2, checkpoint_seconds=1.0, render_workers=0)
+        return
+    chance, victims = random.Random(given.seed), list[str]()
+    compared = differing = hung = 0
+    with tempfile.TemporaryDirectory() as name:
+        whole = {outcome.job.name: rows(Path(outcome.folder or "")) for outcome in bench(jobs, Path(name) / "whole")}
+        for number in range(given.kills):
+            runs = Path(name) / f"runs{number}"
+            places = {job.name: runs / job.suite / job.name for job in jobs}
+            while not all((place / "summary.json").exists() for place in places.values()):
+                hung += disturbed(runs, chance, victims, given.kills)
+            for job, place in places.items():
+                found = rows(place)
+                compared += max(len(found), len(whole[job]))
+                differing += sum(mine != theirs for mine, theirs in zip(found, whole[job], strict=False))
+                differing += abs(len(found) - len(whole[job]))
+            print(f"{len(victims)} kills, {compared} rows compared, {differing} differ, {hung} hung", flush=True)
+            if len(victims) >= given.kills:
+                break
+    counts = {kind: victims.count(kind) for kind in ("parent", "worker")}
+    write(given.json, {"kills": counts, "rows_compared": compared, "rows_differing": differing, "hung": hung})
+    sys.exit(1 if differing or hung else 0)
+
+
+if __name__ == "__main__":
+    main()
