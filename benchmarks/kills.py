@@ -35,6 +35,7 @@ streams: [{name: continual, data: {name: digits, split: test}, corruptions: [con
 recipes: [source, {name: tent, lr: 0.01}, {name: rdumb, every_batches: 7}, rotta]
 """
 TIMINGS = ("step_seconds",)
+PAUSE = 3.0  # mean seconds before the next kill, once rows are being written
 PATIENCE = 300  # seconds until a bench that does not end is killed and counted as hanging
 
 
@@ -42,6 +43,11 @@ def rows(folder: Path) -> list[dict[str, Any]]:
     """Return the rows of a run without its timings."""
     found = [json.loads(line) for line in (folder / "rows.jsonl").read_text().splitlines()]
     return [{key: value for key, value in row.items() if key not in TIMINGS} for row in found]
+
+
+def written(runs: Path) -> int:
+    """Return the size of all rows, in bytes."""
+    return sum(path.stat().st_size for path in runs.glob("*/*/rows.jsonl"))
 
 
 def session(leader: int) -> dict[int, int]:
@@ -70,18 +76,19 @@ def disturbed(runs: Path, chance: random.Random, victims: list[str], most: int) 
         env={**os.environ, "OMP_NUM_THREADS": "1"},
         stdout=subprocess.DEVNULL,
     )
-    end, strike = time.monotonic() + PATIENCE, None
+    end, strike, before = time.monotonic() + PATIENCE, None, written(runs)
     while process.poll() is None and time.monotonic() < end:
         time.sleep(0.02)
-        if strike is None and len(victims) < most and len(alive := session(process.pid)) > 1:
-            strike = time.monotonic() + chance.expovariate(1 / 5.0)
+        if strike is None and written(runs) > before:  # not while it only imports
+            strike = time.monotonic() + chance.expovariate(1 / PAUSE)
         if strike is not None and time.monotonic() > strike and len(victims) < most:
             alive = session(process.pid)
             leaves = [pid for pid in alive if pid not in alive.values() and pid != process.pid]
             victim = process.pid if not leaves or chance.random() < 0.4 else chance.choice(leaves)
             os.kill(victim, signal.SIGKILL)
             victims.append("parent" if victim == process.pid else "worker")
-            strike = time.monotonic() + chance.expovariate(1 / 5.0)
+            strike = time.monotonic() + chance.expovariate(1 / PAUSE)
+            print(victims[-1], end=" ", flush=True)
     hung = process.poll() is None
     give_up = time.monotonic() + 30  # workers notice that their parent is gone
     while session(process.pid) and not hung and time.monotonic() < give_up:

@@ -11,7 +11,7 @@ from holdfast.corruptions import CORRUPTIONS
 from holdfast.corruptions.torch_formulas import FORMULAS, corrupt
 from holdfast.data import Digits
 from holdfast.randomness import seeded_rng
-from holdfast.streams import STREAMS
+from holdfast.streams import STREAMS, Calibration, Transition
 from holdfast.streams.rendering import Rendering
 
 NAMES = ["gaussian_noise", "defocus_blur", "jpeg_compression"]  # the last has no formula
@@ -51,6 +51,18 @@ def test_the_renderer_is_part_of_the_stream() -> None:
     assert "renderer" not in usual.spec
     assert torch.allclose(usual.render(0, 18).inputs, other.render(0, 18).inputs, atol=1.01 / 255)
     assert torch.equal(other.render(4, 9).inputs, other.render(0, 18).inputs[4:9])  # whatever the batch
+
+
+def test_walks_can_be_rendered_with_torch() -> None:
+    path = Transition("gaussian_noise", "contrast", ((2, 0), (2, 1), (1, 1), (1, 2), (0, 2)), (40.0,) * 5)
+    usual, other = (
+        STREAMS["ccc"](Digits(), calibration=Calibration((path,), 40.0), images_per_step=3, renderer=renderer)
+        for renderer in ("numpy", "torch")
+    )
+    assert "renderer" not in usual.spec
+    assert other.spec["renderer"] == "torch"
+    assert usual.fingerprint != other.fingerprint
+    assert torch.allclose(usual.render(0, 15).inputs, other.render(0, 15).inputs, atol=1.01 / 255)
 
 
 def test_a_suite_names_its_renderer() -> None:

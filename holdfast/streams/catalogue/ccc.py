@@ -12,7 +12,7 @@ from holdfast.data import Dataset
 from holdfast.data.crops import CropName
 from holdfast.registry import UnknownNameError, nearest
 from holdfast.streams.builder import STREAMS
-from holdfast.streams.rendering import Rendering
+from holdfast.streams.rendering import Renderer, Rendering
 from holdfast.streams.stream import Stream
 from holdfast.streams.walks.difficulty import OFFICIAL_TARGETS_PERCENT
 from holdfast.streams.walks.transitions import Calibration
@@ -59,6 +59,8 @@ def ccc(
     cycles: int | None = 1,
     samples: int | None = None,
     seed: int = 43,
+    renderer: Renderer = "numpy",
+    render_device: str = "cpu",
 ) -> Stream:
     """One corruption fades out while the next fades in, at an accuracy of the source model near a target.
 
@@ -69,7 +71,8 @@ def ccc(
 
     Every image is randomly cropped and flipped before it is corrupted, anew at every position, by the rule that the
     calibration was measured with. For images of 128 px and more that is RandomResizedCrop, for smaller ones a shift by
-    up to an eighth of the side; `crop="none"` omits it, which is not CCC as published.
+    up to an eighth of the side; `crop="none"` omits it, which is not CCC as published. `renderer` and `render_device`
+    are those of `Rendering`; calibrations are measured with "numpy", whose images differ by a level at most.
     """
     wanted = {
         "difficulty": difficulty,
@@ -104,7 +107,15 @@ def ccc(
         samples = cycles * found.steps * images_per_step
     plan = Walk(found, len(data.labels), images_per_step=images_per_step, length=samples, seed=seed)
     stored = found.storage_jpeg_quality
-    rendering = Rendering(seed, draws="position", family=found.family, storage_jpeg_quality=stored, crop=found.crop)
+    rendering = Rendering(
+        seed,
+        draws="position",
+        family=found.family,
+        storage_jpeg_quality=stored,
+        crop=found.crop,
+        renderer=renderer,
+        device=render_device,
+    )
     return Stream(plan, data, rendering)
 
 
