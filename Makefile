@@ -52,15 +52,20 @@ $(READY): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --no-deps timm
 	touch $(READY)
 
-# Build wheel and sdist, check their metadata, and run README's Python from the installed wheel.
-package:
-	rm -rf dist build/package
-	$(PYTHON) -m venv build/package
-	build/package/bin/python -m pip install --quiet build twine
-	build/package/bin/python -m build --outdir dist .
-	build/package/bin/twine check --strict dist/*
-	build/package/bin/python -m pip install --quiet --constraint constraints.txt torch==2.13.0 dist/*.whl
-	cd build && package/bin/python ../docs/readme_python.py ../README.md && package/bin/holdfast --version
+# Build wheel and sdist, check their metadata, and run README's Python from the installed wheel. The wheel is installed
+# without its dependencies into an empty environment, which finds torch and the others in $(VENV) but not holdfast.
+PACKAGE := build/package
+package: $(READY)
+	rm -rf dist $(PACKAGE)
+	$(BIN)/python -m pip install --quiet build twine
+	$(BIN)/python -m build --outdir dist . > build-package.log || { cat build-package.log; exit 1; }
+	rm build-package.log
+	$(BIN)/python -m twine check --strict dist/*
+	$(BIN)/python -m venv $(PACKAGE)
+	$(PACKAGE)/bin/python -m pip install --quiet --no-deps dist/*.whl
+	$(BIN)/python -c "import sys; print(*(path for path in sys.path if path.endswith('site-packages')), sep='\n')" \
+		> "$$($(PACKAGE)/bin/python -c "import sysconfig; print(sysconfig.get_path('purelib'))")/beside.pth"
+	cd build && env -u PYTHONPATH ../docs/check_wheel.sh
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
