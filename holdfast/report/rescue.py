@@ -12,7 +12,7 @@ from holdfast.report.runs import Floats, Rows
 from holdfast.report.tables import Table
 from holdfast.report.words import WordTable
 
-__all__ = ["SUITES", "Scene", "scenes", "sentences", "story_figure", "story_table"]
+__all__ = ["SUITES", "Scene", "scenes", "sentences", "story_figures", "story_table"]
 
 SHUFFLED = "shuffled"  # the label of the stream on which adapting helps
 SUITES = ("demo-rescue", "demo-rescue-audio")
@@ -101,27 +101,21 @@ def _each(found: Sequence[Scene], say: Callable[[Scene], str]) -> str:
     return ", and ".join(map(say, found)) or "nothing"
 
 
-def story_figure(found: Sequence[Scene]) -> Figure:
-    """Return accuracy along the class-correlated streams: true and estimated, guarded and not, and the alarm."""
-    shown = [scene for scene in found if scene.stream != SHUFFLED] or list(found)
-    data = [curve for column, scene in enumerate(shown, 1) for curve in _curves(scene, column)]
-    layout: Figure = {
-        "height": 360,
-        "margin": {"t": 16},
-        "grid": {"rows": 1, "columns": len(shown), "pattern": "independent"},
+def story_figures(found: Sequence[Scene]) -> list[Figure]:
+    """Return accuracy along each class-correlated stream: true and estimated, guarded and not, and the alarm."""
+    return [_figure(scene) for scene in [scene for scene in found if scene.stream != SHUFFLED] or found]
+
+
+def _figure(scene: Scene) -> Figure:
+    axes = {
+        "xaxis": {"title": {"text": f"{scene.data}, {scene.stream}: samples seen", "standoff": 8}},
+        "yaxis": {"title": {"text": "accuracy (%)", "standoff": 8}, "range": [0, 107], "dtick": 20},
     }
-    for column, scene in enumerate(shown, 1):
-        axis = "" if column == 1 else str(column)
-        layout[f"xaxis{axis}"] = {"title": {"text": f"{scene.data}, {scene.stream}: samples seen", "standoff": 8}}
-        layout[f"yaxis{axis}"] = {"range": [0, 107], "dtick": 20}
-    layout["yaxis"]["title"] = {"text": "accuracy (%)", "standoff": 8}
-    return {"data": data, "layout": layout}
+    return {"data": _curves(scene), "layout": {"height": 380, "margin": {"t": 16}, **axes}}
 
 
-def _curves(scene: Scene, column: int) -> list[Figure]:
-    """Return the curves of one stream; the legend names those of the first."""
-    axes = {} if column == 1 else {"xaxis": f"x{column}", "yaxis": f"y{column}"}
-    shared: Figure = {"type": "scatter", "mode": "lines", "showlegend": column == 1, **axes}
+def _curves(scene: Scene) -> list[Figure]:
+    shared: Figure = {"type": "scatter", "mode": "lines"}
     lines = ((SOURCE, GREY, "source"), (TENT, COLOURS[7], "tent"), (GUARDED, COLOURS[2], "guarded tent"))
     curves: list[Figure] = [
         {

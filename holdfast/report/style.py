@@ -72,7 +72,7 @@ tbody tr:hover > * { background: var(--wash); }
 .worse { color: var(--faint); }
 .files { font-size: 0.875rem; color: var(--soft); margin: 0.7rem 0 0; }
 figure { margin: 0; overflow: hidden; }
-figcaption { color: var(--soft); font-size: 0.84rem; line-height: 1.5; margin-top: 0.6rem; max-width: 60rem; }
+figcaption, .note { color: var(--soft); font-size: 0.84rem; line-height: 1.5; margin-top: 0.6rem; max-width: 60rem; }
 .chart { width: 100%; }
 .pairs { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(34rem, 100%), 1fr)); gap: 0 2.5rem; }
 .pairs > * { min-width: 0; }
@@ -127,10 +127,8 @@ const screenColours = () => {
 const printColours = () => ({ ink: "#444444", grid: "#e6e6e6", paper: "#ffffff" });
 const coloured = (layout, { ink, grid, paper }) => {
   const dressed = structuredClone(layout);
-  for (const axis of ["xaxis", "yaxis", "yaxis2"]) {
-    if (axis in dressed || axis !== "yaxis2") {
-      dressed[axis] = { gridcolor: grid, zerolinecolor: grid, automargin: true, ...dressed[axis] };
-    }
+  for (const axis of new Set(["xaxis", "yaxis", ...Object.keys(dressed).filter((key) => /^[xy]axis\\d*$/.test(key))])) {
+    dressed[axis] = { gridcolor: grid, zerolinecolor: grid, automargin: true, ...dressed[axis] };
   }
   for (const menu of dressed.updatemenus ?? []) {
     Object.assign(menu, { bgcolor: paper, bordercolor: grid });

@@ -5,7 +5,7 @@ from __future__ import annotations
 from html import escape
 
 from holdfast.report.report import Report
-from holdfast.report.rescue import scenes, sentences, story_figure, story_table
+from holdfast.report.rescue import scenes, sentences, story_figures, story_table
 from holdfast.report.section import Section, chart
 from holdfast.report.words import words_to_markdown
 
@@ -24,6 +24,7 @@ def rescue(report: Report) -> Section | None:
         return None
     table, story = story_table(found), sentences(found)
     text = "".join(f"<p>{escape(sentence)}</p>" for sentence in story)
-    html = "\n".join([text, table.to_html(), chart(story_figure(found), NOTE)])
+    charts = "".join(chart(figure, "") for figure in story_figures(found))
+    html = f"{text}\n{table.to_html()}\n<div class='pairs'>{charts}</div>\n<p class='note'>{escape(NOTE)}</p>"
     markdown = "\n".join([words_to_markdown(table), *story, ""])
     return Section(table.title, html, "rescue", markdown=markdown)
