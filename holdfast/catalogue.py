@@ -28,7 +28,14 @@ def catalogue() -> dict[str, list[Entry]]:
         "estimators": ESTIMATORS.entries(),
         "corruptions": CORRUPTIONS.entries(),
         "streams": STREAMS.entries(),
-        "suites": [Entry(name, load_suite(name).summary) for name in suite_names()],
+        "suites": [_suite(name) for name in suite_names()],
         "models": MODELS.entries(),
         "data": DATASETS.entries(),
     }
+
+
+def _suite(name: str) -> Entry:
+    """Return a suite with its scales, which `--scale` takes."""
+    suite = load_suite(name)
+    scales = f" Scales: {', '.join(suite.scales)}." if suite.scales else ""
+    return Entry(name, f"{suite.summary.strip()}{scales}")

@@ -240,3 +240,21 @@ def test_progress_outside_of_a_terminal_is_a_line_for_each_finished_run() -> Non
         live(Progress("tent-continual-digits-seed0-0123abcd", "tent", 32, 64, 16, False))
         live(Progress("tent-continual-digits-seed0-0123abcd", "tent", 64, 64, 48, True))
     assert text.getvalue() == "1 of 2: tent-continual-digits-seed0, accuracy 75.0 %\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ("bench demo-", "demo-rescue"),
+        ("bench aetta-fully --scale sm", "smoke"),
+        ("bench demo --executor pro", "processes"),
+        ("serve --method rdu", "rdumb"),
+        ("recommend --model digits_", "digits_resnet"),
+        ("list meth", "methods"),
+    ],
+)
+def test_a_shell_completes_names(words: str, expected: str) -> None:
+    environment = {"_HOLDFAST_COMPLETE": "complete_bash", "COMP_WORDS": f"holdfast {words}"}
+    environment["COMP_CWORD"] = str(len(words.split(" ")))
+    result = CliRunner().invoke(app, [], prog_name="holdfast", env=environment)
+    assert expected in result.stdout.split()

@@ -9,7 +9,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from holdfast.cli.options import AllowCode, AsJson, Device, Executor, Out, Scale, Settings, Workers, parse_settings
+from holdfast.cli.options import (
+    AllowCode,
+    AsJson,
+    Device,
+    Executor,
+    Out,
+    Scale,
+    Settings,
+    SuiteName,
+    Workers,
+    parse_settings,
+)
 from holdfast.cli.printing import console, plain_table
 
 if TYPE_CHECKING:
@@ -19,7 +30,7 @@ __all__ = ["bench", "run_suite"]
 
 
 def bench(
-    suite: Annotated[str, typer.Argument(help="A suite by name (see holdfast list suites) or a YAML file.")],
+    suite: SuiteName,
     out: Out = Path("runs"),
     executor: Executor = "serial",
     workers: Workers = 2,

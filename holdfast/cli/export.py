@@ -8,13 +8,13 @@ from typing import Annotated
 
 import typer
 
-from holdfast.cli.options import AllowCode, AsJson, Scale, Settings, parse_settings
+from holdfast.cli.options import AllowCode, AsJson, Scale, Settings, SuiteName, parse_settings
 
 __all__ = ["export"]
 
 
 def export(
-    suite: Annotated[str, typer.Argument(help="A suite by name (see holdfast list suites) or a YAML file.")],
+    suite: SuiteName,
     out: Annotated[Path, typer.Option("--out", help="Write the shards of each stream to a folder in this one.")],
     stream: Annotated[
         str | None, typer.Option(help="Export the streams with this label only; by default all of the suite.")

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
+from holdfast.cli import completing
 from holdfast.cli.options import AsJson
 from holdfast.cli.printing import console
 from holdfast.registry import UnknownNameError, nearest
@@ -19,7 +20,8 @@ def list_(
     what: Annotated[
         str,
         typer.Argument(
-            help="methods, recoveries, estimators, corruptions, streams, suites, models or data; by default everything."
+            help="methods, recoveries, estimators, corruptions, streams, suites, models or data; by default all.",
+            autocompletion=completing.rooms,
         ),
     ] = "",
     as_json: AsJson = False,

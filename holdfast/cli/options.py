@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 import yaml
 
+from holdfast.cli import completing
 from holdfast.yaml_text import load_yaml
 
 __all__ = [
@@ -20,6 +21,7 @@ __all__ = [
     "Out",
     "Scale",
     "Settings",
+    "SuiteName",
     "Workers",
     "parse_settings",
 ]
@@ -34,7 +36,17 @@ Device = Annotated[
     typer.Option(help="Compute on auto, cpu, cuda, cuda:1 or mps; by default where the suite says, else on the CPU."),
 ]
 Out = Annotated[Path, typer.Option("--out", help="Keep runs in this folder; finished ones are not repeated.")]
-Scale = Annotated[str | None, typer.Option(help="Use one of the suite's sizes, e.g. smoke or paper.")]
+Scale = Annotated[
+    str | None,
+    typer.Option(
+        help="Use one of the suite's sizes, e.g. smoke or paper; holdfast list suites names them.",
+        autocompletion=completing.scales,
+    ),
+]
+SuiteName = Annotated[
+    str,
+    typer.Argument(help="A suite by name (see holdfast list suites) or a YAML file.", autocompletion=completing.suites),
+]
 Settings = Annotated[
     list[str] | None,
     typer.Option("--set", help="Override a key of the suite, e.g. --set streams.0.severity=3; may be repeated."),
@@ -42,12 +54,18 @@ Settings = Annotated[
 Executor = Annotated[
     str,
     typer.Option(
-        help="Run jobs one after the other (serial), in several processes (processes), or on a cluster (ray, slurm)."
+        help="Run jobs one after the other (serial), in several processes (processes), or on a cluster (ray, slurm).",
+        autocompletion=completing.executors,
     ),
 ]
 Workers = Annotated[int, typer.Option(min=1, help="Run this many jobs at a time with every executor but serial.")]
-MetricName = Annotated[str, typer.Option(help="Show error or accuracy in tables.")]
-ModelText = Annotated[str, typer.Option(help="Use this model: a name, or YAML such as {name: …, option: …}.")]
+MetricName = Annotated[str, typer.Option(help="Show error or accuracy in tables.", autocompletion=completing.metrics)]
+ModelText = Annotated[
+    str,
+    typer.Option(
+        help="Use this model: a name, or YAML such as {name: …, option: …}.", autocompletion=completing.models
+    ),
+]
 
 
 def parse_settings(settings: list[str] | None) -> dict[str, Any]:

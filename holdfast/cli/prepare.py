@@ -8,13 +8,13 @@ from typing import Annotated
 
 import typer
 
-from holdfast.cli.options import AsJson, Scale, Settings, parse_settings
+from holdfast.cli.options import AsJson, Scale, Settings, SuiteName, parse_settings
 
 __all__ = ["prepare"]
 
 
 def prepare(
-    suite: Annotated[str, typer.Argument(help="A suite by name (see holdfast list suites) or a YAML file.")],
+    suite: SuiteName,
     scale: Scale = "paper",
     settings: Settings = None,
     measure: Annotated[

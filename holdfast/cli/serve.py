@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 import yaml
 
+from holdfast.cli import completing
 from holdfast.cli.printing import console
 from holdfast.spec import Spec
 
@@ -26,7 +27,9 @@ class Engine(str, Enum):
 
 def serve(
     model: Annotated[str, typer.Argument(help="Serve this model: a name, timm:…, hf:…, or YAML {name: …, option: …}.")],
-    method: Annotated[str, typer.Option(help="Adapt with this method; auto trains nothing.")] = "auto",
+    method: Annotated[
+        str, typer.Option(help="Adapt with this method; auto trains nothing.", autocompletion=completing.methods)
+    ] = "auto",
     options: Annotated[str, typer.Option(help="Set options of the method, as YAML: '{lr: 0.0001}'.")] = "{}",
     guard: Annotated[bool, typer.Option(help="Guard the method; --no-guard serves it alone.")] = True,
     holdout: Annotated[
