@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, TypeAlias
 
@@ -19,6 +20,7 @@ __all__ = ["elastic_transform"]
 Planes: TypeAlias = NDArray[np.float32]  # (channels, n, height, width)
 Places: TypeAlias = tuple[NDArray[Any], NDArray[Any]]  # whole pixels and remainders
 FARTHEST = 1e5  # pixels: a tiny image may be displaced by more than its size
+ONE_32ND = np.float32(1 / 32)
 BAND_PIXELS = 1 << 13  # so many values at a time fit in the cache
 
 
@@ -47,36 +49,54 @@ def _reflecting(length: int, sigma: float, reach: int, dtype: np.dtype[Any]) -> 
 
 def _resampled(planes: Planes, places: Callable[[slice], tuple[Places, Places]], *, repeat_border: bool) -> Planes:
     """Sample planes at other positions, whose rows and columns are computed for a band of rows at a time."""
-    _, count, height, width = planes.shape
+    channels, count, height, width = planes.shape
     resampled = np.empty_like(planes)
     step = max(BAND_PIXELS // (count * width), 1)
-    for start in range(0, height, step):
-        band = slice(start, start + step)
-        resampled[:, :, band] = _sampled(planes, *places(band), repeat_border)
+    bands = [slice(start, start + step) for start in range(0, height, step)]
+    found = [places(band) for band in bands]
+    rows = _line(height, [rows for (rows, _), _ in found], repeat_border)
+    columns = _line(width, [columns for _, (columns, _) in found], repeat_border)
+    padded = planes.take(rows.source, axis=2).take(columns.source, axis=3)
+    stride = padded.shape[3]
+    plane = padded.shape[2] * stride
+    flat = padded.reshape(-1)
+    starts = (np.arange(count) * plane)[:, None, None]
+    for band, ((row, down), (column, across)) in zip(bands, found, strict=True):
+        first = (rows.inside(row) * np.int32(stride) + columns.inside(column)) + starts
+        weights = [(1 - down) * (1 - across), (1 - down) * across, down * (1 - across), down * across]
+        for channel in range(channels):
+            part = flat[channel * count * plane :]
+            total = part.take(first)
+            total *= weights[0]
+            for offset, weight in zip((1, stride, stride + 1), weights[1:], strict=True):
+                value = part[offset:].take(first)
+                value *= weight
+                total += value
+            resampled[channel, :, band] = total
     return resampled
 
 
-def _sampled(planes: Planes, rows: Places, columns: Places, repeat_border: bool) -> Planes:
-    """Sample planes bilinearly at positions (n, ..., ...)."""
-    channels, count, height, width = planes.shape
-    values = planes.reshape(channels, -1)
-    starts = (np.arange(count) * (height * width))[:, None, None]
-    around = _neighbours(columns, width, 1, repeat_border)
-    sampled = np.zeros((channels, *np.broadcast_shapes(rows[0].shape, columns[0].shape)), np.float32)
-    for line, line_weight in _neighbours(rows, height, width, repeat_border):
-        line += starts
-        for place, weight in around:
-            sampled += values.take(line + place, axis=1) * (line_weight * weight)
-    return sampled
+@dataclass(frozen=True)
+class _Line:
+    """An axis with as much of its reflection on both sides as positions need."""
+
+    source: NDArray[np.intp]  # of each place, on the axis itself
+    lowest: int
+    period: int  # 0: positions are not far outside
+
+    def inside(self, places: NDArray[np.int32]) -> NDArray[np.int32]:
+        """Return positions as places on this axis."""
+        found: NDArray[np.int32] = places % np.int32(self.period) if self.period else places - np.int32(self.lowest)
+        return found
 
 
-def _neighbours(places: Places, length: int, stride: int, repeat_border: bool) -> tuple[Places, Places]:
-    """Return the two neighbouring pixels of each position, as offsets in memory, and their weights."""
-    whole, share = places
-    lowest = int(whole.min())
-    offsets = stride * reflect(np.arange(lowest, int(whole.max()) + 2), length, repeat_border=repeat_border)
-    whole = whole - lowest
-    return (offsets.take(whole), 1 - share), (offsets[1:].take(whole), share)
+def _line(length: int, places: Sequence[NDArray[np.int32]], repeat_border: bool) -> _Line:
+    lowest, highest = min(int(each.min()) for each in places), max(int(each.max()) for each in places)
+    period = 0
+    if lowest < -length or highest > 2 * length:  # a tiny image: one period of reflections has every position
+        period = max(2 * (length - 1 + repeat_border), 1)
+        lowest, highest = 0, period - 1
+    return _Line(reflect(np.arange(lowest, highest + 2), length, repeat_border=repeat_border), lowest, period)
 
 
 def _way_back(jitter: NDArray[Any], height: int, width: int) -> NDArray[np.float64]:
@@ -99,20 +119,20 @@ def _moved(planes: Planes, jitter: NDArray[Any]) -> Planes:
 
     def places(band: slice) -> tuple[Places, Places]:
         x, y = ((along_x[:, axis, None] + along_y[:, axis, band, None] + 16) >> 5 for axis in (0, 1))
-        rows, columns = ((place >> 5, (place & 31).astype(np.float32) / 32) for place in (y, x))
+        rows, columns = ((place >> 5, (place & 31).astype(np.float32) * ONE_32ND) for place in (y, x))
         return rows, columns
 
     return _resampled(planes, places, repeat_border=False)
 
 
-def _in_1024ths(positions: NDArray[np.float64]) -> NDArray[np.intp]:
-    rounded: NDArray[np.intp] = np.rint(1024 * positions.clip(-FARTHEST, FARTHEST)).astype(np.intp)
+def _in_1024ths(positions: NDArray[np.float64]) -> NDArray[np.int32]:
+    rounded: NDArray[np.int32] = np.rint(1024 * positions.clip(-FARTHEST, FARTHEST)).astype(np.int32)
     return rounded
 
 
 def _stretched(planes: Planes, across: NDArray[Any], down: NDArray[Any]) -> Planes:
     """Displace every pixel of planes by its own offset, borders reflected."""
-    y, x = np.arange(planes.shape[2])[:, None], np.arange(planes.shape[3])
+    y, x = np.arange(planes.shape[2], dtype=np.int32)[:, None], np.arange(planes.shape[3], dtype=np.int32)
 
     def places(band: slice) -> tuple[Places, Places]:
         return _split(y[band], down[:, band]), _split(x, across[:, band])
@@ -120,9 +140,9 @@ def _stretched(planes: Planes, across: NDArray[Any], down: NDArray[Any]) -> Plan
     return _resampled(planes, places, repeat_border=True)
 
 
-def _split(places: NDArray[np.intp], shifts: NDArray[Any]) -> Places:
+def _split(places: NDArray[np.int32], shifts: NDArray[Any]) -> Places:
     whole = np.floor(shifts)
-    return places + whole.astype(np.intp), (shifts - whole).astype(np.float32)
+    return places + whole.astype(np.int32), (shifts - whole).astype(np.float32)
 
 
 @corruption(
