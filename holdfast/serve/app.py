@@ -17,7 +17,7 @@ from holdfast.serve.service import Answer, Service
 if TYPE_CHECKING:
     from fastapi import Response as JsonResponse
 
-__all__ = ["create_app"]
+__all__ = ["create_app", "say_errors"]
 
 LARGE = 256 * 1024  # bytes; larger bodies are decoded beside the event loop
 ACTIONS = {
@@ -80,6 +80,7 @@ def create_app(service: Service, *, token: str | None = None, hosts: Collection[
         await asyncio.to_thread(service.stop)
 
     app = FastAPI(title="holdfast", version=__version__, lifespan=living, docs_url=None, redoc_url=None)
+    say_errors(app)
 
     def route(method: str, path: str, call: Any, summary: str, **documented: Any) -> None:
         app.add_api_route(
@@ -112,6 +113,23 @@ def create_app(service: Service, *, token: str | None = None, hosts: Collection[
     app.add_api_route("/", watching["live"], methods=["GET"], response_class=Response, include_in_schema=False)
     app.add_middleware(Gate, metrics=service.metrics, token=token, hosts=hosts)
     return app
+
+
+def say_errors(app: Any) -> None:
+    """Let the framework's own errors have the form of all others: {"error": one sentence}."""
+    from fastapi.exceptions import RequestValidationError
+    from starlette.exceptions import HTTPException
+
+    async def refused(_: Any, error: Any) -> Any:
+        known = {404: "there is nothing at this address", 405: "this address takes another method: GET or POST"}
+        return _json({"error": known.get(error.status_code, "the request is not understood")}, error.status_code)
+
+    async def misread(_: Any, error: Any) -> Any:
+        wrong = ", ".join(str(one["loc"][-1]) for one in error.errors())
+        return _json({"error": f"these parameters have wrong values: {wrong}"}, 422)
+
+    app.add_exception_handler(HTTPException, refused)
+    app.add_exception_handler(RequestValidationError, misread)
 
 
 def _predicting(service: Service) -> Any:

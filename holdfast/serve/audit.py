@@ -56,19 +56,28 @@ class AuditLog:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._lock = threading.Lock()
-        self._connection = sqlite3.connect(path, check_same_thread=False, isolation_level=None)
+        try:
+            self._connection = sqlite3.connect(path, check_same_thread=False, isolation_level=None)
+            last = self._prepared()
+        except sqlite3.OperationalError as error:  # a full disk, a folder that takes no changes
+            raise OSError(f"the audit log {path} cannot be opened ({error}); free space, or choose another") from error
+        except sqlite3.DatabaseError as error:
+            raise ValueError(f"{path} is not an audit log ({error}); choose another --state folder") from error
+        self._number: int = last[0] if last else 0
+        self.head: str = last[1] if last else START
+
+    def _prepared(self) -> tuple[int, str] | None:
+        """Create what is missing, and return the number and hash of the last record."""
         try:
             self._connection.execute("PRAGMA journal_mode=WAL")
             self._connection.execute("PRAGMA synchronous=NORMAL")
             self._connection.executescript(SCHEMA)
-            last = self._connection.execute(
-                "SELECT number, hash FROM decisions ORDER BY number DESC LIMIT 1"
-            ).fetchone()
-        except sqlite3.DatabaseError as error:
+            newest = self._connection.execute("SELECT number, hash FROM decisions ORDER BY number DESC LIMIT 1")
+            last: tuple[int, str] | None = newest.fetchone()
+            return last
+        except sqlite3.Error:
             self._connection.close()
-            raise ValueError(f"{path} is not an audit log ({error}); choose another --state folder") from error
-        self._number: int = last[0] if last else 0
-        self.head: str = last[1] if last else START
+            raise
 
     def append(self, decision: Decision) -> str:
         """Write a decision and return its hash; raises OSError if the disk does not take it."""

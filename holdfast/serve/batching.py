@@ -80,6 +80,12 @@ class Worker:
             self._waiting += len(request.inputs)
             self._changed.notify()
 
+    def hurry(self) -> None:
+        """Wait for no batch to fill any more: the service is about to stop."""
+        with self._changed:
+            self.wait = 0.0
+            self._changed.notify()
+
     def stop(self) -> None:
         """Serve what waits, then end the thread."""
         with self._changed:

@@ -57,9 +57,10 @@ class Decoder:
         kind = kind.strip().lower()
         try:
             if kind == "multipart/form-data":
-                parts = [self._one(content, part_kind) for part_kind, content in _parts(body, rest, self.limits.batch)]
-                return self._checked(torch.cat(parts))
-            return self._checked(self._one(body, kind))
+                spent = _Spent(self.limits.decoded)
+                parts = _parts(body, rest, self.limits.batch)
+                return self._checked(torch.cat([self._one(content, part_kind, spent) for part_kind, content in parts]))
+            return self._checked(self._one(body, kind, _Spent(1.0)))
         except RefusedError:
             raise
         except ImportError as error:
@@ -67,15 +68,15 @@ class Decoder:
         except Exception as error:  # readers raise anything, depending on where a body is damaged
             raise RefusedError(422, f"the body is not readable as {kind or 'anything known'}") from error
 
-    def _one(self, body: bytes, kind: str) -> Tensor:
+    def _one(self, body: bytes, kind: str, spent: _Spent) -> Tensor:
         if kind in ("application/json", ""):
             return self._array(_json_array(body))
         if kind in ARRAYS:
             return self._array(_npy_array(body))
         if kind in IMAGES:
-            return self._image(body)
+            return self._image(body, spent)
         if kind in AUDIO:
-            return self._audio(body)
+            return self._audio(body, spent)
         raise RefusedError(415, f"this content type is not known; send {KNOWN}")
 
     def _array(self, values: NDArray[Any]) -> Tensor:
@@ -91,7 +92,7 @@ class Decoder:
             inputs = inputs[None]
         return inputs.to(self.dtype)
 
-    def _image(self, body: bytes) -> Tensor:
+    def _image(self, body: bytes, spent: _Spent) -> Tensor:
         if self.spec.kind != "image":
             raise RefusedError(422, f"the network takes {self.spec.kind} inputs, not images")
         with warnings.catch_warnings():
@@ -99,8 +100,7 @@ class Decoder:
             try:
                 with Image.open(io.BytesIO(body), formats=("PNG", "JPEG")) as header:
                     width, height = header.size
-                if width * height > self.limits.pixels:
-                    raise RefusedError(413, f"the image has over {self.limits.pixels} pixels")
+                spent.add(width * height / self.limits.pixels, f"the image has over {self.limits.pixels} pixels")
                 picture = decode_image(io.BytesIO(body), "the image")
             except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
                 raise RefusedError(413, f"the image has over {self.limits.pixels} pixels") from error
@@ -115,15 +115,17 @@ class Decoder:
         values = np.array(picture.convert("L"))[:, :, None] if channels == 1 else np.array(picture)
         return torch.from_numpy(values).permute(2, 0, 1)[None].to(self.dtype) / 255
 
-    def _audio(self, body: bytes) -> Tensor:
+    def _audio(self, body: bytes, spent: _Spent) -> Tensor:
         if self.spec.kind != "audio":
             raise RefusedError(422, f"the network takes {self.spec.kind} inputs, not audio")
         content = open_audio(io.BytesIO(body), "the audio")
-        if content.samples > self.limits.audio_seconds * content.sample_rate:
-            raise RefusedError(413, f"the audio is longer than {self.limits.audio_seconds:g} s")
-        if not 1000 <= content.sample_rate <= 768_000:
-            raise RefusedError(422, "the sample rate of the audio must be between 1 and 768 kHz")
-        waveform = content.read(0, content.samples).mean(axis=1, dtype=np.float32)
+        if not 1000 <= content.sample_rate <= 192_000:
+            raise RefusedError(422, "the sample rate of the audio must be between 1 and 192 kHz")
+        length = content.samples / content.sample_rate / self.limits.audio_seconds
+        spent.add(length, f"the audio is longer than {self.limits.audio_seconds:g} s")
+        every = content.sample_rate  # by the second: a file may have many channels
+        parts = [(start, min(start + every, content.samples)) for start in range(0, content.samples, every)]
+        waveform = np.concatenate([content.read(*part).mean(axis=1, dtype=np.float32) for part in parts])
         rate = (self.preprocessing and self.preprocessing.sample_rate) or self.spec.sample_rate or content.sample_rate
         fitted = fit_length(resample(waveform, content.sample_rate, rate), self.spec.shape[-1])
         return torch.from_numpy(fitted.reshape(1, *self.spec.shape)).to(self.dtype)
@@ -138,6 +140,21 @@ class Decoder:
         if inputs.is_floating_point() and not torch.isfinite(inputs).all():
             raise RefusedError(422, "the inputs hold values that are not finite")
         return inputs
+
+
+class _Spent:
+    """Counts what decoding costs, in the largest images or waveforms that are allowed."""
+
+    def __init__(self, most: float) -> None:
+        self._left = most
+
+    def add(self, cost: float, too_large: str) -> None:
+        """Count one image or waveform, before it is decoded."""
+        self._left -= cost
+        if cost > 1:
+            raise RefusedError(413, too_large)
+        if self._left < 0:
+            raise RefusedError(413, "the parts of the form are too large together; send fewer in one request")
 
 
 def _json_array(body: bytes) -> NDArray[Any]:

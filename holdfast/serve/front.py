@@ -7,7 +7,7 @@ import json
 from collections.abc import Awaitable, Callable, Collection
 from typing import Any, TypeAlias
 
-from holdfast.serve.app import ACTIONS
+from holdfast.serve.app import ACTIONS, say_errors
 from holdfast.serve.forwarding import Call, Reply
 from holdfast.serve.gate import HEADERS, Gate
 from holdfast.serve.limits import Limits, RefusedError, check_tenant
@@ -33,6 +33,7 @@ def create_front(
         raise needs_serve(error) from error
     front = Front(reach, shards, limits)
     app = FastAPI(title="holdfast", docs_url=None, redoc_url=None, openapi_url=None)
+    say_errors(app)
     for name in ("predict", "export", *ACTIONS):
         app.add_route(f"/v1/{name}", front.of_tenant, ["POST"])
         app.add_route(f"/v1/tenants/{{tenant}}/{name}", front.of_tenant, ["POST"])
@@ -124,7 +125,7 @@ class Front:
 
 
 def _named(request: Any) -> str | None:
-    found: str | None = request.path_params.get("tenant") or request.query_params.get("tenant")
+    found: str | None = request.path_params.get("tenant", request.query_params.get("tenant"))
     return found
 
 

@@ -100,16 +100,23 @@ class Gate:
     def _check(self, scope: Message) -> None:
         headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
         host = headers.get("host", "")
-        if self.hosts is not None and urlsplit(f"//{host}").hostname not in self.hosts:
+        if self.hosts is not None and _host_name(f"//{host}") not in self.hosts:
             raise RefusedError(421, "the service does not answer to this host name")
         origin = headers.get("origin")
-        if origin is not None and urlsplit(origin).netloc != host:  # another site in the user's browser
+        if origin is not None and origin.partition("://")[2] != host:  # another site in the user's browser
             raise RefusedError(403, "requests from other sites are refused")
         if self.token is None or scope["path"] in OPEN:
             return
         kind, _, given = headers.get("authorization", "").partition(" ")
         if kind.lower() != "bearer" or not hmac.compare_digest(given.strip().encode(), self.token.encode()):
             raise RefusedError(401, "send the token of the service: Authorization: Bearer …")
+
+
+def _host_name(url: str) -> str | None:
+    try:
+        return urlsplit(url).hostname
+    except ValueError:  # such as an open bracket
+        return None
 
 
 async def _refuse(send: Send, status: int, message: str) -> None:

@@ -28,6 +28,7 @@ class Limits:
     body_bytes: int = 16 * 2**20
     pixels: int = 4096 * 4096  # of an encoded image before it is resized
     audio_seconds: float = 60.0  # of an encoded waveform before it is cut
+    decoded: float = 8.0  # of the largest images or waveforms, all parts of a form together
     batch: int = 256  # samples in one request
     requests_per_second: float = 1000.0  # of one tenant
     queued: int = 4096  # samples that wait for their prediction, of all tenants

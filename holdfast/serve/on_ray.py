@@ -20,6 +20,7 @@ from holdfast.serve.forwarding import Call, Reply, answered
 from holdfast.serve.front import create_front
 from holdfast.serve.gate import LOOPBACK, check_address
 from holdfast.serve.limits import Limits, RefusedError
+from holdfast.serve.memory import keep_freed_memory
 from holdfast.serve.state_folder import divided_among, shard_folder
 
 __all__ = ["Replica", "run_on_ray"]
@@ -42,6 +43,7 @@ class Replica:
     """One shard of the tenants in a process of Ray: the application of `holdfast serve`, without an address."""
 
     def __init__(self, building: Mapping[str, Any], folder: str, limits: Limits) -> None:
+        keep_freed_memory()
         self.service = build_service(building, folder=Path(folder), limits=limits)
         self.app = create_app(self.service)
         self.service.start()
@@ -49,6 +51,10 @@ class Replica:
     async def call(self, call: Call) -> Reply:
         """Answer a request."""
         return await answered(self.app, call)
+
+    async def hurry(self) -> None:
+        """Wait for no batch to fill any more."""
+        self.service.worker.hurry()
 
     def check_health(self) -> None:
         """Raise if no predictions are served: Ray then starts another replica."""
@@ -154,7 +160,7 @@ def run_on_ray(
         ingress = serve.deployment(serve.ingress(front)(_Ingress)).options(
             name="front", num_replicas=1, ray_actor_options={"num_cpus": 0}, **common
         )
-        port = port or _free_port(host)
+        port = _free_port(host, port)
         serve.start(http_options={"host": host, "port": port})
         stopping = stop or _signalled()
         try:
@@ -162,6 +168,8 @@ def run_on_ray(
             told(f"http://{host}:{port}/")
             while not stopping.wait(1.0):
                 pass
+            for shard in range(replicas):
+                serve.get_deployment_handle(_name(shard), APPLICATION).hurry.remote()
             serve.delete(APPLICATION)  # answers what is under way; the shutdown alone would drop connections
         finally:
             serve.shutdown()
@@ -176,9 +184,14 @@ def _signalled() -> threading.Event:
     return asked
 
 
-def _free_port(host: str) -> int:
+def _free_port(host: str, port: int) -> int:
+    """Return the port, or any free one for 0; raise if another process has it, which Ray would not say."""
     with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as trying:
-        trying.bind((host, 0))
+        trying.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            trying.bind((host, port))
+        except OSError as error:
+            raise OSError(f"cannot listen at {host}:{port} ({error.strerror}); choose another --port") from error
         return int(trying.getsockname()[1])
 
 

@@ -15,8 +15,9 @@ DEFAULT_TENANT = "default"
 
 def tenant_of(request: Any, tenant: str | None, body: dict[str, Any] | None = None) -> str:
     """Return the tenant that a request names in its path, header or body, in this order; else the default one."""
-    found = tenant or request.headers.get("x-tenant") or (body or {}).get("tenant") or DEFAULT_TENANT
-    return found if isinstance(found, str) else ""
+    given = (tenant, request.headers.get("x-tenant"), (body or {}).get("tenant"))
+    found = next((one for one in given if one is not None), DEFAULT_TENANT)
+    return found if isinstance(found, str) else ""  # an empty name is refused: it is not the default tenant
 
 
 async def body_of(request: Any, limits: Limits) -> bytes:

@@ -6,9 +6,11 @@ import signal
 import socket
 import sys
 from collections.abc import Callable
+from types import FrameType
 
 from holdfast.serve.app import create_app
 from holdfast.serve.gate import LOOPBACK, check_address
+from holdfast.serve.memory import keep_freed_memory
 from holdfast.serve.metrics import needs_serve
 from holdfast.serve.service import Service
 
@@ -48,10 +50,22 @@ def run(
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     with socket.socket(family, socket.SOCK_STREAM) as listening:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listening.bind((host, port))
+        try:
+            listening.bind((host, port))
+        except OSError as error:
+            raise OSError(f"cannot listen at {host}:{port} ({error.strerror}); choose another --port") from error
         address = f"[{host}]" if ":" in host else host
         told(f"http://{address}:{listening.getsockname()[1]}/")
         sys.setswitchinterval(SWITCH_SECONDS)
+        keep_freed_memory()
         for stopping in (signal.SIGINT, signal.SIGTERM):  # uvicorn raises them again after it has stopped
             signal.signal(stopping, lambda *_: None)
-        uvicorn.Server(config).run(sockets=[listening])
+        server = uvicorn.Server(config)
+        leave = server.handle_exit
+
+        def leaving(number: int, frame: FrameType | None) -> None:
+            service.worker.hurry()  # requests under way wait for their batch, and the server for them
+            leave(number, frame)
+
+        server.handle_exit = leaving  # type: ignore[method-assign, assignment]
+        server.run(sockets=[listening])

