@@ -91,11 +91,13 @@ def test_the_gate_undoes_what_made_the_network_worse_and_the_alarm_resets_it(dig
     rows = torch.randint(len(inputs), (16, 32), generator=torch.Generator().manual_seed(2))
     gated = adapt(digits_resnet(), "guard", base_options={"lr": 0.3}, gate_every=2, level=1e-12)
     open_gate = adapt(digits_resnet(), "guard", base_options={"lr": 0.3}, gate_every=0, level=0.01)
+    tolerant = adapt(digits_resnet(), "guard", base_options={"lr": 0.3}, gate_every=0, level=0.01, margin=0.95)
     for chosen in rows:
         undone = gated.step(inputs[chosen]).gauges["undone"]
-        recovered = open_gate.step(inputs[chosen])
+        recovered, tolerated = (model.step(inputs[chosen]) for model in (open_gate, tolerant))
     assert undone > 0
     assert recovered.gauges["alarms"] > 0
+    assert tolerated.gauges["alarms"] == 0
 
 
 def test_an_alarm_goes_back_to_the_newest_snapshot_that_is_good_on_the_batch(
@@ -223,6 +225,8 @@ def test_guards_say_what_is_wrong_with_their_options() -> None:
         holdfast.guard(tiny_resnet(), "guard")
     with pytest.raises(ValueError, match="ring must be at least 1 snapshot, got 0"):
         holdfast.guard(tiny_resnet(), "tent", ring=0)
+    with pytest.raises(ValueError, match="margin must be at least 0 and less than 1"):
+        holdfast.guard(tiny_resnet(), "tent", margin=1.5)
     with pytest.raises(ValueError, match="budget is the share"):
         holdfast.guard(tiny_resnet(), budget=2.0)
     with pytest.raises(ValueError, match="needs unlabelled source inputs"):

@@ -62,9 +62,9 @@ class Guard(Method):
     than the adapted network is served without the latter. Every `gate_every` batches (0: never) the adapted network is
     compared with itself at the last comparison, at first with itself before any update; when it is worse by more than
     `margin` it goes back. An alarm with a probability of at most `level` of ever being false also sends it back when it
-    stays worse than the source. It goes back to the newest of the last `ring` snapshots that the anchor believes as
-    much as the source on the batch, else to the start. `base_options` are those of `base`; `base="auto"` adapts nothing
-    and serves the blend.
+    stays worse than the source by more than `margin`. It goes back to the newest of the last `ring` snapshots that the
+    anchor believes as much as the source on the batch, else to the start. `base_options` are those of `base`;
+    `base="auto"` adapts nothing and serves the blend.
     """
 
     citation = "ours; see docs/promise.md"
@@ -126,8 +126,8 @@ class Guard(Method):
             raise ValueError(f"gate_every must be 0 (never) or a positive number of batches, got {gate_every}")
         if ring < 1:
             raise ValueError(f"ring must be at least 1 snapshot, got {ring}")
-        if margin < 0:
-            raise ValueError(f"margin must be at least 0, got {margin}")
+        if not 0 <= margin < 1:
+            raise ValueError(f"margin must be at least 0 and less than 1, got {margin}")
         if half_shift <= 0:
             raise ValueError(f"half_shift must be positive, got {half_shift}")
         if base != "auto" and (base not in METHODS or METHODS[base] is Guard):
@@ -268,7 +268,7 @@ class Guard(Method):
         return update
 
     def _alarmed(self, losses: Tensor) -> bool:
-        alarm = LossAlarm(level=self.level)
+        alarm = LossAlarm(level=self.level, tolerated=self.margin)
         alarm.state = self.evidence or alarm.state
         raised = alarm.observe(losses.tolist())
         self.evidence = alarm.state

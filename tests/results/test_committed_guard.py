@@ -21,3 +21,9 @@ def test_from_batch_40_on_the_guard_is_not_below_the_anchor_and_above_the_source
 def test_the_scripted_collapse_ruins_tent_alone() -> None:
     accuracy = json.loads(RESULT.read_text())["streams"]["collapse"]["accuracy"]
     assert accuracy["tent"] < 0.2
+
+
+def test_on_healthy_streams_at_most_one_batch_in_a_thousand_raises_an_alarm_or_is_undone() -> None:
+    healthy = [found for found in json.loads(RESULT.read_text())["streams"].values() if "resets" in found]
+    assert sum(found["batches"] for found in healthy) >= 3000
+    assert sum(found["alarms"] + found["undone"] for found in healthy) <= 3
