@@ -108,7 +108,32 @@ def alarms() -> list[str]:
     return rows
 
 
+def settings() -> list[str]:
+    """Return the table of errors in the main settings of UniTTA, averaged by how classes come."""
+    found = errors_by_setting("newest-unitta-cifar10")
+    kinds = ("(i,1)", "(n,1)", "(n,u)")
+    rows = [
+        f"| recipe | {' | '.join(f'{kind} classes' for kind in kinds)} | all 12 | worse than source in |",
+        "| --- |" + " ---: |" * (len(kinds) + 2),
+    ]
+    for recipe, errors in found.items():
+        means = [fmean(error for setting, error in errors.items() if setting.startswith(kind)) for kind in kinds]
+        worse = sum(error > found["source"][setting] for setting, error in errors.items())
+        cells = [*(f"{mean:.1f}" for mean in [*means, fmean(errors.values())]), str(worse)]
+        rows.append(f"| `{recipe}` | {' | '.join(cells)} |")
+    return rows
+
+
+def errors_by_setting(name: str) -> dict[str, dict[str, float]]:
+    """Return the error in each setting, in %, by recipe."""
+    found: dict[str, dict[str, float]] = {}
+    for run in runs(name):
+        found.setdefault(run["recipe"], {})[run["stream"]] = 100 - 100 * run["summary"]["accuracy"]
+    return found
+
+
 TABLES = {
+    "settings": settings,
     "alarms": alarms,
     "recurrence": recurrence,
     "asr": lambda: accuracies("asr-digits", ["ccc"], resets=True),

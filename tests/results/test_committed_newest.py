@@ -85,3 +85,24 @@ def test_risk_monitoring_finds_the_collapse_later_than_the_first_batch_and_raise
     alarms = {stream: run.get("alarm_batches", {}).get("risk", []) for stream, run in found.items()}
     assert alarms["clean"] == alarms["continual"] == []
     assert 21 < alarms["collapse"][0] < 30
+
+
+def test_batch_statistics_decide_in_the_settings_of_unitta(made: dict[str, Any]) -> None:
+    found = made["errors_by_setting"]("newest-unitta-cifar10")
+    source, plain, blend = (found.pop(name) for name in ("source", "batch_norm", "blend"))
+    assert len(source) == 12
+    assert all(blend[setting] < source[setting] for setting in source)
+    for kind in ("(i,1)", "(n,1)", "(n,u)"):
+        settings = [setting for setting in source if setting.startswith(kind)]
+        assert all(
+            fmean(blend[setting] for setting in settings) < fmean(errors[setting] for setting in settings)
+            for errors in found.values()
+        )
+    petta, delta = found.pop("petta"), found.pop("delta")
+    assert abs(fmean(petta.values()) - fmean(source.values())) < 0.5
+    assert sum(delta[setting] > source[setting] for setting in source) == 11
+    correlated = [setting for setting in source if setting.startswith("(n")]
+    for errors in found.values():
+        assert all(errors[setting] > source[setting] for setting in correlated)
+        assert fmean(errors[setting] - plain[setting] for setting in correlated) > -3
+        assert abs(fmean(errors[setting] - plain[setting] for setting in source if setting not in correlated)) < 0.5
