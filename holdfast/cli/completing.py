@@ -16,6 +16,7 @@ def _completing(names: Callable[[typer.Context], Iterable[str]]) -> Callable[[ty
     """Return a function for the shell, from one that returns all names."""
 
     def complete(ctx: typer.Context, incomplete: str) -> list[str]:
+        """Return the names that begin with what was typed."""
         return sorted(name for name in names(ctx) if name.startswith(incomplete))
 
     return complete

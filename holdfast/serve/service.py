@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -76,6 +77,7 @@ class Service:
         self.unrecorded: str | None = None  # why the audit log is not written
         self._inputs = tenants.folder if store_inputs else None
         self._history: dict[str, deque[Decision]] = {}
+        self._turn = threading.Lock()  # of a batch or an action with its record, so that the log has their order
 
     # Predict ----------------------------------------------------------------------------------------------
 
@@ -87,6 +89,10 @@ class Service:
         self.worker.put(Request(tenant, inputs, answer))
 
     def _serve(self, tenant: str, requests: Sequence[Request]) -> None:
+        with self._turn:
+            self._serve_batch(tenant, requests)
+
+    def _serve_batch(self, tenant: str, requests: Sequence[Request]) -> None:
         inputs = requests[0].inputs if len(requests) == 1 else torch.cat([request.inputs for request in requests])
         serving = self.tenants.begin(tenant, inputs)
         confidences, classes = serving.logits.float().softmax(1).max(1)
@@ -158,8 +164,9 @@ class Service:
     def act(self, action: str, tenant: str) -> Decision:
         """Reset, freeze or resume a tenant."""
         actions = {"reset": self.tenants.reset, "freeze": self.tenants.freeze, "resume": self.tenants.resume}
-        decision = actions[action](tenant)
-        self.record(decision)
+        with self._turn:
+            decision = actions[action](tenant)
+            self.record(decision)
         return decision
 
     def export(self, tenant: str) -> bytes:
