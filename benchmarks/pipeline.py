@@ -2,8 +2,8 @@
 
 Three parts, each a ratio of two things measured in this run:
 
-- `end_to_end`: images per second of whole runs of source, tent and rdumb, with rendering in workers, over those of the
-  bare loop of steps on batches in memory (goal: at least 0.93; needs two idle cores);
+- `end_to_end`: images per second of steps of source, tent and rdumb on batches that workers render, over those of
+  the bare loop of steps on batches in memory (goal: at least 0.93; needs two idle cores);
 - `ten_recipes`: processor seconds that ten recipes on one stream at 224 pixels spend on rendering, over those of one
   (goal: at most 1.15; independent of other jobs);
 - `two_workers`: images per second that two render workers deliver to a network that costs nothing, over one worker
