@@ -138,7 +138,7 @@ class KillError(Exception):
     """Stands for a kill: nothing after the last checkpoint is kept."""
 
 
-@pytest.mark.parametrize("protocol", ["offline-fixed", "offline-oracle"])
+@pytest.mark.parametrize("protocol", [pytest.param("offline-fixed", marks=pytest.mark.slow), "offline-oracle"])
 def test_a_repeatedly_killed_run_has_the_rows_of_an_uninterrupted_one(tmp_path: Path, protocol: str) -> None:
     job = jobs(protocol)[1]
     expected = run(job, tmp_path / "whole")

@@ -171,7 +171,8 @@ def test_one_failing_job_does_not_stop_the_others(tmp_path: Path) -> None:
     assert "no normalisation layer" in str(outcomes[1].error)
 
 
-@pytest.mark.parametrize("recipe", [2, 3])  # eata keeps what the source taught it, rdumb its clock
+# eata keeps what the source taught it, rdumb its clock
+@pytest.mark.parametrize("recipe", [pytest.param(2, marks=pytest.mark.slow), 3])
 def test_a_repeatedly_killed_run_has_the_rows_of_an_uninterrupted_one(tmp_path: Path, recipe: int) -> None:
     job = suite("gradual", samples_per_domain=20).jobs()[recipe]
     expected = rows(run(job, tmp_path / "whole"))
