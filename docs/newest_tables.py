@@ -136,7 +136,7 @@ TABLES = {
     "settings": settings,
     "alarms": alarms,
     "recurrence": recurrence,
-    "asr": lambda: accuracies("asr-digits", ["ccc"], resets=True),
+    "asr": lambda: accuracies("asr-digits", ["ccc", "cross"], resets=True),
     "collapse digits": lambda: accuracies("collapse-digits", ["sorted", "shuffled"]),
     "collapse cifar10": lambda: accuracies("collapse-cifar10", ["sorted", "shuffled"]),
 }

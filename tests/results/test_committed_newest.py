@@ -55,6 +55,18 @@ def test_where_eta_does_not_collapse_resets_cost_rdumb_a_point_and_asr_nothing(m
     assert all(abs(accuracy[recipe] - accuracy["roid"]) < 1 for recipe in ("asr_roid", "asr_roid as released"))
 
 
+def test_with_correlated_classes_asr_limits_the_collapse_if_it_resets_the_weights(made: dict[str, Any]) -> None:
+    found = made["by_recipe"]("asr-digits", "cross")
+    accuracy = {recipe: percent(runs) for recipe, runs in found.items()}
+    assert accuracy["eta"] < accuracy["source"] - 5
+    rdumb, plain = accuracy["rdumb every 50 batches"], accuracy["batch_norm"]
+    assert all(rdumb + 3 < accuracy[recipe] < plain for recipe in ("asr_eta", "asr_eta as published"))
+    assert accuracy["asr_roid as released"] < accuracy["source"] - 15
+    assert found["asr_roid as released"][0]["resets"] == 278
+    assert max(accuracy, key=accuracy.__getitem__) == "asr_roid"
+    assert accuracy["asr_roid"] > accuracy["roid"] + 1.5
+
+
 def test_tent_at_ten_times_its_rate_collapses_on_either_order_without_batch_statistics(made: dict[str, Any]) -> None:
     for order in ("sorted", "shuffled"):
         found = made["by_recipe"]("collapse-digits", order)
