@@ -30,8 +30,9 @@ def conformance(
 
     table = plain_table("method", "trace", "stream", "reference", "max |Δ|", "allowed", "verdict")
     verdicts = []
+    judged = judge_all(golden, only, device=resolve_device(device or "cpu"))
     with Live(table, console=console) if not as_json else nullcontext():
-        for verdict in judge_all(golden, only, device=resolve_device(device or "cpu")):
+        for verdict in judged:
             verdicts.append(verdict)
             table.add_row(*verdict.in_words())
     if as_json:

@@ -32,6 +32,9 @@ def judge_all(golden: Path, only: Collection[str] | None = None, *, device: str 
     for name in only or ():
         if name not in recipes:
             raise UnknownNameError(f"no trace of {name!r} is recorded; {nearest(name, recipes)}")
-    for case in CASES:
-        if (not only or case.recipe in only) and (golden / "traces" / f"{case.trace}.json").exists():
-            yield from (judge(case, stream, golden, device=device) for stream in STREAMS)
+    return (
+        judge(case, stream, golden, device=device)
+        for case in CASES
+        if (not only or case.recipe in only) and (golden / "traces" / f"{case.trace}.json").exists()
+        for stream in STREAMS
+    )
