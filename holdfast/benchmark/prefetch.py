@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import pickle
 import time
@@ -16,7 +15,7 @@ from typing import Any
 import torch
 
 from holdfast.benchmark.kept_stream import bare
-from holdfast.children import be_a_child
+from holdfast.children import CHILDREN
 from holdfast.records import Batch
 from holdfast.streams import Stream
 
@@ -119,9 +118,7 @@ class Prefetch:
 
     def _started(self) -> Callable[[Span], Future[dict[str, Any]]]:
         if self._pool is None:
-            # Spawned, because torch's thread pools do not survive a fork.
-            context = multiprocessing.get_context("spawn")
-            self._pool = ProcessPoolExecutor(self.workers, context, _prepare, (bare(self.stream),))
+            self._pool = ProcessPoolExecutor(self.workers, CHILDREN, _prepare, (bare(self.stream),))
         pool = self._pool
         return lambda span: pool.submit(_render, *span)
 
@@ -131,7 +128,6 @@ _stream: Stream  # of a worker, which serves one stream only
 
 def _prepare(stream: Stream) -> None:
     global _stream
-    be_a_child()
     torch.set_num_threads(1)
     _stream = stream
 

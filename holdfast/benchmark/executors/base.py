@@ -6,11 +6,10 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
-from multiprocessing import get_context
 from multiprocessing.managers import SyncManager
 from typing import Any
 
-from holdfast.children import be_a_child
+from holdfast.children import CHILDREN
 from holdfast.registry import Registry
 
 __all__ = ["EXECUTORS", "Executor", "Lost", "queued"]
@@ -33,9 +32,7 @@ def queued(tell: Tell) -> AbstractContextManager[Tell]:
 
 @contextmanager
 def _queued(tell: Tell) -> Iterator[Tell]:
-    manager = SyncManager(ctx=get_context("spawn"))
-    manager.start(initializer=be_a_child)
-    with manager:
+    with SyncManager(ctx=CHILDREN) as manager:
         queue = manager.Queue()
 
         def listen() -> None:

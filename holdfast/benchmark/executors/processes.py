@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import signal
 import time
 from collections import deque
@@ -15,7 +14,7 @@ from typing import Any
 
 from holdfast.benchmark.executors.base import EXECUTORS, Executor, Lost
 from holdfast.benchmark.stopping import GRACE, Stopped, stop_if_asked, stoppable
-from holdfast.children import be_a_child
+from holdfast.children import CHILDREN
 
 __all__ = ["processes"]
 
@@ -65,10 +64,8 @@ def processes(work: Callable[[Any], Any], items: Sequence[Any], workers: int = 2
 
 
 def _hire(work: Callable[[Any], Any]) -> tuple[BaseProcess, Connection]:
-    # Spawned, not forked: torch's thread pools do not survive a fork.
-    context = multiprocessing.get_context("spawn")
-    ours, theirs = context.Pipe()
-    process = context.Process(target=_serve, args=(work, theirs))
+    ours, theirs = CHILDREN.Pipe()
+    process = CHILDREN.Process(target=_serve, args=(work, theirs))
     process.start()
     theirs.close()  # so that a dead worker is the end of the connection
     return process, ours
@@ -83,7 +80,6 @@ def _begin(process: BaseProcess, connection: Connection, item: Any, tries: int) 
 
 def _serve(work: Callable[[Any], Any], connection: Connection) -> None:
     """Work on items until the parent closes the connection, asks to stop, or is gone."""
-    be_a_child()
     with stoppable(signal.SIGTERM):
         while True:
             try:

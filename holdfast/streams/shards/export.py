@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import multiprocessing
 import os
 import tarfile
 from collections.abc import Iterator, Sequence
@@ -17,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from holdfast.children import be_a_child
+from holdfast.children import CHILDREN
 from holdfast.corruptions import CORRUPTIONS
 from holdfast.data.shard_index import ShardIndex
 from holdfast.folders import held
@@ -65,8 +64,7 @@ def export_shards(
             for share in shares:
                 _write_shards(stream, share)
         else:
-            # Spawned, because torch's thread pools do not survive a fork.
-            with ProcessPoolExecutor(len(shares), multiprocessing.get_context("spawn"), be_a_child) as pool:
+            with ProcessPoolExecutor(len(shares), CHILDREN) as pool:
                 for done in [pool.submit(_write_shards, stream, share) for share in shares]:
                     done.result()
     return [path for path, _, _ in spans]
