@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -10,8 +10,8 @@ from pathlib import Path
 from torch import nn
 
 from holdfast.calibration.judge import Judge, Progress
-from holdfast.calibration.pairs import check_pairs, in_order, names_of, reaching, solve_pair
-from holdfast.calibration.sharing import locked, shared
+from holdfast.calibration.pairs import Pair, check_pairs, in_order, names_of, reaching, solve_pair
+from holdfast.calibration.sharing import Execute, locked, measure_as_jobs, shared
 from holdfast.calibration.store import default_cache
 from holdfast.data import Dataset, crop_for
 from holdfast.data.crops import CropName
@@ -47,6 +47,7 @@ def calibrate(
     coarse: bool = True,
     cache: str | Path | None = None,
     progress: Callable[[Progress], None] | None = None,
+    execute: Execute | None = None,
 ) -> Calibration:
     """Calibrate a CCC walk (Press et al., NeurIPS 2023) for any model and data, with a fraction of its measurements.
 
@@ -60,6 +61,8 @@ def calibrate(
     mean along the path is known to ± `margin_percent` (95 %, over images). All points share images and draws.
     Measurements are kept in `cache` (default: HOLDFAST_CACHE or ~/.cache/holdfast); the result does not depend on it.
     Several processes that share it, on any machines, each measure other pairs: start the same calibration in each job.
+    Or let `execute(work, pairs)` yield the results of `work` for all pairs, wherever it runs them; an executor does so:
+    `EXECUTORS["processes"].with_workers(4)` of `holdfast.benchmark.executors`.
 
     Images are measured under the random crops that the stream takes (`crop_for`); the clean accuracy, of which a
     difficulty is a share, is therefore that on cropped images.
@@ -103,21 +106,23 @@ def calibrate(
         with locked(judge, "alone", wait=True):
             names, left_out = reaching(judge, names, reach_percent(target, clean, chance))
         judge.pairs_left = number or -(-(steps or 0) // USUAL_STEPS)
-        walk = list(islice(walk_pairs(names, seed), number)) if number else walk_pairs(names, seed)
+        likely = list(islice(walk_pairs(names, seed), judge.pairs_left))
+        walk: Iterable[Pair] = likely if number else walk_pairs(names, seed)
     else:
-        walk = check_pairs(pairs)
-        judge.pairs_left = len(walk)
+        walk = likely = check_pairs(pairs)
+        judge.pairs_left = len(likely)
     solve = partial(
         solve_pair,
-        judge,
         find=partial(find_path, path_rule, target_percent=target),
         chance_percent=chance,
         margin_percent=margin_percent,
         refinements=refinements,
         coarse=coarse,
     )
+    if execute is not None:
+        measure_as_jobs(judge, solve, likely, execute)
     return Calibration(
-        in_order(walk, shared(judge, solve, walk if isinstance(walk, list) else ()), steps),
+        in_order(walk, shared(judge, partial(solve, judge), likely), steps),
         target_percent=target,
         difficulty=difficulty if target_percent is None else None,
         clean_percent=round(clean, 4),

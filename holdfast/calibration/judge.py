@@ -91,6 +91,10 @@ class Judge:
         self._asked: dict[tuple[str, Treatment], int] = {}
         self._read: set[str] = set()  # files
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out whom it tells its progress: that is in the process of the caller."""
+        return {**self.__dict__, "tell": _tell_nobody}
+
     @property
     def rounds(self) -> list[int]:
         """The number of samples after each round; the last is their total."""
@@ -219,6 +223,10 @@ def spread_over_classes(labels: NDArray[np.int64], rng: np.random.Generator) -> 
     _, sizes = np.unique(labels, return_counts=True)
     ranks = np.concatenate([np.arange(size) for size in sizes])  # within the class
     return by_class[np.argsort((ranks + rng.random(len(labels))) / np.repeat(sizes, sizes))]
+
+
+def _tell_nobody(_progress: Progress) -> None:
+    pass
 
 
 def _file_of(treatment: Treatment) -> str:

@@ -1,20 +1,28 @@
-"""Let several processes calibrate one walk together: each pair has a lock, and nobody waits while a pair is free."""
+"""Let several processes calibrate one walk together: each pair has a lock, and nobody waits while a pair is free.
+
+They are either started by hand, on any machines that share the cache, or by an executor, one job for each pair.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import pickle
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TypeAlias
+from functools import partial
+from typing import Any, TypeAlias
 
-from holdfast.calibration.judge import Judge
+import torch
+
+from holdfast.calibration.judge import Judge, Progress
 from holdfast.calibration.pairs import Pair
 from holdfast.folders import InUseError, held, made
 from holdfast.streams.walks.path import GridPoint
 from holdfast.streams.walks.transitions import Transition
 
-__all__ = ["locked", "shared"]
+__all__ = ["Execute", "locked", "measure_as_jobs", "shared"]
 
 Solve: TypeAlias = Callable[[Pair, Sequence[GridPoint]], Transition]
+Execute: TypeAlias = Callable[[Callable[[Pair], Any], Sequence[Pair]], Iterable[Any]]  # the results of jobs, anywhere
 
 
 @contextmanager
@@ -43,6 +51,30 @@ def shared(judge: Judge, solve: Solve, walk: Sequence[Pair]) -> Solve:
             return solve(pair, before)
 
     return solved
+
+
+def measure_as_jobs(judge: Judge, solve: Callable[..., Transition], walk: Sequence[Pair], execute: Execute) -> None:
+    """Measure the pairs as jobs, each under its own lock; `solve` then finds the measurements in the cache.
+
+    A pair whose job fails, or which another process is working on, is measured in its turn.
+    """
+    sent = pickle.dumps((judge, solve))  # not by torch, which would keep a file open for every tensor it sends
+    for result in execute(partial(_measure_alone, sent=sent), list(dict.fromkeys(walk))):
+        if isinstance(result, Progress):
+            judge.done, judge.saved = judge.done + result.done, judge.saved + result.saved
+            judge.tell(Progress(result.pair, judge.done, judge.saved, result.left))
+
+
+def _measure_alone(pair: Pair, sent: bytes) -> Progress:
+    """Measure a pair in a process of its own, on one thread, and return the measurements made here."""
+    judge, solve = pickle.loads(sent)
+    before, threads = (judge.done, judge.saved), torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        _measure(judge, partial(solve, judge), pair)
+    finally:
+        torch.set_num_threads(threads)
+    return Progress("+".join(pair), judge.done - before[0], judge.saved - before[1], left=0)
 
 
 def _measure(judge: Judge, solve: Solve, pair: Pair) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,7 +12,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
 from rich.progress import Progress as Bars
 
-from holdfast.cli.options import AsJson, Device, ModelText
+from holdfast.cli.options import AsJson, Device, Executor, ModelText, Workers
 from holdfast.cli.printing import console, plain_table
 from holdfast.spec import Spec
 
@@ -51,6 +53,8 @@ def calibrate(
     out: Annotated[
         Path, typer.Option(help="Write calibration.json and an image of each transition to this folder.")
     ] = Path("calibration"),
+    executor: Executor = "serial",
+    workers: Workers = 2,
     device: Device = None,
     as_json: AsJson = False,
 ) -> None:
@@ -75,6 +79,8 @@ def calibrate(
         family=family,
         crop=crop,
         seed=seed,
+        executor=executor,
+        workers=workers,
     )
     path = calibration.save(out / "calibration.json")
     (image,) = samples.inputs(np.zeros(1, np.int64))
@@ -94,9 +100,15 @@ def calibrate(
     typer.echo(path)
 
 
-def calibrate_with_progress(model: Any, data: Any, **options: Any) -> Calibration:
-    """Calibrate, and show how many measurements are done."""
+def calibrate_with_progress(
+    model: Any, data: Any, *, executor: str = "serial", workers: int = 2, **options: Any
+) -> Calibration:
+    """Calibrate, with the pairs as jobs of an executor, and show how many measurements are done."""
+    from holdfast.benchmark.executors import EXECUTORS
+    from holdfast.benchmark.stopping import Stopped, stoppable
     from holdfast.calibration import calibrate as calibrate_model
+
+    execute = None if executor == "serial" else EXECUTORS[executor].with_workers(workers)
 
     columns = TextColumn("{task.description}"), BarColumn(bar_width=24), MofNCompleteColumn()
     with Bars(*columns, TextColumn("{task.fields[saved]}"), console=Console(stderr=True)) as bars:
@@ -111,4 +123,9 @@ def calibrate_with_progress(model: Any, data: Any, **options: Any) -> Calibratio
                 saved=f"{progress.saved} saved by sharing",
             )
 
-        return calibrate_model(model, data, progress=tell, **options)
+        try:
+            with stoppable(signal.SIGINT, signal.SIGTERM) if execute else nullcontext():
+                return calibrate_model(model, data, progress=tell, execute=execute, **options)
+        except Stopped as stopped:
+            typer.echo("holdfast: stopped; run the same command again to go on from the kept measurements", err=True)
+            raise typer.Exit(130) from stopped

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 import torch
 from torch import nn
 
+from holdfast.benchmark.executors import EXECUTORS, Lost
 from holdfast.calibration import Calibration, Progress, calibrate
 from holdfast.calibration.judge import Judge
 from holdfast.calibration.pairs import margin_percent_of, names_of
@@ -180,6 +182,43 @@ def test_a_walk_is_as_long_as_it_has_to_be(model: nn.Module, few: InMemoryImages
 def test_connected_walks_do_not_jump(model: nn.Module, few: InMemoryImages, options: dict[str, Any]) -> None:
     first, second = calibrate(model, few, **options, path_rule="connected").transitions
     assert second.points[0] == (first.points[-1][1], 0)
+
+
+QUICK: dict[str, Any] = {"pool": POOL[:3], "pictures": 12, "refinements": 0, "crop": "none", "target_percent": 40.0}
+
+
+@pytest.mark.parametrize(
+    ("executor", "wanted"), [("serial", {"steps": 60}), ("processes", {"pairs": [["contrast", "motion_blur"]]})]
+)
+def test_pairs_are_jobs_of_an_executor(
+    executor: str, wanted: dict[str, Any], model: nn.Module, few: InMemoryImages, tmp_path: Path
+) -> None:
+    done: list[Progress] = []
+
+    def execute(work: Callable[[Any], Any], pairs: Sequence[Any]) -> Iterator[Any]:
+        for result in EXECUTORS[executor].with_workers(2)(work, pairs):
+            done.append(result)
+            yield result
+
+    told: list[Progress] = []
+    options = {**QUICK, **wanted}
+    found = calibrate(model, few, **options, cache=tmp_path / "jobs", execute=execute, progress=told.append)
+    assert {job.pair for job in done} <= {f"{path.first}+{path.second}" for path in found.transitions}
+    assert min(job.done for job in done) > 100
+    for job in done:  # nothing of it was measured here
+        assert [progress.pair for progress in told].count(job.pair) == 1
+    assert found == calibrate(model, few, **options, cache=tmp_path / "here")
+
+
+def test_a_pair_whose_job_fails_is_measured_in_its_turn(model: nn.Module, few: InMemoryImages, tmp_path: Path) -> None:
+    def lose(_work: Callable[[Any], Any], pairs: Sequence[Any]) -> list[Lost]:
+        return [Lost(pair, "its worker died 3 times") for pair in pairs]
+
+    found, expected = (
+        calibrate(model, few, **QUICK, pairs=1, cache=tmp_path / name, execute=execute)
+        for name, execute in (("jobs", lose), ("here", None))
+    )
+    assert found == expected
 
 
 def test_targets_in_percent_and_pairs_by_name(model: nn.Module, few: InMemoryImages, options: dict[str, Any]) -> None:

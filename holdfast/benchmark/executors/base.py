@@ -61,5 +61,13 @@ class Executor:
     summary: str = ""
     reach: Callable[[Tell], AbstractContextManager[Tell]] = queued  # for workers that do not share memory
 
+    def with_workers(self, workers: int) -> Callable[[Callable[[Any], Any], Sequence[Any]], Iterator[Any]]:
+        """Return the function for a number of workers, for parts that know neither: `calibrate(…, execute=…)`.
+
+        >>> list(EXECUTORS["serial"].with_workers(2)(abs, [-1, 2]))
+        [1, 2]
+        """
+        return lambda work, items: self.execute(work, items, workers)
+
 
 EXECUTORS: Registry[Executor] = Registry("executor", "executors")
