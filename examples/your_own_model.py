@@ -6,6 +6,7 @@
 import tempfile
 from pathlib import Path
 
+import numpy as np
 import torch
 from torch import nn
 from torch.nn import functional as F
@@ -23,7 +24,7 @@ network = nn.Sequential(
     *(nn.AdaptiveAvgPool2d(2), nn.Flatten(), nn.Linear(128, 10)),
 )
 data = Digits("train")
-inputs, labels = as_inputs(data.inputs(range(len(data.labels)))), torch.from_numpy(data.labels)
+inputs, labels = as_inputs(data.inputs(np.arange(len(data.labels)))), torch.from_numpy(data.labels)
 optimizer = torch.optim.Adam(network.parameters(), lr=0.01)
 for _ in range(4):
     for chosen in torch.randperm(len(inputs)).split(64):
@@ -39,7 +40,7 @@ network.eval()
 
 # %%
 checked = Digits("validation")
-clean = [(as_inputs(checked.inputs(range(128))), torch.from_numpy(checked.labels[:128]))]
+clean = [(as_inputs(checked.inputs(np.arange(128))), torch.from_numpy(checked.labels[:128]))]
 diagnosis = holdfast.doctor(network, clean, methods=["tent"], batches=1)
 for finding in diagnosis.failed:
     print(finding.check, finding.found, finding.remedy)

@@ -237,9 +237,42 @@ def test_exponents_without_a_point_are_numbers() -> None:
 def test_progress_outside_of_a_terminal_is_a_line_for_each_finished_run() -> None:
     text = io.StringIO()
     with LiveProgress(2, Console(file=text)) as live:
-        live(Progress("tent-continual-digits-seed0-0123abcd", "tent", 32, 64, 16, False))
-        live(Progress("tent-continual-digits-seed0-0123abcd", "tent", 64, 64, 48, True))
-    assert text.getvalue() == "1 of 2: tent-continual-digits-seed0, accuracy 75.0 %\n"
+        live(Progress("tent-0123abcd", "tent, gradual, digits_resnet, seed 0", 32, 64, 16, False))
+        live(Progress("tent-0123abcd", "tent, gradual, digits_resnet, seed 0", 64, 64, 48, True))
+    assert text.getvalue() == "1 of 2: tent, gradual, digits_resnet, seed 0, accuracy 75.0 %\n"
+
+
+def test_progress_in_a_terminal_shows_the_runs_that_fit_and_counts_the_others() -> None:
+    text = io.StringIO()
+    console = Console(file=text, force_terminal=True, width=100, height=8, legacy_windows=False)
+    with LiveProgress(40, console) as live:
+        for number in range(20):
+            live(Progress(f"job{number}", f"tent, gradual, digits_resnet, seed {number}", 32, 64, 16, False))
+        live(Progress("job3", "tent, gradual, digits_resnet, seed 3", 64, 64, 48, True))
+        text.truncate(0)
+    shown = text.getvalue()  # the last frame
+    assert "1/40" in shown
+    assert "14 more go on" in shown
+    assert [number for number in range(20) if f"seed {number} " in shown] == [0, 1, 2, 4, 5]
+
+
+@pytest.mark.parametrize(
+    ("data", "network"), [("cifar10", "cifar_resnet"), ("us8", "small_amaut"), ("image_folder", "cifar_resnet")]
+)
+def test_a_hint_names_a_network_for_the_kind_of_data(data: str, network: str) -> None:
+    result = CliRunner().invoke(app, ["train", data])
+    assert f"{{name: {network}," in str(result.exception)
+
+
+def test_words_of_a_calibration_are_checked_before_anything_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("holdfast.calibration.judge.Judge.percent", None)  # nothing can be measured
+    for option, words in (
+        ("--difficulty", "unknown difficulty"),
+        ("--family", "unknown family"),
+        ("--crop", "crop must"),
+    ):
+        result = CliRunner().invoke(app, ["calibrate", option, "wrong"])
+        assert words in str(result.exception)
 
 
 @pytest.mark.parametrize(

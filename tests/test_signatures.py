@@ -1,4 +1,4 @@
-"""The documents pass a type checker, which knows the options of every method."""
+"""The documents and examples pass a type checker, which knows the options of every method."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ PAGES = (
     "README.md",
     "docs/index.md",
     "docs/networks.md",
+    "docs/serving.md",
     *(f"docs/{page}" for page in ("tutorials/first_adaptation.md", "tutorials/guarded_model.md")),
 )
 
@@ -44,6 +45,8 @@ def test_a_type_checker_passes_the_documents_and_finds_wrong_options(tmp_path: P
         blocks = re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(), re.DOTALL)
         assert blocks, page
         (tmp_path / f"{page.replace('/', '_').removesuffix('.md').lower()}.py").write_text("\n".join(blocks))
+    for program in (ROOT / "examples").rglob("*.py"):
+        (tmp_path / f"examples_{program.name}").write_text(program.read_text())
     (tmp_path / "calls.py").write_text(CALLS)
     command = [sys.executable, "-m", "mypy", "--strict", "--config-file", str(ROOT / "pyproject.toml"), str(tmp_path)]
     printed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=600, check=False).stdout

@@ -83,6 +83,6 @@ class Attempt:
 
     def tell(self, doing: str = "", *, finished: bool = False) -> None:
         """Report the progress."""
-        label = f"{self.job.recipe.label}, {doing}" if doing else self.job.recipe.label
+        label = f"{self.job.label}, {doing}" if doing else self.job.label
         correct, samples = self.recorder.correct, self.recorder.samples
         self.progress(Progress(self.job.name, label, samples, self.total, correct, finished))

@@ -112,10 +112,14 @@ def _example_for(module: nn.Module, given: InputSpec) -> Tensor | None:
     wanted = next((spec for spec in stated if isinstance(spec, InputSpec)), None)
     if wanted is not None and wanted != given:
         raise ValueError(
-            f"the model takes {wanted.kind} {wanted.shape} at {wanted.sample_rate} Hz, but the stream has "
-            f"{given.kind} {given.shape} at {given.sample_rate} Hz; choose data, a sample rate or a length that fits"
+            f"the model takes {_in_words(wanted)}, but the stream has {_in_words(given)}; choose data, a sample rate "
+            "or a length that fits"
         )
     return torch.zeros(1, *given.shape) if given.kind == "audio" and wanted is None else None
+
+
+def _in_words(spec: InputSpec) -> str:
+    return f"{spec.kind} {spec.shape}" + (f" at {spec.sample_rate} Hz" if spec.kind == "audio" else "")
 
 
 def _source_inputs(job: Job, stream: Stream) -> tuple[Sequence[Tensor], str]:

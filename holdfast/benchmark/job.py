@@ -73,6 +73,11 @@ class Job:
             raise ValueError(f"the name of a suite names its folder, so it cannot be {self.suite!r}; leave out slashes")
 
     @property
+    def label(self) -> str:
+        """What a reader of the progress needs to know the job by."""
+        return f"{self.recipe.label}, {self.stream.label}, {self.model.label}, seed {self.seed}"
+
+    @property
     def placement(self) -> Placement:
         """Where the job computes and how."""
         return Placement(self.device, self.precision, self.memory_format)

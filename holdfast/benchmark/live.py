@@ -1,4 +1,4 @@
-"""Live progress: a bar for each run in a terminal, and a line for each finished run anywhere else."""
+"""Live progress: in a terminal a bar for each run that goes on, and everywhere a line for each finished run."""
 
 from __future__ import annotations
 
@@ -27,29 +27,32 @@ class LiveProgress:
             console=self._console,
             disable=not self._console.is_terminal,
         )
-        self._tasks: dict[str, TaskID] = {}
+        self._tasks: dict[str, TaskID] = {}  # of the runs that go on
         self._all = self._bars.add_task("runs", total=jobs, accuracy="")
 
     def __call__(self, progress: Progress) -> None:
-        """Update the bar of a run, or print a line when it is finished."""
-        if not self._console.is_terminal:
-            self._print(progress)
-            return
-        if progress.job not in self._tasks:
-            self._tasks[progress.job] = self._bars.add_task(progress.label, total=progress.total, accuracy="")
-        task = self._tasks[progress.job]
+        """Update the bar of a run, or replace it by a line when the run is finished."""
         accuracy = f"accuracy {100 * progress.correct / max(1, progress.samples):.1f} %"
-        self._bars.update(task, description=progress.label, completed=progress.samples, accuracy=accuracy)
-        if progress.finished:
-            self._bars.update(task, total=progress.samples)
-            self._bars.advance(self._all)
-
-    def _print(self, progress: Progress) -> None:
         if progress.finished:
             self._finished += 1
-            accuracy = 100 * progress.correct / max(1, progress.samples)
-            line = f"{self._finished} of {self._jobs}: {progress.job.rpartition('-')[0]}, accuracy {accuracy:.1f} %"
+            if (done := self._tasks.pop(progress.job, None)) is not None:
+                self._bars.remove_task(done)
+            line = f"{self._finished} of {self._jobs}: {progress.label}, {accuracy}"
             self._console.print(line, markup=False, highlight=False, soft_wrap=True)
+        elif self._console.is_terminal:
+            if progress.job not in self._tasks:
+                self._tasks[progress.job] = self._bars.add_task(progress.label, total=progress.total, accuracy="")
+            task = self._tasks[progress.job]
+            self._bars.update(task, description=progress.label, completed=progress.samples, accuracy=accuracy)
+        self._fit()
+
+    def _fit(self) -> None:
+        """Show as many bars as the terminal has lines, and say how many more runs go on."""
+        room = max(1, self._console.height - 3)
+        for place, task in enumerate(self._tasks.values()):
+            self._bars.update(task, visible=place < room)
+        hidden = len(self._tasks) - room
+        self._bars.update(self._all, completed=self._finished, accuracy=f"{hidden} more go on" if hidden > 0 else "")
 
     def __enter__(self) -> LiveProgress:
         self._bars.start()

@@ -113,7 +113,7 @@ def _is_finished(job: Job, folder: Path, tell: Tell) -> bool:
     check_finished(job, folder)
     summary = json.loads((folder / "summary.json").read_text())
     samples, correct = summary["samples"], summary["correct"]
-    tell(Progress(job.name, job.recipe.label, samples, samples, correct, finished=True))
+    tell(Progress(job.name, job.label, samples, samples, correct, finished=True))
     return True
 
 

@@ -13,9 +13,10 @@ from holdfast.calibration.judge import Judge, Progress
 from holdfast.calibration.pairs import Pair, check_pairs, in_order, names_of, reaching, solve_pair
 from holdfast.calibration.sharing import Execute, locked, measure_as_jobs, shared
 from holdfast.calibration.store import default_cache
+from holdfast.corruptions import FAMILIES
 from holdfast.data import Dataset, crop_for
 from holdfast.data.crops import CropName
-from holdfast.streams.walks.difficulty import POOLS, reach_percent, target_percent_of, walk_pairs
+from holdfast.streams.walks.difficulty import POOLS, check_difficulty, reach_percent, target_percent_of, walk_pairs
 from holdfast.streams.walks.path import PathRule, check_rule, find_path
 from holdfast.streams.walks.transitions import Calibration
 
@@ -73,6 +74,9 @@ def calibrate(
     if data.input_spec.kind == "audio":
         family, pool = None, pool or AUDIO_POOL
     check_rule(path_rule)
+    check_difficulty(difficulty)
+    if family not in (None, *FAMILIES):
+        raise ValueError(f"unknown family {family!r} of severity tables; choose one of {', '.join(FAMILIES)}")
     if target_percent is not None and not 0 <= target_percent <= 100:  # nan is not either
         raise ValueError(f"target_percent must be between 0 and 100, got {target_percent}")
     if pictures < 2 or pairs in (0, []) or (steps is not None and steps < 1):

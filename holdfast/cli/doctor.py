@@ -61,5 +61,6 @@ def doctor(
                 )
             console.print(table, "")
         counts = [sum(finding.verdict == verdict for finding in found.findings) for verdict in ("ok", "warn", "fail")]
-        typer.echo(f"{counts[0]} ok, {counts[1]} warn, {counts[2]} fail; next: holdfast recommend --model '{model}'")
+        following = "mend what fails first" if counts[2] else f"holdfast recommend --model '{model}'"
+        typer.echo(f"{counts[0]} ok, {counts[1]} warn, {counts[2]} fail; next: {following}")
     raise typer.Exit(1 if found.failed else 0)

@@ -58,6 +58,7 @@ def train(
 ) -> None:
     """Train a network: a reference network as its shipped weights were, or a network of DHAuDS as published."""
     from holdfast.data import DATASETS
+    from holdfast.models import MODELS
     from holdfast.training import save_weights
     from holdfast.training import train as train_network
 
@@ -65,12 +66,16 @@ def train(
     model = model or REFERENCE_NETWORKS.get(samples.name)
     if model is None:
         known = DATASETS.name_of(DATASETS[samples.name])  # an unknown name is reported first
-        raise ValueError(f"no network comes with {known}; name one: --model '{{name: amaut, version: sc2}}'")
+        raise ValueError(f"no network comes with {known}; name one: --model '{_suitable(DATASETS[samples.name])}'")
     network = Spec.parse(model)
-    with Progress(console=Console(stderr=True)) as bars:
+    MODELS[network.name]  # an unknown name is reported before the data are read
+    shown = Console(stderr=True)
+    with Progress(console=shown, disable=not shown.is_terminal) as bars:
         task = bars.add_task(f"training {network.name}", total=epochs)
 
         def tell(done: int, total: int, loss: float) -> None:
+            if not shown.is_terminal:
+                typer.echo(f"{done} of {total} epochs, loss {loss:.3f}", err=True)
             bars.update(task, completed=done, total=total, description=f"training {network.name}, loss {loss:.3f}")
 
         result = train_network(
@@ -92,3 +97,13 @@ def train(
     shares = (f"{split} {100 * share:.2f} %" for split, share in result.accuracy.items())
     typer.echo(f"accuracy: {', '.join(shares)}")
     typer.echo(f"weights: {path}")
+
+
+def _suitable(kind: type) -> str:
+    """Return a network that can be trained on data of this class."""
+    from holdfast.data.audio_arrays import InMemoryAudio
+    from holdfast.data.audio_files import ListedAudio
+
+    if issubclass(kind, (InMemoryAudio, ListedAudio)):
+        return "{name: small_amaut, num_classes: …}"
+    return "{name: cifar_resnet, num_classes: …}"

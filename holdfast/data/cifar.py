@@ -55,7 +55,7 @@ class Cifar10(InMemoryImages):
 
     citation = "Krizhevsky, University of Toronto 2009"
 
-    def __init__(self, split: Literal["train", "test"] = "test", *, folder: str | Path) -> None:
+    def __init__(self, split: Literal["train", "test"] = "test", *, folder: str | Path = "data/cifar10") -> None:
         images, labels = read_cifar(CIFAR10, folder, split)
         super().__init__(images, labels, name=f"cifar10/{split}", class_names=CIFAR10.class_names)
 
@@ -66,6 +66,6 @@ class Cifar100(InMemoryImages):
 
     citation = "Krizhevsky, University of Toronto 2009"
 
-    def __init__(self, split: Literal["train", "test"] = "test", *, folder: str | Path) -> None:
+    def __init__(self, split: Literal["train", "test"] = "test", *, folder: str | Path = "data/cifar100") -> None:
         images, labels = read_cifar(CIFAR100, folder, split)
         super().__init__(images, labels, name=f"cifar100/{split}", class_names=CIFAR100.class_names)

@@ -85,7 +85,7 @@ def cifar_stage(width_in: int, width: int, stride: int, blocks: int) -> nn.Seque
     )
 
 
-@MODELS.register("cifar_resnet")
+@MODELS.register("cifar_resnet", alias="cifar_resnet20")
 def cifar_resnet(*, weights: str | None = None, depth: int = 20, num_classes: int = 10) -> CifarResNet:
     """The CIFAR ResNet of your own safetensors file, whose weights determine depth and classes.
 

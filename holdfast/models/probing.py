@@ -122,10 +122,13 @@ def find_inputs(module: nn.Module, example: Tensor | None, output: Output = None
             return inputs
     if wrong_output is not None:
         raise wrong_output
-    tried = "the sizes tried" if example is None else f"the shape of this example, {tuple(example.shape)}"
-    remedy = "pass one it accepts, e.g. example=torch.zeros(1, 3, H, W), or example={name: tensor} for inputs by name"
+    shape = "any of the sizes tried" if example is None else f"inputs of shape {tuple(example.shape)}"
+    remedy = (
+        "choose data that fit the network, or pass an example that it accepts: example=torch.zeros(1, 3, H, W) for "
+        "images, example=torch.zeros(1, N) for audio, example={name: tensor} for inputs by name"
+    )
     why = "" if example is None or not str(refusal or "") else f" ({str(refusal).splitlines()[0]})"
-    raise ValueError(f"{type(module).__name__} accepts none of {tried}{why}; {remedy}") from refusal
+    raise ValueError(f"{type(module).__name__} does not accept {shape}{why}; {remedy}") from refusal
 
 
 def random_inputs(module: nn.Module, shape: tuple[int, ...], samples: int) -> Tensor:

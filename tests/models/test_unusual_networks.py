@@ -245,7 +245,7 @@ def test_source_batches_show_that_a_network_takes_integers() -> None:
             assert indices.shape[1] == 12  # a length that probing does not guess
             return super().forward(indices)
 
-    with pytest.raises(ValueError, match="accepts none of the sizes tried"):
+    with pytest.raises(ValueError, match="does not accept any of the sizes tried"):
         adapt(Fixed().eval(), "tent")
     assert adapt(Fixed().eval(), "eata", source=[tokens()]).step(tokens()).skipped is None
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -49,6 +50,12 @@ def misses(runs: Runs, stream: str, against: str, *, share: float, plus: float) 
         for method in METHODS
         if error(runs, stream, method, "anchored") > share * error(runs, stream, method, against) + plus
     }
+
+
+def test_the_readme_states_the_range_of_its_error(runs: Runs) -> None:
+    errors = [error(runs, stream, method, "anchored") for stream, method in runs]
+    readme = (Path(__file__).resolve().parents[2] / "README.md").read_text()
+    assert f"off by {min(errors):.0f} to {max(errors):.0f} points per batch of 64 on CIFAR-10" in readme
 
 
 def test_on_independent_classes_ours_is_no_worse_than_aetta(runs: Runs) -> None:
