@@ -199,14 +199,24 @@ class AdaptedModel(nn.Module):
         recovered = self.recovery.begin(self.method) if learning else None
         # When the logits are not finite, the method returns to here, not to before the reset.
         learnt = savepoints[0] if recovered is None else Savepoint(self._parts()[0])
-        inputs, refusal = self._examine(inputs)
-        self.method.paused = refusal is not None or not learning
-        logits, recorded = self._predict(inputs)
-        prediction = logits.detach()
-        if refusal is None and not torch.isfinite(prediction).all():
-            refusal = "non-finite logits"
+        self.method.paused = not learning
+        try:
+            logits, recorded = self._predict(inputs)
+        except Exception:
+            refusal, finite = self._examine(inputs)
+            if refusal is None:  # it is not because of the values
+                raise
+        else:
+            refusal, finite = self._examine(inputs, logits.detach())
+        if refusal is not None:  # predict once more, without learning from these values
             learnt.restore()
-        return _Begun(inputs, logits, prediction, recorded, samples, recovered, refusal)
+            self.method.paused = True
+            inputs, refusal = _without_non_finite(inputs, refusal)
+            logits, recorded = self._predict(inputs)
+        elif not finite:
+            learnt.restore()
+            refusal = "non-finite logits"
+        return _Begun(inputs, logits, logits.detach(), recorded, samples, recovered, refusal)
 
     def _finish(self, begun: _Begun, savepoints: Sequence[Savepoint], *, learning: bool) -> Step:
         inputs, prediction, refusal = begun.inputs, begun.prediction, begun.refusal
@@ -236,15 +246,13 @@ class AdaptedModel(nn.Module):
             failure = f"{type(error).__name__}: {error}"
             return Step(prediction, None, estimates, None, failure, forwards, backwards)
 
-    def _examine(self, inputs: Tensor) -> tuple[Tensor, str | None]:
-        """Return inputs without non-finite values, and why they are not adapted to, if so."""
+    def _examine(self, inputs: Tensor, logits: Tensor | None = None) -> tuple[str | None, bool]:
+        """Return why inputs are not adapted to, or None, and whether the logits are finite: the host waits once."""
+        finite = torch.isfinite(inputs.new_zeros(()) if logits is None else logits).all()
         if not inputs.is_floating_point():  # indices have no scale
-            return inputs, None
-        reached = magnitude(inputs)
-        if math.isfinite(reached):
-            return inputs, self.input_range.refusal(reached)
-        bad = int((~torch.isfinite(inputs)).flatten(1).any(1).sum())
-        return inputs.nan_to_num(0.0, 0.0, 0.0), f"non-finite values in {bad} of {len(inputs)} inputs"
+            return None, bool(finite)
+        reached, is_finite = torch.stack([magnitude(inputs), finite.to(inputs)]).tolist()
+        return self.input_range.refusal(reached), bool(is_finite)
 
     def _predict(self, inputs: Tensor) -> tuple[Tensor, Recorded]:
         """Return the prediction, and what estimators want of the pass that made it."""
@@ -556,6 +564,14 @@ def _autocast(prediction: Tensor) -> Callable[[], AbstractContextManager[Any]]:
     if not torch.is_autocast_enabled(device):
         return nullcontext
     return partial(torch.autocast, device, torch.get_autocast_dtype(device))
+
+
+def _without_non_finite(inputs: Tensor, refusal: str) -> tuple[Tensor, str]:
+    """Return refused inputs with zeros for values that are not finite, and why they are refused."""
+    bad = int((~torch.isfinite(inputs)).flatten(1).any(1).sum())
+    if not bad:
+        return inputs, refusal
+    return inputs.nan_to_num(0.0, 0.0, 0.0), f"non-finite values in {bad} of {len(inputs)} inputs"
 
 
 def _of_labels(name: str) -> bool:

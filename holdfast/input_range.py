@@ -43,7 +43,7 @@ class InputRange(Stateful):
 
     def show(self, inputs: Tensor) -> None:
         """Take the magnitude of source inputs for usual."""
-        reached = magnitude(inputs)
+        reached = float(magnitude(inputs))
         if math.isfinite(reached):
             self.shown = max(self.shown or 0.0, reached)
 
@@ -53,7 +53,7 @@ class InputRange(Stateful):
         if self.shown is None and len(self.votes) < VOTES and 0 < reached < math.inf:
             self.votes.append(reached)
         if usual is None:
-            return None if reached <= LARGEST else f"inputs reach {reached:.3g}, over {LARGEST:.3g}"
+            return None if reached <= LARGEST else f"inputs reach {reached:.3g}, over {LARGEST:.3g}"  # nan too
         return (
             None if reached <= FAR * usual else f"inputs reach {reached:.3g}, over {FAR:g} times the usual {usual:.3g}"
         )
@@ -71,11 +71,11 @@ class InputRange(Stateful):
             raise ValueError("magnitudes of inputs must be positive numbers")
 
 
-def magnitude(inputs: Tensor) -> float:
+def magnitude(inputs: Tensor) -> Tensor:
     """Return max |x|: one pass over the values, `nan` or `inf` when any of them is not finite.
 
     >>> magnitude(torch.tensor([0.5, -2.0]))
-    2.0
+    tensor(2.)
     """
     low, high = torch.aminmax(inputs.detach())
-    return float(torch.maximum(high, -low))
+    return torch.maximum(high, -low)

@@ -50,8 +50,8 @@ def test_no_corruption_of_images_is_refused_whichever_comes_first(first: str) ->
     mean, std = batches["clean"].mean(), batches["clean"].std()
     for prepared in (batches, {name: (batch - mean) / std for name, batch in batches.items()}):
         usual = InputRange("image")
-        assert usual.refusal(magnitude(prepared[first])) is None
-        assert [usual.refusal(magnitude(batch)) for batch in prepared.values()] == [None] * len(prepared)
+        assert usual.refusal(float(magnitude(prepared[first]))) is None
+        assert [usual.refusal(float(magnitude(batch))) for batch in prepared.values()] == [None] * len(prepared)
         assert usual.refusal(255.0)
 
 
@@ -60,10 +60,10 @@ def test_no_corruption_or_gain_of_audio_is_refused_whichever_comes_first(first: 
     batches = corrupted("keywords", "audio")
     for start_db in (-60, 0):  # a quiet recording, then the others at their level
         usual = InputRange("audio")
-        assert usual.refusal(magnitude(batches[first] * 10 ** (start_db / 20))) is None
+        assert usual.refusal(float(magnitude(batches[first] * 10 ** (start_db / 20)))) is None
         for gain_db in (-60, -20, 0, 6, 12):
             scaled = [batch * 10 ** (gain_db / 20) for batch in batches.values()]
-            assert [usual.refusal(magnitude(batch)) for batch in scaled] == [None] * len(scaled)
+            assert [usual.refusal(float(magnitude(batch))) for batch in scaled] == [None] * len(scaled)
         assert usual.refusal(0.0) is None  # silence
         assert usual.refusal(3e4), "16-bit audio was not refused"
 

@@ -72,7 +72,7 @@ def check_far_inputs(trial: Trial) -> None:
     """Inputs far out of the usual range are predicted, reported and not adapted to."""
     model, batch = trial.adapted(), trial.batches[-1]
     before = copy.deepcopy(model.method.state_dict())
-    for scale in (100 * max(1.0, *map(magnitude, trial.batches)), 1e10):
+    for scale in (100 * max(1.0, *(float(magnitude(batch)) for batch in trial.batches)), 1e10):
         step = model.step(batch * scale)
         assert step.skipped, f"inputs {scale:g} times too large were not reported"
         assert step.loss is None, f"inputs {scale:g} times too large were adapted to"

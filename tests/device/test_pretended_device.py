@@ -22,7 +22,20 @@ from holdfast.recipes import adapt, recipe_names, recipe_of
 from holdfast.recovery import RECOVERIES
 from holdfast.testing.pretended_device import NAME, PretendedDevice
 
-LIKE_TENT = ("source", "batch_norm", "tent", "come_tent", "rpl", "slr", "cpl", "zerosiam")
+LIKE_TENT = (
+    "source",
+    "batch_norm",
+    "tent",
+    "come_tent",
+    "rpl",
+    "slr",
+    "cpl",
+    "zerosiam",
+    "eta",
+    "eata",
+    "rdumb",
+    "come_eata",
+)
 ANCHORED = ("anchor", "blend", "guard")  # methods that have an anchor, as the estimator of that name
 OPTIONS: dict[str, dict[str, Any]] = {
     "cotta": {"views": 2},
