@@ -24,7 +24,7 @@ MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
 @pytest.fixture(scope="module")
 def digits() -> list[tuple[Tensor, Tensor]]:
-    return list(labelled_batches(DATASETS["digits"](), 32, 64))
+    return list(labelled_batches(DATASETS["digits"](), 16, 32))
 
 
 def examined(model: nn.Module, data: object = None, **options: object) -> Diagnosis:

@@ -126,7 +126,14 @@ PLACED: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("name", PLACED)
+# The pretended device of tests/device refuses the same mistakes of every method; here a quarter is enough by default.
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=[pytest.mark.slow] if name in recipe_names() and place % 4 else [])
+        for place, name in enumerate(PLACED)
+    ],
+)
 def test_every_tensor_is_made_on_the_device_of_the_model(name: str, tmp_path: Path) -> None:
     """With another default device, a tensor that is made without saying where does not mix with those of the model."""
     options = PLACED[name]

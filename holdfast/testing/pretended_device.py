@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import cache
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -17,7 +18,6 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
-from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode, return_and_correct_aliasing
 
 __all__ = ["NAME", "PretendedDevice", "PretendedTensor"]
@@ -161,18 +161,19 @@ def _is_pretended(device: Any) -> bool:
 
 def _carried_out(func: Any, args: Any, kwargs: Mapping[str, Any]) -> Any:
     """Run an operation on the values, and wrap what is on the device."""
-    tensors = [leaf for leaf in pytree.tree_leaves((args, kwargs)) if isinstance(leaf, Tensor)]
-    ours = [tensor for tensor in tensors if isinstance(tensor, PretendedTensor)]
-    wanted = kwargs.get("device")
-    on_device = _is_pretended(wanted) if wanted is not None else bool(ours)
-    if func.overloadpacket in MOVING:
-        if func.overloadpacket is aten.copy_:
+    packet, wanted = func.overloadpacket, kwargs.get("device")
+    tensors = list(_tensors((*args, *kwargs.values())))
+    ours = any(isinstance(tensor, PretendedTensor) for tensor in tensors)
+    on_device = _is_pretended(wanted) if wanted is not None else ours
+    if packet in MOVING:
+        if packet is aten.copy_:
             on_device = isinstance(args[0], PretendedTensor)
     elif ours:
         _refuse_mixing(func, tensors)
-    if on_device and func.overloadpacket not in MOVING and kwargs.get("generator") is not None:
+    if on_device and packet not in MOVING and kwargs.get("generator") is not None:
         raise RuntimeError(f"{func}: expected a '{NAME}' generator, got one of the CPU")
-    inner_args, inner_kwargs = pytree.tree_map_only(PretendedTensor, lambda tensor: tensor.on_cpu, (args, kwargs))
+    inner_args = _mapped(args, PretendedTensor, _on_cpu)
+    inner_kwargs = {key: _mapped(value, PretendedTensor, _on_cpu) for key, value in kwargs.items()}
     if _is_pretended(wanted):
         inner_kwargs["device"] = torch.device("cpu")
     inner_kwargs.pop("non_blocking", None)
@@ -181,10 +182,36 @@ def _carried_out(func: Any, args: Any, kwargs: Mapping[str, Any]) -> Any:
     result = func(*inner_args, **inner_kwargs)
     if not on_device:
         return result
-    if func.overloadpacket is aten._to_copy and not ours and result is inner_args[0]:
+    if packet is aten._to_copy and not ours and result is inner_args[0]:
         result = result.clone()
-    wrapped = pytree.tree_map_only(Tensor, PretendedTensor, result)
-    return return_and_correct_aliasing(func, args, kwargs, wrapped) if ours else wrapped
+    wrapped = _mapped(result, Tensor, PretendedTensor)
+    return return_and_correct_aliasing(func, args, kwargs, wrapped) if ours and _aliases(func) else wrapped
+
+
+def _tensors(parts: Iterable[Any]) -> Iterator[Tensor]:
+    """Yield the tensors among arguments, which are nested in lists and tuples only."""
+    for part in parts:
+        if isinstance(part, Tensor):
+            yield part
+        elif isinstance(part, (list, tuple)):
+            yield from _tensors(part)
+
+
+def _mapped(part: Any, kind: type[Tensor], change: Callable[[Any], Tensor]) -> Any:
+    """Return the part with each tensor of a kind changed, within lists and tuples too."""
+    if isinstance(part, kind):
+        return change(part)
+    return type(part)(_mapped(item, kind, change) for item in part) if type(part) in (list, tuple) else part
+
+
+def _on_cpu(tensor: PretendedTensor) -> Tensor:
+    return tensor.on_cpu
+
+
+@cache
+def _aliases(func: Any) -> bool:
+    """Return whether an operation returns or changes one of its arguments."""
+    return any(value.alias_info is not None for value in (*func._schema.arguments, *func._schema.returns))
 
 
 def _refuse_mixing(func: Any, tensors: Sequence[Tensor]) -> None:
@@ -197,8 +224,7 @@ def _refuse_mixing(func: Any, tensors: Sequence[Tensor]) -> None:
 def _waits(func: Any, args: Any, kwargs: Mapping[str, Any]) -> bool:
     """Return whether the host waits for the device in this operation."""
     packet = func.overloadpacket
-    ours = [leaf for leaf in pytree.tree_leaves((args, kwargs)) if isinstance(leaf, PretendedTensor)]
-    if not ours:
+    if not any(isinstance(tensor, PretendedTensor) for tensor in _tensors((*args, *kwargs.values()))):
         return False
     if packet is aten._to_copy:
         wanted = kwargs.get("device")
