@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from importlib.util import find_spec
 from pathlib import Path
@@ -28,6 +29,12 @@ def pytest_report_header() -> str | None:
         if MISSING
         else None
     )
+
+
+def pytest_collection_finish() -> None:
+    """Leave all that is imported and collected out of later garbage collections, which would read it every time."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session", params=FOLDERS)

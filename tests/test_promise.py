@@ -10,10 +10,9 @@ from typing import Any, Literal
 import numpy as np
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 import holdfast
-from holdfast.adapted import AdaptedModel
 from holdfast.anchor import Opinion
 from holdfast.data import DATASETS
 from holdfast.data.tensors import as_inputs
@@ -44,27 +43,23 @@ def one_class_per_batch(
         yield noisy.clamp(0, 1), labels[chosen]
 
 
-def accuracies(model: AdaptedModel, batches: Iterator[tuple[Tensor, Tensor]]) -> tuple[float, float]:
-    """Return the accuracy of the served predictions and of the source."""
-    right = [
-        ((model.step(inputs).logits.argmax(1) == labels), (model.source(inputs).argmax(1) == labels))
-        for inputs, labels in batches
-    ]
-    served, source = (torch.cat(column).double().mean() for column in zip(*right, strict=True))
-    return float(served), float(source)
+def accuracy(model: nn.Module, batches: Iterator[tuple[Tensor, Tensor]]) -> float:
+    """Return the accuracy of the predictions."""
+    right = [model(inputs).argmax(1) == labels for inputs, labels in batches]
+    return float(torch.cat(right).double().mean())
 
 
 @pytest.mark.parametrize("noise", [pytest.param(0.0, marks=pytest.mark.slow), 0.1])
 def test_one_class_per_batch_ruins_tent_and_not_the_guard(digits: tuple[Tensor, Tensor], noise: float) -> None:
-    def run(model: AdaptedModel) -> tuple[float, float]:
-        return accuracies(model, one_class_per_batch(digits, 12, noise))
+    def run(model: nn.Module) -> float:
+        return accuracy(model, one_class_per_batch(digits, 10, noise))
 
-    tent, source = run(adapt(digits_resnet(), "tent", recovery="regret"))
-    assert tent < source - 0.3  # a reset does not help a method that fails by its batch statistics
+    source = run(digits_resnet())
+    assert run(adapt(digits_resnet(), "tent", recovery="regret")) < source - 0.3  # a reset does not help a method that fails by its batch statistics
     for name in ("blend", "anchor"):
-        assert run(adapt(digits_resnet(), name))[0] >= source - 0.01, name
+        assert run(adapt(digits_resnet(), name)) >= source - 0.01, name
     for prediction in ("mix", "choose"):
-        assert run(adapt(digits_resnet(), "guard", prediction=prediction))[0] >= source - 0.01, prediction
+        assert run(adapt(digits_resnet(), "guard", prediction=prediction)) >= source - 0.01, prediction
 
 
 def test_a_hundred_times_the_learning_rate_does_not_reach_what_is_served(digits: tuple[Tensor, Tensor]) -> None:
@@ -88,7 +83,7 @@ def test_a_hundred_times_the_learning_rate_does_not_reach_what_is_served(digits:
 
 def test_the_gate_undoes_what_made_the_network_worse_and_the_alarm_resets_it(digits: tuple[Tensor, Tensor]) -> None:
     inputs, _ = digits
-    rows = torch.randint(len(inputs), (16, 32), generator=torch.Generator().manual_seed(2))
+    rows = torch.randint(len(inputs), (8, 32), generator=torch.Generator().manual_seed(2))
     gated = adapt(digits_resnet(), "guard", base_options={"lr": 0.3}, gate_every=2, level=1e-12)
     open_gate = adapt(digits_resnet(), "guard", base_options={"lr": 0.3}, gate_every=0, level=0.01)
     tolerant = adapt(digits_resnet(), "guard", base_options={"lr": 0.3}, gate_every=0, level=0.01, margin=0.95)
@@ -142,7 +137,7 @@ def test_an_alarm_goes_back_to_the_newest_snapshot_that_is_good_on_the_batch(
 def test_a_healthy_stream_raises_no_alarm_and_undoes_next_to_nothing(digits: tuple[Tensor, Tensor]) -> None:
     inputs, _ = digits
     model = adapt(digits_resnet(), "guard")
-    for chosen in torch.randint(len(inputs), (40, 32), generator=torch.Generator().manual_seed(3)):
+    for chosen in torch.randint(len(inputs), (24, 32), generator=torch.Generator().manual_seed(3)):
         step = model.step(inputs[chosen])
     assert step.gauges["alarms"] == 0
     assert step.gauges["undone"] == 0

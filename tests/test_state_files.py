@@ -193,7 +193,7 @@ def test_concurrent_saves_to_one_path_never_fail(tmp_path: Path) -> None:
 
     def save(other: AdaptedModel) -> None:
         try:
-            for _ in range(20):
+            for _ in range(8):
                 model.save(path)
                 other.load(path)
         except Exception as error:

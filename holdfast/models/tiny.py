@@ -21,10 +21,10 @@ TINY_AMAUT = AMAuTVersion(
     window=100,
     hop=40,
     width=4,
-    extra_blocks=(1, 1),
+    extra_blocks=(0,),
     head_widths=(24, 16),
     token_width=16,
-    depth=2,
+    depth=1,
     heads=2,
     hidden=32,
 )

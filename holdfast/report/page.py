@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 from html import escape
 from pathlib import Path
 from urllib.parse import quote
@@ -61,7 +62,7 @@ def render_page(report: Report, stem: str) -> str:
             *(render_section(section, stem) for section in report.sections),
             "<footer>Made by holdfast from the files of its runs alone: the same files give the same page.</footer>",
             "</main>",
-            f"<script type='text/plain' id='plotly'>{packed(get_plotlyjs())}</script>",
+            f"<script type='text/plain' id='plotly'>{_plotly()}</script>",
             f"<script>{UNPACK}{SCRIPT}</script>",
             "</body>",
             "</html>",
@@ -116,3 +117,9 @@ def count(number: int, thing: str) -> str:
     ('1 run', '3 runs')
     """
     return f"{number} {thing}" if number == 1 else f"{number} {thing}s"
+
+
+@cache
+def _plotly() -> str:
+    """Return Plotly as the page holds it; compressing its megabytes takes longer than the rest of a page."""
+    return packed(get_plotlyjs())

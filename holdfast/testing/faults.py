@@ -40,7 +40,7 @@ def check_failed_steps(trial: Trial, *, points: int | None = 3) -> None:
     It is raised at some of the module calls, evenly spread (`points=None`: at all of them), and after the very last
     thing that a step does. The prediction is returned if there was one.
     """
-    model, untouched, batch = trial.adapted(), trial.adapted(), trial.batches[-1]
+    model, untouched, batch = trial.adapted(), trial.before_the_last, trial.batches[-1]
     calls = module_calls(lambda: trial.adapted().step(batch))
     chosen = (
         range(calls) if points is None else sorted({place * (calls - 1) // (points - 1) for place in range(points)})
@@ -58,7 +58,7 @@ def check_failed_steps(trial: Trial, *, points: int | None = 3) -> None:
 
 def check_empty_batch(trial: Trial) -> None:
     """Empty batches, single samples without a batch axis, arrays and lists are refused, and change nothing."""
-    model, untouched, batch = trial.adapted(), trial.adapted(), trial.batches[-1]
+    model, untouched, batch = trial.adapted(), trial.before_the_last, trial.batches[-1]
     unusable: list[Any] = [batch[:0], batch[0], batch.numpy(), batch.tolist()]
     for inputs in unusable:
         refusal = _refusal(model, inputs)

@@ -36,6 +36,11 @@ class Trial:
         return copy.deepcopy(self._run[0])
 
     @property
+    def before_the_last(self) -> AdaptedModel:
+        """The model that has adapted to all batches but the last: to compare with, never to run."""
+        return self._run[0]
+
+    @property
     def predictions(self) -> list[Tensor]:
         """The predictions of the undisturbed run on each batch."""
         return self._run[1]

@@ -220,6 +220,7 @@ def opened(address: str, tmp_path: Path) -> str:
     return re.sub(r"<script.*?</script>", "", result.stdout, flags=re.DOTALL)
 
 
+@pytest.mark.slow
 @needs_browser
 def test_a_browser_opens_one_of_many_tables_alone(
     runs: Path, write_run: WriteRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -27,8 +27,10 @@ def alone(guarded: bool) -> dict[str, list[torch.Tensor]]:
     return found
 
 
-@pytest.mark.parametrize("guarded", [True, False])
-@pytest.mark.parametrize("active", [1, 2])
+@pytest.mark.parametrize(
+    ("guarded", "active"),
+    [(True, 2), (False, 1), *(pytest.param(*pair, marks=pytest.mark.slow) for pair in ((True, 1), (False, 2)))],
+)
 def test_streams_never_mix(guarded: bool, active: int, tmp_path: Path) -> None:
     tenants = Tenants(network(), "tent", guarded=guarded, active=active, folder=tmp_path, checkpoint_every=3)
     expected = alone(guarded)
