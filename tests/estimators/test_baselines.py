@@ -138,7 +138,10 @@ def test_held_out_labels_change_no_answer_and_reach_no_method() -> None:
         assert torch.equal(answers[0], answers[2])
 
 
-@pytest.mark.parametrize("name", recipe_names())
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=[pytest.mark.slow] if place % 2 else []) for place, name in enumerate(recipe_names())],
+)
 def test_all_estimators_at_once_leave_every_method_as_it_is(name: str) -> None:
     comparing = Anchored(compare_every=1)
     everything = [Aetta(masks=2), Pdd(masks=2), "softmax_score", "gde", "adv_perturb", "source_validation", comparing]
