@@ -10,9 +10,10 @@ from typing import cast
 import torch
 from torch import Tensor, nn
 
+from holdfast.anchor.balance import Balance, latest
 from holdfast.anchor.proportions import entropy_of, reweigh_by_evidence
 from holdfast.blocks.norm import BatchNorm, pause
-from holdfast.blocks.recent_norm import RecentStatistics
+from holdfast.blocks.recent_norm import RecentStatistics, explained
 from holdfast.blocks.wrapping import replace_batch_norm
 from holdfast.models.classifier import Classifier
 from holdfast.state import Stateful
@@ -29,6 +30,9 @@ class Opinion:
     plain: Tensor  # probabilities, (batch, classes), as if all classes were equally frequent
     recent: Tensor  # probabilities with class proportions of the last samples, this batch included, (samples, classes)
     shift: float  # how far the statistics of recent inputs are from those of the source
+    explained: float = (
+        0.0  # the part of that which other class proportions explain, if the source's predictions are right
+    )
 
     @property
     def probabilities(self) -> Tensor:
@@ -75,6 +79,7 @@ class Anchor(Stateful):
         self.add_state("stream_temperature", None)  # estimated where nothing was fitted
         self.add_state("memory_samples", window)
         self.add_state("recent", None)  # probabilities for the last samples, (samples, classes)
+        self.balance = Balance(window=2 * window)
 
     @property
     def now_temperature(self) -> float:
@@ -89,33 +94,46 @@ class Anchor(Stateful):
         *,
         learn: bool = True,
         rescale: Callable[[Tensor], None] | None = None,
+        source: Tensor | None = None,
     ) -> Opinion | None:
         """Return the opinion of a batch, or None if the network's logits are not finite.
 
-        `rescale` is shown the logits of the batch before the temperature is used, and may change it.
+        `rescale` is shown the logits of the batch before the temperature is used, and may change it. With `source`,
+        the source's logits or probabilities, classes are balanced where that explains the shift of the statistics.
         """
         layers = [layer for layer in network.modules() if isinstance(layer, RecentStatistics)]
-        for layer in layers:
-            layer.recent.memory_samples = self.memory_samples
+        parts = [part for layer in layers for part in (layer.recent, layer.balanced)]
+        for part in parts:
+            part.memory_samples = self.memory_samples
         pause(network, not learn)
-        before = [(layer.recent.mean, layer.recent.var, layer.recent.samples) for layer in layers]
-        logits = network(inputs)
+        before, predicted = [(part.mean, part.var, part.samples) for part in parts], self.balance.predicted
+        weights = None
+        if source is not None and layers and learn:
+            weights = self.balance.weigh(inputs, source.argmax(1), source.shape[1])
+        for layer in layers:
+            layer.weights = weights
+        try:
+            logits = network(inputs)
+        finally:
+            for layer in layers:
+                layer.weights = None
         if rescale is not None:
             rescale(logits)
         plain = self.scaled(logits)
         recent = latest(self.recent, plain, self.window)
         weighed = reweigh_by_evidence(recent) if self.proportions else recent
-        told = torch.isfinite(plain).all(), entropy_of(weighed.mean(0)), shift_of(layers)
-        finite, entropy, shift = torch.stack([part.to(plain) for part in told]).tolist()  # the host waits once
+        told = torch.isfinite(plain).all(), entropy_of(weighed.mean(0)), shift_of(layers), explained_of(layers)
+        finite, entropy, shift, explained = torch.stack([part.to(plain) for part in told]).tolist()  # one wait
         if not finite:
-            for layer, known in zip(layers, before, strict=True):
-                layer.recent.mean, layer.recent.var, layer.recent.samples = known
+            for part, known in zip(parts, before, strict=True):
+                part.mean, part.var, part.samples = known
+            self.balance.predicted = predicted
             return None
         if learn:
             self.recent = recent
             scarcity = min(weighed.shape) / math.exp(entropy)  # 1: as many classes as there can be
             self.memory_samples = round(self.window * min(max(1.0, scarcity**2), LONGEST_MEMORY))
-        return Opinion(plain, weighed, shift)
+        return Opinion(plain, weighed, shift, explained)
 
     def scaled(self, logits: Tensor) -> Tensor:
         """Return probabilities at the anchor's temperature, (batch, classes)."""
@@ -157,10 +175,13 @@ def shift_of(layers: list[RecentStatistics]) -> Tensor:
     return torch.stack(divergences).mean() if divergences else torch.zeros(())
 
 
-def latest(before: Tensor | None, now: Tensor, window: int) -> Tensor:
-    """Append a batch to earlier rows and return the last `window` of them, or the whole batch if that is more.
+def explained_of(layers: list[RecentStatistics]) -> Tensor:
+    """Return how far other class proportions explain the divergence of all layers, ().
 
-    >>> latest(torch.tensor([1, 2, 3]), torch.tensor([4]), 3), latest(torch.tensor([1]), torch.tensor([2, 3]), 1)
-    (tensor([2, 3, 4]), tensor([2, 3]))
+    >>> explained_of([])
+    tensor(0.)
     """
-    return now if before is None else torch.cat([before, now])[-max(window, len(now)) :]
+    if not layers:
+        return torch.zeros(())
+    plain, balanced = zip(*(layer.divergences() for layer in layers), strict=True)
+    return explained(torch.stack(plain).sum(), torch.stack(balanced).sum())

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import torch
 from torch import Tensor
 
@@ -9,7 +11,28 @@ from holdfast.blocks.finite import all_finite, if_finite
 from holdfast.blocks.norm import BatchNorm, NormLayer, batch_moments
 from holdfast.state import Stateful
 
-__all__ = ["RecentMoments", "RecentStatistics"]
+__all__ = ["RecentMoments", "RecentStatistics", "Weights"]
+
+TINY = 1e-12
+EXPLAINED = 0.9, 0.75  # κ is 0 where balancing leaves 90 % of the divergence, and 1 where it leaves 75 % or less
+
+
+@dataclass(frozen=True)
+class Weights:
+    """How much each sample of a batch counts for statistics: as it comes, and with its classes balanced."""
+
+    values: Tensor  # (2, batch)
+
+    def moments(self, features: Tensor) -> tuple[Tensor, Tensor]:
+        """Return both weighted means and variances per channel of (batch, channels, ...), each (2, channels)."""
+        if torch.is_autocast_enabled(features.device.type):  # weights and statistics keep their own precision
+            features = features.float()
+        within, means = torch.var_mean(
+            features.flatten(2) if features.dim() > 2 else features[..., None], 2, correction=0
+        )
+        shares = (self.values / self.values.sum(1, keepdim=True).clamp_min(TINY)).to(means)[..., None]
+        mean = (shares * means).sum(1)
+        return mean, (shares * (within + (means - mean[:, None]).square())).sum(1)
 
 
 class RecentMoments(Stateful):
@@ -17,22 +40,29 @@ class RecentMoments(Stateful):
 
     mean: Tensor | None
     var: Tensor | None
-    samples: int
+    samples: int | Tensor | None  # that have been counted, at most the memory; None before the first
 
     def __init__(self, prior_samples: int) -> None:
         super().__init__()
-        self.memory_samples = prior_samples  # set from outside
+        self.prior_samples, self.memory_samples = prior_samples, prior_samples  # the latter is set from outside
         self.add_state("mean", None)
         self.add_state("var", None)
-        self.add_state("samples", prior_samples)
+        self.add_state("samples", None)
 
-    def follow(self, features: Tensor, source_mean: Tensor, source_var: Tensor) -> None:
-        """Add a batch, (batch, channels, ...), unless it is not finite."""
-        mean, var = (source_mean, source_var) if self.mean is None or self.var is None else (self.mean, self.var)
-        new_mean, new_var = batch_moments(features, unbiased=False)
+    def add(self, new: tuple[Tensor, Tensor], count: int | Tensor, source: tuple[Tensor, Tensor]) -> None:
+        """Add mean and variance of a batch that counts for so many samples, unless they are not finite."""
+        mean, var = source if self.mean is None or self.var is None else (self.mean, self.var)
+        new_mean, new_var = new
         finite = all_finite(new_mean, new_var)
-        self.samples = min(self.samples + len(features), max(self.memory_samples, len(features)))
-        share = len(features) / self.samples
+        known = self.prior_samples if self.samples is None else self.samples
+        share: float | Tensor
+        if isinstance(count, Tensor) or isinstance(known, Tensor):  # sums of weights: the host need not know them
+            count = count if isinstance(count, Tensor) else new_mean.new_full((), count)
+            self.samples = torch.minimum(known + count, count.clamp_min(self.memory_samples))
+            share = (count / self.samples.clamp_min(TINY)).to(new_mean)
+        else:
+            self.samples = min(known + count, max(self.memory_samples, count))
+            share = count / self.samples
         # The distance between the means adds to the variance; for single images it is a large part of it.
         spread = var.lerp(new_var, share) + share * (1 - share) * (new_mean - mean).square()
         self.var, self.mean = if_finite(finite, spread, var), if_finite(finite, mean.lerp(new_mean, share), mean)
@@ -40,6 +70,10 @@ class RecentMoments(Stateful):
 
 class RecentStatistics(NormLayer):
     """Normalise with λ · source + (1 − λ) · recent statistics; the recent ones include this batch, unless paused.
+
+    Other class proportions move statistics as other inputs do. With `weights`, the recent statistics go over to those
+    with balanced classes, as far as balancing explains their divergence from the source: κ follows the ratio of both
+    divergences. Under a shift of the inputs balancing explains nothing, and all samples count the same.
 
     >>> from torch import nn
     >>> layer = RecentStatistics(nn.BatchNorm1d(1), source_share=0.5, prior_samples=0)
@@ -50,27 +84,67 @@ class RecentStatistics(NormLayer):
     def __init__(self, layer: BatchNorm, *, source_share: float, prior_samples: int) -> None:
         super().__init__(layer)
         self.source_share = source_share  # λ
-        self.recent = RecentMoments(prior_samples)
+        self.recent, self.balanced = RecentMoments(prior_samples), RecentMoments(prior_samples)
+        self.weights: Weights | None = None  # of the samples of the next batch; set from outside
 
     @torch.no_grad()
     def adapted(self, features: Tensor) -> Tensor:
         """Normalise (batch, channels, ...)."""
         if not self.paused:
-            self.recent.follow(features, self.source_mean, self.source_var)
+            self._follow(features)
         return self.normalise(features, *self.fixed_statistics(features))
+
+    def _follow(self, features: Tensor) -> None:
+        source, parts = (self.source_mean, self.source_var), (self.recent, self.balanced)
+        if self.weights is None or self.weights.values.shape[1] != len(features):  # a network may fold other axes in
+            moments = batch_moments(features, unbiased=False)
+            for part in parts if self.weights is not None else parts[:1]:
+                part.add(moments, len(features), source)
+            return
+        means, variances = self.weights.moments(features)
+        for part, mean, var, count in zip(parts, means, variances, self.weights.values.sum(1), strict=True):
+            part.add((mean, var), count, source)
 
     def fixed_statistics(self, features: Tensor | None) -> tuple[Tensor, Tensor]:
         """Return the stored blend."""
+        mean, var = self._recent_moments()
+        return mean.lerp(self.source_mean, self.source_share), var.lerp(self.source_var, self.source_share)
+
+    def _recent_moments(self) -> tuple[Tensor, Tensor]:
         mean, var = self.recent.mean, self.recent.var
         if mean is None or var is None:
             return self.source_mean, self.source_var
-        return mean.lerp(self.source_mean, self.source_share), var.lerp(self.source_var, self.source_share)
+        if self.balanced.mean is None or self.balanced.var is None:
+            return mean, var
+        share = explained(*self.divergences())
+        spread = share * (1 - share) * (mean - self.balanced.mean).square()
+        return mean.lerp(self.balanced.mean, share), var.lerp(self.balanced.var, share) + spread
+
+    def divergences(self) -> tuple[Tensor, Tensor]:
+        """Return the divergences from the source of the recent statistics as they come and with balanced classes."""
+        plain = self._divergence(self.recent.mean, self.recent.var)
+        if self.balanced.mean is None:
+            return plain, plain
+        return plain, self._divergence(self.balanced.mean, self.balanced.var)
 
     def shift(self) -> Tensor:
         """Return the Kullback-Leibler divergence of recent from source statistics, averaged over channels, ()."""
-        mean, var = self.recent.mean, self.recent.var
+        return self._divergence(*self._recent_moments())
+
+    def _divergence(self, mean: Tensor | None, var: Tensor | None) -> Tensor:
         if mean is None or var is None:
             return self.source_mean.new_zeros(())
         ratio = (var + self.eps) / (self.source_var + self.eps)
         distance = (mean - self.source_mean).square() / (self.source_var + self.eps)
         return 0.5 * (distance + ratio - 1 - ratio.log()).mean()
+
+
+def explained(plain: Tensor, balanced: Tensor) -> Tensor:
+    """Return how far other class proportions explain a divergence, between 0 and 1; `balanced` is what is left of it.
+
+    >>> [round(float(explained(torch.tensor(0.1), torch.tensor(left))), 2) for left in (0.1, 0.0825, 0.05)]
+    [0.0, 0.5, 1.0]
+    """
+    none, all_of_it = EXPLAINED
+    left = balanced / plain.clamp_min(torch.finfo(plain.dtype).tiny)
+    return ((none - left) / (none - all_of_it)).clamp(0, 1)

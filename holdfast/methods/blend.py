@@ -42,6 +42,7 @@ class Blend(Method):
         "temperature": "divides all logits before they become probabilities",
     }
     shift: float
+    explained: float
 
     def __init__(
         self,
@@ -61,6 +62,7 @@ class Blend(Method):
         super().__init__(model, seed=seed)
         self.anchor = Anchor(temperature=temperature, window=window, proportions=proportions and follows(model))
         self.add_state("shift", 0.0)
+        self.add_state("explained", 0.0)
 
     def prepare(self, model: Classifier) -> list[nn.Parameter]:
         """Keep the source, and let the BatchNorm layers of the network follow their inputs; train nothing."""
@@ -72,16 +74,16 @@ class Blend(Method):
         """Return the logarithms of the blended probabilities; those of the source where the anchor has none."""
         with torch.no_grad():
             source = self.anchor.scaled(self.source(inputs))
-        opinion = self.anchor.judge(self.model, inputs, learn=not self.paused)
+        opinion = self.anchor.judge(self.model, inputs, learn=not self.paused, source=source)
         if opinion is None:
             return log_of(source).to(self.model.dtype)
         if not self.paused:
-            self.shift = opinion.shift
+            self.shift, self.explained = opinion.shift, opinion.explained
         return log_of(blended(source, opinion, self.half_shift)).to(self.model.dtype)
 
     def gauges(self) -> Mapping[str, float]:
-        """Return the shift of the input statistics."""
-        return {"shift": self.shift}
+        """Return the shift of the input statistics, and how far other class proportions explain it."""
+        return {"shift": self.shift, "explained": self.explained}
 
     def export(self) -> nn.Module:
         """Return a module that predicts with the statistics and proportions of now."""
@@ -95,5 +97,5 @@ def blended(source: Tensor, opinion: Opinion, half_shift: float) -> Tensor:
     >>> blended(torch.tensor([[0.6, 0.4]]), opinion, half_shift=0.05)
     tensor([[0.4000, 0.6000]])
     """
-    weight = 0.5 + 0.5 * opinion.shift / (opinion.shift + half_shift)
+    weight = (0.5 + 0.5 * opinion.shift / (opinion.shift + half_shift)) * (1 - 0.5 * opinion.explained)
     return opinion.reweigh(source).lerp(opinion.probabilities, weight)

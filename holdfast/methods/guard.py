@@ -192,7 +192,9 @@ class Guard(Method):
                     self.scale.compare(self.anchor, logits, source_logits)
 
             learn = not self.paused
-            opinion = self.anchor.judge(self.following, inputs, learn=learn, rescale=rescale if learn else None)
+            opinion = self.anchor.judge(
+                self.following, inputs, learn=learn, rescale=rescale if learn else None, source=source_logits
+            )
             source = self.anchor.scaled(source_logits)
             served, judged = self._serve(source, opinion, logits)
         self._judged = None if self.paused else judged

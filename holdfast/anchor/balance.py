@@ -1,0 +1,51 @@
+"""Weigh the samples of a batch so that frequent classes do not dominate the statistics of their inputs."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from holdfast.blocks.recent_norm import Weights
+from holdfast.state import Stateful
+
+__all__ = ["Balance", "latest"]
+
+RARE = 0.05  # added to the share of a class: a class that is never predicted counts 21 times one that always is
+
+
+class Balance(Stateful):
+    """Weighs samples against the share of their predicted class among the last `window` predictions of the source.
+
+    The weights have mean 1 over that window. Constant inputs (blank images, silence) show no class and count nothing.
+
+    >>> balance = Balance(window=8)
+    >>> weights = balance.weigh(torch.rand(4, 3), torch.tensor([0, 0, 0, 1]), num_classes=2)
+    >>> [round(value, 2) for value in weights.values[1].tolist()]
+    [0.71, 0.71, 0.71, 1.88]
+    """
+
+    predicted: Tensor | None
+
+    def __init__(self, *, window: int) -> None:
+        super().__init__()
+        self.window = window
+        self.add_state("predicted", None)  # classes, (samples,)
+
+    def weigh(self, inputs: Tensor, predicted: Tensor, num_classes: int) -> Weights:
+        """Return the weights of a batch from the source's predicted classes, (batch,), and remember these."""
+        self.predicted = latest(self.predicted, predicted, self.window)
+        past = F.one_hot(self.predicted, num_classes).float()
+        rarity = (1 / (past.mean(0) + RARE))[self.predicted]
+        flat = inputs.flatten(1)
+        varies = (flat.amax(1) > flat.amin(1)).float() if flat.shape[1] > 1 else torch.ones_like(rarity[: len(flat)])
+        return Weights(torch.stack([varies, varies * rarity[-len(flat) :] / rarity.mean()]))
+
+
+def latest(before: Tensor | None, now: Tensor, window: int) -> Tensor:
+    """Append a batch to earlier rows and return the last `window` of them, or the whole batch if that is more.
+
+    >>> latest(torch.tensor([1, 2, 3]), torch.tensor([4]), 3), latest(torch.tensor([1]), torch.tensor([2, 3]), 1)
+    (tensor([2, 3, 4]), tensor([2, 3]))
+    """
+    return now if before is None else torch.cat([before, now])[-max(window, len(now)) :]

@@ -1,0 +1,97 @@
+"""Class proportions that move the statistics of the inputs are told from a shift of the inputs."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+import holdfast
+from holdfast.anchor import Anchor, follow_inputs
+from holdfast.anchor.balance import Balance
+from holdfast.blocks.recent_norm import RecentStatistics
+from holdfast.data import DATASETS
+from holdfast.data.tensors import as_inputs
+from holdfast.models import digits_resnet, tiny_resnet
+
+CENTRES = torch.tensor([[-1.0, 0.5], [1.0, -0.5]])  # of two classes, each with a deviation of ½
+
+
+def layer() -> RecentStatistics:
+    norm = nn.BatchNorm1d(2)
+    norm.running_var = torch.tensor([1.25, 0.5])  # within classes and between them
+    return RecentStatistics(norm, source_share=0.5, prior_samples=8)
+
+
+def followed(
+    shares: tuple[float, float], *, offset: float = 0.0, size: int = 32, balance: bool = True
+) -> RecentStatistics:
+    """A layer that has followed batches with these shares of two classes, told apart as the source would."""
+    draws = torch.Generator().manual_seed(0)
+    found, balanced = layer(), Balance(window=128)
+    found.recent.memory_samples = found.balanced.memory_samples = 256
+    for _ in range(512 // size):
+        labels = torch.multinomial(torch.tensor(shares), size, replacement=True, generator=draws)
+        features = CENTRES[labels] + 0.5 * torch.randn(size, 2, generator=draws) + offset
+        found.weights = balanced.weigh(features, labels, 2) if balance else None
+        found(features)
+    return found
+
+
+@pytest.mark.parametrize("size", [32, 1])
+def test_statistics_of_unequal_classes_come_close_to_those_of_equal_ones(size: int) -> None:
+    assert followed((0.9, 0.1), size=size).shift() < 0.25 * followed((0.9, 0.1), size=size, balance=False).shift()
+
+
+def test_a_shift_of_the_inputs_is_not_taken_for_one_of_the_classes() -> None:
+    shifted, plain = followed((0.5, 0.5), offset=1.0), followed((0.5, 0.5), offset=1.0, balance=False)
+    torch.testing.assert_close(shifted.fixed_statistics(None), plain.fixed_statistics(None))
+
+
+def test_constant_inputs_do_not_move_statistics() -> None:
+    network = follower()
+    anchor = Anchor()
+    probabilities = torch.full((4, 10), 0.1)
+    anchor.judge(network, torch.full((4, 3, 32, 32), 0.7), source=probabilities)
+    assert all(part.shift() == 0 for part in network.modules() if isinstance(part, RecentStatistics))
+    anchor.judge(network, torch.rand(4, 3, 32, 32, generator=torch.Generator().manual_seed(0)), source=probabilities)
+    assert all(part.shift() > 0 for part in network.modules() if isinstance(part, RecentStatistics))
+
+
+def test_a_batch_that_is_not_finite_leaves_no_trace() -> None:
+    network, anchor = follower(), Anchor()
+    inputs = torch.rand(4, 3, 32, 32, generator=torch.Generator().manual_seed(0))
+    anchor.judge(network, inputs, source=torch.eye(4, 10))
+    before = (
+        [part.shift() for part in network.modules() if isinstance(part, RecentStatistics)],
+        anchor.balance.predicted,
+    )
+    assert anchor.judge(network, inputs * torch.inf, source=torch.eye(4, 10)) is None
+    assert before == (
+        [part.shift() for part in network.modules() if isinstance(part, RecentStatistics)],
+        anchor.balance.predicted,
+    )
+
+
+def test_ninety_percent_of_one_class_are_explained_and_noise_is_not() -> None:
+    data = DATASETS["digits"]("test")
+    inputs, labels = as_inputs(data.inputs(np.arange(len(data.labels)))), torch.from_numpy(data.labels)
+    draws = torch.Generator().manual_seed(0)
+    common = torch.where(labels == 3, 0.9 / (labels == 3).sum(), 0.1 / (labels != 3).sum())
+    rare = explained_on([inputs[chosen] for chosen in common.multinomial(256, True, generator=draws).split(64)])
+    noisy = inputs[torch.randperm(len(inputs), generator=draws)[:256]]
+    noise = explained_on((noisy + 0.3 * torch.randn(noisy.shape, generator=draws)).clamp(0, 1).split(64))
+    assert rare > 0.9
+    assert noise < 0.1
+
+
+def explained_on(batches: list[Tensor] | tuple[Tensor, ...]) -> float:
+    model = holdfast.adapt(digits_resnet())
+    return [model.step(batch).gauges["explained"] for batch in batches][-1]
+
+
+def follower() -> holdfast.models.Classifier:
+    network = holdfast.models.Classifier(tiny_resnet(widths=(8,))).eval()
+    follow_inputs(network, source_share=0.5, window=64)
+    return network
