@@ -184,4 +184,4 @@ def explained_of(layers: list[RecentStatistics]) -> Tensor:
     if not layers:
         return torch.zeros(())
     plain, balanced = zip(*(layer.divergences() for layer in layers), strict=True)
-    return explained(torch.stack(plain).sum(), torch.stack(balanced).sum())
+    return explained(torch.stack(plain).mean(), torch.stack(balanced).mean())

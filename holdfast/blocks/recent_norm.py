@@ -14,6 +14,7 @@ from holdfast.state import Stateful
 __all__ = ["RecentMoments", "RecentStatistics", "Weights"]
 
 TINY = 1e-12
+LARGE = 0.05  # divergence that other class proportions hardly reach
 EXPLAINED = 0.9, 0.75  # κ is 0 where balancing leaves 90 % of the divergence, and 1 where it leaves 75 % or less
 
 
@@ -142,9 +143,13 @@ class RecentStatistics(NormLayer):
 def explained(plain: Tensor, balanced: Tensor) -> Tensor:
     """Return how far other class proportions explain a divergence, between 0 and 1; `balanced` is what is left of it.
 
-    >>> [round(float(explained(torch.tensor(0.1), torch.tensor(left))), 2) for left in (0.1, 0.0825, 0.05)]
-    [0.0, 0.5, 1.0]
+    Proportions alone move statistics little. A large divergence is a shift, even if the samples of one class share it.
+
+    >>> [round(float(explained(torch.tensor(0.01), torch.tensor(left))), 2) for left in (0.01, 0.00825, 0.005)]
+    [0.0, 0.48, 0.96]
+    >>> round(float(explained(torch.tensor(0.5), torch.tensor(0.1))), 2)
+    0.01
     """
     none, all_of_it = EXPLAINED
     left = balanced / plain.clamp_min(torch.finfo(plain.dtype).tiny)
-    return ((none - left) / (none - all_of_it)).clamp(0, 1)
+    return ((none - left) / (none - all_of_it)).clamp(0, 1) / (1 + (plain / LARGE).square())

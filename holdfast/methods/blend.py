@@ -21,7 +21,7 @@ __all__ = ["Blend", "blended"]
 class Blend(Method):
     """Predict with the source and the anchor together, both with the class proportions of recent samples. Ours.
 
-    p ∝ (1 − w) · source + w · anchor. The weight w = (½ + ½ d / (d + `half_shift`)) (1 − ½ κ) grows with the divergence
+    p ∝ (1 − w) · source + w · anchor. The weight w = (½ + ½ d / (d + `half_shift`)) (1 − κ) grows with the divergence
     d of recent input statistics from those of the source: without a shift both count the same. κ is how far d is
     explained by the classes that the source predicts: the statistics then go over to those with balanced classes, and
     the source counts more. The other options are those of `anchor`. Nothing is trained.
@@ -98,5 +98,5 @@ def blended(source: Tensor, opinion: Opinion, half_shift: float) -> Tensor:
     >>> blended(torch.tensor([[0.6, 0.4]]), opinion, half_shift=0.05)
     tensor([[0.4000, 0.6000]])
     """
-    weight = (0.5 + 0.5 * opinion.shift / (opinion.shift + half_shift)) * (1 - 0.5 * opinion.explained)
+    weight = (0.5 + 0.5 * opinion.shift / (opinion.shift + half_shift)) * (1 - opinion.explained)
     return opinion.reweigh(source).lerp(opinion.probabilities, weight)
