@@ -30,7 +30,7 @@ from holdfast.models.inputs import inputs_alone, inputs_and_labels, single_input
 from holdfast.models.normalised import Normalise
 from holdfast.models.partial_forward import Recorded, recording
 from holdfast.models.preprocessing import preprocessing_of
-from holdfast.models.sharing import flags_as_given
+from holdfast.models.sharing import copies_of_empty, flags_as_given
 from holdfast.pending import Pending
 from holdfast.records import Beside, Estimate, SetupWarning, Step, Update
 from holdfast.recovery import RECOVERIES, Recovery
@@ -541,6 +541,8 @@ class AdaptedModel(nn.Module):
         copied = type(self).__new__(type(self))
         memo[id(self)] = copied
         with self._transactions.exclusive():  # no other thread is in the middle of a step
+            for place, empty in copies_of_empty(self).items():
+                memo.setdefault(place, empty)
             vars(copied).update(copy.deepcopy(vars(self), memo))
         return copied
 

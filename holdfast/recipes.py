@@ -20,7 +20,7 @@ from holdfast.models.classifier import Classifier, check_usable, weights_digest
 from holdfast.models.inputs import inputs_alone
 from holdfast.models.normalised import unwrapped
 from holdfast.models.outputs import Output, are_probabilities
-from holdfast.models.sharing import sharing_copy, unshare
+from holdfast.models.sharing import copies_of_empty, sharing_copy, unshare
 from holdfast.records import SetupWarning
 from holdfast.recovery import RECOVERIES, Recovery
 from holdfast.registry import Registry, UnknownNameError, nearest, options_of
@@ -403,7 +403,7 @@ def adapt_with(
 def _copied(network: nn.Module) -> nn.Module:
     check_usable(network)
     try:
-        return copy.deepcopy(network)
+        return copy.deepcopy(network, copies_of_empty(network))
     except (RuntimeError, TypeError) as error:
         why = str(error).partition(". ")[0]
         raise ValueError(
