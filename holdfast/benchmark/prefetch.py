@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import Any
 
 import torch
+from threadpoolctl import threadpool_limits
 
 from holdfast.benchmark.kept_stream import bare
 from holdfast.children import CHILDREN
@@ -129,6 +130,7 @@ _stream: Stream  # of a worker, which serves one stream only
 def _prepare(stream: Stream) -> None:
     global _stream
     torch.set_num_threads(1)
+    threadpool_limits(1, user_api="blas")  # for good: workers share the cores
     _stream = stream
 
 

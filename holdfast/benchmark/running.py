@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from threadpoolctl import threadpool_limits
 
 from holdfast.benchmark.attempt import Attempt, Place, Progress
 from holdfast.benchmark.building import build
@@ -182,9 +183,11 @@ def _finish(attempt: Attempt, found: dict[str, Any]) -> None:
 
 @contextmanager
 def _threads(count: int) -> Iterator[None]:
+    """Compute with this many threads, in torch and in the BLAS of numpy and scipy."""
     before = torch.get_num_threads()
     torch.set_num_threads(count)
     try:
-        yield
+        with threadpool_limits(count, user_api="blas"):
+            yield
     finally:
         torch.set_num_threads(before)

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.optimize import brentq, minimize_scalar
 
 from holdfast.randomness import seeded_rng
 
@@ -166,6 +165,8 @@ def scale_from_accuracy(logits: ArrayLike, accuracy: float) -> Scale:
     ends = math.log(SMALLEST), math.log(LARGEST)
     if not excess(ends[0]) > 0 > excess(ends[1]):
         raise ValueError(f"no temperature between {SMALLEST} and {LARGEST} gives a mean confidence of {accuracy}")
+    from scipy.optimize import brentq  # here, because importing it takes long
+
     return Scale(math.exp(brentq(excess, *ends)), math.sqrt(accuracy * (1 - accuracy) / len(rows)))
 
 
@@ -197,6 +198,8 @@ def _temperature(rows: NDArray[np.float64], labels: NDArray[np.int64]) -> float:
         scale = math.exp(-log_temperature)
         normaliser = np.log(np.exp(centred * scale).sum(1))
         return float(normaliser.sum() + EXTRA_LABELS * normaliser.mean() - chosen * scale)
+
+    from scipy.optimize import minimize_scalar  # here, because importing it takes long
 
     found = minimize_scalar(cross_entropy, bounds=(math.log(SMALLEST), math.log(LARGEST)), method="bounded")
     return math.exp(float(found.x))

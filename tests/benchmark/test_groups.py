@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from threadpoolctl import threadpool_info
 from torch import nn
 
 from holdfast.adapted import AdaptedModel
@@ -147,12 +148,26 @@ def test_groups_are_of_one_stream_and_fill_all_workers(jobs: list[Job]) -> None:
         groups_of(jobs, at_most=0)
 
 
+def blas_threads() -> set[int]:
+    return {library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"}
+
+
+def test_a_run_computes_on_the_threads_of_its_protocol(tmp_path: Path) -> None:
+    before, seen = blas_threads(), []
+    jobs = parse_suite(SUITE).jobs()[:1]
+    bench(jobs, tmp_path, progress=lambda _: seen.append(blas_threads()))
+    assert seen[0] == {1}
+    assert blas_threads() == before
+
+
 @pytest.mark.parametrize("workers", [0, pytest.param(2, marks=pytest.mark.slow)])
 def test_batches_are_the_same_for_any_number_of_render_workers(workers: int) -> None:
     stream = continual(Digits("test"), corruptions=["gaussian_noise", "fog"], samples_per_domain=20, seed=3)
     with Prefetch(stream, workers) as prefetch:
         found = list(prefetch.batches(stream.spans(0, None, 8)))
         again = list(prefetch.batches(stream.spans(20, 40, 8)))  # the workers are still there
+        if pool := vars(prefetch)["_pool"]:
+            assert pool.submit(blas_threads).result() == {1}
     expected = list(stream.starting_at(batch_size=8, stored=True))
     for batch, other in zip([*found, *again], [*expected, *expected[3:]], strict=True):
         assert (batch.inputs == other.inputs).all()
