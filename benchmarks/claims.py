@@ -32,7 +32,9 @@ them in kind, not to the bit. Results on the embedded digits and keywords can be
 names the digest of the data and of the weights. A network of the same architecture is trained from the original images
 by
 
-    holdfast train '{name: cifar10, folder: …}' --model '{name: cifar_resnet, depth: 20}'
+    holdfast train cifar10 --model cifar_resnet20
+
+from `data/cifar10`, or from another folder with `'{name: cifar10, folder: …}'`.
 
 | paper | claim | verdict | measured | result | checked by |
 | --- | --- | --- | --- | --- | --- |
@@ -149,6 +151,23 @@ def unitta() -> Iterator[Claim]:
         measured=f"rank correlation {rank:.2f}, streams of 960 samples",
         **place,
     )
+    cells = {
+        (row["recipe"], row["column"]): 100 - float(row["value"])
+        for row in published_rows()
+        if row["suite"] == "unitta" and row["parameters"] == WRN_28_10
+    }
+    for recipe, name in (("batch_norm", "BN"), ("lame", "LAME"), ("rotta", "RoTTA")):
+        settings = [setting for other, setting in cells if other == recipe]
+        agree = sum(
+            (error[recipe, setting] < error["source", setting]) == (cells[recipe, setting] < cells["source", setting])
+            for setting in settings
+        )
+        yield Claim(
+            claim=f"{name} is better or worse than the source in the settings in which it is published to be",
+            holds=agree == len(settings),
+            measured=f"in {agree} of {len(settings)} settings",
+            **{**place, "test": "test_claims.py"},
+        )
     gain = mean("source", UNITTA_MAIN) - mean("unmix_tns", UNITTA_MAIN)
     paper = float(np.mean(known["source"])) - float(np.mean(known["unmix_tns"]))
     yield Claim(
@@ -179,6 +198,24 @@ def aetta() -> Iterator[Claim]:
         holds=min(iid["aetta"], iid["aetta fitted"]) < iid["softmax_score"],
         measured=f"aetta {iid['aetta']:.1f} points, with a fitted dropout rate {iid['aetta fitted']:.1f}, "
         f"softmax score {iid['softmax_score']:.1f}",
+        **place,
+    )
+    collapse = {name: float(np.mean(values)) for (stream, name), values in errors.items() if stream == "collapse"}
+    yield Claim(
+        claim="AETTA has a smaller error than the softmax score while TENT collapses (i.i.d. classes)",
+        holds=collapse["aetta"] < collapse["softmax_score"],
+        measured=f"aetta {collapse['aetta']:.1f} points, softmax score {collapse['softmax_score']:.1f}",
+        **place,
+    )
+    ends = [run for run in read("estimators-cifar10.json") if run["manifest"]["stream"]["label"] == "collapse"]
+    confidence, right = (
+        100 * float(np.mean([values[-10:] for values in found]))
+        for found in ([run["estimates"]["softmax_score"] for run in ends], [run["batch_accuracy"] for run in ends])
+    )
+    yield Claim(
+        claim="a collapsed network is as confident as a healthy one (Figures 2 and 3)",
+        holds=confidence > 2 * right,
+        measured=f"softmax score {confidence:.1f} %, accuracy {right:.1f} % in the last ten batches",
         **place,
     )
     runs = {(run["manifest"]["stream"]["label"], run["recipe"]): run for run in read("recovery-cifar10.json")}
@@ -215,6 +252,21 @@ def dhauds() -> Iterator[Claim]:
             if recipe == "dhauds" and protocol == "offline-fixed"
         ]
         improved = sum(after > before for after, before in pairs)
+        first = {
+            stream: np.mean(values)
+            for (protocol, stream, recipe), values in accuracy.items()
+            if recipe == "source" and protocol == "offline-fixed"
+        }
+        families = sorted({stream.removesuffix("-L1") for stream in first if stream.endswith("-L1")})
+        harder = sum(first[f"{family}-L2"] < first[f"{family}-L1"] for family in families)
+        yield Claim(
+            "DHAuDS",
+            f"level 2 of a corruption is harder than level 1 ({data}, source)",
+            harder == len(families),
+            f"in {harder} of {len(families)} families",
+            f"dhauds-{name}.json",
+            "test_claims.py",
+        )
         yield Claim(
             "DHAuDS",
             f"adapting improves every criterion ({data}, accuracy, 8 epochs, no labels)",

@@ -1,6 +1,7 @@
-"""Write docs/methods: one page per method from its class, a table to choose from, and the generated parts of README.
+"""Write docs/methods: one page per method from its class and a committed result, and a table to choose from.
 
-The signatures for type checkers, holdfast/signatures.pyi, are written too.
+The curves on the pages, in docs/curves, the catalogue and the generated parts of README are written too, and so are the
+signatures for type checkers, holdfast/signatures.pyi.
 
 Run `python docs/build.py`.
 """
@@ -22,6 +23,8 @@ from holdfast.registry import Entry
 
 HERE = Path(__file__).parent
 FOLDER = HERE / "methods"
+CURVES = runpy.run_path(str(HERE / "curves.py"))
+RESULT = CURVES["read"]()
 
 
 def page(name: str) -> str:
@@ -30,6 +33,7 @@ def page(name: str) -> str:
     sections = (
         idea(found),
         facts(found),
+        CURVES["section"](name, RESULT),
         options("Options", found.options),
         options(f"Options of the recovery `{found.recovery}`", found.recovery_options),
         presets(found),
@@ -161,10 +165,12 @@ def pages() -> dict[Path, str]:
     catalogued[HERE.parent / "holdfast" / "signatures.pyi"] = runpy.run_path(str(HERE / "signatures.py"))[
         "signatures"
     ]()
-    return {**catalogued, **{FOLDER / f"{name}.md": page(name).rstrip() + "\n" for name in names()}}
+    curves = {HERE / "curves" / f"{name}.svg": CURVES["svg"](name, RESULT) for name in names()}
+    return {**catalogued, **curves, **{FOLDER / f"{name}.md": page(name).rstrip() + "\n" for name in names()}}
 
 
 if __name__ == "__main__":
-    FOLDER.mkdir(exist_ok=True)
+    for folder in (FOLDER, HERE / "curves"):
+        folder.mkdir(exist_ok=True)
     for path, content in pages().items():
         path.write_text(content)

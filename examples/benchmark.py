@@ -17,7 +17,7 @@ batch_size: 64
 streams:
   - &shuffled
     {name: continual, label: shuffled, data: digits, corruptions: [gaussian_noise, fog], samples_per_domain: 128}
-  - {<<: *shuffled, label: one class per batch, order: single_class, run: 64}
+  - {<<: *shuffled, label: sorted by class, order: sorted}
 recipes: [source, batch_norm, blend]
 """)
 print(len(suite.jobs()), "runs")

@@ -21,6 +21,7 @@ from holdfast.models.inputs import inputs_alone
 from holdfast.models.normalised import unwrapped
 from holdfast.models.outputs import Output, are_probabilities
 from holdfast.models.sharing import copies_of_empty, sharing_copy, unshare
+from holdfast.option_types import type_problem
 from holdfast.records import SetupWarning
 from holdfast.recovery import RECOVERIES, Recovery
 from holdfast.registry import Registry, UnknownNameError, nearest, options_of
@@ -229,6 +230,13 @@ def resolve(
     if not isinstance(recovery, Recovery) and recovery not in RECOVERIES:
         raise RecipeError("recovery", f"unknown recovery {recovery!r}; {nearest(str(recovery), RECOVERIES)}")
     of_method, of_recovery = _assigned(name, kind, recovery, options, recovery_options)
+    for owner, given in (
+        (kind, of_method),
+        *([(RECOVERIES[recovery], of_recovery)] if isinstance(recovery, str) else []),
+    ):
+        for option, value in given.items():
+            if problem := type_problem(owner, option, value):
+                raise RecipeError(option, f"{name!r}: {problem}")
     resolved = ResolvedRecipe(name, kind, recovery, preset, of_method, of_recovery, published)
     if preset is not None and preset not in resolved.presets:
         raise RecipeError("preset", f"{name!r} has no preset {preset!r}; {nearest(str(preset), resolved.presets)}")

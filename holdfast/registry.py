@@ -15,6 +15,7 @@ __all__ = [
     "Entry",
     "Registry",
     "UnknownNameError",
+    "chain",
     "check_options",
     "choices_of",
     "import_entries",
@@ -54,9 +55,10 @@ def nearest(word: str, known: Iterable[str]) -> str:
 class Registry(Generic[T]):
     """The catalogue of one room, open to third parties through the entry-point group `holdfast.<room>`."""
 
-    def __init__(self, kind: str, room: str) -> None:
+    def __init__(self, kind: str, room: str, hint: str = "") -> None:
         self.kind = kind  # the word for one entry in messages
         self.room = room
+        self.hint = hint  # what else a name may be, for messages
         self.aliases: dict[str, str] = {}  # other names of entries; `names` does not list them
         self._entries: dict[str, T] = {}
         self._plugins_loaded = False
@@ -90,7 +92,8 @@ class Registry(Generic[T]):
         if name not in self._entries:
             self._load_plugins()
         if name not in self._entries:
-            raise UnknownNameError(f"unknown {self.kind} {name!r}; {nearest(name, [*self._entries, *self.aliases])}")
+            near = nearest(name, [*self._entries, *self.aliases])
+            raise UnknownNameError(f"unknown {self.kind} {name!r}; {near}{self.hint and f' ({self.hint})'}")
         return self._entries[name]
 
     def __contains__(self, name: object) -> bool:
@@ -161,7 +164,7 @@ def parameters_of(thing: Callable[..., Any]) -> dict[str, inspect.Parameter]:
     """
     by_keyword = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
     found: dict[str, inspect.Parameter] = {}
-    for function in _chain(thing):
+    for function in chain(thing):
         parameters = list(inspect.signature(function).parameters.values())
         for parameter in parameters[isinstance(thing, type) :]:  # without `self`
             if parameter.kind in by_keyword:
@@ -181,7 +184,7 @@ def meanings_of(kind: type) -> dict[str, str]:
 def choices_of(thing: Callable[..., Any]) -> dict[str, tuple[Any, ...]]:
     """Return the allowed values of every argument that is annotated with a `Literal`."""
     found: dict[str, tuple[Any, ...]] = {}
-    for function in _chain(thing):
+    for function in chain(thing):
         try:
             hints = get_type_hints(inspect.unwrap(function))
         except NameError:  # an annotation that exists for type checkers only
@@ -192,7 +195,7 @@ def choices_of(thing: Callable[..., Any]) -> dict[str, tuple[Any, ...]]:
     return found
 
 
-def _chain(thing: Any) -> Iterator[Callable[..., Any]]:
+def chain(thing: Any) -> Iterator[Callable[..., Any]]:
     """Yield the functions whose arguments a call can set: those of all bases, or along `extends`."""
     if isinstance(thing, type):
         yield from (vars(kind)["__init__"] for kind in thing.mro() if "__init__" in vars(kind))

@@ -23,6 +23,7 @@ from holdfast.benchmark import Progress
 from holdfast.benchmark.live import LiveProgress
 from holdfast.benchmark.suite import parse_suite
 from holdfast.cli import app, main
+from holdfast.cli.commands import COMMANDS
 from holdfast.cli.options import parse_settings
 
 SMALL = ["--set", "streams.0.samples_per_domain=32", "--set", "streams.0.corruptions=[contrast]", "--set", "seeds=[0]"]
@@ -291,3 +292,9 @@ def test_a_shell_completes_names(words: str, expected: str) -> None:
     environment["COMP_CWORD"] = str(len(words.split(" ")))
     result = CliRunner().invoke(app, [], prog_name="holdfast", env=environment)
     assert expected in result.stdout.split()
+
+
+def test_the_list_of_commands_is_whole_in_80_columns() -> None:
+    listed = CliRunner().invoke(app, ["--help"], env={"COLUMNS": "80"}).stdout.partition("Commands:")[2]
+    assert len(listed.strip().splitlines()) == len(COMMANDS)
+    assert "..." not in listed

@@ -31,6 +31,9 @@ def test_pages_are_up_to_date() -> None:
     assert not stale, "run python docs/build.py"
     written = {path.name for path in pages if path.parent.name == "methods"}
     assert {path.name for path in (BUILD.parent / "methods").iterdir()} == written
+    curves = list((BUILD.parent / "curves").iterdir())
+    assert {path.name for path in curves} == {path.name for path in pages if path.parent.name == "curves"}
+    assert max(path.stat().st_size for path in curves) < 6_000
 
 
 @pytest.mark.parametrize("name", METHODS.names())

@@ -15,6 +15,7 @@ from holdfast.corruptions import CORRUPTIONS
 from holdfast.data import DATASETS
 from holdfast.estimators import ESTIMATORS
 from holdfast.models import MODELS
+from holdfast.option_types import type_problem
 from holdfast.recipes import RecipeError, resolve
 from holdfast.registry import Registry, nearest
 from holdfast.spec import Spec
@@ -52,8 +53,12 @@ def problems_of(suite: Suite) -> Problems:
 
 
 def _spec_problems(path: KeyPath, spec: Spec, registry: Registry[Any], given: frozenset[str] = frozenset()) -> Problems:
-    for key, problem in spec.problems(registry, given):
+    found = list(spec.problems(registry, given))
+    for key, problem in found:
         yield (*path, key) if key else path, problem
+    for option, value in () if found else spec.options.items():
+        if wrong := type_problem(registry[spec.name], option, value):
+            yield (*path, option), wrong
 
 
 def _stream_problems(path: KeyPath, stream: StreamEntry, suite: Suite) -> Problems:

@@ -35,26 +35,27 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-COMMANDS: dict[str, Callable[..., None]] = {
-    "demo": demo,
-    "prepare": prepare,
-    "bench": bench,
-    "report": report,
-    "compare": compare,
-    "conformance": conformance,
-    "list": list_,
-    "train": train,
-    "calibrate": calibrate,
-    "doctor": doctor,
-    "recommend": recommend,
-    "replay": replay,
-    "corrupt": corrupt,
-    "export": export,
-    "serve": serve,
-    "audit": audit,
+# Name -> function and its line in the list of commands, short enough for 80 columns.
+COMMANDS: dict[str, tuple[Callable[..., None], str]] = {
+    "demo": (demo, "Show a collapse and its rescue on the embedded data."),
+    "doctor": (doctor, "Check a model and its data before anything adapts."),
+    "recommend": (recommend, "Find which method helps your model and data, or none."),
+    "bench": (bench, "Run a suite; interrupted runs resume."),
+    "report": (report, "Write one self-contained HTML page for a folder of runs."),
+    "compare": (compare, "Compare runs pair by pair."),
+    "prepare": (prepare, "List the data, weights and packages that a suite needs."),
+    "replay": (replay, "Run a recorded stream again with another recovery."),
+    "list": (list_, "List methods, streams, suites, models, data and more."),
+    "train": (train, "Train a network."),
+    "calibrate": (calibrate, "Find a walk of corruptions at constant difficulty (CCC)."),
+    "corrupt": (corrupt, "Corrupt files, or draw a contact sheet of corruptions."),
+    "export": (export, "Write the streams of a suite as WebDataset shards."),
+    "conformance": (conformance, "Compare methods with recorded outputs of official code."),
+    "serve": (serve, "Serve a model that adapts to the inputs of each tenant."),
+    "audit": (audit, "Verify the chain of an audit log."),
 }
-for name, command in COMMANDS.items():
-    app.command(name)(command)
+for name, (command, line) in COMMANDS.items():
+    app.command(name, short_help=line)(command)
 
 
 def _print_version(wanted: bool) -> None:

@@ -46,7 +46,7 @@ def _with_network(builder: Callable[..., nn.Module], network: str) -> Callable[.
     return build
 
 
-MODELS = Catalogue("model", "models")
+MODELS = Catalogue("model", "models", hint="networks of zoos are named timm:resnet50.a1_in1k and the like")
 WEIGHTS = Path(__file__).parent / "weights"
 
 
