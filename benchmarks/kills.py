@@ -22,22 +22,27 @@ from typing import Any
 
 from measured import add_json, write
 
-from holdfast.benchmark import bench, parse_suite
+from holdfast.benchmark import Job, bench, parse_suite
 
 SUITE = """\
 name: kills
 models: [digits_resnet]
 batch_size: 16
-samples: 640
+samples: SAMPLES
 seeds: [0, 1]
 source: {name: digits, split: train, samples: 64}
-streams: [{name: continual, data: {name: digits, split: test}, corruptions: [contrast, fog], samples_per_domain: 320}]
+streams: [{name: continual, data: {name: digits, split: test}, corruptions: [contrast, fog], samples_per_domain: HALF}]
 recipes: [source, {name: tent, lr: 0.01}, {name: rdumb, every_batches: 7}, rotta]
 """
 TIMINGS = ("step_seconds",)
 PAUSE = 3.0  # mean seconds before the next kill, once rows are being written
-PATIENCE = 300  # seconds until a bench that does not end is killed and counted as hanging
+PATIENCE = 300  # seconds without a new row until a bench is killed and counted as hanging
 SURVIVAL = 10  # seconds until a worker without a parent is killed and counted as a survivor
+
+
+def jobs_of(samples: int) -> list[Job]:
+    """Return the jobs of the suite, with this many samples each."""
+    return parse_suite(SUITE.replace("SAMPLES", str(samples)).replace("HALF", str(samples // 2))).jobs()
 
 
 def rows(folder: Path) -> list[dict[str, Any]]:
@@ -69,19 +74,21 @@ def session(leader: int) -> dict[int, int]:
     return found
 
 
-def disturbed(runs: Path, chance: random.Random, victims: list[str], most: int) -> tuple[bool, int]:
+def disturbed(runs: Path, samples: int, chance: random.Random, victims: list[str], most: int) -> tuple[bool, int]:
     """Run the bench once, with kills if there were not enough yet; return whether it hung, and the survivors."""
     process = subprocess.Popen(
-        [sys.executable, __file__, "--bench", str(runs)],
+        [sys.executable, __file__, "--bench", str(runs), "--samples", str(samples)],
         start_new_session=True,
         env={**os.environ, "OMP_NUM_THREADS": "1"},
         stdout=subprocess.DEVNULL,
     )
-    end, strike, before = time.monotonic() + PATIENCE, None, written(runs)
+    end, strike, seen = time.monotonic() + PATIENCE, None, written(runs)
     while process.poll() is None and time.monotonic() < end:
         time.sleep(0.02)
-        if strike is None and written(runs) > before:  # not while it only imports
-            strike = time.monotonic() + chance.expovariate(1 / PAUSE)
+        if (size := written(runs)) > seen:
+            seen, end = size, time.monotonic() + PATIENCE
+            if strike is None:  # not while it only imports
+                strike = time.monotonic() + chance.expovariate(1 / PAUSE)
         if strike is not None and time.monotonic() > strike and len(victims) < most:
             alive = session(process.pid)
             leaves = [pid for pid in alive if pid not in alive.values() and pid != process.pid]
@@ -107,11 +114,12 @@ def main() -> None:
     """Kill until there were enough, and print how many rows differ."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--kills", type=int, default=40)
+    parser.add_argument("--samples", type=int, default=640, help="of each run")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--bench", type=Path, help=argparse.SUPPRESS)  # the program that is killed
     add_json(parser)
     given = parser.parse_args()
-    jobs = parse_suite(SUITE).jobs()
+    jobs = jobs_of(given.samples)
     if given.bench:
         bench(jobs, given.bench, executor="processes", workers=2, checkpoint_seconds=1.0, render_workers=0)
         return
@@ -123,7 +131,7 @@ def main() -> None:
             runs = Path(name) / f"runs{number}"
             places = {job.name: runs / job.suite / job.name for job in jobs}
             while not all((place / "summary.json").exists() for place in places.values()):
-                stuck, left = disturbed(runs, chance, victims, given.kills)
+                stuck, left = disturbed(runs, given.samples, chance, victims, given.kills)
                 hung, survived = hung + stuck, survived + left
             for job, place in places.items():
                 found = rows(place)
