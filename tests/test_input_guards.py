@@ -64,6 +64,7 @@ def test_no_corruption_of_images_is_refused_whichever_comes_first(first: str) ->
 
 @pytest.mark.parametrize("first", ["clean", *CORRUPTIONS.names("audio")])
 def test_no_corruption_or_gain_of_audio_is_refused_whichever_comes_first(first: str) -> None:
+    pytest.importorskip("espeakng_loader", reason="speech: pip install 'holdfast[audio]'")
     for start_db in (-60, 0):  # a quiet recording, then the others at their level
         usual = InputRange("audio")
         assert usual.refusal(audio_magnitudes(start_db)[first]) is None
