@@ -60,6 +60,8 @@ def processes(work: Callable[[Any], Any], items: Sequence[Any], workers: int = 2
                     raise result
                 yield result
     finally:
+        for process, _ in idle:
+            process.kill()  # it has sent all it had; to end by itself takes an interpreter with torch a second
         _dismiss([*((worker.process, worker.connection) for worker in crew), *idle])
 
 
