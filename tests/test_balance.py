@@ -39,7 +39,7 @@ def followed(
     return found
 
 
-@pytest.mark.parametrize("size", [32, 1])
+@pytest.mark.parametrize("size", [32, 16])
 def test_statistics_of_unequal_classes_come_close_to_those_of_equal_ones(size: int) -> None:
     assert followed((0.9, 0.1), size=size).shift() < 0.5 * followed((0.9, 0.1), size=size, balance=False).shift()
 
@@ -47,6 +47,19 @@ def test_statistics_of_unequal_classes_come_close_to_those_of_equal_ones(size: i
 def test_a_shift_of_the_inputs_is_not_taken_for_one_of_the_classes() -> None:
     shifted, plain = followed((0.5, 0.5), offset=1.0), followed((0.5, 0.5), offset=1.0, balance=False)
     torch.testing.assert_close(shifted.fixed_statistics(None), plain.fixed_statistics(None))
+
+
+def test_a_domain_in_which_all_is_taken_for_one_class_does_not_keep_the_statistics_of_the_one_before() -> None:
+    draws = torch.Generator().manual_seed(0)
+    weighed, plain, balance = layer(), layer(), Balance(window=128)
+    for part in (weighed.recent, weighed.balanced, plain.recent):
+        part.memory_samples = 64
+    for place in range(8):
+        predicted = torch.arange(32) % 2 if place < 4 else torch.zeros(32, dtype=torch.long)
+        features = CENTRES[torch.arange(32) % 2] + 0.5 * torch.randn(32, 2, generator=draws) + (0.3 if place > 3 else 0)
+        weighed.weights = balance.weigh(features, predicted, 2)
+        weighed(features), plain(features)
+    torch.testing.assert_close(weighed.fixed_statistics(None), plain.fixed_statistics(None))
 
 
 def test_constant_inputs_do_not_move_statistics() -> None:

@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from holdfast.blocks.recent_norm import Weights
+from holdfast.blocks.recent_norm import TINY, Weights
 from holdfast.state import Stateful
 
 __all__ = ["Balance", "latest"]
@@ -17,7 +17,8 @@ RARE = 0.05  # added to the share of a class: a class that is never predicted co
 class Balance(Stateful):
     """Weighs samples against the share of their predicted class among the last `window` predictions of the source.
 
-    The weights have mean 1 over that window. Constant inputs (blank images, silence) show no class and count nothing.
+    The weights of a batch have mean 1; if that of all batches were, the rare classes after a change of domain would be
+    those of the domain before. Constant inputs (blank images, silence) show no class and count nothing.
 
     >>> balance = Balance(window=8)
     >>> weights = balance.weigh(torch.rand(4, 3), torch.tensor([0, 0, 0, 1]), num_classes=2)
@@ -39,7 +40,8 @@ class Balance(Stateful):
         rarity = (1 / (past.mean(0) + RARE))[self.predicted]
         flat = inputs.flatten(1)
         varies = (flat.amax(1) > flat.amin(1)).float() if flat.shape[1] > 1 else torch.ones_like(rarity[: len(flat)])
-        return Weights(torch.stack([varies, varies * rarity[-len(flat) :] / rarity.mean()]))
+        balanced = varies * rarity[-len(flat) :]
+        return Weights(torch.stack([varies, balanced * varies.sum() / balanced.sum().clamp_min(TINY)]))
 
 
 def latest(before: Tensor | None, now: Tensor, window: int) -> Tensor:
