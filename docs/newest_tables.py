@@ -1,4 +1,4 @@
-"""Write the tables of docs/newest.md from the committed results. Run `python docs/newest_tables.py`."""
+"""Write the tables of docs/newest.md, and one of docs/unitta.md, from the committed results. Run `python docs/newest_tables.py`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from statistics import fmean
 from typing import Any
 
 DOCS = Path(__file__).parent
-PAGE, RESULTS = DOCS / "newest.md", DOCS.parent / "results"
+PAGE, UNITTA, RESULTS = DOCS / "newest.md", DOCS / "unitta.md", DOCS.parent / "results"
 PART = 15  # batches in a visit to the fifteen corruptions, one each
 Run = dict[str, Any]
 
@@ -108,9 +108,9 @@ def alarms() -> list[str]:
     return rows
 
 
-def settings() -> list[str]:
+def settings(name: str) -> list[str]:
     """Return the table of errors in the main settings of UniTTA, averaged by how classes come."""
-    found = errors_by_setting("newest-unitta-cifar10")
+    found = errors_by_setting(name)
     kinds = ("(i,1)", "(n,1)", "(n,u)")
     rows = [
         f"| recipe | {' | '.join(f'{kind} classes' for kind in kinds)} | all 12 | worse than source in |",
@@ -133,7 +133,8 @@ def errors_by_setting(name: str) -> dict[str, dict[str, float]]:
 
 
 TABLES = {
-    "settings": settings,
+    "settings": lambda: settings("newest-unitta-cifar10"),
+    "long": lambda: settings("unitta-cifar10-long"),
     "alarms": alarms,
     "recurrence": recurrence,
     "asr": lambda: accuracies("asr-digits", ["ccc", "cross"], resets=True),
@@ -142,9 +143,9 @@ TABLES = {
 }
 
 
-def page() -> str:
-    """Return the page with each table between its marks."""
-    text = PAGE.read_text()
+def page(path: Path = PAGE) -> str:
+    """Return a page with each table between its marks."""
+    text = path.read_text()
     for name, table in TABLES.items():
         begin, end = f"<!-- {name} -->", f"<!-- end of {name} -->"
         if begin in text:
@@ -155,4 +156,5 @@ def page() -> str:
 
 
 if __name__ == "__main__":
-    PAGE.write_text(page())
+    for path in (PAGE, UNITTA):
+        path.write_text(page(path))

@@ -25,23 +25,24 @@ def percent(runs: list[dict[str, Any]], *, last: float = 1.0) -> float:
 
 
 def test_the_tables_are_those_of_the_results(made: dict[str, Any]) -> None:
-    assert made["PAGE"].read_text() == made["page"](), "run python docs/newest_tables.py"
+    for page in (made["PAGE"], made["UNITTA"]):
+        assert page.read_text() == made["page"](page), "run python docs/newest_tables.py"
 
 
 def test_errors_rise_with_the_visits_only_at_ten_times_the_rate(made: dict[str, Any]) -> None:
     found = made["visits"]()
-    assert all(len(errors) == 10 for errors in found.values())
+    assert all(len(errors) == 20 for errors in found.values())
     rises = {recipe: made["rise"](errors, found["source"]) for recipe, errors in found.items()}
-    assert rises.pop("tent x10") > 3
+    assert rises.pop("tent x10") > 2
     assert found["tent x10"][-1] > found["source"][-1] + 10
-    assert max(rises.values()) < 0.1
+    assert max(rises.values()) < 0.15
 
 
-def test_the_order_of_errors_over_ten_visits(made: dict[str, Any]) -> None:
+def test_the_order_of_errors_over_twenty_visits(made: dict[str, Any]) -> None:
     means = {recipe: fmean(errors) for recipe, errors in made["visits"]().items()}
     training = {"tent", "cmf", "rdumb every 50 batches", "asr_eta", "reservoir"}
     assert max(means[recipe] for recipe in training) < means["blend"] < means["source"] - 10
-    assert max(means[recipe] for recipe in training) - min(means[recipe] for recipe in training) < 1.5
+    assert max(means[recipe] for recipe in training) - min(means[recipe] for recipe in training) < 2
     assert all(abs(means[recipe] - means["source"]) < 1.5 for recipe in ("rotta", "petta"))
 
 

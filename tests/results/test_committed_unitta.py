@@ -71,3 +71,24 @@ def test_unitta_that_listens_is_near_the_better_of_bdn_and_unitta_everywhere(
     for setting in UNITTA_SETTINGS:
         better = min(mean_error(unitta, recipe, [setting]) for recipe in ("bdn", "unitta"))
         assert mean_error(unitta, "unitta_auto", [setting]) < better + 0.5
+
+
+def test_longer_streams_leave_the_order_and_unmix_needs_a_centred_start(
+    committed: Callable[[str], list[dict[str, Any]]],
+) -> None:
+    found: dict[str, dict[str, float]] = {}
+    for run in committed("unitta-cifar10-long.json"):
+        assert run["summary"]["samples"] == 6016
+        errors = found.setdefault(run["recipe"], {})
+        errors[run["manifest"]["stream"]["label"]] = 100 - 100 * run["summary"]["accuracy"]
+    assert len(found) == 13
+    assert all(set(errors) == set(UNITTA_MAIN) for errors in found.values())
+    source, mean = found["source"], {recipe: np.mean(list(errors.values())) for recipe, errors in found.items()}
+    published = set(found) - {"unitta_auto", "blend", "unmix_tns centred"}
+    assert sorted(published, key=lambda recipe: mean[recipe])[0] == "unitta"
+    assert mean["unitta"] < mean["source"] - 10
+    assert all(found["unmix_tns"][setting] > source[setting] for setting in UNITTA_MAIN)
+    assert all(found["unmix_tns centred"][setting] < source[setting] for setting in UNITTA_MAIN)
+    for recipe in ("batch_norm", "tent", "roid"):
+        wrong = {setting for setting in UNITTA_MAIN if found[recipe][setting] > source[setting]}
+        assert wrong == {setting for setting in UNITTA_MAIN if setting.startswith("(n")}
