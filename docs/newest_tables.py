@@ -1,4 +1,4 @@
-"""Write the tables of docs/newest.md, and one of docs/unitta.md, from the committed results. Run `python docs/newest_tables.py`."""
+"""Write the tables of docs/newest.md, and one of docs/unitta.md, from results. Run `python docs/newest_tables.py`."""
 
 from __future__ import annotations
 
