@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -132,7 +133,7 @@ def errors_by_setting(name: str) -> dict[str, dict[str, float]]:
     return found
 
 
-TABLES = {
+TABLES: dict[str, Callable[[], list[str]]] = {
     "settings": lambda: settings("newest-unitta-cifar10"),
     "long": lambda: settings("unitta-cifar10-long"),
     "alarms": alarms,
