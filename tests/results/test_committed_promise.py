@@ -41,7 +41,7 @@ def test_with_noise_or_poison_in_every_batch_blend_and_guard_stay_above_the_sour
     found = made["gains"](made["MORE"])
     for recipe in ("anchor", "blend", "guard(tent)"):
         assert min(found[recipe]["10 % noise"], found[recipe]["10 % poison"]) > 15, recipe
-    assert len(found) == 17
+    assert len(found) == 29
     assert (
         max(found["note"]["mixed"], found["cotta (4 views)"]["mixed"]) > found["blend"]["mixed"]
     )  # and the page says so
