@@ -99,6 +99,15 @@ def test_ninety_percent_of_one_class_are_explained_and_noise_is_not() -> None:
     assert noise < 0.1
 
 
+def test_a_prediction_that_learns_nothing_trusts_the_source_as_much() -> None:
+    model = holdfast.adapt(digits_resnet())
+    data = DATASETS["digits"]("test")
+    threes = as_inputs(data.inputs(np.flatnonzero(data.labels == 3)[:64]))
+    learning = model.step(threes)
+    assert learning.gauges["explained"] > 0.1
+    torch.testing.assert_close(model.predict(threes).logits, learning.logits, atol=1e-4, rtol=0)
+
+
 def explained_on(batches: list[Tensor] | tuple[Tensor, ...]) -> float:
     model = holdfast.adapt(digits_resnet())
     return [model.step(batch).gauges["explained"] for batch in batches][-1]

@@ -30,9 +30,7 @@ class Opinion:
     plain: Tensor  # probabilities, (batch, classes), as if all classes were equally frequent
     recent: Tensor  # probabilities with class proportions of the last samples, this batch included, (samples, classes)
     shift: float  # how far the statistics of recent inputs are from those of the source
-    explained: float = (
-        0.0  # the part of that which other class proportions explain, if the source's predictions are right
-    )
+    explained: float = 0.0  # κ: how far other class proportions explain that, if the source's predictions are right
 
     @property
     def probabilities(self) -> Tensor:
@@ -122,7 +120,8 @@ class Anchor(Stateful):
         plain = self.scaled(logits)
         recent = latest(self.recent, plain, self.window)
         weighed = reweigh_by_evidence(recent) if self.proportions else recent
-        told = torch.isfinite(plain).all(), entropy_of(weighed.mean(0)), shift_of(layers), explained_of(layers)
+        share = torch.zeros(()) if source is None else explained_of(layers)
+        told = torch.isfinite(plain).all(), entropy_of(weighed.mean(0)), shift_of(layers), share
         finite, entropy, shift, explained = torch.stack([part.to(plain) for part in told]).tolist()  # one wait
         if not finite:
             for part, known in zip(parts, before, strict=True):

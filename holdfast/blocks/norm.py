@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Protocol
@@ -54,7 +55,7 @@ class BatchNorm(Protocol):
         """The source variance of each channel."""
 
 
-class NormLayer(nn.Module):
+class NormLayer(nn.Module, ABC):
     """Replaces a BatchNorm layer: shares its affine parameters and keeps its source statistics.
 
     A subclass writes `adapted`. With `as_source` set, every subclass normalises with the source statistics and
@@ -94,20 +95,20 @@ class NormLayer(nn.Module):
         """Whether predictions are normalised with statistics of their own batch."""
         return False
 
+    @abstractmethod
     def adapted(self, features: Tensor) -> Tensor:
         """Normalise (batch, channels, ...) with the statistics of the method."""
-        raise NotImplementedError
 
     def by_source(self, features: Tensor) -> Tensor:
         """Normalise (batch, channels, ...) as the replaced layer did, bit for bit."""
         return F.batch_norm(features, self.source_mean, self.source_var, self.weight, self.bias, False, 0.0, self.eps)
 
+    @abstractmethod
     def fixed_statistics(self, features: Tensor | None) -> tuple[Tensor, Tensor] | None:
         """Return the mean and variance per channel with which these features are normalised, if all samples share them.
 
         None means that each sample is normalised by itself. Layers with stored statistics need no features.
         """
-        raise NotImplementedError
 
     def normalise(self, features: Tensor, mean: Tensor, var: Tensor) -> Tensor:
         """Normalise with the given statistics and apply the affine parameters."""

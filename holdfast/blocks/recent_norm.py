@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from torch import Tensor
 
 from holdfast.blocks.finite import all_finite, if_finite
-from holdfast.blocks.norm import BatchNorm, NormLayer, batch_moments
+from holdfast.blocks.norm import BatchNorm, NormLayer
 from holdfast.state import Stateful
 
 __all__ = ["RecentMoments", "RecentStatistics", "Weights"]
@@ -24,16 +25,15 @@ class Weights:
 
     values: Tensor  # (2, batch)
 
-    def moments(self, features: Tensor) -> tuple[Tensor, Tensor]:
-        """Return both weighted means and variances per channel of (batch, channels, ...), each (2, channels)."""
-        if torch.is_autocast_enabled(features.device.type):  # weights and statistics keep their own precision
-            features = features.float()
-        within, means = torch.var_mean(
-            features.flatten(2) if features.dim() > 2 else features[..., None], 2, correction=0
-        )
-        shares = (self.values / self.values.sum(1, keepdim=True).clamp_min(TINY)).to(means)[..., None]
-        mean = (shares * means).sum(1)
-        return mean, (shares * (within + (means - mean[:, None]).square())).sum(1)
+    @cached_property
+    def counts(self) -> Tensor:
+        """For how many samples the batch counts in each of the two ways, (2,)."""
+        return self.values.sum(1)
+
+    @cached_property
+    def shares(self) -> Tensor:
+        """The weights as shares of the batch, (2, batch, 1)."""
+        return (self.values / self.counts.clamp_min(TINY)[:, None])[..., None]
 
 
 class RecentMoments(Stateful):
@@ -51,7 +51,7 @@ class RecentMoments(Stateful):
         self.add_state("samples", None)
 
     def add(self, new: tuple[Tensor, Tensor], count: int | Tensor, source: tuple[Tensor, Tensor]) -> None:
-        """Add mean and variance of a batch that counts for so many samples, unless they are not finite."""
+        """Add the mean and variance of a batch with the weight of `count` samples; ignore those that are not finite."""
         mean, var = source if self.mean is None or self.var is None else (self.mean, self.var)
         new_mean, new_var = new
         finite = all_finite(new_mean, new_var)
@@ -96,15 +96,16 @@ class RecentStatistics(NormLayer):
         return self.normalise(features, *self.fixed_statistics(features))
 
     def _follow(self, features: Tensor) -> None:
-        source, parts = (self.source_mean, self.source_var), (self.recent, self.balanced)
-        if self.weights is None or self.weights.values.shape[1] != len(features):  # a network may fold other axes in
-            moments = batch_moments(features, unbiased=False)
-            for part in parts if self.weights is not None else parts[:1]:
-                part.add(moments, len(features), source)
+        source, weights = (self.source_mean, self.source_var), self.weights
+        means, squares = moments_about(self.source_mean, features)
+        if weights is None or weights.values.shape[1] != len(features):  # a network may fold other axes into the batch
+            new = _moments(means.mean(0), squares.mean(0), self.source_mean)
+            for part in (self.recent,) if weights is None else (self.recent, self.balanced):
+                part.add(new, len(features), source)
             return
-        means, variances = self.weights.moments(features)
-        for part, mean, var, count in zip(parts, means, variances, self.weights.values.sum(1), strict=True):
-            part.add((mean, var), count, source)
+        for part, count, shares in zip((self.recent, self.balanced), weights.counts, weights.shares, strict=True):
+            shares = shares.to(means)
+            part.add(_moments((shares * means).sum(0), (shares * squares).sum(0), self.source_mean), count, source)
 
     def fixed_statistics(self, features: Tensor | None) -> tuple[Tensor, Tensor]:
         """Return the stored blend."""
@@ -138,6 +139,24 @@ class RecentStatistics(NormLayer):
         ratio = (var + self.eps) / (self.source_var + self.eps)
         distance = (mean - self.source_mean).square() / (self.source_var + self.eps)
         return 0.5 * (distance + ratio - 1 - ratio.log()).mean()
+
+
+def moments_about(centre: Tensor, features: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the mean distance of each sample from a centre, and the mean of its square, each (batch, channels).
+
+    About a centre near the mean, the squares lose no precision.
+
+    >>> [moment.tolist() for moment in moments_about(torch.tensor([1.0]), torch.tensor([[[2.0, 4.0]]]))]
+    [[[2.0]], [[5.0]]]
+    """
+    features = features.to(torch.promote_types(features.dtype, torch.float32))  # squares overflow half precision
+    places = list(range(2, features.dim()))
+    distances = features - centre.reshape(-1, *[1] * len(places))
+    return (distances.mean(places), distances.square().mean(places)) if places else (distances, distances.square())
+
+
+def _moments(mean: Tensor, square: Tensor, centre: Tensor) -> tuple[Tensor, Tensor]:
+    return (mean + centre).to(centre), (square - mean.square()).clamp_min(0).to(centre)
 
 
 def explained(plain: Tensor, balanced: Tensor) -> Tensor:

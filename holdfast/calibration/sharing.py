@@ -67,7 +67,7 @@ def measure_as_jobs(judge: Judge, solve: Callable[..., Transition], walk: Sequen
 
 def _measure_alone(pair: Pair, sent: bytes) -> Progress:
     """Measure a pair in a process of its own, on one thread, and return the measurements made here."""
-    judge, solve = pickle.loads(sent)
+    judge, solve = pickle.loads(sent)  # our own objects, written by `measure_as_jobs` in the parent of this process
     before, threads = (judge.done, judge.saved), torch.get_num_threads()
     torch.set_num_threads(1)
     try:
