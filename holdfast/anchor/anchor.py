@@ -120,7 +120,7 @@ class Anchor(Stateful):
         plain = self.scaled(logits)
         recent = latest(self.recent, plain, self.window)
         weighed = reweigh_by_evidence(recent) if self.proportions else recent
-        share = torch.zeros(()) if source is None else explained_of(layers)
+        share = plain.new_zeros(()) if source is None else explained_of(layers)
         told = torch.isfinite(plain).all(), entropy_of(weighed.mean(0)), shift_of(layers), share
         finite, entropy, shift, explained = torch.stack([part.to(plain) for part in told]).tolist()  # one wait
         if not finite:
