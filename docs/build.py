@@ -165,7 +165,7 @@ def pages() -> dict[Path, str]:
     catalogued[HERE.parent / "holdfast" / "signatures.pyi"] = runpy.run_path(str(HERE / "signatures.py"))[
         "signatures"
     ]()
-    curves = {HERE / "curves" / f"{name}.svg": CURVES["svg"](name, RESULT) for name in names()}
+    curves = {HERE / "curves" / f"{name}.svg": CURVES["svg"](name, RESULT) for name in names() if name in RESULT.curves}
     return {**catalogued, **curves, **{FOLDER / f"{name}.md": page(name).rstrip() + "\n" for name in names()}}
 
 

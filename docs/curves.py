@@ -46,7 +46,9 @@ def read() -> Result:
 
 
 def section(name: str, result: Result) -> list[str]:
-    """Return the section of a method's page: the image, and what it shows."""
+    """Return the section of a method's page: the image and what it shows; nothing if the method was not measured."""
+    if name not in result.curves:
+        return []
     means = ", ".join(f"`{recipe}` {100 * result.curves[recipe].mean:.1f} %" for recipe in colours(name))
     text = (
         f"Accuracy in each batch with the default options and one seed: `{result.network}`, {result.samples} test "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import runpy
 from pathlib import Path
 
@@ -28,7 +29,7 @@ def test_the_image_of_the_readme_shows_the_demo_of_this_commit() -> None:
 def test_pages_are_up_to_date() -> None:
     pages = runpy.run_path(str(BUILD))["pages"]()
     stale = [path.name for path, content in pages.items() if not path.exists() or path.read_text() != content]
-    assert not stale, "run python docs/build.py"
+    assert not stale, f"run python docs/build.py: {', '.join(stale)} would change"
     written = {path.name for path in pages if path.parent.name == "methods"}
     assert {path.name for path in (BUILD.parent / "methods").iterdir()} == written
     curves = list((BUILD.parent / "curves").iterdir())
@@ -39,10 +40,9 @@ def test_pages_are_up_to_date() -> None:
 @pytest.mark.parametrize("name", METHODS.names())
 def test_every_method_says_when_to_use_it_and_when_it_fails(name: str) -> None:
     kind = METHODS[name]
-    assert kind.use_when
-    assert kind.fails_when
-    assert kind.passes
-    assert kind.citation or name == "source"
+    texts = {text: getattr(kind, text) for text in ("use_when", "fails_when", "passes", "citation")}
+    missing = [text for text, found in texts.items() if not found and (text, name) != ("citation", "source")]
+    assert not missing, f"add {', '.join(missing)} to the class {kind.__name__} in {inspect.getsourcefile(kind)}"
 
 
 @pytest.mark.parametrize("name", list_methods())

@@ -14,7 +14,14 @@ EXAMPLES = Path(__file__).resolve().parents[1] / "docs" / "examples.py"
 pytestmark = pytest.mark.skipif(not EXAMPLES.exists(), reason="the documents are not beside the tests")
 
 
-@pytest.mark.parametrize("name", ["first_adaptation", "your_own_model", "benchmark"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param("first_adaptation", marks=pytest.mark.slow),  # the tutorial of this name runs in the default tests
+        "your_own_model",
+        pytest.param("benchmark", marks=pytest.mark.slow),
+    ],
+)
 def test_an_example_runs_and_its_page_is_up_to_date(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     try:

@@ -174,7 +174,7 @@ def test_one_failing_job_does_not_stop_the_others(tmp_path: Path) -> None:
 # eata keeps what the source taught it, rdumb its clock
 @pytest.mark.parametrize(
     ("recipe", "samples", "goals"),
-    [pytest.param(2, None, (3, 12, 23, 40), marks=pytest.mark.slow), (3, 160, (3, 10))],
+    [pytest.param(2, None, (3, 12, 23, 40), marks=pytest.mark.slow), (3, 160, (5,))],
 )
 def test_a_repeatedly_killed_run_has_the_rows_of_an_uninterrupted_one(
     tmp_path: Path, recipe: int, samples: int | None, goals: tuple[int, ...]
@@ -197,7 +197,7 @@ def test_a_repeatedly_killed_run_has_the_rows_of_an_uninterrupted_one(
         process.kill()
         process.join()
         kills += process.exitcode == -signal.SIGKILL
-    assert kills >= len(goals) - 1
+    assert kills >= max(1, len(goals) - 1)
     process = start()
     process.join()
     assert process.exitcode == 0
