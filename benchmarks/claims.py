@@ -197,7 +197,7 @@ def unitta() -> Iterator[Claim]:
     yield Claim(
         claim="UnMIX-TNS is better than the source on the 12 main settings",
         holds=gain > 0,
-        measured=f"{gain:+.1f} points, published {paper:+.1f}; {_centred():+.1f} without its random start (unitta.md)",
+        measured=f"{gain:+.1f} points, published {paper:+.1f}; {_centred():+.1f} without its random start",
         **place,
     )
     yield from _long_unitta(known)

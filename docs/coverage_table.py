@@ -1,4 +1,4 @@
-"""Write the coverage table of docs/estimators.md from results/coverage.json. Run `python docs/coverage_table.py`."""
+"""Write the coverage table of docs/results/estimators.md from results. Run `python docs/coverage_table.py`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 DOCS = Path(__file__).parent
-PAGE, RESULT = DOCS / "estimators.md", DOCS.parent / "results" / "coverage.json"
+PAGE, RESULT = DOCS / "results" / "estimators.md", DOCS.parent / "results" / "coverage.json"
 BEGIN, END = "<!-- coverage -->", "<!-- end of coverage -->"
 STREAMS = ("iid", "correlated", "sorted", "collapse")
 SCALES = ("labels", "accuracy", "inputs", "nothing")

@@ -1,4 +1,4 @@
-"""Write the tables of docs/newest.md, and one of docs/unitta.md, from results. Run `python docs/newest_tables.py`."""
+"""Write the tables of docs/newest.md and one of docs/results/unitta.md. Run `python docs/newest_tables.py`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from statistics import fmean
 from typing import Any
 
 DOCS = Path(__file__).parent
-PAGE, UNITTA, RESULTS = DOCS / "newest.md", DOCS / "unitta.md", DOCS.parent / "results"
+PAGE, UNITTA, RESULTS = DOCS / "newest.md", DOCS / "results" / "unitta.md", DOCS.parent / "results"
 PART = 15  # batches in a visit to the fifteen corruptions, one each
 Run = dict[str, Any]
 

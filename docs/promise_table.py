@@ -1,4 +1,4 @@
-"""Write the tables of docs/promise.md from results/promise-*.json. Run `python docs/promise_table.py`."""
+"""Write the tables of docs/promise.md and docs/results/promise.md from results. Run `python docs/promise_table.py`."""
 
 from __future__ import annotations
 
@@ -6,10 +6,8 @@ import json
 from pathlib import Path
 
 DOCS = Path(__file__).parent
-PAGE, RESULT = DOCS / "promise.md", DOCS.parent / "results" / "promise-cifar10.json"
+RESULT = DOCS.parent / "results" / "promise-cifar10.json"
 MORE = RESULT.with_name("promise-more.json")
-BEGIN, END = "<!-- promise -->", "<!-- end of promise -->"
-BEGIN_MORE, END_MORE = "<!-- more -->", "<!-- end of more -->"
 COSTS = {  # forwards and backwards of the network per sample
     "source": "1",
     "batch_norm": "1",
@@ -37,48 +35,59 @@ def gains(result: Path = RESULT) -> dict[str, dict[str, float]]:
     return {"source": source, **over}
 
 
-def tables() -> str:
-    """Return both tables as Markdown."""
+def summary() -> str:
+    """Return the table of worst and mean gains as Markdown."""
     found = gains()
-    source = found.pop("source")
-    head = [
+    del found["source"]
+    rows = [
         "| recipe | worst stream | mean | streams below the source | forwards |",
         "| --- | ---: | ---: | ---: | --- |",
     ]
     for recipe, over in found.items():
         below = sum(gain < -0.5 for gain in over.values())
         mean = sum(over.values()) / len(over)
-        head.append(
+        rows.append(
             f"| `{recipe}` | {min(over.values()):+.1f} | {mean:+.1f} | {below} of {len(over)} | {COSTS[recipe]} |"
         )
+    return "\n".join(rows)
+
+
+def streams() -> str:
+    """Return the table of gains on each stream as Markdown."""
+    found = gains()
+    source = found.pop("source")
     rows = [f"| stream | source % | {' | '.join(f'`{recipe}`' for recipe in found)} |"]
     rows.append("| --- | ---: |" + " ---: |" * len(found))
     for stream, value in source.items():
         rows.append(f"| {stream} | {value:.1f} | {' | '.join(f'{over[stream]:+.1f}' for over in found.values())} |")
-    return "\n".join([*head, "", *rows])
+    return "\n".join(rows)
 
 
 def more() -> str:
     """Return the table of all recipes on a few streams as Markdown; recipes that were not run have a dash."""
     found = gains(MORE)
-    streams = sorted(found["source"], key=lambda stream: -sum(stream in over for over in found.values()))
-    rows = [f"| recipe | {' | '.join(streams)} |", "| --- |" + " ---: |" * len(streams)]
+    names = sorted(found["source"], key=lambda stream: -sum(stream in over for over in found.values()))
+    rows = [f"| recipe | {' | '.join(names)} |", "| --- |" + " ---: |" * len(names)]
     for recipe, over in sorted(found.items(), key=lambda entry: -len(entry[1])):
         sign = "" if recipe == "source" else "+"
-        cells = (f"{over[stream]:{sign}.1f}" if stream in over else "–" for stream in streams)
+        cells = (f"{over[stream]:{sign}.1f}" if stream in over else "–" for stream in names)
         rows.append(f"| `{recipe}`{' %' if recipe == 'source' else ''} | {' | '.join(cells)} |")
     return "\n".join(rows)
 
 
-def page() -> str:
-    """Return the page with the tables between their marks."""
-    text = PAGE.read_text()
-    for begin, end, content in ((BEGIN, END, tables()), (BEGIN_MORE, END_MORE, more())):
-        before, _, rest = text.partition(begin)
+def pages() -> dict[Path, str]:
+    """Return the pages, each with its tables between their marks."""
+    page, details = DOCS / "promise.md", DOCS / "results" / "promise.md"
+    texts = {page: page.read_text(), details: details.read_text()}
+    tables = ((page, "promise", summary()), (details, "streams", streams()), (details, "more", more()))
+    for path, mark, content in tables:
+        begin, end = f"<!-- {mark} -->", f"<!-- end of {mark} -->"
+        before, _, rest = texts[path].partition(begin)
         _, _, after = rest.partition(end)
-        text = f"{before}{begin}\n\n{content}\n\n{end}{after}"
-    return text
+        texts[path] = f"{before}{begin}\n\n{content}\n\n{end}{after}"
+    return texts
 
 
 if __name__ == "__main__":
-    PAGE.write_text(page())
+    for path, text in pages().items():
+        path.write_text(text)

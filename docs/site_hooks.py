@@ -1,10 +1,19 @@
-"""A hook of the site: links to files outside docs/ become plain names, because the site does not have these files."""
+"""Hooks of the site: every method has a place in the navigation, and links out of docs/ become plain names."""
 
 from __future__ import annotations
 
 import posixpath
 import re
+from pathlib import Path
 from typing import Any
+
+
+def on_config(config: Any) -> Any:
+    """Return the configuration with the pages of all methods below the table to choose from."""
+    chapter = next(entry["Methods"] for entry in config.nav if "Methods" in entry)
+    found = sorted(path.name for path in Path(config.docs_dir, "methods").glob("*.md"))
+    chapter.extend(f"methods/{name}" for name in found if name != "README.md")
+    return config
 
 
 def on_page_markdown(markdown: str, *, page: Any, **_: Any) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from holdfast.methods import Method
+from holdfast.methods import METHODS, Method
 from holdfast.recipes import RECIPES, recipe_names, recipe_of, resolve
 from holdfast.recovery import RECOVERIES
 from holdfast.registry import describe as entry_of
@@ -126,6 +126,10 @@ def options_with_meanings(kind: type) -> list[Option]:
 
 
 def _needs(kind: type[Method]) -> str:
+    if "base_options" in options_of(kind):  # it wraps another method
+        base = options_of(kind)["base"].default
+        own = "; unlabelled source inputs" * kind.needs_source
+        return f"what the method in `base` needs; {base}: {_needs(METHODS[base])}{own}"
     layers = "BatchNorm layers" if kind.needs_batch_norm else "normalisation layers" if kind.needs_norm else ""
     head, source = "a last linear layer" * kind.needs_head, "unlabelled source inputs" * kind.needs_source
     return ", ".join(filter(None, (layers, head, source))) or "any network"

@@ -221,7 +221,7 @@ def test_errors_are_one_line_unless_a_traceback_is_asked_for(
     with pytest.raises(SystemExit):
         main()
     assert capsys.readouterr().err.startswith("holdfast: TypeError: unsupported operand; run holdfast --debug")
-    monkeypatch.setattr("sys.argv", ["holdfast", "--debug", "list"])
+    monkeypatch.setattr("sys.argv", ["holdfast", "list", "--debug"])
     with pytest.raises(TypeError):
         main()
 

@@ -21,7 +21,7 @@ __all__ = ["AnchorScale", "Judgement"]
 NINETY_PERCENT = 1.645  # standard deviations to either side
 HOPELESS = 0.35  # error of a scale that says nothing
 COMPARED = 256  # last samples of the stream on which source and anchor are compared
-# Chosen on ResNet-20, digits ResNet and digits ResNet with GroupNorm; see docs/estimators.md.
+# Chosen on ResNet-20, digits ResNet and digits ResNet with GroupNorm; see docs/results/estimators.md.
 OFF_BY = 0.03  # standard deviation of an estimate beyond its sampling error
 OFF_BY_CLASS = 0.1  # of one class; errors of several classes cancel
 OFF_BY_SHIFT = 0.6  # for each point that the anchor is less confident than on held-out data

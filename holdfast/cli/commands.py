@@ -75,11 +75,13 @@ def options(
 
 
 def main() -> None:
-    """Run the command line; print errors as one line, without a traceback unless `--debug` comes first."""
+    """Run the command line; print errors as one line, without a traceback unless `--debug` is given anywhere."""
+    arguments = [argument for argument in sys.argv[1:] if argument != "--debug"]
+    debug = len(arguments) < len(sys.argv) - 1
     try:
-        app()
+        app(arguments)
     except Exception as error:
-        if "--debug" in sys.argv[1:2]:
+        if debug:
             raise
         usual = isinstance(error, (ValueError, RuntimeError, OSError, ImportError))
         # Anything else is a fault of this package or of a network, so say which kind and how to see where.

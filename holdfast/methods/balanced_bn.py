@@ -28,7 +28,10 @@ class BalancedBatchNorm(Method):
     passes = "2 forward"
     keeps = "mean and variance of every class in every BatchNorm layer"
     use_when = "classes are correlated in time or imbalanced, and no weights may be trained"
-    fails_when = "most predicted labels are wrong, or a batch mixes domains, because all domains share one mixture"
+    fails_when = (
+        "the domain changes every few batches: its statistics move slowly; or most predicted labels are wrong, or a "
+        "batch mixes domains, because all domains share one mixture"
+    )
     meanings: ClassVar = {
         "class_momentum": "share of a new sample in the statistics of its class (η)",
         "agnostic_share": "part of each update that goes to all classes alike (γ)",

@@ -26,6 +26,7 @@ class BatchNorm(Method):
 
     citation = "Nado et al., 2020; Schneider et al., NeurIPS 2020"
     needs_batch_norm = True
+    learns = False
     passes = "1 forward"
     keeps = "source statistics of every BatchNorm layer"
     use_when = "batches are large and each holds one domain and all classes, and no weights may be trained"

@@ -38,7 +38,10 @@ class Dhauds(WholeNetwork):
     passes = "3 forward, 1 backward through two of them"
     keeps = "running statistics; source values of all weights"
     use_when = "audio arrives in batches of many classes from one domain, and all weights may change"
-    fails_when = "batches are small or hold few classes: the nuclear-norm loss assumes all classes in every batch"
+    fails_when = (
+        "batches are small or hold few classes: the nuclear-norm loss assumes all classes in every batch; or the first "
+        "predictions matter: its statistics start at the source, pass statistics='batch'"
+    )
     meanings: ClassVar = {
         "nuclear_weight": "of the loss that keeps predictions diverse",
         "entropy_weight": "of the entropy",

@@ -27,6 +27,7 @@ class RobustBatchNorm(Method):
 
     citation = "Yuan et al., CVPR 2023 (RoTTA)"
     needs_batch_norm = True
+    predicts = "after"
     passes = "1 forward; 2 with predict_first"
     keeps = "source and moving statistics of every BatchNorm layer"
     use_when = "no weights may be trained, and batches are too small or hold too few classes for their own statistics"

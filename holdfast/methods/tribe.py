@@ -37,7 +37,10 @@ class Tribe(Method):
     passes = "4 forward, 2 backward"
     keeps = "source values of the trained parameters; three sets of class statistics"
     use_when = "classes are correlated in time or imbalanced, and the budget allows gradient steps"
-    fails_when = "there are 1000 classes: worse than the source on ImageNet-C in UniTTA's tables"
+    fails_when = (
+        "the domain changes every few batches: its statistics move slowly; or there are 1000 classes: worse than the "
+        "source on ImageNet-C in UniTTA's tables"
+    )
     meanings: ClassVar = {
         "class_momentum": "share of a new sample in the statistics of its class (η)",
         "agnostic_share": "part of each update that goes to all classes alike (γ)",

@@ -34,7 +34,10 @@ class ZeroSiam(Method):
     needs_head = True
     keeps = "source values of the trained parameters; a square matrix of the features"
     use_when = "batches are of few classes or streams are long, and TENT would collapse, at the cost of TENT"
-    fails_when = "features are wide and memory is scarce: the map has width² weights, and as many for their momentum"
+    fails_when = (
+        "the learning rate is too high: at ten times its rate it collapses too, later than TENT; or features are wide "
+        "and memory is scarce: the map has width² weights, and as many for their momentum"
+    )
     meanings: ClassVar = {
         "predictor_lr": "learning rate of the linear map",
         "alignment_weight": "of the distance between both branches (α)",

@@ -41,10 +41,11 @@ def caption(table: Table, worse_mark: str = "grey") -> str:
     marks = f" Bold: best of its column{tied}{f'; {worse_mark}: worse than the source' if table.source else ''}."
     words = " A recipe is a method with its recovery; source is the network exactly as given." if table.source else ""
     time = " Time ×: median step, as a multiple of the source's." if table.source else ""
+    watched = ", with those of its estimates" if table.runs[0].rows.estimates else ""
     return (
         f"{table.metric.capitalize()} in %, {direction} is better: {answers} predictions per hundred samples, "
         f"equal weight for each sample; {seeds}.{hidden}{marks}{words} {protocol_sentence(table)} "
-        f"Passes ×: forward and backward passes per sample, as a multiple of one forward.{time}"
+        f"Passes ×: forward and backward passes per sample{watched}, as a multiple of one forward.{time}"
     )
 
 

@@ -1,4 +1,4 @@
-"""What docs/audio.md claims of keywords, spoken digits and environmental audio."""
+"""What docs/results/audio.md claims of keywords, spoken digits and environmental audio."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_every_run_met_the_same_criteria(name: str, by_data_set: dict[str, Accur
 
 ADAPTED = [("online", "batch_norm"), ("online", "tent"), ("online", "dhauds"), ("online", "dhauds-batch")]
 ADAPTED += [("offline-fixed", "tent"), ("offline-fixed", "dhauds")]
-# The criteria, of fourteen, that are better than without adapting, in the mean and in both seeds, as in docs/audio.md.
+# The criteria, of fourteen, that are better than without adapting, in the mean and in both seeds.
 IMPROVED = {
     "keywords": [(13, 12), (13, 12), (14, 14), (13, 12), (13, 12), (14, 13)],
     "fsdd": [(13, 11), (13, 11), (14, 12), (14, 11), (14, 11), (14, 13)],

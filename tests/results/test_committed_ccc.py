@@ -1,4 +1,4 @@
-"""What docs/ccc.md claims of CIFAR-10."""
+"""What docs/results/ccc.md claims of CIFAR-10."""
 
 from __future__ import annotations
 

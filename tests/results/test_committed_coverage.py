@@ -1,4 +1,4 @@
-"""How often the 90 % interval of `anchored` held: what docs/estimators.md claims of results/coverage.json."""
+"""How often the 90 % interval of `anchored` held: what docs/results/estimators.md claims of results/coverage.json."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What docs/estimators.md claims of CIFAR-10."""
+"""What docs/results/estimators.md claims of CIFAR-10."""
 
 from __future__ import annotations
 

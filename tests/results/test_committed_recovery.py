@@ -1,4 +1,4 @@
-"""What docs/recovery.md claims of recoveries on CIFAR-10."""
+"""What docs/results/recovery.md claims of recoveries on CIFAR-10."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What docs/unitta.md claims of CIFAR-10."""
+"""What docs/results/unitta.md claims of CIFAR-10."""
 
 from __future__ import annotations
 

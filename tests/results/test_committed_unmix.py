@@ -1,4 +1,4 @@
-"""What docs/unitta.md says of the random start of UnMIX-TNS."""
+"""What docs/results/unitta.md says of the random start of UnMIX-TNS."""
 
 from __future__ import annotations
 
