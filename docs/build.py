@@ -28,7 +28,7 @@ RESULT = CURVES["read"]()
 GUIDE = (
     "# Choosing a method",
     "",
-    "`holdfast recommend --model … --data … --scenario …` measures candidates on your data and says which to use, if any.",
+    "`holdfast recommend --model … --data … --scenario …` measures methods on your data and says which to use, if any.",
     "Without measuring:",
     "",
     "| your stream | start with |",

@@ -69,7 +69,7 @@ RECIPES.register("rdumb")(
         "ETA with a full reset every 1000 batches.",
         "Press et al., NeurIPS 2023",
         use_when="streams are long and no source data is available",
-        fails_when="classes are correlated in time, which a reset does not change; or it declines within one period: at "
+        fails_when="classes are correlated in time, which a reset does not change; or it declines within a period: at "
         "the rate for CIFAR it is worse than batch_norm on CCC",
     )
 )

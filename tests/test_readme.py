@@ -18,6 +18,7 @@ from holdfast.testing import check_method
 
 ROOT = Path(__file__).resolve().parents[1]
 TUTORIALS = ("tutorials/first_adaptation", "tutorials/guarded_model")
+LINK = r"\]\((?!https://)([^)#]+)"  # to a file
 pytestmark = pytest.mark.skipif(not (ROOT / "README.md").exists(), reason="the documents are not beside the tests")
 
 
@@ -51,12 +52,16 @@ def test_the_first_example_of_readme_and_site_passes_held_out_data() -> None:
         assert "holdout=" in first, page
 
 
-def test_the_readme_is_short_and_its_links_lead_to_files() -> None:
+def test_the_readme_is_short_and_links_to_its_evidence() -> None:
     text = (ROOT / "README.md").read_text()
     assert len(text.splitlines()) <= 170
-    targets = re.findall(r"\]\((?!https://)([^)#]+)", text)
-    assert len(targets) > 15
-    assert [target for target in targets if not (ROOT / target).exists()] == []
+    assert len(re.findall(LINK, text)) > 15
+
+
+def test_links_in_the_documents_lead_to_files() -> None:
+    pages = (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md"))
+    targets = [(page, target) for page in pages for target in re.findall(LINK, page.read_text())]
+    assert [f"{page.name}: {target}" for page, target in targets if not (page.parent / target).exists()] == []
 
 
 def test_commands_run_as_written_in_bash_and_in_an_interactive_zsh() -> None:

@@ -15,6 +15,7 @@ PAGES = (
     "docs/index.md",
     "docs/networks.md",
     "docs/serving.md",
+    "docs/streams.md",
     *(f"docs/{page}" for page in ("tutorials/first_adaptation.md", "tutorials/guarded_model.md")),
 )
 

@@ -10,6 +10,7 @@ from html import escape
 from statistics import fmean
 
 from holdfast.report.columns import FEW_DOMAINS, Cell, Column, cells_of, columns_of, domains_shown, printed_columns
+from holdfast.report.setting import smoke
 from holdfast.report.tables import Table, oracle_score
 from holdfast.report.words import aligned, csv_writer, slug
 
@@ -47,6 +48,11 @@ def caption(table: Table, worse_mark: str = "grey") -> str:
         f"equal weight for each sample; {seeds}.{hidden}{marks}{words} {protocol_sentence(table)} "
         f"Passes ×: forward and backward passes per sample{watched}, as a multiple of one forward.{time}"
     )
+
+
+def _marked(table: Table, worse_mark: str) -> str:
+    """Return the caption for files, which are read without the page: it says when runs are those of a smoke test."""
+    return f"{caption(table, worse_mark)} {smoke(table)}".rstrip()
 
 
 def protocol_sentence(table: Table) -> str:
@@ -136,7 +142,7 @@ def to_markdown(table: Table) -> str:
         *(list(map(markdown_cell, line)) for line in cells),
     ]
     grid = aligned(rows, [column.align for column in columns])
-    return f"**{markdown_text(table.title)}**\n\n{grid}\n\n{markdown_text(caption(table, 'italic'))}\n"
+    return f"**{markdown_text(table.title)}**\n\n{grid}\n\n{markdown_text(_marked(table, 'italic'))}\n"
 
 
 def markdown_cell(cell: Cell) -> str:
@@ -166,7 +172,7 @@ def to_latex(table: Table) -> str:
             r"% needs \usepackage{booktabs,graphicx,xcolor}",
             r"\begin{table}",
             r"\centering",
-            rf"\caption{{{latex_text(table.title)}. {latex_text(caption(table, 'grey'))}}}",
+            rf"\caption{{{latex_text(table.title)}. {latex_text(_marked(table, 'grey'))}}}",
             rf"\label{{tab:{slug(table.title)}}}",
             r"\resizebox{\linewidth}{!}{%",
             rf"\begin{{tabular}}{{{sides}}}",

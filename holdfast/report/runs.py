@@ -105,6 +105,7 @@ class Manifest(_Stored):
     made: Made | None = None
     published: Publication | None = None  # None: nothing to compare with, or run by an earlier version
     averages: dict[str, list[str]] = {}  # name -> labels of streams that the suite averages over
+    asked: dict[str, Any] = {}  # the job; empty: run by an earlier version
 
     @field_validator("protocol")
     @classmethod

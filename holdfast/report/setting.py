@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from holdfast.report.runs import RunRecord
 from holdfast.report.tables import Table
 
-__all__ = ["setting"]
+__all__ = ["setting", "smoke"]
+
+SMOKE = 300  # samples, below which a run shows that everything works and little else
 
 
 def setting(table: Table) -> str:
@@ -23,6 +26,17 @@ def setting(table: Table) -> str:
         *_made(table),
     ]
     return " · ".join(parts)
+
+
+def smoke(table: Table) -> str:
+    """Return a warning for runs at the size of a smoke test, else nothing."""
+    samples = min(int(run.rows.size.sum()) for run in table.runs)
+    if samples >= SMOKE:
+        return ""
+    return (
+        f"Smoke scale: {samples} samples a run, a standard error of up to {50 / math.sqrt(samples):.0f} points. "
+        "This shows that everything runs, not which recipe is better."
+    )
 
 
 def _stream(run: RunRecord) -> Iterator[str]:

@@ -255,3 +255,19 @@ def test_a_browser_draws_the_charts_without_an_error(runs: Path, tmp_path: Path)
     assert charts[6].count('class="point"') == 1  # one bin
     assert "&lt;script&gt;alert(1)" in charts[0]
     assert "plotlyjsicon" not in drawn
+
+
+def test_runs_at_the_size_of_a_smoke_test_are_marked_on_the_page_and_in_the_files(
+    tmp_path: Path, write_run: WriteRun
+) -> None:
+    for label in ("source", "tent"):
+        write_run(label, batches({"fog": [5, 6]}))
+    page = write_report(make_report(tmp_path / "runs"))
+    warning = "Smoke scale: 20 samples a run, a standard error of up to 11 points"
+    assert warning in page.read_text()
+    assert all(warning in path.read_text() for ending in ("md", "tex") for path in page.parent.glob(f"*.{ending}"))
+
+
+def test_runs_of_a_few_hundred_samples_are_not(tmp_path: Path, write_run: WriteRun) -> None:
+    write_run("source", batches({"fog": [5] * 30}))
+    assert "Smoke scale" not in write_report(make_report(tmp_path / "runs")).read_text()

@@ -13,6 +13,7 @@ from holdfast.report.sections.contents import contents
 from holdfast.report.sections.every_table import every_table
 from holdfast.report.sections.rescue import rescue
 from holdfast.report.sections.sensitivity import sensitivity
+from holdfast.report.sections.suites import suites
 from holdfast.report.sections.unfinished import unfinished
 
 __all__ = ["SECTIONS"]
@@ -26,4 +27,5 @@ SECTIONS: tuple[Callable[[Report], Section | None], ...] = (
     contents,
     every_table,
     unfinished,
+    suites,
 )

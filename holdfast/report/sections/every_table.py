@@ -21,7 +21,7 @@ from holdfast.report.sections.of_table.protocol import protocol
 from holdfast.report.sections.of_table.recovery_gains import recovery_gains
 from holdfast.report.sections.of_table.severities import severities
 from holdfast.report.sections.of_table.strip import strip
-from holdfast.report.setting import setting
+from holdfast.report.setting import setting, smoke
 
 __all__ = ["TABLE_SECTIONS", "every_table"]
 
@@ -56,10 +56,12 @@ def _section(number: int, chapter: Chapter) -> Section:
     table = chapter.table
     verdict = escape(table.verdict).replace(" %", "&nbsp;%")
     parts = [section(chapter) for section in TABLE_SECTIONS]
+    warning = smoke(table)
+    marked = f"<p class='smoke'>{escape(warning)}</p>\n" if warning else ""
     files = [File(f"{chapter.name}.{ending}", title, render(table)) for ending, (title, render) in FORMATS.items()]
     return Section(
         table.title,
-        f"<p class='verdict'>{verdict}.</p>\n<p class='setting'>{escape(setting(table))}</p>\n{to_html(table)}",
+        f"{marked}<p class='verdict'>{verdict}.</p>\n<p class='setting'>{escape(setting(table))}</p>\n{to_html(table)}",
         f"table-{number}",
         files,
         markdown=next(file.text for file in files if file.format == "Markdown"),

@@ -1,0 +1,84 @@
+"""The YAML of a suite, written again from the jobs that its manifests keep."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import yaml
+
+__all__ = ["suite_text"]
+
+Job = Mapping[str, Any]
+
+
+def suite_text(asked: Iterable[Job]) -> str:
+    """Return the YAML of a suite that has these jobs; a comment says so where it has more.
+
+    >>> job = {"suite": "few", "place": 0, "model": {"name": "net", "label": "net"}, "stream": {"name": "continual"}}
+    >>> job |= {"recipe": {"name": "tent", "label": "fast", "lr": 0.01}, "seed": 0, "batch_size": 64}
+    >>> print(suite_text([job, {**job, "seed": 1}]), end="")
+    name: few
+    models: [net]
+    streams: [continual]
+    recipes:
+    - {name: tent, label: fast, lr: 0.01}
+    seeds: [0, 1]
+    batch_size: 64
+    """
+    jobs = sorted(asked, key=lambda job: (job["suite"], job["place"]))
+    sizes, protocols = _distinct(job["batch_size"] for job in jobs), _distinct(_protocol(job) for job in jobs)
+    streams = _distinct(_stream(job, len(sizes) > 1) for job in jobs)
+    recipes = [
+        _distinct(_entry(job["recipe"]) for job in jobs if _stream(job, len(sizes) > 1) == one) for one in streams
+    ]
+    if any(own != recipes[0] for own in recipes):
+        streams = [{**_mapping(stream), "recipes": own} for stream, own in zip(streams, recipes, strict=True)]
+    content = {
+        "name": jobs[0]["suite"],
+        "protocol": [] if protocols == ["online"] else protocols,
+        "epochs": max(job.get("epochs") or 1 for job in jobs),
+        "scores": _distinct(score for job in jobs for score in job.get("scores", [])),
+        "models": _distinct(_entry(job["model"]) for job in jobs),
+        "streams": streams,
+        "recipes": _distinct(_entry(job["recipe"]) for job in jobs),
+        "estimators": [_entry(one) for one in jobs[0].get("estimators", [])],
+        **{key: _entry(jobs[0][key]) for key in ("source", "holdout") if jobs[0].get(key)},
+        "seeds": sorted({job["seed"] for job in jobs}),
+        "batch_size": sizes[0],
+        **{key: jobs[0].get(key) for key in ("samples", "device", "precision", "memory_format", "averages")},
+    }
+    told = {
+        key: value for key, value in content.items() if value not in ([], {}, None) and (key, value) != ("epochs", 1)
+    }
+    text: str = yaml.safe_dump(told, sort_keys=False, default_flow_style=None, width=110, allow_unicode=True)
+    listed = len(protocols) * len(content["models"]) * len(content["seeds"]) * sum(map(len, recipes))
+    comment = "" if listed == len(jobs) else f"# {len(jobs)} of the {listed} jobs of this suite are in the report.\n"
+    return comment + text
+
+
+def _protocol(job: Job) -> str:
+    return str(job.get("protocol", "online"))
+
+
+def _stream(job: Job, with_size: bool) -> Any:
+    stream = {key: _entry(value) if key == "data" else value for key, value in job["stream"].items()}
+    return _entry({**stream, "batch_size": job["batch_size"]} if with_size else stream)
+
+
+def _entry(given: Job) -> Any:
+    """Return a mapping as one writes it: without a label that is the name, and the name alone where nothing is left."""
+    entry = {key: value for key, value in given.items() if not (key == "label" and value == given["name"])}
+    return entry["name"] if list(entry) == ["name"] else entry
+
+
+def _mapping(entry: Any) -> dict[str, Any]:
+    return {"name": entry} if isinstance(entry, str) else dict(entry)
+
+
+def _distinct(values: Iterable[Any]) -> list[Any]:
+    found: list[Any] = []
+    for value in values:
+        if value not in found:
+            found.append(value)
+    return found
