@@ -15,7 +15,7 @@ from pathlib import Path
 
 from holdfast.catalogue import catalogue
 from holdfast.conformance import CASES
-from holdfast.description import Description, Option, describe, options_with_meanings
+from holdfast.description import Description, Option, describe, list_methods, options_with_meanings
 from holdfast.methods import METHODS
 from holdfast.recipes import RECIPES
 from holdfast.recovery import RECOVERIES
@@ -130,8 +130,8 @@ def room_of(room: str, entries: list[Entry]) -> list[str]:
 
 
 def names() -> list[str]:
-    """Return every method, then every recipe that is not one of them."""
-    return [*METHODS.names(), *(name for name in RECIPES if name not in METHODS)]
+    """Return every method and recipe."""
+    return list_methods()
 
 
 def readme() -> str:

@@ -22,8 +22,9 @@ def catalogue() -> dict[str, list[Entry]]:
     >>> "tent" in [entry.name for entry in catalogue()["methods"]]
     True
     """
+    recipes = [entry for entry in RECIPES.entries() if entry.name not in METHODS]
     return {
-        "methods": [*METHODS.entries(), *(entry for entry in RECIPES.entries() if entry.name not in METHODS)],
+        "methods": sorted([*METHODS.entries(), *recipes], key=lambda entry: entry.name),
         "recoveries": RECOVERIES.entries(),
         "estimators": ESTIMATORS.entries(),
         "corruptions": CORRUPTIONS.entries(),

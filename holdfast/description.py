@@ -26,7 +26,7 @@ class Option:
     meaning: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Description:
     """A method or recipe: what it does, costs and needs, when to use it, and its options."""
 
@@ -45,8 +45,8 @@ class Description:
     recovery_options: tuple[Option, ...]
     presets: Mapping[str, Mapping[str, Any]]
 
-    def __str__(self) -> str:
-        """Return one line for each fact and option."""
+    def __repr__(self) -> str:
+        """Return one line for each fact and option: what a notebook shows."""
         recovery = f" with the recovery {self.recovery}" if self.recovery != "never" else ""
         facts = {
             "paper": self.citation,

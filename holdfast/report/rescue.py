@@ -83,22 +83,22 @@ def sentences(found: Sequence[Scene]) -> list[str]:
     helps = all(scene.accuracy(TENT) > scene.accuracy(SOURCE) for scene in well)
     alarms = [f"{scene.alarm} samples ({scene.data})" for scene in badly if scene.alarm is not None]
     return [
-        f"{'Adapting helps' if helps else 'Adapting does not always help'}: on shuffled classes TENT predicts "
-        f"{_each(well, lambda scene: f'{_share(scene, TENT)}, the source {scene.accuracy(SOURCE):.1f} %')}.",
-        "When each batch holds one class, the same TENT fails without an error: it predicts "
-        f"{_each(badly, lambda scene: f'{_share(scene, TENT)}, estimated without labels as {scene.estimated:.1f} %')}.",
-        f"Guarded, it serves {_each(badly, lambda scene: _share(scene, GUARDED))} there, "
+        f"{'Adapting helps' if helps else 'Adapting does not always help'}: on shuffled classes TENT is right on "
+        f"{_each(well, lambda scene: f'{_share(scene, TENT)} (source: {scene.accuracy(SOURCE):.1f} %)')}.",
+        "When each batch holds one class, the same TENT fails without an error: it is right on "
+        f"{_each(badly, lambda scene: f'{_share(scene, TENT)} (estimated without labels: {scene.estimated:.1f} %)')}.",
+        f"Under the guard it is right on {_each(badly, lambda scene: _share(scene, GUARDED))} there, "
         f"{'with an alarm after ' + ' and '.join(alarms) if alarms else 'without an alarm'}; the default, "
-        f"holdfast.adapt(model), serves {_each(badly, lambda scene: _share(scene, DEFAULT))}.",
+        f"holdfast.adapt(model), on {_each(badly, lambda scene: _share(scene, DEFAULT))}.",
     ]
 
 
 def _share(scene: Scene, label: str) -> str:
-    return f"{scene.accuracy(label):.1f} % of the {scene.data} correctly"
+    return f"{scene.accuracy(label):.1f} % of the {scene.data}"
 
 
 def _each(found: Sequence[Scene], say: Callable[[Scene], str]) -> str:
-    return ", and ".join(map(say, found)) or "nothing"
+    return " and ".join(map(say, found)) or "nothing"
 
 
 def story_figures(found: Sequence[Scene]) -> list[Figure]:

@@ -41,10 +41,10 @@ def test_the_story_has_the_numbers_of_the_runs(runs: Path) -> None:
     ]
     helps, fails, holds = sentences(found)
     assert helps.startswith("Adapting helps")
-    assert "95.0 % of the digits correctly, the source 70.0 %" in helps
-    assert "30.0 % of the digits correctly, estimated without labels as 50.0 %" in fails
-    assert "serves 75.0 % of the digits correctly there, with an alarm after 20 samples (digits)" in holds
-    assert holds.endswith("serves 80.0 % of the digits correctly.")
+    assert "right on 95.0 % of the digits (source: 70.0 %)" in helps
+    assert "right on 30.0 % of the digits (estimated without labels: 50.0 %)" in fails
+    assert "right on 75.0 % of the digits there, with an alarm after 20 samples (digits)" in holds
+    assert holds.endswith("on 80.0 % of the digits.")
     assert report.sections[0].title == "Collapse and rescue"
     page = write_report(report).read_text()
     assert page.index("Collapse and rescue") < page.index("digits_resnet")
