@@ -66,8 +66,9 @@ def idea(found: Description) -> list[str]:
     recovery = f" with the recovery `{found.recovery}`" if found.recovery != "never" else " with other defaults"
     recovery = f"Method `{found.method}`{recovery}." if found.name in RECIPES else ""
     source = ", source=[unlabelled_source_inputs]" if kind.needs_source else ""
+    citation = found.citation.replace("docs/promise.md", "[the promise](../promise.md)")
     call = ["```python", f'model = holdfast.adapt(network, "{found.name}"{source})', "```"]
-    return [*text, "", *([recovery, ""] if recovery else []), f"Paper: {found.citation or '–'}", "", *call]
+    return [*text, "", *([recovery, ""] if recovery else []), f"Paper: {citation or '–'}", "", *call]
 
 
 def facts(found: Description) -> list[str]:

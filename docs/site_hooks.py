@@ -1,4 +1,4 @@
-"""Hooks of the site: every method has a place in the navigation, and links out of docs/ become plain names."""
+"""Hooks of the site: all methods in the navigation, room for wide tables, and no links to files outside docs/."""
 
 from __future__ import annotations
 
@@ -17,7 +17,11 @@ def on_config(config: Any) -> Any:
 
 
 def on_page_markdown(markdown: str, *, page: Any, **_: Any) -> str:
-    """Return the text of a page with links out of the documentation replaced by what they show."""
+    """Return a page with links out of the documentation replaced by what they show; hide an empty table of contents."""
+    if page.is_homepage:
+        page.meta["hide"] = ["navigation", "toc"]
+    elif "\n## " not in markdown and "\n::: " not in markdown:
+        page.meta["hide"] = ["toc"]
 
     def plain(link: re.Match[str]) -> str:
         text, target = link.groups()

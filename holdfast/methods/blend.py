@@ -34,7 +34,10 @@ class Blend(Method):
     predicts = "after"
     predicts_jointly = True
     use_when = "always, unless only one forward is affordable: it is the default"
-    fails_when = "the network has no BatchNorm: it then predicts as the source does, and gains nothing"
+    fails_when = (
+        "the network has no BatchNorm: it then predicts as the source does, and gains nothing; or a corruption of "
+        "uneven strength looks like other class proportions: it then gains half as much as the anchor"
+    )
     meanings: ClassVar = {
         "half_shift": "divergence of the statistics at which the anchor's weight is ¾",
         "source_share": "weight of the source statistics in the anchor",

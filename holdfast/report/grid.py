@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any
@@ -14,7 +14,7 @@ from holdfast.report.formats import latex_cell, latex_text
 from holdfast.report.published import beside, published, withheld
 from holdfast.report.runs import RunRecord
 from holdfast.report.tables import Metric, Table, better, canonical, grouped, mean_or_nan, named, percent, printed
-from holdfast.report.words import csv_writer
+from holdfast.report.words import csv_writer, slug
 
 __all__ = ["Grid", "StreamColumn", "grid_to_csv", "grid_to_latex", "make_grids"]
 
@@ -45,6 +45,7 @@ class Grid:
     protocol: str
     published: Mapping[tuple[str, str], float] = field(default_factory=dict)  # (recipe, column) -> score
     withheld: Sequence[str] = ()  # why other published scores are not shown
+    tied: Collection[tuple[str, str]] = ()  # (recipe, stream) that the data do not tell from the best
 
     def cell(self, recipe: str, column: StreamColumn) -> Cell:
         """Return a score as it is printed, with the published one in brackets."""
@@ -52,7 +53,8 @@ class Grid:
         others = [scores[column.name] for scores in self.scores.values()]
         return Cell(
             printed(score) + (f" ({printed(known)})" if known is not None else ""),
-            best=not math.isnan(score) and not any(better(self.metric, other, score) for other in others),
+            best=(recipe, column.name) in self.tied
+            or (not math.isnan(score) and not any(better(self.metric, other, score) for other in others)),
             worse=better(self.metric, self.scores.get("source", {}).get(column.name, math.nan), score),
         )
 
@@ -71,7 +73,8 @@ class Grid:
             f"{self.metric.capitalize()} in %, {direction} is better; mean over samples, seeds and, in means, streams. "
             f"Protocol {self.protocol}."
         )
-        told += f" Bold: best of its column{'; grey: worse than the source' if 'source' in self.scores else ''}."
+        tied = ", and every score of one stream that cannot be told from it" if self.tied else ""
+        told += f" Bold: best of its column{tied}{'; grey: worse than the source' if 'source' in self.scores else ''}."
         return told + beside(bool(self.published), self.withheld)
 
 
@@ -145,7 +148,13 @@ def _make_grid(tables: Sequence[Table]) -> Grid:
     protocol = str(tables[0].protocol["protocol"])
     known = _published(columns, by_stream, metric)
     missing = [reason for column in columns for reason in withheld(_on(column, by_stream), "accuracy", column.name)]
-    return Grid(title_of(tables[0]), metric, columns, scores, protocol, known, missing)
+    tied = {
+        (line.recipe.label, label)
+        for label, (first, *others) in by_stream.items()
+        if not others and len(first.leading) > 1
+        for line in first.leading
+    }
+    return Grid(title_of(tables[0]), metric, columns, scores, protocol, known, missing, tied)
 
 
 def _mean(by_stream: Iterable[Sequence[float]]) -> float:
@@ -207,6 +216,7 @@ def grid_to_latex(grid: Grid) -> str:
             r"\begin{table}",
             r"\centering",
             rf"\caption{{{latex_text(grid.title)}. {latex_text(grid.note)}}}",
+            rf"\label{{tab:all-{slug(grid.title)}}}",
             r"\resizebox{\linewidth}{!}{%",
             rf"\begin{{tabular}}{{l{'r' * len(grid.columns)}}}",
             r"\toprule",

@@ -26,6 +26,7 @@ main { max-width: 84rem; margin: 0 auto; padding: 3.5rem 1.5rem 4rem; }
 .eyebrow { margin: 0 0 0.3rem; color: var(--accent); font-weight: 600; font-size: 0.9rem; }
 h1 { font-size: 2.1rem; line-height: 1.15; letter-spacing: -0.02em; margin: 0 0 0.4rem; overflow-wrap: anywhere; }
 h2 { font-size: 1.45rem; line-height: 1.25; letter-spacing: -0.012em; margin: 0 0 0.35rem; overflow-wrap: anywhere; }
+h2 + figure { margin-top: 0.9rem; }
 h3 { font-size: 1rem; margin: 2.4rem 0 0.6rem; }
 a { color: var(--accent); text-decoration: none; }
 a:hover { text-decoration: underline; }
@@ -100,6 +101,10 @@ footer {
   margin-top: 4rem; padding-top: 1rem; border-top: 1px solid var(--rule); color: var(--soft); font-size: 0.84rem;
 }
 @media (max-width: 40rem) {
+  .words table { font-size: 0.75rem; }
+  .words tr > * { padding-right: 0.1rem; }
+  .words tr > :not(:first-child) { padding-left: 0.45rem; }
+  .words tbody th { white-space: normal; padding-right: 0.1rem; }
   main { padding: 2rem 1rem 3rem; }
   h1 { font-size: 1.7rem; }
   h2 { font-size: 1.25rem; }
