@@ -17,7 +17,7 @@ from scipy.special import ndtri
 
 from holdfast.corruptions.base import Rng
 
-__all__ = ["integers", "normal", "uniform", "words"]
+__all__ = ["integers", "normal", "signed_uniform", "uniform", "words"]
 
 
 def words(rng: np.random.Generator, shape: tuple[int, ...], dtype: type[np.unsignedinteger[Any]]) -> NDArray[Any]:
@@ -51,7 +51,22 @@ def uniform(rng: Rng, shape: tuple[int, ...]) -> NDArray[Any]:
         return rng.random_sample(shape)
     values = words(rng, shape, np.uint16).astype(np.float32)
     values += 0.5
-    values /= 65536
+    values *= 2**-16  # exact, and faster than a division
+    return values
+
+
+def signed_uniform(rng: Rng, shape: tuple[int, ...]) -> NDArray[Any]:
+    """Return uniform values between -1 and 1: `2 * uniform(rng, shape) - 1`, in fewer operations.
+
+    >>> first, second = (np.random.default_rng(0) for _ in range(2))
+    >>> np.array_equal(signed_uniform(first, (9,)), 2 * uniform(second, (9,)) - 1)
+    True
+    """
+    if isinstance(rng, np.random.RandomState):
+        return 2 * rng.random_sample(shape) - 1
+    values = words(rng, shape, np.uint16).astype(np.float32)
+    values -= 32767.5
+    values *= 2**-15  # both are exact
     return values
 
 

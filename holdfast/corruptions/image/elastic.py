@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, TypeAlias
@@ -10,22 +10,21 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast.corruptions.base import Images, Rng, corruption, images_of, planes_of
-from holdfast.corruptions.draws import uniform
+from holdfast.corruptions.base import Images, Rng, corruption
+from holdfast.corruptions.draws import signed_uniform
 from holdfast.corruptions.image.blur import Blocks, blocks_of, smooth_rows
 from holdfast.corruptions.image.border import reflect
 
 __all__ = ["elastic_transform"]
 
 Planes: TypeAlias = NDArray[np.float32]  # (channels, n, height, width)
-Places: TypeAlias = tuple[NDArray[Any], NDArray[Any]]  # whole pixels and remainders
 FARTHEST = 1e5  # pixels: a tiny image may be displaced by more than its size
 ONE_32ND = np.float32(1 / 32)
-BAND_PIXELS = 1 << 13  # so many values at a time fit in the cache
+BAND_PIXELS = 1 << 16  # at a time: enough to make calls cheap, few enough for the cache
 
 
 def _jitter_and_fields(rng: Rng, image: Images, *_: float) -> tuple[NDArray[Any], NDArray[Any]]:
-    return 2 * uniform(rng, (3, 2)) - 1, 2 * uniform(rng, (2, *image.shape[:2])) - 1
+    return signed_uniform(rng, (3, 2)), signed_uniform(rng, (2, *image.shape[:2]))
 
 
 def _smooth(fields: NDArray[Any], sigma: float) -> NDArray[Any]:
@@ -47,56 +46,82 @@ def _reflecting(length: int, sigma: float, reach: int, dtype: np.dtype[Any]) -> 
     return blocks_of(matrix.astype(dtype), reach)
 
 
-def _resampled(planes: Planes, places: Callable[[slice], tuple[Places, Places]], *, repeat_border: bool) -> Planes:
-    """Sample planes at other positions, whose rows and columns are computed for a band of rows at a time."""
-    channels, count, height, width = planes.shape
-    resampled = np.empty_like(planes)
-    step = max(BAND_PIXELS // (count * width), 1)
-    bands = [slice(start, start + step) for start in range(0, height, step)]
-    found = [places(band) for band in bands]
-    rows = _line(height, [rows for (rows, _), _ in found], repeat_border)
-    columns = _line(width, [columns for _, (columns, _) in found], repeat_border)
-    padded = planes.take(rows.source, axis=2).take(columns.source, axis=3)
-    stride = padded.shape[3]
-    plane = padded.shape[2] * stride
-    flat = padded.reshape(-1)
-    starts = (np.arange(count) * plane)[:, None, None]
-    for band, ((row, down), (column, across)) in zip(bands, found, strict=True):
-        first = (rows.inside(row) * np.int32(stride) + columns.inside(column)) + starts
-        weights = [(1 - down) * (1 - across), (1 - down) * across, down * (1 - across), down * across]
-        for channel in range(channels):
-            part = flat[channel * count * plane :]
-            total = part.take(first)
-            total *= weights[0]
-            for offset, weight in zip((1, stride, stride + 1), weights[1:], strict=True):
-                value = part[offset:].take(first)
-                value *= weight
-                total += value
-            resampled[channel, :, band] = total
-    return resampled
+@dataclass(frozen=True)
+class _Axis:
+    """Positions along an axis that is extended by its reflection on both sides."""
+
+    whole: NDArray[np.int32]  # (n, height, width), on the extended axis
+    remainder: NDArray[np.float32]
+    source: NDArray[np.intp]  # the place that each place of the extended axis repeats
+    itself: slice  # the places without the reflection
+
+
+def _axis(length: int, whole: NDArray[np.int32], remainder: NDArray[np.float32], *, repeat_border: bool) -> _Axis:
+    """Extend an axis as far as positions need; `whole` is overwritten."""
+    lowest, highest = min(int(whole.min()), 0), max(int(whole.max()), length - 2)
+    if lowest < -length or highest > 2 * length:  # a tiny image: one period of reflections has every position
+        period = max(2 * (length - 1 + repeat_border), 1)
+        whole %= np.int32(period)
+        lowest, highest = 0, period - 1
+    whole -= np.int32(lowest)
+    source = reflect(np.arange(lowest, highest + 2), length, repeat_border=repeat_border) - lowest
+    return _Axis(whole, remainder, source, slice(-lowest, length - lowest))
 
 
 @dataclass(frozen=True)
-class _Line:
-    """An axis with as much of its reflection on both sides as positions need."""
+class _Sampler:
+    """Planes (channels, n, height, width) and the positions to sample them at."""
 
-    source: NDArray[np.intp]  # of each place, on the axis itself
-    lowest: int
-    period: int  # 0: positions are not far outside
+    rows: _Axis
+    columns: _Axis
+    extended: Planes
 
-    def inside(self, places: NDArray[np.int32]) -> NDArray[np.int32]:
-        """Return positions as places on this axis."""
-        found: NDArray[np.int32] = places % np.int32(self.period) if self.period else places - np.int32(self.lowest)
-        return found
+    @classmethod
+    def at(cls, rows: _Axis, columns: _Axis, channels: int) -> _Sampler:
+        """Make room for planes, which the caller writes."""
+        shape = channels, len(rows.whole), len(rows.source), len(columns.source)
+        return cls(rows, columns, np.empty(shape, np.float32))
 
+    @property
+    def planes(self) -> Planes:
+        """The planes without their reflections, a view."""
+        return self.extended[:, :, self.rows.itself, self.columns.itself]
 
-def _line(length: int, places: Sequence[NDArray[np.int32]], repeat_border: bool) -> _Line:
-    lowest, highest = min(int(each.min()) for each in places), max(int(each.max()) for each in places)
-    period = 0
-    if lowest < -length or highest > 2 * length:  # a tiny image: one period of reflections has every position
-        period = max(2 * (length - 1 + repeat_border), 1)
-        lowest, highest = 0, period - 1
-    return _Line(reflect(np.arange(lowest, highest + 2), length, repeat_border=repeat_border), lowest, period)
+    def sampled(self) -> Iterator[tuple[int, slice, NDArray[np.float32]]]:
+        """Yield channel, rows and the values there (n, rows, width), which the next step overwrites."""
+        self._reflect()
+        count, height, width = self.rows.whole.shape
+        stride = len(self.columns.source)
+        flats = self.extended.reshape(len(self.extended), -1)
+        starts = np.arange(count)[:, None, None] * self.extended[0, 0].size
+        step = max(BAND_PIXELS // (count * width), 1)
+        for band in (slice(start, start + step) for start in range(0, height, step)):
+            within = self.rows.whole[:, band] * np.int32(stride)
+            within += self.columns.whole[:, band]
+            places = within.astype(np.intp)
+            if count > 1:
+                places += starts
+            below, right = self.rows.remainder[:, band], self.columns.remainder[:, band]
+            above, left = 1 - below, 1 - right
+            corners = (1, above * right), (stride, below * left), (stride + 1, below * right)
+            first = above * left
+            total, value = np.empty((2, *places.shape), np.float32)
+            for channel, flat in enumerate(flats):
+                flat.take(places, out=total, mode="clip")  # nothing is clipped, but "raise" would copy the output
+                total *= first
+                for offset, weight in corners:
+                    flat[offset:].take(places, out=value, mode="clip")
+                    value *= weight
+                    total += value
+                yield channel, band, total
+
+    def _reflect(self) -> None:
+        """Fill the sides from the planes."""
+        middle, across, down = self.extended[:, :, self.rows.itself], self.columns, self.rows
+        for side in (slice(across.itself.start), slice(across.itself.stop, None)):
+            middle[..., side] = middle[..., across.source[side]]
+        for side in (slice(down.itself.start), slice(down.itself.stop, None)):
+            self.extended[:, :, side] = self.extended[:, :, down.source[side]]
 
 
 def _way_back(jitter: NDArray[Any], height: int, width: int) -> NDArray[np.float64]:
@@ -110,19 +135,21 @@ def _way_back(jitter: NDArray[Any], height: int, width: int) -> NDArray[np.float
     return transposed
 
 
-def _moved(planes: Planes, jitter: NDArray[Any]) -> Planes:
-    """Apply affine maps to planes, borders mirrored, at positions rounded to 1/32 pixel as in OpenCV 4."""
-    height, width = planes.shape[2:]
+def _turned(jitter: NDArray[Any], height: int, width: int) -> tuple[_Axis, _Axis]:
+    """Return the positions of affine maps, borders mirrored, rounded to 1/32 pixel as in OpenCV 4."""
     back = _way_back(jitter, height, width)[..., None]
     along_x = _in_1024ths(back[:, :, 0] * np.arange(width))
-    along_y = _in_1024ths(back[:, :, 1] * np.arange(height) + back[:, :, 2])
+    along_y = _in_1024ths(back[:, :, 1] * np.arange(height) + back[:, :, 2]) + np.int32(16)
 
-    def places(band: slice) -> tuple[Places, Places]:
-        x, y = ((along_x[:, axis, None] + along_y[:, axis, band, None] + 16) >> 5 for axis in (0, 1))
-        rows, columns = ((place >> 5, (place & 31).astype(np.float32) * ONE_32ND) for place in (y, x))
-        return rows, columns
+    def axis(index: int, length: int) -> _Axis:
+        places = along_x[:, index, None] + along_y[:, index, :, None]
+        places >>= 5
+        remainder = (places & 31).astype(np.float32)
+        remainder *= ONE_32ND
+        places >>= 5
+        return _axis(length, places, remainder, repeat_border=False)
 
-    return _resampled(planes, places, repeat_border=False)
+    return axis(1, height), axis(0, width)
 
 
 def _in_1024ths(positions: NDArray[np.float64]) -> NDArray[np.int32]:
@@ -130,19 +157,19 @@ def _in_1024ths(positions: NDArray[np.float64]) -> NDArray[np.int32]:
     return rounded
 
 
-def _stretched(planes: Planes, across: NDArray[Any], down: NDArray[Any]) -> Planes:
-    """Displace every pixel of planes by its own offset, borders reflected."""
-    y, x = np.arange(planes.shape[2], dtype=np.int32)[:, None], np.arange(planes.shape[3], dtype=np.int32)
-
-    def places(band: slice) -> tuple[Places, Places]:
-        return _split(y[band], down[:, band]), _split(x, across[:, band])
-
-    return _resampled(planes, places, repeat_border=True)
+def _displaced(across: NDArray[Any], down: NDArray[Any]) -> tuple[_Axis, _Axis]:
+    """Return positions displaced by an offset each, borders reflected."""
+    height, width = down.shape[1:]
+    y, x = np.arange(height, dtype=np.int32)[:, None], np.arange(width, dtype=np.int32)
+    return _split(height, y, down), _split(width, x, across)
 
 
-def _split(places: NDArray[np.int32], shifts: NDArray[Any]) -> Places:
-    whole = np.floor(shifts)
-    return places + whole.astype(np.int32), (shifts - whole).astype(np.float32)
+def _split(length: int, places: NDArray[np.int32], shifts: NDArray[Any]) -> _Axis:
+    floor = np.floor(shifts)
+    whole = floor.astype(np.int32)
+    whole += places
+    remainder = np.subtract(shifts, floor, out=floor).astype(np.float32, copy=False)
+    return _axis(length, whole, remainder, repeat_border=True)
 
 
 @corruption(
@@ -166,5 +193,15 @@ def elastic_transform(
     images: Images, jitter: NDArray[Any], fields: NDArray[Any], strength: float, sigma: float, reach: float
 ) -> Images:
     """Apply a random affine map and a smooth random displacement of every pixel."""
+    height, width, channels = images.shape[1:]
     shifts = strength * _smooth(fields, sigma)
-    return images_of(_stretched(_moved(planes_of(images), reach * jitter), shifts[:, 0], shifts[:, 1]))
+    affine = _Sampler.at(*_turned(reach * jitter, height, width), channels)
+    elastic = _Sampler.at(*_displaced(shifts[:, 0], shifts[:, 1]), channels)
+    np.divide(np.moveaxis(images, -1, 0), 255, dtype=np.float32, out=affine.planes)
+    for channel, band, values in affine.sampled():
+        elastic.planes[channel, :, band] = values
+    moved = np.empty_like(images)
+    for channel, band, values in elastic.sampled():
+        values *= 255  # at most 255 and a rounding error, which truncation removes
+        moved[:, band, :, channel] = values
+    return moved

@@ -32,19 +32,18 @@ def sources(offsets: NDArray[Any], height: int, width: int, reach: int) -> NDArr
     was already overwritten in this pass, its own source counts: pointers are followed to their ends, in doubling
     steps.
     """
-    places = np.arange(len(offsets) * height * width)
+    targets = np.arange(len(offsets) * height * width)
+    ends = targets.copy()
     inner = np.s_[:, reach + 1 : height - reach + 1, reach + 1 : width - reach + 1]
-    here = places.reshape(-1, height, width)[inner]
-    steps = (offsets[:, ::-1, 1] * width + offsets[:, ::-1, 0]).reshape(here.shape)
-    there = here + steps
-    targets, ends = places.copy(), places
-    overwritten = np.zeros((len(offsets), height, width), bool)
-    overwritten[inner] = steps > 0  # where the pixel itself points to one visited before
-    targets.reshape(overwritten.shape)[inner] = there
-    moving = np.flatnonzero(overwritten)
-    overwritten[inner] = True
-    moving = moving[overwritten.reshape(-1).take(targets.take(moving))]
-    ends[moving] = targets.take(moving)
+    steps = offsets[:, ::-1, 1] * width + offsets[:, ::-1, 0]
+    for pointers, moves in ((targets, steps), (ends, np.maximum(steps, 0))):  # ends: to pixels visited before
+        here = pointers.reshape(-1, height, width)[inner]
+        here += moves.reshape(here.shape)
+    for _ in range(2):  # most pixels are at their ends after four pointers
+        ends = ends.take(ends)
+    farther = ends.take(ends)
+    moving = np.flatnonzero(farther != ends)
+    ends = farther
     while len(moving):
         reached = ends.take(moving)
         farther = ends.take(reached)
@@ -67,7 +66,8 @@ def glass_blur(images: Images, offsets: NDArray[Any], sigma: float, reach: float
     """Blur, copy pixels from random neighbours, and blur again, as through frosted glass."""
     count, height, width, channels = images.shape
     planes = blurred(np.ascontiguousarray(np.moveaxis(images, -1, 0)).reshape(-1, height, width), sigma)
+    origins = np.arange(count * height * width)
     for each in np.moveaxis(offsets, 1, 0):
-        found = sources(each, height, width, whole(reach, passes)[0])
-        planes = planes.reshape(channels, -1).take(found, axis=1).reshape(planes.shape)
-    return np.stack(list(blurred(planes, sigma).reshape(channels, count, height, width)), axis=-1)
+        origins = origins.take(sources(each, height, width, whole(reach, passes)[0]))
+    copied = planes.reshape(channels, -1).take(origins, axis=1).reshape(planes.shape)
+    return np.stack(list(blurred(copied, sigma).reshape(channels, count, height, width)), axis=-1)
