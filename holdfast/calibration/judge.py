@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -22,6 +23,7 @@ from holdfast.data import Crop, Dataset
 from holdfast.data.tensors import as_inputs
 from holdfast.models import Classifier, weights_digest
 from holdfast.randomness import seeded_rng
+from holdfast.stopping import stop_if_asked
 from holdfast.streams.walks.path import GridPoint
 
 __all__ = ["Judge", "Progress", "Treatment", "spread_over_classes", "treatment_of"]
@@ -29,6 +31,7 @@ __all__ = ["Judge", "Progress", "Treatment", "spread_over_classes", "treatment_o
 VERSION = 1  # raised whenever the same key would give other outcomes than before
 USUAL_POINTS = 60  # of a pair, to estimate the remaining work
 ROUND = 100  # samples that are added and predicted together; always the same ones, for equal rounding
+KEEP_SECONDS = 10.0  # after which outcomes are stored, should the process be killed
 
 Treatment: TypeAlias = tuple[tuple[str, int], ...]  # corruptions with levels, applied in order; () is clean
 
@@ -127,7 +130,15 @@ class Judge:
             self.saved += max(0, there - self._asked.get((self.pair, treatment), 0))
             self._asked[self.pair, treatment] = count
         missing = {treatment for treatment in treatments if len(self._outcomes[treatment]) < count}
+        try:
+            self._measure(missing, count)
+        finally:  # also when it is stopped
+            self._keep(missing)
+        return np.stack([self._outcomes[treatment][:count] for treatment in treatments])
+
+    def _measure(self, missing: set[Treatment], count: int) -> None:
         left = sum(count - len(self._outcomes[treatment]) for treatment in missing)
+        kept = time.monotonic()
         with _evaluating(self.model):
             for start in range(0, count, ROUND):
                 todo = [treatment for treatment in missing if len(self._outcomes[treatment]) == start]
@@ -137,8 +148,10 @@ class Judge:
                     left -= len(right)
                     later = max(0, self.pairs_left) * USUAL_POINTS * len(self.samples)
                     self.tell(Progress(self.pair, self.done, self.saved, left + later))
-        self._keep(missing)
-        return np.stack([self._outcomes[treatment][:count] for treatment in treatments])
+                    stop_if_asked()
+                    if time.monotonic() - kept > KEEP_SECONDS:
+                        self._keep(missing)
+                        kept = time.monotonic()
 
     def _judge(
         self, treatments: list[Treatment], samples: NDArray[np.int64]
@@ -205,8 +218,13 @@ class Judge:
 
     def _keep(self, treatments: Iterable[Treatment]) -> None:
         for file in {_file_of(treatment) for treatment in treatments}:
-            same = {treatment: known for treatment, known in self._outcomes.items() if _file_of(treatment) == file}
-            self.store.write(file, {_levels_of(treatment): known for treatment, known in same.items() if len(known)})
+            known = {
+                _levels_of(treatment): outcomes
+                for treatment, outcomes in self._outcomes.items()
+                if _file_of(treatment) == file and len(outcomes)
+            }
+            if known:
+                self.store.write(file, known)
 
 
 def spread_over_classes(labels: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.int64]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -105,8 +104,8 @@ def calibrate_with_progress(
 ) -> Calibration:
     """Calibrate, with the pairs as jobs of an executor, and show how many measurements are done."""
     from holdfast.benchmark.executors import EXECUTORS
-    from holdfast.benchmark.stopping import Stopped, stoppable
     from holdfast.calibration import calibrate as calibrate_model
+    from holdfast.stopping import Stopped, stoppable
 
     execute = None if executor == "serial" else EXECUTORS[executor].with_workers(workers)
 
@@ -124,7 +123,7 @@ def calibrate_with_progress(
             )
 
         try:
-            with stoppable(signal.SIGINT, signal.SIGTERM) if execute else nullcontext():
+            with stoppable(signal.SIGINT, signal.SIGTERM):
                 return calibrate_model(model, data, progress=tell, execute=execute, **options)
         except Stopped as stopped:
             typer.echo("holdfast: stopped; run the same command again to go on from the kept measurements", err=True)

@@ -30,7 +30,7 @@ import sys, time
 from pathlib import Path
 from holdfast.adapted import AdaptedModel
 from holdfast.benchmark import bench, parse_suite
-from holdfast.benchmark.stopping import Stopped
+from holdfast.stopping import Stopped
 
 def wait(model, inputs, step=AdaptedModel.step):
     time.sleep(1)

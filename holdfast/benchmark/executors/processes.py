@@ -13,8 +13,8 @@ from multiprocessing.process import BaseProcess
 from typing import Any
 
 from holdfast.benchmark.executors.base import EXECUTORS, Executor, Lost
-from holdfast.benchmark.stopping import GRACE, Stopped, stop_if_asked, stoppable
 from holdfast.children import CHILDREN
+from holdfast.stopping import GRACE, Stopped, stop_if_asked, stoppable
 
 __all__ = ["processes"]
 
@@ -30,6 +30,10 @@ class _Worker:
     tries: int
 
 
+class _Ready:
+    """What a worker sends first: to send it much before would block until it has imported everything."""
+
+
 def processes(work: Callable[[Any], Any], items: Sequence[Any], workers: int = 2) -> Iterator[Any]:
     """Run several items at a time in spawned processes; results are yielded as they are ready.
 
@@ -42,7 +46,8 @@ def processes(work: Callable[[Any], Any], items: Sequence[Any], workers: int = 2
         while waiting or crew:
             stop_if_asked()
             while waiting and len(crew) < workers:
-                crew.append(_begin(*(idle.pop() if idle else _hire(work)), *waiting.popleft()))
+                item, tries = waiting.popleft()
+                crew.append(_begin(_Worker(*idle.pop(), item, tries)) if idle else _Worker(*_hire(), item, tries))
             ready = wait([worker.connection for worker in crew], POLL)
             for worker in [worker for worker in crew if worker.connection in ready]:
                 crew.remove(worker)
@@ -55,6 +60,9 @@ def processes(work: Callable[[Any], Any], items: Sequence[Any], workers: int = 2
                     else:
                         yield Lost(worker.item, f"its worker died {TRIES} times, the last time {_end_of(worker)}")
                     continue
+                if isinstance(result, _Ready):
+                    crew.append(_begin(worker, work))
+                    continue
                 idle.append((worker.process, worker.connection))
                 if isinstance(result, Stopped):
                     raise result
@@ -65,37 +73,40 @@ def processes(work: Callable[[Any], Any], items: Sequence[Any], workers: int = 2
         _dismiss([*((worker.process, worker.connection) for worker in crew), *idle])
 
 
-def _hire(work: Callable[[Any], Any]) -> tuple[BaseProcess, Connection]:
+def _hire() -> tuple[BaseProcess, Connection]:
     ours, theirs = CHILDREN.Pipe()
-    process = CHILDREN.Process(target=_serve, args=(work, theirs))
+    process = CHILDREN.Process(target=_serve, args=(theirs,))
     process.start()
     theirs.close()  # so that a dead worker is the end of the connection
     return process, ours
 
 
-def _begin(process: BaseProcess, connection: Connection, item: Any, tries: int) -> _Worker:
-    worker = _Worker(process, connection, item, tries)
+def _begin(worker: _Worker, *before: Any) -> _Worker:
     with suppress(OSError):  # it died while it was idle; reading says so
-        connection.send(item)
+        for each in (*before, worker.item):
+            worker.connection.send(each)
     return worker
 
 
-def _serve(work: Callable[[Any], Any], connection: Connection) -> None:
+def _serve(connection: Connection) -> None:
     """Work on items until the parent closes the connection, asks to stop, or is gone."""
     with stoppable(signal.SIGTERM):
+        received = _received(connection)
+        for work in received:
+            for item in received:
+                try:
+                    result = work(item)
+                except Stopped as stopped:
+                    result = stopped
+                with suppress(OSError):  # the parent stops and does not listen any more
+                    connection.send(result)
+
+
+def _received(connection: Connection) -> Iterator[Any]:
+    with suppress(EOFError, OSError):
+        connection.send(_Ready())
         while True:
-            try:
-                item = connection.recv()
-            except (EOFError, OSError):
-                return
-            try:
-                result = work(item)
-            except Stopped as stopped:
-                result = stopped
-            try:
-                connection.send(result)
-            except OSError:  # the parent stops and does not listen any more
-                return
+            yield connection.recv()
 
 
 def _dismiss(crew: Sequence[tuple[BaseProcess, Connection]]) -> None:
@@ -104,9 +115,11 @@ def _dismiss(crew: Sequence[tuple[BaseProcess, Connection]]) -> None:
         connection.close()
         process.terminate()
     until = time.monotonic() + GRACE
-    for process, _ in crew:
-        process.join(max(0.0, until - time.monotonic()))
-        if process.is_alive():
+    try:
+        for process, _ in crew:
+            process.join(max(0.0, until - time.monotonic()))
+    finally:  # a second signal, or the end of the grace, interrupts the wait
+        for process, _ in crew:
             process.kill()
             process.join()
 

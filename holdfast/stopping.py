@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import _thread
 import signal
 import threading
 from collections.abc import Iterator
@@ -64,6 +63,7 @@ def _ask(_number: int, _frame: FrameType | None) -> None:
 
 
 def _hurry() -> None:
-    """Interrupt the main thread if it is still busy."""
+    """Interrupt the main thread if it is still busy, also if it waits for another process."""
     if _asked.is_set():
-        _thread.interrupt_main(signal.SIGTERM if signal.getsignal(signal.SIGTERM) is _ask else signal.SIGINT)
+        number = signal.SIGTERM if signal.getsignal(signal.SIGTERM) is _ask else signal.SIGINT
+        signal.pthread_kill(threading.main_thread().ident or 0, number)
