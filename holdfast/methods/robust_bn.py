@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from torch import Tensor, nn
 
@@ -27,7 +27,7 @@ class RobustBatchNorm(Method):
 
     citation = "Yuan et al., CVPR 2023 (RoTTA)"
     needs_batch_norm = True
-    predicts = "after"
+    predicts: Literal["before", "after"] = "after"
     passes = "1 forward; 2 with predict_first"
     keeps = "source and moving statistics of every BatchNorm layer"
     use_when = "no weights may be trained, and batches are too small or hold too few classes for their own statistics"
