@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
+import operator
 import os
+import runpy
+import signal
+import threading
+import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from multiprocessing.context import SpawnContext, SpawnProcess
 from typing import Any
 
 __all__ = ["CHILDREN"]
 
-# Run by a child before it imports anything of the caller's, which may take long; the child may not know holdfast yet.
-BE_A_CHILD = """
-import os, signal, threading, time
-
-def watch():
-    while os.getppid() == {parent}:
-        time.sleep(0.2)
-    os._exit(1)  # what is half done is done again from the last checkpoint
-
-if not any(thread.name == "holdfast-parent" for thread in threading.enumerate()):
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is left to the parent
-    threading.Thread(target=watch, name="holdfast-parent", daemon=True).start()
-"""
+AS_CHILD = "holdfast child"  # what this file is called where a child runs it, before it imports anything else
 
 
 class _Name(str):
@@ -29,8 +23,19 @@ class _Name(str):
 
     __slots__ = ()
 
-    def __reduce__(self) -> tuple[Callable[..., Any], tuple[str]]:
-        return eval, (f"exec({BE_A_CHILD.format(parent=os.getpid())!r}, {{}}) or {str(self)!r}",)
+    def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+        return operator.getitem, (_Start(str(self), os.getpid()), "name")
+
+
+@dataclass(frozen=True)
+class _Start:
+    """What a child runs as soon as it is there: this file, whose names it gets in return."""
+
+    name: str
+    parent: int
+
+    def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+        return runpy.run_path, (__file__, vars(self), AS_CHILD)
 
 
 class _Child(SpawnProcess):
@@ -48,3 +53,19 @@ CHILDREN = _Children()
 
 Spawned, not forked: torch's thread pools do not survive a fork.
 """
+
+
+def _watch(parent: int) -> None:
+    while os.getppid() == parent:
+        time.sleep(0.2)
+    os._exit(1)  # what is half done is done again from the last checkpoint
+
+
+def _be_a_child(parent: int) -> None:
+    if not any(thread.name == "holdfast-parent" for thread in threading.enumerate()):
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is left to the parent
+        threading.Thread(target=_watch, args=(parent,), name="holdfast-parent", daemon=True).start()
+
+
+if __name__ == AS_CHILD:
+    _be_a_child(globals()["parent"])
