@@ -29,13 +29,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from measured import add_json, write
 
 from holdfast.corruptions import CORRUPTIONS
 from holdfast.randomness import seeded_rng
 
 SIZES = {32: (64, 64), 224: (16, 2)}  # pixels -> images per batch, for ours and for the other package
 SECONDS = 1.0  # minimum per line
+ANSWER = "--answer"  # in the process of `Earlier`
 
 
 def ours(name: str, severity: int, images: np.ndarray) -> Callable[[], object]:
@@ -71,7 +71,7 @@ class Earlier:
     """An earlier checkout of holdfast, which corrupts the same images in a process of its own."""
 
     def __init__(self, checkout: Path, photos: Path | None) -> None:
-        command = [sys.executable, __file__, "--answer", *(["--photos", str(photos)] if photos else [])]
+        command = [sys.executable, __file__, ANSWER, *([str(photos)] if photos else [])]
         paths = os.pathsep.join([str(checkout), str(Path(__file__).parent)])
         self.process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": paths}
@@ -94,7 +94,7 @@ class Earlier:
         self.process.communicate()
 
 
-def answer(photos: Path | None) -> None:
+def answer(photos: Path | None = None) -> None:
     """Corrupt as asked on standard input, a batch per line; print the seconds and a digest of the pixels."""
     scenes = scenes_of(photos)
     for line in sys.stdin:
@@ -143,17 +143,18 @@ def seconds_in_turn(*calls: Callable[[], object]) -> list[float]:
 
 def main() -> None:
     """Print one line per corruption, and the geometric mean of the ratios."""
+    if sys.argv[1:2] == [ANSWER]:
+        answer(*(Path(photos) for photos in sys.argv[2:]))
+        return
+    from measured import add_json, write  # an earlier checkout may not have what it imports
+
     parser = argparse.ArgumentParser()
     parser.add_argument("names", nargs="*", default=CORRUPTIONS.names("image"))
     parser.add_argument("--severity", type=int, default=5)
     parser.add_argument("--photos", type=Path, metavar="FILE", help="a mosaic of photographs of 224 pixels")
     parser.add_argument("--before", type=Path, metavar="CHECKOUT", help="compare with an earlier checkout of holdfast")
-    parser.add_argument("--answer", action="store_true", help=argparse.SUPPRESS)  # the process of `Earlier`
     add_json(parser)
     chosen = parser.parse_args()
-    if chosen.answer:
-        answer(chosen.photos)
-        return
     with Earlier(chosen.before, chosen.photos) if chosen.before else nullcontext() as earlier:
         measured = measure(chosen.names, chosen.severity, scenes_of(chosen.photos), earlier)
     write(chosen.json, {"severity": chosen.severity, "images_per_second": measured})

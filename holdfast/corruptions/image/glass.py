@@ -32,13 +32,19 @@ def sources(offsets: NDArray[Any], height: int, width: int, reach: int) -> NDArr
     was already overwritten in this pass, its own source counts: pointers are followed to their ends, in doubling
     steps.
     """
-    targets = np.arange(len(offsets) * height * width)
-    ends = targets.copy()
     inner = np.s_[:, reach + 1 : height - reach + 1, reach + 1 : width - reach + 1]
     steps = offsets[:, ::-1, 1] * width + offsets[:, ::-1, 0]
-    for pointers, moves in ((targets, steps), (ends, np.maximum(steps, 0))):  # ends: to pixels visited before
-        here = pointers.reshape(-1, height, width)[inner]
-        here += moves.reshape(here.shape)
+
+    def moved(steps: NDArray[Any]) -> NDArray[np.intp]:
+        places = np.arange(len(offsets) * height * width)
+        here = places.reshape(-1, height, width)[inner]
+        here += steps.reshape(here.shape)
+        return places
+
+    targets = moved(steps)
+    if not (steps > 0).any():  # as with a reach of 1: all pixels are copied before they are overwritten
+        return targets
+    ends = moved(np.maximum(steps, 0))
     for _ in range(2):  # most pixels are at their ends after four pointers
         ends = ends.take(ends)
     farther = ends.take(ends)
