@@ -76,7 +76,8 @@ def integers(rng: Rng, low: int, high: int, shape: tuple[int, ...] = ()) -> NDAr
         return np.asarray(rng.randint(low, high, shape))
     if (high - low).bit_count() == 1 and shape and not prod(shape) % 2 and _whole_words(rng):
         # What the next line draws, in a third of the time: the upper bits of 32-bit halves.
-        drawn = (words(rng, shape, np.uint32) >> np.uint32(33 - (high - low).bit_length())).view(np.int32)
+        halves = words(rng, shape, np.uint32)
+        drawn: NDArray[np.int32] = (halves >> np.uint32(33 - (high - low).bit_length())).view(np.int32)
         drawn += np.int32(low)
         return drawn
     return np.asarray(rng.integers(low, high, shape, np.int32))
