@@ -18,7 +18,7 @@ from holdfast.models.base import load
 from holdfast.models.inputs import inputs_and_labels, single_input
 from holdfast.models.outputs import Output
 from holdfast.pending import Pending
-from holdfast.recipes import Watching, adapt_with, resolve
+from holdfast.recipes import Watching, adapt_with, check_order, resolve
 from holdfast.records import Estimate, Step
 from holdfast.state import Stateful
 
@@ -206,6 +206,7 @@ def guard(
     >>> model.accuracy().low, sorted(step.estimates)
     (0.0, ['guard'])
     """
+    check_order("guard", model, method)
     if clean_accuracy is not None:
         guarding["clean_accuracy"] = clean_accuracy
     recipe = resolve("guard", base=method, base_options=dict(options or {}), **guarding)

@@ -34,6 +34,7 @@ __all__ = [
     "Watching",
     "adapt",
     "adapt_with",
+    "check_order",
     "estimator_named",
     "recipe_names",
     "recipe_of",
@@ -323,8 +324,7 @@ def adapt(
     >>> model(torch.rand(4, 3, 32, 32)).shape
     torch.Size([4, 10])
     """
-    if isinstance(method, nn.Module):
-        raise TypeError(f"the network comes first and the method second: adapt(network, {model!r})")
+    check_order("adapt", model, method)
     recipe = resolve(method, recovery=recovery, recovery_options=recovery_options, preset=preset, **options)
     return adapt_with(
         recipe,
@@ -338,6 +338,21 @@ def adapt(
         output=output,
         in_place=in_place,
     )
+
+
+def check_order(call: str, model: object, method: object) -> None:
+    """Raise if the arguments of `adapt` or `guard` are swapped, or if there is no network among them.
+
+    >>> check_order("adapt", "tent", nn.Linear(2, 2))
+    Traceback (most recent call last):
+    TypeError: the arguments are swapped, the network comes first: adapt(network, 'tent')
+    """
+    if isinstance(method, nn.Module) and not isinstance(model, nn.Module):
+        raise TypeError(f"the arguments are swapped, the network comes first: {call}(network, {model!r})")
+    if isinstance(method, nn.Module):
+        raise TypeError(f"the method is a name such as 'tent', got a {type(method).__name__}")
+    if not isinstance(model, nn.Module | str):
+        raise TypeError(f"the network is a torch module, or the name of one, got {type(model).__name__} {model!r}")
 
 
 def adapt_with(

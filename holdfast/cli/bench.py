@@ -114,7 +114,8 @@ def run_suite(
         typer.echo(_bottleneck(sum(shares) / len(shares)), err=True)
     failed = [(outcome.job.name, outcome.error) for outcome in outcomes if outcome.error]
     if failed:
-        raise RuntimeError(f"{len(failed)} of {len(outcomes)} runs failed, the others are kept; {failures(failed)}")
+        kept = "" if len(failed) == len(outcomes) else ", the others are kept"
+        raise RuntimeError(f"{len(failed)} of {len(outcomes)} runs failed{kept}; {failures(failed)}")
     elsewhere = sum(outcome.in_use for outcome in outcomes)
     if elsewhere:
         typer.echo(f"{elsewhere} runs are carried out by another process; nothing is left to do here", err=True)
@@ -172,7 +173,8 @@ def _print_jobs(
         typer.echo("cost: not measured, because the suite names models that run code; allow them with --allow-code")
     else:
         _print_cost(jobs, together)
-    typer.echo(f"{len(jobs)} jobs, none was run; what they need: holdfast prepare {name} --scale {scale or 'paper'}")
+    needs = f"holdfast prepare {name}{f' --scale {scale}' if scale else ''}"
+    typer.echo(f"{len(jobs)} jobs, none was run; what they need: {needs}")
 
 
 def _print_cost(jobs: Sequence[Job], together: int) -> None:

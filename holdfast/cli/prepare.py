@@ -15,7 +15,7 @@ __all__ = ["prepare"]
 
 def prepare(
     suite: SuiteName,
-    scale: Scale = "paper",
+    scale: Scale = None,
     settings: Settings = None,
     measure: Annotated[
         bool, typer.Option(help="Measure the speed of networks that can be built here, to estimate hours.")
@@ -26,6 +26,8 @@ def prepare(
     from holdfast.benchmark import load_suite
     from holdfast.benchmark.preparation import cost_of, needs_of, rate_of
 
+    if scale is None and "paper" in load_suite(suite).scales:
+        scale = "paper"
     jobs = load_suite(suite, parse_settings(settings), scale=scale).jobs()
     needs, cost = needs_of(jobs), cost_of(jobs)
     absent = [need for need in needs if not need.is_there]
@@ -47,4 +49,4 @@ def prepare(
     if not rates:
         typer.echo("time: no network of the suite can be built here, so none was measured")
     ending = "get what is missing, then" if absent else "everything is there; next:"
-    typer.echo(f"{ending} holdfast bench {suite} --scale {scale}")
+    typer.echo(f"{ending} holdfast bench {suite}{f' --scale {scale}' if scale else ''}")

@@ -44,8 +44,19 @@ def word_section(table: WordTable, name: str, *, anchor: str = "") -> Section:
 
 def chart(figure: Mapping[str, Any], note: str) -> str:
     """Return the place of a chart, with its data beside it."""
-    data = json.dumps(figure, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
+    drawn = {**figure, "data": [_visible(trace) for trace in figure.get("data", [])]}
+    data = json.dumps(drawn, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
     return (
         f"<figure><div class='chart'></div><script type='application/json'>{data}</script>"
         f"<figcaption>{escape(note)}</figcaption></figure>"
     )
+
+
+def _visible(trace: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a trace whose line has one point, as that of a run of one batch, with a marker there.
+
+    >>> _visible({"mode": "lines", "y": [None, 31.2]})["mode"], _visible({"mode": "lines", "y": [30, 31.2]})["mode"]
+    ('lines+markers', 'lines')
+    """
+    points = [value for value in trace.get("y") or [] if value is not None]
+    return {**trace, "mode": "lines+markers"} if trace.get("mode") == "lines" and len(points) == 1 else trace

@@ -51,7 +51,7 @@ def _stream(run: RunRecord) -> Iterator[str]:
     if levels:
         yield f"severity {levels[0]:g}" if len(levels) == 1 else f"severities {levels[0]:g} to {levels[-1]:g}"
     each = sorted(_found("samples_per_cell", spec))
-    if len(each) == 1:
+    if len(each) == 1 and not (length and each[0] > length):  # unless the stream was cut before
         yield f"{each[0]:,.0f} samples in each domain"
     yield f"{length:,} samples" if length else "an endless stream"
 

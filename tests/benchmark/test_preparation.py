@@ -83,3 +83,16 @@ def test_the_commands() -> None:
     dry = runner.invoke(app, ["bench", "cin-c", "--scale", "smoke", "--dry-run"])
     assert dry.stdout.splitlines()[-1].startswith("10 jobs, none was run")
     assert sum("-cin-c-digits_resnet-" in line for line in dry.stdout.splitlines()) == 10
+
+
+def test_the_hint_of_a_dry_run_works_for_a_suite_without_scales(tmp_path: Path) -> None:
+    path = tmp_path / "mine.yaml"
+    path.write_text(
+        "{name: mine, models: [digits_resnet], recipes: [source], samples: 64, "
+        "streams: [{name: continual, data: digits, corruptions: [fog]}]}"
+    )
+    shown = CliRunner().invoke(app, ["bench", str(path), "--dry-run"])
+    assert shown.output.rstrip().endswith(f"holdfast prepare {path}")
+    listed = CliRunner().invoke(app, ["prepare", str(path), "--no-measure"])
+    assert listed.exit_code == 0
+    assert listed.output.rstrip().endswith(f"everything is there; next: holdfast bench {path}")

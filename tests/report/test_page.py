@@ -271,3 +271,11 @@ def test_runs_at_the_size_of_a_smoke_test_are_marked_on_the_page_and_in_the_file
 def test_runs_of_a_few_hundred_samples_are_not(tmp_path: Path, write_run: WriteRun) -> None:
     write_run("source", batches({"fog": [5] * 30}))
     assert "Smoke scale" not in write_report(make_report(tmp_path / "runs")).read_text()
+
+
+def test_a_run_of_one_batch_draws_a_point(tmp_path: Path, write_run: WriteRun) -> None:
+    for label in ("source", "tent"):
+        write_run(label, batches({"fog": [5]}))
+    page = write_report(make_report(tmp_path / "runs")).read_text()
+    assert '"mode":"lines+markers","name":"tent"' in page
+    assert '"mode":"lines","name":"tent"' not in page
