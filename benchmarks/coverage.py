@@ -152,12 +152,12 @@ def _batches(stream: Stream, samples: int, size: int) -> list[tuple[Tensor, NDAr
     return [(batch.inputs, batch.labels) for batch in stream.starting_at(0, stop=samples, batch_size=size)]
 
 
-def adapting(network: nn.Module, onset: int | None) -> Callable[[int, Tensor], Tensor]:
-    """Return TENT, whose learning rate grows a hundredfold from the batch `onset` on."""
+def adapting(network: nn.Module, onset: int | None, factor: float = 100.0) -> Callable[[int, Tensor], Tensor]:
+    """Return TENT, whose learning rate is multiplied by a factor from the batch `onset` on."""
     model = holdfast.adapt(network, "tent")
 
     def predict(place: int, inputs: Tensor) -> Tensor:
-        model.method.lr_scale = 100.0 if onset is not None and place >= onset else 1.0
+        model.method.lr_scale = factor if onset is not None and place >= onset else 1.0
         return model.step(inputs).logits.detach()
 
     return predict
@@ -170,12 +170,7 @@ def recording_of(
     adapted: Callable[[], Callable[[int, Tensor], Tensor]] | None = None,
 ) -> Recording:
     """Run the source, the anchor and an adapted network over batches."""
-    following = Classifier(copy.deepcopy(network)).eval().requires_grad_(False)
-    follow_inputs(following, source_share=0.5, window=64)
-    anchor, seen = Anchor(), []
-    following.register_forward_hook(lambda _, __, logits: seen.append(logits))
-    for inputs, _ in batches:
-        anchor.judge(following, inputs)
+    anchor = anchor_of(network, [inputs for inputs, _ in batches])
     source = [network(inputs) for inputs, _ in batches]
     own = None
     if adapted is not None:
@@ -184,7 +179,22 @@ def recording_of(
             own = torch.cat([predict(place, inputs) for place, (inputs, _) in enumerate(batches)]).numpy()
     sizes = np.array([len(labels) for _, labels in batches])
     labels = np.concatenate([labels for _, labels in batches])
-    return Recording(torch.cat(source).numpy(), torch.cat(seen).numpy(), labels, sizes, own)
+    return Recording(torch.cat(source).numpy(), anchor, labels, sizes, own)
+
+
+@torch.no_grad()
+def anchor_of(
+    network: nn.Module, batches: Sequence[Tensor], source: Sequence[Tensor] | None = None
+) -> NDArray[np.float32]:
+    """Return the logits of the anchor; with those of the source, of the guard's anchor, which balances classes."""
+    following = Classifier(copy.deepcopy(network)).eval().requires_grad_(False)
+    follow_inputs(following, source_share=0.5, window=64)
+    anchor, seen = Anchor(), []
+    following.register_forward_hook(lambda _, __, logits: seen.append(logits))
+    for place, inputs in enumerate(batches):
+        anchor.judge(following, inputs, source=None if source is None else source[place])
+    found: NDArray[np.float32] = torch.cat(seen).numpy()
+    return found
 
 
 # Judging --------------------------------------------------------------------------------------------------

@@ -96,6 +96,18 @@ def test_the_gate_undoes_what_made_the_network_worse_and_the_alarm_resets_it(dig
     assert tolerated.gauges["alarms"] == 0
 
 
+def test_the_alarm_is_raised_by_the_source_where_the_anchor_knows_nothing(
+    digits: tuple[Tensor, Tensor], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    inputs, _ = digits
+    model = adapt(digits_resnet(), "guard", base_options={"lr": 0.3}, gate_every=0, level=0.01)
+    assert isinstance(model.method, Guard)
+    monkeypatch.setattr(model.method.following, "forward", lambda batch: torch.zeros(len(batch), 10))
+    for chosen in torch.randint(len(inputs), (8, 32), generator=torch.Generator().manual_seed(2)):
+        alarms = model.step(inputs[chosen]).gauges["alarms"]
+    assert alarms > 0
+
+
 def test_an_alarm_goes_back_to_the_newest_snapshot_that_is_good_on_the_batch(
     digits: tuple[Tensor, Tensor], tmp_path: Path
 ) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import cast
 
 import torch
@@ -21,6 +21,7 @@ from holdfast.state import Stateful
 __all__ = ["Anchor", "Opinion", "follow_inputs", "follows", "latest", "shift_of"]
 
 LONGEST_MEMORY = 10  # windows
+SURER = 2  # times as confident as the anchor is a source that judges in its place
 
 
 @dataclass(frozen=True)
@@ -46,6 +47,21 @@ class Opinion:
         """
         weighed = probabilities * self.probabilities / self.plain.clamp_min(torch.finfo(self.plain.dtype).tiny)
         return weighed / weighed.sum(1, keepdim=True).clamp_min(torch.finfo(weighed.dtype).tiny)
+
+    def or_source(self, source: Tensor) -> Opinion:
+        """Return this opinion, or the source's probabilities, (batch, classes), if they are twice as confident.
+
+        Where all samples of a batch show one object, its statistics ruin the anchor too, and it knows: it is unsure.
+
+        >>> unsure, sure = torch.tensor([[0.3, 0.4, 0.3]]), torch.tensor([[0.9, 0.1, 0.0]])
+        >>> opinion = Opinion(unsure, unsure, 0.0)
+        >>> opinion.or_source(sure).probabilities, opinion.or_source(unsure[:, [1, 0, 2]]).probabilities
+        (tensor([[0.9000, 0.1000, 0.0000]]), tensor([[0.3000, 0.4000, 0.3000]]))
+        """
+        surer = source.amax(1).mean() > SURER * self.plain.amax(1).mean()  # the host need not know
+        plain = torch.where(surer, source, self.plain)
+        batch = torch.where(surer, source, self.probabilities)
+        return replace(self, plain=plain, recent=torch.cat([self.recent[: -len(source)], batch]))
 
     def belief(self, predictions: Tensor) -> Tensor:
         """Return the probabilities that predicted classes, (batch,), are right."""

@@ -10,7 +10,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from holdfast.anchor import Anchor, AnchorScale, follow_inputs, follows, latest, variety
+from holdfast.anchor import Anchor, AnchorScale, Opinion, follow_inputs, follows, latest, variety
 from holdfast.blocks.norm import paused, source_statistics
 from holdfast.estimators._base import ESTIMATORS, Estimator
 from holdfast.estimators._observation import Observation
@@ -20,6 +20,7 @@ from holdfast.records import Estimate
 __all__ = ["Anchored"]
 
 SUSPICIOUS = 0.2  # shortfall of the network's predictions at which it is compared with the source at once
+USUAL_CONFIDENCE = 0.8  # of an anchor without held-out data; at half of it, the source is asked at once
 USUAL_TEMPERATURE = 1.75  # suits networks trained to a small training error; until the scale is known
 
 
@@ -37,8 +38,9 @@ class Anchored(Estimator):
     agreement of source and anchor on the stream, and the interval is wide; without BatchNorm there is no such
     agreement, and the accuracy is unknown. A given `temperature` is used as it is.
 
-    Every `compare_every` batches (0: never), and when the anchor believes the predictions 20 points less than its own,
-    the source predicts the batch too: the difference by the same measure is the `gain` over the source.
+    Every `compare_every` batches (0: never), and when the anchor believes the predictions 20 points less than its own
+    or is half as sure as on held-out data, the source predicts the batch too: the difference by the same measure is
+    the `gain` over the source. A source that is twice as sure as the anchor judges in its place.
     """
 
     predictions: Tensor | None
@@ -92,7 +94,7 @@ class Anchored(Estimator):
         if not batches or self.scale.given:
             return
         network = self._anchor_network
-        unlabelled = all(labels is None for _, labels in batches) and self.clean_accuracy is None
+        unlabelled = all(labels is None for _, labels in batches)
         with source_statistics(network):
             source = [network(inputs) for inputs, _ in batches] if unlabelled and self.follows else []
         logits = [network(inputs) for inputs, _ in batches]
@@ -122,8 +124,11 @@ class Anchored(Estimator):
         confidences, predictions = (seen.logits / self.anchor.now_temperature).softmax(1).max(1)
         self.predictions = latest(self.predictions, predictions, self.window)
         self.confidences = latest(self.confidences, confidences, self.window)
-        due = due or (self.compares and shortfall(predictions, opinion.probabilities) > SUSPICIOUS)
-        gain = gain_over(seen.source_logits, seen.logits, anchored) if due else None
+        due = due or (self.compares and suspicious(predictions, opinion, self.scale.clean_confidence))
+        gain = None
+        if due:
+            judge = opinion.or_source(self.anchor.scaled(seen.source_logits.detach()))
+            gain = gain_over(seen.source_logits, seen.logits, judge.recent)
         unknown = self.scale.unknown(follows=self.follows) or self._surer(anchored)
         if unknown is not None:
             return Estimate(math.nan, gain=gain, unknown=unknown)
@@ -168,13 +173,18 @@ def gain_over(source: Tensor, logits: Tensor, anchored: Tensor) -> float:
     return round(float(now - before), 6)
 
 
-def shortfall(predictions: Tensor, opinion: Tensor) -> float:
-    """Return by how much the anchor believes predictions less than its own, on average.
+def suspicious(predictions: Tensor, opinion: Opinion, usual: float | None = None) -> bool:
+    """Return whether the anchor believes predictions much less than its own, or is half as confident as is usual.
 
-    >>> round(shortfall(torch.tensor([0, 1]), torch.tensor([[0.9, 0.1], [0.7, 0.3]])), 3)
-    0.2
+    >>> sure, unsure = torch.tensor([[0.9, 0.1, 0.0]]), torch.tensor([[0.3, 0.35, 0.35]])
+    >>> suspicious(torch.tensor([0]), Opinion(sure, sure, 0.0)), suspicious(torch.tensor([1]), Opinion(sure, sure, 0.0))
+    (False, True)
+    >>> suspicious(torch.tensor([2]), Opinion(unsure, unsure, 0.0))
+    True
     """
-    return float((opinion.amax(1) - opinion.gather(1, predictions[:, None])[:, 0]).mean())
+    shortfall = (opinion.probabilities.amax(1) - opinion.belief(predictions)).mean()
+    told = torch.stack([shortfall, opinion.plain.amax(1).mean()]).tolist()  # the host waits once
+    return bool(told[0] > SUSPICIOUS or told[1] < (usual or USUAL_CONFIDENCE) / 2)
 
 
 def collapsed(predictions: Tensor, anchored: Tensor) -> bool:

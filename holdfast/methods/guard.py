@@ -226,13 +226,14 @@ class Guard(Method):
         own = self.anchor.scaled(logits.detach())
         if opinion is None:  # nobody can judge it
             return (own if self.prediction == "adapted" else usual), None
-        believed_source, believed_own = (opinion.belief(given.argmax(1)) for given in (source, own))
+        judge = opinion.or_source(source)
+        believed_source, believed_own = (judge.belief(given.argmax(1)) for given in (source, own))
         finite = torch.isfinite(own).all()[None].to(believed_own)
         losses = (believed_source - believed_own).clamp(-1, 1)  # rounding may exceed 1
         told = torch.cat([losses, finite]).cpu()  # the host waits once
         if not told[-1]:  # there is nothing to judge
             return (own if self.prediction == "adapted" else usual), None
-        judged = Judged(logits, opinion, believed_source, believed_own, told[:-1])
+        judged = Judged(logits, judge, believed_source, believed_own, told[:-1])
         if self.prediction == "adapted":
             return own, judged
         if self.veto and float(judged.losses.mean()) > 0:
@@ -242,8 +243,7 @@ class Guard(Method):
             return usual.lerp(opinion.reweigh(own), self.share), judged
         if self.prediction == "choose":
             return own, judged
-        believed = [opinion.probabilities.gather(1, given.argmax(1, keepdim=True)) for given in (source, own)]
-        return torch.where(believed[1] >= believed[0], own, source), judged
+        return torch.where((believed_own >= believed_source)[:, None], own, source), judged
 
     # What is learnt ---------------------------------------------------------------------------------------
 
