@@ -24,8 +24,8 @@ COMPARED = 256  # last samples of the stream on which source and anchor are comp
 # Chosen on ResNet-20, digits ResNet and digits ResNet with GroupNorm; see docs/results/estimators.md.
 OFF_BY = 0.03  # standard deviation of an estimate beyond its sampling error
 OFF_BY_CLASS = 0.1  # of one class; errors of several classes cancel
-OFF_BY_SHIFT = 0.6  # for each point that the anchor is less confident than on held-out data
-OFF_BY_UNFOLLOWED_SHIFT = 1.2  # the same where no statistics follow the shift
+OFF_BY_SHIFT = 4.0  # times the square of the confidence that the anchor has lost since held-out data
+OFF_BY_UNFOLLOWED_SHIFT = 1.2  # times the confidence lost where no statistics follow the shift
 UNFOLLOWED_LOSS = 1.5  # accuracy that is lost beyond confidence, for each such point
 
 
@@ -79,7 +79,7 @@ class AnchorScale(Stateful):
             truth = torch.cat([right for _, right in known if right is not None])
             found = scale_from_labels(_array(logits), truth.numpy(force=True))
         elif logits and self.clean_accuracy is not None:
-            found = scale_from_accuracy(_array(logits), self.clean_accuracy)
+            found = scale_from_accuracy(_array(logits), self.clean_accuracy, source=_array(source_logits or logits))
         elif source_logits:
             found = scale_from_agreement(_array(logits), _array(source_logits))
         if found is not None:
@@ -136,13 +136,20 @@ class AnchorScale(Stateful):
         told = beliefs.mean(), plain.amax(1).mean(), spread, entropy_of(weighed.mean(0))
         value, confidence, root, entropy = torch.stack([part.double() for part in told]).tolist()  # the host waits once
         scatter = root / len(beliefs)
-        drop = 0.0 if self.clean_confidence is None else max(0.0, self.clean_confidence - confidence)
+        lost = self._lost(confidence)
         if not follows:
-            value = max(0.0, value * (1 - UNFOLLOWED_LOSS * drop / confidence))
-        shift = drop * (OFF_BY_SHIFT if follows else OFF_BY_UNFOLLOWED_SHIFT)
+            value = max(0.0, value * (1 - UNFOLLOWED_LOSS * lost / confidence))
+        # Confidence falls with accuracy: where statistics follow a shift, what it misses is of second order.
+        shift = OFF_BY_SHIFT * lost**2 if follows else OFF_BY_UNFOLLOWED_SHIFT * lost
         by_class = OFF_BY_CLASS / math.sqrt(math.exp(entropy))
         reach = NINETY_PERCENT * math.hypot(scatter, OFF_BY, by_class, shift, self.error)
         return Judgement(value, max(0.0, value - reach), min(1.0, value + reach))
+
+    def _lost(self, confidence: float) -> float:
+        """Return the confidence that a shift has cost; without held-out data, half of what there is not."""
+        if self.clean_confidence is not None:
+            return max(0.0, self.clean_confidence - confidence)
+        return (1 - confidence) / 2 if self.estimates else 0.0
 
 
 def _array(batches: Sequence[Tensor]) -> NDArray[np.float64]:

@@ -24,6 +24,7 @@ FOLDS, SHUFFLES = 5, 4
 EXTRA_LABELS = 0.5
 EXCESS, EXCESS_ERROR = 0.04, 0.04  # of agreement over accuracy on source data; measured, see docs/evidence.md
 RIGHT_ALONE, RIGHT_ALONE_ERROR = 0.3, 0.3  # share of predictions that are right where two views differ, likewise
+MISFIT = 0.05  # of a temperature by mean confidence alone; as large as the error that labels show where it is large
 VIEWS, VIEWS_AGREEING = 5.0, 0.8  # samples that the start counts for, and how many of them agree
 SUREST = 0.98
 DOUBTFUL = 0.15  # difference of confidence and agreement; at most 0.10 at a good temperature, measured likewise
@@ -72,9 +73,7 @@ def scale_from_agreement(logits: ArrayLike, others: ArrayLike) -> Scale | None:
     True
     >>> scale_from_agreement([[1.0, 0.0]], [[1.0, 0.0]])
     """
-    rows, rest = _checked(logits), _checked(others)
-    if rows.shape != rest.shape:
-        raise ValueError(f"both logits must be for the same samples and classes, got {rows.shape} and {rest.shape}")
+    rows, rest = _paired(logits, others)
     agreement = float((rows.argmax(1) == rest.argmax(1)).mean())
     if agreement == 1 or agreement - EXCESS <= 1 / rows.shape[1]:
         return None
@@ -121,9 +120,7 @@ def scale_doubt(logits: ArrayLike, others: ArrayLike, temperature: float) -> str
     """
     if temperature <= 0:
         raise ValueError(f"temperature must be positive, got {temperature}")
-    rows, rest = _checked(logits), _checked(others)
-    if rows.shape != rest.shape:
-        raise ValueError(f"both logits must be for the same samples and classes, got {rows.shape} and {rest.shape}")
+    rows, rest = _paired(logits, others)
     sure, agreement = float(_confidences(rows, temperature).mean()), float((rows.argmax(1) == rest.argmax(1)).mean())
     if abs(sure - agreement) <= DOUBTFUL:
         return None
@@ -145,12 +142,19 @@ def _miscalibration(rows: NDArray[np.float64], labels: NDArray[np.int64], right:
     return max(0.0, float(np.mean(squares) - (1 + math.sqrt(2 / FOLDS)) * np.mean(expected)))
 
 
-def scale_from_accuracy(logits: ArrayLike, accuracy: float) -> Scale:
+def scale_from_accuracy(logits: ArrayLike, accuracy: float, source: ArrayLike | None = None) -> Scale:
     """Return the temperature at which the mean confidence of unlabelled source samples is a known accuracy.
+
+    With `source`, logits of another view for the same samples, the accuracy is that of the other view, which is taken
+    to be right more often where the two differ, by 30 % of these samples, give or take 30; and nothing shows how well
+    confidence fits single samples, so the error is larger than that of labels.
 
     >>> found = scale_from_accuracy([[1.0, 0.0]] * 48, accuracy=0.75)
     >>> round(found.temperature, 2), round(found.error, 4)
     (0.91, 0.0625)
+    >>> found = scale_from_accuracy([[1.0, 0.0]] * 48, 0.75, source=[[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]] * 16)
+    >>> round(found.temperature, 2), round(found.error, 4)
+    (1.62, 0.1313)
     """
     rows = _checked(logits)
     if not 1 / rows.shape[1] < accuracy < 1:
@@ -158,6 +162,11 @@ def scale_from_accuracy(logits: ArrayLike, accuracy: float) -> Scale:
             f"the known accuracy must be between chance, {1 / rows.shape[1]:.3g}, and 1 (a share, not percent), "
             f"got {accuracy}"
         )
+    if source is not None:
+        rows, others = _paired(logits, source)
+        differ = float((rows.argmax(1) != others.argmax(1)).mean())
+        found = scale_from_accuracy(rows, max(accuracy - RIGHT_ALONE * differ, 1.01 / rows.shape[1]))
+        return Scale(found.temperature, math.hypot(found.error, MISFIT, RIGHT_ALONE_ERROR * differ))
 
     def excess(log_temperature: float) -> float:
         return float(_confidences(rows, math.exp(log_temperature)).mean()) - accuracy
@@ -168,6 +177,13 @@ def scale_from_accuracy(logits: ArrayLike, accuracy: float) -> Scale:
     from scipy.optimize import brentq  # here, because importing it takes long
 
     return Scale(math.exp(brentq(excess, *ends)), math.sqrt(accuracy * (1 - accuracy) / len(rows)))
+
+
+def _paired(logits: ArrayLike, others: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    rows, rest = _checked(logits), _checked(others)
+    if rows.shape != rest.shape:
+        raise ValueError(f"both logits must be for the same samples and classes, got {rows.shape} and {rest.shape}")
+    return rows, rest
 
 
 def _checked(logits: ArrayLike) -> NDArray[np.float64]:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from holdfast.adapted import AdaptedModel
-from holdfast.anchor import reweigh
+from holdfast.anchor import AnchorScale, reweigh
 from holdfast.data import DATASETS, Dataset
 from holdfast.estimators import Observation
 from holdfast.estimators.aetta import Aetta
@@ -151,6 +151,20 @@ def test_a_network_that_is_surer_than_a_source_without_an_opinion_is_unknown() -
     assert told(unsure, unsure).value < 0.2  # neither is sure: both say chance
 
 
+def test_a_source_that_is_twice_as_sure_judges_in_place_of_an_anchor_that_knows_nothing() -> None:
+    right = 10 * torch.eye(10).repeat(5, 1)
+    model = Classifier(Opinion(10, scale=0.01), example=right[:1])
+
+    def gain(source_scale: float) -> float | None:
+        estimator = Anchored(temperature=1.0)
+        estimator.prepare(model)
+        seen = Observation(right, right.roll(1, 1), model, source=lambda inputs: source_scale * inputs)
+        return estimator.estimate(seen).gain  # at once, because the anchor is unsure
+
+    assert gain(1.0) == pytest.approx(-1, abs=0.01)
+    assert gain(0.05) == pytest.approx(0, abs=0.02)  # nobody knows
+
+
 def test_a_collapse_is_told_by_a_number_even_where_the_source_is_unsure() -> None:
     unsure = 0.1 * torch.randn(64, 10, generator=torch.Generator().manual_seed(0))
     found = told(unsure, 30 * torch.eye(10)[[3] * 64])
@@ -184,6 +198,24 @@ def test_the_interval_narrows_with_the_window_and_holds_the_value() -> None:
     assert 0 <= few.low <= few.value <= few.high <= 1
 
 
+def reach(scale: AnchorScale, confidence: float) -> float:
+    """Return half the width of the interval of an anchor with this confidence."""
+    plain = torch.full((64, 10), (1 - confidence) / 9)
+    plain[:, 0] = confidence
+    found = scale.judge(torch.full((64,), 0.5), torch.full((64, 10), 0.1), plain, follows=True)
+    return found.high - found.value
+
+
+def test_the_interval_widens_with_the_square_of_the_confidence_that_was_lost() -> None:
+    scale, unknown = AnchorScale(), AnchorScale()
+    scale.fitted, scale.clean_confidence = True, 0.9
+    none, some, twice = (reach(scale, 0.9 - lost) ** 2 for lost in (0.0, 0.1, 0.2))
+    assert (twice - none) / (some - none) == pytest.approx(16, rel=1e-3)  # of standard deviations 4
+    assert reach(scale, 0.99) == pytest.approx(none**0.5)
+    assert reach(unknown, 0.8) ** 2 == pytest.approx(some)  # half of the 0.2 that it lacks
+    assert reach(AnchorScale(given=True), 0.8) ** 2 == pytest.approx(none)  # the user knows
+
+
 def test_held_out_labels_set_the_temperature_and_inputs_alone_set_it_by_agreement() -> None:
     labels = torch.randint(10, (8,), generator=torch.Generator().manual_seed(0))
     with_labels, with_inputs, without = Anchored(), Anchored(), Anchored()
@@ -203,7 +235,7 @@ def test_a_known_accuracy_sets_the_temperature_and_its_error_widens_the_interval
     assert known.network is not None
     logits = known.network(BATCHES[0]) / known.anchor.now_temperature
     assert float(logits.softmax(1).amax(1).mean()) == pytest.approx(0.6, abs=0.05)  # its statistics have moved on
-    assert known.scale.error == pytest.approx((0.6 * 0.4 / len(BATCHES[0])) ** 0.5)
+    assert known.scale.error == pytest.approx(math.hypot((0.6 * 0.4 / len(BATCHES[0])) ** 0.5, 0.05))
     model.reset()
     before = model.step(BATCHES[1]).estimates["anchored"]
     model.reset()

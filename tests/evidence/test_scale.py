@@ -32,6 +32,19 @@ def test_labels_and_the_accuracy_find_the_temperature(temperature: float) -> Non
     assert confidence(logits, known) == pytest.approx(accuracy, abs=1e-6)
 
 
+def test_the_accuracy_of_another_view_says_less_than_labels_and_less_the_more_they_differ() -> None:
+    logits, labels = labelled(256, 2.0)
+    accuracy = float((logits.argmax(1) == labels).mean())
+    other = logits.copy()
+    other[:64] = np.roll(other[:64], 1, axis=1)
+    same, different = (scale_from_accuracy(logits, accuracy, source=view) for view in (logits, other))
+    assert scale_from_labels(logits, labels).error < same.error < different.error
+    assert confidence(logits, same) == pytest.approx(accuracy)
+    assert confidence(logits, different) == pytest.approx(accuracy - 0.075)  # 30 % of the quarter that differs
+    with pytest.raises(ValueError, match="the same samples and classes"):
+        scale_from_accuracy(logits, accuracy, source=other[:5])
+
+
 def test_the_stated_error_is_that_of_new_samples() -> None:
     new, new_labels = labelled(20_000, 2.0, seed=99)
     accuracy, ratios = (new.argmax(1) == new_labels).mean(), []

@@ -1,4 +1,4 @@
-"""What docs/recovery.md claims of results/collapse-delay.json: a collapse is noticed within five batches."""
+"""What docs/results/recovery.md claims of results/collapse-delay.json: a collapse is noticed within five batches."""
 
 from __future__ import annotations
 
