@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-__all__ = ["InUseError", "cache_folder", "held", "made", "sweep", "temporary_for", "write_whole"]
+__all__ = ["InUseError", "cache_folder", "held", "made", "sweep", "temporary_for", "write_whole", "writing"]
 
 
 def cache_folder(name: str) -> Path:
@@ -48,10 +48,24 @@ def write_whole(path: Path, content: bytes) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = temporary_for(path)
     try:
-        partial.write_bytes(content)
+        with writing(path):
+            partial.write_bytes(content)
         os.replace(partial, path)
     finally:
         partial.unlink(missing_ok=True)
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Name the file if the disk is full; the system does not."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is not None:
+            raise
+        raise OSError(
+            f"{path} cannot be written ({error.strerror or error}); make room or choose another folder"
+        ) from error
 
 
 class InUseError(RuntimeError):

@@ -17,7 +17,7 @@ from safetensors.torch import load as load_tensors
 from safetensors.torch import save as dump_tensors
 from torch import Tensor, nn
 
-from holdfast.folders import temporary_for
+from holdfast.folders import temporary_for, writing
 
 __all__ = [
     "SavedStateError",
@@ -193,7 +193,7 @@ def write_durably(path: Path, content: bytes) -> None:
         return
     temporary = temporary_for(path)
     try:
-        with temporary.open("xb") as file:
+        with writing(path), temporary.open("xb") as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import math
 import os
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from holdfast.folders import writing
 from holdfast.records import Batch, Row, Step
 
 __all__ = ["Recorder", "make_row"]
@@ -48,34 +50,38 @@ class Recorder:
     """Appends rows to a file, after cutting it to a size at which all rows were complete."""
 
     def __init__(self, path: Path, *, keep_bytes: int = 0) -> None:
+        self._path = path
         self._file = path.open("ab")
         there = self._file.seek(0, os.SEEK_END)
         if there < keep_bytes:
             self._file.close()
             raise ValueError(
-                f"{path} has {there} bytes, but the saved state is {keep_bytes} bytes further; rows were lost, so "
-                "delete the folder to start this run again"
+                f"{path} has {there} bytes, but had {keep_bytes} when the state was saved; rows were lost, so delete "
+                "the folder to start this run again"
             )
         self._file.truncate(keep_bytes)
         self.correct = self.samples = 0
 
     def write(self, row: Row) -> None:
         """Append one row."""
-        self._file.write(json.dumps(_finite(asdict(row))).encode() + b"\n")
+        with writing(self._path):
+            self._file.write(json.dumps(_finite(asdict(row))).encode() + b"\n")
         self.correct += sum(correct for correct, _ in row.domains.values())
         self.samples += row.size
 
     def sync(self) -> int:
         """Flush every row to disk and return the size of the file."""
-        self._file.flush()
-        os.fsync(self._file.fileno())
+        with writing(self._path):
+            self._file.flush()
+            os.fsync(self._file.fileno())
         return self._file.tell()
 
     def __enter__(self) -> Recorder:
         return self
 
     def __exit__(self, *error: type[BaseException] | BaseException | TracebackType | None) -> None:
-        self._file.close()
+        with suppress(OSError):  # a full disk: rows after the last saved state are made again
+            self._file.close()
 
 
 def _finite(value: Any) -> Any:

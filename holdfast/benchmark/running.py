@@ -103,7 +103,12 @@ def run_together(jobs: Sequence[Job], runs: Path, pace: Pace, progress: Tell | N
             else:
                 attempts.append(attempt)
         if attempts:
-            share = _carry_out(attempts, pace)
+            share = None
+            try:
+                share = _carry_out(attempts, pace)
+            except Exception as error:  # of what they share: a file of the data, or the disk
+                for attempt in attempts:
+                    attempt.failure = attempt.failure or error
             ended |= {a.job.name: Ended(a.job, a.folder, a.failure, share) for a in attempts}
     return [ended[job.name] for job in jobs]
 

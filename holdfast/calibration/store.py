@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast.folders import cache_folder, held, made, temporary_for
+from holdfast.folders import cache_folder, held, made, temporary_for, writing
 
 __all__ = ["Store", "default_cache"]
 
@@ -51,7 +51,7 @@ class Store:
                 if len(kept.get(name, ())) < len(array):
                     kept[name] = array
             try:
-                with temporary.open("xb") as file:
+                with writing(self._path(group)), temporary.open("xb") as file:
                     np.savez(file, **kept)  # type: ignore[arg-type]
                 os.replace(temporary, self._path(group))
             finally:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import resource
 import shutil
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from PIL import Image
 from safetensors import SafetensorError
@@ -15,8 +18,11 @@ from safetensors.torch import load_file, save_file
 from torch import nn
 
 from holdfast.benchmark import Job, Progress, bench, parse_suite, run
+from holdfast.benchmark.recorder import Recorder
 from holdfast.folders import held
 from holdfast.models import MODELS
+from holdfast.records import Row
+from holdfast.state import write_durably
 
 SUITE = """\
 name: small
@@ -192,3 +198,48 @@ def test_temporary_files_of_killed_saves_are_deleted(tmp_path: Path) -> None:
     run(job, tmp_path)
     names = {path.name for path in folder.iterdir()}
     assert names == {"lock", "manifest.json", "rows.jsonl", "rows.parquet", "state.safetensors", "summary.json"}
+
+
+@contextmanager
+def files_up_to(size: int) -> Iterator[None]:
+    """Refuse to write more bytes into a file, as a full disk does."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+@pytest.mark.parametrize(("size", "file"), [(100, "manifest.json"), (10_000, "strips/")])
+def test_a_full_disk_is_the_outcome_of_its_jobs_and_names_the_file(size: int, file: str, tmp_path: Path) -> None:
+    jobs = parse_suite(SUITE).jobs()
+    with files_up_to(size):
+        outcomes = bench(jobs, tmp_path)
+    for outcome in outcomes:
+        assert file in str(outcome.error)
+        assert "cannot be written (File too large); make room or choose another folder" in str(outcome.error)
+    assert all(outcome.error is None for outcome in bench(jobs, tmp_path))
+
+
+def test_rows_and_states_that_do_not_fit_are_named(tmp_path: Path) -> None:
+    row = Row(0, 1, {"fog": (1, 1)}, 1.0, 1.0, 0.0, None, {}, None, None, 1.0, 0.0, 0.1)
+    with files_up_to(10), Recorder(tmp_path / "rows.jsonl") as recorder:  # closing it raises nothing
+        recorder.write(row)
+        with pytest.raises(OSError, match=r"rows\.jsonl cannot be written \(File too large\)"):
+            recorder.sync()
+        with pytest.raises(OSError, match=r"state\.safetensors cannot be written \(File too large\)"):
+            write_durably(tmp_path / "state.safetensors", bytes(100))
+    assert [path.name for path in tmp_path.iterdir()] == ["rows.jsonl"]
+
+
+def test_an_unreadable_file_is_the_outcome_of_the_runs_that_read_it(images: Path, tmp_path: Path) -> None:
+    Image.fromarray(np.ones((32, 32), np.float32)).save(images / "a" / "0.tif")
+    data = f"{{name: image_folder, folder: {images}, resize: null, crop: null}}"
+    good = "{name: continual, data: {name: digits, split: test}, corruptions: [contrast]}"
+    jobs = parse_suite(
+        SUITE.replace(f"[{good}]", f"[{good.replace('{name: digits, split: test}', data)}, {good}]")
+    ).jobs()
+    outcomes = {outcome.job.data.name: str(outcome.error) for outcome in bench(jobs, tmp_path)}
+    assert "0.tif is not a readable image" in outcomes["image_folder"]
+    assert outcomes["digits"] == "None"
