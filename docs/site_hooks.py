@@ -18,9 +18,7 @@ def on_config(config: Any) -> Any:
 
 def on_page_markdown(markdown: str, *, page: Any, **_: Any) -> str:
     """Return a page with links out of the documentation replaced by what they show; hide an empty table of contents."""
-    if page.is_homepage:
-        page.meta["hide"] = ["navigation", "toc"]
-    elif "\n## " not in markdown and "\n::: " not in markdown:
+    if not page.is_homepage and "\n## " not in markdown and "\n::: " not in markdown:
         page.meta["hide"] = ["toc"]
 
     def plain(link: re.Match[str]) -> str:

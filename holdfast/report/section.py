@@ -59,4 +59,5 @@ def _visible(trace: Mapping[str, Any]) -> Mapping[str, Any]:
     ('lines+markers', 'lines')
     """
     points = [value for value in trace.get("y") or [] if value is not None]
-    return {**trace, "mode": "lines+markers"} if trace.get("mode") == "lines" and len(points) == 1 else trace
+    alone = trace.get("mode") == "lines" and len(points) == 1
+    return {**trace, "mode": "lines+markers", "cliponaxis": False} if alone else trace
