@@ -1,9 +1,9 @@
 """Measure what the guard promises: `python benchmarks/guard.py results/guard.json`.
 
-Healthy streams: how often guard(tent) raises an alarm or undoes an update, in batches of 16. Decline and collapse: the
-accuracy of what it serves from batch 40 on, beside source, anchor and TENT alone, with TENT at ten times its learning
-rate over 300 batches, and at a thousand times for 20 batches. On the embedded digits. Streams that are named are
-measured and added to what the file holds.
+Healthy streams: how often guard(tent) raises an alarm or undoes an update, and how often the recovery `regret` resets
+TENT, in batches of 16. Decline and collapse: the accuracy of what the guard serves from batch 40 on, beside source,
+anchor and TENT alone, with TENT at ten times its learning rate over 300 batches, and at a thousand times for 20
+batches. On the embedded digits. Streams that are named are measured and added to what the file holds.
 """
 
 from __future__ import annotations
@@ -71,13 +71,16 @@ def batches(batches: int, **options: Any) -> Iterator[tuple[Tensor, Tensor]]:
 
 
 def healthy(name: str, count: int) -> dict[str, Any]:
-    """Return the alarms and undone updates on one healthy stream."""
+    """Return the alarms and undone updates of the guard, and the resets by `regret`, on one healthy stream."""
     model = holdfast.adapt(digits_resnet(), "guard", base="tent")
-    resets = 0
+    regretting = holdfast.adapt(digits_resnet(), "tent", recovery="regret")
+    resets = regrets = 0
     for inputs, _ in batches(count, **HEALTHY[name]):
         step = model.step(inputs)
         resets += step.recovered is not None
-    return {"batches": count, "alarms": step.gauges["alarms"], "resets": resets, "undone": step.gauges["undone"]}
+        regrets += regretting.step(inputs).recovered is not None
+    told = {"alarms": step.gauges["alarms"], "resets": resets, "undone": step.gauges["undone"]}
+    return {"batches": count, **told, "regrets": regrets}
 
 
 FAILING: dict[str, Callable[[int], float]] = {  # factor of the learning rate at each batch

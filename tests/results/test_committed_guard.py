@@ -27,3 +27,4 @@ def test_on_healthy_streams_at_most_one_batch_in_a_thousand_raises_an_alarm_or_i
     healthy = [found for found in json.loads(RESULT.read_text())["streams"].values() if "resets" in found]
     assert sum(found["batches"] for found in healthy) >= 3000
     assert sum(found["alarms"] + found["undone"] for found in healthy) <= 3
+    assert sum(found["regrets"] for found in healthy) <= 3  # resets by the recovery `regret`
