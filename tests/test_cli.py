@@ -25,6 +25,7 @@ from holdfast.benchmark.suite import parse_suite
 from holdfast.cli import app, main
 from holdfast.cli.commands import COMMANDS
 from holdfast.cli.options import parse_settings
+from holdfast.cli.printing import fitted
 
 SMALL = ["--set", "streams.0.samples_per_domain=32", "--set", "streams.0.corruptions=[contrast]", "--set", "seeds=[0]"]
 
@@ -298,3 +299,13 @@ def test_the_list_of_commands_is_whole_in_80_columns() -> None:
     listed = CliRunner().invoke(app, ["--help"], env={"COLUMNS": "80"}).stdout.partition("Commands:")[2]
     assert len(listed.strip().splitlines()) == len(COMMANDS)
     assert "..." not in listed
+
+
+def test_a_table_fits_a_narrow_terminal() -> None:
+    heads, scores = " | ".join(f"domain {number}" for number in range(9)), " | ".join(["12.3"] * 9)
+    text = f"| recipe | {heads} | mean |\n| --- |{' --- |' * 10}\n| tent | {scores} | 45.6 |\n\n{'Caption. ' * 9}"
+    lines = fitted(text, 60).splitlines()
+    assert max(map(len, lines)) <= 60
+    assert lines[2].endswith("45.6")  # the mean is never left out
+    assert "(5 more columns: see the report)" in lines
+    assert fitted(text, 200).splitlines()[:3] == text.splitlines()[:3]

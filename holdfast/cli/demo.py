@@ -8,6 +8,7 @@ import typer
 
 from holdfast.cli.bench import run_suite
 from holdfast.cli.options import Device, Executor, Out, Workers
+from holdfast.cli.printing import print_markdown
 
 __all__ = ["demo"]
 
@@ -39,6 +40,6 @@ def print_story(folder: Path) -> None:
 
     made = reports.make_report(folder, "accuracy")
     page = reports.write_report(made)
-    typer.echo(f"\n{made.sections[0].markdown}")
+    print_markdown(f"\n{made.sections[0].markdown}")
     typer.echo(f"report: {page.resolve()}")
     typer.echo("next: holdfast doctor MODEL DATA, then holdfast recommend --model MODEL --data DATA")

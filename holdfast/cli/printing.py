@@ -2,14 +2,58 @@
 
 from __future__ import annotations
 
+import re
+import textwrap
+from itertools import groupby
+
 from rich.console import Console
 from rich.table import Table
 
-__all__ = ["console", "plain_table"]
+__all__ = ["console", "fitted", "plain_table", "print_markdown"]
 
 console = Console()
+ALWAYS = ("mean", "average")  # columns that a narrow terminal shows besides the first
 
 
 def plain_table(*headings: str) -> Table:
     """Return an empty table without lines around it."""
     return Table(*headings, box=None, pad_edge=False)
+
+
+def print_markdown(text: str) -> None:
+    """Print Markdown as it is into a file or pipe, and in a terminal so that it fits."""
+    print(fitted(text, console.width) if console.is_terminal else text)
+
+
+def fitted(text: str, width: int) -> str:
+    """Return Markdown with lines of at most this width: text wraps, and tables leave out columns from the right.
+
+    >>> print(fitted("| recipe | fog | mean | order |\\n| --- | --- | --- | --- |\\n| tent | 5.1 | 5.1 | first |", 20))
+    recipe  fog  mean
+    ---     ---  ---
+    tent    5.1  5.1
+    (1 more column: see the report)
+    """
+    lines: list[str] = []
+    for is_table, block in groupby(text.splitlines(), lambda line: line.startswith("|")):
+        if is_table:
+            lines += _fitted_table(list(block), width)
+        else:
+            lines += [part for line in block for part in textwrap.wrap(line, width) or [""]]
+    return "\n".join(lines)
+
+
+def _fitted_table(lines: list[str], width: int) -> list[str]:
+    if max(map(len, lines)) <= width:
+        return lines
+    rows = [[cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]] for line in lines]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    kept = list(range(len(widths)))
+    while sum(widths[place] + 2 for place in kept) - 2 > width and len(kept) > 1:
+        others = [place for place in kept[1:] if rows[0][place] not in ALWAYS]
+        kept.remove((others or kept)[-1])
+    sides = [str.rjust if rule.endswith(":") else str.ljust for rule in rows[1]]
+    shown = ["  ".join(sides[place](row[place], widths[place]) for place in kept).rstrip() for row in rows]
+    left_out = len(widths) - len(kept)
+    note = f"({left_out} more column{'s' if left_out > 1 else ''}: see the report)"
+    return [*shown, *([note] if left_out else [])]

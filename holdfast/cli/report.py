@@ -8,6 +8,7 @@ from typing import Annotated, cast, get_args
 import typer
 
 from holdfast.cli.options import MetricName
+from holdfast.cli.printing import print_markdown
 from holdfast.registry import UnknownNameError, nearest
 
 __all__ = ["print_report", "report"]
@@ -33,5 +34,5 @@ def print_report(runs: Path, out: Path | None = None, metric: str = "error") -> 
         raise UnknownNameError(f"unknown metric {metric!r}; {nearest(metric, get_args(Metric))}")
     made = reports.make_report(runs, cast(Metric, metric))
     page = reports.write_report(made, out)
-    typer.echo(reports.report_to_markdown(made))
+    print_markdown(reports.report_to_markdown(made))
     typer.echo(f"report: {page.resolve()}")
