@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -72,8 +73,7 @@ def glass_blur(images: Images, offsets: NDArray[Any], sigma: float, reach: float
     """Blur, copy pixels from random neighbours, and blur again, as through frosted glass."""
     count, height, width, channels = images.shape
     planes = blurred(np.ascontiguousarray(np.moveaxis(images, -1, 0)).reshape(-1, height, width), sigma)
-    origins = np.arange(count * height * width)
-    for each in np.moveaxis(offsets, 1, 0):
-        origins = origins.take(sources(each, height, width, whole(reach, passes)[0]))
-    copied = planes.reshape(channels, -1).take(origins, axis=1).reshape(planes.shape)
-    return np.stack(list(blurred(copied, sigma).reshape(channels, count, height, width)), axis=-1)
+    found = [sources(each, height, width, whole(reach, passes)[0]) for each in np.moveaxis(offsets, 1, 0)]
+    if found:
+        planes = planes.reshape(channels, -1).take(reduce(np.take, found), axis=1).reshape(planes.shape)
+    return np.stack(list(blurred(planes, sigma).reshape(channels, count, height, width)), axis=-1)
