@@ -14,6 +14,7 @@ from holdfast.blocks.recent_norm import RecentStatistics
 from holdfast.data import DATASETS
 from holdfast.data.tensors import as_inputs
 from holdfast.models import digits_resnet, tiny_resnet
+from holdfast.streams import mixed_domains
 
 CENTRES = torch.tensor([[-0.2, 0.1], [0.2, -0.1]])  # of two classes, each with a deviation of ½
 
@@ -97,6 +98,26 @@ def test_ninety_percent_of_one_class_are_explained_and_noise_is_not() -> None:
     noise = explained_on((noisy + 0.3 * torch.randn(noisy.shape, generator=draws)).clamp(0, 1).split(64))
     assert rare > 0.6
     assert noise < 0.1
+
+
+def test_classes_that_only_the_source_prefers_are_no_reason_to_believe_it() -> None:
+    """Corrupted digits between others: the source takes many for one class, and balancing would hide the corruption."""
+    stream = mixed_domains(
+        DATASETS["digits"]("test"),
+        corruptions=["gaussian_noise", "defocus_blur", "snow", "contrast", "brightness"],
+        severity=3,
+        family="224",
+        samples_per_domain=128,
+    )
+    model, explained, right, by_source = holdfast.adapt(digits_resnet()), [], 0, 0
+    for batch in stream.starting_at(0, stop=512, batch_size=64):
+        labels = torch.from_numpy(batch.labels)
+        step = model.step(batch.inputs)
+        explained.append(step.gauges["explained"])
+        right += int((step.logits.argmax(1) == labels).sum())
+        by_source += int((model.source(batch.inputs).argmax(1) == labels).sum())
+    assert max(explained[4:]) < 0.3
+    assert right > by_source + 0.03 * 512
 
 
 def test_a_prediction_that_learns_nothing_trusts_the_source_as_much() -> None:

@@ -120,12 +120,13 @@ class Anchor(Stateful):
         for part in parts:
             part.memory_samples = self.memory_samples
         pause(network, not learn)
-        before, predicted = [(part.mean, part.var, part.samples) for part in parts], self.balance.predicted
-        weights = None
+        before = [(part.mean, part.var, part.samples) for part in parts]
+        predicted, followed = self.balance.predicted, self.balance.followed
+        weights, trust = None, 1.0 if source is None else self.balance.trust(source.shape[1])
         if source is not None and layers and learn:
             weights = self.balance.weigh(inputs, source.argmax(1), source.shape[1])
         for layer in layers:
-            layer.weights = weights
+            layer.weights, layer.trust = weights, trust
         try:
             logits = network(inputs)
         finally:
@@ -136,13 +137,15 @@ class Anchor(Stateful):
         plain = self.scaled(logits)
         recent = latest(self.recent, plain, self.window)
         weighed = reweigh_by_evidence(recent) if self.proportions else recent
-        share = plain.new_zeros(()) if source is None else explained_of(layers)
+        if weights is not None:
+            self.balance.follow(plain.argmax(1))
+        share = plain.new_zeros(()) if source is None else explained_of(layers) * self.balance.trust(plain.shape[1])
         told = torch.isfinite(plain).all(), entropy_of(weighed.mean(0)), shift_of(layers), share
         finite, entropy, shift, explained = torch.stack([part.to(plain) for part in told]).tolist()  # one wait
         if not finite:
             for part, known in zip(parts, before, strict=True):
                 part.mean, part.var, part.samples = known
-            self.balance.predicted = predicted
+            self.balance.predicted, self.balance.followed = predicted, followed
             return None
         if learn:
             self.recent = recent

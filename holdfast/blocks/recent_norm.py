@@ -87,6 +87,7 @@ class RecentStatistics(NormLayer):
         self.source_share = source_share  # λ
         self.recent, self.balanced = RecentMoments(prior_samples), RecentMoments(prior_samples)
         self.weights: Weights | None = None  # of the samples of the next batch; set from outside
+        self.trust: float | Tensor = 1.0  # in the classes by which they are balanced; likewise
 
     @torch.no_grad()
     def adapted(self, features: Tensor) -> Tensor:
@@ -118,7 +119,7 @@ class RecentStatistics(NormLayer):
             return self.source_mean, self.source_var
         if self.balanced.mean is None or self.balanced.var is None:
             return mean, var
-        share = explained(*self.divergences())
+        share = self.trust * explained(*self.divergences())
         spread = share * (1 - share) * (mean - self.balanced.mean).square()
         return mean.lerp(self.balanced.mean, share), var.lerp(self.balanced.var, share) + spread
 
