@@ -57,18 +57,18 @@ def section(name: str, result: Result) -> list[str]:
         "([results/method-curves.yaml](../../results/method-curves.yaml))."
     )
     image = f"![{described(name, result)}](../curves/{name}.svg)"
-    return ["## On the embedded digits", "", image, "", text, *(["", weakness(result)] if name == "blend" else [])]
+    return ["## On the embedded digits", "", image, "", text, *(["", caution(result)] if name == "blend" else [])]
 
 
-def weakness(result: Result) -> str:
-    """Return why the default is weak on this stream, with its numbers."""
+def caution(result: Result) -> str:
+    """Return why the default gains less on this stream than others, with its numbers."""
     source, blend, anchor, batch_norm = (
         f"{100 * result.curves[name].mean:.1f} %" for name in ("source", "blend", "anchor", "batch_norm")
     )
     return (
-        f"The default is weak here: `blend` has {blend}, where `source` has {source}, `anchor` {anchor} and "
-        f"`batch_norm` {batch_norm}, because κ takes snow of uneven strength for other class proportions, and the "
-        "statistics that this leaves lag behind in the next domain."
+        f"The default is careful here: `blend` has {blend}, where `source` has {source}, `anchor` {anchor} and "
+        f"`batch_norm` {batch_norm}, because source statistics and predictions keep a part, which strong shifts of "
+        "balanced classes do not reward."
     )
 
 

@@ -23,8 +23,8 @@ class Blend(Method):
 
     p ∝ (1 − w) · source + w · anchor. The weight w = (½ + ½ d / (d + `half_shift`)) (1 − κ) grows with the divergence
     d of recent input statistics from those of the source: without a shift both count the same. κ is how far d is
-    explained by the classes that the source predicts: the statistics then go over to those with balanced classes, and
-    the source counts more. The other options are those of `anchor`. Nothing is trained.
+    explained by frequent classes, which source and anchor both predict: the statistics then go over to those with
+    balanced classes, and the source counts more. The other options are those of `anchor`. Nothing is trained.
     """
 
     citation = "ours; see docs/promise.md"
