@@ -63,6 +63,7 @@ def test_one_class_per_batch_ruins_tent_and_not_the_guard(digits: tuple[Tensor, 
         assert run(adapt(digits_resnet(), "guard", prediction=prediction)) >= source - 0.01, prediction
 
 
+@pytest.mark.slow
 def test_a_hundred_times_the_learning_rate_does_not_reach_what_is_served(digits: tuple[Tensor, Tensor]) -> None:
     generator = torch.Generator().manual_seed(1)
     inputs, labels = digits

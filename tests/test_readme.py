@@ -83,7 +83,10 @@ def test_the_python_of_the_page_on_networks_runs(tmp_path: Path, monkeypatch: py
     assert [finding.check for finding in found.failed][:1] == ["input scale"]
 
 
-@pytest.mark.parametrize("page", ["index", "streams", *TUTORIALS])
+@pytest.mark.parametrize(
+    "page",
+    ["index", "streams", pytest.param(TUTORIALS[0], marks=pytest.mark.slow), TUTORIALS[1]],  # it takes 13 s
+)
 def test_the_python_of_a_tutorial_runs(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     names: dict[str, object] = {}

@@ -25,8 +25,8 @@ NEW_WITHOUT_TRACE = {"t3a", "neo", "unitta_auto", "dhauds", "conmix", "anchor", 
 # Traces in double precision are those whose later batches rounding decides in single precision.
 DOUBLE = [case for case in CASES if not case.twin and (SHIPPED / "traces" / f"{case.trace}_f64.npz").exists()]
 SINGLE = [case for case in CASES if not case.twin and case not in DOUBLE]
-# Its first batches are those of ROID: the resets come later, and double precision is slow.
-LATER = {"asr_roid"}
+# Double precision is slow: seconds for each of these. The first batches of asr_roid are those of ROID.
+LATER = {"asr_roid", "poem", "cmf", "deyo"}
 ONE_EACH = list({case.recipe: case for case in reversed(SINGLE + DOUBLE)}.values())
 
 needs_whole_traces = pytest.mark.skipif(
