@@ -72,13 +72,10 @@ def alive_in(session: int) -> list[int]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("executor", "number"),
-    [
-        ("serial", signal.SIGTERM),
-        pytest.param("processes", signal.SIGINT, marks=pytest.mark.slow),
-        pytest.param("processes", signal.SIGKILL, marks=pytest.mark.slow),
-    ],
+    [("serial", signal.SIGTERM), ("processes", signal.SIGINT), ("processes", signal.SIGKILL)],
 )
 def test_a_signal_ends_everything_and_the_runs_resume(executor: str, number: signal.Signals, tmp_path: Path) -> None:
     jobs = parse_suite(SUITE).jobs()

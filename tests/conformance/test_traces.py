@@ -26,7 +26,7 @@ NEW_WITHOUT_TRACE = {"t3a", "neo", "unitta_auto", "dhauds", "conmix", "anchor", 
 DOUBLE = [case for case in CASES if not case.twin and (SHIPPED / "traces" / f"{case.trace}_f64.npz").exists()]
 SINGLE = [case for case in CASES if not case.twin and case not in DOUBLE]
 # Double precision is slow: seconds for each of these. The first batches of asr_roid are those of ROID.
-LATER = {"asr_roid", "poem", "cmf", "deyo"}
+LATER = {"asr_roid", "poem", "cmf", "deyo", "zerosiam", "come_tent"}
 ONE_EACH = list({case.recipe: case for case in reversed(SINGLE + DOUBLE)}.values())
 
 needs_whole_traces = pytest.mark.skipif(
