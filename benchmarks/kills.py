@@ -1,7 +1,7 @@
 """Kill workers and parents of a bench at random, resume it, and compare rows: python benchmarks/kills.py --kills 40.
 
 A bench of grouped recipes on two seeds runs by the executor `processes`. SIGKILL hits its parent or one of its workers
-at a random time; the same command runs again until all runs are finished, and their rows are compared with those of an
+after a random number of rows, so that a fast machine is hit as often as a slow one; the same command runs again until all runs are finished, and their rows are compared with those of an
 undisturbed serial bench, all columns but the timings. This repeats until there were enough kills. The goal is 0
 differing rows, 0 benches that do not end, and 0 workers that outlive their parent by ten seconds.
 """
@@ -35,7 +35,7 @@ streams: [{name: continual, data: {name: digits, split: test}, corruptions: [con
 recipes: [source, {name: tent, lr: 0.01}, {name: rdumb, every_batches: 7}, rotta]
 """
 TIMINGS = ("step_seconds",)
-PAUSE = 3.0  # mean seconds before the next kill, once rows are being written
+PAUSE = 0.25  # of the rows of the whole bench: at most as many are written before the next kill
 PATIENCE = 300  # seconds without a new row until a bench is killed and counted as hanging
 SURVIVAL = 10  # seconds until a worker without a parent is killed and counted as a survivor
 
@@ -74,28 +74,29 @@ def session(leader: int) -> dict[int, int]:
     return found
 
 
-def disturbed(runs: Path, samples: int, chance: random.Random, victims: list[str], most: int) -> tuple[bool, int]:
-    """Run the bench once, with kills if there were not enough yet; return whether it hung, and the survivors."""
+def disturbed(
+    runs: Path, samples: int, whole: int, chance: random.Random, victims: list[str], most: int
+) -> tuple[bool, int]:
+    """Run the bench of `whole` bytes of rows once, with kills until there are `most`; return if it hung, and survivors."""
     process = subprocess.Popen(
         [sys.executable, __file__, "--bench", str(runs), "--samples", str(samples)],
         start_new_session=True,
         env={**os.environ, "OMP_NUM_THREADS": "1"},
         stdout=subprocess.DEVNULL,
     )
-    end, strike, seen = time.monotonic() + PATIENCE, None, written(runs)
+    end, seen, new, strike = time.monotonic() + PATIENCE, written(runs), 0, chance.uniform(0, PAUSE) * whole
     while process.poll() is None and time.monotonic() < end:
-        time.sleep(0.02)
+        time.sleep(0.005)
         if (size := written(runs)) > seen:
-            seen, end = size, time.monotonic() + PATIENCE
-            if strike is None:  # not while it only imports
-                strike = time.monotonic() + chance.expovariate(1 / PAUSE)
-        if strike is not None and time.monotonic() > strike and len(victims) < most:
+            end, new = time.monotonic() + PATIENCE, new + size - seen
+        seen = size
+        if new > strike and len(victims) < most:
             alive = session(process.pid)
             leaves = [pid for pid in alive if pid not in alive.values() and pid != process.pid]
             victim = process.pid if not leaves or chance.random() < 0.4 else chance.choice(leaves)
             os.kill(victim, signal.SIGKILL)
             victims.append("parent" if victim == process.pid else "worker")
-            strike = time.monotonic() + chance.expovariate(1 / PAUSE)
+            strike = new + chance.uniform(0, PAUSE) * whole
             print(victims[-1], end=" ", flush=True)
     hung = process.poll() is None
     if hung:
@@ -127,11 +128,12 @@ def main() -> None:
     compared = differing = hung = survived = 0
     with tempfile.TemporaryDirectory() as name:
         whole = {outcome.job.name: rows(Path(outcome.folder or "")) for outcome in bench(jobs, Path(name) / "whole")}
-        for number in range(given.kills):
-            runs = Path(name) / f"runs{number}"
+        size = written(Path(name) / "whole")
+        while len(victims) < given.kills:
+            runs = Path(name) / f"runs{compared}"
             places = {job.name: runs / job.suite / job.name for job in jobs}
             while not all((place / "summary.json").exists() for place in places.values()):
-                stuck, left = disturbed(runs, given.samples, chance, victims, given.kills)
+                stuck, left = disturbed(runs, given.samples, size, chance, victims, given.kills)
                 hung, survived = hung + stuck, survived + left
             for job, place in places.items():
                 found = rows(place)
@@ -140,8 +142,6 @@ def main() -> None:
                 differing += abs(len(found) - len(whole[job]))
             ends = f"{hung} benches hung, {survived} workers survived"
             print(f"{len(victims)} kills, {compared} rows compared, {differing} differ, {ends}", flush=True)
-            if len(victims) >= given.kills:
-                break
     counts = {kind: victims.count(kind) for kind in ("parent", "worker")}
     rows_found = {"rows_compared": compared, "rows_differing": differing}
     write(given.json, {"kills": counts, **rows_found, "hung": hung, "survivors": survived})
