@@ -36,8 +36,9 @@ def train(
     procedure: Annotated[
         str | None,
         typer.Option(
-            help="Train by this procedure: images, audio, or a published one: amaut-, hubert- or conmix- and the data "
-            "set (amaut-cochlscene, hubert-vocalsound, conmix-reefset, …); by default images or audio, as the data are."
+            help="Train by this procedure: images, audio, cifar10, or a published one: amaut-, hubert- or conmix- and "
+            "the data set (amaut-cochlscene, hubert-vocalsound, conmix-reefset, …); by default cifar10, images or "
+            "audio, as the data are."
         ),
     ] = None,
     epochs: Annotated[

@@ -18,23 +18,26 @@ from holdfast.corruptions.audio import mix
 from holdfast.corruptions.audio.noise import cut_noise
 from holdfast.data import Dataset
 
-__all__ = ["AudioView", "View", "as_stored", "cropping_spectrograms", "moved"]
+__all__ = ["AudioView", "View", "as_stored", "cropping_spectrograms", "flipped_crops", "moved"]
 
 View: TypeAlias = Callable[[Dataset, NDArray[np.int64], np.random.Generator], Tensor]  # of the samples at these indices
 
 MAX_ROTATION_DEGREES = 10.0
 MAX_SCALE_CHANGE = 0.1
 MAX_SHIFT_SHARE = 0.1  # of the image's side
+PADDING_SHARE = 1 / 8  # of the image's side, on each side, before it is cropped to its size again
 UNCROPPED_SIDE = 256  # of spectrograms that are cropped to the 224 px of the network
 
 
 def as_stored(samples: Dataset, indices: NDArray[np.int64]) -> Tensor:
     """Return images in [0, 1], (n, 3, height, width), or waveforms, (n, samples)."""
-    inputs = torch.from_numpy(samples.inputs(indices))
-    if samples.input_spec.kind == "image":
-        # Channels stay last in memory, as when the shipped weights were trained: the rounding depends on the layout.
-        inputs = inputs.permute(0, 3, 1, 2).float() / 255
-    return inputs
+    inputs = samples.inputs(indices)
+    return _unit_range(inputs) if samples.input_spec.kind == "image" else torch.from_numpy(inputs)
+
+
+def _unit_range(images: NDArray[np.uint8]) -> Tensor:
+    # Channels stay last in memory, as when the shipped weights were trained: the rounding depends on the layout.
+    return torch.from_numpy(images).permute(0, 3, 1, 2).float() / 255
 
 
 def moved(samples: Dataset, indices: NDArray[np.int64], rng: np.random.Generator) -> Tensor:
@@ -48,6 +51,22 @@ def moved(samples: Dataset, indices: NDArray[np.int64], rng: np.random.Generator
     affine = torch.from_numpy(rows.transpose(2, 0, 1)).to(inputs.dtype)  # (batch, 2, 3)
     grid = F.affine_grid(affine, list(inputs.shape), align_corners=False)
     return F.grid_sample(inputs, grid, align_corners=False)
+
+
+def flipped_crops(samples: Dataset, indices: NDArray[np.int64], rng: np.random.Generator) -> Tensor:
+    """Return images padded with black, cropped to their size at a random position, and half of them flipped.
+
+    He et al. 2016, Deep residual learning for image recognition, section 4.2: four pixels on each side of CIFAR images.
+    """
+    images = samples.inputs(indices)
+    height, width = images.shape[1:3]
+    margin = round(PADDING_SHARE * height)
+    padded = np.pad(images, ((0, 0), (margin, margin), (margin, margin), (0, 0)))
+    corners = rng.integers(0, 2 * margin + 1, (len(images), 2))
+    crops = np.stack([image[y : y + height, x : x + width] for image, (y, x) in zip(padded, corners, strict=True)])
+    flips = rng.random(len(images)) < 0.5
+    crops[flips] = crops[flips, :, ::-1]
+    return _unit_range(crops)
 
 
 @dataclass(frozen=True)

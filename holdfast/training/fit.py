@@ -23,7 +23,7 @@ from holdfast.randomness import seeded_rng
 from holdfast.registry import choices_of, parameters_of
 from holdfast.spec import Spec
 from holdfast.training.augmentation import as_stored, cropping_spectrograms
-from holdfast.training.procedures import Procedure, procedure_of
+from holdfast.training.procedures import PROCEDURES, Procedure, procedure_of
 
 __all__ = ["Progress", "TrainResult", "accuracy", "fit", "save_weights", "start_from", "train"]
 
@@ -61,8 +61,8 @@ def train(
     """Train a network, from random weights or those in `start`, on the train split of a data set.
 
     Model and data are names, or mappings with a `name` and options, as in a suite. `procedure` is the name of a
-    training procedure (`holdfast.training.procedure_of`), by default ours for images or audio. The test split, or the
-    `test` data if a set has no splits, is evaluated once, at the end.
+    training procedure (`holdfast.training.procedure_of`), by default ours for this data set, or for images or audio.
+    The test split, or the `test` data if a set has no splits, is evaluated once, at the end.
     """
     network, samples = Spec.parse(model), Spec.parse(data)
     held_out = None if test is None else Spec.parse(test)
@@ -72,7 +72,8 @@ def train(
     splits = _splits(samples)
     if held_out is not None:
         splits["test"] = held_out.build(DATASETS)
-    name = procedure or DEFAULT_PROCEDURES[splits["train"].input_spec.kind]
+    kind = splits["train"].input_spec.kind
+    name = procedure or (samples.name if samples.name in PROCEDURES else DEFAULT_PROCEDURES[kind])
     how = procedure_of(name, noise=noise)
     epochs = epochs or how.epochs
     fit(module, splits["train"], procedure=how, epochs=epochs, seed=seed, device=device, progress=progress)

@@ -14,7 +14,7 @@ from torch.optim import SGD, AdamW, Optimizer
 from holdfast.audio import Recording
 from holdfast.corruptions.audio import demand, environments
 from holdfast.registry import Registry
-from holdfast.training.augmentation import AudioView, View, moved
+from holdfast.training.augmentation import AudioView, View, flipped_crops, moved
 
 __all__ = ["PROCEDURES", "Procedure", "learning_rate", "procedure_of", "published_decay"]
 
@@ -28,6 +28,7 @@ WEIGHT_DECAY = 0.05
 PUBLISHED_LR = 1e-3
 PUBLISHED_SHIFT_SHARE = 0.17
 CONMIX_LR = 1e-2
+CIFAR_LR = 0.1
 
 
 @dataclass(frozen=True)
@@ -69,19 +70,22 @@ def _adamw(parameters: Iterable[nn.Parameter] | Iterable[dict[str, Any]]) -> Opt
     return AdamW(parameters, weight_decay=WEIGHT_DECAY)
 
 
-def _warm_cosine(optimizer: Optimizer, epoch: int, share: float, epochs: int) -> None:
-    optimizer.param_groups[0]["lr"] = learning_rate((epoch + share) / epochs)
+def _warm_cosine(peak: float) -> Schedule:
+    def set_up(optimizer: Optimizer, epoch: int, share: float, epochs: int) -> None:
+        optimizer.param_groups[0]["lr"] = learning_rate((epoch + share) / epochs, peak)
+
+    return set_up
 
 
-def learning_rate(done_share: float) -> float:
+def learning_rate(done_share: float, peak: float = PEAK_LR) -> float:
     """Return the learning rate after this share of the steps: linear warm-up, then cosine decay.
 
     >>> learning_rate(0.0), learning_rate(WARMUP_SHARE) == PEAK_LR, learning_rate(1.0)
     (0.0, True, 0.0)
     """
     if done_share < WARMUP_SHARE:
-        return PEAK_LR * done_share / WARMUP_SHARE
-    return PEAK_LR * 0.5 * (1 + math.cos(math.pi * (done_share - WARMUP_SHARE) / (1 - WARMUP_SHARE)))
+        return peak * done_share / WARMUP_SHARE
+    return peak * 0.5 * (1 + math.cos(math.pi * (done_share - WARMUP_SHARE) / (1 - WARMUP_SHARE)))
 
 
 def published_decay(cardinality: int, gamma: float = 10.0, tail: int = 1, peak: float = PUBLISHED_LR) -> Schedule:
@@ -103,7 +107,17 @@ def published_decay(cardinality: int, gamma: float = 10.0, tail: int = 1, peak: 
 @PROCEDURES.register("images")
 def _images(_noises: Noises) -> Procedure:
     """Ours for the embedded digits: AdamW on slightly moved images."""
-    return Procedure(80, (moved,), _adamw, _warm_cosine, max_gradient_norm=1.0)
+    return Procedure(80, (moved,), _adamw, _warm_cosine(PEAK_LR), max_gradient_norm=1.0)
+
+
+@PROCEDURES.register("cifar10", alias="cifar100")
+def _cifar10(_noises: Noises) -> Procedure:
+    """Ours for CIFAR: SGD on flipped crops, in few epochs so that a processor will do."""
+
+    def sgd(parameters: Iterable[nn.Parameter] | Iterable[dict[str, Any]]) -> Optimizer:
+        return SGD(parameters, CIFAR_LR, momentum=0.9, nesterov=True, weight_decay=5e-4)
+
+    return Procedure(10, (flipped_crops,), sgd, _warm_cosine(CIFAR_LR), batch_size=128)
 
 
 @PROCEDURES.register("audio", alias="sounds")
@@ -116,7 +130,7 @@ def _audio(noises: Noises) -> Procedure:
         noise_share=0.5,
         noise_in_silence=True,
     )
-    return Procedure(14, (view,), _adamw, _warm_cosine, max_gradient_norm=1.0)
+    return Procedure(14, (view,), _adamw, _warm_cosine(PEAK_LR), max_gradient_norm=1.0)
 
 
 def _published(
