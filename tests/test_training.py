@@ -12,7 +12,7 @@ from scipy.io import wavfile
 
 from holdfast.data import Digits, InMemoryImages
 from holdfast.models import MODELS, load_weights, tiny_resnet, weights_digest
-from holdfast.training import TrainResult, accuracy, fit, moved, save_weights, train
+from holdfast.training import TrainResult, accuracy, fit, flipped_crops, moved, save_weights, train
 
 
 @pytest.fixture(scope="module")
@@ -65,6 +65,33 @@ def test_movement_is_mild_and_geometric() -> None:
     assert float(mass.max()) < 1.3
     rows = (shaken[:, 0].sum(2) * torch.arange(32)).sum(1) / shaken[:, 0].sum((1, 2))
     assert 1 < float((rows - 15.5).abs().max()) < 5
+
+
+def test_crops_shift_by_up_to_an_eighth_and_half_of_them_are_flipped() -> None:
+    images = np.zeros((256, 32, 32, 3), np.uint8)
+    images[:, 15, 8] = 255
+    seen = flipped_crops(InMemoryImages(images, np.zeros(256, np.int64)), np.arange(256), np.random.default_rng(0))
+    assert seen.shape == (256, 3, 32, 32)
+    assert set(seen.unique().tolist()) == {0.0, 1.0}
+    places = seen[:, 0].nonzero()[:, 1:]
+    assert len(places) == 256  # none is shifted out of its image
+    assert set(places[:, 0].tolist()) == set(range(11, 20))
+    columns, mirrored = places[:, 1], places[:, 1] > 15
+    assert set(columns[~mirrored].tolist()) == set(range(4, 13))
+    assert set(columns[mirrored].tolist()) == set(range(19, 28))
+    assert 96 < int(mirrored.sum()) < 160
+
+
+def test_cifar_has_a_procedure_of_its_own(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    for split in ("train", "test"):
+        np.savez(tmp_path / f"{split}.npz", images=rng.integers(0, 256, (8, 32, 32, 3), np.uint8), labels=np.arange(8))
+    given = {"name": "cifar10", "folder": str(tmp_path)}
+    ours, named, digits = (
+        weights_digest(train("cifar_resnet20", given, epochs=1, procedure=procedure).module)
+        for procedure in (None, "cifar10", "images")
+    )
+    assert ours == named != digits
 
 
 def test_saved_weights_come_back(tmp_path: Path) -> None:
