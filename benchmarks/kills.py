@@ -1,9 +1,10 @@
 """Kill workers and parents of a bench at random, resume it, and compare rows: python benchmarks/kills.py --kills 40.
 
 A bench of grouped recipes on two seeds runs by the executor `processes`. SIGKILL hits its parent or one of its workers
-after a random number of rows, so that a fast machine is hit as often as a slow one; the same command runs again until all runs are finished, and their rows are compared with those of an
-undisturbed serial bench, all columns but the timings. This repeats until there were enough kills. The goal is 0
-differing rows, 0 benches that do not end, and 0 workers that outlive their parent by ten seconds.
+after a random number of rows, so that a fast machine is hit as often as a slow one; the same command runs again until
+all runs are finished, and their rows are compared with those of an undisturbed serial bench, all columns but the
+timings. This repeats until there were enough kills. The goal is 0 differing rows, 0 benches that do not end, and 0
+workers that outlive their parent by ten seconds.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -77,7 +79,7 @@ def session(leader: int) -> dict[int, int]:
 def disturbed(
     runs: Path, samples: int, whole: int, chance: random.Random, victims: list[str], most: int
 ) -> tuple[bool, int]:
-    """Run the bench of `whole` bytes of rows once, with kills until there are `most`; return if it hung, and survivors."""
+    """Run the bench of `whole` bytes of rows once, with kills until there are `most`; return hung, survivors."""
     process = subprocess.Popen(
         [sys.executable, __file__, "--bench", str(runs), "--samples", str(samples)],
         start_new_session=True,
@@ -94,7 +96,10 @@ def disturbed(
             alive = session(process.pid)
             leaves = [pid for pid in alive if pid not in alive.values() and pid != process.pid]
             victim = process.pid if not leaves or chance.random() < 0.4 else chance.choice(leaves)
-            os.kill(victim, signal.SIGKILL)
+            try:
+                os.kill(victim, signal.SIGKILL)
+            except ProcessLookupError:  # it had just ended
+                continue
             victims.append("parent" if victim == process.pid else "worker")
             strike = new + chance.uniform(0, PAUSE) * whole
             print(victims[-1], end=" ", flush=True)
@@ -107,7 +112,8 @@ def disturbed(
         time.sleep(0.1)
     survivors = session(process.pid)
     for left in survivors:
-        os.kill(left, signal.SIGKILL)
+        with suppress(ProcessLookupError):
+            os.kill(left, signal.SIGKILL)
     return hung, len(survivors)
 
 

@@ -1,8 +1,9 @@
 """Train a network as `holdfast train` does and record its accuracy and the time.
 
-python benchmarks/training.py cifar10 --model cifar_resnet20 --json results/training-cifar10.json
+    python benchmarks/training.py cifar10 --model cifar_resnet20 --json results/training-cifar10.json
 
-Training uses one core, and data sets with splits. The network is written to `--out`, beside a description of how it was made.
+Training uses one core, and data sets with splits. The network is written to `--out`, beside a description of how it was
+made.
 """
 
 from __future__ import annotations
