@@ -16,25 +16,34 @@ SCALES = ("labels", "accuracy", "inputs", "nothing")
 def table() -> str:
     """Return the table as Markdown: percent of intervals that hold, by network, stream and scale."""
     content = json.loads(RESULT.read_text())
-    settings, rows = content["manifest"]["settings"], content["rows"]
+    chosen_on, rows = content["manifest"]["chosen_on"], content["rows"]
     lines = [
         "| network | scale from | i.i.d. | correlated | sorted | collapse | width, points |",
         "| --- | --- | ---: | ---: | ---: | ---: | ---: |",
     ]
-    for network in sorted(settings, key=lambda name: not settings[name]["chosen_on"]):
+    confirmed = [row for row in rows if row["draw"] not in chosen_on]
+    for network in content["manifest"]["settings"]:
         for scale in SCALES:
-            found = {row["stream"]: row for row in rows if row["network"] == network and row["scale"] == scale}
+            found = {row["stream"]: row for row in confirmed if row["network"] == network and row["scale"] == scale}
             cells = " | ".join(_covered(found.get(stream)) for stream in STREAMS)
             widths = [row["width"] for row in found.values() if "width" in row]
             width = f"{100 * sum(widths) / len(widths):.0f}" if widths else "–"
             lines.append(f"| `{network}` | {scale} | {cells} | {width} |")
-    for half, words in ((True, "the first three"), (False, "the other four")):
-        for scale in ("labels", "nothing"):
-            chosen = [row for row in rows if settings[row["network"]]["chosen_on"] is half and row["scale"] == scale]
-            known = sum(row["windows"] - row["unknown"] for row in chosen)
-            share = 100 * sum(row.get("covered", 0) for row in chosen) / known
-            lines.append(f"| **{words}** | {scale} | {share:.0f} % of {known} windows | | | | |")
+    chosen = [row for row in rows if row["draw"] in chosen_on]
+    for part, words in ((confirmed, "all of these"), (chosen, "the draws that were chosen on")):
+        for scale in SCALES:
+            lines.append(
+                f"| **{words}** | {scale} | {_summary([row for row in part if row['scale'] == scale])} | | | | |"
+            )
     return "\n".join(lines)
+
+
+def _summary(rows: list[dict[str, Any]]) -> str:
+    known = [row for row in rows if row["windows"] > row["unknown"]]
+    windows = sum(row["windows"] - row["unknown"] for row in known)
+    share = 100 * sum(row["covered"] for row in known) / windows
+    few = sum(row["covered"] < 0.85 * (row["windows"] - row["unknown"]) for row in known)
+    return f"{share:.0f} % of {windows} windows; {few} of {len(known)} cells below 85"
 
 
 def _covered(row: dict[str, Any] | None) -> str:

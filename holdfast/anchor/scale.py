@@ -21,12 +21,16 @@ __all__ = ["AnchorScale", "Judgement"]
 NINETY_PERCENT = 1.645  # standard deviations to either side
 HOPELESS = 0.35  # error of a scale that says nothing
 COMPARED = 256  # last samples of the stream on which source and anchor are compared
-# Chosen on ResNet-20, digits ResNet and digits ResNet with GroupNorm; see docs/results/estimators.md.
-OFF_BY = 0.03  # standard deviation of an estimate beyond its sampling error
+# Where these were chosen and confirmed: docs/results/estimators.md.
+OFF_BY = 0.04  # standard deviation of an estimate beyond its sampling error
 OFF_BY_CLASS = 0.1  # of one class; errors of several classes cancel
-OFF_BY_SHIFT = 4.0  # times the square of the confidence that the anchor has lost since held-out data
-OFF_BY_UNFOLLOWED_SHIFT = 1.2  # times the confidence lost where no statistics follow the shift
-UNFOLLOWED_LOSS = 1.5  # accuracy that is lost beyond confidence, for each such point
+# Times the confidence that the anchor has lost since held-out data, or its square: a shift costs more accuracy than
+# confidence more often than less.
+TOO_HIGH_BY_SHIFT = 1.2
+TOO_LOW_BY_SQUARED_SHIFT = 4.0
+UNFOLLOWED_LOSS = 1.5  # accuracy lost beyond confidence, for each point of it, where no statistics follow the shift
+TOO_HIGH_BY_UNFOLLOWED_SHIFT = 2.2
+TOO_LOW_BY_UNFOLLOWED_SHIFT = 0.8
 
 
 @dataclass(frozen=True)
@@ -139,11 +143,13 @@ class AnchorScale(Stateful):
         lost = self._lost(confidence)
         if not follows:
             value = max(0.0, value * (1 - UNFOLLOWED_LOSS * lost / confidence))
-        # Confidence falls with accuracy: where statistics follow a shift, what it misses is of second order.
-        shift = OFF_BY_SHIFT * lost**2 if follows else OFF_BY_UNFOLLOWED_SHIFT * lost
+            too_high, too_low = TOO_HIGH_BY_UNFOLLOWED_SHIFT * lost, TOO_LOW_BY_UNFOLLOWED_SHIFT * lost
+        else:
+            too_high, too_low = TOO_HIGH_BY_SHIFT * lost, TOO_LOW_BY_SQUARED_SHIFT * lost**2
         by_class = OFF_BY_CLASS / math.sqrt(math.exp(entropy))
-        reach = NINETY_PERCENT * math.hypot(scatter, OFF_BY, by_class, shift, self.error)
-        return Judgement(value, max(0.0, value - reach), min(1.0, value + reach))
+        always = math.hypot(scatter, OFF_BY, by_class, self.error)
+        down, up = (NINETY_PERCENT * math.hypot(always, shift) for shift in (too_high, too_low))
+        return Judgement(value, max(0.0, value - down), min(1.0, value + up))
 
     def _lost(self, confidence: float) -> float:
         """Return the confidence that a shift has cost; without held-out data, half of what there is not."""

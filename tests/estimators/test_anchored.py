@@ -198,22 +198,32 @@ def test_the_interval_narrows_with_the_window_and_holds_the_value() -> None:
     assert 0 <= few.low <= few.value <= few.high <= 1
 
 
-def reach(scale: AnchorScale, confidence: float) -> float:
-    """Return half the width of the interval of an anchor with this confidence."""
+def reaches(scale: AnchorScale, confidence: float, *, follows: bool = True) -> tuple[float, float]:
+    """Return the squares of how far the interval of an anchor with this confidence reaches down and up."""
     plain = torch.full((64, 10), (1 - confidence) / 9)
     plain[:, 0] = confidence
-    found = scale.judge(torch.full((64,), 0.5), torch.full((64, 10), 0.1), plain, follows=True)
-    return found.high - found.value
+    found = scale.judge(torch.full((64,), 0.6), torch.full((64, 10), 0.1), plain, follows=follows)
+    return (found.value - found.low) ** 2, (found.high - found.value) ** 2
 
 
-def test_the_interval_widens_with_the_square_of_the_confidence_that_was_lost() -> None:
+def test_the_interval_reaches_up_by_the_square_of_the_confidence_that_was_lost_and_down_by_all_of_it() -> None:
     scale, unknown = AnchorScale(), AnchorScale()
     scale.fitted, scale.clean_confidence = True, 0.9
-    none, some, twice = (reach(scale, 0.9 - lost) ** 2 for lost in (0.0, 0.1, 0.2))
-    assert (twice - none) / (some - none) == pytest.approx(16, rel=1e-3)  # of standard deviations 4
-    assert reach(scale, 0.99) == pytest.approx(none**0.5)
-    assert reach(unknown, 0.8) ** 2 == pytest.approx(some)  # half of the 0.2 that it lacks
-    assert reach(AnchorScale(given=True), 0.8) ** 2 == pytest.approx(none)  # the user knows
+    none, some, twice = (reaches(scale, 0.9 - lost) for lost in (0.0, 0.05, 0.1))
+    assert none[0] == pytest.approx(none[1])
+    assert (twice[0] - none[0]) / (some[0] - none[0]) == pytest.approx(4, rel=1e-3)  # of standard deviations 2
+    assert (twice[1] - none[1]) / (some[1] - none[1]) == pytest.approx(16, rel=1e-3)  # of standard deviations 4
+    assert reaches(scale, 0.99) == pytest.approx(none)
+    assert reaches(unknown, 0.9) == pytest.approx(some)  # half of the 0.1 that it lacks
+    assert reaches(AnchorScale(given=True), 0.8) == pytest.approx(none)  # the user knows
+
+
+def test_where_no_statistics_follow_a_shift_the_interval_reaches_further_down_than_up() -> None:
+    scale = AnchorScale()
+    scale.fitted, scale.clean_confidence = True, 0.9
+    none, some = (reaches(scale, 0.9 - lost, follows=False) for lost in (0.0, 0.05))
+    assert none[0] == pytest.approx(none[1])
+    assert some[0] > 2 * some[1]
 
 
 def test_held_out_labels_set_the_temperature_and_inputs_alone_set_it_by_agreement() -> None:
