@@ -103,6 +103,9 @@ def test_saved_weights_come_back(tmp_path: Path) -> None:
     assert facts["accuracy"] == {"train": 0.99, "validation": 0.98, "test": 0.97}
     assert facts["command"] == "holdfast train digits --model tiny --epochs 4 --seed 3"
     assert facts["weights_digest"] == weights_digest(network)
+    assert path == tmp_path / "weights" / "tiny.safetensors"
+    assert save_weights(result, tmp_path / "deep" / "mine.safetensors") == tmp_path / "deep" / "mine.safetensors"
+    assert (tmp_path / "deep" / "mine.json").exists()
 
 
 def test_data_without_splits_is_measured_on_other_data(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass
 
 __all__ = ["PACKAGES", "SIZES", "SOURCES", "WEIGHTS", "Source"]
@@ -62,8 +63,43 @@ SOURCES = {
     "END2": DEMAND,
     "ENSC": SPEECH_COMMANDS,
 }
+
+
+def _trained(data: str, model: str, out: str, *options: str) -> Source:
+    return Source(shlex.join(["holdfast", "train", data, "--model", model, *options, "--out", out]))
+
+
+def _network_of_dhauds(network: str, version: str, data: str, folder: str, *options: str, more: str = "") -> Source:
+    """Return the command that trains a network of DHAuDS by its published procedure."""
+    model = f"{{name: {network}, version: {version}{more}}}"
+    samples = f"{{name: {data}, folder: {folder}}}"
+    out = f"data/weights/{network}-{version}.safetensors"
+    return _trained(samples, model, out, "--procedure", f"{network}-{data}", *options)
+
+
+def _then(first: Source, second: Source, note: str) -> Source:
+    return Source(f"{first.address} && {second.address}", note)
+
+
+_SC2 = ("sc2", "speech_commands", "data/speech_commands_v0.02")
+_VS = ("vs", "vocalsound", "data/vs_release_16k")
+_US8 = ("us8", "urbansound8k", "data/UrbanSound8K")
+_RS = ("rs", "reefset", "data/ReefSet_v1.0")
+_BACKBONE = ", pretrained: facebook/hubert-base-ls960"
 # By file name, or by model.
 WEIGHTS = {
+    "cifar10.safetensors": _trained("cifar10", "cifar_resnet20", "data/cifar10.safetensors"),
+    **{f"amaut-{given[0]}.safetensors": _network_of_dhauds("amaut", *given) for given in (_SC2, _VS, _RS)},
+    "amaut-us8.safetensors": _then(
+        _network_of_dhauds("amaut", "cochlscene", "cochlscene", "data/CochlScene"),
+        _network_of_dhauds("amaut", *_US8, "--start", "data/weights/amaut-cochlscene.safetensors"),
+        f"starts from CochlScene, {SOURCES['cochlscene'].address}",
+    ),
+    **{
+        f"hubert-{given[0]}.safetensors": _network_of_dhauds("hubert", *given, more=_BACKBONE)
+        for given in (_SC2, _VS, _RS, (*_US8[:2], f"{_US8[2]}, sample_rate: 16000"))
+    },
+    **{f"conmix-{given[0]}.safetensors": _network_of_dhauds("conmix", *given) for given in (_SC2, _RS)},
     "Standard.pt": Source("RobustBench, cifar10/corruptions/Standard", "146 MB"),
     "Hendrycks2020AugMix_ResNeXt.pt": Source("RobustBench, cifar100/corruptions/Hendrycks2020AugMix_ResNeXt", "28 MB"),
     "cifar_resnet18": Source("train it with https://github.com/taeckyung/AETTA (train_src.sh)", "45 MB"),

@@ -177,9 +177,11 @@ def start_from(module: nn.Module, path: Path) -> None:
     module.load_state_dict({**own, **fitting})
 
 
-def save_weights(result: TrainResult, folder: str | Path) -> Path:
-    """Write the weights as safetensors, and a JSON file that describes the training."""
-    path = Path(folder) / f"{Spec.parse(result.model).name}.safetensors"
+def save_weights(result: TrainResult, place: str | Path) -> Path:
+    """Write the weights as safetensors into a folder or a file of that suffix, and a JSON file on the training."""
+    path = Path(place)
+    if path.suffix != ".safetensors":
+        path = path / f"{Spec.parse(result.model).name}.safetensors"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(save(result.module.state_dict()))
     facts = {

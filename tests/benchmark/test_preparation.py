@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,10 @@ from typer.testing import CliRunner
 from holdfast.benchmark import load_suite
 from holdfast.benchmark.preparation import MissingError, check_ready, cost_of, missing, needs_of, rate_of
 from holdfast.cli.commands import app
+from holdfast.data import DATASETS
+from holdfast.models import MODELS
 from holdfast.spec import Spec
+from holdfast.training import PROCEDURES
 
 runner = CliRunner()
 
@@ -37,6 +41,23 @@ def test_packages_noise_and_calibrations_are_needed_too() -> None:
     assert {("package", "torchvision"), ("package", "timm"), ("calibration", "data/ccc/medium-44.json")} <= backbones
     audio = needs_of(load_suite("dhauds", scale="paper").jobs())
     assert {"data/QUT-NOISE", "data/DEMAND", "data/SC2-C", "data/UrbanSound8K"} <= {need.place for need in audio}
+
+
+def test_weights_that_one_has_to_train_come_with_the_command() -> None:
+    suites = (("dhauds", "paper"), ("dhauds-clean", "paper"), ("dhauds-online", "paper"), ("promise", "paper"))
+    needs = {need for suite, scale in suites for need in needs_of(load_suite(suite, scale=scale).jobs())}
+    files = {need.place: need.source.address for need in needs if need.kind == "weights"}
+    assert len(files) == 11
+    for place, command in files.items():
+        words = shlex.split(command.rpartition(" && ")[2])
+        assert words[:2] == ["holdfast", "train"], place
+        assert words[words.index("--out") + 1] == place
+        data, model = Spec.parse(words[2]), Spec.parse(words[words.index("--model") + 1])
+        assert data.name in DATASETS
+        assert model.name in MODELS
+        if "--procedure" in words:
+            assert words[words.index("--procedure") + 1] in PROCEDURES
+            assert data.options["folder"] in {need.place for need in needs}, "the folder is that of the suite"
 
 
 def test_what_is_there_is_not_missing(elsewhere: Path) -> None:
