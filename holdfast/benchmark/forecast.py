@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 from holdfast.benchmark.building import build
 from holdfast.benchmark.feeding import placed
@@ -64,21 +65,21 @@ def _measured(recipe: str, model: str, jobs: Sequence[Job], members: dict[str, i
         built = build(first)
         stream = bare(built.stream)  # batches that an earlier recipe has left behind cost nothing
         batches = len(jobs) * (1 if built.total is None else _count(stream, built.total, first.batch_size))
-        steps = rendering = 0.0
+        seconds = []  # of rendering and of the step, by batch
         spans = stream.spans(0, built.total, first.batch_size)
         with first.placement.computing():
-            for number, span in zip(range(BATCHES + 1), spans, strict=False):
+            for span in islice(spans, BATCHES + 1):
                 began = time.perf_counter()
                 batch = stream.read(*span)
                 rendered = time.perf_counter()
                 built.model.step(placed(batch.inputs, first.placement))
                 first.placement.wait()
-                if number:
-                    rendering += rendered - began
-                    steps += time.perf_counter() - rendered
+                seconds.append((rendered - began, time.perf_counter() - rendered))
     except Exception as error:  # a recipe that cannot run says so here already
         return Forecast(recipe, model, len(jobs), 0.0, 0.0, 0.0, 0.0, f"{type(error).__name__}: {error}")
-    hours = steps / BATCHES * batches * first.epochs / 3600
-    shared = rendering / BATCHES * batches / members[first.name] / 3600
+    measured = seconds[1:] or seconds  # the first batch warms up
+    rendering, steps = (sum(column) / len(measured) for column in zip(*measured, strict=True))
+    hours = steps * batches * first.epochs / 3600
+    shared = rendering * batches / members[first.name] / 3600
     on_gpu = hours if first.placement.kind != "cpu" else 0.0
     return Forecast(recipe, model, len(jobs), hours, shared, on_gpu, batches * BYTES_PER_BATCH / 1e6)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -203,3 +204,9 @@ def test_a_forecast_measures_each_recipe(jobs: list[Job]) -> None:
         assert cost.gpu_hours == 0
         assert cost.disk_mb == pytest.approx(6 * 600 / 1e6)
         assert cost.bottleneck == ("rendering" if cost.rendering_hours > cost.hours else "the network")
+
+
+def test_a_forecast_of_one_batch_is_not_nothing(jobs: list[Job]) -> None:
+    (cost,) = forecast([replace(jobs[0], samples=16)])
+    assert cost.hours > 0
+    assert cost.disk_mb == pytest.approx(600 / 1e6)
