@@ -6,8 +6,15 @@ import json
 from pathlib import Path
 
 DOCS = Path(__file__).parent
-RESULT = DOCS.parent / "results" / "promise-cifar10.json"
-MORE = RESULT.with_name("promise-more.json")
+RESULTS = DOCS.parent / "results"
+RESULT, MORE = RESULTS / "promise-cifar10.json", RESULTS / "promise-more.json"
+NETWORKS = {  # what each result was measured on
+    "promise-cifar10.json": "CIFAR-10, ResNet-20",
+    "promise-confirmed.json": "CIFAR-10, another ResNet-20, three seeds",
+    "promise-digits.json": "digits, three seeds",
+    "promise-keywords.json": "keywords, two seeds",
+    "promise-efficientnet.json": "ImageNet, EfficientNet-Lite0",
+}
 COSTS = {  # forwards and backwards of the network per sample
     "source": "1",
     "batch_norm": "1",
@@ -20,12 +27,16 @@ COSTS = {  # forwards and backwards of the network per sample
 
 
 def gains(result: Path = RESULT) -> dict[str, dict[str, float]]:
-    """Return points over the source by recipe and stream, and the source's own accuracy."""
+    """Return points over the source by recipe and stream, in the mean of seeds, and the source's own accuracy."""
     content = json.loads(result.read_text())
-    accuracy: dict[str, dict[str, float]] = {}
+    seen: dict[str, dict[str, list[float]]] = {}
     for run in content["runs"]:
         stream = content["parts"][run["manifest"]["stream"]]["label"]
-        accuracy.setdefault(run["recipe"], {})[stream] = 100 * run["summary"]["accuracy"]
+        seen.setdefault(run["recipe"], {}).setdefault(stream, []).append(100 * run["summary"]["accuracy"])
+    accuracy = {
+        recipe: {stream: sum(values) / len(values) for stream, values in found.items()}
+        for recipe, found in seen.items()
+    }
     source = accuracy["source"]
     over = {
         recipe: {stream: value - source[stream] for stream, value in found.items()}
@@ -36,25 +47,27 @@ def gains(result: Path = RESULT) -> dict[str, dict[str, float]]:
 
 
 def summary() -> str:
-    """Return the table of worst and mean gains as Markdown."""
-    found = gains()
-    del found["source"]
-    rows = [
-        "| recipe | worst stream | mean | streams below the source | forwards |",
-        "| --- | ---: | ---: | ---: | --- |",
-    ]
-    for recipe, over in found.items():
-        below = sum(gain < -0.5 for gain in over.values())
-        mean = sum(over.values()) / len(over)
-        rows.append(
-            f"| `{recipe}` | {min(over.values()):+.1f} | {mean:+.1f} | {below} of {len(over)} | {COSTS[recipe]} |"
-        )
+    """Return the table of worst and mean gains on every network as Markdown."""
+    found = {words: gains(RESULTS / name) for name, words in NETWORKS.items()}
+    heads = (f"{words}: {len(over['source'])} streams" for words, over in found.items())
+    rows = [f"| recipe | forwards | {' | '.join(heads)} |", "| --- | --- |" + " ---: |" * len(found)]
+    for recipe in list(COSTS)[1:]:
+        cells = (_cell(over.get(recipe)) for over in found.values())
+        rows.append(f"| `{recipe}` | {COSTS[recipe]} | {' | '.join(cells)} |")
     return "\n".join(rows)
 
 
-def streams() -> str:
+def _cell(over: dict[str, float] | None) -> str:
+    """Return worst and mean gain and the number of streams below the source."""
+    if over is None:
+        return "–"
+    below = sum(gain < -0.5 for gain in over.values())
+    return f"{min(over.values()):+.1f} / {sum(over.values()) / len(over):+.1f} / {below}"
+
+
+def streams(result: Path = RESULT) -> str:
     """Return the table of gains on each stream as Markdown."""
-    found = gains()
+    found = gains(result)
     source = found.pop("source")
     rows = [f"| stream | source % | {' | '.join(f'`{recipe}`' for recipe in found)} |"]
     rows.append("| --- | ---: |" + " ---: |" * len(found))
@@ -79,7 +92,9 @@ def pages() -> dict[Path, str]:
     """Return the pages, each with its tables between their marks."""
     page, details = DOCS / "promise.md", DOCS / "results" / "promise.md"
     texts = {page: page.read_text(), details: details.read_text()}
-    tables = ((page, "promise", summary()), (details, "streams", streams()), (details, "more", more()))
+    tables = [(page, "promise", summary()), (details, "streams", streams()), (details, "more", more())]
+    for name in list(NETWORKS)[1:]:
+        tables.append((details, name.removesuffix(".json").removeprefix("promise-"), streams(RESULTS / name)))
     for path, mark, content in tables:
         begin, end = f"<!-- {mark} -->", f"<!-- end of {mark} -->"
         before, _, rest = texts[path].partition(begin)
