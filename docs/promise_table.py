@@ -11,9 +11,8 @@ RESULT, MORE = RESULTS / "promise-cifar10.json", RESULTS / "promise-more.json"
 NETWORKS = {  # what each result was measured on
     "promise-cifar10.json": "CIFAR-10, ResNet-20",
     "promise-confirmed.json": "CIFAR-10, another ResNet-20, three seeds",
-    "promise-digits.json": "digits, three seeds",
+    "promise-digits.json": "digits, two seeds",
     "promise-keywords.json": "keywords, two seeds",
-    "promise-efficientnet.json": "ImageNet, EfficientNet-Lite0",
 }
 COSTS = {  # forwards and backwards of the network per sample
     "source": "1",

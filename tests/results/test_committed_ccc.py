@@ -22,8 +22,9 @@ def accuracy(run: dict[str, Any], *, last: float = 1.0) -> float:
 
 
 def test_the_walk_was_long_and_met_by_all_alike(walk: dict[str, dict[str, Any]]) -> None:
-    whole = [walk[recipe] for recipe in ("source", "batch_norm", "tent", "eta", "rdumb", "rdumb-ccc")]
-    assert {run["summary"]["samples"] for run in whole} == {300_000}
+    whole = [walk[recipe] for recipe in ("source", "batch_norm", "tent", "eta", "rdumb", "rdumb-ccc", "rdumb-slow")]
+    assert {run["summary"]["samples"] for run in whole} == {192_000}
+    assert {run["manifest"]["stream"]["spec"]["crop"]["rule"] for run in whole} == {"shifted"}
     shared = [run["manifest"]["protocol"] for run in whole]
     assert len({(protocol["stream"], protocol["weights"], protocol["batch_size"]) for protocol in shared}) == 1
 
@@ -36,21 +37,21 @@ def test_the_frozen_model_is_held_near_its_target(walk: dict[str, dict[str, Any]
 def test_memory_is_flat(walk: dict[str, dict[str, Any]]) -> None:
     for run in walk.values():
         peaks = run["summary"]["peak_mib"]
-        assert peaks["100%"] < 1.05 * peaks["10%"]
+        assert peaks["100%"] < 1.05 * peaks["50%"]  # batches kept for other recipes fill their 128 MiB before
 
 
 def test_tent_ends_below_the_frozen_model(walk: dict[str, dict[str, Any]]) -> None:
-    assert accuracy(walk["tent"], last=0.1) < accuracy(walk["source"], last=0.1) - 5
+    assert accuracy(walk["tent"], last=1 / 8) < accuracy(walk["source"], last=1 / 8) - 5
 
 
 def test_rdumb_stays_above_the_frozen_model_to_the_end(walk: dict[str, dict[str, Any]]) -> None:
     for recipe in ("rdumb", "rdumb-ccc"):
-        tenths = [np.reshape(walk[name]["window_accuracy"], (10, -1)).mean(1) for name in (recipe, "source")]
-        assert (tenths[0] > tenths[1] + 0.1).all()
+        eighths = [np.reshape(walk[name]["window_accuracy"], (8, -1)).mean(1) for name in (recipe, "source")]
+        assert (eighths[0] > eighths[1] + 0.1).all()
 
 
 def test_eta_without_a_reset_ends_below_rdumb(walk: dict[str, dict[str, Any]]) -> None:
-    assert accuracy(walk["eta"], last=0.1) < accuracy(walk["rdumb"], last=0.1) - 5
+    assert accuracy(walk["eta"], last=1 / 8) < accuracy(walk["rdumb"], last=1 / 8) - 5
 
 
 def since_reset(walk: dict[str, dict[str, Any]], recipe: str) -> Any:

@@ -38,6 +38,22 @@ def test_batch_statistics_are_far_below_the_source_and_the_guard_keeps_tent_from
     assert min(found["guard(tent)"].values()) > -1
 
 
+@pytest.mark.parametrize(
+    ("name", "streams", "worst"),
+    [("promise-confirmed.json", 15, -0.75), ("promise-digits.json", 54, -0.5), ("promise-keywords.json", 14, 0.0)],
+)
+def test_on_networks_that_nothing_was_chosen_on_the_blend_is_hardly_ever_below_the_source(
+    made: dict[str, Any], name: str, streams: int, worst: float
+) -> None:
+    found = made["gains"](made["RESULTS"] / name)
+    assert len(found["source"]) == streams
+    assert min(found["blend"].values()) > worst
+    assert sum(found["blend"].values()) / streams > 5
+    assert min(found["batch_norm"].values()) < -25
+    below = [stream for stream, gain in found["blend"].items() if gain < -0.5]
+    assert below == (["clean"] if name == "promise-confirmed.json" else [])  # as the page says
+
+
 def test_with_noise_or_poison_in_every_batch_blend_and_guard_stay_above_the_source(made: dict[str, Any]) -> None:
     found = made["gains"](made["MORE"])
     for recipe in ("anchor", "blend", "guard(tent)"):
