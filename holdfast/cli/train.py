@@ -54,9 +54,7 @@ def train(
         typer.Option(help="Measure the accuracy on these data (a name or YAML), for data sets without a test split."),
     ] = None,
     device: Annotated[str, typer.Option(help="Train on this torch device, e.g. cpu or cuda.")] = "cpu",
-    out: Annotated[Path, typer.Option(help="Write the weights to this folder, or file *.safetensors.")] = Path(
-        "weights"
-    ),
+    out: Annotated[Path, typer.Option(help="Write the weights to this folder or .safetensors file.")] = Path("weights"),
     as_json: AsJson = False,
 ) -> None:
     """Train a network: a reference network as its shipped weights were, or a network of DHAuDS as published."""

@@ -213,6 +213,8 @@ def test_the_interval_reaches_up_by_the_square_of_the_confidence_that_was_lost_a
     assert none[0] == pytest.approx(none[1])
     assert (twice[0] - none[0]) / (some[0] - none[0]) == pytest.approx(4, rel=1e-3)  # of standard deviations 2
     assert (twice[1] - none[1]) / (some[1] - none[1]) == pytest.approx(16, rel=1e-3)  # of standard deviations 4
+    assert some[0] - none[0] == pytest.approx((1.645 * 1.2 * 0.05) ** 2, rel=1e-3)  # as docs/estimators.md has it
+    assert twice[1] - none[1] == pytest.approx((1.645 * 4 * 0.1**2) ** 2, rel=1e-3)
     assert reaches(scale, 0.99) == pytest.approx(none)
     assert reaches(unknown, 0.9) == pytest.approx(some)  # half of the 0.1 that it lacks
     assert reaches(AnchorScale(given=True), 0.8) == pytest.approx(none)  # the user knows
@@ -223,7 +225,8 @@ def test_where_no_statistics_follow_a_shift_the_interval_reaches_further_down_th
     scale.fitted, scale.clean_confidence = True, 0.9
     none, some = (reaches(scale, 0.9 - lost, follows=False) for lost in (0.0, 0.05))
     assert none[0] == pytest.approx(none[1])
-    assert some[0] > 2 * some[1]
+    for square, before, factor in zip(some, none, (2.2, 0.8), strict=True):
+        assert square - before == pytest.approx((1.645 * factor * 0.05) ** 2, rel=1e-3)
 
 
 def test_held_out_labels_set_the_temperature_and_inputs_alone_set_it_by_agreement() -> None:
