@@ -8,9 +8,10 @@ import torch
 from torch import Tensor, nn
 
 import holdfast
-from holdfast.anchor import Anchor, follow_inputs
+from holdfast.anchor import Anchor, Opinion, follow_inputs
 from holdfast.anchor.balance import Balance
-from holdfast.blocks.recent_norm import RecentStatistics
+from holdfast.blocks.norm import pause
+from holdfast.blocks.recent_norm import RecentStatistics, explained
 from holdfast.data import DATASETS
 from holdfast.data.tensors import as_inputs
 from holdfast.models import digits_resnet, tiny_resnet
@@ -25,6 +26,10 @@ def layer() -> RecentStatistics:
     return RecentStatistics(norm, source_share=0.5, prior_samples=8)
 
 
+def shown(labels: Tensor) -> Tensor:
+    return torch.ones_like(labels, dtype=torch.bool)
+
+
 def followed(
     shares: tuple[float, float], *, offset: float = 0.0, size: int = 32, balance: bool = True
 ) -> RecentStatistics:
@@ -35,7 +40,7 @@ def followed(
     for _ in range(512 // size):
         labels = torch.multinomial(torch.tensor(shares), size, replacement=True, generator=draws)
         features = CENTRES[labels] + 0.5 * torch.randn(size, 2, generator=draws) + offset
-        found.weights = balanced.weigh(features, labels, 2) if balance else None
+        found.weights = balanced.weigh(labels, shown(labels), 2) if balance else None
         found(features)
     return found
 
@@ -58,7 +63,7 @@ def test_a_domain_in_which_all_is_taken_for_one_class_does_not_keep_the_statisti
     for place in range(8):
         predicted = torch.arange(32) % 2 if place < 4 else torch.zeros(32, dtype=torch.long)
         features = CENTRES[torch.arange(32) % 2] + 0.5 * torch.randn(32, 2, generator=draws) + (0.3 if place > 3 else 0)
-        weighed.weights = balance.weigh(features, predicted, 2)
+        weighed.weights = balance.weigh(predicted, shown(predicted), 2)
         weighed(features), plain(features)
     torch.testing.assert_close(weighed.fixed_statistics(None), plain.fixed_statistics(None))
 
@@ -73,18 +78,39 @@ def test_constant_inputs_do_not_move_statistics() -> None:
     assert all(part.shift() > 0 for part in network.modules() if isinstance(part, RecentStatistics))
 
 
+def test_constant_inputs_do_not_move_class_proportions() -> None:
+    network, draws = follower(), torch.Generator().manual_seed(0)
+    pause(network, True)  # the network stays as it is
+    real, blank = torch.rand(6, 3, 32, 32, generator=draws), torch.full((6, 3, 32, 32), 0.7)
+    alone, among, plain = (opinion_of(network, given) for given in (real, torch.cat([blank, real]), blank))
+    # Blank inputs have no say in the proportions, and the proportions do in them.
+    torch.testing.assert_close(among.probabilities[6:], alone.probabilities, atol=0.02, rtol=0)
+    torch.testing.assert_close(plain.probabilities, plain.plain)
+    assert (among.probabilities[:6] - among.plain[:6]).abs().max() > 1e-3
+
+
 def test_a_batch_that_is_not_finite_leaves_no_trace() -> None:
     network, anchor = follower(), Anchor()
     inputs = torch.rand(4, 3, 32, 32, generator=torch.Generator().manual_seed(0))
     anchor.judge(network, inputs, source=torch.eye(4, 10))
 
-    def known() -> tuple[list[Tensor], Tensor | None, Tensor | None]:
+    def known() -> tuple[object, ...]:
         shifts = [part.shift() for part in network.modules() if isinstance(part, RecentStatistics)]
-        return shifts, anchor.balance.predicted, anchor.balance.followed
+        return shifts, anchor.balance.predicted, anchor.balance.followed, anchor.recent, anchor.confidences
 
     before = known()
     assert anchor.judge(network, inputs * torch.inf, source=torch.eye(4, 10)) is None
     torch.testing.assert_close(known(), before, atol=0, rtol=0)
+
+
+def test_a_source_that_is_not_finite_is_not_preferred_and_leaves_no_trace() -> None:
+    network, anchor = follower(), Anchor()
+    inputs = torch.rand(4, 3, 32, 32, generator=torch.Generator().manual_seed(0))
+    opinion = anchor.judge(network, inputs, source=torch.full((4, 10), torch.nan))
+    assert opinion is not None
+    assert opinion.preference == 0
+    assert anchor.confidences is not None
+    assert not anchor.confidences.any()
 
 
 def test_ninety_percent_of_one_class_are_explained_and_noise_is_not() -> None:
@@ -108,29 +134,39 @@ def test_classes_that_only_the_source_prefers_are_no_reason_to_believe_it() -> N
         family="224",
         samples_per_domain=128,
     )
-    model, explained, right, by_source = holdfast.adapt(digits_resnet()), [], 0, 0
+    model, preferences, right, by_source = holdfast.adapt(digits_resnet()), [], 0, 0
     for batch in stream.starting_at(0, stop=512, batch_size=64):
         labels = torch.from_numpy(batch.labels)
         step = model.step(batch.inputs)
-        explained.append(step.gauges["explained"])
+        preferences.append(step.gauges["preference"])
         right += int((step.logits.argmax(1) == labels).sum())
         by_source += int((model.source(batch.inputs).argmax(1) == labels).sum())
-    assert max(explained[4:]) < 0.3
+    assert max(preferences[4:]) < 0.3
     assert right > by_source + 0.03 * 512
 
 
 def test_a_prediction_that_learns_nothing_trusts_the_source_as_much() -> None:
     model = holdfast.adapt(digits_resnet())
     data = DATASETS["digits"]("test")
-    threes = as_inputs(data.inputs(np.flatnonzero(data.labels == 3)[:64]))
-    learning = model.step(threes)
-    assert learning.gauges["explained"] > 0.1
-    torch.testing.assert_close(model.predict(threes).logits, learning.logits, atol=1e-4, rtol=0)
+    ones = as_inputs(data.inputs(np.flatnonzero(data.labels == 1)[:64]))
+    learning = model.step(ones)
+    assert learning.gauges["preference"] > 0.1
+    torch.testing.assert_close(model.predict(ones).logits, learning.logits, atol=1e-4, rtol=0)
 
 
 def explained_on(batches: list[Tensor] | tuple[Tensor, ...]) -> float:
     model = holdfast.adapt(digits_resnet())
-    return [model.step(batch).gauges["explained"] for batch in batches][-1]
+    for batch in batches:
+        model.step(batch)
+    layers = [part for part in model.method.model.modules() if isinstance(part, RecentStatistics)]
+    plain, balanced = zip(*(layer.divergences() for layer in layers), strict=True)
+    return float(explained(torch.stack(plain).mean(), torch.stack(balanced).mean()))
+
+
+def opinion_of(network: nn.Module, inputs: Tensor) -> Opinion:
+    found = Anchor().judge(network, inputs, learn=False)
+    assert found is not None
+    return found
 
 
 def follower() -> holdfast.models.Classifier:

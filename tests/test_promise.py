@@ -187,10 +187,10 @@ def test_without_batch_norm_the_prediction_is_that_of_the_source(name: str) -> N
 def test_the_weight_of_the_anchor_grows_with_the_shift_and_both_get_its_proportions() -> None:
     source, plain = torch.tensor([[0.7, 0.3]]), torch.tensor([[0.3, 0.7]])
     blends = [blended(source, Opinion(plain, plain, shift), half_shift=0.05) for shift in (0.0, 0.05, 1e9)]
-    expected = [source.lerp(plain, weight) for weight in (0.5, 0.75, 1.0)]
+    expected = [source.lerp(plain, weight) for weight in (0.0, 0.5, 1.0)]
     torch.testing.assert_close(blends, expected)
     weighed = torch.tensor([[0.06, 0.94]])  # proportions of 1 : 6.7
-    only_source = blended(source, Opinion(plain, weighed, 0.0), half_shift=0.05) * 2 - weighed
+    only_source = blended(source, Opinion(plain, weighed, shift=1.0, preference=1.0), half_shift=0.05)
     assert only_source[0, 0] < 0.3  # 0.7 without proportions
 
 

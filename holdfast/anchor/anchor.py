@@ -10,10 +10,10 @@ from typing import cast
 import torch
 from torch import Tensor, nn
 
-from holdfast.anchor.balance import Balance, latest
+from holdfast.anchor.balance import Balance, latest, show_something
 from holdfast.anchor.proportions import entropy_of, reweigh_by_evidence
 from holdfast.blocks.norm import BatchNorm, pause
-from holdfast.blocks.recent_norm import RecentStatistics, explained
+from holdfast.blocks.recent_norm import RecentStatistics
 from holdfast.blocks.wrapping import replace_batch_norm
 from holdfast.models.classifier import Classifier
 from holdfast.state import Stateful
@@ -22,6 +22,7 @@ __all__ = ["Anchor", "Opinion", "follow_inputs", "follows", "latest", "shift_of"
 
 LONGEST_MEMORY = 10  # windows
 SURER = 2  # times as confident as the anchor is a source that judges in its place
+MORE_CONFIDENT = 1.05, 1.1  # times as confident as the anchor: no reason to prefer the source, every reason
 
 
 @dataclass(frozen=True)
@@ -31,7 +32,7 @@ class Opinion:
     plain: Tensor  # probabilities, (batch, classes), as if all classes were equally frequent
     recent: Tensor  # probabilities with class proportions of the last samples, this batch included, (samples, classes)
     shift: float  # how far the statistics of recent inputs are from those of the source
-    explained: float = 0.0  # κ: how far other class proportions explain that, if the source's predictions are right
+    preference: float = 0.0  # ϱ: how far the source is to be preferred, for it is surer and predicts the same classes
 
     @property
     def probabilities(self) -> Tensor:
@@ -81,6 +82,7 @@ class Anchor(Stateful):
     stream_temperature: float | None
     memory_samples: int
     recent: Tensor | None
+    confidences: Tensor | None
 
     def __init__(self, *, temperature: float = 1.75, window: int = 64, proportions: bool = True) -> None:
         super().__init__()
@@ -93,6 +95,7 @@ class Anchor(Stateful):
         self.add_state("stream_temperature", None)  # estimated where nothing was fitted
         self.add_state("memory_samples", window)
         self.add_state("recent", None)  # probabilities for the last samples, (samples, classes)
+        self.add_state("confidences", None)  # of the source and of the anchor in the last samples, (samples, 2)
         self.balance = Balance(window=2 * window)
 
     @property
@@ -113,7 +116,8 @@ class Anchor(Stateful):
         """Return the opinion of a batch, or None if the network's logits are not finite.
 
         `rescale` is shown the logits of the batch before the temperature is used, and may change it. With `source`,
-        the source's logits or probabilities, classes are balanced where that explains the shift of the statistics.
+        the source's logits, classes are balanced where that explains the shift of the statistics, and the opinion says
+        how far the source is to be preferred.
         """
         layers = [layer for layer in network.modules() if isinstance(layer, RecentStatistics)]
         parts = [part for layer in layers for part in (layer.recent, layer.balanced)]
@@ -122,9 +126,10 @@ class Anchor(Stateful):
         pause(network, not learn)
         before = [(part.mean, part.var, part.samples) for part in parts]
         predicted, followed = self.balance.predicted, self.balance.followed
+        shown = show_something(inputs)
         weights, trust = None, 1.0 if source is None else self.balance.trust(source.shape[1])
         if source is not None and layers and learn:
-            weights = self.balance.weigh(inputs, source.argmax(1), source.shape[1])
+            weights = self.balance.weigh(source.argmax(1), shown, source.shape[1])
         for layer in layers:
             layer.weights, layer.trust = weights, trust
         try:
@@ -135,27 +140,50 @@ class Anchor(Stateful):
         if rescale is not None:
             rescale(logits)
         plain = self.scaled(logits)
-        recent = latest(self.recent, plain, self.window)
+        recent = latest(self.recent, plain.where(shown[:, None], 1 / plain.shape[1]), self.window)
         weighed = reweigh_by_evidence(recent) if self.proportions else recent
+        weighed = torch.cat([weighed[: -len(plain)], seen_as(plain, weighed[-len(plain) :], shown)])
+        opinion = Opinion(plain, weighed, 0.0)
         if weights is not None:
-            self.balance.follow(plain.argmax(1))
-        share = plain.new_zeros(()) if source is None else explained_of(layers) * self.balance.trust(plain.shape[1])
-        told = torch.isfinite(plain).all(), entropy_of(weighed.mean(0)), shift_of(layers), share
-        finite, entropy, shift, explained = torch.stack([part.to(plain) for part in told]).tolist()  # one wait
+            self.balance.follow(plain.argmax(1), shown)
+        confidences, preference = self._preferring(opinion, source, shown)
+        told = torch.isfinite(plain).all(), entropy_of(weighed.mean(0)), shift_of(layers), preference
+        finite, entropy, shift, preferred = torch.stack([part.to(plain) for part in told]).tolist()  # one wait
         if not finite:
             for part, known in zip(parts, before, strict=True):
                 part.mean, part.var, part.samples = known
             self.balance.predicted, self.balance.followed = predicted, followed
             return None
         if learn:
-            self.recent = recent
+            self.recent, self.confidences = recent, confidences
             scarcity = min(weighed.shape) / math.exp(entropy)  # 1: as many classes as there can be
             self.memory_samples = round(self.window * min(max(1.0, scarcity**2), LONGEST_MEMORY))
-        return Opinion(plain, weighed, shift, explained)
+        return replace(opinion, shift=shift, preference=preferred)
+
+    def _preferring(self, opinion: Opinion, source: Tensor | None, shown: Tensor) -> tuple[Tensor | None, Tensor]:
+        """Return the confidences of the last samples, and how far the source is to be preferred for them."""
+        if source is None:
+            return self.confidences, opinion.plain.new_zeros(())
+        both = torch.stack([opinion.reweigh(self.scaled(source)).amax(1), opinion.probabilities.amax(1)], 1)
+        counts = shown & torch.isfinite(both).all(1)
+        confidences = latest(self.confidences, both.where(counts[:, None], 0.0), self.window)
+        return confidences, surer(confidences) * self.balance.agreement(source.shape[1])
 
     def scaled(self, logits: Tensor) -> Tensor:
         """Return probabilities at the anchor's temperature, (batch, classes)."""
         return (logits.to(torch.promote_types(logits.dtype, torch.float32)) / self.now_temperature).softmax(1)
+
+
+def seen_as(plain: Tensor, weighed: Tensor, shown: Tensor) -> Tensor:
+    """Return the reweighed probabilities of a batch; inputs that show nothing told nothing of class proportions.
+
+    Where they count as equally probable for every class, `weighed` are the proportions themselves, (batch, classes).
+
+    >>> seen_as(torch.tensor([[0.2, 0.8]]), torch.tensor([[0.8, 0.2]]), torch.tensor([False]))
+    tensor([[0.5000, 0.5000]])
+    """
+    joint = plain * weighed
+    return weighed.where(shown[:, None], joint / joint.sum(1, keepdim=True).clamp_min(torch.finfo(joint.dtype).tiny))
 
 
 def follow_inputs(network: Classifier, *, source_share: float, window: int) -> None:
@@ -193,13 +221,16 @@ def shift_of(layers: list[RecentStatistics]) -> Tensor:
     return torch.stack(divergences).mean() if divergences else torch.zeros(())
 
 
-def explained_of(layers: list[RecentStatistics]) -> Tensor:
-    """Return how far other class proportions explain the divergence of all layers, ().
+def surer(confidences: Tensor) -> Tensor:
+    """Return how much surer the source is than the anchor, between 0 and 1, (), from confidences (samples, 2).
 
-    >>> explained_of([])
-    tensor(0.)
+    Statistics of few classes, or of another range, spoil the anchor's features, and it becomes unsure; a shift of the
+    inputs spoils those of the source.
+
+    >>> [round(float(surer(torch.tensor([[source, 0.8]]))), 2) for source in (0.7, 0.86, 0.9)]
+    [0.0, 0.5, 1.0]
     """
-    if not layers:
-        return torch.zeros(())
-    plain, balanced = zip(*(layer.divergences() for layer in layers), strict=True)
-    return explained(torch.stack(plain).mean(), torch.stack(balanced).mean())
+    source, anchor = confidences.sum(0)
+    not_yet, fully = MORE_CONFIDENT
+    ratio: Tensor = source / anchor.clamp_min(torch.finfo(anchor.dtype).tiny)
+    return ((ratio - not_yet) / (fully - not_yet)).clamp(0, 1)

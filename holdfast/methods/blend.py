@@ -21,10 +21,10 @@ __all__ = ["Blend", "blended"]
 class Blend(Method):
     """Predict with the source and the anchor together, both with the class proportions of recent samples. Ours.
 
-    p ∝ (1 − w) · source + w · anchor. The weight w = (½ + ½ d / (d + `half_shift`)) (1 − κ) grows with the divergence
-    d of recent input statistics from those of the source: without a shift both count the same. κ is how far d is
-    explained by frequent classes, which source and anchor both predict: the statistics then go over to those with
-    balanced classes, and the source counts more. The other options are those of `anchor`. Nothing is trained.
+    p ∝ (1 − w) · source + w · anchor. The weight w = d / (d + `half_shift`) · (1 − ϱ) grows with the divergence d of
+    recent input statistics from those of the source: without a shift the source decides. ϱ is how far the source is
+    surer than the anchor of classes that both predict: then its statistics are those of few classes, not of a shift.
+    The other options are those of `anchor`. Nothing is trained.
     """
 
     citation = "ours; see docs/promise.md"
@@ -39,20 +39,20 @@ class Blend(Method):
         "uneven strength looks like other class proportions: it then gains half as much as the anchor"
     )
     meanings: ClassVar = {
-        "half_shift": "divergence of the statistics at which the anchor's weight is ¾",
+        "half_shift": "divergence of the statistics at which source and anchor count the same",
         "source_share": "weight of the source statistics in the anchor",
         "window": "number of recent samples that count for statistics and class proportions",
         "proportions": "whether predictions are reweighed by the class proportions of recent samples",
         "temperature": "divides all logits before they become probabilities",
     }
     shift: float
-    explained: float
+    preference: float
 
     def __init__(
         self,
         model: Classifier,
         *,
-        half_shift: float = 0.05,
+        half_shift: float = 0.007,
         source_share: float = 0.5,
         window: int = 64,
         proportions: bool = True,
@@ -66,7 +66,7 @@ class Blend(Method):
         super().__init__(model, seed=seed)
         self.anchor = Anchor(temperature=temperature, window=window, proportions=proportions and follows(model))
         self.add_state("shift", 0.0)
-        self.add_state("explained", 0.0)
+        self.add_state("preference", 0.0)
 
     def prepare(self, model: Classifier) -> list[nn.Parameter]:
         """Keep the source, and let the BatchNorm layers of the network follow their inputs; train nothing."""
@@ -77,17 +77,18 @@ class Blend(Method):
     def predict(self, inputs: Tensor) -> Tensor:
         """Return the logarithms of the blended probabilities; those of the source where the anchor has none."""
         with torch.no_grad():
-            source = self.anchor.scaled(self.source(inputs))
-        opinion = self.anchor.judge(self.model, inputs, learn=not self.paused, source=source)
+            logits = self.source(inputs)
+        opinion = self.anchor.judge(self.model, inputs, learn=not self.paused, source=logits)
+        source = self.anchor.scaled(logits)
         if opinion is None:
             return log_of(source).to(self.model.dtype)
         if not self.paused:
-            self.shift, self.explained = opinion.shift, opinion.explained
+            self.shift, self.preference = opinion.shift, opinion.preference
         return log_of(blended(source, opinion, self.half_shift)).to(self.model.dtype)
 
     def gauges(self) -> Mapping[str, float]:
-        """Return the shift of the input statistics, and how far other class proportions explain it."""
-        return {"shift": self.shift, "explained": self.explained}
+        """Return the shift of the input statistics, and how far the source is preferred for being surer."""
+        return {"shift": self.shift, "preference": self.preference}
 
     def export(self) -> nn.Module:
         """Return a module that predicts with the statistics and proportions of now."""
@@ -97,9 +98,9 @@ class Blend(Method):
 def blended(source: Tensor, opinion: Opinion, half_shift: float) -> Tensor:
     """Return the weighted mean of source and anchor, both with the anchor's class proportions, (batch, classes).
 
-    >>> opinion = Opinion(torch.tensor([[0.2, 0.8]]), torch.tensor([[0.2, 0.8]]), shift=0.0)
-    >>> blended(torch.tensor([[0.6, 0.4]]), opinion, half_shift=0.05)
+    >>> opinion = Opinion(torch.tensor([[0.2, 0.8]]), torch.tensor([[0.2, 0.8]]), shift=0.01)
+    >>> blended(torch.tensor([[0.6, 0.4]]), opinion, half_shift=0.01)
     tensor([[0.4000, 0.6000]])
     """
-    weight = (0.5 + 0.5 * opinion.shift / (opinion.shift + half_shift)) * (1 - opinion.explained)
+    weight = opinion.shift / (opinion.shift + half_shift) * (1 - opinion.preference)
     return opinion.reweigh(source).lerp(opinion.probabilities, weight)
