@@ -251,7 +251,7 @@ def alarms(found: Recording, guarding: NDArray[np.float32], held: Recording | No
     guard.inner = ReplayedMethod(torch.from_numpy(found.adapted))  # type: ignore[assignment]
     guard.source, guard.following = Replayed(found.source), Replayed(guarding)  # type: ignore[assignment]
     if held is not None:
-        guard.scale.fit(guard.anchor, [torch.from_numpy(held.anchor)], [torch.from_numpy(held.labels)])
+        guard.scale.fit(guard.judge, [torch.from_numpy(held.anchor)], [torch.from_numpy(held.labels)])
     places = []
     for place, numbers in enumerate(torch.arange(len(found.labels)).split(found.sizes.tolist())):
         guard.predict(numbers)

@@ -156,15 +156,15 @@ class GuardedModel(AdaptedModel):
         if len(self.labels.answered) >= LABELS_TO_FIT:
             logits = torch.stack([row for row, _ in self.labels.answered])
             known = torch.tensor([label for _, label in self.labels.answered], device=logits.device)
-            self._guard.scale.fit(self._guard.anchor, [logits], [known])
+            self._guard.scale.fit(self._guard.judge, [logits], [known])
 
     def _estimate_of(self, verdict: Verdict) -> Estimate:
         window, scale = self._guard.window, self._guard.scale
         self.labels.beliefs = latest(self.labels.beliefs, verdict.right, window)
         self.labels.gains = latest(self.labels.gains, verdict.right - verdict.source_right, window)
         gain = round(float(self.labels.gains.mean()), 6)
-        follows = self._guard.anchor.proportions
-        unknown, recent = scale.unknown(follows=follows), self._guard.anchor.recent
+        follows = self._guard.judge.proportions
+        unknown, recent = scale.unknown(follows=follows), self._guard.judge.recent
         if unknown is not None or recent is None:  # a paused guard has seen nothing yet
             return Estimate(math.nan, unknown=unknown or "no batch was adapted to yet", gain=gain)
         found = scale.judge(self.labels.beliefs, verdict.weighed, recent, follows=follows)

@@ -14,7 +14,7 @@ from holdfast.blocks.norm import pause
 from holdfast.blocks.recent_norm import RecentStatistics, explained
 from holdfast.data import DATASETS
 from holdfast.data.tensors import as_inputs
-from holdfast.models import digits_resnet, tiny_resnet
+from holdfast.models import digits_resnet, keywords_amaut, tiny_resnet
 from holdfast.streams import mixed_domains
 
 CENTRES = torch.tensor([[-0.2, 0.1], [0.2, -0.1]])  # of two classes, each with a deviation of ½
@@ -89,6 +89,14 @@ def test_constant_inputs_do_not_move_class_proportions() -> None:
     assert (among.probabilities[:6] - among.plain[:6]).abs().max() > 1e-3
 
 
+def test_constant_inputs_are_of_no_class() -> None:
+    balance, real = Balance(window=8), torch.tensor([True, True, False, False])
+    found = balance.weigh(torch.tensor([0, 1, 1, 1]), real, 2)
+    torch.testing.assert_close(found.values, torch.tensor([[1.0, 1.0, 0.0, 0.0]] * 2))
+    balance.follow(torch.tensor([0, 1, 0, 0]), real)
+    assert float(balance.trust(2)) == 1  # neither prefers a class
+
+
 def test_a_batch_that_is_not_finite_leaves_no_trace() -> None:
     network, anchor = follower(), Anchor()
     inputs = torch.rand(4, 3, 32, 32, generator=torch.Generator().manual_seed(0))
@@ -143,6 +151,20 @@ def test_classes_that_only_the_source_prefers_are_no_reason_to_believe_it() -> N
         by_source += int((model.source(batch.inputs).argmax(1) == labels).sum())
     assert max(preferences[4:]) < 0.3
     assert right > by_source + 0.03 * 512
+
+
+@pytest.mark.parametrize("two", [(1, 21), (12, 13)])
+def test_two_classes_for_ever_do_not_cost_the_default_accuracy(two: tuple[int, int]) -> None:
+    """Their statistics spoil the anchor, which cost 8 and 15 points; the source is surer than it, and is preferred."""
+    data, draws = DATASETS["keywords"]("test"), np.random.default_rng(0)
+    rows = np.flatnonzero(np.isin(data.labels, two))
+    model, right, by_source = holdfast.adapt(keywords_amaut()), 0, 0
+    for _ in range(5):
+        chosen = draws.choice(rows, 48)
+        inputs, labels = as_inputs(data.inputs(chosen)), torch.from_numpy(data.labels[chosen])
+        right += int((model(inputs).argmax(1) == labels).sum())
+        by_source += int((model.source(inputs).argmax(1) == labels).sum())
+    assert right >= by_source - 2
 
 
 def test_a_prediction_that_learns_nothing_trusts_the_source_as_much() -> None:

@@ -194,6 +194,21 @@ def test_the_weight_of_the_anchor_grows_with_the_shift_and_both_get_its_proporti
     assert only_source[0, 0] < 0.3  # 0.7 without proportions
 
 
+def test_without_a_method_the_guard_predicts_as_the_blend_whatever_the_scale(digits: tuple[Tensor, Tensor]) -> None:
+    inputs, labels = digits
+    batches = [(inputs[rows], labels[rows]) for rows in torch.arange(len(labels)).split(32)]
+    blend, guards = (
+        adapt(digits_resnet()),
+        [holdfast.guard(digits_resnet(), holdout=given) for given in (None, batches[4:6])],
+    )
+    for part, _ in batches[:4]:
+        noisy = (part + 0.2 * torch.randn(part.shape, generator=torch.Generator().manual_seed(0))).clamp(0, 1)
+        expected = blend(noisy)
+        for model in guards:
+            torch.testing.assert_close(model(noisy), expected, atol=0, rtol=0)
+    assert guards[1].method.judge.now_temperature != 1.75  # type: ignore[union-attr]
+
+
 def test_the_source_costs_only_the_weights_that_are_trained() -> None:
     model = adapt(tiny_resnet(), "tent")
     shared = {id(parameter) for parameter in model.method.parameters() if not parameter.requires_grad}
@@ -219,7 +234,7 @@ def test_labels_bound_accuracy_and_gain_and_survive_saving(digits: tuple[Tensor,
     estimate = step.estimates["guard"]
     assert estimate.low is not None
     assert estimate.gain is not None
-    assert model.method.anchor.fitted_temperature is not None  # type: ignore[union-attr]
+    assert model.method.judge.fitted_temperature is not None  # type: ignore[union-attr]
     model.save(tmp_path / "guarded.safetensors")
     loaded = holdfast.guard(digits_resnet(), budget=0.5)
     loaded.load(tmp_path / "guarded.safetensors")

@@ -139,11 +139,8 @@ class Anchor(Stateful):
                 layer.weights = None
         if rescale is not None:
             rescale(logits)
-        plain = self.scaled(logits)
-        recent = latest(self.recent, plain.where(shown[:, None], 1 / plain.shape[1]), self.window)
-        weighed = reweigh_by_evidence(recent) if self.proportions else recent
-        weighed = torch.cat([weighed[: -len(plain)], seen_as(plain, weighed[-len(plain) :], shown)])
-        opinion = Opinion(plain, weighed, 0.0)
+        opinion, recent = self._opinion_of(logits, shown)
+        plain, weighed = opinion.plain, opinion.recent
         if weights is not None:
             self.balance.follow(plain.argmax(1), shown)
         confidences, preference = self._preferring(opinion, source, shown)
@@ -159,6 +156,21 @@ class Anchor(Stateful):
             scarcity = min(weighed.shape) / math.exp(entropy)  # 1: as many classes as there can be
             self.memory_samples = round(self.window * min(max(1.0, scarcity**2), LONGEST_MEMORY))
         return replace(opinion, shift=shift, preference=preferred)
+
+    def view(self, logits: Tensor, inputs: Tensor, *, learn: bool = True) -> Opinion:
+        """Return the opinion of a batch by finite logits of another anchor's network, (batch, classes)."""
+        opinion, recent = self._opinion_of(logits, show_something(inputs))
+        if learn:
+            self.recent = recent
+        return opinion
+
+    def _opinion_of(self, logits: Tensor, shown: Tensor) -> tuple[Opinion, Tensor]:
+        """Return the opinion of a batch, and what is to be remembered of the last samples."""
+        plain = self.scaled(logits)
+        recent = latest(self.recent, plain.where(shown[:, None], 1 / plain.shape[1]), self.window)
+        weighed = reweigh_by_evidence(recent) if self.proportions else recent
+        weighed = torch.cat([weighed[: -len(plain)], seen_as(plain, weighed[-len(plain) :], shown)])
+        return Opinion(plain, weighed, 0.0), recent
 
     def _preferring(self, opinion: Opinion, source: Tensor | None, shown: Tensor) -> tuple[Tensor | None, Tensor]:
         """Return the confidences of the last samples, and how far the source is to be preferred for them."""

@@ -92,7 +92,7 @@ def show_something(inputs: Tensor) -> Tensor:
     >>> show_something(torch.tensor([[0.2, 0.3], [0.5, 0.5]])), show_something(torch.tensor([[0.5]]))
     (tensor([ True, False]), tensor([True]))
     """
-    flat = inputs.flatten(1)
+    flat = inputs.reshape(len(inputs), -1)
     return flat.amax(1) > flat.amin(1) if flat.shape[1] > 1 else flat.new_ones(len(flat), dtype=torch.bool)
 
 

@@ -35,8 +35,8 @@ class Blend(Method):
     predicts_jointly = True
     use_when = "always, unless only one forward is affordable: it is the default"
     fails_when = (
-        "the network has no BatchNorm: it then predicts as the source does, and gains nothing; or a corruption of "
-        "uneven strength looks like other class proportions: it then gains half as much as the anchor"
+        "the network has no BatchNorm: it then predicts as the source does, and gains nothing; or few classes stay for "
+        "long under a shift that statistics do not undo, such as another pitch: the anchor is then wrong"
     )
     meanings: ClassVar = {
         "half_shift": "divergence of the statistics at which source and anchor count the same",

@@ -31,7 +31,7 @@ SERVED: tuple[Served, ...] = ("mix", "choose", "choose_each", "adapted")
 
 @dataclass(frozen=True)
 class Judged:
-    """One batch as the anchor sees it, kept between the prediction and the update."""
+    """One batch as the judge sees it, kept between the prediction and the update."""
 
     logits: Tensor  # of the adapted network, with their graph
     opinion: Opinion
@@ -89,7 +89,8 @@ class Guard(Method):
         "half_shift": "divergence of the statistics at which source and anchor count the same",
         "source_share": "weight of the source statistics in the anchor",
         "window": "number of recent samples that count for statistics and class proportions",
-        "temperature": "divides all logits before they become probabilities; None: fitted or estimated",
+        "temperature": "divides all logits before they become probabilities; None: 1.75 for predictions, and fitted or "
+        "estimated for what judges them",
         "clean_accuracy": "known accuracy of the source on data like those it was trained on, between 0 and 1",
     }
     vetoes: int
@@ -140,11 +141,11 @@ class Guard(Method):
         scale = AnchorScale(given=temperature is not None, clean_accuracy=clean_accuracy)
         super().__init__(model, seed=seed)
         self.scale = scale
-        self.anchor = Anchor(
-            temperature=USUAL_TEMPERATURE if temperature is None else temperature,
-            window=window,
-            proportions=follows(self.following),
-        )
+        known, proportions = USUAL_TEMPERATURE if temperature is None else temperature, follows(self.following)
+        self.anchor = Anchor(temperature=known, window=window, proportions=proportions)  # predicts, as in `blend`
+        self.judge = Anchor(
+            temperature=known, window=window, proportions=proportions
+        )  # the same at the network's scale
         self.add_state("vetoes", 0)
         self.add_state("undone", 0)
         self.add_state("alarms", 0)
@@ -186,25 +187,25 @@ class Guard(Method):
             logits = self.inner.predict(inputs)
         with torch.no_grad():
             source_logits = self.source(inputs)
-
-            def rescale(logits: Tensor) -> None:
-                if self.anchor.proportions and (self.scale.waits or self.batches % COMPARE_EVERY == 0):
-                    self.scale.compare(self.anchor, logits, source_logits)
-
-            learn = not self.paused
-            opinion = self.anchor.judge(
-                self.following, inputs, learn=learn, rescale=rescale if learn else None, source=source_logits
-            )
-            source = self.anchor.scaled(source_logits)
-            served, judged = self._serve(source, opinion, logits)
+            opinion = self.anchor.judge(self.following, inputs, learn=not self.paused, source=source_logits)
+            judge = None if opinion is None else self._judgement(opinion, inputs, source_logits)
+            served, judged = self._serve(source_logits, opinion, judge, logits)
         self._judged = None if self.paused else judged
-        self.verdict = None if opinion is None else self._verdict(served, source, opinion)
+        self.verdict = None if judge is None else self._verdict(served, source_logits, judge)
         return log_of(served).to(self.model.dtype)
 
-    def _verdict(self, served: Tensor, source: Tensor, opinion: Opinion) -> Verdict:
-        chosen, before = served.argmax(1), source.argmax(1)
+    def _judgement(self, opinion: Opinion, inputs: Tensor, source_logits: Tensor) -> Opinion:
+        """Return the same opinion at the scale of the network, which may be estimated before."""
         logits = log_of(opinion.plain) * self.anchor.now_temperature
-        return Verdict(chosen, before, opinion.belief(chosen), opinion.belief(before), opinion.recent, logits)
+        due = self.scale.waits or self.batches % COMPARE_EVERY == 0
+        if due and self.anchor.proportions and not self.paused:
+            self.scale.compare(self.judge, logits, source_logits)
+        return self.judge.view(logits, inputs, learn=not self.paused)
+
+    def _verdict(self, served: Tensor, source_logits: Tensor, judge: Opinion) -> Verdict:
+        chosen, before = served.argmax(1), source_logits.argmax(1)
+        logits = log_of(judge.plain) * self.judge.now_temperature
+        return Verdict(chosen, before, judge.belief(chosen), judge.belief(before), judge.recent, logits)
 
     def fit_scale(self, batches: Sequence[tuple[Tensor, Tensor | None]]) -> None:
         """Fit the temperature of the anchor to held-out source data, and learn nothing else from them."""
@@ -212,21 +213,24 @@ class Guard(Method):
             return
         logits = [self.following(inputs) for inputs, _ in batches]
         source = [self.source(inputs) for inputs, _ in batches] if self.anchor.proportions else []
-        self.scale.fit(self.anchor, logits, [labels for _, labels in batches], source)
-        for part in (self.following, self.anchor, self.scale):
+        self.scale.fit(self.judge, logits, [labels for _, labels in batches], source)
+        for part in (self.following, self.judge, self.scale):
             for stateful in part.modules():
                 if isinstance(stateful, Stateful):
                     stateful.reset_state()
 
-    def _serve(self, source: Tensor, opinion: Opinion | None, logits: Tensor | None) -> tuple[Tensor, Judged | None]:
-        """Return the served probabilities, and what the anchor thinks of the adapted network."""
+    def _serve(
+        self, source_logits: Tensor, opinion: Opinion | None, judge: Opinion | None, logits: Tensor | None
+    ) -> tuple[Tensor, Judged | None]:
+        """Return the served probabilities, and what the judge thinks of the adapted network."""
+        source = self.anchor.scaled(source_logits)
         usual = source if opinion is None else blended(source, opinion, self.half_shift)
         if logits is None:
             return usual, None
         own = self.anchor.scaled(logits.detach())
-        if opinion is None:  # nobody can judge it
+        if opinion is None or judge is None:  # nobody can judge it
             return (own if self.prediction == "adapted" else usual), None
-        judge = opinion.or_source(source)
+        judge = judge.or_source(self.judge.scaled(source_logits))
         believed_source, believed_own = (judge.belief(given.argmax(1)) for given in (source, own))
         finite = torch.isfinite(own).all()[None].to(believed_own)
         losses = (believed_source - believed_own).clamp(-1, 1)  # rounding may exceed 1
