@@ -1,4 +1,4 @@
-"""Try to break the default: streams that no suite has, on four networks, against the source.
+"""Try to break the default: streams that no suite has, against the source.
 
     python benchmarks/hostile.py digits keywords --json results/hostile.json
     python benchmarks/hostile.py cifar10 --weights r20.safetensors --folder data/cifar10 --json results/hostile.json

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 DOCS = Path(__file__).parent
 RESULTS = DOCS.parent / "results"
-RESULT, MORE = RESULTS / "promise-cifar10.json", RESULTS / "promise-more.json"
-NETWORKS = {  # what each result was measured on
-    "promise-cifar10.json": "CIFAR-10, ResNet-20",
-    "promise-confirmed.json": "CIFAR-10, another ResNet-20, three seeds",
-    "promise-digits.json": "digits, two seeds",
-    "promise-keywords.json": "keywords, two seeds",
-}
-COSTS = {  # forwards and backwards of the network per sample
-    "source": "1",
+RESULT, MORE, LONG = (RESULTS / f"promise-{name}.json" for name in ("cifar10", "more", "long"))
+HOSTILE = RESULTS / "hostile.json"
+RECIPES = {  # those of the first table, with the forwards and backwards of the network per sample
     "batch_norm": "1",
     "tent": "1 + 1 backward",
     "unitta_auto": "3",
@@ -25,13 +21,39 @@ COSTS = {  # forwards and backwards of the network per sample
 }
 
 
-def gains(result: Path = RESULT) -> dict[str, dict[str, float]]:
+@dataclass(frozen=True)
+class Network:
+    """A network on which the promise was measured."""
+
+    result: str  # the file's name without promise- and its suffix
+    words: str
+    model: str | None = None  # where a result has several
+
+    def gains(self) -> dict[str, dict[str, float]]:
+        """Return points over the source by recipe and stream."""
+        return gains(RESULTS / f"promise-{self.result}.json", self.model)
+
+
+NETWORKS = (
+    Network("cifar10", "CIFAR-10, ResNet-20, one seed"),
+    Network("confirmed", "CIFAR-10, another ResNet-20, three seeds"),
+    Network("digits", "digits, ResNet, two seeds"),
+    Network("other-norms", "digits, ResNet with GroupNorm, three seeds", "digits_resnet_gn"),
+    Network("other-norms", "digits, ViT, three seeds", "digits_vit"),
+    Network("efficientnet", "ImageNet, EfficientNet-Lite0, three seeds"),
+    Network("keywords", "keywords, AMAuT, two seeds"),
+    Network("esc10", "ESC-10, AMAuT, three seeds"),
+)
+
+
+def gains(result: Path = RESULT, model: str | None = None) -> dict[str, dict[str, float]]:
     """Return points over the source by recipe and stream, in the mean of seeds, and the source's own accuracy."""
     content = json.loads(result.read_text())
     seen: dict[str, dict[str, list[float]]] = {}
     for run in content["runs"]:
-        stream = content["parts"][run["manifest"]["stream"]]["label"]
-        seen.setdefault(run["recipe"], {}).setdefault(stream, []).append(100 * run["summary"]["accuracy"])
+        stream, network = (content["parts"][run["manifest"][part]] for part in ("stream", "model"))
+        if model in (None, network["name"]):
+            seen.setdefault(run["recipe"], {}).setdefault(stream["label"], []).append(100 * run["summary"]["accuracy"])
     accuracy = {
         recipe: {stream: sum(values) / len(values) for stream, values in found.items()}
         for recipe, found in seen.items()
@@ -47,12 +69,24 @@ def gains(result: Path = RESULT) -> dict[str, dict[str, float]]:
 
 def summary() -> str:
     """Return the table of worst and mean gains on every network as Markdown."""
-    found = {words: gains(RESULTS / name) for name, words in NETWORKS.items()}
-    heads = (f"{words}: {len(over['source'])} streams" for words, over in found.items())
-    rows = [f"| recipe | forwards | {' | '.join(heads)} |", "| --- | --- |" + " ---: |" * len(found)]
-    for recipe in list(COSTS)[1:]:
-        cells = (_cell(over.get(recipe)) for over in found.values())
-        rows.append(f"| `{recipe}` | {COSTS[recipe]} | {' | '.join(cells)} |")
+    rows = [f"| network | streams | {' | '.join(f'`{recipe}`' for recipe in RECIPES)} |"]
+    rows.append("| --- | ---: |" + " ---: |" * len(RECIPES))
+    rows.append(f"| *forwards per sample* | | {' | '.join(RECIPES.values())} |")
+    for network in NETWORKS:
+        found = network.gains()
+        cells = (_cell(found.get(recipe)) for recipe in RECIPES)
+        rows.append(f"| {network.words} | {len(found['source'])} | {' | '.join(cells)} |")
+    return "\n".join(rows)
+
+
+def recipes(result: Path) -> str:
+    """Return the table of worst and mean gains of every recipe as Markdown, the best mean first."""
+    found = gains(result)
+    del found["source"]
+    rows = ["| recipe | worst stream | mean | streams more than 0.5 below |", "| --- | ---: | ---: | ---: |"]
+    for recipe, over in sorted(found.items(), key=lambda entry: -sum(entry[1].values())):
+        cells = _cell(over).split(" / ")
+        rows.append(f"| `{recipe}` | {' | '.join(cells)} |")
     return "\n".join(rows)
 
 
@@ -64,10 +98,10 @@ def _cell(over: dict[str, float] | None) -> str:
     return f"{min(over.values()):+.1f} / {sum(over.values()) / len(over):+.1f} / {below}"
 
 
-def streams(result: Path = RESULT) -> str:
-    """Return the table of gains on each stream as Markdown."""
-    found = gains(result)
-    source = found.pop("source")
+def streams(found: dict[str, dict[str, float]]) -> str:
+    """Return the table of gains on each stream as Markdown, for the recipes of the first table."""
+    source = found["source"]
+    found = {recipe: found[recipe] for recipe in RECIPES if recipe in found}
     rows = [f"| stream | source % | {' | '.join(f'`{recipe}`' for recipe in found)} |"]
     rows.append("| --- | ---: |" + " ---: |" * len(found))
     for stream, value in source.items():
@@ -87,13 +121,53 @@ def more() -> str:
     return "\n".join(rows)
 
 
+def long() -> str:
+    """Return the table of accuracies in a long run, in all of it and in its first and last tenth, as Markdown."""
+    rows = ["| recipe | all | first tenth | last tenth |", "| --- | ---: | ---: | ---: |"]
+    for run in json.loads(LONG.read_text())["runs"]:
+        windows = run["window_accuracy"]
+        tenth = len(windows) // 10
+        shown = run["summary"]["accuracy"], sum(windows[:tenth]) / tenth, sum(windows[-tenth:]) / tenth
+        rows.append(f"| `{run['recipe']}` | {' | '.join(f'{100 * value:.1f} %' for value in shown)} |")
+    return "\n".join(rows)
+
+
+def hostile() -> str:
+    """Return the table of worst and mean gains on hostile streams, by network and half, as Markdown."""
+    rows = json.loads(HOSTILE.read_text())["measured"]["rows"]
+    lines = _head("network, half", "streams", rows)
+    for subject, half in dict.fromkeys((row["subject"], row["half"]) for row in rows):
+        mine = [row for row in rows if (row["subject"], row["half"]) == (subject, half)]
+        cells = (_cell({row["stream"]: row["gains"][method] for row in mine}) for method in mine[0]["gains"])
+        lines.append(f"| {subject}, {half} | {len(mine)} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def lost() -> str:
+    """Return the table of hostile streams on which the blend is more than one point below the source as Markdown."""
+    rows = json.loads(HOSTILE.read_text())["measured"]["rows"]
+    lines = _head("stream", "source %", rows)
+    for row in sorted(rows, key=lambda row: row["gains"]["blend"]):
+        if row["gains"]["blend"] < -1:
+            cells = " | ".join(f"{gain:+.1f}" for gain in row["gains"].values())
+            lines.append(f"| {row['subject']}, {row['half']}: {row['stream']} | {row['source']:.1f} | {cells} |")
+    return "\n".join(lines)
+
+
+def _head(first: str, second: str, rows: list[dict[str, Any]]) -> list[str]:
+    methods = [f"`{method}`" for method in rows[0]["gains"]]
+    return [f"| {first} | {second} | {' | '.join(methods)} |", "| --- | ---: |" + " ---: |" * len(methods)]
+
+
 def pages() -> dict[Path, str]:
     """Return the pages, each with its tables between their marks."""
     page, details = DOCS / "promise.md", DOCS / "results" / "promise.md"
     texts = {page: page.read_text(), details: details.read_text()}
-    tables = [(page, "promise", summary()), (details, "streams", streams()), (details, "more", more())]
-    for name in list(NETWORKS)[1:]:
-        tables.append((details, name.removesuffix(".json").removeprefix("promise-"), streams(RESULTS / name)))
+    tables = [(page, "promise", summary()), (details, "more", more()), (details, "long", long())]
+    tables += [(details, "hostile", hostile()), (details, "lost", lost())]
+    tables.append((details, "recipes", recipes(RESULTS / "promise-digits.json")))
+    for network in NETWORKS:
+        tables.append((details, network.model or network.result, streams(network.gains())))
     for path, mark, content in tables:
         begin, end = f"<!-- {mark} -->", f"<!-- end of {mark} -->"
         before, _, rest = texts[path].partition(begin)
