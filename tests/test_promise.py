@@ -209,6 +209,24 @@ def test_without_a_method_the_guard_predicts_as_the_blend_whatever_the_scale(dig
     assert guards[1].method.judge.now_temperature != 1.75  # type: ignore[union-attr]
 
 
+def test_the_guard_decides_at_the_scale_that_it_estimates_with(
+    digits: tuple[Tensor, Tensor], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    inputs, labels = digits
+    model = holdfast.guard(digits_resnet(), "tent", holdout=[(inputs[:64], labels[:64])])
+    belief, asked = Opinion.belief, []
+
+    def spied(opinion: Opinion, predictions: Tensor) -> Tensor:
+        asked.append(opinion.plain)
+        return belief(opinion, predictions)
+
+    monkeypatch.setattr(Opinion, "belief", spied)
+    model.step(inputs[64:128])
+    assert len(asked) == 4  # of source and adapted network for the veto, of source and prediction for the estimate
+    for plain in asked[1:]:
+        torch.testing.assert_close(plain, asked[0])
+
+
 def test_the_source_costs_only_the_weights_that_are_trained() -> None:
     model = adapt(tiny_resnet(), "tent")
     shared = {id(parameter) for parameter in model.method.parameters() if not parameter.requires_grad}
