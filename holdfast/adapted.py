@@ -19,6 +19,7 @@ from typing import Any, TypeAlias
 import torch
 from torch import Tensor, nn
 
+from holdfast.anchor import Reference
 from holdfast.blocks.norm import NormLayer
 from holdfast.estimators import ESTIMATORS, Estimator, Observation
 from holdfast.input_checks import check_inputs, explain_inputs
@@ -338,6 +339,13 @@ class AdaptedModel(nn.Module):
             self.method.fit_source(source)
             for _ in itertools.islice(source, SHOWN_BATCHES):
                 pass
+
+    def refer_to(self, reference: Reference) -> None:
+        """Give the method and the estimators the moments of the source's own data, before the first batch."""
+        with torch.inference_mode(False), torch.no_grad(), self._transactions.begin(*self._parts()):
+            self.method.refer_to(reference)
+            for estimator in self.estimators.values():
+                estimator.refer_to(reference)
 
     def fit_holdout(self, batches: Iterable[SourceBatch]) -> None:
         """Show held-out source data, (inputs, labels) or inputs alone, to estimators that need it, never to methods."""

@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from holdfast.adapted import AdaptedModel, SourceBatch
-from holdfast.anchor import latest
+from holdfast.anchor import Card, latest
 from holdfast.evidence import Interval, LabelAudit
 from holdfast.methods.guard import Guard, Verdict
 from holdfast.models.base import load
@@ -163,11 +164,10 @@ class GuardedModel(AdaptedModel):
         self.labels.beliefs = latest(self.labels.beliefs, verdict.right, window)
         self.labels.gains = latest(self.labels.gains, verdict.right - verdict.source_right, window)
         gain = round(float(self.labels.gains.mean()), 6)
-        follows = self._guard.judge.proportions
-        unknown, recent = scale.unknown(follows=follows), self._guard.judge.recent
+        unknown, recent = scale.unknown(follows=self._guard.compares), self._guard.judge.recent
         if unknown is not None or recent is None:  # a paused guard has seen nothing yet
             return Estimate(math.nan, unknown=unknown or "no batch was adapted to yet", gain=gain)
-        found = scale.judge(self.labels.beliefs, verdict.weighed, recent, follows=follows)
+        found = scale.judge(self.labels.beliefs, verdict.weighed, recent, follows=self._guard.follows)
         return Estimate(found.value, found.low, found.high, gain=gain)
 
 
@@ -182,6 +182,7 @@ def guard(
     estimator: Watching = None,
     source: Iterable[Tensor | Sequence[Tensor]] | None = None,
     holdout: Iterable[Tensor | Sequence[Tensor]] | None = None,
+    card: Card | str | Path | None = None,
     example: Tensor | None = None,
     head: str | None = None,
     output: Output = None,
@@ -216,6 +217,7 @@ def guard(
         estimator=estimator,
         source=source,
         holdout=holdout,
+        card=card,
         example=example,
         head=head,
         output=output,

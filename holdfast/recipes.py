@@ -6,18 +6,20 @@ import copy
 import warnings
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
 import torch
 from torch import Tensor, nn
 
 from holdfast.adapted import AdaptedModel, SourceBatch
+from holdfast.anchor import Card, Reference, measure_reference, read_card
 from holdfast.estimators import ESTIMATORS, Estimator
 from holdfast.methods import METHODS, Method, preset_for
 from holdfast.methods._proof import prove_source, trace
 from holdfast.models.base import load
 from holdfast.models.classifier import Classifier, check_usable, weights_digest
-from holdfast.models.inputs import inputs_alone
+from holdfast.models.inputs import inputs_alone, inputs_and_labels
 from holdfast.models.normalised import unwrapped
 from holdfast.models.outputs import Output, are_probabilities
 from holdfast.models.sharing import copies_of_empty, sharing_copy, unshare
@@ -296,6 +298,7 @@ def adapt(
     preset: str | None = None,
     source: Iterable[SourceBatch] | None = None,
     holdout: Iterable[SourceBatch] | None = None,
+    card: Card | str | Path | None = None,
     clean_accuracy: float | None = None,
     example: Tensor | Mapping[str, Tensor] | None = None,
     head: str | None = None,
@@ -310,14 +313,16 @@ def adapt(
     options of the method, or of the recovery where only the recovery has them. `recovery_options` are options of the
     recovery; with them, all further keywords are the method's. `preset` names a published setting; by default it is
     chosen by the number of classes and the normalisation. `estimator` is one estimator or several, by name or built, or
-    a mapping of your own names to them, so that one kind can be used twice. `source` are unlabelled source inputs, for
-    methods that need them. `holdout` are held-out source data, (inputs, labels) or inputs alone, for estimators that
-    need them; no method sees them. `clean_accuracy` is the known accuracy of the network on such data, a share, for
-    estimators that use it (`anchored`) and for the guard. `example` (a batch, or a mapping with one batch for a network
-    that takes it by name) and `head` (the name of the last layer) are only needed if probing the model does not find
-    them. `output` says where the logits are if the network returns a tuple, a mapping or a single logit: a place, a
-    key, "binary", or a function. A network whose logits change when its layers are prepared for the method is refused,
-    and the first layer that differs is named.
+    a mapping of your own names to them, so that one kind can be used twice. `source` are unlabelled inputs like those
+    that the network was trained on, a few hundred: the default follows the stream from their moments, and some methods
+    need them. `holdout` are held-out source data, (inputs, labels) or inputs alone, for estimators that need them; of
+    methods they reach only the moments. `card` is what `make_card` measured, or its file, instead of `source`. Without
+    any of the three the default predicts as the network does, and warns. `clean_accuracy` is the known accuracy of the
+    network on such data, a share, for estimators that use it (`anchored`) and for the guard. `example` (a batch, or a
+    mapping with one batch for a network that takes it by name) and `head` (the name of the last layer) are only needed
+    if probing the model does not find them. `output` says where the logits are if the network returns a tuple, a
+    mapping or a single logit: an index, a key, "binary", or a function. A network whose logits change when its layers
+    are prepared for the method is refused, and the first layer that differs is named.
 
     >>> from holdfast.models.tiny import tiny_resnet
     >>> model = adapt(tiny_resnet(), "tent", lr=1e-4)
@@ -332,6 +337,7 @@ def adapt(
         estimator=estimator,
         source=source,
         holdout=holdout,
+        card=card,
         clean_accuracy=clean_accuracy,
         example=example,
         head=head,
@@ -362,6 +368,7 @@ def adapt_with(
     estimator: Watching = None,
     source: Iterable[SourceBatch] | None = None,
     holdout: Iterable[SourceBatch] | None = None,
+    card: Card | str | Path | None = None,
     clean_accuracy: float | None = None,
     example: Tensor | Mapping[str, Tensor] | None = None,
     head: str | None = None,
@@ -408,7 +415,7 @@ def adapt_with(
             and not any(hasattr(watching, "clean_accuracy") for watching in estimators.values())
         ):
             raise ValueError("nothing uses clean_accuracy; pass estimator='anchored', or use holdfast.guard")
-        holdout = _holdout_for(estimators, holdout, source)
+        shown, holdout = holdout, list(_holdout_for(estimators, holdout, source))
         for watching in estimators.values():
             watching.prepare(classifier)  # before the method changes its layers
         adapted = build(
@@ -424,8 +431,35 @@ def adapt_with(
         prove_source(adapted.method, before)
         if source is not None:
             adapted.fit_source(source)
+        reference = _reference_for(adapted, card, source_network, source or shown or ())
+        # Without labels, the scale of estimates is fitted by the agreement of the source with an anchor that follows
+        # from stored statistics: one that follows from these very inputs would agree in any case.
+        judged = clean_accuracy is not None or any(inputs_and_labels(batch)[1] is not None for batch in holdout)
+        if reference is not None and judged:
+            adapted.refer_to(reference)
         adapted.fit_holdout(holdout)
+        if reference is not None and not judged:
+            adapted.refer_to(reference)
+    if not adapted.method.referred:
+        warnings.warn(
+            f"{recipe.name!r} has no source samples, so it predicts as the network does: pass source=[inputs, …], a "
+            "few hundred unlabelled inputs like those that the network was trained on, or card=",
+            SetupWarning,
+            stacklevel=3,
+        )
     return adapted
+
+
+def _reference_for(
+    adapted: AdaptedModel, card: Card | str | Path | None, network: Classifier, shown: Sequence[SourceBatch]
+) -> Reference | None:
+    """Return the moments of the source's own data: those of a card, or of the samples that were given."""
+    if card is not None:
+        card = card if isinstance(card, Card) else read_card(card)
+        card.check(adapted.weights)
+        return card.reference
+    used = any(part.uses_reference for part in (adapted.method, *adapted.estimators.values()))
+    return measure_reference(network, map(inputs_alone, shown)) if used and shown else None
 
 
 def _copied(network: nn.Module) -> nn.Module:

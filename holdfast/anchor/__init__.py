@@ -1,19 +1,29 @@
-"""The anchor: the source with the statistics of recent inputs, which is never trained; it predicts and it judges."""
+"""The anchor: the source with the moments of recent inputs, which is never trained; it predicts and it judges."""
 
-from holdfast.anchor.anchor import Anchor, Opinion, follow_inputs, follows, latest, shift_of
-from holdfast.anchor.proportions import reweigh, reweigh_by_evidence, variety
+from holdfast.anchor.anchor import Anchor, Opinion, latest, shift_of
+from holdfast.anchor.card import Card, make_card, read_card
+from holdfast.anchor.proportions import agreed, proportions_by_evidence, reweigh, variety
 from holdfast.anchor.scale import AnchorScale, Judgement
+from holdfast.anchor.sites import Reference, follow_inputs, follows, is_referred, measure_reference, taps_of
 
 __all__ = [
     "Anchor",
     "AnchorScale",
+    "Card",
     "Judgement",
     "Opinion",
+    "Reference",
+    "agreed",
     "follow_inputs",
     "follows",
+    "is_referred",
     "latest",
+    "make_card",
+    "measure_reference",
+    "proportions_by_evidence",
+    "read_card",
     "reweigh",
-    "reweigh_by_evidence",
     "shift_of",
+    "taps_of",
     "variety",
 ]

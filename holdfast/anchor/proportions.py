@@ -7,9 +7,10 @@ import math
 import torch
 from torch import Tensor
 
-__all__ = ["entropy_of", "reweigh", "reweigh_by_evidence", "variety"]
+__all__ = ["agreed", "entropy_of", "proportions_by_evidence", "reweigh", "variety"]
 
 PSEUDO_COUNTS = (0.1, 0.3, 1.0, 3.0, 10.0, 1000.0)  # few classes in the window … all equally frequent
+BIAS = 0.1  # of log K nats for each sample: evidence of few classes that the bias of a classifier explains
 
 
 def reweigh(probabilities: Tensor, *, pseudo_count: float = 0.25, rounds: int = 20) -> Tensor:
@@ -28,21 +29,43 @@ def reweigh(probabilities: Tensor, *, pseudo_count: float = 0.25, rounds: int = 
     return _reweigh(probabilities, torch.tensor(pseudo_count), rounds)
 
 
-def reweigh_by_evidence(probabilities: Tensor, *, rounds: int = 10) -> Tensor:
-    """Return probabilities reweighed by class proportions whose prior is chosen by the samples themselves.
+def proportions_by_evidence(probabilities: Tensor, *, rounds: int = 10) -> Tensor:
+    """Return for each sample the class proportions that the other samples of its window show, (samples, classes).
 
     A small pseudo-count expects few classes, a large one equal proportions. The posteriors under several are averaged
     with weights by their evidence lower bounds, so that a balanced window is left alone and a window of one class is
-    not. In small windows of many classes nothing is known, and little is changed.
+    not. Under a shift a classifier prefers some classes whatever it is shown, so few classes have to be better than
+    equal proportions by a tenth of log K nats for each sample; a window of a single class is better by nearly log K.
 
-    >>> balanced, sure = torch.eye(4) * 0.4 + 0.15, torch.tensor([[0.7, 0.1, 0.1, 0.1]])
-    >>> [round(float(reweigh_by_evidence(rows.repeat(16, 1))[0, 0]), 2) for rows in (balanced, sure)]
-    [0.55, 0.99]
+    >>> each = torch.eye(4) * 0.4 + 0.15
+    >>> windows = [each.repeat(12, 1), each[[0, 0, 1, 2, 3]].repeat(12, 1), each[[0]].repeat(48, 1)]
+    >>> [round(float(proportions_by_evidence(window)[0, 0]), 2) for window in windows]  # balanced, biased, one class
+    [0.25, 0.25, 0.99]
     """
     counts = torch.tensor(PSEUDO_COUNTS, dtype=probabilities.dtype, device=probabilities.device)[:, None, None]
     weighed = _reweigh(probabilities, counts, rounds)  # (pseudo-counts, samples, classes)
-    weights = _evidence(probabilities, weighed, counts).softmax(0)
-    return (weights[:, None, None] * weighed).sum(0)  # a product of matrices would be in half precision under autocast
+    evidence = _evidence(probabilities, weighed, counts)
+    samples, classes = probabilities.shape
+    evidence = torch.cat([evidence[:-1] - BIAS * math.log(classes) * samples, evidence[-1:]])
+    weights = evidence.softmax(0)
+    mean = (weights[:, None, None] * weighed).sum(0)  # a product of matrices would be in half precision under autocast
+    return _normalised(mean / probabilities.clamp_min(torch.finfo(probabilities.dtype).tiny))
+
+
+def agreed(one: Tensor, other: Tensor) -> Tensor:
+    """Return the class proportions on which two judges agree, (samples, classes): the smaller of both, the rest equal.
+
+    A class is frequent only as far as both say so; one that a single judge prefers by its own errors stays rare.
+
+    >>> agreed(torch.tensor([[0.9, 0.1, 0.0]]), torch.tensor([[0.8, 0.0, 0.2]]))
+    tensor([[0.8667, 0.0667, 0.0667]])
+    """
+    both = torch.minimum(one, other)
+    return both + (1 - both.sum(-1, keepdim=True)) / both.shape[-1]
+
+
+def _normalised(weights: Tensor) -> Tensor:
+    return weights / weights.sum(-1, keepdim=True).clamp_min(torch.finfo(weights.dtype).tiny)
 
 
 def _reweigh(probabilities: Tensor, pseudo_count: Tensor, rounds: int) -> Tensor:

@@ -19,6 +19,7 @@ from holdfast.state import Stateful
 __all__ = ["AnchorScale", "Judgement"]
 
 NINETY_PERCENT = 1.645  # standard deviations to either side
+FITTING = 0.8  # agreement of source and anchor on held-out inputs below which stored statistics are those of other data
 HOPELESS = 0.35  # error of a scale that says nothing
 COMPARED = 256  # last samples of the stream on which source and anchor are compared
 # Where these were chosen and confirmed: docs/results/estimators.md.
@@ -46,8 +47,8 @@ class AnchorScale(Stateful):
     """Fits an anchor's temperature by the best evidence there is, and knows how wrong estimates at it can be.
 
     Held-out labels are best, then held-out inputs with the known accuracy on such inputs, then held-out inputs alone,
-    then the agreement of source and anchor on the stream itself. A network without BatchNorm has no second view, and
-    without held-out data nothing is known of its scale (`unknown`).
+    then the agreement of source and anchor on the stream itself. An anchor that follows inputs from the source's own
+    moments agrees too well to tell, and without held-out labels nothing is known of its scale (`unknown`).
     """
 
     fitted: bool
@@ -84,7 +85,7 @@ class AnchorScale(Stateful):
             found = scale_from_labels(_array(logits), truth.numpy(force=True))
         elif logits and self.clean_accuracy is not None:
             found = scale_from_accuracy(_array(logits), self.clean_accuracy, source=_array(source_logits or logits))
-        elif source_logits:
+        elif source_logits and _agreement(logits, source_logits) >= FITTING:
             found = scale_from_agreement(_array(logits), _array(source_logits))
         if found is not None:
             anchor.fitted_temperature = found.temperature
@@ -127,8 +128,8 @@ class AnchorScale(Stateful):
                 "pass holdout=[(inputs, labels)]"
             )
         return (
-            "the confidence of this network has no known scale, and without BatchNorm the stream cannot show it; "
-            "pass holdout=[(inputs, labels)]"
+            "the confidence of this network has no known scale, and the stream alone cannot show it; pass "
+            "holdout=[(inputs, labels)], or holdout=[inputs] and clean_accuracy="
         )
 
     def judge(self, beliefs: Tensor, weighed: Tensor, plain: Tensor, *, follows: bool) -> Judgement:
@@ -156,6 +157,10 @@ class AnchorScale(Stateful):
         if self.clean_confidence is not None:
             return max(0.0, self.clean_confidence - confidence)
         return (1 - confidence) / 2 if self.estimates else 0.0
+
+
+def _agreement(logits: Sequence[Tensor], others: Sequence[Tensor]) -> float:
+    return float((torch.cat(list(logits)).argmax(1) == torch.cat(list(others)).argmax(1)).double().mean())
 
 
 def _array(batches: Sequence[Tensor]) -> NDArray[np.float64]:

@@ -8,6 +8,7 @@ from typing import ClassVar, Literal
 
 from torch import Tensor
 
+from holdfast.anchor import Reference
 from holdfast.estimators._observation import Observation
 from holdfast.models.classifier import Classifier
 from holdfast.records import Estimate
@@ -21,6 +22,7 @@ class Estimator(Stateful):
     """Estimates the accuracy of the predicting network before its update, and leaves the network unchanged."""
 
     citation: ClassVar[str] = ""
+    uses_reference: ClassVar[bool] = False  # follows inputs from the moments of the source's own data, if it is told
 
     @property
     def needs(self) -> Literal["nothing", "anything", "inputs", "labels"]:
@@ -34,6 +36,9 @@ class Estimator(Stateful):
 
     def prepare(self, source: Classifier) -> None:
         """Receive the source network before a method changes it; copy what is needed later."""
+
+    def refer_to(self, reference: Reference) -> None:
+        """Receive the moments of the source's own data, before `fit`, for an estimator that follows inputs."""
 
     def fit(self, batches: Sequence[tuple[Tensor, Tensor | None]], model: Classifier) -> None:
         """Fit to held-out source inputs, with labels if it needs them, once, before the first batch."""

@@ -10,7 +10,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from holdfast.anchor import Anchor, AnchorScale, Opinion, follow_inputs, follows, latest, variety
+from holdfast.anchor import Anchor, AnchorScale, Opinion, Reference, follows, latest, variety
 from holdfast.blocks.norm import paused, source_statistics
 from holdfast.estimators._base import ESTIMATORS, Estimator
 from holdfast.estimators._observation import Observation
@@ -43,6 +43,7 @@ class Anchored(Estimator):
     the `gain` over the source. A source that is twice as sure as the anchor judges in its place.
     """
 
+    uses_reference = True
     predictions: Tensor | None
     confidences: Tensor | None
     batches: int
@@ -66,6 +67,7 @@ class Anchored(Estimator):
         self.scale = AnchorScale(given=temperature is not None, clean_accuracy=clean_accuracy)
         self.anchor = Anchor(temperature=USUAL_TEMPERATURE if temperature is None else temperature, window=window)
         self.network: Classifier | None = None
+        self._reference: Reference | None = None
         self.follows = False  # whether its statistics do
         self.add_state("predictions", None)  # for the last samples, (samples,)
         self.add_state("confidences", None)  # of these predictions
@@ -82,24 +84,36 @@ class Anchored(Estimator):
         return self.compare_every > 0
 
     def prepare(self, source: Classifier) -> None:
-        """Copy the source, and let the BatchNorm layers of the copy follow their inputs."""
+        """Copy the source, and let the copy follow its inputs."""
         self.network = copy.deepcopy(source).eval().requires_grad_(False)
-        follow_inputs(self.network, source_share=self.source_share, window=self.window)
+        self.anchor.tap(self.network, source_share=self.source_share)
         self.follows = self.anchor.proportions = follows(self.network)
         _quicken(self.network)
         self.network.samples_forwarded = 0
 
+    def refer_to(self, reference: Reference) -> None:
+        """Follow inputs from the moments of the source's own data as soon as the scale is known (`fit`)."""
+        self._reference = reference
+
     def fit(self, batches: Sequence[tuple[Tensor, Tensor | None]], model: Classifier) -> None:
         """Fit the anchor's temperature to held-out source data: labels, a known accuracy, or agreement."""
-        if not batches or self.scale.given:
-            return
         network = self._anchor_network
-        unlabelled = all(labels is None for _, labels in batches)
-        with source_statistics(network):
-            source = [network(inputs) for inputs, _ in batches] if unlabelled and self.follows else []
-        logits = [network(inputs) for inputs, _ in batches]
-        self.scale.fit(self.anchor, logits, [labels for _, labels in batches], source)
-        self.reset_state()
+        judged = self.clean_accuracy is not None or any(labels is not None for _, labels in batches)
+        if judged or self.scale.given:
+            self._refer(network)
+        if batches and not self.scale.given:
+            with source_statistics(network):
+                source = [network(inputs) for inputs, _ in batches] if self.follows and not judged else []
+            logits = [self.anchor.follow(network, inputs) for inputs, _ in batches]
+            self.scale.fit(self.anchor, logits, [labels for _, labels in batches], source)
+            self.reset_state()
+        if self.scale.fitted:  # by agreement: the inputs of the reference would agree with themselves
+            self._refer(network)
+
+    def _refer(self, network: Classifier) -> None:
+        if self._reference is not None:
+            self.anchor.refer_to(network, self._reference)
+            self.follows = self.anchor.proportions = True
 
     @property
     def _anchor_network(self) -> Classifier:
@@ -176,11 +190,12 @@ def gain_over(source: Tensor, logits: Tensor, anchored: Tensor) -> float:
 def suspicious(predictions: Tensor, opinion: Opinion, usual: float | None = None) -> bool:
     """Return whether the anchor believes predictions much less than its own, or is half as confident as is usual.
 
-    >>> sure, unsure = torch.tensor([[0.9, 0.1, 0.0]]), torch.tensor([[0.3, 0.35, 0.35]])
-    >>> suspicious(torch.tensor([0]), Opinion(sure, sure, 0.0)), suspicious(torch.tensor([1]), Opinion(sure, sure, 0.0))
-    (False, True)
-    >>> suspicious(torch.tensor([2]), Opinion(unsure, unsure, 0.0))
-    True
+    >>> sure, unsure = (
+    ...     Opinion(rows, torch.full((1, 3), 1 / 3), rows)
+    ...     for rows in (torch.tensor([[0.9, 0.1, 0.0]]), torch.tensor([[0.3, 0.35, 0.35]]))
+    ... )
+    >>> suspicious(torch.tensor([0]), sure), suspicious(torch.tensor([1]), sure), suspicious(torch.tensor([2]), unsure)
+    (False, True, True)
     """
     shortfall = (opinion.probabilities.amax(1) - opinion.belief(predictions)).mean()
     told = torch.stack([shortfall, opinion.plain.amax(1).mean()]).tolist()  # the host waits once

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
+from holdfast.anchor import Reference
 from holdfast.blocks.comparing import differing
 from holdfast.blocks.norm import BatchStatistics, pause, paused
 from holdfast.blocks.teacher import MovingAverage
@@ -48,6 +49,7 @@ class Method(Stateful):
     needs_batch_norm: ClassVar[bool] = False
     needs_norm: ClassVar[bool] = True  # requires normalisation layers of any kind
     needs_head: ClassVar[bool] = False  # requires a last linear layer, whose inputs are the features
+    uses_reference: ClassVar[bool] = False  # follows inputs from the moments of the source's own data, if it is told
     learns: bool = True  # False: no batch changes it
     predicts_jointly: bool = False  # a prediction depends on its batch by more than normalisation
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {}  # published options by data set
@@ -128,6 +130,14 @@ class Method(Stateful):
 
     def fit_source(self, batches: Iterable[Tensor]) -> None:
         """Compute what the method needs from unlabelled source inputs, once, before the first batch."""
+
+    def refer_to(self, reference: Reference) -> None:
+        """Take the moments of the source's own data, once, before the first batch."""
+
+    @property
+    def referred(self) -> bool:
+        """Whether it knows the moments of the source's own data, or has no use for them."""
+        return not self.uses_reference
 
     def gauges(self) -> Mapping[str, float]:
         """Return further numbers to record for each batch, by name."""

@@ -122,7 +122,8 @@ def _silent(model: Classifier, source: Trace) -> dict[str, NormLayer]:
     return {
         name: layer
         for name, layer in model.module.named_modules()
-        if isinstance(layer, NormLayer) and not {name, name.removesuffix(".statistics")} & set(source.outputs)
+        if isinstance(layer, NormLayer)
+        and not {name, name.removesuffix(".statistics"), name.removesuffix(".tap")} & set(source.outputs)
     }
 
 

@@ -8,7 +8,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
-from holdfast.anchor import Anchor, Opinion, follow_inputs, follows
+from holdfast.anchor import Anchor, Opinion, Reference, follows, is_referred
 from holdfast.methods._base import METHODS, Method, PredictOnly
 from holdfast.methods.anchor import log_of
 from holdfast.models.classifier import Classifier
@@ -19,88 +19,105 @@ __all__ = ["Blend", "blended"]
 
 @METHODS.register("blend")
 class Blend(Method):
-    """Predict with the source and the anchor together, both with the class proportions of recent samples. Ours.
+    """Predict with the source and the anchor together, with the class proportions on which both agree. Ours.
 
-    p ∝ (1 − w) · source + w · anchor. The weight w = d / (d + `half_shift`) · (1 − ϱ) grows with the divergence d of
-    recent input statistics from those of the source: without a shift the source decides. ϱ is how far the source is
-    surer than the anchor of classes that both predict: then its statistics are those of few classes, not of a shift.
-    The other options are those of `anchor`. Nothing is trained.
+    p ∝ ((1 − w) · source + w · anchor) · π. The weight w = d / (d + `half_shift`) grows with d, the divergence of
+    recent moments from those of the source's own data, less what other class proportions explain: without a shift the
+    source decides. π are the class proportions of recent samples, each class as frequent as source and anchor both say.
+
+    The source's moments come from `source` inputs, held-out inputs or a card. Without any the source alone predicts:
+    the statistics that BatchNorm layers store may be those of other data, as behind a new head on a pretrained network.
+    `stored_reference=True` says that they are the network's own. The other options are those of `anchor`.
     """
 
     citation = "ours; see docs/promise.md"
     needs_norm = False
+    uses_reference = True
     passes = "2 forwards"
-    keeps = "recent statistics of every BatchNorm layer, probabilities of the last samples"
+    keeps = "recent moments of every normalisation layer, probabilities of the last samples"
     predicts = "after"
     predicts_jointly = True
     use_when = "always, unless only one forward is affordable: it is the default"
     fails_when = (
-        "the network has no BatchNorm: it then predicts as the source does, and gains nothing; or few classes stay for "
-        "long under a shift that statistics do not undo, such as another pitch: the anchor is then wrong"
+        "no source samples are given: it then predicts as the source does; or few classes stay for long under a shift "
+        "that moments do not undo, such as another pitch: the anchor is then wrong"
     )
     meanings: ClassVar = {
-        "half_shift": "divergence of the statistics at which source and anchor count the same",
-        "source_share": "weight of the source statistics in the anchor",
-        "window": "number of recent samples that count for statistics and class proportions",
+        "half_shift": "divergence of the moments, in nats of an average channel, at which source and anchor count the "
+        "same",
+        "source_share": "weight of the source's moments in the anchor",
+        "window": "number of recent samples that count for moments and class proportions",
         "proportions": "whether predictions are reweighed by the class proportions of recent samples",
         "temperature": "divides all logits before they become probabilities",
+        "stored_reference": "whether the statistics that BatchNorm layers store are those of the network's own source "
+        "data, so that they serve where no source samples are given",
     }
     shift: float
-    preference: float
 
     def __init__(
         self,
         model: Classifier,
         *,
-        half_shift: float = 0.007,
+        half_shift: float = 0.002,
         source_share: float = 0.5,
         window: int = 64,
         proportions: bool = True,
-        temperature: float = 1.75,
+        temperature: float = 1.0,
+        stored_reference: bool = False,
         seed: int = 0,
     ) -> None:
         if half_shift <= 0:
             raise ValueError(f"half_shift must be positive, got {half_shift}")
         self.half_shift, self.source_share, self.window = half_shift, source_share, window
-        self.proportions, self.temperature = proportions, temperature
+        self.proportions, self.temperature, self.stored_reference = proportions, temperature, stored_reference
         super().__init__(model, seed=seed)
-        self.anchor = Anchor(temperature=temperature, window=window, proportions=proportions and follows(model))
         self.add_state("shift", 0.0)
-        self.add_state("preference", 0.0)
 
     def prepare(self, model: Classifier) -> list[nn.Parameter]:
-        """Keep the source, and let the BatchNorm layers of the network follow their inputs; train nothing."""
+        """Keep the source, and tap the normalisation layers of the network; train nothing."""
         self.source = sharing_copy(model)
-        follow_inputs(model, source_share=self.source_share, window=self.window)
+        self.anchor = Anchor(temperature=self.temperature, window=self.window, proportions=self.proportions)
+        self.anchor.tap(model, source_share=self.source_share)
         return []
 
+    def refer_to(self, reference: Reference) -> None:
+        """Follow inputs from the moments of the source's own data."""
+        self.anchor.refer_to(self.model, reference)
+
+    @property
+    def referred(self) -> bool:
+        """Whether the moments of the source's own data are known."""
+        return is_referred(self.model) or (self.stored_reference and follows(self.model))
+
     def predict(self, inputs: Tensor) -> Tensor:
-        """Return the logarithms of the blended probabilities; those of the source where the anchor has none."""
+        """Return the logarithms of the blended probabilities; the source's logits where the anchor has no say."""
         with torch.no_grad():
-            logits = self.source(inputs)
-        opinion = self.anchor.judge(self.model, inputs, learn=not self.paused, source=logits)
-        source = self.anchor.scaled(logits)
+            logits: Tensor = self.source(inputs)
+        if not self.referred:
+            return logits
+        opinion = self.anchor.judge(self.model, inputs, source=logits, learn=not self.paused)
         if opinion is None:
-            return log_of(source).to(self.model.dtype)
+            return logits
         if not self.paused:
-            self.shift, self.preference = opinion.shift, opinion.preference
-        return log_of(blended(source, opinion, self.half_shift)).to(self.model.dtype)
+            self.shift = opinion.shift
+        return log_of(blended(self.anchor.scaled(logits), opinion, self.half_shift)).to(self.model.dtype)
 
     def gauges(self) -> Mapping[str, float]:
-        """Return the shift of the input statistics, and how far the source is preferred for being surer."""
-        return {"shift": self.shift, "preference": self.preference}
+        """Return the divergence of recent moments from the source's."""
+        return {"shift": self.shift}
 
     def export(self) -> nn.Module:
-        """Return a module that predicts with the statistics and proportions of now."""
+        """Return a module that predicts with the moments and proportions of now."""
         return PredictOnly(self)
 
 
 def blended(source: Tensor, opinion: Opinion, half_shift: float) -> Tensor:
-    """Return the weighted mean of source and anchor, both with the anchor's class proportions, (batch, classes).
+    """Return the weighted mean of source and anchor with the class proportions of both, (batch, classes).
 
-    >>> opinion = Opinion(torch.tensor([[0.2, 0.8]]), torch.tensor([[0.2, 0.8]]), shift=0.01)
+    >>> half = torch.full((1, 2), 0.5)
+    >>> opinion = Opinion(torch.tensor([[0.2, 0.8]]), half, torch.tensor([[0.2, 0.8]]), shift=0.01)
     >>> blended(torch.tensor([[0.6, 0.4]]), opinion, half_shift=0.01)
     tensor([[0.4000, 0.6000]])
     """
-    weight = opinion.shift / (opinion.shift + half_shift) * (1 - opinion.preference)
-    return opinion.reweigh(source).lerp(opinion.probabilities, weight)
+    weight = opinion.shift / (opinion.shift + half_shift)
+    return opinion.reweigh(source.lerp(opinion.plain, weight))

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Literal
 import torch
 from torch import Tensor, nn
 
-from holdfast.anchor import Anchor, AnchorScale, Opinion, follow_inputs, follows
+from holdfast.anchor import Anchor, AnchorScale, Opinion, Reference, follows, is_referred
 from holdfast.evidence import LossAlarm
 from holdfast.methods._base import METHODS, Method, PredictOnly, preset_for
 from holdfast.methods.anchor import log_of
@@ -24,7 +24,7 @@ from holdfast.state import Stateful
 __all__ = ["Guard", "Verdict"]
 
 Served = Literal["mix", "choose", "choose_each", "adapted"]
-USUAL_TEMPERATURE = 1.75  # until the scale is known
+USUAL_TEMPERATURE = 1.75  # of estimates, until the scale is known
 COMPARE_EVERY = 8  # batches, once the scale has been estimated
 SERVED: tuple[Served, ...] = ("mix", "choose", "choose_each", "adapted")
 
@@ -64,17 +64,19 @@ class Guard(Method):
     `margin` it goes back. An alarm with a probability of at most `level` of ever being false also sends it back when it
     stays worse than the source by more than `margin`. It goes back to the newest of the last `ring` snapshots that the
     anchor believes as much as the source on the batch, else to the start. `base_options` are those of `base`;
-    `base="auto"` adapts nothing and serves the blend.
+    `base="auto"` adapts nothing and serves the blend. Without source samples or a card the source is served, as by
+    `blend`, unless `stored_reference` says that the stored BatchNorm statistics are the network's own.
     """
 
     citation = "ours; see docs/promise.md"
+    uses_reference = True
     passes = "2 forwards, those of the method, and 1 every 4 batches"
-    keeps = "recent statistics, probabilities of the last samples, 3 snapshots of what the method has changed"
+    keeps = "recent moments, probabilities of the last samples, 3 snapshots of what the method has changed"
     predicts_jointly = True
     use_when = "a method that trains is wanted in a service: its gains are kept, and its failures are not served"
     fails_when = (
-        "source and anchor are both wrong, or the network has no BatchNorm, where the anchor is the source: nothing "
-        "without labels can then tell that the method is right, and the source is served"
+        "source and anchor are both wrong; or no source samples are given: nothing without labels can then tell that "
+        "the method is right, and the source is served"
     )
     meanings: ClassVar = {
         "base": "name of the guarded method; auto: none, serve the blend",
@@ -86,11 +88,13 @@ class Guard(Method):
         "ring": "number of snapshots of earlier states that are kept",
         "margin": "estimated loss of accuracy at which the adapted network returns to an earlier state",
         "level": "probability that an alarm is ever false",
-        "half_shift": "divergence of the statistics at which source and anchor count the same",
-        "source_share": "weight of the source statistics in the anchor",
-        "window": "number of recent samples that count for statistics and class proportions",
-        "temperature": "divides all logits before they become probabilities; None: 1.75 for predictions, and fitted or "
+        "half_shift": "divergence of the moments at which source and anchor count the same",
+        "source_share": "weight of the source's moments in the anchor",
+        "window": "number of recent samples that count for moments and class proportions",
+        "temperature": "divides all logits before they become probabilities; None: 1 for predictions, and fitted or "
         "estimated for what judges them",
+        "stored_reference": "whether the statistics that BatchNorm layers store are those of the network's own source "
+        "data",
         "clean_accuracy": "known accuracy of the source on data like those it was trained on, between 0 and 1",
     }
     vetoes: int
@@ -112,10 +116,11 @@ class Guard(Method):
         ring: int = 3,
         margin: float = 0.02,
         level: float = 0.001,
-        half_shift: float = 0.007,
+        half_shift: float = 0.002,
         source_share: float = 0.5,
         window: int = 64,
         temperature: float | None = None,
+        stored_reference: bool = False,
         clean_accuracy: float | None = None,
         seed: int = 0,
     ) -> None:
@@ -138,14 +143,12 @@ class Guard(Method):
         self.gate_every, self.ring, self.margin, self.level = gate_every, ring, margin, level
         self.half_shift, self.source_share, self.window = half_shift, source_share, window
         self.temperature, self.clean_accuracy = temperature, clean_accuracy
+        self.stored_reference = stored_reference
         scale = AnchorScale(given=temperature is not None, clean_accuracy=clean_accuracy)
         super().__init__(model, seed=seed)
         self.scale = scale
-        known, proportions = USUAL_TEMPERATURE if temperature is None else temperature, follows(self.following)
-        self.anchor = Anchor(temperature=known, window=window, proportions=proportions)  # predicts, as in `blend`
-        self.judge = Anchor(
-            temperature=known, window=window, proportions=proportions
-        )  # the same at the network's scale
+        # The anchor predicts, as in `blend`; the judge is the same at the network's scale.
+        self.judge = Anchor(temperature=USUAL_TEMPERATURE if temperature is None else temperature, window=window)
         self.add_state("vetoes", 0)
         self.add_state("undone", 0)
         self.add_state("alarms", 0)
@@ -165,7 +168,8 @@ class Guard(Method):
     def prepare(self, model: Classifier) -> list[nn.Parameter]:
         """Keep the source and an anchor beside the network, which the guarded method changes."""
         self.source, self.following = sharing_copy(model), sharing_copy(model)
-        follow_inputs(self.following, source_share=self.source_share, window=self.window)
+        self.anchor = Anchor(temperature=self.temperature or 1.0, window=self.window)
+        self.anchor.tap(self.following, source_share=self.source_share)
         self.inner: Method | None = None
         if self.base == "auto":
             return []
@@ -179,6 +183,15 @@ class Guard(Method):
             unshare(copied, self.inner.moving().values())
         return self.inner.trained
 
+    def refer_to(self, reference: Reference) -> None:
+        """Let the anchor follow inputs from the moments of the source's own data."""
+        self.anchor.refer_to(self.following, reference)
+
+    @property
+    def referred(self) -> bool:
+        """Whether the moments of the source's own data are known."""
+        return is_referred(self.following) or (self.stored_reference and self.follows)
+
     def predict(self, inputs: Tensor) -> Tensor:
         """Return the logarithms of the served probabilities."""
         logits = None
@@ -187,7 +200,7 @@ class Guard(Method):
             logits = self.inner.predict(inputs)
         with torch.no_grad():
             source_logits = self.source(inputs)
-            opinion = self.anchor.judge(self.following, inputs, learn=not self.paused, source=source_logits)
+            opinion = self.anchor.judge(self.following, inputs, source=source_logits, learn=not self.paused)
             judge = None if opinion is None else self._judgement(opinion, inputs, source_logits)
             served, judged = self._serve(source_logits, opinion, judge, logits)
         self._judged = None if self.paused else judged
@@ -198,23 +211,37 @@ class Guard(Method):
         """Return the same opinion at the scale of the network, which may be estimated before."""
         logits = log_of(opinion.plain) * self.anchor.now_temperature
         due = self.scale.waits or self.batches % COMPARE_EVERY == 0
-        if due and self.anchor.proportions and not self.paused:
+        if due and self.compares and not self.paused:
             self.scale.compare(self.judge, logits, source_logits)
-        return self.judge.view(logits, inputs, learn=not self.paused)
+        return self.judge.view(logits, source_logits, inputs, learn=not self.paused)
 
     def _verdict(self, served: Tensor, source_logits: Tensor, judge: Opinion) -> Verdict:
         chosen, before = served.argmax(1), source_logits.argmax(1)
         logits = log_of(judge.plain) * self.judge.now_temperature
         return Verdict(chosen, before, judge.belief(chosen), judge.belief(before), judge.recent, logits)
 
+    @property
+    def follows(self) -> bool:
+        """Whether the anchor follows its inputs."""
+        return follows(self.following)
+
+    @property
+    def compares(self) -> bool:
+        """Whether the agreement of source and anchor tells a scale: not if the anchor knows the source's moments."""
+        return self.follows and not is_referred(self.following)
+
     def fit_scale(self, batches: Sequence[tuple[Tensor, Tensor | None]]) -> None:
-        """Fit the temperature of the anchor to held-out source data, and learn nothing else from them."""
+        """Fit the temperature of the judge to held-out source data, and learn nothing else from them."""
         if self.scale.given:
             return
-        logits = [self.following(inputs) for inputs, _ in batches]
-        source = [self.source(inputs) for inputs, _ in batches] if self.anchor.proportions else []
-        self.scale.fit(self.judge, logits, [labels for _, labels in batches], source)
-        for part in (self.following, self.judge, self.scale):
+        source = [self.source(inputs) for inputs, _ in batches]
+        logits = [
+            self.anchor.follow(self.following, inputs, given)
+            for (inputs, _), given in zip(batches, source, strict=True)
+        ]
+        agreeing = source if self.compares or self.clean_accuracy is not None else []
+        self.scale.fit(self.judge, logits, [labels for _, labels in batches], agreeing)
+        for part in (self.following, self.anchor, self.judge, self.scale):
             for stateful in part.modules():
                 if isinstance(stateful, Stateful):
                     stateful.reset_state()
@@ -224,7 +251,7 @@ class Guard(Method):
     ) -> tuple[Tensor, Judged | None]:
         """Return the served probabilities, and what the judge thinks of the adapted network."""
         source = self.anchor.scaled(source_logits)
-        usual = source if opinion is None else blended(source, opinion, self.half_shift)
+        usual = source if opinion is None or not self.referred else blended(source, opinion, self.half_shift)
         if logits is None:
             return usual, None
         own = self.anchor.scaled(logits.detach())
@@ -240,6 +267,8 @@ class Guard(Method):
         judged = Judged(logits, judge, believed_source, believed_own, told[:-1])
         if self.prediction == "adapted":
             return own, judged
+        if not self.referred:  # the judge may be wrong about this network
+            return usual, judged
         if self.veto and float(judged.losses.mean()) > 0:
             self.vetoes += not self.paused
             return usual, judged

@@ -1,0 +1,205 @@
+"""Where a network is tapped, and the moments of the source's own data there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import Any, cast
+
+import torch
+from torch import Tensor, nn
+
+from holdfast.blocks.norm import BatchNorm, NormLayer
+from holdfast.blocks.tap import Following, Moments, OutputTap, Tap, moments_by_sample, source_moments
+from holdfast.blocks.wrapping import has_batch_norm, norm_layers, replace_batch_norm
+from holdfast.models.classifier import Classifier
+from holdfast.models.probing import untouched
+
+__all__ = ["Reference", "follow_inputs", "follows", "is_referred", "measure_reference", "refer", "taps_of"]
+
+MOST_SAMPLES = 1024  # source samples whose moments are kept: more change nothing
+EXACT = (nn.LayerNorm, nn.RMSNorm)
+WITHOUT_NORM = (nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.Linear)
+
+
+@dataclass(frozen=True)
+class Reference:
+    """The moments of the source's own data at each tapped layer, by its name."""
+
+    sites: dict[str, Moments]
+    classes: Tensor  # predicted in the source data often enough to have moments of their own, (classes,)
+    class_shares: Tensor  # (classes,)
+    samples: int
+
+
+def follow_inputs(network: Classifier, following: Following, *, source_share: float) -> None:
+    """Tap every normalisation layer of a network, or every layer with weights if it has none.
+
+    A tapped network predicts as before until it is told to follow a batch (`Following.count`). A BatchNorm layer is
+    followed from the statistics that it stores until the source's own are known (`refer`); other taps wait for them.
+    """
+    if not 0 <= source_share <= 1:
+        raise ValueError(f"source_share must be between 0 and 1, got {source_share}")
+
+    def stand_in(layer: BatchNorm) -> nn.Module:
+        if layer.running_mean is None:  # it always uses batch statistics
+            return cast(nn.Module, layer)
+        return Tap(layer, following, source_share=source_share)
+
+    outputs = _outputs(network)
+    if has_batch_norm(network):
+        replace_batch_norm(network, stand_in)
+    for layer, channels, axis in outputs:
+        tap = OutputTap(channels, following, source_share=source_share, axis=axis).to(network.device)
+        layer.add_module("tap", tap)
+        layer.register_forward_hook(tap.behind)
+
+
+def taps_of(network: nn.Module) -> dict[str, Tap]:
+    """Return the taps of a network by the name of the tapped layer."""
+    module = network.module if isinstance(network, Classifier) else network
+    named = ((name, part) for name, part in module.named_modules() if isinstance(part, Tap))
+    return {name.removesuffix(".statistics").removesuffix(".tap"): tap for name, tap in named}
+
+
+def follows(network: nn.Module) -> bool:
+    """Return whether a network has a tap with moments to follow from: given ones, or those that BatchNorm stores."""
+    return any(tap.reference is not None for tap in taps_of(network).values())
+
+
+def is_referred(network: nn.Module) -> bool:
+    """Return whether the taps of a network know the moments of the source's own data."""
+    return any(tap.referred for tap in taps_of(network).values())
+
+
+def refer(network: nn.Module, following: Following, reference: Reference) -> None:
+    """Give the taps of a network the moments of the source's own data."""
+    taps = taps_of(network)
+    for name, moments in reference.sites.items():
+        if name not in taps or len(moments.mean) != taps[name].num_features:
+            raise ValueError(
+                f"the card has moments of a layer {name!r} that this network does not have; make it again with "
+                "holdfast.make_card"
+            )
+    for name, moments in reference.sites.items():
+        taps[name].refer_to(moments)
+    following.know(reference.classes, reference.class_shares)
+
+
+@torch.no_grad()
+def measure_reference(network: Classifier, batches: Iterable[Tensor]) -> Reference:
+    """Return the moments of unlabelled source inputs at every layer that `follow_inputs` taps.
+
+    >>> from holdfast.models.tiny import tiny_resnet
+    >>> found = measure_reference(Classifier(tiny_resnet().eval()), [torch.rand(16, 3, 32, 32)])
+    >>> found.samples, len(found.sites) > 3
+    (16, True)
+    """
+    seen: dict[str, list[tuple[Tensor, Tensor, Tensor]]] = {}  # means, variances and predicted classes
+    predictions: list[Tensor] = []
+    samples = 0
+    with untouched(network.module), _recording(network) as now:
+        for inputs in batches:
+            inputs = inputs[: MOST_SAMPLES - samples]
+            predicted = network(inputs.to(network.device, network.input_dtype)).argmax(1)
+            for name, means, variances in now:
+                if len(means) % len(inputs) == 0:  # windows of a sample may be rows of their own
+                    rows = predicted.repeat_interleave(len(means) // len(inputs))
+                    seen.setdefault(name, []).append((means, variances, rows))
+            now.clear()
+            predictions.append(predicted)
+            samples += len(inputs)
+            if samples >= MOST_SAMPLES:
+                break
+    if not samples:
+        raise ValueError("there are no source samples to measure; pass source=[inputs, …], a few hundred are enough")
+    classes, shares = Following.known(torch.cat(predictions))
+    sites = {}
+    for name, parts in seen.items():
+        means, variances, rows = (torch.cat(part) for part in zip(*parts, strict=True))
+        sites[name] = source_moments(means, variances, rows, classes)
+    finite = {name: moments for name, moments in sites.items() if torch.isfinite(moments.mean + moments.var).all()}
+    return Reference(finite, classes, shares, samples)
+
+
+@contextmanager
+def _recording(network: Classifier) -> Iterator[list[tuple[str, Tensor, Tensor]]]:
+    """Collect the moments of each sample at each layer to measure, by name, while inputs go through the network."""
+    now: list[tuple[str, Tensor, Tensor]] = []
+
+    def keep(name: str, features: Any, axis: int) -> None:
+        if isinstance(features, Tensor) and features.is_floating_point():
+            now.append((name, *moments_by_sample(features, axis)))
+
+    with ExitStack() as hooks:
+        for name, layer, axis in _measured(network):
+            if axis is None:
+                hook = layer.register_forward_pre_hook(lambda _, args, name=name: keep(name, args[0], 1))
+            else:
+                hook = layer.register_forward_hook(lambda _, __, out, name=name, axis=axis: keep(name, out, axis))
+            hooks.callback(hook.remove)
+        yield now
+
+
+def _measured(network: Classifier) -> Iterator[tuple[str, nn.Module, int | None]]:
+    """Yield the layers to measure by name; those with an axis by their outputs, the others by their inputs."""
+    outputs = {id(layer): axis for layer, _, axis in _outputs(network)}
+    for name, part in network.module.named_modules():
+        if id(part) in outputs:
+            yield name, part, outputs[id(part)]
+        elif getattr(part, "running_mean", None) is not None and getattr(part, "running_var", None) is not None:
+            yield name, part, None
+
+
+def _outputs(network: Classifier) -> list[tuple[nn.Module, int, int]]:
+    """Return the layers whose outputs are tapped, with the number and the axis of their channels."""
+    norms = [layer for _, layer in norm_layers(network.module)]
+    kept = [layer for layer in norms if not isinstance(layer, NormLayer) and not _stores(layer)]
+    if not norms:
+        kept = [
+            part for part in network.module.modules() if isinstance(part, WITHOUT_NORM) and part is not network.head
+        ]
+    known = {id(layer): found for layer in kept if (found := _declared_channels(layer)) is not None}
+    unknown = [layer for layer in kept if id(layer) not in known]
+    known.update(_observed_channels(network, unknown) if unknown else {})
+    return [(layer, *known[id(layer)]) for layer in kept if id(layer) in known]
+
+
+def _stores(layer: nn.Module) -> bool:
+    return isinstance(layer, nn.modules.batchnorm._BatchNorm) or {"running_mean", "running_var"} <= set(layer._buffers)
+
+
+def _declared_channels(layer: nn.Module) -> tuple[int, int] | None:
+    """Return the number and axis of the channels where the type of a layer says so."""
+    if isinstance(layer, nn.GroupNorm):
+        return layer.num_channels, 1
+    if isinstance(layer, nn.modules.instancenorm._InstanceNorm):
+        return layer.num_features, 1
+    if isinstance(layer, nn.Linear):
+        return layer.out_features, -1
+    if isinstance(layer, WITHOUT_NORM):
+        return cast(int, layer.out_channels), 1
+    if type(layer) in EXACT:
+        shape = cast("tuple[int, ...]", layer.normalized_shape)
+        return shape[0], -len(shape)
+    return None
+
+
+@torch.no_grad()
+def _observed_channels(network: Classifier, layers: list[nn.Module]) -> dict[int, tuple[int, int]]:
+    """Return the same of other layers, from their weight and the shape of their output: last axis or second."""
+    found: dict[int, tuple[int, int]] = {}
+
+    def note(layer: nn.Module, _args: Any, output: Any) -> None:
+        channels = cast(Tensor, layer.weight).numel()
+        if isinstance(output, Tensor) and output.dim() > 1:
+            axes = [axis for axis in (1, -1) if output.shape[axis] == channels]
+            if axes:
+                found[id(layer)] = channels, 1 if output.dim() > 3 and 1 in axes else axes[-1]
+
+    with untouched(network.module), ExitStack() as hooks:
+        for layer in layers:
+            hooks.callback(layer.register_forward_hook(note).remove)
+        network.module(network.trial_inputs())
+    return found
