@@ -81,12 +81,12 @@ class Subject:
 def subjects(data: Path, nets: Path) -> dict[str, Callable[[], Subject]]:
     """Return a builder for each subject by name; what is missing in `nets` is trained when it is called."""
     known: dict[str, Callable[..., Subject]] = {
-        "lite0 linear, PACS": partial(linear_on_pacs, half="A", model="efficientnet_lite0"),
-        "lite1 linear, PACS": partial(linear_on_pacs, half="B", model="efficientnet_lite1"),
-        "lite2 linear, PACS": partial(linear_on_pacs, half="B", model="efficientnet_lite2"),
-        "lite0 tuned, PACS": partial(tuned_on_pacs, half="A", model="efficientnet_lite0"),
-        "lite1 tuned, PACS": partial(tuned_on_pacs, half="B", model="efficientnet_lite1"),
-        "lite2 tuned, PACS": partial(tuned_on_pacs, half="B", model="efficientnet_lite2"),
+        "lite0 linear, PACS": partial(on_pacs, half="A", model="efficientnet_lite0"),
+        "lite1 linear, PACS": partial(on_pacs, half="B", model="efficientnet_lite1"),
+        "lite2 linear, PACS": partial(on_pacs, half="B", model="efficientnet_lite2"),
+        "lite0 tuned, PACS": partial(on_pacs, half="A", model="efficientnet_lite0", tuned=True),
+        "lite1 tuned, PACS": partial(on_pacs, half="B", model="efficientnet_lite1", tuned=True),
+        "lite2 tuned, PACS": partial(on_pacs, half="B", model="efficientnet_lite2", tuned=True),
         "vit, CIFAR-10": partial(on_cifar, kind="without BatchNorm", half="A", network=cifar_vit),
         "layernorm, CIFAR-10": partial(on_cifar, kind="without BatchNorm", half="B", network=cifar_layernorm),
         "vit, digits": partial(on_digits, kind="without BatchNorm", half="A", model="digits_vit"),
@@ -106,21 +106,18 @@ def subjects(data: Path, nets: Path) -> dict[str, Callable[[], Subject]]:
 # EfficientNet on PACS: photo -> art painting, cartoon, sketch ------------------------------------------------------
 
 
-def linear_on_pacs(data: Path, nets: Path, name: str, *, half: str, model: str) -> Subject:
-    """Return a network of ImageNet with a linear head for the classes of PACS, fitted on photos."""
+def on_pacs(data: Path, nets: Path, name: str, *, half: str, model: str, tuned: bool = False) -> Subject:
+    """Return a network of ImageNet with a linear head for the classes of PACS, fitted on photos.
+
+    `tuned`: then the last three blocks, the last convolution and the head are trained on the same photos.
+    """
     network = load(model)
     photos, domains = pacs(data, prepared(network))
     add_head(network, 7)
     trained(network, nets / f"{model}_pacs.safetensors", partial(fit_head, data=photos["fitted"]))
+    if tuned:
+        trained(network, nets / f"{model}_pacs_tuned.safetensors", partial(tune, data=photos["fitted"]))
     return Subject(name, "transfer", half, network, batches(photos["source"][0]), domains)
-
-
-def tuned_on_pacs(data: Path, nets: Path, name: str, *, half: str, model: str) -> Subject:
-    """Return the same network after training of its last three blocks, last convolution and head on the photos."""
-    start = linear_on_pacs(data, nets, name, half=half, model=model)
-    photos, _ = pacs(data, prepared(start.network))
-    trained(start.network, nets / f"{model}_pacs_tuned.safetensors", partial(tune, data=photos["fitted"]))
-    return start
 
 
 def pacs(data: Path, prepare: Preprocessing) -> tuple[dict[str, Labelled], dict[str, Labelled]]:
