@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from holdfast.report.metrics import collapse_onset, domains_seen, moving_accuracy, moving_average
 from holdfast.report.runs import Rows
-from holdfast.report.tables import Line, Table, oracle_score, percent, printed
+from holdfast.report.scores import percent, printed
+from holdfast.report.tables import Line, Table
 from holdfast.report.thinning import thinned
 
 __all__ = [
@@ -90,7 +91,7 @@ def over_epochs(table: Table) -> Figure | None:
 
     It is the score by which the epoch was chosen, if that is not the accuracy.
     """
-    score = oracle_score(table)
+    score = table.oracle_score
     key = "redrawn_accuracy" if score is None else "redrawn_score"
     curves = []
     for line in table.lines:

@@ -61,9 +61,9 @@ def beside(shown: bool, missing: Sequence[str] = ()) -> str:
 
 
 @lru_cache
-def published_rows() -> Sequence[Mapping[str, str]]:
-    """Return the published numbers, one mapping for each."""
-    text = (resources.files("holdfast.report") / "published.csv").read_text(encoding="utf-8")
+def published_rows(file: str = "published.csv") -> Sequence[Mapping[str, str]]:
+    """Return the published numbers of a file beside this one, one mapping for each."""
+    text = (resources.files("holdfast.report") / file).read_text(encoding="utf-8")
     return list(csv.DictReader(io.StringIO(text)))
 
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from holdfast.report.cells import WordTable
 from holdfast.report.plots import COLOURS, GREY, Figure
 from holdfast.report.runs import Floats, Rows
 from holdfast.report.tables import Table
-from holdfast.report.words import WordTable
 
 __all__ = ["SUITES", "Scene", "scenes", "sentences", "story_figures", "story_table"]
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from holdfast.report.runs import RunRecord
-from holdfast.report.tables import Table
+
+if TYPE_CHECKING:
+    from holdfast.report.tables import Table
 
 __all__ = ["setting", "smoke"]
 

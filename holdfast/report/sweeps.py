@@ -8,7 +8,8 @@ from html import escape
 from typing import Any
 
 from holdfast.report.plots import COLOURS, GREY, Figure
-from holdfast.report.tables import Line, Metric, Table, canonical, flattened
+from holdfast.report.scores import Metric
+from holdfast.report.tables import Line, Table, canonical, flattened
 
 __all__ = ["Sweep", "make_sweeps", "sweep_figure"]
 
