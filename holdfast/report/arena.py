@@ -47,14 +47,9 @@ def arena_tables(tables: Sequence[Table]) -> list[WordTable]:
     """Return one table for each suite and model in which a collapse was scripted."""
     return [
         _arena_table(group)
-        for group in grouped(tables, _suite_and_model)
+        for group in grouped(tables, lambda table: table.suite_and_model)
         if any("collapse" in table.protocol for table in group)
     ]
-
-
-def _suite_and_model(table: Table) -> str:
-    manifest = table.runs[0].manifest
-    return f"{manifest.suite} · {manifest.model.name}"
 
 
 def _arena_table(tables: Sequence[Table]) -> WordTable:
@@ -78,7 +73,7 @@ def _arena_table(tables: Sequence[Table]) -> WordTable:
         "counts where a reset would."
     )
     rows = [[label, *score.cells()] for label, score in scores.items()]
-    return WordTable(f"{_suite_and_model(tables[0])}: the reset arena", columns, rows, note)
+    return WordTable(f"{tables[0].suite_and_model}: the reset arena", columns, rows, note)
 
 
 def add_to(score: Score, table: Table, line: Line, base: Line, *, alarm: str | None = None) -> None:

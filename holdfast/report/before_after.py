@@ -15,7 +15,7 @@ from holdfast.report.cells import CellTable, WordTable, word_columns
 from holdfast.report.published import published_rows
 from holdfast.report.runs import RunRecord
 from holdfast.report.scores import SCORES
-from holdfast.report.tables import Line, Table, canonical, grouped
+from holdfast.report.tables import Line, Table, grouped
 
 __all__ = ["Gain", "Gains", "all_gains", "cost_table", "criteria_tables", "gain_in_words", "make_gains"]
 
@@ -72,23 +72,17 @@ class Gains:
 def make_gains(tables: Sequence[Table]) -> list[Gains]:
     """Return the gains of every recipe over the source, for criteria of DHAuDS and offline sets."""
     chosen = [table for table in tables if table.source is not None and _is_criteria(table.runs[0])]
-    found = []
-    for group in grouped(chosen, _group_of):
+    gains = []
+    for group in grouped(chosen, lambda table: _title(table) + table.protocol_but_stream):
         labels = dict.fromkeys(line.recipe.label for table in group for line in table.lines if not line.is_source)
         for label in labels:
-            found += [gains for score in SCORES if (gains := _gains(group, label, score)) is not None]
-    return found
-
-
-def _group_of(table: Table) -> str:
-    but_the_stream = {field: value for field, value in table.protocol.items() if field not in ("stream", "samples")}
-    return _title(table) + canonical(but_the_stream)
+            gains += [entry for score in SCORES if (entry := _gains(group, label, score)) is not None]
+    return gains
 
 
 def _title(table: Table) -> str:
     """Return suite, model and protocol, including the default protocol, since gains depend on it."""
-    manifest = table.runs[0].manifest
-    return f"{manifest.suite} · {manifest.model.name} · {manifest.protocol['protocol']}"
+    return f"{table.suite_and_model} · {table.protocol['protocol']}"
 
 
 def _is_criteria(run: RunRecord) -> bool:
@@ -103,10 +97,10 @@ def _gains(tables: Sequence[Table], label: str, score: str) -> Gains | None:
             continue
         lines.append(line)
         before, after = (_scores(given, score) for given in (table.source, line))
-        stream = table.runs[0].manifest.stream.label
+        stream = table.manifest.stream.label
         for domain in (domain for domain in before if domain in after):
             criterion = stream if len(table.domains) == 1 else f"{stream} {domain}"
-            published = _published(line.runs[0], stream, score)
+            published = _published_scores(line.runs[0], stream, score)
             rows.append(Gain(criterion, before[domain], after[domain], published))
     if not rows:
         return None
@@ -138,13 +132,13 @@ def _scores_of(run: RunRecord, score: str) -> Iterator[tuple[str, float]]:
     if score == "accuracy":
         yield from metrics.domain_accuracy(run.rows).items()
         return
-    for found in run.sets:
-        value = found.get("scores", {}).get(score)
-        if value is not None and len(found["domains"]) == 1:
-            yield found["domains"][0], value
+    for run_set in run.sets:
+        value = run_set.get("scores", {}).get(score)
+        if value is not None and len(run_set["domains"]) == 1:
+            yield run_set["domains"][0], value
 
 
-def _published(run: RunRecord, stream: str, score: str) -> tuple[float, float] | None:
+def _published_scores(run: RunRecord, stream: str, score: str) -> tuple[float, float] | None:
     """Return the published scores for the same network, criterion, score, recipe and number of clips."""
     publication = run.manifest.published
     oracle = run.manifest.protocol["protocol"].startswith("offline-oracle")

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.report.estimates import estimators_of
-from holdfast.report.plots import COLOURS, GREY, POINTS, Figure, collapse_shapes
+from holdfast.report.plots import COLOURS, GREY, POINTS, Figure, axis, collapse_shapes
 from holdfast.report.runs import Rows
 from holdfast.report.tables import Line, Table
 
@@ -41,8 +41,8 @@ def estimates_over_time(table: Table) -> Figure:
     layout: Figure = {
         "height": 420,
         "hovermode": "x unified",
-        "xaxis": {"title": {"text": "samples seen", "standoff": 8}, "range": [0, length]},
-        "yaxis": {"title": {"text": "accuracy (%)", "standoff": 8}, "range": [0, 107], "dtick": 20},
+        "xaxis": axis("samples seen", range=[0, length]),
+        "yaxis": axis("accuracy (%)", range=[0, 107], dtick=20),
         "margin": {"t": 48},
         "shapes": collapse_shapes(table),
     }
@@ -55,8 +55,8 @@ def estimates_over_time(table: Table) -> Figure:
             }
             for one, line in enumerate(watched)
         ]
-        place = {"x": 0, "xanchor": "left", "y": 1.02, "yanchor": "bottom", "pad": {"b": 4}}
-        layout["updatemenus"] = [{"buttons": choices, **place}]
+        above = {"x": 0, "xanchor": "left", "y": 1.02, "yanchor": "bottom", "pad": {"b": 4}}
+        layout["updatemenus"] = [{"buttons": choices, **above}]
     return {"data": traces, "layout": layout}
 
 
@@ -76,12 +76,12 @@ def one_recipe(table: Table, line: Line, *, visible: bool) -> list[Figure]:
         if name not in rows.estimates:
             continue
         colour = COLOURS[number % len(COLOURS)]
-        found = rows.estimates[name]
-        if not np.isnan(found.low).all():
-            low, high = ([_percent(bounds[chosen]) for chosen in bins] for bounds in (found.low, found.high))
+        estimate = rows.estimates[name]
+        if not np.isnan(estimate.low).all():
+            low, high = ([_percent(bounds[chosen]) for chosen in bins] for bounds in (estimate.low, estimate.high))
             drawn.append({**band(ends, low, high), "name": f"{name} interval", "visible": visible})
             drawn[-1] |= {"legendgroup": name, "fillcolor": _faint(colour)}
-        drawn.append(curve(found.value, name, legendgroup=name, line={"width": 2, "color": colour}))
+        drawn.append(curve(estimate.value, name, legendgroup=name, line={"width": 2, "color": colour}))
     drawn.append(curve(rows.accuracy, "truth", line={"width": 1.5, "color": GREY, "dash": "dot"}))
     marks = [(int(end), reason) for end, reason in zip(rows.ends, rows.recovered, strict=True) if reason is not None]
     if marks:
@@ -101,7 +101,7 @@ def one_recipe(table: Table, line: Line, *, visible: bool) -> list[Figure]:
     return drawn
 
 
-def band(places: Sequence[int], low: Sequence[float | None], high: Sequence[float | None]) -> Figure:
+def band(positions: Sequence[int], low: Sequence[float | None], high: Sequence[float | None]) -> Figure:
     """Return the area between two curves, one piece for each stretch in which both are known.
 
     >>> band([1, 2, 3], [10.0, None, 30.0], [20.0, None, 40.0])["y"]
@@ -109,11 +109,12 @@ def band(places: Sequence[int], low: Sequence[float | None], high: Sequence[floa
     """
     x: list[int | None] = []
     y: list[float | None] = []
-    for known, stretch in groupby(range(len(places)), lambda place: low[place] is not None and high[place] is not None):
+    indices = range(len(positions))
+    for known, stretch in groupby(indices, lambda index: low[index] is not None and high[index] is not None):
         there = list(stretch)
         if known:
-            x += [None] * bool(x) + [places[place] for place in (*there, *reversed(there))]
-            y += [None] * bool(y) + [low[place] for place in there] + [high[place] for place in reversed(there)]
+            x += [None] * bool(x) + [positions[index] for index in (*there, *reversed(there))]
+            y += [None] * bool(y) + [low[index] for index in there] + [high[index] for index in reversed(there)]
     hidden = {"showlegend": False, "hoverinfo": "skip", "line": {"width": 0}}
     return {"type": "scatter", "mode": "lines", "x": x, "y": y, "fill": "toself", **hidden}
 
@@ -143,8 +144,8 @@ def calibration(table: Table) -> Figure:
     curves = []
     for number, name in enumerate(estimators_of(table)):
         estimate, truth = pairs(table, name)
-        place = np.clip((BINS * estimate).astype(np.int64), 0, BINS - 1)
-        filled = [place == index for index in range(BINS) if (place == index).any()]
+        bins = np.clip((BINS * estimate).astype(np.int64), 0, BINS - 1)
+        filled = [bins == index for index in np.unique(bins)]
         colour = COLOURS[number % len(COLOURS)]
         curves.append(
             {
@@ -176,8 +177,8 @@ def square(x_title: str, y_title: str) -> Figure:
     return {
         "height": 420,
         "hovermode": "closest",
-        "xaxis": {**AXIS, "title": {"text": x_title, "standoff": 8}},
-        "yaxis": {**AXIS, "title": {"text": y_title, "standoff": 8}},
+        "xaxis": AXIS | axis(x_title),
+        "yaxis": AXIS | axis(y_title),
         "shapes": [DIAGONAL],
         "margin": {"t": 16},
     }
@@ -189,5 +190,5 @@ def _percent(shares: NDArray[np.float64]) -> float | None:
 
 
 def _faint(colour: str) -> str:
-    red, green, blue = (int(colour[place : place + 2], 16) for place in (1, 3, 5))
+    red, green, blue = (int(colour[start : start + 2], 16) for start in (1, 3, 5))
     return f"rgba({red},{green},{blue},{BAND_OPACITY})"

@@ -34,7 +34,7 @@ def error_table(table: Table) -> WordTable | None:
     watched = [line for line in table.lines if any(run.rows.estimates for run in line.runs)]
     if not watched:
         return None
-    stream = table.runs[0].manifest.stream.label
+    stream = table.manifest.stream.label
     known = {name: published_on(stream, table.runs, f"mae:{name}") for name in names}
     rows = []
     for line in watched:

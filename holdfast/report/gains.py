@@ -19,7 +19,7 @@ def gain_table(table: Table) -> WordTable | None:
     groups = [lines for lines in same_method(table) if len(recoveries_of(lines)) > 1]
     if not groups:
         return None
-    stream = table.runs[0].manifest.stream.label
+    stream = table.manifest.stream.label
     names = told_apart([lines[0].recipe.name for lines in groups], [lines[0].recipe.options for lines in groups])
     by_method = {name: recoveries_of(lines) for name, lines in zip(names, groups, strict=True)}
     recoveries = list(dict.fromkeys(recovery for lines in by_method.values() for recovery in lines))

@@ -6,13 +6,12 @@ import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
-from typing import Any
 
 from holdfast.report.cells import WORSE, Cell, CellColumn, CellTable, slug
 from holdfast.report.published import beside, published, withheld
 from holdfast.report.runs import RunRecord
 from holdfast.report.scores import Metric, emphasis_of, mean_or_nan, percent, printed
-from holdfast.report.tables import Table, canonical, grouped, named
+from holdfast.report.tables import Table, grouped, named
 
 __all__ = ["Grid", "StreamColumn", "make_grids", "stream_columns"]
 
@@ -91,19 +90,9 @@ def make_grids(tables: Sequence[Table]) -> list[Grid]:
 
     Protocols are equal within a grid except for the stream.
     """
-    groups = grouped(tables, lambda table: title_of(table) + canonical(_but_the_stream(table.protocol)))
+    groups = grouped(tables, lambda table: table.suite_and_model + table.protocol_but_stream)
     grids = [_make_grid(group) for group in groups]
     return [grid for grid, group in zip(grids, groups, strict=True) if len(group) > 1 or grid.published]
-
-
-def _but_the_stream(protocol: Mapping[str, Any]) -> dict[str, Any]:
-    return {field: value for field, value in protocol.items() if field not in ("stream", "samples", "collapse")}
-
-
-def title_of(table: Table) -> str:
-    """Return suite and model of a table, and its protocol unless that is the default."""
-    manifest = table.runs[0].manifest
-    return named(f"{manifest.suite} · {manifest.model.name}", table.runs[0])
 
 
 def stream_columns(labels: Sequence[str], averages: Mapping[str, Sequence[str]] | None = None) -> list[StreamColumn]:
@@ -142,19 +131,19 @@ def _make_grid(tables: Sequence[Table]) -> Grid:
     averages: dict[str, Sequence[str]] = {}
     means: dict[str, dict[str, list[float]]] = {}  # recipe -> stream -> means
     for table in tables:
-        manifest = table.runs[0].manifest
-        by_stream.setdefault(manifest.stream.label, []).append(table)
+        stream = table.manifest.stream.label
+        by_stream.setdefault(stream, []).append(table)
         for run in table.runs:
             averages.update(run.manifest.averages)
         for line in table.lines:
-            means.setdefault(line.recipe.label, {}).setdefault(manifest.stream.label, []).append(line.mean)
+            means.setdefault(line.recipe.label, {}).setdefault(stream, []).append(line.mean)
     columns = stream_columns(list(by_stream), averages)
     scores = {
-        recipe: {column.name: _mean([found.get(stream, []) for stream in column.streams]) for column in columns}
-        for recipe, found in means.items()
+        recipe: {column.name: _mean([by_label.get(stream, []) for stream in column.streams]) for column in columns}
+        for recipe, by_label in means.items()
     }
     protocol = str(tables[0].protocol["protocol"])
-    known = _published(columns, by_stream, metric)
+    known = _published_scores(columns, by_stream, metric)
     missing = [reason for column in columns for reason in withheld(_on(column, by_stream), "accuracy", column.name)]
     tied = {
         (line.recipe.label, label)
@@ -162,7 +151,9 @@ def _make_grid(tables: Sequence[Table]) -> Grid:
         if not others and len(first.leading) > 1
         for line in first.leading
     }
-    return Grid(title_of(tables[0]), metric, columns, scores, protocol, known, missing, tied)
+    return Grid(
+        named(tables[0].suite_and_model, tables[0].runs[0]), metric, columns, scores, protocol, known, missing, tied
+    )
 
 
 def _mean(by_stream: Iterable[Sequence[float]]) -> float:
@@ -171,7 +162,7 @@ def _mean(by_stream: Iterable[Sequence[float]]) -> float:
     return math.nan if any(map(math.isnan, means)) else mean_or_nan(means)
 
 
-def _published(
+def _published_scores(
     columns: Sequence[StreamColumn], by_stream: Mapping[str, Sequence[Table]], metric: Metric
 ) -> dict[tuple[str, str], float]:
     """Return published scores, and their averages where all parts are published."""

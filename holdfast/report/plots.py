@@ -41,20 +41,42 @@ LETTER_PX = 6
 NARROW_PX = 300  # width of a plot on a phone
 
 
+def axis(title: str, **more: Any) -> Figure:
+    """Return an axis with its title."""
+    return {"title": {"text": title, "standoff": 8}, **more}
+
+
+def trace(
+    name: str, x: list[int], y: list[Any], line: Figure, hover: str = "%{y:.1f} %", *, mode: str = "lines", **more: Any
+) -> Figure:
+    """Return a line through points."""
+    shown = {"type": "scatter", "mode": mode, "name": name, **more}
+    return {**shown, "x": x, "y": y, "line": line, "hovertemplate": hover}
+
+
+def along_stream(data: list[Figure], table: Table, title: str, *, height: int, **y_axis: Any) -> Figure:
+    """Return traces over the samples seen, from the first to the last."""
+    length = max(int(run.rows.ends[-1]) for run in table.runs)
+    layout = {
+        "height": height,
+        "hovermode": "x unified",
+        "xaxis": axis("samples seen", range=[0, length]),
+        "yaxis": axis(title, **y_axis),
+        "margin": {"t": 16},
+    }
+    return {"data": data, "layout": layout}
+
+
 def over_time(table: Table) -> Figure:
     """Return the score along the stream: a moving mean for each recipe, with domains and resets marked."""
     length = max(int(run.rows.ends[-1]) for run in table.runs)
-    positions = places(table)
+    positions = positions_shown(table)
     resetting = [line for line in table.lines if line.resets]
     layout = {
         "height": 420 + 10 * len(table.lines),  # the legend takes its lines from the plot
         "hovermode": "x unified",
-        "xaxis": {
-            "title": {"text": "samples seen", "standoff": 8},
-            "range": [0, length],
-            "anchor": "y2" if resetting else "y",
-        },
-        "yaxis": {"title": {"text": axis_title(table), "standoff": 8}},
+        "xaxis": axis("samples seen", range=[0, length], anchor="y2" if resetting else "y"),
+        "yaxis": axis(axis_title(table)),
         **domain_marks(table, length),
     }
     layout["shapes"] = [*layout.get("shapes", []), *collapse_shapes(table)]
@@ -70,7 +92,7 @@ def over_time(table: Table) -> Figure:
     }
 
 
-def places(table: Table) -> NDArray[np.int64]:
+def positions_shown(table: Table) -> NDArray[np.int64]:
     """Return the positions at which curves have points: the ends of all batches, or as many as a chart can show."""
     ends = np.unique(np.concatenate([run.rows.ends for run in table.runs]))
     return ends if len(ends) <= POINTS else np.unique(np.linspace(ends[0], ends[-1], POINTS).astype(np.int64))
@@ -95,30 +117,18 @@ def over_epochs(table: Table) -> Figure | None:
     key = "redrawn_accuracy" if score is None else "redrawn_score"
     curves = []
     for line in table.lines:
-        sets = [run_set for run in line.runs for run_set in run.sets]
-        found = [run_set[key] for run_set in sets if key in run_set]
-        shares = np.mean(found, axis=0) if found else np.empty(0)
+        by_set = [run_set[key] for run in line.runs for run_set in run.sets if key in run_set]
+        shares = np.mean(by_set, axis=0) if by_set else np.empty(0)
         if len(shares) > 1:
-            curves.append(
-                {
-                    "type": "scatter",
-                    "mode": "lines+markers",
-                    "name": escape(line.label),
-                    "x": list(range(len(shares))),
-                    "y": [round(_shown(share, table, score), 2) for share in shares.tolist()],
-                    "line": {"color": colour(table, line), "dash": dash(table, line), "width": 2},
-                    "hovertemplate": "%{y:.1f} %",
-                }
-            )
+            scores = [percent(share, table.metric if score is None else "accuracy") for share in shares.tolist()]
+            rounded = [round(one, 2) for one in scores]
+            name, epochs = escape(line.label), list(range(len(shares)))
+            curves.append(trace(name, epochs, rounded, stroke(table, line), mode="lines+markers"))
     if not curves:
         return None
     title = axis_title(table) if score is None else f"{score} (%)"
-    axes = {"xaxis": {"title": {"text": "epochs", "standoff": 8}}, "yaxis": {"title": {"text": title}}}
+    axes = {"xaxis": axis("epochs"), "yaxis": {"title": {"text": title}}}
     return {"data": curves, "layout": {"height": 360, "hovermode": "x unified", **axes}}
-
-
-def _shown(share: float, table: Table, score: str | None) -> float:
-    return percent(share, table.metric) if score is None else 100 * share
 
 
 def baseline(table: Table) -> Figure | None:
@@ -130,15 +140,8 @@ def baseline(table: Table) -> Figure | None:
     smooth = np.convolve(rows.expected, np.ones(window) / window, "valid")
     ends = rows.ends[window - 1 :]
     chosen = np.unique(np.linspace(0, len(ends) - 1, POINTS).astype(np.int64))
-    return {
-        "type": "scatter",
-        "mode": "lines",
-        "name": "calibrated",
-        "x": ends[chosen].tolist(),
-        "y": [round(percent(share, table.metric), 2) for share in smooth[chosen].tolist()],
-        "line": {"color": GREY, "dash": "longdash", "width": 1},
-        "hovertemplate": "%{y:.1f} %",
-    }
+    scores = [round(percent(share, table.metric), 2) for share in smooth[chosen].tolist()]
+    return trace("calibrated", ends[chosen].tolist(), scores, {"color": GREY, "dash": "longdash", "width": 1})
 
 
 def collapse_mark(table: Table, line: Line, positions: NDArray[np.int64]) -> Figure | None:
@@ -149,14 +152,13 @@ def collapse_mark(table: Table, line: Line, positions: NDArray[np.int64]) -> Fig
     onset = collapse_onset(mine, sources)
     if onset is None:
         return None
-    place = int(positions[onset])
     return {
         "type": "scatter",
         "mode": "markers",
         "name": f"{escape(line.label)} collapsed",
         "legendgroup": escape(line.label),
         "showlegend": False,
-        "x": [place],
+        "x": [int(positions[onset])],
         "y": [round(percent(float(mine[onset]), table.metric), 2)],
         "marker": {"symbol": "x", "size": 11, "color": colour(table, line)},
         "hovertemplate": f"{escape(line.label)} stays below the source from here on<extra></extra>",
@@ -179,16 +181,9 @@ def window_samples(table: Table) -> int:
 def curve(table: Table, line: Line, positions: NDArray[np.int64]) -> Figure:
     """Return the moving score of one recipe, averaged over its seeds."""
     accuracy = moving_mean(table, line, positions)
-    return {
-        "type": "scatter",
-        "mode": "lines",
-        "name": escape(line.label),
-        "legendgroup": escape(line.label),
-        "x": positions.tolist(),
-        "y": [round(percent(share, table.metric), 2) for share in accuracy.tolist()],
-        "line": {"color": colour(table, line), "dash": dash(table, line), "width": 2},
-        "hovertemplate": "%{y:.1f} %",
-    }
+    scores = [round(percent(share, table.metric), 2) for share in accuracy.tolist()]
+    label = escape(line.label)
+    return trace(label, positions.tolist(), scores, stroke(table, line), legendgroup=label)
 
 
 def reset_marks(table: Table, line: Line, level: int) -> Figure:
@@ -276,15 +271,15 @@ def severities(table: Table) -> Figure | None:
     names = [entry["domain"].split("+") for entry in plan["transitions"] for _ in entry["cells"]]
     # A long walk comes round again and again; more steps than this would be a blur.
     steps = range(min(-(-run.samples // plan["images_per_step"]), 2 * POINTS))
-    place = [step % len(cells) for step in steps]
+    indices = [step % len(cells) for step in steps]
     sides = [
         {
             "type": "scatter",
             "mode": "lines",
             "name": name,
             "x": [step * plan["images_per_step"] for step in steps],
-            "y": [cells[index][side] / 4 for index in place],
-            "text": [escape(names[index][side]) for index in place],
+            "y": [cells[index][side] / 4 for index in indices],
+            "text": [escape(names[index][side]) for index in indices],
             "line": {"shape": "hv", "color": colour, "width": 1.5},
             "hovertemplate": "%{text} %{y}",
         }
@@ -293,8 +288,8 @@ def severities(table: Table) -> Figure | None:
     layout = {
         "height": 260,
         "hovermode": "x unified",
-        "xaxis": {"title": {"text": "samples seen", "standoff": 8}},
-        "yaxis": {"title": {"text": "severity", "standoff": 8}, "range": [-0.2, 5.2]},
+        "xaxis": axis("samples seen"),
+        "yaxis": axis("severity", range=[-0.2, 5.2]),
         "margin": {"t": 16},
     }
     return {"data": sides, "layout": layout}
@@ -302,37 +297,21 @@ def severities(table: Table) -> Figure | None:
 
 def gauge_over_time(table: Table, name: str) -> Figure:
     """Return a number that methods keep of themselves along the stream; beside their domains, the true ones so far."""
-    length = max(int(run.rows.ends[-1]) for run in table.runs)
-    positions = np.append(0, places(table))
-    curves: list[tuple[str, Figure, list[tuple[Rows, NDArray[Any]]]]] = [
-        (escape(line.label), {"color": colour(table, line), "dash": dash(table, line)}, found)
+    positions = np.append(0, positions_shown(table))
+
+    def steps(label: str, look: Figure, runs: list[tuple[Rows, NDArray[Any]]]) -> Figure:
+        means = np.mean([held(*run, positions) for run in runs], 0)
+        return trace(label, positions.tolist(), known(means), {**look, "shape": "hv", "width": 2}, "%{y:.3~g}")
+
+    curves = [
+        steps(escape(line.label), {"color": colour(table, line), "dash": dash(table, line)}, gauges)
         for line in table.lines
-        if (found := [(run.rows, run.rows.gauges[name]) for run in line.runs if name in run.rows.gauges])
+        if (gauges := [(run.rows, run.rows.gauges[name]) for run in line.runs if name in run.rows.gauges])
     ]
     if name == "domains":
         seen = [(run.rows, domains_seen(run.rows)) for run in table.lines[0].runs]
-        curves.insert(0, ("in the stream", {"color": GREY, "dash": "longdash"}, seen))
-    return {
-        "data": [
-            {
-                "type": "scatter",
-                "mode": "lines",
-                "name": label,
-                "x": positions.tolist(),
-                "y": known(np.mean([held(*run, positions) for run in runs], 0)),
-                "line": {**stroke, "shape": "hv", "width": 2},
-                "hovertemplate": "%{y:.3~g}",
-            }
-            for label, stroke, runs in curves
-        ],
-        "layout": {
-            "height": 300,
-            "hovermode": "x unified",
-            "xaxis": {"title": {"text": "samples seen", "standoff": 8}, "range": [0, length]},
-            "yaxis": {"title": {"text": name, "standoff": 8}, "rangemode": "tozero"},
-            "margin": {"t": 16},
-        },
-    }
+        curves.insert(0, steps("in the stream", {"color": GREY, "dash": "longdash"}, seen))
+    return along_stream(curves, table, name, height=300, rangemode="tozero")
 
 
 def confidence_over_time(table: Table) -> Figure | None:
@@ -349,25 +328,17 @@ def certainty_over_time(
     table: Table, column: Callable[[Rows], NDArray[np.float64]], title: str, hover: str
 ) -> Figure | None:
     """Return the moving mean of a column of every recipe, averaged over its seeds; None where no run has it."""
-    length = max(int(run.rows.ends[-1]) for run in table.runs)
-    positions = places(table)
+    positions = positions_shown(table)
     window = window_samples(table)
     curves = []
     for line in table.lines:
         courses = [moving_average(run.rows, column(run.rows), positions, window) for run in line.runs]
         course = np.mean(courses, axis=0)
         if not np.isnan(course).all():
-            stroke = {"color": colour(table, line), "dash": dash(table, line), "width": 2}
-            points = {"x": positions.tolist(), "y": known(course), "line": stroke, "hovertemplate": hover}
-            curves.append({"type": "scatter", "mode": "lines", "name": escape(line.label), **points})
-    layout = {
-        "height": 300 + 10 * len(table.lines),  # the legend takes its lines from the plot
-        "hovermode": "x unified",
-        "xaxis": {"title": {"text": "samples seen", "standoff": 8}, "range": [0, length]},
-        "yaxis": {"title": {"text": title, "standoff": 8}},
-        "margin": {"t": 16},
-    }
-    return {"data": curves, "layout": layout} if curves else None
+            name, points = escape(line.label), known(course)
+            curves.append(trace(name, positions.tolist(), points, stroke(table, line), hover))
+    height = 300 + 10 * len(table.lines)  # the legend takes its lines from the plot
+    return along_stream(curves, table, title, height=height) if curves else None
 
 
 def known(values: NDArray[np.float64]) -> list[float | None]:
@@ -384,28 +355,28 @@ def held(rows: Rows, values: NDArray[Any], positions: NDArray[np.int64]) -> NDAr
 def against_cost(table: Table) -> Figure:
     """Return the mean score of each recipe over its cost, with a line at the source."""
     most = max(line.passes for line in table.lines)
-    places = label_places(table)
+    sides = label_sides(table)
     layout: Figure = {
         "height": 400,
         "showlegend": False,
         "hovermode": "closest",
-        "xaxis": {
-            "title": {"text": "passes per sample, × forward", "standoff": 8},
-            "type": "log",
-            "tickvals": [value for value in (0.5, 1, 2, 3, 5, 10, 20, 30, 50, 100, 200) if value < 2 * most],
-        },
-        "yaxis": {"title": {"text": axis_title(table), "standoff": 8}},
+        "xaxis": axis(
+            "passes per sample, × forward",
+            type="log",
+            tickvals=[value for value in (0.5, 1, 2, 3, 5, 10, 20, 30, 50, 100, 200) if value < 2 * most],
+        ),
+        "yaxis": axis(axis_title(table)),
         "margin": {"t": 16},
     }
     if table.source:
         level = table.source.mean
         line = {"width": 1, "dash": "dot", "color": GREY}
         layout["shapes"] = [{"type": "line", "xref": "paper", "x0": 0, "x1": 1, "y0": level, "y1": level, "line": line}]
-    dots = [dot(table, line, place) for line, place in zip(table.lines, places, strict=True)]
+    dots = [dot(table, line, side) for line, side in zip(table.lines, sides, strict=True)]
     return {"data": dots, "layout": layout}
 
 
-def label_places(table: Table) -> list[str | None]:
+def label_sides(table: Table) -> list[str | None]:
     """Return the side of its dot for each label: right, unless a label nearby is already there.
 
     Where all sides are taken there is none: the name is shown when one points at the dot.
@@ -425,7 +396,7 @@ def label_places(table: Table) -> list[str | None]:
     return sides
 
 
-def dot(table: Table, line: Line, label_place: str | None) -> Figure:
+def dot(table: Table, line: Line, label_side: str | None) -> Figure:
     """Return one recipe as a labelled dot, its bar the standard deviation over the seeds."""
     time = table.relative_time(line)
     facts = [f"{printed(line.mean)} % {table.metric}", f"{line.passes:.2f} × forward"]
@@ -433,12 +404,12 @@ def dot(table: Table, line: Line, label_place: str | None) -> Figure:
         facts.append(f"{time:.2f} × the source's step time")
     return {
         "type": "scatter",
-        "mode": "markers+text" if label_place else "markers",
+        "mode": "markers+text" if label_side else "markers",
         "x": [round(line.passes, 4)],
         "y": [round(line.mean, 4)],
         "error_y": {"array": [line.std or 0], "visible": line.std is not None, "thickness": 1, "width": 4},
         "text": [f"  {escape(line.label)}  "],
-        "textposition": label_place or "middle right",
+        "textposition": label_side or "middle right",
         "cliponaxis": False,
         "marker": {"size": 11, "color": colour(table, line)},
         "hovertemplate": f"<b>{escape(line.label)}</b><br>{'<br>'.join(facts)}<extra></extra>",
@@ -456,5 +427,10 @@ def colour(table: Table, line: Line) -> str:
 
 
 def dash(table: Table, line: Line) -> str:
-    """Return the stroke of a recipe."""
+    """Return the dashes of a recipe, which tell it from others of its colour."""
     return "dot" if line.is_source else DASHES[table.lines.index(line) // len(COLOURS) % len(DASHES)]
+
+
+def stroke(table: Table, line: Line) -> Figure:
+    """Return the line of a recipe."""
+    return {"color": colour(table, line), "dash": dash(table, line), "width": 2}

@@ -26,13 +26,13 @@ def published(runs: Sequence[RunRecord], measure: str) -> dict[tuple[str, str], 
 
     Measures are `accuracy`, `mae:` with an estimator (mean absolute error) and `gain:` with a recovery.
     """
-    found = {}
+    values = {}
     for row in published_rows():
         if row["measure"] == measure:
             same = _runs_of(row, runs)
             if same and not list(_differences(row, same)):
-                found[row["recipe"], row["column"]] = float(row["value"])
-    return found
+                values[row["recipe"], row["column"]] = float(row["value"])
+    return values
 
 
 def withheld(runs: Sequence[RunRecord], measure: str, column: str) -> list[str]:

@@ -107,7 +107,7 @@ def severities(chapter: Chapter) -> Section | None:
     figure = plots.severities(table)
     note = (
         "One corruption fades out while the next fades in, along the path on which the accuracy stays near its target "
-        f"(seed {table.runs[0].manifest.seed})."
+        f"(seed {table.manifest.seed})."
     )
     return Section("Severities over time", chart(figure, note)) if figure else None
 
@@ -150,7 +150,7 @@ def estimates(chapter: Chapter) -> Section | None:
     shade = ", the shade is the scripted collapse" if "collapse" in table.protocol else ""
     course = chart(
         estimate_plots.estimates_over_time(table),
-        f"One recipe at a time, seed {table.runs[0].manifest.seed}; the band is the interval, if there is one, "
+        f"One recipe at a time, seed {table.manifest.seed}; the band is the interval, if there is one, "
         f"triangles are resets{shade}.",
     )
     dots = chart(

@@ -14,7 +14,7 @@ from holdfast.report import metrics
 from holdfast.report.cells import CellTable
 from holdfast.report.columns import recipe_cells
 from holdfast.report.order import Standing, standings
-from holdfast.report.runs import Recipe, RunRecord
+from holdfast.report.runs import Manifest, RunRecord, StoredRecipe
 from holdfast.report.scores import SCORES, Metric, better, mean_or_nan, percent, printed
 
 __all__ = ["RECIPE_FIELDS", "Line", "Table", "canonical", "flattened", "grouped", "make_tables", "named", "told_apart"]
@@ -42,7 +42,7 @@ class Line:
     entropy: float  # of the predictions, in nats
 
     @property
-    def recipe(self) -> Recipe:
+    def recipe(self) -> StoredRecipe:
         """The recipe, the same for all its runs."""
         return self.runs[0].manifest.recipe
 
@@ -78,6 +78,22 @@ class Table:
         return [run for line in self.lines for run in line.runs]
 
     @property
+    def manifest(self) -> Manifest:
+        """The manifest of the first run."""
+        return self.lines[0].runs[0].manifest
+
+    @property
+    def suite_and_model(self) -> str:
+        """The names of suite and model."""
+        return f"{self.manifest.suite} · {self.manifest.model.name}"
+
+    @property
+    def protocol_but_stream(self) -> str:
+        """The protocol as text, which is equal for tables that differ in nothing but their streams."""
+        fields = self.protocol.items()
+        return canonical({field: value for field, value in fields if field not in ("stream", "samples", "collapse")})
+
+    @property
     def source(self) -> Line | None:
         """The line of the source, if there is one."""
         return self.lines[0] if self.lines[0].is_source else None
@@ -99,7 +115,7 @@ class Table:
         """The best line, and those that the data do not tell from it."""
         if self.standings is None:
             return [self.best]
-        return [line for line, found in zip(self.lines, self.standings, strict=True) if line is self.best or found.tied]
+        return [line for line, one in zip(self.lines, self.standings, strict=True) if line is self.best or one.tied]
 
     def better(self, score: float, other: float) -> bool:
         """Return whether a score beats another one of this table."""
@@ -184,7 +200,7 @@ def make_line(label: str, runs: Sequence[RunRecord], domains: Iterable[str], met
         label=label,
         runs=seeds,
         scores={
-            domain: mean_or_nan([percent(found[domain], metric) for found in by_domain if domain in found])
+            domain: mean_or_nan([percent(by_name[domain], metric) for by_name in by_domain if domain in by_name])
             for domain in domains
         },
         mean=fmean(means),

@@ -24,6 +24,6 @@ def thinned(marks: Mapping[int, str], most: int = MOST_MARKS) -> dict[int, str]:
     for position in sorted(marks):
         stretches.setdefault((position - first) * most // (last - first + 1), []).append(position)
     return {
-        found[0]: marks[found[0]] + (f" (and {len(found) - 1} more up to sample {found[-1]})" if found[1:] else "")
-        for found in stretches.values()
+        start: marks[start] + (f" (and {len(others)} more up to sample {others[-1]})" if others else "")
+        for start, *others in stretches.values()
     }
