@@ -100,7 +100,7 @@ def _gains(tables: Sequence[Table], label: str, score: str) -> Gains | None:
         stream = table.manifest.stream.label
         for domain in (domain for domain in before if domain in after):
             criterion = stream if len(table.domains) == 1 else f"{stream} {domain}"
-            published = _published_scores(line.runs[0], stream, score)
+            published = _published_before_after(line.runs[0], stream, score)
             rows.append(Gain(criterion, before[domain], after[domain], published))
     if not rows:
         return None
@@ -138,7 +138,7 @@ def _scores_of(run: RunRecord, score: str) -> Iterator[tuple[str, float]]:
             yield run_set["domains"][0], value
 
 
-def _published_scores(run: RunRecord, stream: str, score: str) -> tuple[float, float] | None:
+def _published_before_after(run: RunRecord, stream: str, score: str) -> tuple[float, float] | None:
     """Return the published scores for the same network, criterion, score, recipe and number of clips."""
     publication = run.manifest.published
     oracle = run.manifest.protocol["protocol"].startswith("offline-oracle")

@@ -1,8 +1,7 @@
-"""Plotly figures as plain dictionaries; the page sets the colours of text and grid for light and dark screens."""
+"""Figures of a table: scores over time, epochs and cost, severities, gauges and certainty."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from html import escape
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from holdfast.report.figures import COLOURS, DASHES, GREY, HOVER, POINTS, Figure, axis, known, layout, trace
 from holdfast.report.metrics import collapse_onset, domains_seen, moving_accuracy, moving_average
 from holdfast.report.runs import Rows
 from holdfast.report.scores import percent, printed
@@ -29,66 +29,39 @@ __all__ = [
     "window_samples",
 ]
 
-Figure = dict[str, Any]
-
-# Mid tones that are visible on white and on black; dashes distinguish recipes of the same colour.
-COLOURS = ("#3d7fe0", "#e8762c", "#1f9e74", "#c44f9b", "#8468d6", "#b8921a", "#1fa3ba", "#d64b4b", "#779a2b", "#a26a50")
-DASHES = ("solid", "dash", "dot", "dashdot")
-GREY = "#8a909a"
-POINTS = 400
 MOST_DOMAIN_STARTS = 40
 LETTER_PX = 6
 NARROW_PX = 300  # width of a plot on a phone
 
 
-def axis(title: str, **more: Any) -> Figure:
-    """Return an axis with its title."""
-    return {"title": {"text": title, "standoff": 8}, **more}
-
-
-def trace(
-    name: str, x: list[int], y: list[Any], line: Figure, hover: str = "%{y:.1f} %", *, mode: str = "lines", **more: Any
-) -> Figure:
-    """Return a line through points."""
-    shown = {"type": "scatter", "mode": mode, "name": name, **more}
-    return {**shown, "x": x, "y": y, "line": line, "hovertemplate": hover}
-
-
 def along_stream(data: list[Figure], table: Table, title: str, *, height: int, **y_axis: Any) -> Figure:
     """Return traces over the samples seen, from the first to the last."""
-    length = max(int(run.rows.ends[-1]) for run in table.runs)
-    layout = {
-        "height": height,
-        "hovermode": "x unified",
-        "xaxis": axis("samples seen", range=[0, length]),
-        "yaxis": axis(title, **y_axis),
-        "margin": {"t": 16},
-    }
-    return {"data": data, "layout": layout}
+    x_axis = axis("samples seen", range=[0, length_of(table)])
+    return {"data": data, "layout": layout(height, x_axis, axis(title, **y_axis), margin={"t": 16})}
+
+
+def length_of(table: Table) -> int:
+    """Return the number of samples of the longest run."""
+    return max(int(run.rows.ends[-1]) for run in table.runs)
 
 
 def over_time(table: Table) -> Figure:
     """Return the score along the stream: a moving mean for each recipe, with domains and resets marked."""
-    length = max(int(run.rows.ends[-1]) for run in table.runs)
     positions = positions_shown(table)
     resetting = [line for line in table.lines if line.resets]
-    layout = {
-        "height": 420 + 10 * len(table.lines),  # the legend takes its lines from the plot
-        "hovermode": "x unified",
-        "xaxis": axis("samples seen", range=[0, length], anchor="y2" if resetting else "y"),
-        "yaxis": axis(axis_title(table)),
-        **domain_marks(table, length),
-    }
-    layout["shapes"] = [*layout.get("shapes", []), *collapse_shapes(table)]
+    height = 420 + 10 * len(table.lines)  # the legend takes its lines from the plot
+    x_axis = axis("samples seen", range=[0, length_of(table)], anchor="y2" if resetting else "y")
+    laid_out = layout(height, x_axis, axis(axis_title(table)), **domain_marks(table, length_of(table)))
+    laid_out["shapes"] = [*laid_out.get("shapes", []), *collapse_shapes(table)]
     if resetting:
-        layout |= reset_panel(layout, len(resetting))
+        laid_out |= reset_panel(laid_out, len(resetting))
     curves = [curve(table, line, positions) for line in table.lines]
     collapses = [collapse_mark(table, line, positions) for line in table.lines if line is not table.source]
     return {
         "data": curves
         + [mark for mark in (baseline(table), *collapses) if mark]
         + [reset_marks(table, line, level) for level, line in enumerate(resetting)],
-        "layout": layout,
+        "layout": laid_out,
     }
 
 
@@ -123,12 +96,12 @@ def over_epochs(table: Table) -> Figure | None:
             scores = [percent(share, table.metric if score is None else "accuracy") for share in shares.tolist()]
             rounded = [round(one, 2) for one in scores]
             name, epochs = escape(line.label), list(range(len(shares)))
-            curves.append(trace(name, epochs, rounded, stroke(table, line), mode="lines+markers"))
+            look = stroke(table, line)
+            curves.append(trace(name, epochs, rounded, "lines+markers", line=look, hovertemplate=HOVER))
     if not curves:
         return None
     title = axis_title(table) if score is None else f"{score} (%)"
-    axes = {"xaxis": axis("epochs"), "yaxis": {"title": {"text": title}}}
-    return {"data": curves, "layout": {"height": 360, "hovermode": "x unified", **axes}}
+    return {"data": curves, "layout": layout(360, axis("epochs"), {"title": {"text": title}})}
 
 
 def baseline(table: Table) -> Figure | None:
@@ -141,7 +114,8 @@ def baseline(table: Table) -> Figure | None:
     ends = rows.ends[window - 1 :]
     chosen = np.unique(np.linspace(0, len(ends) - 1, POINTS).astype(np.int64))
     scores = [round(percent(share, table.metric), 2) for share in smooth[chosen].tolist()]
-    return trace("calibrated", ends[chosen].tolist(), scores, {"color": GREY, "dash": "longdash", "width": 1})
+    look = {"color": GREY, "dash": "longdash", "width": 1}
+    return trace("calibrated", ends[chosen].tolist(), scores, line=look, hovertemplate=HOVER)
 
 
 def collapse_mark(table: Table, line: Line, positions: NDArray[np.int64]) -> Figure | None:
@@ -152,17 +126,16 @@ def collapse_mark(table: Table, line: Line, positions: NDArray[np.int64]) -> Fig
     onset = collapse_onset(mine, sources)
     if onset is None:
         return None
-    return {
-        "type": "scatter",
-        "mode": "markers",
-        "name": f"{escape(line.label)} collapsed",
-        "legendgroup": escape(line.label),
-        "showlegend": False,
-        "x": [int(positions[onset])],
-        "y": [round(percent(float(mine[onset]), table.metric), 2)],
-        "marker": {"symbol": "x", "size": 11, "color": colour(table, line)},
-        "hovertemplate": f"{escape(line.label)} stays below the source from here on<extra></extra>",
-    }
+    label = escape(line.label)
+    return trace(
+        f"{label} collapsed",
+        [int(positions[onset])],
+        [round(percent(float(mine[onset]), table.metric), 2)],
+        "markers",
+        label,
+        marker={"symbol": "x", "size": 11, "color": colour(table, line)},
+        hovertemplate=f"{label} stays below the source from here on<extra></extra>",
+    )
 
 
 def moving_mean(table: Table, line: Line, positions: NDArray[np.int64]) -> NDArray[np.float64]:
@@ -183,35 +156,35 @@ def curve(table: Table, line: Line, positions: NDArray[np.int64]) -> Figure:
     accuracy = moving_mean(table, line, positions)
     scores = [round(percent(share, table.metric), 2) for share in accuracy.tolist()]
     label = escape(line.label)
-    return trace(label, positions.tolist(), scores, stroke(table, line), legendgroup=label)
+    look = stroke(table, line)
+    return trace(label, positions.tolist(), scores, group=label, line=look, hovertemplate=HOVER)
 
 
 def reset_marks(table: Table, line: Line, level: int) -> Figure:
     """Return a tick for every reset of a recipe, or stretch of them, all seeds on one level of the panel below."""
+    label = escape(line.label)
     marks = thinned(
         {
-            int(end): f"{escape(line.label)}: {escape(reason)}"
+            int(end): f"{label}: {escape(reason)}"
             for run in line.runs
             for end, reason in zip(run.rows.ends, run.rows.recovered, strict=True)
             if reason is not None
         }
     )
-    return {
-        "type": "scatter",
-        "mode": "markers",
-        "name": f"{escape(line.label)} resets",
-        "legendgroup": escape(line.label),
-        "showlegend": False,
-        "x": list(marks),
-        "y": [level] * len(marks),
-        "yaxis": "y2",
-        "text": list(marks.values()),
-        "hovertemplate": "%{text}<extra></extra>",
-        "marker": {"symbol": "line-ns", "size": 8, "line": {"width": 1.5, "color": colour(table, line)}},
-    }
+    return trace(
+        f"{label} resets",
+        list(marks),
+        [level] * len(marks),
+        "markers",
+        label,
+        yaxis="y2",
+        text=list(marks.values()),
+        hovertemplate="%{text}<extra></extra>",
+        marker={"symbol": "line-ns", "size": 8, "line": {"width": 1.5, "color": colour(table, line)}},
+    )
 
 
-def reset_panel(layout: Figure, levels: int) -> Figure:
+def reset_panel(laid_out: Figure, levels: int) -> Figure:
     """Return the axes that make room for the resets below the curves."""
     height = min(0.02 + 0.03 * levels, 0.25)
     panel = {
@@ -223,7 +196,7 @@ def reset_panel(layout: Figure, levels: int) -> Figure:
         "zeroline": False,
         "fixedrange": True,
     }
-    return {"yaxis": layout["yaxis"] | {"domain": [height + 0.03, 1]}, "yaxis2": panel}
+    return {"yaxis": laid_out["yaxis"] | {"domain": [height + 0.03, 1]}, "yaxis2": panel}
 
 
 def domain_marks(table: Table, length: int) -> Figure:
@@ -273,26 +246,18 @@ def severities(table: Table) -> Figure | None:
     steps = range(min(-(-run.samples // plan["images_per_step"]), 2 * POINTS))
     indices = [step % len(cells) for step in steps]
     sides = [
-        {
-            "type": "scatter",
-            "mode": "lines",
-            "name": name,
-            "x": [step * plan["images_per_step"] for step in steps],
-            "y": [cells[index][side] / 4 for index in indices],
-            "text": [escape(names[index][side]) for index in indices],
-            "line": {"shape": "hv", "color": colour, "width": 1.5},
-            "hovertemplate": "%{text} %{y}",
-        }
+        trace(
+            name,
+            [step * plan["images_per_step"] for step in steps],
+            [cells[index][side] / 4 for index in indices],
+            text=[escape(names[index][side]) for index in indices],
+            line={"shape": "hv", "color": colour, "width": 1.5},
+            hovertemplate="%{text} %{y}",
+        )
         for side, (name, colour) in enumerate(zip(("fading out", "fading in"), COLOURS, strict=False))
     ]
-    layout = {
-        "height": 260,
-        "hovermode": "x unified",
-        "xaxis": axis("samples seen"),
-        "yaxis": axis("severity", range=[-0.2, 5.2]),
-        "margin": {"t": 16},
-    }
-    return {"data": sides, "layout": layout}
+    y_axis = axis("severity", range=[-0.2, 5.2])
+    return {"data": sides, "layout": layout(260, axis("samples seen"), y_axis, margin={"t": 16})}
 
 
 def gauge_over_time(table: Table, name: str) -> Figure:
@@ -301,7 +266,8 @@ def gauge_over_time(table: Table, name: str) -> Figure:
 
     def steps(label: str, look: Figure, runs: list[tuple[Rows, NDArray[Any]]]) -> Figure:
         means = np.mean([held(*run, positions) for run in runs], 0)
-        return trace(label, positions.tolist(), known(means), {**look, "shape": "hv", "width": 2}, "%{y:.3~g}")
+        look = {**look, "shape": "hv", "width": 2}
+        return trace(label, positions.tolist(), known(means), line=look, hovertemplate="%{y:.3~g}")
 
     curves = [
         steps(escape(line.label), {"color": colour(table, line), "dash": dash(table, line)}, gauges)
@@ -335,15 +301,10 @@ def certainty_over_time(
         courses = [moving_average(run.rows, column(run.rows), positions, window) for run in line.runs]
         course = np.mean(courses, axis=0)
         if not np.isnan(course).all():
-            name, points = escape(line.label), known(course)
-            curves.append(trace(name, positions.tolist(), points, stroke(table, line), hover))
+            name, points, look = escape(line.label), known(course), stroke(table, line)
+            curves.append(trace(name, positions.tolist(), points, line=look, hovertemplate=hover))
     height = 300 + 10 * len(table.lines)  # the legend takes its lines from the plot
     return along_stream(curves, table, title, height=height) if curves else None
-
-
-def known(values: NDArray[np.float64]) -> list[float | None]:
-    """Return values as JSON; `nan` becomes a gap."""
-    return [None if math.isnan(value) else round(value, 3) for value in values.tolist()]
 
 
 def held(rows: Rows, values: NDArray[Any], positions: NDArray[np.int64]) -> NDArray[np.float64]:
@@ -356,7 +317,7 @@ def against_cost(table: Table) -> Figure:
     """Return the mean score of each recipe over its cost, with a line at the source."""
     most = max(line.passes for line in table.lines)
     sides = label_sides(table)
-    layout: Figure = {
+    laid_out: Figure = {
         "height": 400,
         "showlegend": False,
         "hovermode": "closest",
@@ -371,9 +332,11 @@ def against_cost(table: Table) -> Figure:
     if table.source:
         level = table.source.mean
         line = {"width": 1, "dash": "dot", "color": GREY}
-        layout["shapes"] = [{"type": "line", "xref": "paper", "x0": 0, "x1": 1, "y0": level, "y1": level, "line": line}]
+        laid_out["shapes"] = [
+            {"type": "line", "xref": "paper", "x0": 0, "x1": 1, "y0": level, "y1": level, "line": line}
+        ]
     dots = [dot(table, line, side) for line, side in zip(table.lines, sides, strict=True)]
-    return {"data": dots, "layout": layout}
+    return {"data": dots, "layout": laid_out}
 
 
 def label_sides(table: Table) -> list[str | None]:

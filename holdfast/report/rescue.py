@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from holdfast.report.cells import WordTable
-from holdfast.report.plots import COLOURS, GREY, Figure, axis, trace
+from holdfast.report.figures import COLOURS, GREY, HOVER, Figure, axis, known, trace
+from holdfast.report.metrics import accuracy, mean_of_known
 from holdfast.report.runs import Floats, Rows
 from holdfast.report.tables import Table
 
@@ -34,7 +35,7 @@ class Scene:
 
     def accuracy(self, label: str) -> float:
         """Return the accuracy of a recipe over the stream, in %."""
-        return 100 * float(self.rows[label].correct.sum() / self.rows[label].size.sum())
+        return 100 * accuracy(self.rows[label])
 
     @property
     def estimated(self) -> float:
@@ -117,19 +118,19 @@ def _curves(scene: Scene) -> list[Figure]:
     curves = []
     for label, colour in ((SOURCE, GREY), (TENT, COLOURS[7]), (GUARDED, COLOURS[2])):
         rows = scene.rows[label]
-        curves.append(trace(label, rows.ends.tolist(), _smoothed(rows.accuracy), {"color": colour, "width": 2}))
+        look = {"color": colour, "width": 2}
+        curves.append(trace(label, rows.ends.tolist(), _smoothed(rows.accuracy), line=look, hovertemplate=HOVER))
     rows = scene.rows[TENT]
-    estimates, dotted = _smoothed(rows.estimates["anchored"].value), {"color": COLOURS[7], "width": 1.5, "dash": "dot"}
-    curves.append(trace("tent, estimated without labels", rows.ends.tolist(), estimates, dotted))
+    estimates, look = _smoothed(rows.estimates["anchored"].value), {"color": COLOURS[7], "width": 1.5, "dash": "dot"}
+    name = "tent, estimated without labels"
+    curves.append(trace(name, rows.ends.tolist(), estimates, line=look, hovertemplate=HOVER))
     if scene.alarm is not None:
-        mark = {"symbol": "triangle-down", "size": 11, "color": COLOURS[2]}
-        alarm = {"name": "alarm of the guard", "x": [scene.alarm], "y": [104], "marker": mark}
-        curves.append({"type": "scatter", "mode": "markers", **alarm, "hovertemplate": "alarm after %{x} samples"})
+        mark, text = {"symbol": "triangle-down", "size": 11, "color": COLOURS[2]}, "alarm after %{x} samples"
+        curves.append(trace("alarm of the guard", [scene.alarm], [104], "markers", marker=mark, hovertemplate=text))
     return curves
 
 
 def _smoothed(shares: Floats, batches: int = 5) -> list[float | None]:
     """Return the mean of the last batches in %, None where nothing is known."""
     windows = (shares[max(0, end - batches) : end] for end in range(1, len(shares) + 1))
-    known = (window[~np.isnan(window)] for window in windows)
-    return [round(100 * float(window.mean()), 2) if len(window) else None for window in known]
+    return known(np.array([100 * mean_of_known(window) for window in windows]), 2)

@@ -56,10 +56,10 @@ def read_strip(run: RunRecord) -> list[Excerpt]:
 
 def strip_to_html(excerpts: list[Excerpt]) -> str:
     """Return the samples side by side, in order of arrival, with a player below those that can be heard."""
-    return f"<div class='strip'>{''.join(map(_figure, excerpts))}</div>"
+    return f"<div class='strip'>{''.join(map(_excerpt_html, excerpts))}</div>"
 
 
-def _figure(excerpt: Excerpt) -> str:
+def _excerpt_html(excerpt: Excerpt) -> str:
     caption = escape(excerpt.caption, quote=True)
     images = "".join(f'<img src="{escape(image)}" alt="{caption}">' for image in excerpt.images)
     heard = f'<audio controls preload="none" src="{escape(excerpt.audio)}"></audio>' if excerpt.audio else ""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from html import escape
 from typing import Any
 
-from holdfast.report.plots import COLOURS, GREY, Figure, axis
+from holdfast.report.figures import COLOURS, GREY, HOVER, Figure, axis, trace
 from holdfast.report.scores import Metric
 from holdfast.report.tables import Line, Table, canonical, flattened
 
@@ -158,17 +158,13 @@ def sweep_curve(sweep: Sweep, recipe: str, colour: str) -> Figure:
     """Return one recipe along the values."""
     course = sweep.lines[recipe]
     lines = [(printed_value(value), course[value]) for value in sweep.values if value in course]
-    return {
-        "type": "scatter",
-        "mode": "lines+markers",
-        "name": escape(recipe),
-        "x": [value for value, _ in lines],
-        "y": [round(line.mean, 3) for _, line in lines],
-        "error_y": {
-            "array": [round(line.std or 0, 3) for _, line in lines],
-            "visible": any(line.std is not None for _, line in lines),
-            "thickness": 1,
-        },
-        "line": {"color": colour, "dash": "dot" if recipe == "source" else "solid", "width": 2},
-        "hovertemplate": "%{y:.1f} %",
-    }
+    bars = [round(line.std or 0, 3) for _, line in lines]
+    return trace(
+        escape(recipe),
+        [value for value, _ in lines],
+        [round(line.mean, 3) for _, line in lines],
+        "lines+markers",
+        error_y={"array": bars, "visible": any(line.std is not None for _, line in lines), "thickness": 1},
+        line={"color": colour, "dash": "dot" if recipe == "source" else "solid", "width": 2},
+        hovertemplate=HOVER,
+    )

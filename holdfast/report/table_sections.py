@@ -10,6 +10,7 @@ import numpy as np
 from holdfast.report import estimate_plots, plots
 from holdfast.report.cells import WordTable
 from holdfast.report.estimates import error_table, interval_table
+from holdfast.report.figures import POINTS
 from holdfast.report.formats import to_html
 from holdfast.report.gains import gain_table
 from holdfast.report.order import LEVEL, RESAMPLES
@@ -25,7 +26,7 @@ AUDIO = "clips as spectrograms (frequency upwards, to half the sample rate); the
 GAUGE_NOTES = {"domains": "; dashed: number of different domains that the stream has shown so far"}
 
 
-def over_time(chapter: Chapter) -> Section:
+def score_over_time(chapter: Chapter) -> Section:
     """Return the moving score of every recipe, with domains, resets and collapses marked."""
     table = chapter.table
     note = (
@@ -101,7 +102,7 @@ def epochs(chapter: Chapter) -> Section | None:
     return Section(f"{name} over epochs", chart(figure, note)) if figure else None
 
 
-def severities(chapter: Chapter) -> Section | None:
+def severities_over_time(chapter: Chapter) -> Section | None:
     """Return both severities over time, where the stream is a walk."""
     table = chapter.table
     figure = plots.severities(table)
@@ -153,9 +154,7 @@ def estimates(chapter: Chapter) -> Section | None:
         f"One recipe at a time, seed {table.manifest.seed}; the band is the interval, if there is one, "
         f"triangles are resets{shade}.",
     )
-    dots = chart(
-        estimate_plots.scatter(table), f"All recipes and seeds, at most {plots.POINTS} batches of each estimator."
-    )
+    dots = chart(estimate_plots.scatter(table), f"All recipes and seeds, at most {POINTS} batches of each estimator.")
     bins = chart(estimate_plots.calibration(table), "Means in bins of ten points; a larger dot holds more batches.")
     parts = [
         word_section(errors, f"{chapter.name}-estimates"),
@@ -226,12 +225,12 @@ def _folded(table: WordTable) -> Section:
 
 
 TABLE_SECTIONS: tuple[Callable[[Chapter], Section | None], ...] = (
-    over_time,
+    score_over_time,
     strip,
     order,
     certainty,
     epochs,
-    severities,
+    severities_over_time,
     gauges,
     cost,
     recovery_gains,
