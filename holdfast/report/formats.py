@@ -133,7 +133,7 @@ def to_markdown(table: Tabular) -> str:
     return f"{heading}\n\n{grid}\n" + (f"\n{note}\n" if note else "")
 
 
-words_to_markdown = to_markdown
+words_to_markdown = to_markdown  # its public name for small tables
 
 
 def _whole_note(table: CellTable) -> str:

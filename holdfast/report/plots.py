@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from html import escape
 from typing import Any
 
@@ -14,7 +14,6 @@ from holdfast.report.metrics import collapse_onset, domains_seen, moving_accurac
 from holdfast.report.runs import Rows
 from holdfast.report.scores import percent, printed
 from holdfast.report.tables import Line, Table
-from holdfast.report.thinning import thinned
 
 __all__ = [
     "against_cost",
@@ -30,6 +29,7 @@ __all__ = [
 ]
 
 MOST_DOMAIN_STARTS = 40
+MOST_MARKS = 2000  # a screen has fewer columns of pixels
 LETTER_PX = 6
 NARROW_PX = 300  # width of a plot on a phone
 
@@ -182,6 +182,26 @@ def reset_marks(table: Table, line: Line, level: int) -> Figure:
         hovertemplate="%{text}<extra></extra>",
         marker={"symbol": "line-ns", "size": 8, "line": {"width": 1.5, "color": colour(table, line)}},
     )
+
+
+def thinned(marks: Mapping[int, str], most: int = MOST_MARKS) -> dict[int, str]:
+    """Return at most `most` of the marks, texts by position: the first of each stretch, which counts the others.
+
+    >>> thinned({10: "a reset", 20: "a reset", 900: "a reset"}, most=2)
+    {10: 'a reset (and 1 more up to sample 20)', 900: 'a reset'}
+    >>> thinned({10: "a reset", 900: "a reset"}, most=2)
+    {10: 'a reset', 900: 'a reset'}
+    """
+    if len(marks) <= most:
+        return dict(marks)
+    first, last = min(marks), max(marks)
+    stretches: dict[int, list[int]] = {}
+    for position in sorted(marks):
+        stretches.setdefault((position - first) * most // (last - first + 1), []).append(position)
+    return {
+        start: marks[start] + (f" (and {len(others)} more up to sample {others[-1]})" if others else "")
+        for start, *others in stretches.values()
+    }
 
 
 def reset_panel(laid_out: Figure, levels: int) -> Figure:
