@@ -8,11 +8,12 @@ from statistics import fmean
 
 import numpy as np
 
+from holdfast.report.cells import WordTable
 from holdfast.report.gains import base_of, same_method
 from holdfast.report.metrics import accuracy, collapse_onset, moving_accuracy
 from holdfast.report.runs import RunRecord
-from holdfast.report.tables import Line, Table, grouped, mean_or_nan, printed
-from holdfast.report.words import WordTable
+from holdfast.report.scores import mean_or_nan, printed
+from holdfast.report.tables import Line, Table, grouped
 
 __all__ = ["Score", "arena_tables", "healthy_batches", "scripted_onset"]
 
@@ -45,13 +46,10 @@ class Score:
 def arena_tables(tables: Sequence[Table]) -> list[WordTable]:
     """Return one table for each suite and model in which a collapse was scripted."""
     return [
-        _arena_table(group) for group in grouped(tables, _place) if any("collapse" in table.protocol for table in group)
+        _arena_table(group)
+        for group in grouped(tables, lambda table: table.suite_and_model)
+        if any("collapse" in table.protocol for table in group)
     ]
-
-
-def _place(table: Table) -> str:
-    manifest = table.runs[0].manifest
-    return f"{manifest.suite} · {manifest.model.name}"
 
 
 def _arena_table(tables: Sequence[Table]) -> WordTable:
@@ -75,7 +73,7 @@ def _arena_table(tables: Sequence[Table]) -> WordTable:
         "counts where a reset would."
     )
     rows = [[label, *score.cells()] for label, score in scores.items()]
-    return WordTable(f"{_place(tables[0])}: the reset arena", columns, rows, note)
+    return WordTable(f"{tables[0].suite_and_model}: the reset arena", columns, rows, note)
 
 
 def add_to(score: Score, table: Table, line: Line, base: Line, *, alarm: str | None = None) -> None:

@@ -5,28 +5,29 @@ Shao et al., arXiv 2511.18421, Tables 5 to 8 and 10. Scores are shares, as publi
 
 from __future__ import annotations
 
-import csv
-import io
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from importlib import resources
 from statistics import fmean
 
 from holdfast.report import metrics
+from holdfast.report.cells import CellTable, WordTable, word_columns
+from holdfast.report.published import published_rows
 from holdfast.report.runs import RunRecord
-from holdfast.report.tables import Line, Table, canonical, grouped
-from holdfast.report.words import csv_writer
+from holdfast.report.scores import SCORES
+from holdfast.report.tables import Line, Table, grouped
 
-__all__ = ["Gain", "Gains", "gains_to_csv", "make_gains"]
+__all__ = ["Gain", "Gains", "all_gains", "cost_table", "criteria_tables", "gain_in_words", "make_gains"]
 
-SCORES = {
-    "accuracy": "accuracy",
-    "macro_f1": "macro F1",
-    "macro_roc_auc": "macro ROC-AUC",
-    "silhouette": "silhouette",
-}
 PUBLISHED_SCORE = {"us8": "macro_f1", "sc2": "accuracy", "vs": "accuracy", "rs": "macro_roc_auc"}
+
+NOTE = "Scores of the source, then of the adapted network, on the same clips; mean over the seeds."
+PUBLISHED_NOTE = " Published: for the same network, score and number of clips, with the epoch chosen by labels."
+COST_NOTE = (
+    "Gains over the criteria of one suite, and the number of criteria that improved. Time per clip includes adaptation "
+    "and prediction; the peak is that of the whole process. Best − last: gain in accuracy from choosing the epoch by "
+    "labels, in points."
+)
 
 
 @dataclass(frozen=True)
@@ -71,23 +72,17 @@ class Gains:
 def make_gains(tables: Sequence[Table]) -> list[Gains]:
     """Return the gains of every recipe over the source, for criteria of DHAuDS and offline sets."""
     chosen = [table for table in tables if table.source is not None and _is_criteria(table.runs[0])]
-    found = []
-    for group in grouped(chosen, _group_of):
+    gains = []
+    for group in grouped(chosen, lambda table: _title(table) + table.protocol_but_stream):
         labels = dict.fromkeys(line.recipe.label for table in group for line in table.lines if not line.is_source)
         for label in labels:
-            found += [gains for score in SCORES if (gains := _gains(group, label, score)) is not None]
-    return found
-
-
-def _group_of(table: Table) -> str:
-    but_the_stream = {field: value for field, value in table.protocol.items() if field not in ("stream", "samples")}
-    return _title(table) + canonical(but_the_stream)
+            gains += [entry for score in SCORES if (entry := _gains(group, label, score)) is not None]
+    return gains
 
 
 def _title(table: Table) -> str:
     """Return suite, model and protocol, including the default protocol, since gains depend on it."""
-    manifest = table.runs[0].manifest
-    return f"{manifest.suite} · {manifest.model.name} · {manifest.protocol['protocol']}"
+    return f"{table.suite_and_model} · {table.protocol['protocol']}"
 
 
 def _is_criteria(run: RunRecord) -> bool:
@@ -102,10 +97,10 @@ def _gains(tables: Sequence[Table], label: str, score: str) -> Gains | None:
             continue
         lines.append(line)
         before, after = (_scores(given, score) for given in (table.source, line))
-        stream = table.runs[0].manifest.stream.label
+        stream = table.manifest.stream.label
         for domain in (domain for domain in before if domain in after):
             criterion = stream if len(table.domains) == 1 else f"{stream} {domain}"
-            published = _published(line.runs[0], stream, score)
+            published = _published_before_after(line.runs[0], stream, score)
             rows.append(Gain(criterion, before[domain], after[domain], published))
     if not rows:
         return None
@@ -137,19 +132,19 @@ def _scores_of(run: RunRecord, score: str) -> Iterator[tuple[str, float]]:
     if score == "accuracy":
         yield from metrics.domain_accuracy(run.rows).items()
         return
-    for found in run.sets:
-        value = found.get("scores", {}).get(score)
-        if value is not None and len(found["domains"]) == 1:
-            yield found["domains"][0], value
+    for run_set in run.sets:
+        value = run_set.get("scores", {}).get(score)
+        if value is not None and len(run_set["domains"]) == 1:
+            yield run_set["domains"][0], value
 
 
-def _published(run: RunRecord, stream: str, score: str) -> tuple[float, float] | None:
+def _published_before_after(run: RunRecord, stream: str, score: str) -> tuple[float, float] | None:
     """Return the published scores for the same network, criterion, score, recipe and number of clips."""
     publication = run.manifest.published
     oracle = run.manifest.protocol["protocol"].startswith("offline-oracle")
-    if not oracle or publication is None or publication.deviations or "as published" not in _told(run):
+    if not oracle or publication is None or publication.deviations or "as published" not in _label_as_published(run):
         return None
-    for row in _table():
+    for row in published_rows("published_dhauds.csv"):
         named = f"{row['dataset']}-{row['criterion']}" == stream
         if named and int(row["parameters"]) == run.manifest.model.parameters and int(row["samples"]) <= run.samples:
             if score == "silhouette" and row["silhouette_before"]:
@@ -159,44 +154,62 @@ def _published(run: RunRecord, stream: str, score: str) -> tuple[float, float] |
     return None
 
 
-def _told(run: RunRecord) -> str:
+def _label_as_published(run: RunRecord) -> str:
     """Return the label of a recipe; CoNMix++ with a preset is as published."""
     recipe = run.manifest.recipe
     return "as published" if recipe.label == "conmix" and recipe.preset else recipe.label
 
 
-def _table() -> list[dict[str, str]]:
-    text = (resources.files("holdfast.report") / "published_dhauds.csv").read_text(encoding="utf-8")
-    return list(csv.DictReader(io.StringIO(text)))
-
-
-def gains_to_csv(gains: Sequence[Gains]) -> str:
-    """Return all gains as one CSV file, at full precision."""
-    out = io.StringIO()
-    write = csv_writer(out)
-    named, own = ["suite, model and protocol", "recipe", "score", "criterion"], ["before", "after", "gain"]
-    write([*named, *own, "published before", "published after"])
+def all_gains(gains: Sequence[Gains]) -> CellTable:
+    """Return every gain at full precision, for the CSV file."""
+    titles = ["suite, model and protocol", "recipe", "score", "criterion"]
+    titles += ["before", "after", "gain", "published before", "published after"]
+    rows: list[list[str | float]] = []
     for entry in gains:
         for row in entry.rows:
-            published = row.published or (math.nan, math.nan)
-            numbers = (row.before, row.after, row.difference, *published)
-            texts = ("" if math.isnan(number) else f"{number:.6g}" for number in numbers)
-            write([entry.title, entry.recipe, SCORES[entry.score], row.criterion, *texts])
-    return out.getvalue()
+            named = entry.title, entry.recipe, SCORES[entry.score], row.criterion
+            rows.append([*named, row.before, row.after, row.difference, *(row.published or (math.nan, math.nan))])
+    return CellTable("Before → after", word_columns(titles, rows), digits=6)
 
 
-def in_words(gain: Gain) -> str:
+def criteria_tables(gains: Sequence[Gains]) -> list[WordTable]:
+    """Return a table for each suite, model, protocol and score: a line for each criterion, a column for each recipe."""
+    titles = grouped(gains, lambda entry: entry.title)
+    return [_criteria_table(entries) for title in titles for entries in grouped(title, lambda entry: entry.score)]
+
+
+def _criteria_table(gains: Sequence[Gains]) -> WordTable:
+    by_recipe = {entry.recipe: {row.criterion: gain_in_words(row) for row in entry.rows} for entry in gains}
+    criteria = dict.fromkeys(row.criterion for entry in gains for row in entry.rows)
+    rows = [[name, *(gained.get(name, "–") for gained in by_recipe.values())] for name in criteria]
+    published = any(row.published is not None for entry in gains for row in entry.rows)
+    title = f"{gains[0].title}: {SCORES[gains[0].score]}"
+    return WordTable(title, ["criterion", *by_recipe], rows, NOTE + (PUBLISHED_NOTE if published else ""))
+
+
+def gain_in_words(gain: Gain) -> str:
     """Return a gain as DHAuDS prints it.
 
-    >>> in_words(Gain("WHN-L1", 0.6201, 0.6756, (0.62, 0.67)))
+    >>> gain_in_words(Gain("WHN-L1", 0.6201, 0.6756, (0.62, 0.67)))
     '0.6201 → 0.6756 (+0.0555), published 0.6200 → 0.6700'
     """
     own = f"{gain.before:.4f} → {gain.after:.4f} ({gain.difference:+.4f})"
     return own if gain.published is None else f"{own}, published {gain.published[0]:.4f} → {gain.published[1]:.4f}"
 
 
-def by_criterion(gains: Sequence[Gains]) -> Mapping[str, Mapping[str, str]]:
-    """Return criterion -> recipe -> words, for gains of one title and score."""
-    names = dict.fromkeys(row.criterion for entry in gains for row in entry.rows)
-    words = {entry.recipe: {row.criterion: in_words(row) for row in entry.rows} for entry in gains}
-    return {name: {recipe: found.get(name, "–") for recipe, found in words.items()} for name in names}
+def cost_table(gains: Sequence[Gains]) -> WordTable:
+    """Return the extent of the gains of each recipe, and what they cost."""
+    titles = ["suite, model, protocol", "recipe", "score", "improved", "least gain", "largest", "mean"]
+    titles += ["ms per clip", "peak MiB", "best − last (points)"]
+    rows = [
+        [
+            *(entry.title, entry.recipe, SCORES[entry.score]),
+            f"{entry.improved} of {len(entry.rows)}",
+            *(f"{gain:+.4f}" for gain in entry.extent),
+            f"{entry.milliseconds_per_clip:.1f}",
+            "–" if entry.peak_mib is None else f"{entry.peak_mib:,.0f}",
+            "–" if entry.oracle_gap is None else f"{entry.oracle_gap:+.2f}",
+        ]
+        for entry in gains
+    ]
+    return WordTable("Extent and cost", titles, rows, COST_NOTE)

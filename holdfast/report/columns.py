@@ -1,25 +1,23 @@
-"""The columns of a table of recipes: one list, from which HTML, CSV, Markdown, LaTeX and the terminal are made."""
+"""The columns and the caption of a table of recipes: one list, from which its cells are made."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Literal
+from operator import attrgetter, methodcaller
+from statistics import fmean
+from typing import TYPE_CHECKING, Literal
 
-from holdfast.report.tables import Line, Table, printed
+from holdfast.report.cells import WORSE, Cell, CellColumn, CellTable
+from holdfast.report.scores import emphasis_of
+from holdfast.report.setting import smoke
 
-__all__ = [
-    "FEW_DOMAINS",
-    "MOST_DOMAINS",
-    "Cell",
-    "Column",
-    "cells_of",
-    "columns_of",
-    "domains_shown",
-    "printed_columns",
-]
+if TYPE_CHECKING:
+    from holdfast.report.tables import Line, Table
+
+__all__ = ["Column", "caption", "columns_of", "recipe_cells"]
 
 MOST_DOMAINS = 24  # with more domains only the mean is printed; the CSV file holds them all
 FEW_DOMAINS = 8  # with more domains their titles are printed vertically
@@ -27,29 +25,20 @@ FEW_DOMAINS = 8  # with more domains their titles are printed vertically
 
 @dataclass(frozen=True)
 class Column:
-    """One column: its titles, the value of a line at full precision, and how that is printed."""
+    """One column of a table of recipes: its titles and the cell of a line."""
 
     key: str
-    value: Callable[[Line], str | float]  # `nan`: the line has none
+    value: Callable[[Line], Cell | str | float]  # a text or a number is a cell without more
     title: str | None = None  # in print; None: in the CSV file only
     csv_title: str | None = None  # None: in print only
-    text: Callable[[Line], str] | None = None  # the printed value; None: the value itself
     align: Literal["left", "right"] = "right"
     css: str = ""  # class of its head and cells
     ranked: bool = False  # the best value is bold, and values worse than the source's are grey
 
-    def printed(self, line: Line) -> str:
-        """Return the value of a line as it is printed."""
-        return self.text(line) if self.text else str(self.value(line))
-
-
-@dataclass(frozen=True)
-class Cell:
-    """One printed value: the best of its column, or worse than the source's, or neither."""
-
-    text: str
-    best: bool = False
-    worse: bool = False
+    def cell(self, line: Line) -> Cell:
+        """Return the cell of a line, without emphasis."""
+        value = self.value(line)
+        return value if isinstance(value, Cell) else Cell(value)
 
 
 def columns_of(table: Table) -> list[Column]:
@@ -65,40 +54,37 @@ def columns_of(table: Table) -> list[Column]:
                 partial(_domain_score, name),
                 name if name in shown else None,
                 f"{name} {unit}",
-                partial(_domain_text, name),
                 css="domain",
                 ranked=True,
             )
             for name in table.domains
         ),
-        Column("mean", lambda line: line.mean, "mean", f"mean {unit}", _mean_text, css="mean", ranked=True),
+        Column("mean", lambda line: Cell(line.mean, line.std), "mean", f"mean {unit}", css="mean", ranked=True),
         Column("std", lambda line: math.nan if line.std is None else line.std, csv_title=f"std {unit}"),
-        Column("seeds", lambda line: len(line.runs), "seeds", "seeds"),
-        Column("passes", lambda line: line.passes, "passes ×", "passes per sample", lambda line: f"{line.passes:.2f}"),
-        Column("step_seconds", lambda line: line.step_seconds, csv_title="median step (s)"),
-        Column(
-            "time",
-            table.relative_time,
-            "time ×",
-            "step time (x source)",
-            lambda line: "–" if math.isnan(time := table.relative_time(line)) else f"{time:.2f}",
-        ),
-        Column("resets", lambda line: line.resets, "resets", "resets", lambda line: _count(line.resets)),
-        Column("skipped", lambda line: line.skipped, "skipped", "skipped batches", lambda line: _count(line.skipped)),
-        Column("confidence", lambda line: line.confidence, csv_title="mean confidence"),
-        Column("entropy", lambda line: line.entropy, csv_title="mean entropy (nats)"),
-        *(
-            Column(
-                field,
-                partial(Line.protocol, field=field),
-                field.replace("_", " "),
-                field.replace("_", " "),
-                align="left",
-                css="protocol",
-            )
-            for field in ("order", "recovery", "source_data")
-        ),
+        Column("seeds", lambda line: Cell(len(line.runs), form="d"), "seeds", "seeds"),
+        Column("passes", lambda line: Cell(line.passes, form=".2f"), "passes ×", "passes per sample"),
+        Column("step_seconds", attrgetter("step_seconds"), csv_title="median step (s)"),
+        Column("time", lambda line: Cell(table.relative_time(line), form=".2f"), "time ×", "step time (x source)"),
+        Column("resets", lambda line: _count(line.resets), "resets", "resets"),
+        Column("skipped", lambda line: _count(line.skipped), "skipped", "skipped batches"),
+        Column("confidence", attrgetter("confidence"), csv_title="mean confidence"),
+        Column("entropy", attrgetter("entropy"), csv_title="mean entropy (nats)"),
+        *map(_protocol_column, ("order", "recovery", "source_data")),
     ]
+
+
+def _protocol_column(field: str) -> Column:
+    title = field.replace("_", " ")
+    return Column(field, methodcaller("protocol", field), title, title, align="left", css="protocol")
+
+
+def _domain_score(name: str, line: Line) -> float:
+    return line.scores[name]
+
+
+def _count(number: float) -> Cell:
+    """Return a mean number of things, with a decimal if it has one."""
+    return Cell(number, form=".0f" if f"{number:.1f}".endswith(".0") else ".1f")
 
 
 def domains_shown(table: Table) -> Sequence[str]:
@@ -106,40 +92,62 @@ def domains_shown(table: Table) -> Sequence[str]:
     return table.domains if len(table.domains) <= MOST_DOMAINS else ()
 
 
-def printed_columns(table: Table) -> list[Column]:
-    """Return the columns that are printed."""
-    return [column for column in columns_of(table) if column.title is not None]
+def recipe_cells(table: Table) -> CellTable:
+    """Return a table of recipes as cells; columns without a score in which recipes do not differ are not printed."""
+    columns = []
+    for column in columns_of(table):
+        cells = ranked_cells(table, column) if column.ranked else [column.cell(line) for line in table.lines]
+        tells = column.ranked or column.key == "recipe" or len({cell.text for cell in cells}) > 1
+        title = column.title if tells else None
+        columns.append(CellColumn(title, column.csv_title, cells, column.align, column.css))
+    width = "many" if len(domains_shown(table)) > FEW_DOMAINS else "few"
+    return CellTable(table.title, columns, caption(table), smoke(table), css=f"scores {width}")
 
 
-def cells_of(table: Table, column: Column) -> list[Cell]:
-    """Return the printed values of a column, one for each line, with their marks; a gap is never marked."""
-    texts = [column.printed(line) for line in table.lines]
-    if not column.ranked:
-        return [Cell(text) for text in texts]
-    scores = [float(column.value(line)) for line in table.lines]
+def ranked_cells(table: Table, column: Column) -> list[Cell]:
+    """Return the scores of a column, one for each line, with their emphasis; means that are tied share it."""
+    cells = [column.cell(line) for line in table.lines]
+    scores = [float(cell.value) for cell in cells]
     source = scores[0] if table.source else math.nan
     leading = table.leading if column.key == "mean" else ()
     return [
-        Cell(
-            text,
-            best=not math.isnan(score) and (line in leading or not any(table.better(other, score) for other in scores)),
-            worse=table.better(source, score),
-        )
-        for line, text, score in zip(table.lines, texts, scores, strict=True)
+        replace(cell, emphasis=emphasis_of(table.metric, score, scores, source, tied=line in leading))
+        for line, cell, score in zip(table.lines, cells, scores, strict=True)
     ]
 
 
-def _domain_score(name: str, line: Line) -> float:
-    return line.scores[name]
+def caption(table: Table) -> str:
+    """Return the caption of a table: its numbers, emphasis and protocol."""
+    answers, direction = ("wrong", "lower") if table.metric == "error" else ("correct", "higher")
+    counts = [len(line.runs) for line in table.lines]
+    fewest, most = min(counts), max(counts)
+    number = f"{most}" if fewest == most else f"{fewest} to {most}"
+    seeds = f"mean ± standard deviation over {number} seeds" if most > 1 else "one seed"
+    hidden = "" if domains_shown(table) else f" The {len(table.domains)} domains have their columns in the CSV file."
+    tied = ", and every mean that cannot be told from the best" if len(table.leading) > 1 else ""
+    marks = f" Bold: best of its column{tied}{WORSE if table.source else ''}."
+    words = " A recipe is a method with its recovery; source is the network exactly as given." if table.source else ""
+    time = " Time ×: median step, as a multiple of the source's." if table.source else ""
+    watched = ", with those of its estimates" if table.runs[0].rows.estimates else ""
+    return (
+        f"{table.metric.capitalize()} in %, {direction} is better: {answers} predictions per hundred samples, "
+        f"equal weight for each sample; {seeds}.{hidden}{marks}{words} {protocol_sentence(table)} "
+        f"Passes ×: forward and backward passes per sample{watched}, as a multiple of one forward.{time}"
+    )
 
 
-def _domain_text(name: str, line: Line) -> str:
-    return printed(line.scores[name])
-
-
-def _mean_text(line: Line) -> str:
-    return printed(line.mean) if line.std is None else f"{printed(line.mean)} ± {printed(line.std)}"
-
-
-def _count(number: float) -> str:
-    return f"{number:.1f}".removesuffix(".0")
+def protocol_sentence(table: Table) -> str:
+    """Return what the protocol means, and the gain from using labels if it uses them."""
+    protocol = str(table.protocol["protocol"])
+    if protocol == "online":
+        return "Protocol online: one pass, each batch once."
+    twice = "every set was adapted to for several epochs, then predicted under new draws of its corruptions"
+    if protocol == "offline-fixed":
+        return f"Protocol offline-fixed: {twice}; no label was used."
+    gaps = [line.oracle_gap for line in table.lines if line.oracle_gap is not None and not line.is_source]
+    worth = f", a gain of {fmean(gaps):+.1f} points over the last epoch" if gaps else ""
+    score = table.oracle_score or "accuracy"
+    return (
+        f"Protocol offline-oracle: {twice}, by the epoch with the best {score} on test labels{worth}; "
+        "test labels are not available in deployment."
+    )

@@ -121,14 +121,14 @@ def check_allowed(allow: Collection[str], runs: Sequence[RunRecord]) -> None:
 
 def keyed(runs: Sequence[RunRecord]) -> dict[str, RunRecord]:
     """Return the runs by recipe, stream, model and seed."""
-    found: dict[str, RunRecord] = {}
+    by_key: dict[str, RunRecord] = {}
     for run in runs:
         manifest = run.manifest
         key = f"{manifest.recipe.label} on {manifest.stream.label}, {manifest.model.name}, seed {manifest.seed}"
-        if key in found:
-            raise ValueError(f"{found[key].folder} and {run.folder} are both {key}; move one of them elsewhere")
-        found[key] = run
-    return found
+        if key in by_key:
+            raise ValueError(f"{by_key[key].folder} and {run.folder} are both {key}; move one of them elsewhere")
+        by_key[key] = run
+    return by_key
 
 
 def compared(a: RunRecord, b: RunRecord, allow: Collection[str]) -> Pair:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from html import escape
 from itertools import groupby
 from typing import Any
@@ -11,7 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.report.estimates import estimators_of
-from holdfast.report.plots import COLOURS, GREY, POINTS, Figure, collapse_shapes
+from holdfast.report.figures import COLOURS, GREY, HOVER, POINTS, Figure, axis, known, layout, trace
+from holdfast.report.metrics import mean_of_known
+from holdfast.report.plots import collapse_shapes
 from holdfast.report.runs import Rows
 from holdfast.report.tables import Line, Table
 
@@ -19,6 +21,7 @@ __all__ = ["calibration", "estimates_over_time", "scatter"]
 
 BINS = 10
 BAND_OPACITY = 0.18
+ESTIMATED = "estimated %{x:.1f} %, true %{y:.1f} %"
 AXIS: Figure = {"range": [-3, 103], "dtick": 20}
 DIAGONAL: Figure = {
     "type": "line",
@@ -38,14 +41,8 @@ def estimates_over_time(table: Table) -> Figure:
     traces = [trace for group in groups for trace in group]
     owners = [number for number, group in enumerate(groups) for _ in group]
     length = max(int(line.runs[0].rows.ends[-1]) for line in watched)
-    layout: Figure = {
-        "height": 420,
-        "hovermode": "x unified",
-        "xaxis": {"title": {"text": "samples seen", "standoff": 8}, "range": [0, length]},
-        "yaxis": {"title": {"text": "accuracy (%)", "standoff": 8}, "range": [0, 107], "dtick": 20},
-        "margin": {"t": 48},
-        "shapes": collapse_shapes(table),
-    }
+    axes = axis("samples seen", range=[0, length]), axis("accuracy (%)", range=[0, 107], dtick=20)
+    laid_out = layout(420, *axes, margin={"t": 48}, shapes=collapse_shapes(table))
     if len(watched) > 1:
         choices = [
             {
@@ -55,9 +52,9 @@ def estimates_over_time(table: Table) -> Figure:
             }
             for one, line in enumerate(watched)
         ]
-        place = {"x": 0, "xanchor": "left", "y": 1.02, "yanchor": "bottom", "pad": {"b": 4}}
-        layout["updatemenus"] = [{"buttons": choices, **place}]
-    return {"data": traces, "layout": layout}
+        above = {"x": 0, "xanchor": "left", "y": 1.02, "yanchor": "bottom", "pad": {"b": 4}}
+        laid_out["updatemenus"] = [{"buttons": choices, **above}]
+    return {"data": traces, "layout": laid_out}
 
 
 def one_recipe(table: Table, line: Line, *, visible: bool) -> list[Figure]:
@@ -67,41 +64,37 @@ def one_recipe(table: Table, line: Line, *, visible: bool) -> list[Figure]:
     ends = [int(rows.ends[chosen[-1]]) for chosen in bins]
 
     def curve(values: NDArray[np.float64], name: str, **style: Any) -> Figure:
-        shares = [_percent(values[chosen]) for chosen in bins]
-        known = {"type": "scatter", "mode": "lines", "name": name, "x": ends, "y": shares, "visible": visible}
-        return {**known, "hovertemplate": "%{y:.1f} %", **style}
+        return trace(name, ends, _percent(values, bins), visible=visible, hovertemplate=HOVER, **style)
 
     drawn = []
     for number, name in enumerate(estimators_of(table)):
         if name not in rows.estimates:
             continue
         colour = COLOURS[number % len(COLOURS)]
-        found = rows.estimates[name]
-        if not np.isnan(found.low).all():
-            low, high = ([_percent(bounds[chosen]) for chosen in bins] for bounds in (found.low, found.high))
+        estimate = rows.estimates[name]
+        if not np.isnan(estimate.low).all():
+            low, high = _percent(estimate.low, bins), _percent(estimate.high, bins)
             drawn.append({**band(ends, low, high), "name": f"{name} interval", "visible": visible})
             drawn[-1] |= {"legendgroup": name, "fillcolor": _faint(colour)}
-        drawn.append(curve(found.value, name, legendgroup=name, line={"width": 2, "color": colour}))
+        drawn.append(curve(estimate.value, name, legendgroup=name, line={"width": 2, "color": colour}))
     drawn.append(curve(rows.accuracy, "truth", line={"width": 1.5, "color": GREY, "dash": "dot"}))
     marks = [(int(end), reason) for end, reason in zip(rows.ends, rows.recovered, strict=True) if reason is not None]
     if marks:
-        drawn.append(
-            {
-                "type": "scatter",
-                "mode": "markers",
-                "name": "resets",
-                "x": [end for end, _ in marks],
-                "y": [104] * len(marks),
-                "text": [escape(reason) for _, reason in marks],
-                "hovertemplate": "reset: %{text}<extra></extra>",
-                "marker": {"symbol": "triangle-down", "size": 8, "color": GREY},
-                "visible": visible,
-            }
+        resets = trace(
+            "resets",
+            [end for end, _ in marks],
+            [104] * len(marks),
+            "markers",
+            text=[escape(reason) for _, reason in marks],
+            hovertemplate="reset: %{text}<extra></extra>",
+            marker={"symbol": "triangle-down", "size": 8, "color": GREY},
+            visible=visible,
         )
+        drawn.append(resets)
     return drawn
 
 
-def band(places: Sequence[int], low: Sequence[float | None], high: Sequence[float | None]) -> Figure:
+def band(positions: Sequence[int], low: Sequence[float | None], high: Sequence[float | None]) -> Figure:
     """Return the area between two curves, one piece for each stretch in which both are known.
 
     >>> band([1, 2, 3], [10.0, None, 30.0], [20.0, None, 40.0])["y"]
@@ -109,11 +102,12 @@ def band(places: Sequence[int], low: Sequence[float | None], high: Sequence[floa
     """
     x: list[int | None] = []
     y: list[float | None] = []
-    for known, stretch in groupby(range(len(places)), lambda place: low[place] is not None and high[place] is not None):
+    indices = range(len(positions))
+    for has_both, stretch in groupby(indices, lambda index: low[index] is not None and high[index] is not None):
         there = list(stretch)
-        if known:
-            x += [None] * bool(x) + [places[place] for place in (*there, *reversed(there))]
-            y += [None] * bool(y) + [low[place] for place in there] + [high[place] for place in reversed(there)]
+        if has_both:
+            x += [None] * bool(x) + [positions[index] for index in (*there, *reversed(there))]
+            y += [None] * bool(y) + [low[index] for index in there] + [high[index] for index in reversed(there)]
     hidden = {"showlegend": False, "hoverinfo": "skip", "line": {"width": 0}}
     return {"type": "scatter", "mode": "lines", "x": x, "y": y, "fill": "toself", **hidden}
 
@@ -124,17 +118,9 @@ def scatter(table: Table) -> Figure:
     for number, name in enumerate(estimators_of(table)):
         estimate, truth = pairs(table, name)
         chosen = np.unique(np.linspace(0, max(len(estimate) - 1, 0), POINTS).astype(np.int64))[: len(estimate)]
-        dots.append(
-            {
-                "type": "scatter",
-                "mode": "markers",
-                "name": name,
-                "x": np.round(100 * estimate[chosen], 2).tolist(),
-                "y": np.round(100 * truth[chosen], 2).tolist(),
-                "marker": {"size": 5, "opacity": 0.5, "color": COLOURS[number % len(COLOURS)]},
-                "hovertemplate": "estimated %{x:.1f} %, true %{y:.1f} %",
-            }
-        )
+        x, y = (np.round(100 * shares[chosen], 2).tolist() for shares in (estimate, truth))
+        marker = {"size": 5, "opacity": 0.5, "color": COLOURS[number % len(COLOURS)]}
+        dots.append(trace(name, x, y, "markers", marker=marker, hovertemplate=ESTIMATED))
     return {"data": dots, "layout": square("estimated accuracy (%)", "true accuracy (%)")}
 
 
@@ -143,22 +129,20 @@ def calibration(table: Table) -> Figure:
     curves = []
     for number, name in enumerate(estimators_of(table)):
         estimate, truth = pairs(table, name)
-        place = np.clip((BINS * estimate).astype(np.int64), 0, BINS - 1)
-        filled = [place == index for index in range(BINS) if (place == index).any()]
+        bins = np.clip((BINS * estimate).astype(np.int64), 0, BINS - 1)
+        filled = [bins == index for index in np.unique(bins)]
         colour = COLOURS[number % len(COLOURS)]
-        curves.append(
-            {
-                "type": "scatter",
-                "mode": "lines+markers",
-                "name": name,
-                "x": [_percent(estimate[chosen]) for chosen in filled],
-                "y": [_percent(truth[chosen]) for chosen in filled],
-                "text": [str(int(chosen.sum())) for chosen in filled],
-                "line": {"width": 1, "color": colour},
-                "marker": {"size": [6 + 14 * float(chosen.mean()) for chosen in filled], "color": colour},
-                "hovertemplate": "estimated %{x:.1f} %, true %{y:.1f} %, %{text} batches",
-            }
+        binned = trace(
+            name,
+            _percent(estimate, filled),
+            _percent(truth, filled),
+            "lines+markers",
+            text=[str(int(chosen.sum())) for chosen in filled],
+            line={"width": 1, "color": colour},
+            marker={"size": [6 + 14 * float(chosen.mean()) for chosen in filled], "color": colour},
+            hovertemplate=f"{ESTIMATED}, %{{text}} batches",
         )
+        curves.append(binned)
     return {"data": curves, "layout": square("estimated accuracy (%)", "true accuracy (%)")}
 
 
@@ -176,18 +160,18 @@ def square(x_title: str, y_title: str) -> Figure:
     return {
         "height": 420,
         "hovermode": "closest",
-        "xaxis": {**AXIS, "title": {"text": x_title, "standoff": 8}},
-        "yaxis": {**AXIS, "title": {"text": y_title, "standoff": 8}},
+        "xaxis": AXIS | axis(x_title),
+        "yaxis": AXIS | axis(y_title),
         "shapes": [DIAGONAL],
         "margin": {"t": 16},
     }
 
 
-def _percent(shares: NDArray[np.float64]) -> float | None:
-    known = shares[~np.isnan(shares)]
-    return round(100 * float(known.mean()), 2) if len(known) else None
+def _percent(shares: NDArray[np.float64], bins: Iterable[NDArray[Any]]) -> list[float | None]:
+    """Return the mean of the known shares of each bin, in %."""
+    return known(np.array([100 * mean_of_known(shares[chosen]) for chosen in bins]), 2)
 
 
 def _faint(colour: str) -> str:
-    red, green, blue = (int(colour[place : place + 2], 16) for place in (1, 3, 5))
+    red, green, blue = (int(colour[start : start + 2], 16) for start in (1, 3, 5))
     return f"rgba({red},{green},{blue},{BAND_OPACITY})"

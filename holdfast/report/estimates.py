@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from statistics import fmean, stdev
 
+from holdfast.report.cells import Cell, WordTable
 from holdfast.report.metrics import (
     estimate_error,
     estimate_floor,
@@ -16,8 +17,8 @@ from holdfast.report.metrics import (
 )
 from holdfast.report.published import beside, published_on, withheld
 from holdfast.report.runs import Rows
-from holdfast.report.tables import Line, Table, mean_or_nan, printed
-from holdfast.report.words import WordTable
+from holdfast.report.scores import mean_or_nan, printed
+from holdfast.report.tables import Line, Table
 
 __all__ = ["error_table", "estimators_of", "interval_table", "spread"]
 
@@ -33,12 +34,15 @@ def error_table(table: Table) -> WordTable | None:
     watched = [line for line in table.lines if any(run.rows.estimates for run in line.runs)]
     if not watched:
         return None
-    stream = table.runs[0].manifest.stream.label
+    stream = table.manifest.stream.label
     known = {name: published_on(stream, table.runs, f"mae:{name}") for name in names}
     rows = []
     for line in watched:
-        cells = [_error(line, name, known[name].get(line.recipe.label)) for name in names]
-        rows.append([line.label, *cells, printed(100 * mean_or_nan([estimate_floor(run.rows) for run in line.runs]))])
+        errors = [
+            spread([100 * error for error in by_seed(line, name, estimate_error)], known[name].get(line.recipe.label))
+            for name in names
+        ]
+        rows.append([line.label, *errors, printed(100 * mean_or_nan([estimate_floor(run.rows) for run in line.runs]))])
     adapting = [line for line in watched if not line.is_source]
     if len(adapting) > 1:
         means = [[mean_or_nan(by_seed(line, name, estimate_error)) for line in adapting] for name in names]
@@ -53,11 +57,6 @@ def error_table(table: Table) -> WordTable | None:
     return WordTable("Accuracy estimated without labels", ["recipe", *names, "floor"], rows, note)
 
 
-def _error(line: Line, name: str, known: float | None) -> str:
-    beside = "" if known is None else f" ({printed(known)})"
-    return spread([100 * error for error in by_seed(line, name, estimate_error)]) + beside
-
-
 def interval_table(table: Table) -> WordTable | None:
     """Return coverage, width, gain and the share of unknown estimates; None if nothing is unknown or has intervals."""
     rows = []
@@ -66,7 +65,7 @@ def interval_table(table: Table) -> WordTable | None:
             unknown = mean_or_nan(by_seed(line, name, unknown_share))
             covered, width = (mean_or_nan(by_seed(line, name, of)) for of in (interval_coverage, interval_width))
             if unknown > 0 or not math.isnan(covered):
-                gain = spread([100 * found for found in by_seed(line, name, estimated_gain)], signed=True)
+                gain = spread([100 * share for share in by_seed(line, name, estimated_gain)], form="+.1f")
                 rows.append([line.label, name, *(printed(100 * share) for share in (unknown, covered, width)), gain])
     note = (
         "Unknown: share of batches without an estimate. Coverage: share of intervals that hold the accuracy of their "
@@ -78,16 +77,15 @@ def interval_table(table: Table) -> WordTable | None:
 
 def by_seed(line: Line, name: str, measure: Callable[[Rows], Mapping[str, float]]) -> list[float]:
     """Return a measure of one estimator for each seed that has it."""
-    found = [measure(run.rows).get(name, math.nan) for run in line.runs]
-    return [value for value in found if not math.isnan(value)]
+    measured = [measure(run.rows).get(name, math.nan) for run in line.runs]
+    return [value for value in measured if not math.isnan(value)]
 
 
-def spread(values: Sequence[float], *, signed: bool = False) -> str:
-    """Return mean ± standard deviation over seeds, as every table prints it.
+def spread(values: Sequence[float], known: float | None = None, form: str = ".1f") -> str:
+    """Return mean ± standard deviation over seeds, with the published number, as every table prints it.
 
-    >>> spread([4.0, 6.0]), spread([4.0], signed=True), spread([])
-    ('5.0 ± 1.4', '+4.0', '–')
+    >>> spread([4.0, 6.0], 4.8), spread([4.0], form="+.1f"), spread([])
+    ('5.0 ± 1.4 (4.8)', '+4.0', '–')
     """
-    mean = mean_or_nan(values)
-    shown = f"{mean:+.1f}" if signed and values else printed(mean)
-    return shown + (f" ± {stdev(values):.1f}" if len(values) > 1 else "")
+    interval = stdev(values) if len(values) > 1 else None
+    return Cell(mean_or_nan(values), interval, note="" if known is None else printed(known, form), form=form).text

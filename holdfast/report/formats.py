@@ -1,21 +1,19 @@
-"""A table as HTML, CSV, Markdown and LaTeX; each states whether it shows error or accuracy."""
+"""A table of cells as HTML, CSV, Markdown and LaTeX: one writer for each."""
 
 from __future__ import annotations
 
+import csv
 import io
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from html import escape
-from statistics import fmean
 
-from holdfast.report.columns import FEW_DOMAINS, Cell, Column, cells_of, columns_of, domains_shown, printed_columns
-from holdfast.report.setting import smoke
-from holdfast.report.tables import Table, oracle_score
-from holdfast.report.words import aligned, csv_writer, slug
+from holdfast.report.cells import WORSE, Cell, CellColumn, CellTable, Tabular, slug
 
-__all__ = ["caption", "to_csv", "to_html", "to_latex", "to_markdown"]
+__all__ = ["markdown_text", "to_csv", "to_html", "to_latex", "to_markdown", "words_to_markdown"]
 
+FORMULA = tuple("=+-@\t\r")  # with which a formula begins
 LATEX = {
     "\\": r"\textbackslash{}",
     "~": r"\textasciitilde{}",
@@ -30,124 +28,120 @@ LATEX = {
 }
 
 
-def caption(table: Table, worse_mark: str = "grey") -> str:
-    """Return the caption of a table: its numbers, marks and protocol."""
-    answers, direction = ("wrong", "lower") if table.metric == "error" else ("correct", "higher")
-    counts = [len(line.runs) for line in table.lines]
-    fewest, most = min(counts), max(counts)
-    number = f"{most}" if fewest == most else f"{fewest} to {most}"
-    seeds = f"mean ± standard deviation over {number} seeds" if most > 1 else "one seed"
-    hidden = "" if domains_shown(table) else f" The {len(table.domains)} domains have their columns in the CSV file."
-    tied = ", and every mean that cannot be told from the best" if len(table.leading) > 1 else ""
-    marks = f" Bold: best of its column{tied}{f'; {worse_mark}: worse than the source' if table.source else ''}."
-    words = " A recipe is a method with its recovery; source is the network exactly as given." if table.source else ""
-    time = " Time ×: median step, as a multiple of the source's." if table.source else ""
-    watched = ", with those of its estimates" if table.runs[0].rows.estimates else ""
-    return (
-        f"{table.metric.capitalize()} in %, {direction} is better: {answers} predictions per hundred samples, "
-        f"equal weight for each sample; {seeds}.{hidden}{marks}{words} {protocol_sentence(table)} "
-        f"Passes ×: forward and backward passes per sample{watched}, as a multiple of one forward.{time}"
-    )
+def _in_print(table: CellTable) -> list[CellColumn]:
+    return [column for column in table.columns if column.title is not None]
 
 
-def _marked(table: Table, worse_mark: str) -> str:
-    """Return the caption for files, which are read without the page: it says when runs are those of a smoke test."""
-    return f"{caption(table, worse_mark)} {smoke(table)}".rstrip()
+def _rows(columns: Sequence[CellColumn]) -> Iterator[tuple[Cell, ...]]:
+    return zip(*(column.cells for column in columns), strict=True)
 
 
-def protocol_sentence(table: Table) -> str:
-    """Return what the protocol means, and the gain from using labels if it uses them."""
-    protocol = str(table.protocol["protocol"])
-    if protocol == "online":
-        return "Protocol online: one pass, each batch once."
-    twice = "every set was adapted to for several epochs, then predicted under new draws of its corruptions"
-    if protocol == "offline-fixed":
-        return f"Protocol offline-fixed: {twice}; no label was used."
-    gaps = [line.oracle_gap for line in table.lines if line.oracle_gap is not None and not line.is_source]
-    worth = f", a gain of {fmean(gaps):+.1f} points over the last epoch" if gaps else ""
-    score = oracle_score(table) or "accuracy"
-    return (
-        f"Protocol offline-oracle: {twice}, by the epoch with the best {score} on test labels{worth}; "
-        "test labels are not available in deployment."
-    )
-
-
-def to_html(table: Table) -> str:
+def to_html(table: Tabular) -> str:
     """Return the table as an HTML fragment: a figure, so that its caption stays in view while a wide table scrolls."""
-    columns = _telling_columns(table)
-    head = "".join(
-        f'<th scope="col"{css_class(column.css)}><span>{wrappable(str(column.title))}</span></th>' for column in columns
+    made = table.cells()
+    columns = _in_print(made)
+    scores = made.css.startswith("scores")  # long titles and captions, which break at chosen signs only
+    end = "\n" if scores else ""
+    titles = [str(column.title) for column in columns]
+    shown = [f"<span>{_breakable(title)}</span>" for title in titles] if scores else map(escape, titles)
+    heads = "".join(
+        f'<th scope="col"{_css_class(column.css)}>{title}</th>' for column, title in zip(columns, shown, strict=True)
     )
-    cells = zip(*(cells_of(table, column) for column in columns), strict=True)
-    body = "\n".join(f"<tr>{html_line(columns, line)}</tr>" for line in cells)
-    note = escape(caption(table)).replace(" ×", "&nbsp;×").replace(" %", "&nbsp;%")
-    width = "many" if len(domains_shown(table)) > FEW_DOMAINS else "few"
+    spans, above = _html_groups(made)
+    body = end.join(f"<tr>{_html_row(columns, row)}</tr>" for row in _rows(columns))
+    note = escape(made.note)
+    if scores:
+        note = note.replace(" ×", "&nbsp;×").replace(" %", "&nbsp;%")
+    caption = f"{end}<figcaption>{note}</figcaption>" if note else ""
     return (
-        f'<figure class="scores {width}">\n<div class="scroll"><table>\n<thead><tr>{head}</tr></thead>\n'
-        f"<tbody>\n{body}\n</tbody>\n</table></div>\n<figcaption>{note}</figcaption>\n</figure>"
+        f'<figure class="{made.css}">{end}<div class="scroll"><table>{end}{spans}<thead>{above}<tr>{heads}</tr></thead>'
+        f"{end}<tbody>{end}{body}{end}</tbody>{end}</table></div>{caption}{end}</figure>"
     )
 
 
-def html_line(columns: Sequence[Column], cells: Sequence[Cell]) -> str:
-    """Return the cells of one line; the first one is its heading."""
-    heading = f'<th scope="row"{css_class(columns[0].css)}>{escape(cells[0].text)}</th>'
-    others = zip(columns[1:], cells[1:], strict=True)
-    return heading + "".join(html_cell(cell, column.css) for column, cell in others)
+def _html_groups(table: CellTable) -> tuple[str, str]:
+    """Return the elements that hold the columns of a group together, and the line with the names of the groups."""
+    if not table.groups:
+        return "", ""
+    spans = "<colgroup></colgroup>" + "".join(f'<colgroup span="{width}"></colgroup>' for _, width in table.groups)
+    names = "".join(f'<th scope="colgroup" colspan="{width}">{escape(name)}</th>' for name, width in table.groups)
+    return spans, f'<tr class="groups"><th></th>{names}</tr>' if any(name for name, _ in table.groups) else ""
 
 
-def html_cell(cell: Cell, css: str = "") -> str:
-    """Return one value, with its column and its mark as classes."""
-    mark = "best" if cell.best else "worse" if cell.worse else ""
-    return f"<td{css_class(css, mark)}>{escape(cell.text)}</td>"
+def _html_row(columns: Sequence[CellColumn], row: Sequence[Cell]) -> str:
+    """Return the cells of one line, with column and emphasis as classes; the first one is its heading."""
+    (first, heading), *others = zip(columns, row, strict=True)
+    values = (f"<td{_css_class(column.css, cell.emphasis)}>{escape(cell.text)}</td>" for column, cell in others)
+    return f'<th scope="row"{_css_class(first.css)}>{escape(heading.text)}</th>{"".join(values)}'
 
 
-def css_class(*names: str) -> str:
+def _css_class(*names: str) -> str:
     """Return the class attribute of an element, nothing without names.
 
-    >>> css_class("mean", "best"), css_class("", "")
+    >>> _css_class("mean", "best"), _css_class("", "")
     (' class="mean best"', '')
     """
     given = " ".join(filter(None, names))
     return f' class="{given}"' if given else ""
 
 
-def wrappable(name: str) -> str:
+def _breakable(title: str) -> str:
     """Return an escaped title that breaks after an underscore, if anywhere."""
-    return escape(name).replace("_", "_<wbr>").replace(" ", "&nbsp;")
+    return escape(title).replace("_", "_<wbr>").replace(" ", "&nbsp;")
 
 
-def to_csv(table: Table) -> str:
-    """Return the table as CSV: every domain, at full precision."""
-    columns = [column for column in columns_of(table) if column.csv_title is not None]
+def to_csv(table: Tabular) -> str:
+    """Return the table as CSV: every column, at full precision."""
+    made = table.cells()
+    columns = [column for column in made.columns if column.csv_title is not None]
     out = io.StringIO()
-    rows = ([precise(column.value(line)) for column in columns] for line in table.lines)
-    for cells in ([str(column.csv_title) for column in columns], *rows):
-        csv_writer(out)(cells)
+    write = csv.writer(out, lineterminator="\n").writerow
+    write([_inert(str(column.csv_title)) for column in columns])
+    for row in _rows(columns):
+        write([_inert(_precise(cell.value, made.digits)) for cell in row])
     return out.getvalue()
 
 
-def precise(value: str | float) -> str:
-    """Return a number with ten digits, an empty text for `nan`."""
+def _precise(value: str | float, digits: int) -> str:
     if isinstance(value, str):
         return value
-    return "" if math.isnan(value) else f"{value:.10g}"
+    return "" if math.isnan(value) else f"{value:.{digits}g}"
 
 
-def to_markdown(table: Table) -> str:
-    """Return the table as Markdown with aligned columns, without those of equal values, and its caption."""
-    columns = _telling_columns(table)
-    cells = zip(*(cells_of(table, column) for column in columns), strict=True)
-    rows = [
-        [markdown_text(str(column.title)) for column in columns],
-        *(list(map(markdown_cell, line)) for line in cells),
-    ]
-    grid = aligned(rows, [column.align for column in columns])
-    return f"**{markdown_text(table.title)}**\n\n{grid}\n\n{markdown_text(_marked(table, 'italic'))}\n"
+def _inert(text: str) -> str:
+    """Return a text that no spreadsheet takes for a formula.
+
+    >>> [_inert(text) for text in ("=HYPERLINK(x)", "tent", "-0.5", "+1.2 points")]
+    ["'=HYPERLINK(x)", 'tent', '-0.5', "'+1.2 points"]
+    """
+    try:
+        float(text)
+    except ValueError:
+        return f"'{text}" if text[:1] in FORMULA else text
+    return text  # a number
 
 
-def markdown_cell(cell: Cell) -> str:
-    """Return one value, bold or italic as it is marked."""
-    mark = "**" if cell.best else "*" if cell.worse else ""
+def to_markdown(table: Tabular) -> str:
+    """Return title, table with aligned columns, and note as Markdown."""
+    made = table.cells()
+    columns = _in_print(made)
+    titles = [markdown_text(str(column.title)) for column in columns]
+    grid = _aligned(columns, [titles, *([_markdown_cell(cell) for cell in row] for row in _rows(columns))])
+    title = markdown_text(made.title)
+    heading = f"**{title}**" if made.css.startswith("scores") else f"### {title}"
+    note = markdown_text(_whole_note(made).replace(WORSE, WORSE.replace("grey", "italic")))
+    return f"{heading}\n\n{grid}\n" + (f"\n{note}\n" if note else "")
+
+
+words_to_markdown = to_markdown  # its public name for small tables
+
+
+def _whole_note(table: CellTable) -> str:
+    return f"{table.note} {table.warning}".rstrip()
+
+
+def _markdown_cell(cell: Cell) -> str:
+    mark = {"": "", "best": "**", "worse": "*"}[cell.emphasis]
     return f"{mark}{markdown_text(cell.text)}{mark}"
 
 
@@ -160,26 +154,47 @@ def markdown_text(text: str) -> str:
     return re.sub(r"([\\|*`\[\]]|\b_|_\b)", r"\\\1", " ".join(text.split())).replace("<", "&lt;")
 
 
-def to_latex(table: Table) -> str:
-    """Return the table as LaTeX, for a preamble with booktabs, graphicx and xcolor, without columns of equal values."""
-    columns = _telling_columns(table)
-    cells = zip(*(cells_of(table, column) for column in columns), strict=True)
-    body = "\n".join(" & ".join(map(latex_cell, line)) + r" \\" for line in cells)
-    heads = " & ".join(latex_text(str(column.title)) for column in columns)
-    sides = "".join(column.align[0] for column in columns)
+def _aligned(columns: Sequence[CellColumn], rows: Sequence[Sequence[str]]) -> str:
+    """Return rows of escaped text, the first of them titles, as a Markdown table whose columns line up.
+
+    >>> columns = [CellColumn("recipe", None, [], align="left"), CellColumn("error", None, [])]
+    >>> print(_aligned(columns, [["recipe", "error"], ["tent", "5.1"]]))
+    | recipe | error |
+    | ------ | ----: |
+    | tent   |   5.1 |
+    """
+    lined_up = []
+    for column, texts in zip(columns, zip(*rows, strict=True), strict=True):
+        width = max(3, *map(len, texts))
+        side, rule = (str.ljust, "-" * width) if column.align == "left" else (str.rjust, "-" * (width - 1) + ":")
+        title, *others = (side(text, width) for text in texts)
+        lined_up.append([title, rule, *others])
+    return "\n".join(f"| {' | '.join(row)} |" for row in zip(*lined_up, strict=True))
+
+
+def to_latex(table: Tabular) -> str:
+    """Return the table as LaTeX, groups above their columns, for a preamble with booktabs, graphicx and xcolor."""
+    made = table.cells()
+    columns = _in_print(made)
+    spans, rules, first = [], [], 2
+    for group, width in made.groups:
+        spans.append(rf"\multicolumn{{{width}}}{{c}}{{{_latex_text(group)}}}")
+        rules.append(rf"\cmidrule(lr){{{first}-{first + width - 1}}}" if group else "")
+        first += width
     return "\n".join(
         [
             r"% needs \usepackage{booktabs,graphicx,xcolor}",
             r"\begin{table}",
             r"\centering",
-            rf"\caption{{{latex_text(table.title)}. {latex_text(_marked(table, 'grey'))}}}",
-            rf"\label{{tab:{slug(table.title)}}}",
+            rf"\caption{{{_latex_text(made.title)}. {_latex_text(_whole_note(made))}}}",
+            rf"\label{{tab:{made.name or slug(made.title)}}}",
             r"\resizebox{\linewidth}{!}{%",
-            rf"\begin{{tabular}}{{{sides}}}",
+            rf"\begin{{tabular}}{{{''.join(column.align[0] for column in columns)}}}",
             r"\toprule",
-            rf"{heads} \\",
+            *([rf" & {' & '.join(spans)} \\", "".join(rules)] if any(rules) else []),
+            " & ".join(_latex_text(str(column.title)) for column in columns) + r" \\",
             r"\midrule",
-            body,
+            *(" & ".join(map(_latex_cell, row)) + r" \\" for row in _rows(columns)),
             r"\bottomrule",
             r"\end{tabular}}",
             r"\end{table}",
@@ -188,23 +203,15 @@ def to_latex(table: Table) -> str:
     )
 
 
-def _telling_columns(table: Table) -> list[Column]:
-    """Return the scores, and the other printed columns in which recipes differ."""
-    columns = printed_columns(table)
-    told = [column.ranked or len({column.printed(line) for line in table.lines}) > 1 for column in columns]
-    return [column for column, tells in zip(columns, told, strict=True) if tells or column.key == "recipe"]
+def _latex_cell(cell: Cell) -> str:
+    before, after = {"": ("", ""), "best": (r"\textbf{", "}"), "worse": (r"\textcolor{gray}{", "}")}[cell.emphasis]
+    return before + _latex_text(cell.text) + after
 
 
-def latex_cell(cell: Cell) -> str:
-    """Return one value, bold or grey as it is marked."""
-    text = latex_text(cell.text)
-    return rf"\textbf{{{text}}}" if cell.best else rf"\textcolor{{gray}}{{{text}}}" if cell.worse else text
-
-
-def latex_text(text: str) -> str:
+def _latex_text(text: str) -> str:
     r"""Return text that LaTeX prints as it is.
 
-    >>> print(latex_text("50 % of gaussian_noise"))
+    >>> print(_latex_text("50 % of gaussian_noise"))
     50 \% of gaussian\_noise
     """
     return "".join(LATEX.get(sign, sign) for sign in " ".join(text.split()))

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from statistics import fmean
 
+from holdfast.report.cells import WordTable
 from holdfast.report.estimates import spread
 from holdfast.report.metrics import accuracy
 from holdfast.report.published import beside, published_on, withheld
 from holdfast.report.tables import Line, Table, canonical, grouped, told_apart
-from holdfast.report.words import WordTable
 
 __all__ = ["gain_table", "recoveries_of", "same_method"]
 
@@ -19,7 +19,7 @@ def gain_table(table: Table) -> WordTable | None:
     groups = [lines for lines in same_method(table) if len(recoveries_of(lines)) > 1]
     if not groups:
         return None
-    stream = table.runs[0].manifest.stream.label
+    stream = table.manifest.stream.label
     names = told_apart([lines[0].recipe.name for lines in groups], [lines[0].recipe.options for lines in groups])
     by_method = {name: recoveries_of(lines) for name, lines in zip(names, groups, strict=True)}
     recoveries = list(dict.fromkeys(recovery for lines in by_method.values() for recovery in lines))
@@ -30,12 +30,7 @@ def gain_table(table: Table) -> WordTable | None:
         if recovery == "never":
             continue
         gained = {name: gains(lines[recovery], bases[name]) for name, lines in by_method.items() if recovery in lines}
-        cells = [
-            spread(gained.get(name, ()), signed=True)
-            + (f" ({known[recovery][name]:+.1f})" if name in known[recovery] else "")
-            for name in names
-        ]
-        rows.append([recovery, *cells])
+        rows.append([recovery, *(spread(gained.get(name, ()), known[recovery].get(name), "+.1f") for name in names)])
         if len(names) > 1 and len(gained) == len(names):
             rows[-1].append(f"{fmean(map(fmean, gained.values())):+.1f}")
     note = (

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import io
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
-from typing import Any
 
-from holdfast.report.columns import Cell
-from holdfast.report.formats import latex_cell, latex_text
+from holdfast.report.cells import WORSE, Cell, CellColumn, CellTable, slug
 from holdfast.report.published import beside, published, withheld
 from holdfast.report.runs import RunRecord
-from holdfast.report.tables import Metric, Table, better, canonical, grouped, mean_or_nan, named, percent, printed
-from holdfast.report.words import csv_writer, slug
+from holdfast.report.scores import Metric, emphasis_of, mean_or_nan, percent, printed
+from holdfast.report.tables import Table, grouped, named
 
-__all__ = ["Grid", "StreamColumn", "grid_to_csv", "grid_to_latex", "make_grids"]
+__all__ = ["Grid", "StreamColumn", "make_grids", "stream_columns"]
 
 
 @dataclass(frozen=True)
@@ -48,34 +45,44 @@ class Grid:
     tied: Collection[tuple[str, str]] = ()  # (recipe, stream) that the data do not tell from the best
 
     def cell(self, recipe: str, column: StreamColumn) -> Cell:
-        """Return a score as it is printed, with the published one in brackets."""
+        """Return a score, with the published one beside it."""
         score, known = self.scores[recipe][column.name], self.published.get((recipe, column.name))
         others = [scores[column.name] for scores in self.scores.values()]
-        return Cell(
-            printed(score) + (f" ({printed(known)})" if known is not None else ""),
-            best=(recipe, column.name) in self.tied
-            or (not math.isnan(score) and not any(better(self.metric, other, score) for other in others)),
-            worse=better(self.metric, self.scores.get("source", {}).get(column.name, math.nan), score),
-        )
+        source = self.scores.get("source", {}).get(column.name, math.nan)
+        tied = (recipe, column.name) in self.tied
+        emphasis = emphasis_of(self.metric, score, others, source, tied=tied)
+        return Cell(score, emphasis=emphasis, note="" if known is None else printed(known))
+
+    def cells(self) -> CellTable:
+        """Return the table of cells; published scores have their own columns in the CSV file."""
+        unit = f"{self.metric} (%)"
+        columns = [CellColumn("recipe", "recipe", [Cell(recipe) for recipe in self.scores], align="left")]
+        for column in self.columns:
+            scores = [self.cell(recipe, column) for recipe in self.scores]
+            columns.append(CellColumn(column.head, f"{column.name} {unit}", scores))
+        for column in self.columns:
+            if any(column.name == name for _, name in self.published):
+                known = [Cell(self.published.get((recipe, column.name), math.nan)) for recipe in self.scores]
+                columns.append(CellColumn(None, f"published {column.name} {unit}", known))
+        name = f"all-{slug(self.title)}"
+        return CellTable(self.title, columns, self.note, name=name, css="grid", groups=self.groups, digits=6)
 
     @property
     def groups(self) -> list[tuple[str, int]]:
         """The groups of neighbouring columns with their widths; a column without a group is alone under ""."""
-        named = groupby(self.columns, lambda column: column.group or column.name)
-        runs = [list(run) for _, run in named]
-        return [(run[0].group, len(run)) for run in runs]
+        neighbours = groupby(self.columns, lambda column: (column.group, column.group or column.name))
+        return [(group, len(list(columns))) for (group, _), columns in neighbours]
 
     @property
     def note(self) -> str:
         """The caption: scores, marks and protocol."""
         direction = "lower" if self.metric == "error" else "higher"
-        told = (
-            f"{self.metric.capitalize()} in %, {direction} is better; mean over samples, seeds and, in means, streams. "
-            f"Protocol {self.protocol}."
-        )
         tied = ", and every score of one stream that cannot be told from it" if self.tied else ""
-        told += f" Bold: best of its column{tied}{'; grey: worse than the source' if 'source' in self.scores else ''}."
-        return told + beside(bool(self.published), self.withheld)
+        return (
+            f"{self.metric.capitalize()} in %, {direction} is better; mean over samples, seeds and, in means, streams. "
+            f"Protocol {self.protocol}. Bold: best of its column{tied}{WORSE if 'source' in self.scores else ''}."
+            f"{beside(bool(self.published), self.withheld)}"
+        )
 
 
 def make_grids(tables: Sequence[Table]) -> list[Grid]:
@@ -83,27 +90,17 @@ def make_grids(tables: Sequence[Table]) -> list[Grid]:
 
     Protocols are equal within a grid except for the stream.
     """
-    groups = grouped(tables, lambda table: title_of(table) + canonical(_but_the_stream(table.protocol)))
+    groups = grouped(tables, lambda table: table.suite_and_model + table.protocol_but_stream)
     grids = [_make_grid(group) for group in groups]
     return [grid for grid, group in zip(grids, groups, strict=True) if len(group) > 1 or grid.published]
 
 
-def _but_the_stream(protocol: Mapping[str, Any]) -> dict[str, Any]:
-    return {field: value for field, value in protocol.items() if field not in ("stream", "samples", "collapse")}
-
-
-def title_of(table: Table) -> str:
-    """Return suite and model of a table, and its protocol unless that is the default."""
-    manifest = table.runs[0].manifest
-    return named(f"{manifest.suite} · {manifest.model.name}", table.runs[0])
-
-
-def columns_of(labels: Sequence[str], averages: Mapping[str, Sequence[str]] | None = None) -> list[StreamColumn]:
+def stream_columns(labels: Sequence[str], averages: Mapping[str, Sequence[str]] | None = None) -> list[StreamColumn]:
     """Return the columns of these streams, grouped by the label before the last dash or slash.
 
     A group ends with its mean. The last columns are the averages over subsets that are complete, and over all streams.
 
-    >>> [column.name for column in columns_of(["easy-1000", "easy-2000", "hard"], {"two": ["easy-1000", "hard"]})]
+    >>> [column.name for column in stream_columns(["easy-1000", "easy-2000", "hard"], {"two": ["easy-1000", "hard"]})]
     ['easy-1000', 'easy-2000', 'easy', 'hard', 'average (two)', 'average']
     """
     columns = []
@@ -134,19 +131,19 @@ def _make_grid(tables: Sequence[Table]) -> Grid:
     averages: dict[str, Sequence[str]] = {}
     means: dict[str, dict[str, list[float]]] = {}  # recipe -> stream -> means
     for table in tables:
-        manifest = table.runs[0].manifest
-        by_stream.setdefault(manifest.stream.label, []).append(table)
+        stream = table.manifest.stream.label
+        by_stream.setdefault(stream, []).append(table)
         for run in table.runs:
             averages.update(run.manifest.averages)
         for line in table.lines:
-            means.setdefault(line.recipe.label, {}).setdefault(manifest.stream.label, []).append(line.mean)
-    columns = columns_of(list(by_stream), averages)
+            means.setdefault(line.recipe.label, {}).setdefault(stream, []).append(line.mean)
+    columns = stream_columns(list(by_stream), averages)
     scores = {
-        recipe: {column.name: _mean([found.get(stream, []) for stream in column.streams]) for column in columns}
-        for recipe, found in means.items()
+        recipe: {column.name: _mean([by_label.get(stream, []) for stream in column.streams]) for column in columns}
+        for recipe, by_label in means.items()
     }
     protocol = str(tables[0].protocol["protocol"])
-    known = _published(columns, by_stream, metric)
+    known = _published_scores(columns, by_stream, metric)
     missing = [reason for column in columns for reason in withheld(_on(column, by_stream), "accuracy", column.name)]
     tied = {
         (line.recipe.label, label)
@@ -154,7 +151,9 @@ def _make_grid(tables: Sequence[Table]) -> Grid:
         if not others and len(first.leading) > 1
         for line in first.leading
     }
-    return Grid(title_of(tables[0]), metric, columns, scores, protocol, known, missing, tied)
+    return Grid(
+        named(tables[0].suite_and_model, tables[0].runs[0]), metric, columns, scores, protocol, known, missing, tied
+    )
 
 
 def _mean(by_stream: Iterable[Sequence[float]]) -> float:
@@ -163,7 +162,7 @@ def _mean(by_stream: Iterable[Sequence[float]]) -> float:
     return math.nan if any(map(math.isnan, means)) else mean_or_nan(means)
 
 
-def _published(
+def _published_scores(
     columns: Sequence[StreamColumn], by_stream: Mapping[str, Sequence[Table]], metric: Metric
 ) -> dict[tuple[str, str], float]:
     """Return published scores, and their averages where all parts are published."""
@@ -183,50 +182,3 @@ def _published(
 
 def _on(column: StreamColumn, by_stream: Mapping[str, Sequence[Table]]) -> list[RunRecord]:
     return [run for stream in column.streams for table in by_stream[stream] for run in table.runs]
-
-
-def grid_to_csv(grid: Grid) -> str:
-    """Return the grid as CSV, at full precision, with published scores in separate columns."""
-    out = io.StringIO()
-    write = csv_writer(out)
-    known = [column for column in grid.columns if any(column.name == name for _, name in grid.published)]
-    names = [*(column.name for column in grid.columns), *(f"published {column.name}" for column in known)]
-    write(["recipe", *(f"{name} {grid.metric} (%)" for name in names)])
-    for recipe, scores in grid.scores.items():
-        values = [scores[column.name] for column in grid.columns]
-        values += [grid.published.get((recipe, column.name), math.nan) for column in known]
-        write([recipe, *("" if math.isnan(value) else f"{value:.6g}" for value in values)])
-    return out.getvalue()
-
-
-def grid_to_latex(grid: Grid) -> str:
-    """Return the grid as LaTeX, groups above their columns, for a preamble with booktabs, graphicx and xcolor."""
-    spans, rules, place = [], [], 2
-    for group, width in grid.groups:
-        spans.append(rf"\multicolumn{{{width}}}{{c}}{{{latex_text(group)}}}")
-        rules.append(rf"\cmidrule(lr){{{place}-{place + width - 1}}}" if group else "")
-        place += width
-    body = [
-        " & ".join([latex_text(recipe), *(latex_cell(grid.cell(recipe, column)) for column in grid.columns)]) + r" \\"
-        for recipe in grid.scores
-    ]
-    return "\n".join(
-        [
-            r"% needs \usepackage{booktabs,graphicx,xcolor}",
-            r"\begin{table}",
-            r"\centering",
-            rf"\caption{{{latex_text(grid.title)}. {latex_text(grid.note)}}}",
-            rf"\label{{tab:all-{slug(grid.title)}}}",
-            r"\resizebox{\linewidth}{!}{%",
-            rf"\begin{{tabular}}{{l{'r' * len(grid.columns)}}}",
-            r"\toprule",
-            *([rf" & {' & '.join(spans)} \\", "".join(rules)] if any(rules) else []),
-            rf"recipe & {' & '.join(latex_text(column.head) for column in grid.columns)} \\",
-            r"\midrule",
-            *body,
-            r"\bottomrule",
-            r"\end{tabular}}",
-            r"\end{table}",
-            "",
-        ]
-    )

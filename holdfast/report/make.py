@@ -6,9 +6,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from holdfast.report.report import Report
+from holdfast.report.report_sections import SECTIONS
 from holdfast.report.runs import read_runs
-from holdfast.report.sections import SECTIONS
-from holdfast.report.tables import Metric, make_tables
+from holdfast.report.scores import Metric
+from holdfast.report.tables import make_tables
 
 __all__ = ["make_report"]
 

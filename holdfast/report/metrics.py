@@ -122,7 +122,7 @@ def skipped_batches(rows: Rows) -> int:
 
 def estimate_error(rows: Rows) -> dict[str, float]:
     """Return the mean absolute error of each estimate against the accuracy of its batch (Lee et al., CVPR 2024)."""
-    return {name: mean_of_known(np.abs(found.value - rows.accuracy)) for name, found in rows.estimates.items()}
+    return {name: mean_of_known(np.abs(estimate.value - rows.accuracy)) for name, estimate in rows.estimates.items()}
 
 
 def estimate_floor(rows: Rows) -> float:
@@ -138,7 +138,7 @@ def estimate_floor(rows: Rows) -> float:
 
 def unknown_share(rows: Rows) -> dict[str, float]:
     """Return the share of batches without an estimate."""
-    return {name: float(np.isnan(found.value).mean()) for name, found in rows.estimates.items()}
+    return {name: float(np.isnan(estimate.value).mean()) for name, estimate in rows.estimates.items()}
 
 
 def interval_coverage(rows: Rows) -> dict[str, float]:
@@ -146,21 +146,23 @@ def interval_coverage(rows: Rows) -> dict[str, float]:
     return {
         name: mean_of_known(
             np.where(
-                np.isnan(found.low + found.high), np.nan, (found.low <= rows.accuracy) & (rows.accuracy <= found.high)
+                np.isnan(estimate.low + estimate.high),
+                np.nan,
+                (estimate.low <= rows.accuracy) & (rows.accuracy <= estimate.high),
             )
         )
-        for name, found in rows.estimates.items()
+        for name, estimate in rows.estimates.items()
     }
 
 
 def interval_width(rows: Rows) -> dict[str, float]:
     """Return the mean width of the intervals; `nan` for estimators without intervals."""
-    return {name: mean_of_known(found.high - found.low) for name, found in rows.estimates.items()}
+    return {name: mean_of_known(estimate.high - estimate.low) for name, estimate in rows.estimates.items()}
 
 
 def estimated_gain(rows: Rows) -> dict[str, float]:
     """Return the mean estimated gain over not adapting; `nan` for estimators that do not compare."""
-    return {name: mean_of_known(found.gain) for name, found in rows.estimates.items()}
+    return {name: mean_of_known(estimate.gain) for name, estimate in rows.estimates.items()}
 
 
 def mean_of_known(values: NDArray[np.float64]) -> float:

@@ -38,23 +38,23 @@ def standings(recipes: Sequence[Sequence[RunRecord]], best: int) -> list[Standin
     Each resample draws seeds, then blocks of batches within them, the same for all recipes.
     """
     seeds = sorted(set.intersection(*({run.manifest.seed for run in runs} for runs in recipes)))
-    blocks = [_blocks([_run(runs, seed) for runs in recipes]) for seed in seeds]
-    if not seeds or any(block is None for block in blocks):
+    by_seed = [[_run(runs, seed) for runs in recipes] for seed in seeds]
+    if not seeds or not all(map(_comparable, by_seed)):
         return None
+    blocks = [_blocks(runs) for runs in by_seed]
     draws = np.random.default_rng(0)
     times = draws.multinomial(len(seeds), np.full(len(seeds), 1 / len(seeds)), RESAMPLES)
     correct = np.zeros((RESAMPLES, len(recipes)))
     samples = np.zeros((RESAMPLES, 1))
-    for place, found in enumerate(blocks):
-        assert found is not None
-        number = len(found)
-        weights = draws.multinomial(times[:, place] * number, np.full(number, 1 / number))
-        correct += weights @ found[:, 1:]
-        samples += weights @ found[:, :1]
+    for drawn, counts in zip(times.T, blocks, strict=True):
+        number = len(counts)
+        weights = draws.multinomial(drawn * number, np.full(number, 1 / number))
+        correct += weights @ counts[:, 1:]
+        samples += weights @ counts[:, :1]
     scores = 100 * correct / samples
     lead = scores[:, [best]] - scores
     low, high = np.quantile(lead, [(1 - LEVEL) / 2, (1 + LEVEL) / 2], axis=0)
-    whole = np.sum([found.sum(0) for found in blocks if found is not None], axis=0)
+    whole = np.sum([counts.sum(0) for counts in blocks], axis=0)
     means = 100 * whole[1:] / whole[0]
     winners = np.bincount(scores.argmax(1), minlength=len(recipes)) / RESAMPLES
     return [
@@ -67,11 +67,12 @@ def _run(runs: Sequence[RunRecord], seed: int) -> RunRecord:
     return next(run for run in runs if run.manifest.seed == seed)
 
 
-def _blocks(runs: Sequence[RunRecord]) -> NDArray[np.float64] | None:
+def _comparable(runs: Sequence[RunRecord]) -> bool:
+    return all(np.array_equal(run.rows.position, runs[0].rows.position) for run in runs)
+
+
+def _blocks(runs: Sequence[RunRecord]) -> NDArray[np.float64]:
     """Return samples and correct predictions of every recipe in each block, (blocks, 1 + recipes)."""
-    first = runs[0].rows
-    if any(not np.array_equal(run.rows.position, first.position) for run in runs):
-        return None
-    columns = np.stack([first.size, *(run.rows.correct for run in runs)], axis=1).astype(np.float64)
+    columns = np.stack([runs[0].rows.size, *(run.rows.correct for run in runs)], axis=1).astype(np.float64)
     starts = np.unique(np.linspace(0, len(columns), min(len(columns), MOST_BLOCKS), endpoint=False).astype(np.int64))
     return np.asarray(np.add.reduceat(columns, starts, axis=0))

@@ -1,19 +1,19 @@
-"""Plotly figures as plain dictionaries; the page sets the colours of text and grid for light and dark screens."""
+"""Figures of a table: scores over time, epochs and cost, severities, gauges and certainty."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from html import escape
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from holdfast.report.figures import COLOURS, DASHES, GREY, HOVER, POINTS, Figure, axis, known, layout, trace
 from holdfast.report.metrics import collapse_onset, domains_seen, moving_accuracy, moving_average
 from holdfast.report.runs import Rows
-from holdfast.report.tables import Line, Table, oracle_score, percent, printed
-from holdfast.report.thinning import thinned
+from holdfast.report.scores import percent, printed
+from holdfast.report.tables import Line, Table
 
 __all__ = [
     "against_cost",
@@ -28,48 +28,44 @@ __all__ = [
     "window_samples",
 ]
 
-Figure = dict[str, Any]
-
-# Mid tones that are visible on white and on black; dashes distinguish recipes of the same colour.
-COLOURS = ("#3d7fe0", "#e8762c", "#1f9e74", "#c44f9b", "#8468d6", "#b8921a", "#1fa3ba", "#d64b4b", "#779a2b", "#a26a50")
-DASHES = ("solid", "dash", "dot", "dashdot")
-GREY = "#8a909a"
-POINTS = 400
 MOST_DOMAIN_STARTS = 40
+MOST_MARKS = 2000  # a screen has fewer columns of pixels
 LETTER_PX = 6
 NARROW_PX = 300  # width of a plot on a phone
 
 
+def along_stream(data: list[Figure], table: Table, title: str, *, height: int, **y_axis: Any) -> Figure:
+    """Return traces over the samples seen, from the first to the last."""
+    x_axis = axis("samples seen", range=[0, length_of(table)])
+    return {"data": data, "layout": layout(height, x_axis, axis(title, **y_axis), margin={"t": 16})}
+
+
+def length_of(table: Table) -> int:
+    """Return the number of samples of the longest run."""
+    return max(int(run.rows.ends[-1]) for run in table.runs)
+
+
 def over_time(table: Table) -> Figure:
     """Return the score along the stream: a moving mean for each recipe, with domains and resets marked."""
-    length = max(int(run.rows.ends[-1]) for run in table.runs)
-    positions = places(table)
+    positions = positions_shown(table)
     resetting = [line for line in table.lines if line.resets]
-    layout = {
-        "height": 420 + 10 * len(table.lines),  # the legend takes its lines from the plot
-        "hovermode": "x unified",
-        "xaxis": {
-            "title": {"text": "samples seen", "standoff": 8},
-            "range": [0, length],
-            "anchor": "y2" if resetting else "y",
-        },
-        "yaxis": {"title": {"text": axis_title(table), "standoff": 8}},
-        **domain_marks(table, length),
-    }
-    layout["shapes"] = [*layout.get("shapes", []), *collapse_shapes(table)]
+    height = 420 + 10 * len(table.lines)  # the legend takes its lines from the plot
+    x_axis = axis("samples seen", range=[0, length_of(table)], anchor="y2" if resetting else "y")
+    laid_out = layout(height, x_axis, axis(axis_title(table)), **domain_marks(table, length_of(table)))
+    laid_out["shapes"] = [*laid_out.get("shapes", []), *collapse_shapes(table)]
     if resetting:
-        layout |= reset_panel(layout, len(resetting))
+        laid_out |= reset_panel(laid_out, len(resetting))
     curves = [curve(table, line, positions) for line in table.lines]
     collapses = [collapse_mark(table, line, positions) for line in table.lines if line is not table.source]
     return {
         "data": curves
         + [mark for mark in (baseline(table), *collapses) if mark]
         + [reset_marks(table, line, level) for level, line in enumerate(resetting)],
-        "layout": layout,
+        "layout": laid_out,
     }
 
 
-def places(table: Table) -> NDArray[np.int64]:
+def positions_shown(table: Table) -> NDArray[np.int64]:
     """Return the positions at which curves have points: the ends of all batches, or as many as a chart can show."""
     ends = np.unique(np.concatenate([run.rows.ends for run in table.runs]))
     return ends if len(ends) <= POINTS else np.unique(np.linspace(ends[0], ends[-1], POINTS).astype(np.int64))
@@ -90,34 +86,22 @@ def over_epochs(table: Table) -> Figure | None:
 
     It is the score by which the epoch was chosen, if that is not the accuracy.
     """
-    score = oracle_score(table)
+    score = table.oracle_score
     key = "redrawn_accuracy" if score is None else "redrawn_score"
     curves = []
     for line in table.lines:
-        sets = [run_set for run in line.runs for run_set in run.sets]
-        found = [run_set[key] for run_set in sets if key in run_set]
-        shares = np.mean(found, axis=0) if found else np.empty(0)
+        by_set = [run_set[key] for run in line.runs for run_set in run.sets if key in run_set]
+        shares = np.mean(by_set, axis=0) if by_set else np.empty(0)
         if len(shares) > 1:
-            curves.append(
-                {
-                    "type": "scatter",
-                    "mode": "lines+markers",
-                    "name": escape(line.label),
-                    "x": list(range(len(shares))),
-                    "y": [round(_shown(share, table, score), 2) for share in shares.tolist()],
-                    "line": {"color": colour(table, line), "dash": dash(table, line), "width": 2},
-                    "hovertemplate": "%{y:.1f} %",
-                }
-            )
+            scores = [percent(share, table.metric if score is None else "accuracy") for share in shares.tolist()]
+            rounded = [round(one, 2) for one in scores]
+            name, epochs = escape(line.label), list(range(len(shares)))
+            look = stroke(table, line)
+            curves.append(trace(name, epochs, rounded, "lines+markers", line=look, hovertemplate=HOVER))
     if not curves:
         return None
     title = axis_title(table) if score is None else f"{score} (%)"
-    axes = {"xaxis": {"title": {"text": "epochs", "standoff": 8}}, "yaxis": {"title": {"text": title}}}
-    return {"data": curves, "layout": {"height": 360, "hovermode": "x unified", **axes}}
-
-
-def _shown(share: float, table: Table, score: str | None) -> float:
-    return percent(share, table.metric) if score is None else 100 * share
+    return {"data": curves, "layout": layout(360, axis("epochs"), {"title": {"text": title}})}
 
 
 def baseline(table: Table) -> Figure | None:
@@ -129,15 +113,9 @@ def baseline(table: Table) -> Figure | None:
     smooth = np.convolve(rows.expected, np.ones(window) / window, "valid")
     ends = rows.ends[window - 1 :]
     chosen = np.unique(np.linspace(0, len(ends) - 1, POINTS).astype(np.int64))
-    return {
-        "type": "scatter",
-        "mode": "lines",
-        "name": "calibrated",
-        "x": ends[chosen].tolist(),
-        "y": [round(percent(share, table.metric), 2) for share in smooth[chosen].tolist()],
-        "line": {"color": GREY, "dash": "longdash", "width": 1},
-        "hovertemplate": "%{y:.1f} %",
-    }
+    scores = [round(percent(share, table.metric), 2) for share in smooth[chosen].tolist()]
+    look = {"color": GREY, "dash": "longdash", "width": 1}
+    return trace("calibrated", ends[chosen].tolist(), scores, line=look, hovertemplate=HOVER)
 
 
 def collapse_mark(table: Table, line: Line, positions: NDArray[np.int64]) -> Figure | None:
@@ -148,18 +126,16 @@ def collapse_mark(table: Table, line: Line, positions: NDArray[np.int64]) -> Fig
     onset = collapse_onset(mine, sources)
     if onset is None:
         return None
-    place = int(positions[onset])
-    return {
-        "type": "scatter",
-        "mode": "markers",
-        "name": f"{escape(line.label)} collapsed",
-        "legendgroup": escape(line.label),
-        "showlegend": False,
-        "x": [place],
-        "y": [round(percent(float(mine[onset]), table.metric), 2)],
-        "marker": {"symbol": "x", "size": 11, "color": colour(table, line)},
-        "hovertemplate": f"{escape(line.label)} stays below the source from here on<extra></extra>",
-    }
+    label = escape(line.label)
+    return trace(
+        f"{label} collapsed",
+        [int(positions[onset])],
+        [round(percent(float(mine[onset]), table.metric), 2)],
+        "markers",
+        label,
+        marker={"symbol": "x", "size": 11, "color": colour(table, line)},
+        hovertemplate=f"{label} stays below the source from here on<extra></extra>",
+    )
 
 
 def moving_mean(table: Table, line: Line, positions: NDArray[np.int64]) -> NDArray[np.float64]:
@@ -178,44 +154,57 @@ def window_samples(table: Table) -> int:
 def curve(table: Table, line: Line, positions: NDArray[np.int64]) -> Figure:
     """Return the moving score of one recipe, averaged over its seeds."""
     accuracy = moving_mean(table, line, positions)
-    return {
-        "type": "scatter",
-        "mode": "lines",
-        "name": escape(line.label),
-        "legendgroup": escape(line.label),
-        "x": positions.tolist(),
-        "y": [round(percent(share, table.metric), 2) for share in accuracy.tolist()],
-        "line": {"color": colour(table, line), "dash": dash(table, line), "width": 2},
-        "hovertemplate": "%{y:.1f} %",
-    }
+    scores = [round(percent(share, table.metric), 2) for share in accuracy.tolist()]
+    label = escape(line.label)
+    look = stroke(table, line)
+    return trace(label, positions.tolist(), scores, group=label, line=look, hovertemplate=HOVER)
 
 
 def reset_marks(table: Table, line: Line, level: int) -> Figure:
     """Return a tick for every reset of a recipe, or stretch of them, all seeds on one level of the panel below."""
+    label = escape(line.label)
     marks = thinned(
         {
-            int(end): f"{escape(line.label)}: {escape(reason)}"
+            int(end): f"{label}: {escape(reason)}"
             for run in line.runs
             for end, reason in zip(run.rows.ends, run.rows.recovered, strict=True)
             if reason is not None
         }
     )
+    return trace(
+        f"{label} resets",
+        list(marks),
+        [level] * len(marks),
+        "markers",
+        label,
+        yaxis="y2",
+        text=list(marks.values()),
+        hovertemplate="%{text}<extra></extra>",
+        marker={"symbol": "line-ns", "size": 8, "line": {"width": 1.5, "color": colour(table, line)}},
+    )
+
+
+def thinned(marks: Mapping[int, str], most: int = MOST_MARKS) -> dict[int, str]:
+    """Return at most `most` of the marks, texts by position: the first of each stretch, which counts the others.
+
+    >>> thinned({10: "a reset", 20: "a reset", 900: "a reset"}, most=2)
+    {10: 'a reset (and 1 more up to sample 20)', 900: 'a reset'}
+    >>> thinned({10: "a reset", 900: "a reset"}, most=2)
+    {10: 'a reset', 900: 'a reset'}
+    """
+    if len(marks) <= most:
+        return dict(marks)
+    first, last = min(marks), max(marks)
+    stretches: dict[int, list[int]] = {}
+    for position in sorted(marks):
+        stretches.setdefault((position - first) * most // (last - first + 1), []).append(position)
     return {
-        "type": "scatter",
-        "mode": "markers",
-        "name": f"{escape(line.label)} resets",
-        "legendgroup": escape(line.label),
-        "showlegend": False,
-        "x": list(marks),
-        "y": [level] * len(marks),
-        "yaxis": "y2",
-        "text": list(marks.values()),
-        "hovertemplate": "%{text}<extra></extra>",
-        "marker": {"symbol": "line-ns", "size": 8, "line": {"width": 1.5, "color": colour(table, line)}},
+        start: marks[start] + (f" (and {len(others)} more up to sample {others[-1]})" if others else "")
+        for start, *others in stretches.values()
     }
 
 
-def reset_panel(layout: Figure, levels: int) -> Figure:
+def reset_panel(laid_out: Figure, levels: int) -> Figure:
     """Return the axes that make room for the resets below the curves."""
     height = min(0.02 + 0.03 * levels, 0.25)
     panel = {
@@ -227,7 +216,7 @@ def reset_panel(layout: Figure, levels: int) -> Figure:
         "zeroline": False,
         "fixedrange": True,
     }
-    return {"yaxis": layout["yaxis"] | {"domain": [height + 0.03, 1]}, "yaxis2": panel}
+    return {"yaxis": laid_out["yaxis"] | {"domain": [height + 0.03, 1]}, "yaxis2": panel}
 
 
 def domain_marks(table: Table, length: int) -> Figure:
@@ -275,63 +264,40 @@ def severities(table: Table) -> Figure | None:
     names = [entry["domain"].split("+") for entry in plan["transitions"] for _ in entry["cells"]]
     # A long walk comes round again and again; more steps than this would be a blur.
     steps = range(min(-(-run.samples // plan["images_per_step"]), 2 * POINTS))
-    place = [step % len(cells) for step in steps]
+    indices = [step % len(cells) for step in steps]
     sides = [
-        {
-            "type": "scatter",
-            "mode": "lines",
-            "name": name,
-            "x": [step * plan["images_per_step"] for step in steps],
-            "y": [cells[index][side] / 4 for index in place],
-            "text": [escape(names[index][side]) for index in place],
-            "line": {"shape": "hv", "color": colour, "width": 1.5},
-            "hovertemplate": "%{text} %{y}",
-        }
+        trace(
+            name,
+            [step * plan["images_per_step"] for step in steps],
+            [cells[index][side] / 4 for index in indices],
+            text=[escape(names[index][side]) for index in indices],
+            line={"shape": "hv", "color": colour, "width": 1.5},
+            hovertemplate="%{text} %{y}",
+        )
         for side, (name, colour) in enumerate(zip(("fading out", "fading in"), COLOURS, strict=False))
     ]
-    layout = {
-        "height": 260,
-        "hovermode": "x unified",
-        "xaxis": {"title": {"text": "samples seen", "standoff": 8}},
-        "yaxis": {"title": {"text": "severity", "standoff": 8}, "range": [-0.2, 5.2]},
-        "margin": {"t": 16},
-    }
-    return {"data": sides, "layout": layout}
+    y_axis = axis("severity", range=[-0.2, 5.2])
+    return {"data": sides, "layout": layout(260, axis("samples seen"), y_axis, margin={"t": 16})}
 
 
 def gauge_over_time(table: Table, name: str) -> Figure:
     """Return a number that methods keep of themselves along the stream; beside their domains, the true ones so far."""
-    length = max(int(run.rows.ends[-1]) for run in table.runs)
-    positions = np.append(0, places(table))
-    curves: list[tuple[str, Figure, list[tuple[Rows, NDArray[Any]]]]] = [
-        (escape(line.label), {"color": colour(table, line), "dash": dash(table, line)}, found)
+    positions = np.append(0, positions_shown(table))
+
+    def steps(label: str, look: Figure, runs: list[tuple[Rows, NDArray[Any]]]) -> Figure:
+        means = np.mean([held(*run, positions) for run in runs], 0)
+        look = {**look, "shape": "hv", "width": 2}
+        return trace(label, positions.tolist(), known(means), line=look, hovertemplate="%{y:.3~g}")
+
+    curves = [
+        steps(escape(line.label), {"color": colour(table, line), "dash": dash(table, line)}, gauges)
         for line in table.lines
-        if (found := [(run.rows, run.rows.gauges[name]) for run in line.runs if name in run.rows.gauges])
+        if (gauges := [(run.rows, run.rows.gauges[name]) for run in line.runs if name in run.rows.gauges])
     ]
     if name == "domains":
         seen = [(run.rows, domains_seen(run.rows)) for run in table.lines[0].runs]
-        curves.insert(0, ("in the stream", {"color": GREY, "dash": "longdash"}, seen))
-    return {
-        "data": [
-            {
-                "type": "scatter",
-                "mode": "lines",
-                "name": label,
-                "x": positions.tolist(),
-                "y": known(np.mean([held(*run, positions) for run in runs], 0)),
-                "line": {**stroke, "shape": "hv", "width": 2},
-                "hovertemplate": "%{y:.3~g}",
-            }
-            for label, stroke, runs in curves
-        ],
-        "layout": {
-            "height": 300,
-            "hovermode": "x unified",
-            "xaxis": {"title": {"text": "samples seen", "standoff": 8}, "range": [0, length]},
-            "yaxis": {"title": {"text": name, "standoff": 8}, "rangemode": "tozero"},
-            "margin": {"t": 16},
-        },
-    }
+        curves.insert(0, steps("in the stream", {"color": GREY, "dash": "longdash"}, seen))
+    return along_stream(curves, table, name, height=300, rangemode="tozero")
 
 
 def confidence_over_time(table: Table) -> Figure | None:
@@ -348,30 +314,17 @@ def certainty_over_time(
     table: Table, column: Callable[[Rows], NDArray[np.float64]], title: str, hover: str
 ) -> Figure | None:
     """Return the moving mean of a column of every recipe, averaged over its seeds; None where no run has it."""
-    length = max(int(run.rows.ends[-1]) for run in table.runs)
-    positions = places(table)
+    positions = positions_shown(table)
     window = window_samples(table)
     curves = []
     for line in table.lines:
         courses = [moving_average(run.rows, column(run.rows), positions, window) for run in line.runs]
         course = np.mean(courses, axis=0)
         if not np.isnan(course).all():
-            stroke = {"color": colour(table, line), "dash": dash(table, line), "width": 2}
-            points = {"x": positions.tolist(), "y": known(course), "line": stroke, "hovertemplate": hover}
-            curves.append({"type": "scatter", "mode": "lines", "name": escape(line.label), **points})
-    layout = {
-        "height": 300 + 10 * len(table.lines),  # the legend takes its lines from the plot
-        "hovermode": "x unified",
-        "xaxis": {"title": {"text": "samples seen", "standoff": 8}, "range": [0, length]},
-        "yaxis": {"title": {"text": title, "standoff": 8}},
-        "margin": {"t": 16},
-    }
-    return {"data": curves, "layout": layout} if curves else None
-
-
-def known(values: NDArray[np.float64]) -> list[float | None]:
-    """Return values as JSON; `nan` becomes a gap."""
-    return [None if math.isnan(value) else round(value, 3) for value in values.tolist()]
+            name, points, look = escape(line.label), known(course), stroke(table, line)
+            curves.append(trace(name, positions.tolist(), points, line=look, hovertemplate=hover))
+    height = 300 + 10 * len(table.lines)  # the legend takes its lines from the plot
+    return along_stream(curves, table, title, height=height) if curves else None
 
 
 def held(rows: Rows, values: NDArray[Any], positions: NDArray[np.int64]) -> NDArray[np.float64]:
@@ -383,28 +336,30 @@ def held(rows: Rows, values: NDArray[Any], positions: NDArray[np.int64]) -> NDAr
 def against_cost(table: Table) -> Figure:
     """Return the mean score of each recipe over its cost, with a line at the source."""
     most = max(line.passes for line in table.lines)
-    places = label_places(table)
-    layout: Figure = {
+    sides = label_sides(table)
+    laid_out: Figure = {
         "height": 400,
         "showlegend": False,
         "hovermode": "closest",
-        "xaxis": {
-            "title": {"text": "passes per sample, × forward", "standoff": 8},
-            "type": "log",
-            "tickvals": [value for value in (0.5, 1, 2, 3, 5, 10, 20, 30, 50, 100, 200) if value < 2 * most],
-        },
-        "yaxis": {"title": {"text": axis_title(table), "standoff": 8}},
+        "xaxis": axis(
+            "passes per sample, × forward",
+            type="log",
+            tickvals=[value for value in (0.5, 1, 2, 3, 5, 10, 20, 30, 50, 100, 200) if value < 2 * most],
+        ),
+        "yaxis": axis(axis_title(table)),
         "margin": {"t": 16},
     }
     if table.source:
         level = table.source.mean
         line = {"width": 1, "dash": "dot", "color": GREY}
-        layout["shapes"] = [{"type": "line", "xref": "paper", "x0": 0, "x1": 1, "y0": level, "y1": level, "line": line}]
-    dots = [dot(table, line, place) for line, place in zip(table.lines, places, strict=True)]
-    return {"data": dots, "layout": layout}
+        laid_out["shapes"] = [
+            {"type": "line", "xref": "paper", "x0": 0, "x1": 1, "y0": level, "y1": level, "line": line}
+        ]
+    dots = [dot(table, line, side) for line, side in zip(table.lines, sides, strict=True)]
+    return {"data": dots, "layout": laid_out}
 
 
-def label_places(table: Table) -> list[str | None]:
+def label_sides(table: Table) -> list[str | None]:
     """Return the side of its dot for each label: right, unless a label nearby is already there.
 
     Where all sides are taken there is none: the name is shown when one points at the dot.
@@ -424,7 +379,7 @@ def label_places(table: Table) -> list[str | None]:
     return sides
 
 
-def dot(table: Table, line: Line, label_place: str | None) -> Figure:
+def dot(table: Table, line: Line, label_side: str | None) -> Figure:
     """Return one recipe as a labelled dot, its bar the standard deviation over the seeds."""
     time = table.relative_time(line)
     facts = [f"{printed(line.mean)} % {table.metric}", f"{line.passes:.2f} × forward"]
@@ -432,12 +387,12 @@ def dot(table: Table, line: Line, label_place: str | None) -> Figure:
         facts.append(f"{time:.2f} × the source's step time")
     return {
         "type": "scatter",
-        "mode": "markers+text" if label_place else "markers",
+        "mode": "markers+text" if label_side else "markers",
         "x": [round(line.passes, 4)],
         "y": [round(line.mean, 4)],
         "error_y": {"array": [line.std or 0], "visible": line.std is not None, "thickness": 1, "width": 4},
         "text": [f"  {escape(line.label)}  "],
-        "textposition": label_place or "middle right",
+        "textposition": label_side or "middle right",
         "cliponaxis": False,
         "marker": {"size": 11, "color": colour(table, line)},
         "hovertemplate": f"<b>{escape(line.label)}</b><br>{'<br>'.join(facts)}<extra></extra>",
@@ -455,5 +410,10 @@ def colour(table: Table, line: Line) -> str:
 
 
 def dash(table: Table, line: Line) -> str:
-    """Return the stroke of a recipe."""
+    """Return the dashes of a recipe, which tell it from others of its colour."""
     return "dot" if line.is_source else DASHES[table.lines.index(line) // len(COLOURS) % len(DASHES)]
+
+
+def stroke(table: Table, line: Line) -> Figure:
+    """Return the line of a recipe."""
+    return {"color": colour(table, line), "dash": dash(table, line), "width": 2}

@@ -26,13 +26,13 @@ def published(runs: Sequence[RunRecord], measure: str) -> dict[tuple[str, str], 
 
     Measures are `accuracy`, `mae:` with an estimator (mean absolute error) and `gain:` with a recovery.
     """
-    found = {}
+    values = {}
     for row in published_rows():
         if row["measure"] == measure:
             same = _runs_of(row, runs)
             if same and not list(_differences(row, same)):
-                found[row["recipe"], row["column"]] = float(row["value"])
-    return found
+                values[row["recipe"], row["column"]] = float(row["value"])
+    return values
 
 
 def withheld(runs: Sequence[RunRecord], measure: str, column: str) -> list[str]:
@@ -61,9 +61,9 @@ def beside(shown: bool, missing: Sequence[str] = ()) -> str:
 
 
 @lru_cache
-def published_rows() -> Sequence[Mapping[str, str]]:
-    """Return the published numbers, one mapping for each."""
-    text = (resources.files("holdfast.report") / "published.csv").read_text(encoding="utf-8")
+def published_rows(file: str = "published.csv") -> Sequence[Mapping[str, str]]:
+    """Return the published numbers of a file beside this one, one mapping for each."""
+    text = (resources.files("holdfast.report") / file).read_text(encoding="utf-8")
     return list(csv.DictReader(io.StringIO(text)))
 
 

@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from holdfast.report.cells import slug
 from holdfast.report.runs import RunRecord
+from holdfast.report.scores import Metric
 from holdfast.report.section import Section
-from holdfast.report.tables import Metric, Table
-from holdfast.report.words import slug
+from holdfast.report.tables import Table
 
-__all__ = ["Chapter", "Report", "place", "report_to_markdown"]
+__all__ = ["Chapter", "Report", "folder_below", "report_to_markdown"]
 
 MANY = 20  # tables
 
@@ -62,7 +63,7 @@ class Report:
         return [Chapter(self.folder, table, name) for table, name in zip(self.tables, names, strict=True)]
 
 
-def place(run: RunRecord, folder: Path) -> str:
+def folder_below(folder: Path, run: RunRecord) -> str:
     """Return the folder of a run, relative to the folder of all runs."""
     return run.folder.relative_to(folder).as_posix()
 

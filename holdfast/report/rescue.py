@@ -7,10 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from holdfast.report.plots import COLOURS, GREY, Figure
+from holdfast.report.cells import WordTable
+from holdfast.report.figures import COLOURS, GREY, HOVER, Figure, axis, known, trace
+from holdfast.report.metrics import accuracy, mean_of_known
 from holdfast.report.runs import Floats, Rows
 from holdfast.report.tables import Table
-from holdfast.report.words import WordTable
 
 __all__ = ["SUITES", "Scene", "scenes", "sentences", "story_figures", "story_table"]
 
@@ -34,7 +35,7 @@ class Scene:
 
     def accuracy(self, label: str) -> float:
         """Return the accuracy of a recipe over the stream, in %."""
-        return 100 * float(self.rows[label].correct.sum() / self.rows[label].size.sum())
+        return 100 * accuracy(self.rows[label])
 
     @property
     def estimated(self) -> float:
@@ -50,16 +51,16 @@ class Scene:
 
 def scenes(tables: Iterable[Table]) -> list[Scene]:
     """Return the scenes of the demo among the tables of a report: of each data set first the one that goes well."""
-    found = []
+    streams = []
     for table in tables:
-        manifest = table.runs[0].manifest
+        manifest = table.manifest
         rows = {line.label: line.runs[0].rows for line in table.lines}
         if manifest.suite in SUITES and set(RECIPES) <= set(rows) and "anchored" in rows[TENT].estimates:
-            found.append(Scene(manifest.model.name.partition("_")[0], manifest.stream.label, rows))
-    return found
+            streams.append(Scene(manifest.model.name.partition("_")[0], manifest.stream.label, rows))
+    return streams
 
 
-def story_table(found: Sequence[Scene]) -> WordTable:
+def story_table(streams: Sequence[Scene]) -> WordTable:
     """Return the accuracies of the demo, one line for each stream."""
     columns = ["accuracy (%)", "source", "tent", "estimated", "guarded", "default", "alarm at"]
     rows = [
@@ -72,14 +73,14 @@ def story_table(found: Sequence[Scene]) -> WordTable:
             f"{scene.accuracy(DEFAULT):.1f}",
             "–" if scene.alarm is None else f"{scene.alarm:,}",
         ]
-        for scene in found
+        for scene in streams
     ]
     return WordTable("Collapse and rescue", columns, rows, NOTE)
 
 
-def sentences(found: Sequence[Scene]) -> list[str]:
+def sentences(streams: Sequence[Scene]) -> list[str]:
     """Return the story in three sentences, with the numbers of these runs."""
-    well, badly = ([scene for scene in found if (scene.stream == SHUFFLED) is good] for good in (True, False))
+    well, badly = ([scene for scene in streams if (scene.stream == SHUFFLED) is good] for good in (True, False))
     helps = all(scene.accuracy(TENT) > scene.accuracy(SOURCE) for scene in well)
     alarms = [f"{scene.alarm} samples ({scene.data})" for scene in badly if scene.alarm is not None]
     return [
@@ -97,50 +98,39 @@ def _share(scene: Scene, label: str) -> str:
     return f"{scene.accuracy(label):.1f} % of the {scene.data}"
 
 
-def _each(found: Sequence[Scene], say: Callable[[Scene], str]) -> str:
-    return " and ".join(map(say, found)) or "nothing"
+def _each(streams: Sequence[Scene], say: Callable[[Scene], str]) -> str:
+    return " and ".join(map(say, streams)) or "nothing"
 
 
-def story_figures(found: Sequence[Scene]) -> list[Figure]:
+def story_figures(streams: Sequence[Scene]) -> list[Figure]:
     """Return accuracy along each class-correlated stream: true and estimated, guarded and not, and the alarm."""
-    return [_figure(scene) for scene in [scene for scene in found if scene.stream != SHUFFLED] or found]
+    return [_figure(scene) for scene in [scene for scene in streams if scene.stream != SHUFFLED] or streams]
 
 
 def _figure(scene: Scene) -> Figure:
-    axes = {
-        "xaxis": {"title": {"text": f"{scene.data}, {scene.stream}: samples seen", "standoff": 8}},
-        "yaxis": {"title": {"text": "accuracy (%)", "standoff": 8}, "range": [0, 107], "dtick": 20},
-    }
-    return {"data": _curves(scene), "layout": {"height": 380, "margin": {"t": 16}, **axes}}
+    x_axis = axis(f"{scene.data}, {scene.stream}: samples seen")
+    y_axis = axis("accuracy (%)", range=[0, 107], dtick=20)
+    layout = {"height": 380, "margin": {"t": 16}, "xaxis": x_axis, "yaxis": y_axis}
+    return {"data": _curves(scene), "layout": layout}
 
 
 def _curves(scene: Scene) -> list[Figure]:
-    shared: Figure = {"type": "scatter", "mode": "lines"}
-    lines = ((SOURCE, GREY, "source"), (TENT, COLOURS[7], "tent"), (GUARDED, COLOURS[2], "guarded tent"))
-    curves: list[Figure] = [
-        {
-            **shared,
-            "name": name,
-            "x": scene.rows[label].ends.tolist(),
-            "y": _smoothed(scene.rows[label].accuracy),
-            "line": {"color": colour, "width": 2},
-            "hovertemplate": "%{y:.1f} %",
-        }
-        for label, colour, name in lines
-    ]
-    estimate = scene.rows[TENT].estimates["anchored"].value
-    dashed = {"color": COLOURS[7], "width": 1.5, "dash": "dot"}
-    estimated = {"name": "tent, estimated without labels", "y": _smoothed(estimate), "line": dashed}
-    curves.append({**curves[1], **estimated})
+    curves = []
+    for label, colour in ((SOURCE, GREY), (TENT, COLOURS[7]), (GUARDED, COLOURS[2])):
+        rows = scene.rows[label]
+        look = {"color": colour, "width": 2}
+        curves.append(trace(label, rows.ends.tolist(), _smoothed(rows.accuracy), line=look, hovertemplate=HOVER))
+    rows = scene.rows[TENT]
+    estimates, look = _smoothed(rows.estimates["anchored"].value), {"color": COLOURS[7], "width": 1.5, "dash": "dot"}
+    name = "tent, estimated without labels"
+    curves.append(trace(name, rows.ends.tolist(), estimates, line=look, hovertemplate=HOVER))
     if scene.alarm is not None:
-        mark = {"symbol": "triangle-down", "size": 11, "color": COLOURS[2]}
-        alarm = {"mode": "markers", "name": "alarm of the guard", "x": [scene.alarm], "y": [104], "marker": mark}
-        curves.append({**shared, **alarm, "hovertemplate": "alarm after %{x} samples"})
+        mark, text = {"symbol": "triangle-down", "size": 11, "color": COLOURS[2]}, "alarm after %{x} samples"
+        curves.append(trace("alarm of the guard", [scene.alarm], [104], "markers", marker=mark, hovertemplate=text))
     return curves
 
 
 def _smoothed(shares: Floats, batches: int = 5) -> list[float | None]:
     """Return the mean of the last batches in %, None where nothing is known."""
     windows = (shares[max(0, end - batches) : end] for end in range(1, len(shares) + 1))
-    known = (window[~np.isnan(window)] for window in windows)
-    return [round(100 * float(window.mean()), 2) if len(window) else None for window in known]
+    return known(np.array([100 * mean_of_known(window) for window in windows]), 2)

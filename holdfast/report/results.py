@@ -22,7 +22,7 @@ def results(folder: str | Path, kind: Kind = "arrow") -> Any:
     """
     if kind not in get_args(Kind):
         raise ValueError(f"kind must be one of {', '.join(get_args(Kind))}, got {kind!r}")
-    tables = [_table(found) for found in run_folders(Path(folder))]
+    tables = [_run_table(run_folder) for run_folder in run_folders(Path(folder))]
     if not tables:
         raise FileNotFoundError(f"no runs in {folder}: found no manifest.json; pass the folder that a suite wrote to")
     from pyarrow import concat_tables  # type: ignore[import-not-found,import-untyped,unused-ignore]
@@ -37,7 +37,7 @@ def results(folder: str | Path, kind: Kind = "arrow") -> Any:
     return table
 
 
-def _table(folder: Path) -> Any:
+def _run_table(folder: Path) -> Any:
     identity = identity_of(json.loads((folder / "manifest.json").read_text()))
     lines = folder / "rows.jsonl"
     if not lines.exists() and (folder / "rows.parquet").exists():

@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from holdfast.records import Estimate, Row
 from holdfast.row_tables import read_compact
 
-__all__ = ["DamagedRunError", "Manifest", "Model", "Recipe", "Rows", "RunRecord", "Stream", "read_run", "read_runs"]
+__all__ = ["DamagedRunError", "Manifest", "Rows", "RunRecord", "StoredRecipe", "read_run", "read_runs", "run_folders"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -33,7 +33,7 @@ class _Stored(BaseModel):
     model_config = ConfigDict(frozen=True)
 
 
-class Recipe(_Stored):
+class StoredRecipe(_Stored):
     """The method, its options and its recovery."""
 
     name: str
@@ -56,7 +56,7 @@ class Recipe(_Stored):
         return {name: cls.without_seed(value) for name, value in settings.items() if name != "seed"}
 
 
-class Model(_Stored):
+class StoredModel(_Stored):
     """The network that was adapted."""
 
     name: str
@@ -64,7 +64,7 @@ class Model(_Stored):
     normalisation: str
 
 
-class Stream(_Stored):
+class StoredStream(_Stored):
     """The stream, with its domains in order of arrival."""
 
     name: str
@@ -74,14 +74,14 @@ class Stream(_Stored):
     spec: dict[str, Any] = {}
 
 
-class Publication(_Stored):
+class StoredPublication(_Stored):
     """How a run differs from the published one, in words, and the seeds of the published runs."""
 
     deviations: list[str]
     seeds: list[int] = []
 
 
-class Made(_Stored):
+class StoredOrigin(_Stored):
     """When and where a run was started."""
 
     date: str  # year, month and day
@@ -94,16 +94,16 @@ class Manifest(_Stored):
     schema_version: Literal[1] = Field(alias="schema")
     suite: str
     job: str
-    place: int = 0  # index among the jobs of its suite
-    recipe: Recipe
-    model: Model
-    stream: Stream
+    job_index: int = Field(0, alias="place")  # among the jobs of its suite
+    recipe: StoredRecipe
+    model: StoredModel
+    stream: StoredStream
     seed: int
     protocol: dict[str, Any]
     fingerprint: str
     commit: str | None = None  # of the code; None: not run from a repository, or by an earlier version
-    made: Made | None = None
-    published: Publication | None = None  # None: nothing to compare with, or run by an earlier version
+    made: StoredOrigin | None = None
+    published: StoredPublication | None = None  # None: nothing to compare with, or run by an earlier version
     averages: dict[str, list[str]] = {}  # name -> labels of streams that the suite averages over
     asked: dict[str, Any] = {}  # the job; empty: run by an earlier version
 
@@ -177,8 +177,8 @@ class RunRecord:
         """Gain of epochs chosen by labels over the last epochs, in points; None without an oracle."""
         if not self.sets or "last_correct" not in self.sets[0]:
             return None
-        gained = sum(found["correct"] - found["last_correct"] for found in self.sets)
-        return float(100 * gained / sum(found["samples"] for found in self.sets))
+        gained = sum(run_set["correct"] - run_set["last_correct"] for run_set in self.sets)
+        return float(100 * gained / sum(run_set["samples"] for run_set in self.sets))
 
     @property
     def samples(self) -> int:
@@ -194,8 +194,8 @@ class RunRecord:
 
 def read_runs(folder: Path | str) -> list[RunRecord]:
     """Return every run below a folder, or the run in the folder itself, in the order of their suites."""
-    runs = [read_run(found) for found in run_folders(Path(folder))]
-    runs.sort(key=lambda run: (run.manifest.suite, run.manifest.place))
+    runs = [read_run(run_folder) for run_folder in run_folders(Path(folder))]
+    runs.sort(key=lambda run: (run.manifest.suite, run.manifest.job_index))
     if not runs:
         raise FileNotFoundError(
             f"no runs in {folder}: found no manifest.json; run a suite first, or pass the folder it wrote to"
@@ -205,11 +205,11 @@ def read_runs(folder: Path | str) -> list[RunRecord]:
 
 def run_folders(folder: Path) -> Iterator[Path]:
     """Yield the folders that hold a manifest; folders inside them are not searched."""
-    for place, inner, files in os.walk(folder):
+    for path, inner, files in os.walk(folder):
         inner.sort()
         if "manifest.json" in files:
             inner.clear()
-            yield Path(place)
+            yield Path(path)
 
 
 def read_run(folder: Path) -> RunRecord:
@@ -226,13 +226,12 @@ def read_run(folder: Path) -> RunRecord:
         ) from error
     rows = read_rows(folder / "rows.jsonl")
     summary = read_summary(folder / "summary.json")
+    if summary is None:
+        return RunRecord(folder, manifest, rows, finished=False)
     # Rows may be truncated, so a summary alone does not make a run finished.
-    finished = summary is not None and len(rows) > 0
-    if summary is not None and finished:
-        finished = int(rows.size.sum()) >= (summary.get("samples", manifest.stream.length) or 0)
-    told = summary or {}
-    peak_mib = max(told.get("peak_mib", {}).values(), default=None)
-    return RunRecord(folder, manifest, rows, finished, told.get("sets", ()), peak_mib)
+    finished = len(rows) > 0 and int(rows.size.sum()) >= (summary.get("samples", manifest.stream.length) or 0)
+    peak_mib = max(summary.get("peak_mib", {}).values(), default=None)
+    return RunRecord(folder, manifest, rows, finished, summary.get("sets", ()), peak_mib)
 
 
 def read_summary(path: Path) -> dict[str, Any] | None:
@@ -240,12 +239,12 @@ def read_summary(path: Path) -> dict[str, Any] | None:
     if not path.exists():
         return None
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        summary = json.loads(path.read_text(encoding="utf-8"))
     except json.JSONDecodeError:
-        found = None
-    if not isinstance(found, dict):
+        summary = None
+    if not isinstance(summary, dict):
         raise DamagedRunError(f"{path} is not a summary; delete it and run that job again")
-    return found
+    return summary
 
 
 def read_rows(path: Path) -> Rows:

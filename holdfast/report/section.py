@@ -6,11 +6,14 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
-from typing import Any
+from typing import Any, Literal
 
-from holdfast.report.words import WordTable, words_to_csv, words_to_markdown
+from holdfast.report.cells import Tabular, WordTable
+from holdfast.report.formats import to_csv, to_html, to_latex, to_markdown
 
-__all__ = ["File", "Section", "chart", "word_section"]
+__all__ = ["File", "Section", "chart", "joined", "side_by_side", "table_files", "word_section"]
+
+FORMATS = {"csv": ("CSV", to_csv), "md": ("Markdown", to_markdown), "tex": ("LaTeX", to_latex)}
 
 
 @dataclass(frozen=True)
@@ -36,20 +39,34 @@ class Section:
     on_demand: bool = False  # the page shows it alone, once the reader has chosen it
 
 
+def joined(parts: Sequence[Section]) -> Section | None:
+    """Return the parts as one section without a title; None for none."""
+    return Section("", parts=parts) if parts else None
+
+
+def table_files(table: Tabular, name: str, *endings: Literal["csv", "md", "tex"]) -> list[File]:
+    """Return a table as files of one name."""
+    return [File(f"{name}.{ending}", FORMATS[ending][0], FORMATS[ending][1](table)) for ending in endings]
+
+
 def word_section(table: WordTable, name: str, *, anchor: str = "") -> Section:
     """Return a small table as a section, with its CSV file."""
-    file = File(f"{name}.csv", "CSV", words_to_csv(table))
-    return Section(table.title, table.to_html(), anchor, [file], markdown=words_to_markdown(table))
+    return Section(table.title, to_html(table), anchor, table_files(table, name, "csv"), markdown=to_markdown(table))
 
 
 def chart(figure: Mapping[str, Any], note: str) -> str:
-    """Return the place of a chart, with its data beside it."""
+    """Return an element in which a chart is drawn, with its data beside it."""
     drawn = {**figure, "data": [_visible(trace) for trace in figure.get("data", [])]}
     data = json.dumps(drawn, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
     return (
         f"<figure><div class='chart'></div><script type='application/json'>{data}</script>"
         f"<figcaption>{escape(note)}</figcaption></figure>"
     )
+
+
+def side_by_side(*charts: str) -> str:
+    """Return charts in pairs, as far as the page is wide enough."""
+    return f"<div class='pairs'>{''.join(charts)}</div>"
 
 
 def _visible(trace: Mapping[str, Any]) -> Mapping[str, Any]:

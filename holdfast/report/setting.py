@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from holdfast.report.runs import RunRecord
-from holdfast.report.tables import Table
+
+if TYPE_CHECKING:
+    from holdfast.report.tables import Table
 
 __all__ = ["setting", "smoke"]
 
@@ -19,7 +21,7 @@ def setting(table: Table) -> str:
     run = table.runs[0]
     seeds = sorted({one.manifest.seed for one in table.runs})
     parts = [
-        *_stream(run),
+        *_stream_in_words(run),
         f"{run.manifest.model.name} with {run.manifest.model.parameters:,} weights",
         f"batches of {table.protocol.get('batch_size')}",
         f"{'seed' if len(seeds) == 1 else 'seeds'} {', '.join(map(str, seeds))}",
@@ -39,7 +41,7 @@ def smoke(table: Table) -> str:
     )
 
 
-def _stream(run: RunRecord) -> Iterator[str]:
+def _stream_in_words(run: RunRecord) -> Iterator[str]:
     spec, length = run.manifest.stream.spec, run.manifest.protocol.get("samples") or run.manifest.stream.length
     data = spec.get("data")
     if isinstance(data, Mapping) and "name" in data:
@@ -47,24 +49,24 @@ def _stream(run: RunRecord) -> Iterator[str]:
         yield f"{name}, {split} split" if split else name
     if spec.get("family"):
         yield f"corruptions of family {spec['family']}"
-    levels = sorted(_found("severities", spec))
+    levels = sorted(_numbers_under("severities", spec))
     if levels:
         yield f"severity {levels[0]:g}" if len(levels) == 1 else f"severities {levels[0]:g} to {levels[-1]:g}"
-    each = sorted(_found("samples_per_cell", spec))
+    each = sorted(_numbers_under("samples_per_cell", spec))
     if len(each) == 1 and not (length and each[0] > length):  # unless the stream was cut before
         yield f"{each[0]:,.0f} samples in each domain"
     yield f"{length:,} samples" if length else "an endless stream"
 
 
-def _found(key: str, content: Any) -> set[float]:
+def _numbers_under(key: str, content: Any) -> set[float]:
     """Return all numbers under a key, however deep it is."""
     if isinstance(content, Mapping):
         own = content.get(key, [])
         numbers = {
             float(value) for value in (own if isinstance(own, list) else [own]) if isinstance(value, int | float)
         }
-        return numbers.union(*(_found(key, value) for value in content.values()))
-    return set().union(*(_found(key, value) for value in content)) if isinstance(content, list) else set()
+        return numbers.union(*(_numbers_under(key, value) for value in content.values()))
+    return set().union(*(_numbers_under(key, value) for value in content)) if isinstance(content, list) else set()
 
 
 def _made(table: Table) -> Iterator[str]:

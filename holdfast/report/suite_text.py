@@ -27,10 +27,10 @@ def suite_text(asked: Iterable[Job]) -> str:
     batch_size: 64
     """
     jobs = sorted(asked, key=lambda job: (job["suite"], job["place"]))
-    sizes, protocols = _distinct(job["batch_size"] for job in jobs), _distinct(_protocol(job) for job in jobs)
-    streams = _distinct(_stream(job, len(sizes) > 1) for job in jobs)
+    sizes, protocols = _distinct(job["batch_size"] for job in jobs), _distinct(_protocol_of(job) for job in jobs)
+    streams = _distinct(_stream_entry(job, len(sizes) > 1) for job in jobs)
     recipes = [
-        _distinct(_entry(job["recipe"]) for job in jobs if _stream(job, len(sizes) > 1) == one) for one in streams
+        _distinct(_entry(job["recipe"]) for job in jobs if _stream_entry(job, len(sizes) > 1) == one) for one in streams
     ]
     if any(own != recipes[0] for own in recipes):
         streams = [{**_mapping(stream), "recipes": own} for stream, own in zip(streams, recipes, strict=True)]
@@ -48,20 +48,20 @@ def suite_text(asked: Iterable[Job]) -> str:
         "batch_size": sizes[0],
         **{key: jobs[0].get(key) for key in ("samples", "device", "precision", "memory_format", "averages")},
     }
-    told = {
+    written = {
         key: value for key, value in content.items() if value not in ([], {}, None) and (key, value) != ("epochs", 1)
     }
-    text: str = yaml.safe_dump(told, sort_keys=False, default_flow_style=None, width=110, allow_unicode=True)
+    text: str = yaml.safe_dump(written, sort_keys=False, default_flow_style=None, width=110, allow_unicode=True)
     listed = len(protocols) * len(content["models"]) * len(content["seeds"]) * sum(map(len, recipes))
     comment = "" if listed == len(jobs) else f"# {len(jobs)} of the {listed} jobs of this suite are in the report.\n"
     return comment + text
 
 
-def _protocol(job: Job) -> str:
+def _protocol_of(job: Job) -> str:
     return str(job.get("protocol", "online"))
 
 
-def _stream(job: Job, with_size: bool) -> Any:
+def _stream_entry(job: Job, with_size: bool) -> Any:
     stream = {key: _entry(value) if key == "data" else value for key, value in job["stream"].items()}
     return _entry({**stream, "batch_size": job["batch_size"]} if with_size else stream)
 
@@ -77,8 +77,8 @@ def _mapping(entry: Any) -> dict[str, Any]:
 
 
 def _distinct(values: Iterable[Any]) -> list[Any]:
-    found: list[Any] = []
+    distinct: list[Any] = []
     for value in values:
-        if value not in found:
-            found.append(value)
-    return found
+        if value not in distinct:
+            distinct.append(value)
+    return distinct

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from html import escape
 from typing import Any
 
-from holdfast.report.plots import COLOURS, GREY, Figure
-from holdfast.report.tables import Line, Metric, Table, canonical, flattened
+from holdfast.report.figures import COLOURS, GREY, HOVER, Figure, axis, trace
+from holdfast.report.scores import Metric
+from holdfast.report.tables import Line, Table, canonical, flattened
 
 __all__ = ["Sweep", "make_sweeps", "sweep_figure"]
 
@@ -46,7 +47,7 @@ def make_sweeps(tables: Sequence[Table]) -> list[Sweep]:
     """
     points = [_Point(table, line, _settings(line)) for table in tables for line in table.lines]
     options = dict.fromkeys(option for point in points for option in point.settings)
-    found = []
+    sweeps = []
     for option in options:
         if len({point.settings.get(option) for point in points}) < FEWEST_VALUES:
             continue
@@ -54,8 +55,8 @@ def make_sweeps(tables: Sequence[Table]) -> list[Sweep]:
         charts: dict[frozenset[tuple[str, Any]], list[_Point]] = {}
         for point in known:
             charts.setdefault(point.without(option, recipe=False), []).append(point)
-        found += [sweep for chart in charts.values() for sweep in _sweeps(option, chart)]
-    return found
+        sweeps += [sweep for chart in charts.values() for sweep in _sweeps(option, chart)]
+    return sweeps
 
 
 def _sweeps(option: str, points: Sequence[_Point]) -> Iterator[Sweep]:
@@ -70,9 +71,9 @@ def _sweeps(option: str, points: Sequence[_Point]) -> Iterator[Sweep]:
         names = [recipe.name if option.startswith("recipe.") else recipe.label for recipe in firsts]
         shown = [point for course in courses for point in course.values()]
         yield Sweep(
-            option=in_words(option),
+            option=option_in_words(option),
             metric=shown[0].table.metric,
-            streams=list(dict.fromkeys(point.table.runs[0].manifest.stream.label for point in shown)),
+            streams=list(dict.fromkeys(point.table.manifest.stream.label for point in shown)),
             values=values if isinstance(values[0], str) else sorted(values),
             lines={
                 name: {value: point.line for value, point in course.items()}
@@ -91,7 +92,7 @@ def _settings(line: Line) -> dict[str, Any]:
     """Return all settings of a line under dotted names; values that cannot be on an axis are tuples."""
     manifest = line.runs[0].manifest
     content = {
-        "place": [manifest.suite, manifest.model.name],
+        "suite_and_model": [manifest.suite, manifest.model.name],  # a list is no axis
         "batch_size": manifest.protocol.get("batch_size"),
         "samples": manifest.protocol.get("samples"),
         "stream": manifest.stream.spec or {"protocol": manifest.protocol.get("stream")},
@@ -111,11 +112,11 @@ def _flat(content: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
             yield key, value
 
 
-def in_words(option: str) -> str:
+def option_in_words(option: str) -> str:
     """Return the name of an option for the axis of a chart.
 
-    >>> in_words("stream.plan.domain_chain.stay"), in_words("recipe.options.prediction_layer"), in_words("batch_size")
-    ('domain chain: stay', 'prediction layer', 'batch size')
+    >>> option_in_words("stream.plan.domain_chain.stay"), option_in_words("recipe.options.prediction_layer")
+    ('domain chain: stay', 'prediction layer')
     """
     parts = [part for part in option.split(".") if part not in ("stream", "plan", "recipe", "options")]
     return ": ".join(part.removesuffix("_options").replace("_", " ") for part in parts[-2:])
@@ -125,20 +126,20 @@ def sweep_figure(sweep: Sweep) -> Figure:
     """Return the scores over the values, evenly spaced, with a bar for the spread over the seeds."""
     return {
         "data": [
-            curve(sweep, recipe, GREY if recipe == "source" else COLOURS[place % len(COLOURS)])
-            for place, recipe in enumerate(sweep.lines)
+            sweep_curve(sweep, recipe, GREY if recipe == "source" else COLOURS[number % len(COLOURS)])
+            for number, recipe in enumerate(sweep.lines)
         ],
         "layout": {
             "height": 340,
             "hovermode": "x unified",
             "showlegend": True,
-            "xaxis": {
-                "title": {"text": escape(sweep.option), "standoff": 8},
-                "type": "category",
-                "categoryorder": "array",
-                "categoryarray": [printed_value(value) for value in sweep.values],
-            },
-            "yaxis": {"title": {"text": f"{sweep.metric} (%)", "standoff": 8}},
+            "xaxis": axis(
+                escape(sweep.option),
+                type="category",
+                categoryorder="array",
+                categoryarray=[printed_value(value) for value in sweep.values],
+            ),
+            "yaxis": axis(f"{sweep.metric} (%)"),
             "margin": {"t": 16},
         },
     }
@@ -153,21 +154,17 @@ def printed_value(value: Any) -> str:
     return value if isinstance(value, str) else f"{value:g}"
 
 
-def curve(sweep: Sweep, recipe: str, colour: str) -> Figure:
+def sweep_curve(sweep: Sweep, recipe: str, colour: str) -> Figure:
     """Return one recipe along the values."""
     course = sweep.lines[recipe]
     lines = [(printed_value(value), course[value]) for value in sweep.values if value in course]
-    return {
-        "type": "scatter",
-        "mode": "lines+markers",
-        "name": escape(recipe),
-        "x": [value for value, _ in lines],
-        "y": [round(line.mean, 3) for _, line in lines],
-        "error_y": {
-            "array": [round(line.std or 0, 3) for _, line in lines],
-            "visible": any(line.std is not None for _, line in lines),
-            "thickness": 1,
-        },
-        "line": {"color": colour, "dash": "dot" if recipe == "source" else "solid", "width": 2},
-        "hovertemplate": "%{y:.1f} %",
-    }
+    bars = [round(line.std or 0, 3) for _, line in lines]
+    return trace(
+        escape(recipe),
+        [value for value, _ in lines],
+        [round(line.mean, 3) for _, line in lines],
+        "lines+markers",
+        error_y={"array": bars, "visible": any(line.std is not None for _, line in lines), "thickness": 1},
+        line={"color": colour, "dash": "dot" if recipe == "source" else "solid", "width": 2},
+        hovertemplate=HOVER,
+    )

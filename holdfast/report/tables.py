@@ -8,15 +8,17 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from statistics import fmean, stdev
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
 from holdfast.report import metrics
+from holdfast.report.cells import CellTable
+from holdfast.report.columns import recipe_cells
 from holdfast.report.order import Standing, standings
-from holdfast.report.runs import Recipe, RunRecord
+from holdfast.report.runs import Manifest, RunRecord, StoredRecipe
+from holdfast.report.scores import SCORES, Metric, better, mean_or_nan, percent, printed
 
-__all__ = ["RECIPE_FIELDS", "Line", "Metric", "Table", "make_tables", "oracle_score", "printed"]
+__all__ = ["RECIPE_FIELDS", "Line", "Table", "canonical", "flattened", "grouped", "make_tables", "named", "told_apart"]
 
-Metric = Literal["error", "accuracy"]
 T = TypeVar("T")
 
 # Protocol fields that a recipe sets itself: they may differ within a table, and are printed in its line.
@@ -40,7 +42,7 @@ class Line:
     entropy: float  # of the predictions, in nats
 
     @property
-    def recipe(self) -> Recipe:
+    def recipe(self) -> StoredRecipe:
         """The recipe, the same for all its runs."""
         return self.runs[0].manifest.recipe
 
@@ -76,6 +78,22 @@ class Table:
         return [run for line in self.lines for run in line.runs]
 
     @property
+    def manifest(self) -> Manifest:
+        """The manifest of the first run."""
+        return self.lines[0].runs[0].manifest
+
+    @property
+    def suite_and_model(self) -> str:
+        """The names of suite and model."""
+        return f"{self.manifest.suite} · {self.manifest.model.name}"
+
+    @property
+    def protocol_but_stream(self) -> str:
+        """The protocol as text, which is equal for tables that differ in nothing but their streams."""
+        fields = self.protocol.items()
+        return canonical({field: value for field, value in fields if field not in ("stream", "samples", "collapse")})
+
+    @property
     def source(self) -> Line | None:
         """The line of the source, if there is one."""
         return self.lines[0] if self.lines[0].is_source else None
@@ -97,7 +115,7 @@ class Table:
         """The best line, and those that the data do not tell from it."""
         if self.standings is None:
             return [self.best]
-        return [line for line, found in zip(self.lines, self.standings, strict=True) if line is self.best or found.tied]
+        return [line for line, one in zip(self.lines, self.standings, strict=True) if line is self.best or one.tied]
 
     def better(self, score: float, other: float) -> bool:
         """Return whether a score beats another one of this table."""
@@ -106,6 +124,16 @@ class Table:
     def relative_time(self, line: Line) -> float:
         """Return the median step of a line as a multiple of the source's; `nan` without a source."""
         return line.step_seconds / self.source.step_seconds if self.source else math.nan
+
+    @property
+    def oracle_score(self) -> str | None:
+        """The score by which an oracle chose the epochs, in words; None for the accuracy, or without an oracle."""
+        name = self.protocol.get("oracle_score")
+        return None if name is None else SCORES[str(name)]
+
+    def cells(self) -> CellTable:
+        """Return the table of cells."""
+        return recipe_cells(self)
 
     @property
     def verdict(self) -> str:
@@ -172,7 +200,7 @@ def make_line(label: str, runs: Sequence[RunRecord], domains: Iterable[str], met
         label=label,
         runs=seeds,
         scores={
-            domain: mean_or_nan([percent(found[domain], metric) for found in by_domain if domain in found])
+            domain: mean_or_nan([percent(by_name[domain], metric) for by_name in by_domain if domain in by_name])
             for domain in domains
         },
         mean=fmean(means),
@@ -227,38 +255,3 @@ def grouped(things: Iterable[T], key: Callable[[T], str]) -> list[list[T]]:
     for thing in things:
         groups.setdefault(key(thing), []).append(thing)
     return list(groups.values())
-
-
-def better(metric: Metric, score: float, other: float) -> bool:
-    """Return whether a score beats another one at the precision that is printed; nothing beats `nan`.
-
-    >>> better("error", 12.31, 12.34), better("error", 12.3, 12.4), better("accuracy", 12.3, float("nan"))
-    (False, True, False)
-    """
-    score, other = round(score, 1), round(other, 1)
-    return score < other if metric == "error" else score > other
-
-
-def percent(accuracy: float, metric: Metric) -> float:
-    """Return an accuracy between 0 and 1 as a score in %."""
-    return 100 * (1 - accuracy) if metric == "error" else 100 * accuracy
-
-
-def mean_or_nan(values: Sequence[float]) -> float:
-    """Return the mean, `nan` for none."""
-    return fmean(values) if values else math.nan
-
-
-def printed(score: float) -> str:
-    """Return a score as every table prints it.
-
-    >>> printed(12.34), printed(float("nan"))
-    ('12.3', '–')
-    """
-    return "–" if math.isnan(score) else f"{score:.1f}"
-
-
-def oracle_score(table: Table) -> str | None:
-    """Return the score by which an oracle chose the epochs, in words; None for the accuracy, or without an oracle."""
-    name = table.protocol.get("oracle_score")
-    return None if name is None else {"macro_f1": "macro F1", "macro_roc_auc": "macro ROC-AUC"}[str(name)]

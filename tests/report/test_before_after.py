@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from run_files import WriteRun, batches
 
-from holdfast.report import make_report, make_tables, read_runs, to_markdown, write_report
-from holdfast.report.before_after import gains_to_csv, in_words, make_gains
+from holdfast.report import make_report, make_tables, read_runs, to_csv, to_markdown, write_report
+from holdfast.report.before_after import all_gains, gain_in_words, make_gains
 from holdfast.report.grid import make_grids
 from holdfast.report.plots import over_epochs
 
@@ -71,8 +71,8 @@ def test_gains_are_after_minus_before_for_every_criterion_and_score(write_run: W
     assert accuracy.milliseconds_per_clip == pytest.approx(2 * 2 * 400 / 40)
     assert accuracy.peak_mib == 90
     assert accuracy.oracle_gap == pytest.approx(100 * 4 / 20)
-    assert in_words(accuracy.rows[1]) == "0.6000 → 0.5500 (-0.0500)"
-    assert gains_to_csv([accuracy]).splitlines()[1].endswith("dhauds,accuracy,us8-WHN-L1,0.4,0.7,0.3,,")
+    assert gain_in_words(accuracy.rows[1]) == "0.6000 → 0.5500 (-0.0500)"
+    assert to_csv(all_gains([accuracy])).splitlines()[1].endswith("dhauds,accuracy,us8-WHN-L1,0.4,0.7,0.3,,")
 
 
 def test_published_numbers_stand_beside_the_same_network_score_and_number_of_clips(

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 from run_files import WriteRun, batches
 
-from holdfast.report import make_report, make_tables, read_runs, write_report
-from holdfast.report.grid import columns_of, grid_to_csv, grid_to_latex, make_grids
+from holdfast.report import make_report, make_tables, read_runs, to_csv, to_latex, write_report
+from holdfast.report.grid import make_grids, stream_columns
 
 
 def as_paper(folder: Path, suite: str, *, parameters: int = 25_557_032, **changes: Any) -> None:
@@ -41,7 +41,7 @@ def test_columns_are_streams_groups_and_their_average(runs: Path) -> None:
     )
     assert grid.scores["tent"]["easy"] == pytest.approx(77.5)
     assert math.isnan(grid.scores["tent"]["average"])  # an average over fewer streams would not compare
-    assert grid_to_csv(grid).splitlines()[2] == "tent,80,75,77.5,,"
+    assert to_csv(grid).splitlines()[2] == "tent,80,75,77.5,,"
 
 
 def test_published_numbers_stand_beside_the_same_network_and_length_only(write_run: WriteRun, tmp_path: Path) -> None:
@@ -97,7 +97,7 @@ def test_the_page_shows_the_grid_first(runs: Path) -> None:
 
 def test_columns_stand_below_their_groups_with_averages_last() -> None:
     labels = ["(i,1)/(1,1)", "(n,1)/(1,1)", "(n,1)/(i,u)"]
-    columns = columns_of(labels, {"main": labels[1:], "absent": ["(n,u)/(1,1)"]})
+    columns = stream_columns(labels, {"main": labels[1:], "absent": ["(n,u)/(1,1)"]})
     assert [(column.group, column.head) for column in columns] == [
         ("", "(i,1)/(1,1)"),
         ("(n,1)", "(1,1)"),
@@ -116,7 +116,7 @@ def test_groups_and_marks_are_in_the_page_and_in_latex(runs: Path) -> None:
     assert grid.scores["source"]["average (slow)"] == pytest.approx(47.5)
     worst, best = (grid.cell(recipe, grid.columns[0]) for recipe in ("source", "tent"))
     assert (worst.best, best.best, worst.worse, best.worse) == (False, True, False, False)
-    lines = grid_to_latex(grid).splitlines()
+    lines = to_latex(grid).splitlines()
     assert r" & \multicolumn{3}{c}{easy} & \multicolumn{1}{c}{} & \multicolumn{2}{c}{average} \\" in lines
     assert r"\cmidrule(lr){2-4}\cmidrule(lr){6-7}" in lines
     assert r"recipe & 1000 & 2000 & mean & hard-1000 & slow & all 3 \\" in lines
@@ -146,7 +146,7 @@ def test_published_numbers_of_unitta_want_its_own_rules(
     (grid,) = make_grids(make_tables(read_runs(tmp_path / "runs"), "error"))
     assert grid.cell("source", grid.columns[1]).text == ("50.0 (40.3)" if shown else "50.0")
     assert grid.published.get(("source", "average"), 0) == pytest.approx((43.46 + 40.30) / 2 if shown else 0)
-    assert ("published average error (%)" in grid_to_csv(grid)) == shown
+    assert ("published average error (%)" in to_csv(grid)) == shown
 
 
 @pytest.mark.parametrize(

@@ -16,9 +16,8 @@ import pytest
 from plotly.offline import get_plotlyjs
 from run_files import WriteRun, batches
 
-from holdfast.report import make, make_report, report_to_markdown, write_report
+from holdfast.report import make, make_report, report_to_markdown, table_sections, write_report
 from holdfast.report.section import chart
-from holdfast.report.sections.of_table import estimates, recovery_gains
 from holdfast.report.style import STYLE
 
 EVIL = "<script>alert(1)</script>"
@@ -174,8 +173,8 @@ def test_runs_are_read_and_tables_made_once_for_page_and_terminal(runs: Path, mo
 
     counted(make, "read_runs")
     counted(make, "make_tables")
-    counted(estimates, "error_table")
-    counted(recovery_gains, "gain_table")
+    counted(table_sections, "error_table")
+    counted(table_sections, "gain_table")
     report = make_report(runs)
     page = write_report(report)
     assert calls == ["read_runs", "make_tables", "gain_table", "error_table"]

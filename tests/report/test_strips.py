@@ -15,7 +15,7 @@ from run_files import PROTOCOL, WriteRun, batches
 from holdfast.benchmark.strip import make_strip, write_strip
 from holdfast.data import Digits, InMemoryAudio
 from holdfast.report import DamagedRunError, make_report, write_report
-from holdfast.report.strips import Place, strip_to_html
+from holdfast.report.strips import Excerpt, strip_to_html
 from holdfast.streams import continual
 
 
@@ -73,4 +73,4 @@ def test_a_damaged_strip_is_named(write_run: WriteRun, tmp_path: Path) -> None:
 
 
 def test_what_a_strip_says_is_escaped() -> None:
-    assert "<b>" not in strip_to_html([Place(position=0, domain="<b>", severities={}, images=['"><b>'])])
+    assert "<b>" not in strip_to_html([Excerpt(position=0, domain="<b>", severities={}, images=['"><b>'])])

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from run_files import WriteRun, batches, row
 
-from holdfast.report import Column, Table, columns, columns_of, formats, make_tables, read_runs
+from holdfast.report import Column, Table, columns, columns_of, make_tables, read_runs
 from holdfast.report.formats import to_csv, to_html, to_latex, to_markdown
 
 
@@ -179,7 +179,6 @@ def test_equal_as_printed_is_equally_good(write_run: WriteRun, tmp_path: Path) -
 def test_a_column_that_is_added_to_the_list_is_in_every_format(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     added = Column("best_domain", lambda line: min(line.scores.values()), "best domain", "best domain (%)", css="added")
     monkeypatch.setattr(columns, "columns_of", lambda table: [*columns_of(table), added])
-    monkeypatch.setattr(formats, "columns_of", columns.columns_of)
     table = only_table(runs)
     assert '<td class="added">12.5</td>' in to_html(table)
     assert to_csv(table).splitlines()[0].endswith(",best domain (%)")
