@@ -29,14 +29,14 @@ def reweigh(probabilities: Tensor, *, pseudo_count: float = 0.25, rounds: int = 
     return _reweigh(probabilities, torch.tensor(pseudo_count), rounds)
 
 
-def proportions_by_evidence(probabilities: Tensor, *, window: int = 64, rounds: int = 10) -> Tensor:
+def proportions_by_evidence(probabilities: Tensor, *, bias: float = BIAS, window: int = 64, rounds: int = 10) -> Tensor:
     """Return for each sample the class proportions that the other samples of its window show, (samples, classes).
 
     A small pseudo-count expects few classes, a large one equal proportions. The posteriors under several are averaged
     with weights by their evidence lower bounds, so that a balanced window is left alone and a window of one class is
     not. Under a shift a classifier prefers some classes whatever it is shown, so few classes have to be better than
-    equal proportions by a tenth of log K nats for each sample of a full `window`; samples of a single class are better
-    by nearly log K each.
+    equal proportions by `bias` · log K nats for each sample of a full `window`; samples of a single class are better by
+    nearly log K each.
 
     >>> each = torch.eye(4) * 0.4 + 0.15
     >>> windows = [each.repeat(12, 1), each[[0, 0, 1, 2, 3]].repeat(12, 1), each[[0]].repeat(48, 1)]
@@ -47,7 +47,7 @@ def proportions_by_evidence(probabilities: Tensor, *, window: int = 64, rounds: 
     weighed = _reweigh(probabilities, counts, rounds)  # (pseudo-counts, samples, classes)
     evidence = _evidence(probabilities, weighed, counts)
     samples, classes = probabilities.shape
-    evidence = torch.cat([evidence[:-1] - BIAS * math.log(classes) * max(samples, window), evidence[-1:]])
+    evidence = torch.cat([evidence[:-1] - bias * math.log(classes) * max(samples, window), evidence[-1:]])
     weights = evidence.softmax(0)
     mean = (weights[:, None, None] * weighed).sum(0)  # a product of matrices would be in half precision under autocast
     return _normalised(mean / probabilities.clamp_min(torch.finfo(probabilities.dtype).tiny))
