@@ -7,7 +7,7 @@ from holdfast.models.cifar_resnet18 import CifarResNet18, cifar_resnet18
 from holdfast.models.cifar_resnext import CifarResNeXt, cifar_resnext
 from holdfast.models.classifier import Classifier, weights_digest
 from holdfast.models.conmix import CONMIX_VERSIONS, CoNMix, CoNMixVersion, conmix
-from holdfast.models.efficientnet_lite import efficientnet_lite0
+from holdfast.models.efficientnet_lite import efficientnet_lite0, efficientnet_lite1, efficientnet_lite2
 from holdfast.models.hubert import HUBERT_VERSIONS, HuBERT
 from holdfast.models.hugging_face import HuggingFaceAudio, hubert, hugging_face, hugging_face_audio
 from holdfast.models.imported import imported
@@ -57,6 +57,8 @@ __all__ = [
     "digits_resnet_gn",
     "digits_vit",
     "efficientnet_lite0",
+    "efficientnet_lite1",
+    "efficientnet_lite2",
     "hubert",
     "hugging_face",
     "hugging_face_audio",

@@ -61,6 +61,8 @@ OPTIONS: dict[str, Callable[[Path], dict[str, Any]]] = {
     "digits_resnet_gn": lambda _: {},
     "digits_vit": lambda _: {},
     "efficientnet_lite0": lambda _: {},
+    "efficientnet_lite1": lambda _: {},
+    "efficientnet_lite2": lambda _: {},
     "file": python_file,
     "hf": hugging_face,
     "hub": hub_folder,

