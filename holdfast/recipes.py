@@ -15,10 +15,11 @@ from torch import Tensor, nn
 from holdfast.adapted import AdaptedModel, SourceBatch
 from holdfast.anchor import Card, Reference, measure_reference, read_card
 from holdfast.estimators import ESTIMATORS, Estimator
+from holdfast.input_checks import check_dtype
 from holdfast.methods import METHODS, Method, preset_for
 from holdfast.methods._proof import prove_source, trace
 from holdfast.models.base import load
-from holdfast.models.classifier import Classifier, check_usable, weights_digest
+from holdfast.models.classifier import Classifier, check_usable, classifier_of, weights_digest
 from holdfast.models.inputs import inputs_alone, inputs_and_labels
 from holdfast.models.normalised import unwrapped
 from holdfast.models.outputs import Output, are_probabilities
@@ -389,12 +390,14 @@ def adapt_with(
     with torch.inference_mode(False):
         source, holdout = (None if given is None else list(given) for given in (source, holdout))
         network = unwrapped(model)  # layers of a compiled module cannot be replaced
-        classifier = Classifier(
-            network if in_place else _copied(network),
-            example=_integers_in(source, holdout) if example is None else example,
-            head=head,
-            output=output,
-        )
+        network = network if in_place else _copied(network)
+        integers = _integers_in(source, holdout) if example is None else None
+        if integers is None:
+            classifier = Classifier(network, example=example, head=head, output=output)
+        else:
+            classifier = classifier_of(network, integers, head, output)
+        for batch in (*(source or ()), *(holdout or ())):
+            check_dtype(inputs_alone(batch), classifier.input_spec, classifier.input_dtype)
         weights = weights_digest(model)
         source_network = sharing_copy(classifier)
         before = trace(classifier)

@@ -18,7 +18,15 @@ from holdfast.models.outputs import Output, finish, logits_of
 from holdfast.models.probing import name_candidates, place_of, probe, random_inputs, repeated
 from holdfast.models.stages import find_stages
 
-__all__ = ["NORM_KINDS", "Classifier", "Normalisation", "check_usable", "main_normalisation", "weights_digest"]
+__all__ = [
+    "NORM_KINDS",
+    "Classifier",
+    "Normalisation",
+    "check_usable",
+    "classifier_of",
+    "main_normalisation",
+    "weights_digest",
+]
 
 Normalisation = Literal["batch", "group", "layer", "instance", "none"]
 
@@ -152,6 +160,24 @@ class Classifier(nn.Module):
             advice = name_candidates(self._head_candidates)
             raise ValueError(f"no linear layer of {type(self.module).__name__} returns the logits; {advice}")
         return head
+
+
+def classifier_of(module: nn.Module, batch: Tensor, head: str | None = None, output: Output = None) -> Classifier:
+    """Return a network as a classifier of floating-point inputs like these, or of integers if it takes nothing else.
+
+    A network that scales bytes itself takes both; only the caller, who has its data, can say that it takes bytes.
+
+    >>> tokens = torch.zeros(1, 4, dtype=torch.int64)
+    >>> network = nn.Sequential(nn.Embedding(9, 2), nn.Flatten(), nn.Linear(8, 3))
+    >>> classifier_of(network, tokens).input_dtype, classifier_of(nn.Linear(4, 3), tokens).input_dtype
+    (torch.int64, torch.float32)
+    """
+    try:
+        return Classifier(module, example=batch.float(), head=head, output=output)
+    except (ValueError, TypeError):
+        if batch.is_floating_point():
+            raise
+        return Classifier(module, example=batch, head=head, output=output)
 
 
 def check_usable(network: nn.Module) -> None:
