@@ -37,7 +37,7 @@ GUIDE = (
     "| large batches of one domain and all classes | [batch_norm](batch_norm.md), then [tent](tent.md) |",
     "| the same for hours or days | [rdumb](rdumb.md), or [eata](eata.md) with source inputs |",
     "| neighbouring samples share a class | [unitta_auto](unitta_auto.md), [note](note.md), [rotta](rotta.md) |",
-    "| a network without BatchNorm | [neo](neo.md), [sar](sar.md), [t3a](t3a.md) |",
+    "| a network without BatchNorm | [neo](neo.md), [sar](sar.md), [t3a](t3a.md); [pea](pea.md) with source inputs |",
     "| a service, with a method that trains | [guard](guard.md) around it |",
     "",
     "Every method, with what its page says (`holdfast.describe(name)` prints the same):",
@@ -170,10 +170,11 @@ def traces() -> list[str]:
     without = [f"`{name}`" for name in names() if name not in traced]
     text = (
         f"`holdfast conformance` compares {len(traced)} of {len(names())} methods and recipes with recorded outputs, "
-        f"logit by logit on two streams. There is no trace of {', '.join(without[:-1])} and {without[-1]}: `anchor`, "
-        "`blend`, `guard` and `unitta_auto` are ours, `dhauds` and `conmix` are compared with recorded losses and "
-        "steps in `tests/methods`, `t3a` and `neo` with the formulas of their papers. The trace of `slr`, which has "
-        "no official code, is of a reference written from the published formulas."
+        f"logit by logit on two streams, those for networks without BatchNorm with LayerNorm and GroupNorm. There is no "
+        f"trace of {', '.join(without[:-1])} and {without[-1]}: `anchor`, `blend`, `guard` and `unitta_auto` are ours, "
+        "`dhauds` and `conmix` are compared with recorded losses and steps in `tests/methods`, and `foa_shift` with "
+        "its published formulas, because the licence of its official code does not allow a recording. The trace of "
+        "`slr`, which has no official code, is of a reference written from the published formulas."
     )
     return textwrap.wrap(text, 120, break_long_words=False, break_on_hyphens=False)
 

@@ -55,12 +55,12 @@ class _Layout:
 class Pea(Method):
     """Move the embeddings behind every block to the mean and covariance of the source, most where the shift is largest.
 
-    Tokens of a transformer, or pixels of a convolutional network, behind each of its blocks. A first pass measures how
-    far mean and variance are from the source's and gives the block that is furthest away the weight 1, the nearest one
-    0. In the second pass each block's embeddings are whitened with recent statistics, coloured with those of the source
-    and blended with the originals by the weight. Recent statistics are replaced when they jump, and dropped when the
-    entropy of the predictions rises by more than `max_entropy_rise`. A network with fewer than two blocks is left as it
-    is.
+    Embeddings are the tokens of a transformer or the pixels of a convolutional network. A first pass measures how far
+    their mean and variance behind each block are from those of the source: the furthest block gets the weight 1, the
+    nearest one 0. In a second pass the embeddings are whitened with recent statistics, coloured with those of the
+    source, and blended with the originals by the weight. Recent statistics are replaced when they jump, and dropped
+    when the entropy of the predictions rises by more than `max_entropy_rise`. A network with fewer than two blocks is
+    left as it is.
 
     `views` are further views of the inputs whose logits are averaged. The authors use `("centre_crop", "flip")`, as do
     the presets; for images that must not be mirrored, such as digits, and by default there are none.
