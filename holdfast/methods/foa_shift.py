@@ -22,8 +22,8 @@ class FoaShift(Centring):
 
     The logits are W (z + μₛ − h) + b. The mean h is of earlier batches only: the first batch is predicted as by the
     source, then h ← (1 − α) h + α · (mean of the batch). This is the "activation shifting" of FOA without its search
-    for prompts, and works for any network with a last linear layer. It is written from the published formulas: the
-    licence of the official code does not allow a recorded comparison.
+    for prompts, and works for any network with a last linear layer. It is written from the published formulas; no
+    outputs of the official code were recorded, because its licence is non-commercial.
     """
 
     citation = "Niu et al., ICML 2024 (FOA)"
