@@ -325,6 +325,9 @@ def adapt(
     mapping or a single logit: an index, a key, "binary", or a function. A network whose logits change when its layers
     are prepared for the method is refused, and the first layer that differs is named.
 
+    `recovery` is a recovery by name or built. None, the default, is the one that the recipe was published with, which
+    is "never" for most; `recovery="never"` switches it off.
+
     >>> from holdfast.models.tiny import tiny_resnet
     >>> model = adapt(tiny_resnet(), "tent", lr=1e-4)
     >>> model(torch.rand(4, 3, 32, 32)).shape

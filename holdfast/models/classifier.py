@@ -16,7 +16,7 @@ from holdfast.models.inputs import NamedInput, taking_tensors
 from holdfast.models.normalised import unwrapped
 from holdfast.models.outputs import Output, finish, logits_of
 from holdfast.models.probing import name_candidates, place_of, probe, random_inputs, repeated
-from holdfast.models.stages import find_stages
+from holdfast.models.stages import find_blocks, find_stages
 
 __all__ = [
     "NORM_KINDS",
@@ -153,6 +153,10 @@ class Classifier(nn.Module):
     def stages(self) -> list[tuple[str, nn.Module]]:
         """Return the main stages between stem and head, by name; an empty list for a plain chain of layers."""
         return find_stages(self.module, self.head_name)
+
+    def blocks(self) -> list[tuple[str, nn.Module]]:
+        """Return the residual or transformer blocks of all stages, by name; an empty list for a plain chain."""
+        return find_blocks(self.module, self.head_name)
 
     def _known_head(self) -> nn.Module:
         head = self.head
