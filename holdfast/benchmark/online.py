@@ -54,7 +54,7 @@ def _take(attempt: Attempt, batch: Batch) -> None:
             model.method.lr_scale = job.collapse.scale_at(batch.position)
         inputs = batch.inputs
         if job.intruders and job.intruders.due(batch.position // job.batch_size):
-            intruders = job.intruders.inputs(batch, model.get_submodule("_source"))
+            intruders = job.intruders.inputs(batch, model.source_network)
             if job.intruders.mixed:
                 inputs = torch.cat([intruders, inputs])
             else:
