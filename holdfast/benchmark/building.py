@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from holdfast.adapted import AdaptedModel
 from holdfast.benchmark.job import Job, SourceData
 from holdfast.benchmark.kept_stream import forget_kept, kept
-from holdfast.calibration import calibrate
+from holdfast.calibration import CalibrationSettings, calibrate
 from holdfast.data import DATASETS, Dataset
 from holdfast.data.tensors import as_inputs
 from holdfast.models import MODELS
@@ -66,7 +66,7 @@ def build_stream(stream: Spec, data: Spec, seed: int, network: nn.Module) -> Str
     given: dict[str, Any] = {"seed": seed}
     if STREAMS[stream.name].needs_model:
         # Severities are chosen for the source network.
-        given["calibrate"] = partial(calibrate, network)
+        given["calibrate"] = lambda samples, **wanted: calibrate(network, samples, CalibrationSettings(**wanted))
     built: Stream = stream.build(STREAMS, _read_data(data), **given)
     return built
 
