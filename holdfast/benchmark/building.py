@@ -19,7 +19,7 @@ from holdfast.data import DATASETS, Dataset
 from holdfast.data.tensors import as_inputs
 from holdfast.models import MODELS
 from holdfast.randomness import seeded_rng
-from holdfast.recipes import adapt_with, estimator_named, resolve
+from holdfast.recipes import adapt_with, estimator_named
 from holdfast.records import InputSpec
 from holdfast.spec import Spec
 from holdfast.streams import STREAMS, Stream
@@ -86,14 +86,13 @@ def _read_data(data: Spec) -> Dataset:
 
 def _build_model(job: Job, network: nn.Module, stream: Stream) -> tuple[AdaptedModel, dict[str, str]]:
     """Return the adapted model, and in words which source data it has seen, by protocol field."""
-    recipe = resolve(job.recipe.name, **job.recipe.options, seed=job.seed)
     source, holdout, seen = None, None, {"source_data": "none"}
-    if recipe.kind.requires_source(recipe.options):
+    if job.resolved.kind.requires_source(job.resolved.options):
         source, seen["source_data"] = _source_inputs(job, stream)
     if job.holdout is not None:
         holdout, seen["holdout_data"] = _holdout_batches(job.holdout, job, stream)
     model: AdaptedModel = adapt_with(
-        recipe,
+        job.resolved.seeded(job.seed),
         network,
         estimator={
             estimator.label: estimator_named(estimator.name, **{"seed": job.seed, **estimator.options})
