@@ -9,17 +9,17 @@ from typing import Any
 
 from holdfast.adapted import check_estimator_name
 from holdfast.benchmark.building import GIVEN_TO_RECIPES, GIVEN_TO_STREAMS
-from holdfast.benchmark.overrides import KeyPath
 from holdfast.benchmark.schema import StreamEntry, Suite, recipe_for
 from holdfast.corruptions import CORRUPTIONS
 from holdfast.data import DATASETS
 from holdfast.estimators import ESTIMATORS
 from holdfast.models import MODELS
 from holdfast.option_types import type_problem
-from holdfast.recipes import RecipeError, resolve
+from holdfast.recipes import RecipeError
 from holdfast.registry import Registry, nearest
 from holdfast.spec import Spec
 from holdfast.streams import STREAMS
+from holdfast.suite_files import KeyPath
 
 __all__ = ["problems_of"]
 
@@ -79,7 +79,7 @@ def _recipe_problems(path: KeyPath, entry: Spec, streams: Sequence[StreamEntry],
     met = [stream.spec for stream in streams if any(model.meets(stream, entry) for model in suite.models)]
     for recipe in dict.fromkeys(recipe_for(entry, stream) for stream in met):
         try:
-            resolved = resolve(recipe.name, **recipe.options)
+            resolved = suite.resolved(recipe)
             reads = resolved.build_recovery().reads
         except RecipeError as error:
             yield (*path, error.key), str(error)
