@@ -13,7 +13,6 @@ from torch import Tensor, nn
 
 from holdfast.adapted import AdaptedModel
 from holdfast.benchmark.job import Job, SourceData
-from holdfast.benchmark.kept_stream import forget_kept, kept
 from holdfast.calibration import CalibrationSettings, calibrate
 from holdfast.data import DATASETS, Dataset
 from holdfast.data.tensors import as_inputs
@@ -51,7 +50,7 @@ def build(job: Job, stream: Stream | None = None) -> Built:
     # Severities are chosen in float32; only then the network gets the precision and memory format of the run.
     network: nn.Module = job.model.build(MODELS).to(placement.device)
     if stream is None:
-        stream = kept(build_stream(job.stream, job.data, job.seed, network))
+        stream = build_stream(job.stream, job.data, job.seed, network)
     total = min(filter(None, (job.samples, stream.length)), default=None)
     with placement.computing():
         model, seen = _build_model(job, placement.place(network), stream)
@@ -72,9 +71,8 @@ def build_stream(stream: Spec, data: Spec, seed: int, network: nn.Module) -> Str
 
 
 def forget_data() -> None:
-    """Read data sets again when they are needed next, and render from them again."""
+    """Read data sets again when they are needed next."""
     _read_data.cache_clear()
-    forget_kept()
 
 
 @lru_cache(maxsize=2)  # consecutive jobs use the same data, and decoding can take as long as a run

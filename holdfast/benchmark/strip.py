@@ -17,7 +17,6 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from holdfast.benchmark.kept_stream import bare
 from holdfast.corruptions.sheet import spectrogram
 from holdfast.folders import write_whole
 from holdfast.records import Picks
@@ -51,7 +50,7 @@ def make_strip(stream: Stream, total: int | None) -> list[dict[str, Any]]:
     >>> [place["position"] for place in strip], strip[0]["severities"], len(strip[0]["images"])
     ([6, 20, 33, 46, 60, 73], {'fog': 5.0}, 4)
     """
-    stream, length = bare(stream), total or ENDLESS
+    length = total or ENDLESS
     count = min(PLACES, length)
     return [_place(stream, (2 * place + 1) * length // (2 * count), length) for place in range(count)]
 
