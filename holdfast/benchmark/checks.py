@@ -53,10 +53,10 @@ def problems_of(suite: Suite) -> Problems:
 
 
 def _spec_problems(path: KeyPath, spec: Spec, registry: Registry[Any], given: frozenset[str] = frozenset()) -> Problems:
-    found = list(spec.problems(registry, given))
-    for key, problem in found:
+    problems = list(spec.problems(registry, given))
+    for key, problem in problems:
         yield (*path, key) if key else path, problem
-    for option, value in () if found else spec.options.items():
+    for option, value in () if problems else spec.options.items():
         if wrong := type_problem(registry[spec.name], option, value):
             yield (*path, option), wrong
 
@@ -64,15 +64,15 @@ def _spec_problems(path: KeyPath, spec: Spec, registry: Registry[Any], given: fr
 def _stream_problems(path: KeyPath, stream: StreamEntry, suite: Suite) -> Problems:
     yield from _spec_problems((*path, "data"), stream.data, DATASETS)
     yield from _spec_problems(path, stream.spec, STREAMS, GIVEN_TO_STREAMS)
-    for place, recipe in enumerate(stream.recipes or []):
-        yield from _recipe_problems((*path, "recipes", place), recipe, [stream], suite)
+    for index, recipe in enumerate(stream.recipes or []):
+        yield from _recipe_problems((*path, "recipes", index), recipe, [stream], suite)
     if stream.data.name in DATASETS and hasattr(DATASETS[stream.data.name], "corrupted"):
         return  # the data hold their corruptions, and only they know which
-    for place, name in enumerate(stream.spec.options.get("corruptions", [])):
+    for index, name in enumerate(stream.spec.options.get("corruptions", [])):
         for part in str(name).split("+"):
             if part != "clean" and part not in CORRUPTIONS:
                 hint = nearest(part, [*CORRUPTIONS.names(), "clean"])
-                yield (*path, "corruptions", place), f"unknown corruption {part!r}; {hint}"
+                yield (*path, "corruptions", index), f"unknown corruption {part!r}; {hint}"
 
 
 def _recipe_problems(path: KeyPath, entry: Spec, streams: Sequence[StreamEntry], suite: Suite) -> Problems:

@@ -50,7 +50,7 @@ def forecast(jobs: Sequence[Job], together: int = 10) -> list[Forecast]:
     alike: dict[tuple[str, str], list[Job]] = {}
     for job in jobs:
         alike.setdefault((job.recipe.label, job.model.label), []).append(job)
-    return [_measured(recipe, model, found, members) for (recipe, model), found in alike.items()]
+    return [_measured(recipe, model, same, members) for (recipe, model), same in alike.items()]
 
 
 def _count(stream: Stream, total: int, batch_size: int) -> int:

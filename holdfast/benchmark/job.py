@@ -66,7 +66,7 @@ class Job:
     device: str = "cpu"  # auto, cpu, cuda, cuda:1, mps
     precision: Precision = "float32"
     memory_format: MemoryFormat = "contiguous"
-    place: int = 0  # in the suite: tables keep its order
+    place: int = 0  # index in the suite: tables keep its order
     averages: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # name -> labels of streams
     known: InitVar[ResolvedRecipe | None] = None  # the recipe, if the suite has resolved it already
 

@@ -38,7 +38,7 @@ class CalibrationSettings:
     pictures: int = 500  # at most, to measure on
     picture_seed: int = 0
     margin_percent: float = 1.0  # of the mean along a path (95 %, over images): images are added until it is reached
-    refinements: int = 2  # how often a path is measured and found again
+    refinements: int = 2  # how often a path is measured and computed again
     coarse: bool = True  # measure whole severities and interpolate; False: measure all 21 × 21 points
 
     def __post_init__(self) -> None:
