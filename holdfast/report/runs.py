@@ -107,7 +107,10 @@ class Manifest(_Stored):
         """Compare the run with the published one, unless an earlier version has done so when it was run."""
         if not isinstance(content, dict) or content.get("published") is not None:
             return content
-        return {**content, "published": publication_of(content)}
+        try:
+            return {**content, "published": publication_of(content)}
+        except (KeyError, TypeError, AttributeError):  # the job of another version, which cannot be compared
+            return content
 
     @field_validator("protocol")
     @classmethod

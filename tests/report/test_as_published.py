@@ -146,3 +146,5 @@ def test_a_manifest_that_holds_the_comparison_keeps_it(job: Job) -> None:
         manifest = Manifest.model_validate({**content, "published": published})
         assert manifest.published is not None
         assert manifest.published.deviations == deviations
+    for other in ({}, {"suite": job.suite}, {"suite": job.suite, "stream": []}):  # jobs of another version
+        assert Manifest.model_validate({**content, "asked": other}).published is None
