@@ -307,6 +307,13 @@ class AdaptedModel(nn.Module):
         forwarded, backwarded = self._samples()
         return (forwarded - before[0]) / batch_size, (backwarded - before[1]) / batch_size
 
+    @property
+    def source_network(self) -> Classifier:
+        """The network as it was given; it shares the weights that the method does not train."""
+        if self._source is None:
+            raise ValueError("this model was built without its source; build it with holdfast.adapt")
+        return self._source
+
     @torch.no_grad()
     def source(self, inputs: Tensor | Mapping[str, Tensor] | None = None, **named: Tensor) -> Tensor:
         """Return the logits of the source: bit-equal to those of the network that was given, in eval mode.
@@ -318,12 +325,10 @@ class AdaptedModel(nn.Module):
         >>> torch.equal(model.source(batch), network(batch)), torch.equal(model(batch), network(batch))
         (True, False)
         """
-        if self._source is None:
-            raise ValueError("this model was built without its source; build it with holdfast.adapt")
         batch = single_input(inputs, named)
         self._check(batch)
-        with self._transactions.exclusive(), flags_as_given(self._source):
-            logits: Tensor = self._source(batch)
+        with self._transactions.exclusive(), flags_as_given(self.source_network):
+            logits: Tensor = self.source_network(batch)
             return logits.detach()
 
     def enter_domain(self, domain: str) -> None:

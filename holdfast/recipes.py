@@ -205,6 +205,19 @@ class ResolvedRecipe:
         """The published settings of the method and of the recipe, by name."""
         return {**self.kind.presets, **self.published.presets}
 
+    def seeded(self, seed: int) -> ResolvedRecipe:
+        """Return the recipe with a seed for the method and the recovery, where they draw at random.
+
+        >>> resolve("cotta").seeded(3).recovery_options
+        {'seed': 3}
+        """
+        known = {} if isinstance(self.recovery, Recovery) else options_of(RECOVERIES[self.recovery])
+        return replace(
+            self,
+            options={**self.options, **_taken(options_of(self.kind), {"seed": seed})},
+            recovery_options={**_taken(known, {"seed": seed}), **self.recovery_options},
+        )
+
     def build_recovery(self, preset: Mapping[str, Any] | None = None) -> Recovery:
         """Return the recovery; a preset may hold options of the recovery that it was published with."""
         if isinstance(self.recovery, Recovery):
