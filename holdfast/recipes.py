@@ -451,14 +451,7 @@ def adapt_with(
         if source is not None:
             adapted.fit_source(source)
         reference = _reference_for(adapted, card, source_network, source or shown or ())
-        # Without labels, the scale of estimates is fitted by the agreement of the source with an anchor that follows
-        # from stored statistics: one that follows from these very inputs would agree in any case.
-        judged = clean_accuracy is not None or any(inputs_and_labels(batch)[1] is not None for batch in holdout)
-        if reference is not None and judged:
-            adapted.refer_to(reference)
-        adapted.fit_holdout(holdout)
-        if reference is not None and not judged:
-            adapted.refer_to(reference)
+        _fit_holdout(adapted, holdout, reference, known=clean_accuracy is not None)
     if not adapted.method.referred:
         warnings.warn(
             f"{recipe.name!r} has no source samples, so it predicts as the network does: pass source=[inputs, …], a "
@@ -467,6 +460,22 @@ def adapt_with(
             stacklevel=3,
         )
     return adapted
+
+
+def _fit_holdout(
+    adapted: AdaptedModel, holdout: Sequence[SourceBatch], reference: Reference | None, *, known: bool
+) -> None:
+    """Show held-out data and the reference.
+
+    Without labels or a known accuracy, the scale of estimates is fitted by the agreement of the source with an anchor
+    that follows from stored statistics; one that follows from these very inputs would agree in any case.
+    """
+    judged = known or any(inputs_and_labels(batch)[1] is not None for batch in holdout)
+    if reference is not None and judged:
+        adapted.refer_to(reference)
+    adapted.fit_holdout(holdout)
+    if reference is not None and not judged:
+        adapted.refer_to(reference)
 
 
 def _reference_for(
