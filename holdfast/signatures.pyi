@@ -74,6 +74,7 @@ class Shared(TypedDict, total=False):
     preset: str | None
     source: Iterable[SourceBatch] | None
     holdout: Iterable[SourceBatch | Labelled] | None
+    card: Card | str | Path | None
     clean_accuracy: float | None
     example: Tensor | Mapping[str, Tensor] | None
     head: str | None
@@ -137,6 +138,7 @@ class Blend(Shared, total=False):
     window: int
     proportions: bool
     temperature: float
+    stored_reference: bool
     seed: int
 
 class Roid(Shared, total=False):
@@ -321,6 +323,7 @@ class Guard(Shared, total=False):
     source_share: float
     window: int
     temperature: float | None
+    stored_reference: bool
     seed: int
 
 class Lame(Shared, total=False):
@@ -654,6 +657,7 @@ class Guarding(TypedDict, total=False):
     source_share: float
     window: int
     temperature: float | None
+    stored_reference: bool
     seed: int
 
 @overload
