@@ -167,7 +167,8 @@ def test_an_executor_says_itself_whether_it_shares_memory(tmp_path: Path, shares
 def test_recipes_of_one_stream_share_its_rendered_batches() -> None:
     first, second, *_ = load_suite("demo").jobs()
     assert first.recipe != second.recipe
-    streams = [build(job).stream for job in (first, second)]
+    shared = build(first).stream
+    streams = [shared, build(second, shared).stream]  # as in a group
     batches = [stream.render(0, 8) for stream in streams]
     assert streams[0] is streams[1]
     assert torch.equal(batches[0].inputs, batches[1].inputs)
