@@ -39,7 +39,7 @@ GUIDE = (
     "| large batches of one domain and all classes | [batch_norm](batch_norm.md), then [tent](tent.md) |",
     "| the same for hours or days | [rdumb](rdumb.md), or [eata](eata.md) with source inputs |",
     "| neighbouring samples share a class | [unitta_auto](unitta_auto.md), [note](note.md), [rotta](rotta.md) |",
-    "| a network without BatchNorm | [blend](blend.md) with source inputs; [neo](neo.md), [sar](sar.md), [t3a](t3a.md) |",
+    "| a network without BatchNorm | [blend](blend.md) with source inputs; [neo](neo.md), [sar](sar.md) |",
     "| a service, with a method that trains | [guard](guard.md) around it |",
     "",
     "Every method, with what its page says (`holdfast.describe(name)` prints the same):",
