@@ -12,6 +12,7 @@ import argparse
 import hashlib
 import json
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -45,7 +46,9 @@ def condensed(run: RunRecord, *, batches: bool = False) -> dict[str, Any]:
         kept |= {"alarm_batches": alarms} if any(alarms.values()) else {}
         kept["reset_batches"] = [batch for batch, reason in enumerate(run.rows.recovered) if reason is not None]
     manifest = json.loads((run.folder / "manifest.json").read_text())
-    manifest.pop("asked", None)  # redundant with the other parts, except for file paths
+    manifest |= {"published": None if run.manifest.published is None else asdict(run.manifest.published)}
+    for key in ("asked", "resolved"):  # redundant with the other parts, except for file paths
+        manifest.pop(key, None)
     return {**kept, "manifest": manifest}
 
 

@@ -24,6 +24,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 import torch
+from measured import add_json, write
 from numpy.typing import NDArray
 from PIL import Image
 from safetensors.torch import load_file, save
@@ -426,7 +427,7 @@ def accuracies(subject: Subject) -> dict[str, float]:
         domain: torch.cat([subject.network(batch).argmax(1) for batch in batches(inputs)]) == labels
         for domain, (inputs, labels) in subject.domains.items()
     }
-    return {domain: 100 * float(found.float().mean()) for domain, found in right.items()}
+    return {domain: round(100 * float(found.float().mean()), 2) for domain, found in right.items()}
 
 
 def main() -> None:
@@ -436,6 +437,7 @@ def main() -> None:
     parser.add_argument("--data", type=Path, required=True, help="folder of the Parquet files")
     parser.add_argument("--nets", type=Path, required=True, help="folder in which networks are kept")
     parser.add_argument("--golden", type=Path, help="folder of networks that others trained, copied to --nets")
+    add_json(parser)
     options = parser.parse_args()
     torch.set_num_threads(1)
     for file in GOLDEN if options.golden else ():
@@ -444,10 +446,13 @@ def main() -> None:
     known = subjects(options.data, options.nets)
     if unknown := [name for name in options.names if name not in known]:
         parser.error(f"there is no subject {unknown[0]!r}; choose from {'; '.join(known)}")
+    measured = {}
     for name in options.names or known:
         subject = known[name]()
-        shares = ", ".join(f"{domain} {share:.1f}" for domain, share in accuracies(subject).items())
+        measured[name] = accuracies(subject)
+        shares = ", ".join(f"{domain} {share:.1f}" for domain, share in measured[name].items())
         print(f"{name} | {subject.kind} | {subject.half} | {shares}", flush=True)
+    write(options.json, measured)
 
 
 if __name__ == "__main__":

@@ -33,7 +33,6 @@ from torch import nn
 from holdfast.benchmark import Job, bench, parse_suite
 from holdfast.benchmark.building import build
 from holdfast.benchmark.feeding import placed
-from holdfast.benchmark.kept_stream import bare, forget_kept
 from holdfast.benchmark.prefetch import Prefetch
 from holdfast.data import DATASETS, Digits, InMemoryImages
 from holdfast.models import MODELS
@@ -75,9 +74,7 @@ def end_to_end(cifar: Path | None, weights: Path | None, samples: int) -> dict[s
     jobs = suite(MODEL=model, SAMPLES=str(samples), CORRUPTIONS=AT_32, RECIPES=RECIPES, **words)
     ratios = {}
     for job in jobs:
-        forget_kept()
         before = bare_steps(job)[5:]
-        forget_kept()
         rows = list(timestamps(job))
         whole = [later - earlier for earlier, later in pairwise(rows)][4:]  # after workers have started
         steps = before + bare_steps(job)[5:]  # from both sides, because the pace of a machine drifts
@@ -90,7 +87,7 @@ def end_to_end(cifar: Path | None, weights: Path | None, samples: int) -> dict[s
 def timestamps(job: Job) -> Iterator[float]:
     """Run a job as `bench` does, and yield the time after each of its batches."""
     built = build(job)
-    with Prefetch(bare(built.stream), workers=1) as prefetch, job.placement.computing():
+    with Prefetch(built.stream, workers=1) as prefetch, job.placement.computing():
         for batch in prefetch.batches(built.stream.spans(0, built.total, job.batch_size)):
             built.model.step(placed(batch.inputs, job.placement))
             yield time.perf_counter()
@@ -147,7 +144,6 @@ def rendering(recipes: str, samples: int) -> float:
         spent[0] += time.process_time() - began
         return batch
 
-    forget_kept()
     Stream.read = timed  # type: ignore[method-assign]
     try:
         with tempfile.TemporaryDirectory() as folder:

@@ -73,6 +73,8 @@ RECIPES: dict[str, Entry] = {
     "tribe, no view": ("tribe", {"view": "identity"}, 13.0),
     "t3a": ("t3a", {}, None),
     "neo": ("neo", {}, None),
+    "foa_shift": ("foa_shift", {}, None),
+    "pea": ("pea", {}, None),
     "cotta, 32 views": ("cotta", {"confidence_threshold": 2.0}, 66.5),
     "cotta, no views": ("cotta", {"preset": "imagenet-c"}, 6.7),
     "cotta, affine only": ("cotta", {"preset": "ccc"}, 5.4),

@@ -21,7 +21,7 @@ HEAD = '''\
 A method of your own has its options checked if you pass its class; with its name, pass them as a mapping: `**options`.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal, TypeAlias, TypedDict, overload
 
 from numpy.typing import NDArray

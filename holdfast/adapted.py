@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from holdfast.anchor import Reference
 from holdfast.blocks.norm import NormLayer
 from holdfast.estimators import ESTIMATORS, Estimator, Observation
-from holdfast.input_checks import check_inputs, explain_inputs
+from holdfast.input_checks import check_dtype, check_inputs, explain_inputs
 from holdfast.input_range import InputRange, magnitude
 from holdfast.methods import METHODS, Method
 from holdfast.methods._export import Statistics, export
@@ -143,7 +143,7 @@ class AdaptedModel(nn.Module):
         >>> pending.finish().skipped
         """
         batch = single_input(inputs, named)
-        check_inputs(batch, self.method.model.input_spec)
+        self._check(batch)
         if adapt and len(batch) == 1:
             self._warn_of_single_samples()
         with self._transactions.exclusive(), self._modes(learning=adapt):
@@ -168,6 +168,10 @@ class AdaptedModel(nn.Module):
                 return done[0]
 
         return Pending(begun.prediction, finish, predicts=self.method.predicts)
+
+    def _check(self, inputs: Tensor) -> None:
+        network = self.method.model
+        check_inputs(inputs, network.input_spec, network.input_dtype)
 
     @contextmanager
     def _modes(self, *, learning: bool) -> Iterator[None]:
@@ -250,7 +254,7 @@ class AdaptedModel(nn.Module):
     def _examine(self, inputs: Tensor, logits: Tensor | None = None) -> tuple[str | None, bool]:
         """Return why inputs are not adapted to, or None, and whether the logits are finite: the host waits once."""
         finite = torch.isfinite(inputs.new_zeros(()) if logits is None else logits).all()
-        if not inputs.is_floating_point():  # indices have no scale
+        if not inputs.is_floating_point():  # indices have no scale, and bytes cannot leave theirs
             return None, bool(finite)
         reached, is_finite = torch.stack([magnitude(inputs), finite.to(inputs)]).tolist()
         return self.input_range.refusal(reached), bool(is_finite)
@@ -303,6 +307,13 @@ class AdaptedModel(nn.Module):
         forwarded, backwarded = self._samples()
         return (forwarded - before[0]) / batch_size, (backwarded - before[1]) / batch_size
 
+    @property
+    def source_network(self) -> Classifier:
+        """The network as it was given; it shares the weights that the method does not train."""
+        if self._source is None:
+            raise ValueError("this model was built without its source; build it with holdfast.adapt")
+        return self._source
+
     @torch.no_grad()
     def source(self, inputs: Tensor | Mapping[str, Tensor] | None = None, **named: Tensor) -> Tensor:
         """Return the logits of the source: bit-equal to those of the network that was given, in eval mode.
@@ -314,10 +325,10 @@ class AdaptedModel(nn.Module):
         >>> torch.equal(model.source(batch), network(batch)), torch.equal(model(batch), network(batch))
         (True, False)
         """
-        if self._source is None:
-            raise ValueError("this model was built without its source; build it with holdfast.adapt")
-        with self._transactions.exclusive(), flags_as_given(self._source):
-            logits: Tensor = self._source(single_input(inputs, named))
+        batch = single_input(inputs, named)
+        self._check(batch)
+        with self._transactions.exclusive(), flags_as_given(self.source_network):
+            logits: Tensor = self.source_network(batch)
             return logits.detach()
 
     def enter_domain(self, domain: str) -> None:
@@ -362,7 +373,9 @@ class AdaptedModel(nn.Module):
                     estimator.fit(pairs, self.method.predictor)
 
     def _show(self, inputs: Tensor) -> None:
-        """Take source inputs for usual; indices have no scale."""
+        """Take source inputs for usual; indices and bytes have a scale of their own."""
+        network = self.method.model
+        check_dtype(inputs, network.input_spec, network.input_dtype)
         if inputs.is_floating_point():
             self.input_range.show(inputs)
 
@@ -384,6 +397,8 @@ class AdaptedModel(nn.Module):
         prediction depends on the rest of its batch, and a batch of one is predicted badly. With `"frozen"` the
         statistics are fixed, to those of `inputs` where the method stores none.
         """
+        if inputs is not None:
+            self._check(inputs)
         with torch.inference_mode(False), self._transactions.exclusive():
             return export(self.method, statistics, inputs)
 

@@ -27,6 +27,7 @@ __all__ = ["GuardedModel", "guard"]
 
 LABELS_TO_FIT = 20  # before the temperature is fitted to labels that came back
 LABELS_KEPT = 256  # with the anchor's logits: answered ones, and those that are waited for
+TOO_FAR = 0.1  # divergence of recent moments from the source's, beyond which confidence says nothing about accuracy
 PATIENCE = 10_000  # samples after which a label that was asked for is no longer waited for
 
 
@@ -165,6 +166,8 @@ class GuardedModel(AdaptedModel):
         self.labels.gains = latest(self.labels.gains, verdict.right - verdict.source_right, window)
         gain = round(float(self.labels.gains.mean()), 6)
         unknown, recent = scale.unknown(follows=self._guard.compares), self._guard.judge.recent
+        if verdict.shift > TOO_FAR:
+            unknown = f"the inputs are too far from the source data (divergence {verdict.shift:.2f}, over {TOO_FAR})"
         if unknown is not None or recent is None:  # a paused guard has seen nothing yet
             return Estimate(math.nan, unknown=unknown or "no batch was adapted to yet", gain=gain)
         found = scale.judge(self.labels.beliefs, verdict.weighed, recent, follows=self._guard.follows)

@@ -15,10 +15,11 @@ from torch import Tensor, nn
 from holdfast.adapted import AdaptedModel, SourceBatch
 from holdfast.anchor import Card, Reference, measure_reference, read_card
 from holdfast.estimators import ESTIMATORS, Estimator
+from holdfast.input_checks import check_dtype
 from holdfast.methods import METHODS, Method, preset_for
 from holdfast.methods._proof import prove_source, trace
 from holdfast.models.base import load
-from holdfast.models.classifier import Classifier, check_usable, weights_digest
+from holdfast.models.classifier import Classifier, check_usable, classifier_of, weights_digest
 from holdfast.models.inputs import inputs_alone, inputs_and_labels
 from holdfast.models.normalised import unwrapped
 from holdfast.models.outputs import Output, are_probabilities
@@ -204,6 +205,19 @@ class ResolvedRecipe:
         """The published settings of the method and of the recipe, by name."""
         return {**self.kind.presets, **self.published.presets}
 
+    def seeded(self, seed: int) -> ResolvedRecipe:
+        """Return the recipe with a seed for the method and the recovery, where they draw at random.
+
+        >>> resolve("cotta").seeded(3).recovery_options
+        {'seed': 3}
+        """
+        known = {} if isinstance(self.recovery, Recovery) else options_of(RECOVERIES[self.recovery])
+        return replace(
+            self,
+            options={**self.options, **_taken(options_of(self.kind), {"seed": seed})},
+            recovery_options={**_taken(known, {"seed": seed}), **self.recovery_options},
+        )
+
     def build_recovery(self, preset: Mapping[str, Any] | None = None) -> Recovery:
         """Return the recovery; a preset may hold options of the recovery that it was published with."""
         if isinstance(self.recovery, Recovery):
@@ -324,6 +338,9 @@ def adapt(
     mapping or a single logit: an index, a key, "binary", or a function. A network whose logits change when its layers
     are prepared for the method is refused, and the first layer that differs is named.
 
+    `recovery` is a recovery by name or built. None, the default, is the one that the recipe was published with, which
+    is "never" for most; `recovery="never"` switches it off.
+
     >>> from holdfast.models.tiny import tiny_resnet
     >>> model = adapt(tiny_resnet(), "tent", lr=1e-4)
     >>> model(torch.rand(4, 3, 32, 32)).shape
@@ -389,12 +406,14 @@ def adapt_with(
     with torch.inference_mode(False):
         source, holdout = (None if given is None else list(given) for given in (source, holdout))
         network = unwrapped(model)  # layers of a compiled module cannot be replaced
-        classifier = Classifier(
-            network if in_place else _copied(network),
-            example=_integers_in(source, holdout) if example is None else example,
-            head=head,
-            output=output,
-        )
+        network = network if in_place else _copied(network)
+        integers = _integers_in(source, holdout) if example is None else None
+        if integers is None:
+            classifier = Classifier(network, example=example, head=head, output=output)
+        else:
+            classifier = classifier_of(network, integers, head, output)
+        for batch in (*(source or ()), *(holdout or ())):
+            check_dtype(inputs_alone(batch), classifier.input_spec, classifier.input_dtype)
         weights = weights_digest(model)
         source_network = sharing_copy(classifier)
         before = trace(classifier)
@@ -432,14 +451,7 @@ def adapt_with(
         if source is not None:
             adapted.fit_source(source)
         reference = _reference_for(adapted, card, source_network, source or shown or ())
-        # Without labels, the scale of estimates is fitted by the agreement of the source with an anchor that follows
-        # from stored statistics: one that follows from these very inputs would agree in any case.
-        judged = clean_accuracy is not None or any(inputs_and_labels(batch)[1] is not None for batch in holdout)
-        if reference is not None and judged:
-            adapted.refer_to(reference)
-        adapted.fit_holdout(holdout)
-        if reference is not None and not judged:
-            adapted.refer_to(reference)
+        _fit_holdout(adapted, holdout, reference, known=clean_accuracy is not None)
     if not adapted.method.referred:
         warnings.warn(
             f"{recipe.name!r} has no source samples, so it predicts as the network does: pass source=[inputs, …], a "
@@ -448,6 +460,22 @@ def adapt_with(
             stacklevel=3,
         )
     return adapted
+
+
+def _fit_holdout(
+    adapted: AdaptedModel, holdout: Sequence[SourceBatch], reference: Reference | None, *, known: bool
+) -> None:
+    """Show held-out data and the reference.
+
+    Without labels or a known accuracy, the scale of estimates is fitted by the agreement of the source with an anchor
+    that follows from stored statistics; one that follows from these very inputs would agree in any case.
+    """
+    judged = known or any(inputs_and_labels(batch)[1] is not None for batch in holdout)
+    if reference is not None and judged:
+        adapted.refer_to(reference)
+    adapted.fit_holdout(holdout)
+    if reference is not None and not judged:
+        adapted.refer_to(reference)
 
 
 def _reference_for(

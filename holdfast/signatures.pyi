@@ -3,7 +3,7 @@
 A method of your own has its options checked if you pass its class; with its name, pass them as a mapping: `**options`.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal, TypeAlias, TypedDict, overload
 
 from numpy.typing import NDArray
@@ -36,10 +36,12 @@ MethodName: TypeAlias = Literal[
     "dhauds",
     "eta",
     "eata",
+    "foa_shift",
     "guard",
     "lame",
     "neo",
     "note",
+    "pea",
     "petta",
     "poem",
     "reservoir",
@@ -72,6 +74,7 @@ class Shared(TypedDict, total=False):
     preset: str | None
     source: Iterable[SourceBatch] | None
     holdout: Iterable[SourceBatch | Labelled] | None
+    card: Card | str | Path | None
     clean_accuracy: float | None
     example: Tensor | Mapping[str, Tensor] | None
     head: str | None
@@ -135,6 +138,7 @@ class Blend(Shared, total=False):
     window: int
     proportions: bool
     temperature: float
+    stored_reference: bool
     seed: int
 
 class Roid(Shared, total=False):
@@ -301,6 +305,10 @@ class Eata(Shared, total=False):
     weight_decay: float
     seed: int
 
+class FoaShift(Shared, total=False):
+    mean_momentum: float
+    seed: int
+
 class Guard(Shared, total=False):
     base: str
     base_options: Mapping[str, Any] | None
@@ -315,6 +323,7 @@ class Guard(Shared, total=False):
     source_share: float
     window: int
     temperature: float | None
+    stored_reference: bool
     seed: int
 
 class Lame(Shared, total=False):
@@ -339,6 +348,18 @@ class Note(Shared, total=False):
     nesterov: bool
     betas: tuple[float, float]
     weight_decay: float
+    seed: int
+
+class Pea(Shared, total=False):
+    statistics_momentum: float
+    average_momentum: float
+    spike_ratio: float
+    max_entropy_rise: float
+    group_size: int | None
+    views: Sequence[str]
+    views_together: bool
+    class_token: bool | None
+    source_statistics: Literal["official", "exact"]
     seed: int
 
 class Petta(Shared, total=False):
@@ -636,6 +657,7 @@ class Guarding(TypedDict, total=False):
     source_share: float
     window: int
     temperature: float | None
+    stored_reference: bool
     seed: int
 
 @overload
@@ -671,6 +693,8 @@ def adapt(model: nn.Module | str, method: Literal["eta"], **options: Unpack[Eta]
 @overload
 def adapt(model: nn.Module | str, method: Literal["eata"], **options: Unpack[Eata]) -> AdaptedModel: ...
 @overload
+def adapt(model: nn.Module | str, method: Literal["foa_shift"], **options: Unpack[FoaShift]) -> AdaptedModel: ...
+@overload
 def adapt(model: nn.Module | str, method: Literal["guard"], **options: Unpack[Guard]) -> AdaptedModel: ...
 @overload
 def adapt(model: nn.Module | str, method: Literal["lame"], **options: Unpack[Lame]) -> AdaptedModel: ...
@@ -678,6 +702,8 @@ def adapt(model: nn.Module | str, method: Literal["lame"], **options: Unpack[Lam
 def adapt(model: nn.Module | str, method: Literal["neo"], **options: Unpack[Neo]) -> AdaptedModel: ...
 @overload
 def adapt(model: nn.Module | str, method: Literal["note"], **options: Unpack[Note]) -> AdaptedModel: ...
+@overload
+def adapt(model: nn.Module | str, method: Literal["pea"], **options: Unpack[Pea]) -> AdaptedModel: ...
 @overload
 def adapt(model: nn.Module | str, method: Literal["petta"], **options: Unpack[Petta]) -> AdaptedModel: ...
 @overload

@@ -128,6 +128,50 @@ def test_source_inputs_and_held_out_data_decide_what_is_usual() -> None:
     assert adapt(tiny_resnet(), "tent").step(255 * BATCHES[0]).skipped  # it normalises images in [0, 1] itself
 
 
+@pytest.mark.parametrize("order", [(1.0, 0.1), (0.1, 1.0)], ids=["large first", "small first"])
+@pytest.mark.parametrize("where", ["source", "holdout"])
+def test_the_largest_source_batch_is_usual_and_outlives_a_reset(where: str, order: tuple[float, float]) -> None:
+    given = {where: [scale * 100 * BATCHES[0] for scale in order]}
+    model = adapt(plain_network(), "tent", estimator="anchored", **given)  # type: ignore[arg-type]
+    largest = float(100 * BATCHES[0].max())
+    assert model.input_range.shown == model.input_range.usual == pytest.approx(largest)
+    model(BATCHES[1])
+    model.reset()
+    assert model.input_range.shown == model.input_range.usual == pytest.approx(largest)
+    model.fit_source([BATCHES[1]])  # a dark one changes nothing
+    assert model.input_range.shown == pytest.approx(largest)
+    assert model.step(9 * largest * BATCHES[0]).skipped is None
+    assert model.step(12 * largest * BATCHES[0]).skipped
+
+
+def test_a_reset_clears_the_votes_and_nothing_else_does() -> None:
+    model = adapt(plain_network(), "tent")
+    for scale in (1, 1, 20):
+        model.step(scale * BATCHES[0])
+    votes = [pytest.approx(scale * float(BATCHES[0].max())) for scale in (1, 1, 20)]
+    assert (model.input_range.shown, model.input_range.votes) == (None, votes)
+    model.predict(BATCHES[1])
+    assert model.input_range.votes == votes
+    model.reset()
+    assert (model.input_range.shown, model.input_range.votes, model.input_range.usual) == (None, [], None)
+    model.fit_source([BATCHES[0], 0.1 * BATCHES[0]])
+    model(BATCHES[1])
+    assert (model.input_range.shown, model.input_range.votes) == (pytest.approx(float(BATCHES[0].max())), [])
+
+
+def test_silent_and_broken_source_batches_show_nothing_larger() -> None:
+    usual = InputRange("image", known=1.0)
+    usual.show(torch.full((2, 3), 4.0))
+    usual.show(torch.zeros(2, 3))
+    usual.show(torch.full((2, 3), float("inf")))
+    usual.show(-torch.ones(2, 3))
+    assert usual.shown == usual.usual == 4.0
+    usual.reset_state()
+    assert usual.shown == 4.0
+    assert usual.refusal(39.0) is None
+    assert usual.refusal(41.0)
+
+
 @pytest.mark.parametrize(
     ("inputs", "words"),
     [

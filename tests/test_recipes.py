@@ -48,6 +48,19 @@ def test_the_seed_is_for_both() -> None:
     assert (own["options"]["seed"], own["recovery_options"]["seed"]) == (3, 4)
 
 
+def test_none_is_the_published_recovery_and_never_switches_it_off() -> None:
+    for given, expected in (
+        ({}, "loss_collapse"),
+        ({"recovery": None}, "loss_collapse"),
+        ({"recovery": "never"}, "never"),
+    ):
+        assert resolve("sar", **given).recovery == expected
+        assert adapt(tiny_resnet(), "sar", **given).recipe["recovery"] == expected
+    said = " ".join((adapt.__doc__ or "").split())
+    assert "None, the default, is the one that the recipe was published with" in said
+    assert '`recovery="never"` switches it off' in said
+
+
 def test_options_that_only_the_recovery_has_need_no_mapping() -> None:
     assert resolve("rdumb", every_batches=3).recovery_options == {"every_batches": 3}
     assert resolve("rdumb", recovery_options={"every_batches": 3}).recovery_options == {"every_batches": 3}

@@ -3,10 +3,11 @@
 from holdfast.anchor.anchor import Anchor, Opinion, latest, shift_of
 from holdfast.anchor.card import Card, make_card, read_card
 from holdfast.anchor.proportions import agreed, proportions_by_evidence, reweigh, variety
-from holdfast.anchor.scale import AnchorScale, Judgement
+from holdfast.anchor.scale import FITTING, AnchorScale, Judgement, agreement
 from holdfast.anchor.sites import Reference, follow_inputs, follows, is_referred, measure_reference, taps_of
 
 __all__ = [
+    "FITTING",
     "Anchor",
     "AnchorScale",
     "Card",
@@ -14,6 +15,7 @@ __all__ = [
     "Opinion",
     "Reference",
     "agreed",
+    "agreement",
     "follow_inputs",
     "follows",
     "is_referred",

@@ -163,10 +163,11 @@ class Anchor(Stateful):
         recent = self._latest(self.recent, plain, shown)
         recent_source = None if source is None else self._latest(self.recent_source, self.scaled(source), shown)
         proportions = recent.new_full((), 1 / recent.shape[1]).expand_as(recent)
-        if self.proportions:
-            proportions = proportions_by_evidence(recent)
-            if recent_source is not None and len(recent_source) == len(recent):
-                proportions = agreed(proportions, proportions_by_evidence(recent_source))
+        if self.proportions and recent_source is None:
+            proportions = proportions_by_evidence(recent, bias=0)
+        elif self.proportions and recent_source is not None:
+            both = (proportions_by_evidence(rows, window=self.window) for rows in (recent, recent_source))
+            proportions = agreed(*both)
         batch = len(plain)
         weighed = _normalised(torch.cat([recent[:-batch], plain]) * proportions)
         return Opinion(plain, proportions[-batch:], weighed), recent, recent_source

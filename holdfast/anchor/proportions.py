@@ -29,13 +29,14 @@ def reweigh(probabilities: Tensor, *, pseudo_count: float = 0.25, rounds: int = 
     return _reweigh(probabilities, torch.tensor(pseudo_count), rounds)
 
 
-def proportions_by_evidence(probabilities: Tensor, *, rounds: int = 10) -> Tensor:
+def proportions_by_evidence(probabilities: Tensor, *, bias: float = BIAS, window: int = 64, rounds: int = 10) -> Tensor:
     """Return for each sample the class proportions that the other samples of its window show, (samples, classes).
 
     A small pseudo-count expects few classes, a large one equal proportions. The posteriors under several are averaged
     with weights by their evidence lower bounds, so that a balanced window is left alone and a window of one class is
     not. Under a shift a classifier prefers some classes whatever it is shown, so few classes have to be better than
-    equal proportions by a tenth of log K nats for each sample; a window of a single class is better by nearly log K.
+    equal proportions by `bias` · log K nats for each sample of a full `window`; samples of a single class are better by
+    nearly log K each.
 
     >>> each = torch.eye(4) * 0.4 + 0.15
     >>> windows = [each.repeat(12, 1), each[[0, 0, 1, 2, 3]].repeat(12, 1), each[[0]].repeat(48, 1)]
@@ -46,22 +47,26 @@ def proportions_by_evidence(probabilities: Tensor, *, rounds: int = 10) -> Tenso
     weighed = _reweigh(probabilities, counts, rounds)  # (pseudo-counts, samples, classes)
     evidence = _evidence(probabilities, weighed, counts)
     samples, classes = probabilities.shape
-    evidence = torch.cat([evidence[:-1] - BIAS * math.log(classes) * samples, evidence[-1:]])
+    evidence = torch.cat([evidence[:-1] - bias * math.log(classes) * max(samples, window), evidence[-1:]])
     weights = evidence.softmax(0)
     mean = (weights[:, None, None] * weighed).sum(0)  # a product of matrices would be in half precision under autocast
     return _normalised(mean / probabilities.clamp_min(torch.finfo(probabilities.dtype).tiny))
 
 
 def agreed(one: Tensor, other: Tensor) -> Tensor:
-    """Return the class proportions on which two judges agree, (samples, classes): the smaller of both, the rest equal.
+    """Return the class proportions on which two judges agree, (samples, classes).
 
-    A class is frequent only as far as both say so; one that a single judge prefers by its own errors stays rare.
+    A class is more frequent than the others only as far as both say so; one that a single judge prefers by its own
+    errors is as frequent as any other.
 
     >>> agreed(torch.tensor([[0.9, 0.1, 0.0]]), torch.tensor([[0.8, 0.0, 0.2]]))
-    tensor([[0.8667, 0.0667, 0.0667]])
+    tensor([[0.6444, 0.1778, 0.1778]])
+    >>> agreed(torch.tensor([[0.9, 0.1, 0.0]]), torch.tensor([[0.0, 0.1, 0.9]]))
+    tensor([[0.3333, 0.3333, 0.3333]])
     """
-    both = torch.minimum(one, other)
-    return both + (1 - both.sum(-1, keepdim=True)) / both.shape[-1]
+    equal = 1 / one.shape[-1]
+    excess = torch.minimum(one, other).sub(equal).clamp_min(0)
+    return excess + (1 - excess.sum(-1, keepdim=True)) * equal
 
 
 def _normalised(weights: Tensor) -> Tensor:

@@ -16,7 +16,7 @@ from holdfast.anchor.proportions import entropy_of
 from holdfast.evidence import Scale, scale_from_accuracy, scale_from_agreement, scale_from_labels, scale_from_stream
 from holdfast.state import Stateful
 
-__all__ = ["AnchorScale", "Judgement"]
+__all__ = ["FITTING", "AnchorScale", "Judgement", "agreement"]
 
 NINETY_PERCENT = 1.645  # standard deviations to either side
 FITTING = 0.8  # agreement of source and anchor on held-out inputs below which stored statistics are those of other data
@@ -85,7 +85,7 @@ class AnchorScale(Stateful):
             found = scale_from_labels(_array(logits), truth.numpy(force=True))
         elif logits and self.clean_accuracy is not None:
             found = scale_from_accuracy(_array(logits), self.clean_accuracy, source=_array(source_logits or logits))
-        elif source_logits and _agreement(logits, source_logits) >= FITTING:
+        elif source_logits and agreement(logits, source_logits) >= FITTING:
             found = scale_from_agreement(_array(logits), _array(source_logits))
         if found is not None:
             anchor.fitted_temperature = found.temperature
@@ -159,7 +159,12 @@ class AnchorScale(Stateful):
         return (1 - confidence) / 2 if self.estimates else 0.0
 
 
-def _agreement(logits: Sequence[Tensor], others: Sequence[Tensor]) -> float:
+def agreement(logits: Sequence[Tensor], others: Sequence[Tensor]) -> float:
+    """Return the share of samples for which two networks predict the same class, from their logits in batches.
+
+    >>> agreement([torch.eye(2)], [torch.eye(2)[[0, 0]]])
+    0.5
+    """
     return float((torch.cat(list(logits)).argmax(1) == torch.cat(list(others)).argmax(1)).double().mean())
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ from holdfast.benchmark.recorder import Recorder, make_row
 from holdfast.records import Batch, Step
 from holdfast.streams import Stream
 
-__all__ = ["Attempt", "Place", "Progress"]
+__all__ = ["Attempt", "Checkpoint", "Progress"]
 
 
 @dataclass(frozen=True)
@@ -31,8 +31,8 @@ class Progress:
 
 
 @dataclass(frozen=True)
-class Place:
-    """The place in the stream of a saved state; all rows before it are on disk."""
+class Checkpoint:
+    """The position in the stream of a saved state; all rows before it are on disk."""
 
     samples: int = 0
     correct: int = 0
@@ -52,7 +52,7 @@ class Attempt:
     total: int | None
     checkpoint_seconds: float
     progress: Callable[[Progress], None]
-    place: Place = Place()
+    checkpoint: Checkpoint = Checkpoint()
     failure: Exception | None = None  # that ended it, while others of its group went on
     peaks: dict[str, float] = field(default_factory=dict)
     saved: float = field(default_factory=time.monotonic)
@@ -77,8 +77,8 @@ class Attempt:
         """Save the rows, then the state: a state may be older than the rows on disk, but not newer."""
         recorder = self.recorder
         row_bytes = recorder.sync()
-        self.place = replace(self.place, samples=recorder.samples, correct=recorder.correct, row_bytes=row_bytes)
-        self.model.save(self.folder / "state.safetensors", note=asdict(self.place))
+        self.checkpoint = Checkpoint(recorder.samples, recorder.correct, row_bytes, self.checkpoint.offline)
+        self.model.save(self.folder / "state.safetensors", note=asdict(self.checkpoint))
         self.saved = time.monotonic()
 
     def tell(self, doing: str = "", *, finished: bool = False) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -13,13 +13,12 @@ from torch import Tensor, nn
 
 from holdfast.adapted import AdaptedModel
 from holdfast.benchmark.job import Job, SourceData
-from holdfast.benchmark.kept_stream import forget_kept, kept
-from holdfast.calibration import calibrate
+from holdfast.calibration import CalibrationSettings, calibrate
 from holdfast.data import DATASETS, Dataset
 from holdfast.data.tensors import as_inputs
 from holdfast.models import MODELS
 from holdfast.randomness import seeded_rng
-from holdfast.recipes import adapt_with, estimator_named, resolve
+from holdfast.recipes import adapt_with, estimator_named
 from holdfast.records import InputSpec
 from holdfast.spec import Spec
 from holdfast.streams import STREAMS, Stream
@@ -51,7 +50,7 @@ def build(job: Job, stream: Stream | None = None) -> Built:
     # Severities are chosen in float32; only then the network gets the precision and memory format of the run.
     network: nn.Module = job.model.build(MODELS).to(placement.device)
     if stream is None:
-        stream = kept(build_stream(job.stream, job.data, job.seed, network))
+        stream = build_stream(job.stream, job.data, job.seed, network)
     total = min(filter(None, (job.samples, stream.length)), default=None)
     with placement.computing():
         model, seen = _build_model(job, placement.place(network), stream)
@@ -66,15 +65,14 @@ def build_stream(stream: Spec, data: Spec, seed: int, network: nn.Module) -> Str
     given: dict[str, Any] = {"seed": seed}
     if STREAMS[stream.name].needs_model:
         # Severities are chosen for the source network.
-        given["calibrate"] = partial(calibrate, network)
+        given["calibrate"] = lambda samples, **wanted: calibrate(network, samples, CalibrationSettings(**wanted))
     built: Stream = stream.build(STREAMS, _read_data(data), **given)
     return built
 
 
 def forget_data() -> None:
-    """Read data sets again when they are needed next, and render from them again."""
+    """Read data sets again when they are needed next."""
     _read_data.cache_clear()
-    forget_kept()
 
 
 @lru_cache(maxsize=2)  # consecutive jobs use the same data, and decoding can take as long as a run
@@ -86,14 +84,13 @@ def _read_data(data: Spec) -> Dataset:
 
 def _build_model(job: Job, network: nn.Module, stream: Stream) -> tuple[AdaptedModel, dict[str, str]]:
     """Return the adapted model, and in words which source data it has seen, by protocol field."""
-    recipe = resolve(job.recipe.name, **job.recipe.options, seed=job.seed)
     source, holdout, seen = None, None, {"source_data": "none"}
-    if recipe.kind.requires_source(recipe.options):
+    if job.resolved.kind.requires_source(job.resolved.options):
         source, seen["source_data"] = _source_inputs(job, stream)
     if job.holdout is not None:
         holdout, seen["holdout_data"] = _holdout_batches(job.holdout, job, stream)
     model: AdaptedModel = adapt_with(
-        recipe,
+        job.resolved.seeded(job.seed),
         network,
         estimator={
             estimator.label: estimator_named(estimator.name, **{"seed": job.seed, **estimator.options})

@@ -9,17 +9,17 @@ from typing import Any
 
 from holdfast.adapted import check_estimator_name
 from holdfast.benchmark.building import GIVEN_TO_RECIPES, GIVEN_TO_STREAMS
-from holdfast.benchmark.overrides import KeyPath
 from holdfast.benchmark.schema import StreamEntry, Suite, recipe_for
 from holdfast.corruptions import CORRUPTIONS
 from holdfast.data import DATASETS
 from holdfast.estimators import ESTIMATORS
 from holdfast.models import MODELS
 from holdfast.option_types import type_problem
-from holdfast.recipes import RecipeError, resolve
+from holdfast.recipes import RecipeError
 from holdfast.registry import Registry, nearest
 from holdfast.spec import Spec
 from holdfast.streams import STREAMS
+from holdfast.suite_files import KeyPath
 
 __all__ = ["problems_of"]
 
@@ -53,10 +53,10 @@ def problems_of(suite: Suite) -> Problems:
 
 
 def _spec_problems(path: KeyPath, spec: Spec, registry: Registry[Any], given: frozenset[str] = frozenset()) -> Problems:
-    found = list(spec.problems(registry, given))
-    for key, problem in found:
+    problems = list(spec.problems(registry, given))
+    for key, problem in problems:
         yield (*path, key) if key else path, problem
-    for option, value in () if found else spec.options.items():
+    for option, value in () if problems else spec.options.items():
         if wrong := type_problem(registry[spec.name], option, value):
             yield (*path, option), wrong
 
@@ -64,22 +64,22 @@ def _spec_problems(path: KeyPath, spec: Spec, registry: Registry[Any], given: fr
 def _stream_problems(path: KeyPath, stream: StreamEntry, suite: Suite) -> Problems:
     yield from _spec_problems((*path, "data"), stream.data, DATASETS)
     yield from _spec_problems(path, stream.spec, STREAMS, GIVEN_TO_STREAMS)
-    for place, recipe in enumerate(stream.recipes or []):
-        yield from _recipe_problems((*path, "recipes", place), recipe, [stream], suite)
+    for index, recipe in enumerate(stream.recipes or []):
+        yield from _recipe_problems((*path, "recipes", index), recipe, [stream], suite)
     if stream.data.name in DATASETS and hasattr(DATASETS[stream.data.name], "corrupted"):
         return  # the data hold their corruptions, and only they know which
-    for place, name in enumerate(stream.spec.options.get("corruptions", [])):
+    for index, name in enumerate(stream.spec.options.get("corruptions", [])):
         for part in str(name).split("+"):
             if part != "clean" and part not in CORRUPTIONS:
                 hint = nearest(part, [*CORRUPTIONS.names(), "clean"])
-                yield (*path, "corruptions", place), f"unknown corruption {part!r}; {hint}"
+                yield (*path, "corruptions", index), f"unknown corruption {part!r}; {hint}"
 
 
 def _recipe_problems(path: KeyPath, entry: Spec, streams: Sequence[StreamEntry], suite: Suite) -> Problems:
     met = [stream.spec for stream in streams if any(model.meets(stream, entry) for model in suite.models)]
     for recipe in dict.fromkeys(recipe_for(entry, stream) for stream in met):
         try:
-            resolved = resolve(recipe.name, **recipe.options)
+            resolved = suite.resolved(recipe)
             reads = resolved.build_recovery().reads
         except RecipeError as error:
             yield (*path, error.key), str(error)

@@ -20,7 +20,7 @@ OF_THE_SUITE = ("place", "averages")  # parts of a manifest that do not change t
 
 
 def check_finished(job: Job, folder: Path) -> None:
-    """Raise if weights or data are no longer those of a finished run; its place in the suite is brought up to date.
+    """Raise if weights or data are no longer those of a finished run; its index in the suite is brought up to date.
 
     Versions of packages may differ: the numbers are those of the manifest. Inputs that cannot be read any more, such as
     data that were deleted after the run, are not compared.
@@ -67,12 +67,12 @@ def forget_inputs() -> None:
 def read_manifest(path: Path) -> dict[str, Any]:
     """Return the manifest of a run."""
     try:
-        found = json.loads(path.read_text())
+        manifest = json.loads(path.read_text())
     except (OSError, ValueError) as error:
         raise ValueError(f"{path} is damaged ({error}); {AGAIN}") from error
-    if not isinstance(found, dict) or not isinstance(found.get("protocol"), dict):
+    if not isinstance(manifest, dict) or not isinstance(manifest.get("protocol"), dict):
         raise ValueError(f"{path} is not a manifest; {AGAIN}")
-    return found
+    return manifest
 
 
 @lru_cache(maxsize=8)  # the recipes of one stream are checked one after the other

@@ -11,7 +11,6 @@ from holdfast.benchmark.building import build
 from holdfast.benchmark.feeding import placed
 from holdfast.benchmark.groups import groups_of
 from holdfast.benchmark.job import Job
-from holdfast.benchmark.kept_stream import bare
 from holdfast.benchmark.preparation import BYTES_PER_BATCH
 from holdfast.streams import Stream
 
@@ -51,7 +50,7 @@ def forecast(jobs: Sequence[Job], together: int = 10) -> list[Forecast]:
     alike: dict[tuple[str, str], list[Job]] = {}
     for job in jobs:
         alike.setdefault((job.recipe.label, job.model.label), []).append(job)
-    return [_measured(recipe, model, found, members) for (recipe, model), found in alike.items()]
+    return [_measured(recipe, model, same, members) for (recipe, model), same in alike.items()]
 
 
 def _count(stream: Stream, total: int, batch_size: int) -> int:
@@ -63,7 +62,7 @@ def _measured(recipe: str, model: str, jobs: Sequence[Job], members: dict[str, i
     first = jobs[0]
     try:
         built = build(first)
-        stream = bare(built.stream)  # batches that an earlier recipe has left behind cost nothing
+        stream = built.stream
         batches = len(jobs) * (1 if built.total is None else _count(stream, built.total, first.batch_size))
         seconds = []  # of rendering and of the step, by batch
         spans = stream.spans(0, built.total, first.batch_size)

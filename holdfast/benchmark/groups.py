@@ -22,10 +22,10 @@ def groups_of(jobs: Sequence[Job], *, at_least: int = 1, at_most: int = 10) -> l
     for number, job in enumerate(jobs):
         by_key.setdefault(number if job.protocol != "online" else _key(job), []).append(job)
     groups = [
-        tuple(found[first : first + at_most]) for found in by_key.values() for first in range(0, len(found), at_most)
+        tuple(same[first : first + at_most]) for same in by_key.values() for first in range(0, len(same), at_most)
     ]
     while len(groups) < at_least and max(map(len, groups), default=1) > 1:
-        largest = max(range(len(groups)), key=lambda place: len(groups[place]))
+        largest = max(range(len(groups)), key=lambda index: len(groups[index]))
         group = groups[largest]
         groups[largest : largest + 1] = [group[: len(group) // 2], group[len(group) // 2 :]]
     return groups

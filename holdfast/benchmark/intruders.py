@@ -23,7 +23,7 @@ class ScriptedIntruders(BaseModel):
     or with `mixed` a part of the same batch.
 
     >>> script = ScriptedIntruders(kind="scale", every_batches=3)
-    >>> [script.due(place) for place in range(4)]
+    >>> [script.due(index) for index in range(4)]
     [False, False, True, False]
     """
 
@@ -33,9 +33,9 @@ class ScriptedIntruders(BaseModel):
     share: float = Field(default=1.0, gt=0, le=1)  # of the batch size
     mixed: bool = False
 
-    def due(self, place: int) -> bool:
-        """Return whether intruders come before or in the batch at this place of the stream."""
-        return (place + 1) % self.every_batches == 0
+    def due(self, index: int) -> bool:
+        """Return whether intruders come before or in the batch with this index."""
+        return (index + 1) % self.every_batches == 0
 
     def inputs(self, batch: Batch, source: nn.Module) -> Tensor:
         """Return the intruders of a batch: the same for every recipe, `source` being the network as it was given."""

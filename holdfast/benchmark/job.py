@@ -5,13 +5,14 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import InitVar, dataclass, field
 from functools import cached_property
 from typing import Any, Literal, TypeAlias
 
 from holdfast.benchmark.collapse import ScriptedCollapse
 from holdfast.benchmark.intruders import ScriptedIntruders
 from holdfast.devices import MemoryFormat, Placement, Precision
+from holdfast.recipes import ResolvedRecipe, resolve
 from holdfast.spec import Spec
 
 __all__ = ["Job", "OracleScore", "Protocol", "Score", "SourceData"]
@@ -65,17 +66,25 @@ class Job:
     device: str = "cpu"  # auto, cpu, cuda, cuda:1, mps
     precision: Precision = "float32"
     memory_format: MemoryFormat = "contiguous"
-    place: int = 0  # in the suite: tables keep its order
+    place: int = 0  # index in the suite: tables keep its order
     averages: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # name -> labels of streams
+    known: InitVar[ResolvedRecipe | None] = None  # the recipe, if the suite has resolved it already
 
-    def __post_init__(self) -> None:
+    def __post_init__(self, known: ResolvedRecipe | None) -> None:
         if self.suite in ("", ".", "..") or any(mark in self.suite for mark in "/\\\0"):
             raise ValueError(f"the name of a suite names its folder, so it cannot be {self.suite!r}; leave out slashes")
+        if known is not None:
+            vars(self)["resolved"] = known
 
     @property
     def label(self) -> str:
         """What a reader of the progress needs to know the job by."""
         return f"{self.recipe.label}, {self.stream.label}, {self.model.label}, seed {self.seed}"
+
+    @cached_property
+    def resolved(self) -> ResolvedRecipe:
+        """The recipe with its names looked up and its options assigned."""
+        return resolve(self.recipe.name, **self.recipe.options)
 
     @property
     def placement(self) -> Placement:

@@ -49,8 +49,8 @@ class LiveProgress:
     def _fit(self) -> None:
         """Show as many bars as the terminal has lines, and say how many more runs go on."""
         room = max(1, self._console.height - 3)
-        for place, task in enumerate(self._tasks.values()):
-            self._bars.update(task, visible=place < room)
+        for index, task in enumerate(self._tasks.values()):
+            self._bars.update(task, visible=index < room)
         hidden = len(self._tasks) - room
         self._bars.update(self._all, completed=self._finished, accuracy=f"{hidden} more go on" if hidden > 0 else "")
 

@@ -13,16 +13,16 @@ import numpy as np
 import torch
 
 import holdfast
-from holdfast.benchmark.as_published import publication_of
 from holdfast.benchmark.building import Built
 from holdfast.benchmark.job import Job
 from holdfast.benchmark.provenance import commit_of
+from holdfast.data import DATASETS
 from holdfast.methods import METHODS
 from holdfast.models import preprocessing_of
 from holdfast.recipes import RECIPES
 from holdfast.registry import describe
 
-__all__ = ["SCHEMA", "make_manifest"]
+__all__ = ["SCHEMA", "make_manifest", "resolved_names"]
 
 SCHEMA = 1
 PROTOCOLS = {
@@ -69,7 +69,6 @@ def make_manifest(job: Job, built: Built) -> dict[str, Any]:
     prepared = preprocessing_of(classifier)
     if prepared is not None:  # of the zoo that the network comes from
         protocol["model_preprocessing"] = prepared.to_dict()
-    publication = publication_of(job)
     entry = describe(recipe["name"], (RECIPES if recipe["name"] in RECIPES else METHODS)[recipe["name"]])
     return {
         "schema": SCHEMA,
@@ -78,6 +77,7 @@ def make_manifest(job: Job, built: Built) -> dict[str, Any]:
         "place": job.place,
         "averages": {name: list(labels) for name, labels in job.averages.items()},
         "asked": job.to_json(),
+        "resolved": resolved_names(job),
         "recipe": {**recipe, "label": job.recipe.label, "citation": entry.citation, "summary": entry.summary},
         "model": {
             "name": job.model.label,
@@ -94,10 +94,16 @@ def make_manifest(job: Job, built: Built) -> dict[str, Any]:
         "seed": job.seed,
         "commit": commit_of(),  # beside the protocol: equal numbers come from different commits and machines too
         "made": {"date": date.today().isoformat(), "machine": f"{platform.machine()}, {os.cpu_count()} cores"},
-        "published": None if publication is None else publication.to_json(),
         "protocol": protocol,
         "fingerprint": hashlib.blake2b(json.dumps(protocol, sort_keys=True).encode(), digest_size=8).hexdigest(),
     }
+
+
+def resolved_names(job: Job) -> dict[str, Any]:
+    """Return what names in a job stand for, so that a report can compare it with published ones from files alone."""
+    name = DATASETS.name_of(DATASETS[job.data.name])
+    aliases = [alias for alias, known in DATASETS.aliases.items() if known == name]
+    return {"data_names": list(dict.fromkeys([job.data.name, name, *aliases])), "preset_epochs": job.resolved.epochs}
 
 
 def _call(name: str, options: dict[str, Any]) -> str:

@@ -56,21 +56,21 @@ class SetState:
 
 
 def offline(attempt: Attempt, prefetch: Prefetch, redrawn: Prefetch) -> dict[str, Any]:
-    """Adapt to each set and predict it, from the attempt's place on; return a summary of each.
+    """Adapt to each set and predict it, from the attempt's checkpoint on; return a summary of each.
 
     The sets are read from `prefetch`, and adapted to as `redrawn` reads them.
     """
     if attempt.total is None:
         raise ValueError("offline protocols need a stream of known length; set samples in the suite")
-    sets: list[dict[str, Any]] = list(attempt.place.offline.get("sets", []))
+    sets: list[dict[str, Any]] = list(attempt.checkpoint.offline.get("sets", []))
     for start, stop in attempt.stream.episodes(attempt.total)[len(sets) :]:
-        began = attempt.place.offline.get("now")
+        began = attempt.checkpoint.offline.get("now")
         if began is None:
             attempt.model.reset()
         now = SetState(**(began or {}))
-        attempt.place = replace(attempt.place, offline={"sets": sets, "now": None})
+        attempt.checkpoint = replace(attempt.checkpoint, offline={"sets": sets, "now": None})
         sets.append(OfflineSet(attempt, prefetch, redrawn, (start, stop), now, list(sets)).run())
-        attempt.place = replace(attempt.place, offline={"sets": list(sets), "now": None})
+        attempt.checkpoint = replace(attempt.checkpoint, offline={"sets": list(sets), "now": None})
     return {"sets": sets}
 
 
@@ -99,9 +99,9 @@ class OfflineSet:
             self._choose()
             self.now.predicting = True
         self._predict()
-        correct = self.attempt.recorder.correct - sum(found["correct"] for found in self.before)
+        correct = self.attempt.recorder.correct - sum(one["correct"] for one in self.before)
         now, epochs = self.now, self.epochs
-        found: dict[str, Any] = {
+        summary: dict[str, Any] = {
             "domains": list(dict.fromkeys(self._domains())),
             "samples": self.size,
             "correct": correct,
@@ -113,10 +113,10 @@ class OfflineSet:
         }
         if self.oracle:
             last = correct if now.last_correct is None else now.last_correct
-            found |= {"chosen_epoch": now.chosen_epoch, "redrawn_accuracy": now.accuracies, "last_correct": last}
+            summary |= {"chosen_epoch": now.chosen_epoch, "redrawn_accuracy": now.accuracies, "last_correct": last}
             if self.job.oracle_score != "accuracy":
-                found |= {"oracle_score": self.job.oracle_score, "redrawn_score": now.curve}
-        return found
+                summary |= {"oracle_score": self.job.oracle_score, "redrawn_score": now.curve}
+        return summary
 
     def _adapt(self) -> None:
         """Run the epochs; with an oracle, keep the best state."""
@@ -225,7 +225,9 @@ class OfflineSet:
             raise Stopped
 
     def _note(self) -> None:
-        self.attempt.place = replace(self.attempt.place, offline={"sets": self.before, "now": asdict(self.now)})
+        self.attempt.checkpoint = replace(
+            self.attempt.checkpoint, offline={"sets": self.before, "now": asdict(self.now)}
+        )
 
     def _best(self, epoch: int) -> Path:
         """Return the file of an epoch of this set: a saved state may be older, and then still needs its own."""
@@ -241,9 +243,9 @@ class OfflineSet:
 @contextmanager
 def _rendered(prefetch: Prefetch, start: int, stop: int, path: Path) -> Iterator[NDArray[Any]]:
     """Render the inputs of a set once for all epochs into a file, and delete it at the end of the block."""
-    first = prefetch.stream.read(start, start + 1).inputs.numpy()
-    copy = np.lib.format.open_memmap(path, "w+", first.dtype, (stop - start, *first.shape[1:]))
-    spans = [(place, min(place + CHUNK, stop)) for place in range(start, stop, CHUNK)]
+    example = prefetch.stream.read(start, start + 1).inputs.numpy()
+    copy = np.lib.format.open_memmap(path, "w+", example.dtype, (stop - start, *example.shape[1:]))
+    spans = [(first, min(first + CHUNK, stop)) for first in range(start, stop, CHUNK)]
     try:
         for (begin, end), batch in zip(spans, prefetch.batches(spans, len(spans)), strict=True):
             copy[begin - start : end - start] = batch.inputs.numpy()

@@ -23,10 +23,10 @@ __all__ = ["online"]
 def online(attempts: Sequence[Attempt], prefetch: Prefetch) -> None:
     """Show each batch to every attempt that has not seen it yet; one that fails keeps its failure and stays behind.
 
-    All attempts have the same stream, batch size and placement, and resume each from a place of its own.
+    All attempts have the same stream, batch size and placement, and each resumes from its own position.
     """
     job, total = attempts[0].job, attempts[0].total
-    start = min(attempt.place.samples for attempt in attempts)
+    start = min(attempt.checkpoint.samples for attempt in attempts)
     spans = prefetch.stream.spans(start, total, job.batch_size)
     count = float("inf") if total is None else (total - start) / job.batch_size
     for batch in fed(prefetch.batches(spans, count), job.placement):
@@ -54,7 +54,7 @@ def _take(attempt: Attempt, batch: Batch) -> None:
             model.method.lr_scale = job.collapse.scale_at(batch.position)
         inputs = batch.inputs
         if job.intruders and job.intruders.due(batch.position // job.batch_size):
-            intruders = job.intruders.inputs(batch, model.get_submodule("_source"))
+            intruders = job.intruders.inputs(batch, model.source_network)
             if job.intruders.mixed:
                 inputs = torch.cat([intruders, inputs])
             else:

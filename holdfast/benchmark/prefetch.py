@@ -15,7 +15,6 @@ from typing import Any
 import torch
 from threadpoolctl import threadpool_limits
 
-from holdfast.benchmark.kept_stream import bare
 from holdfast.children import CHILDREN
 from holdfast.records import Batch
 from holdfast.streams import Stream
@@ -88,7 +87,7 @@ class Prefetch:
     def _chosen(self, done: int, count: float) -> int:
         chosen = workers_for(self.waited / done, self.stepped / done, count - done, self.cores)
         try:
-            pickle.dumps(bare(self.stream))
+            pickle.dumps(self.stream)
         except (pickle.PicklingError, AttributeError, TypeError):  # data of the caller's own that cannot be sent
             return 0
         return chosen
@@ -119,7 +118,7 @@ class Prefetch:
 
     def _started(self) -> Callable[[Span], Future[dict[str, Any]]]:
         if self._pool is None:
-            self._pool = ProcessPoolExecutor(self.workers, CHILDREN, _prepare, (bare(self.stream),))
+            self._pool = ProcessPoolExecutor(self.workers, CHILDREN, _prepare, (self.stream,))
         pool = self._pool
         return lambda span: pool.submit(_render, *span)
 

@@ -35,19 +35,23 @@ class Need:
 
     kind: str  # data, weights, calibration or package
     name: str
-    place: str  # folder, file or package
+    location: str  # folder, file or package
     source: Source
     jobs: int = 1  # that need it
 
     @property
     def is_there(self) -> bool:
         """Whether the folder or file exists, or the package is installed; its content is checked when it is read."""
-        return find_spec(self.place) is not None if self.kind == "package" else Path(self.place).expanduser().exists()
+        return (
+            find_spec(self.location) is not None
+            if self.kind == "package"
+            else Path(self.location).expanduser().exists()
+        )
 
     def __str__(self) -> str:
         parts = (self.source.size, self.source.checksum)
         known = f" ({', '.join(part for part in parts if part)})" if any(parts) else ""
-        where = f"install {self.place}" if self.kind == "package" else f"expected at {self.place}"
+        where = f"install {self.location}" if self.kind == "package" else f"expected at {self.location}"
         return f"{self.kind} {self.name}: {where}; {self.source.address}{known}; needed by {self.jobs} jobs"
 
 
@@ -71,9 +75,9 @@ def needs_of(jobs: Sequence[Job]) -> list[Need]:
     counted: dict[tuple[str, str], Need] = {}
     for job in jobs:
         for need in dict.fromkeys(_needs(job)):
-            before = counted.get((need.kind, need.place))
+            before = counted.get((need.kind, need.location))
             count = 1 if before is None else before.jobs + 1
-            counted[need.kind, need.place] = Need(need.kind, need.name, need.place, need.source, count)
+            counted[need.kind, need.location] = Need(need.kind, need.name, need.location, need.source, count)
     return list(counted.values())
 
 
@@ -133,22 +137,22 @@ def _needs(job: Job) -> Iterator[Need]:
         if given is not None and given.data.name != "stream":
             yield from _data_needs(given.data)
     noise = job.stream.options.get("noise")
-    for name, place in (noise if isinstance(noise, Mapping) else {"noise": noise}).items():
-        if isinstance(place, str):
-            yield Need("data", Path(place).name, place, SOURCES.get(name, Source("see docs/audio.md")))
+    for name, folder in (noise if isinstance(noise, Mapping) else {"noise": noise}).items():
+        if isinstance(folder, str):
+            yield Need("data", Path(folder).name, folder, SOURCES.get(name, Source("see docs/audio.md")))
     calibration = job.stream.options.get("calibration")
     if isinstance(calibration, str):
-        place = calibration.replace("{seed}", str(job.seed))
-        yield Need("calibration", Path(place).name, place, Source("make it with holdfast calibrate"))
+        file = calibration.replace("{seed}", str(job.seed))
+        yield Need("calibration", Path(file).name, file, Source("make it with holdfast calibrate"))
     yield from _model_needs(job.model)
 
 
 def _data_needs(data: Spec) -> Iterator[Need]:
     name = DATASETS.name_of(DATASETS[data.name])
     for option, key in (("folder", name), ("clean", f"{name} clean"), ("file", name), ("paths", name)):
-        for place in _paths(data.options.get(option)):
-            source = SOURCES.get(f"{name} {Path(place).name}") or SOURCES.get(key) or Source("see the documentation")
-            yield Need("data", Path(place).name, place, source)
+        for path in _paths(data.options.get(option)):
+            source = SOURCES.get(f"{name} {Path(path).name}") or SOURCES.get(key) or Source("see the documentation")
+            yield Need("data", Path(path).name, path, source)
 
 
 def _model_needs(model: Spec) -> Iterator[Need]:
@@ -164,7 +168,7 @@ def _model_needs(model: Spec) -> Iterator[Need]:
 
 
 def _paths(given: Any) -> list[str]:
-    return [] if given is None else [given] if isinstance(given, str) else [str(place) for place in given]
+    return [] if given is None else [given] if isinstance(given, str) else [str(path) for path in given]
 
 
 def _length(job: Job) -> int | None:

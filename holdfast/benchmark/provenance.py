@@ -15,10 +15,10 @@ def commit_of(folder: Path | None = None) -> str | None:
     Read from git's own files; changes that are not committed are not seen.
     """
     start = Path(holdfast.__file__).resolve().parent if folder is None else folder
-    for place in (start, *start.parents):
-        git = place / ".git"
+    for parent in (start, *start.parents):
+        git = parent / ".git"
         if git.is_file():  # a worktree: a file that names its folder
-            git = (place / git.read_text().removeprefix("gitdir:").strip()).resolve()
+            git = (parent / git.read_text().removeprefix("gitdir:").strip()).resolve()
         if (git / "HEAD").is_file():
             return _read(git, (git / "HEAD").read_text().strip())
     return None

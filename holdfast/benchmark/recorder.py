@@ -1,4 +1,4 @@
-"""The recorder: joins predictions with labels, the only place that does, and appends one row per batch."""
+"""The recorder: joins predictions with labels, the only module that does, and appends one row per batch."""
 
 from __future__ import annotations
 

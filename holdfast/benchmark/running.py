@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from threadpoolctl import threadpool_limits
 
-from holdfast.benchmark.attempt import Attempt, Place, Progress
+from holdfast.benchmark.attempt import Attempt, Checkpoint, Progress
 from holdfast.benchmark.building import build
 from holdfast.benchmark.finished import check_finished, forget_inputs, settle_manifest, write_json
 from holdfast.benchmark.job import Job
@@ -125,7 +125,7 @@ def _is_finished(job: Job, folder: Path, tell: Tell) -> bool:
 
 @contextmanager
 def _opened(job: Job, folder: Path, stream: Stream | None, checkpoint_seconds: float, tell: Tell) -> Iterator[Attempt]:
-    """Lock the folder of a run and return the run at its place; the stream may be that of another run of its group."""
+    """Lock the folder of a run and return the run at its checkpoint; the stream may be that of another run."""
     folder.mkdir(parents=True, exist_ok=True)
     with held(folder):
         sweep(folder)
@@ -133,11 +133,11 @@ def _opened(job: Job, folder: Path, stream: Stream | None, checkpoint_seconds: f
         built = build(job, stream)
         settle_manifest(folder / "manifest.json", make_manifest(job, built))
         state = folder / "state.safetensors"
-        place = Place(**built.model.load(state)) if state.exists() else Place()
-        with Recorder(folder / "rows.jsonl", keep_bytes=place.row_bytes) as recorder:
-            recorder.samples, recorder.correct = place.samples, place.correct
+        checkpoint = Checkpoint(**built.model.load(state)) if state.exists() else Checkpoint()
+        with Recorder(folder / "rows.jsonl", keep_bytes=checkpoint.row_bytes) as recorder:
+            recorder.samples, recorder.correct = checkpoint.samples, checkpoint.correct
             yield Attempt(
-                job, built.stream, built.model, recorder, folder, built.total, checkpoint_seconds, tell, place
+                job, built.stream, built.model, recorder, folder, built.total, checkpoint_seconds, tell, checkpoint
             )
 
 
@@ -148,14 +148,14 @@ def _carry_out(attempts: Sequence[Attempt], pace: Pace) -> float:
     with first.job.placement.computing(), Prefetch(first.stream, pace.render_workers, pace.cores) as prefetch:
         if first.job.protocol == "online":
             online(attempts, prefetch)
-            found: dict[str, Any] = {}
+            details: dict[str, Any] = {}
         else:
-            found = _offline(first, prefetch, pace)
+            details = _offline(first, prefetch, pace)
         share = prefetch.rendering_share
     for attempt in attempts:
         if attempt.failure is None:
             try:
-                _finish(attempt, {**found, "rendering_share": round(share, 3)})
+                _finish(attempt, {**details, "rendering_share": round(share, 3)})
             except Exception as error:
                 attempt.failure = error
     return share
@@ -170,7 +170,7 @@ def _offline(attempt: Attempt, prefetch: Prefetch, pace: Pace) -> dict[str, Any]
         return {}
 
 
-def _finish(attempt: Attempt, found: dict[str, Any]) -> None:
+def _finish(attempt: Attempt, details: dict[str, Any]) -> None:
     """Save the last state, and write the summary, which makes a run finished."""
     attempt.save()
     recorder, folder = attempt.recorder, attempt.folder
@@ -179,7 +179,7 @@ def _finish(attempt: Attempt, found: dict[str, Any]) -> None:
     compacted = compact(folder)
     accuracy = recorder.correct / max(1, recorder.samples)
     summary = {"samples": recorder.samples, "correct": recorder.correct, "accuracy": accuracy}
-    write_json(folder / "summary.json", {**summary, "peak_mib": attempt.peaks, **found})
+    write_json(folder / "summary.json", {**summary, "peak_mib": attempt.peaks, **details})
     rows = folder / "rows.jsonl"
     if compacted is not None and rows.stat().st_size > LONG:
         rows.unlink()  # only now: a run without a summary resumes from its lines

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping
 from fnmatch import fnmatchcase
+from functools import cached_property
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
@@ -13,7 +14,7 @@ from holdfast.benchmark.collapse import ScriptedCollapse
 from holdfast.benchmark.intruders import ScriptedIntruders
 from holdfast.benchmark.job import Job, OracleScore, Protocol, Score, SourceData
 from holdfast.devices import MemoryFormat, Precision, check_device, resolve_device
-from holdfast.recipes import resolve
+from holdfast.recipes import ResolvedRecipe, resolve
 from holdfast.spec import Spec
 
 __all__ = ["ModelEntry", "SourceEntry", "StreamEntry", "Suite", "recipe_for"]
@@ -110,13 +111,23 @@ class Suite(BaseModel):
     def _one_or_several(cls, value: Any) -> Any:
         return [value] if isinstance(value, str) else value
 
+    def resolved(self, recipe: Spec) -> ResolvedRecipe:
+        """Return a recipe with its names looked up and its options assigned; each is resolved once."""
+        known = self._recipes.get(recipe)
+        return known or self._recipes.setdefault(recipe, resolve(recipe.name, **recipe.options))
+
+    @cached_property
+    def _recipes(self) -> dict[Spec, ResolvedRecipe]:
+        return {}
+
     def jobs(self) -> list[Job]:
         """Return the jobs, all recipes of one stream and seed together."""
         combinations = [
-            (*chosen, recipe_for(recipe, chosen[2].spec))
+            (*chosen, recipe, self.resolved(recipe))
             for chosen in itertools.product(self.protocol, self.models, self.streams, self.seeds)
-            for recipe in chosen[2].recipes or self.recipes
-            if chosen[1].meets(chosen[2], recipe)
+            for entry in chosen[2].recipes or self.recipes
+            if chosen[1].meets(chosen[2], entry)
+            for recipe in [recipe_for(entry, chosen[2].spec)]
         ]
         return [
             Job(
@@ -134,16 +145,17 @@ class Suite(BaseModel):
                 batch_size=stream.batch_size or model.batch_size or self.batch_size,
                 samples=self.samples,
                 protocol=protocol,
-                epochs=1 if protocol == "online" else resolve(recipe.name, **recipe.options).epochs or self.epochs,
+                epochs=1 if protocol == "online" else known.epochs or self.epochs,
                 scores=() if protocol == "online" else tuple(self.scores),
                 oracle_score=stream.oracle_score if protocol == "offline-oracle" else "accuracy",
                 device=resolve_device(self.device),
                 precision=self.precision,
                 memory_format=self.memory_format,
-                place=place,
+                place=index,
                 averages={name: tuple(labels) for name, labels in self.averages.items()},
+                known=known,
             )
-            for place, (protocol, model, stream, seed, recipe) in enumerate(combinations)
+            for index, (protocol, model, stream, seed, recipe, known) in enumerate(combinations)
         ]
 
 

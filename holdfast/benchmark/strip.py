@@ -17,7 +17,6 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from holdfast.benchmark.kept_stream import bare
 from holdfast.corruptions.sheet import spectrogram
 from holdfast.folders import write_whole
 from holdfast.records import Picks
@@ -25,7 +24,7 @@ from holdfast.streams import Stream
 
 __all__ = ["make_strip", "write_strip"]
 
-PLACES = 6  # positions along the stream
+POSITIONS = 6  # along the stream
 NEIGHBOURS, CLIPS = 4, 2  # consecutive images or clips at each
 ENDLESS = 2**15  # samples of an endless stream that the strip covers
 EXACT, LARGEST = 64, 96  # pixels: images up to the first are kept as they are, larger ones are reduced to the second
@@ -48,24 +47,24 @@ def make_strip(stream: Stream, total: int | None) -> list[dict[str, Any]]:
     >>> from holdfast.data import Digits
     >>> from holdfast.streams import continual
     >>> strip = make_strip(continual(Digits("test"), corruptions=["fog"], samples_per_domain=80), 80)
-    >>> [place["position"] for place in strip], strip[0]["severities"], len(strip[0]["images"])
+    >>> [shown["position"] for shown in strip], strip[0]["severities"], len(strip[0]["images"])
     ([6, 20, 33, 46, 60, 73], {'fog': 5.0}, 4)
     """
-    stream, length = bare(stream), total or ENDLESS
-    count = min(PLACES, length)
-    return [_place(stream, (2 * place + 1) * length // (2 * count), length) for place in range(count)]
+    length = total or ENDLESS
+    count = min(POSITIONS, length)
+    return [_shown(stream, (2 * index + 1) * length // (2 * count), length) for index in range(count)]
 
 
-def _place(stream: Stream, start: int, length: int) -> dict[str, Any]:
+def _shown(stream: Stream, start: int, length: int) -> dict[str, Any]:
     rate = stream.input_spec.sample_rate
     stop = min(start + (NEIGHBOURS if rate is None else CLIPS), length)
     batch, picks = stream.read(start, stop), stream.plan.picks(start, stop)
     samples = batch.inputs.numpy()
-    found = {"position": start, "domain": batch.domains[0], "severities": _severities(stream, picks)}
+    shown = {"position": start, "domain": batch.domains[0], "severities": _severities(stream, picks)}
     if rate is None:
-        return {**found, "images": [_link(_picture(Image.fromarray(sample))) for sample in samples]}
+        return {**shown, "images": [_link(_picture(Image.fromarray(sample))) for sample in samples]}
     images = [_link(_png(spectrogram(clip).resize(SPECTROGRAM).quantize(COLOURS))) for clip in samples]
-    return {**found, "images": images, "audio": f"data:audio/wav;base64,{_encoded(_wav(samples[0], rate))}"}
+    return {**shown, "images": images, "audio": f"data:audio/wav;base64,{_encoded(_wav(samples[0], rate))}"}
 
 
 def _severities(stream: Stream, picks: Picks) -> dict[str, float]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -13,18 +12,12 @@ from pydantic import BaseModel, ValidationError
 from holdfast.benchmark.checks import problems_of
 from holdfast.benchmark.collapse import ScriptedCollapse
 from holdfast.benchmark.intruders import ScriptedIntruders
-from holdfast.benchmark.overrides import KeyPath, SuiteError, line_of, lines_of, override, scale_of
 from holdfast.benchmark.schema import Suite
 from holdfast.registry import nearest
+from holdfast.suite_files import KeyPath, SuiteError, line_of, lines_of, scaled, shipped_text, suite_names
 from holdfast.yaml_text import Loader, load_yaml
 
 __all__ = ["SuiteError", "checked", "load_suite", "parse_suite", "suite_names"]
-
-
-def suite_names() -> list[str]:
-    """Return the names of the suites in this package."""
-    folder = resources.files("holdfast.benchmark") / "suites"
-    return sorted(entry.name.removesuffix(".yaml") for entry in folder.iterdir() if entry.name.endswith(".yaml"))
 
 
 def load_suite(
@@ -43,8 +36,7 @@ def load_suite(
             raise SuiteError(f"there is no suite file {path}; name a file or one of: {', '.join(suite_names())}")
         text, where = path.read_text(), str(path)
     elif str(name_or_path) in suite_names():
-        where = f"{name_or_path}.yaml"
-        text = (resources.files("holdfast.benchmark") / "suites" / where).read_text()
+        text, where = shipped_text(str(name_or_path)), f"{name_or_path}.yaml"
     else:
         raise SuiteError(f"unknown suite {str(name_or_path)!r}; {nearest(str(name_or_path), suite_names())}")
     return parse_suite(text, where, overrides, scale=scale)
@@ -61,8 +53,7 @@ def parse_suite(
         raise SuiteError(f"{where}, line {line}: this is not YAML: {error.problem}") from error
     if not isinstance(content, dict):
         raise SuiteError(f"{where}: a suite is a mapping with name, models, streams and recipes")
-    for key, value in {**scale_of(content, scale), **(overrides or {})}.items():
-        override(content, key, value)
+    content = scaled(content, scale, overrides)
     try:
         suite = Suite.model_validate(content)
     except ValidationError as error:
@@ -75,8 +66,8 @@ def checked(suite: Suite, where: str = "suite", lines: Mapping[KeyPath, int] | N
     """Return the suite, or raise for the first name, option or missing data that would stop one of its jobs."""
     for path, problem in problems_of(suite):
         line = line_of(path, lines or {})
-        place = ".".join(map(str, path)) if line is None else f"line {line}"
-        raise SuiteError(f"{where}, {place}: {problem}")
+        key = ".".join(map(str, path)) if line is None else f"line {line}"
+        raise SuiteError(f"{where}, {key}: {problem}")
     return suite
 
 

@@ -44,6 +44,7 @@ COLOUR_RANGES = {
 }
 SHIFT_SHARE = 1 / 16  # of a side after padding by half of it at both ends; rounded to whole pixels
 NOISE_STD = 0.005
+CROP_SHARE = 0.9  # of each side
 AUDIO_SHIFT_SHARE = 0.17  # of a clip, at most
 
 
@@ -127,6 +128,33 @@ def roid(inputs: Tensor, generator: Generator) -> Tensor:
 def identity(inputs: Tensor, _generator: Generator) -> Tensor:
     """Return the inputs unchanged."""
     return inputs
+
+
+@VIEWS.register("flip")
+def flip(inputs: Tensor, _generator: Generator) -> Tensor:
+    """Mirror images from left to right (Ma et al., ICLR 2026)."""
+    _check_image(inputs.shape)
+    return inputs.flip(-1)
+
+
+@VIEWS.register("centre_crop")
+def centre_crop(inputs: Tensor, _generator: Generator) -> Tensor:
+    """Enlarge the middle of images, 90 % of each side, to their full size (Ma et al., ICLR 2026).
+
+    >>> centre_crop(torch.rand(2, 3, 32, 32), torch.Generator()).shape
+    torch.Size([2, 3, 32, 32])
+    """
+    _check_image(inputs.shape)
+    height, width = (round(CROP_SHARE * side) for side in inputs.shape[-2:])
+    top, left = (round((side - kept) / 2) for side, kept in zip(inputs.shape[-2:], (height, width), strict=True))
+    middle = inputs[..., top : top + height, left : left + width]
+    return F.interpolate(middle, inputs.shape[-2:], mode="bilinear", align_corners=False)
+
+
+@VIEWS.register("flipped_crop")
+def flipped_crop(inputs: Tensor, generator: Generator) -> Tensor:
+    """Enlarge the middle of images and mirror it (Ma et al., ICLR 2026)."""
+    return flip(centre_crop(inputs, generator), generator)
 
 
 @VIEWS.register("shift")

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from holdfast.calibration.interpolate import WHOLE, interpolate_percent
 from holdfast.calibration.judge import Judge, treatment_of
+from holdfast.calibration.settings import CalibrationSettings
 from holdfast.corruptions import CORRUPTIONS
 from holdfast.streams.walks.path import LEVELS, GridPoint
 from holdfast.streams.walks.transitions import Transition
@@ -35,11 +36,11 @@ def names_of(names: Iterable[str]) -> list[str]:
     >>> names_of(["contrast", "jpeg"])
     ['contrast', 'jpeg_compression']
     """
-    found = [CORRUPTIONS[name] for name in names]
-    for corruption in found:
+    corruptions = [CORRUPTIONS[name] for name in names]
+    for corruption in corruptions:
         if corruption.whole_severities:
             raise ValueError(f"{corruption.name} has whole severities only, and a walk needs quarters; leave it out")
-    return [corruption.name for corruption in found]
+    return [corruption.name for corruption in corruptions]
 
 
 def check_pairs(pairs: Sequence[Sequence[str]]) -> list[Pair]:
@@ -76,12 +77,12 @@ def in_order(
     pairs: Iterable[Pair], solve: Callable[[Pair, Sequence[GridPoint]], Transition], steps: int | None = None
 ) -> tuple[Transition, ...]:
     """Return the transitions of the pairs in order, until they have `steps` steps; each is given the path before it."""
-    found: list[Transition] = []
+    solved: list[Transition] = []
     for pair in pairs:
-        found.append(solve(pair, found[-1].points if found else ()))
-        if steps is not None and sum(len(transition.points) for transition in found) >= steps:
+        solved.append(solve(pair, solved[-1].points if solved else ()))
+        if steps is not None and sum(len(transition.points) for transition in solved) >= steps:
             break
-    return tuple(found)
+    return tuple(solved)
 
 
 def solve_pair(
@@ -91,33 +92,29 @@ def solve_pair(
     *,
     find: Callable[..., list[GridPoint]],
     chance_percent: float,
-    margin_percent: float,
-    refinements: int,
-    coarse: bool,
+    settings: CalibrationSettings,
 ) -> Transition:
     """Return the path of a pair: measure a coarse grid, then the path, then more images until the margin is reached."""
     judge.turn_to(pair)
-    levels = WHOLE if coarse else range(LEVELS)
+    levels = WHOLE if settings.coarse else range(LEVELS)
     grid: list[GridPoint] = list(product(levels, levels))
     measured = grid
     pictures = judge.rounds[0]
     while True:
-        for refinement in range(refinements + 1):
+        for refinement in range(settings.refinements + 1):
             outcomes = judge.outcomes([treatment_of(pair, point) for point in measured], pictures)
             matrix = _estimates(measured, outcomes, chance_percent)
             path = find(matrix, before=before)
             new = [point for point in path if point not in measured]
-            if not new or refinement == refinements:
+            if not new or refinement == settings.refinements:
                 break
             measured = measured + new
         margin = margin_percent_of(outcomes[[point in path for point in measured]], judge.labels[:pictures])
-        if margin <= margin_percent or pictures == judge.rounds[-1]:
+        if margin <= settings.margin_percent or pictures == judge.rounds[-1]:
             break
-        enough = pictures * (margin / margin_percent) ** 2 if margin_percent else np.inf
+        enough = pictures * (margin / settings.margin_percent) ** 2 if settings.margin_percent else np.inf
         pictures = next((count for count in judge.rounds if count >= enough), judge.rounds[-1])
-        measured = [
-            point for point in measured if point in grid or point in path
-        ]  # points that are no longer on the path are dropped
+        measured = [point for point in measured if point in grid or point in path]  # what left the path is dropped
     known = round(margin, 4) if np.isfinite(margin) else None
     return transition_of(pair, path, matrix, measured, margin_percent=known, pictures=pictures)
 

@@ -37,7 +37,7 @@ def shared(judge: Judge, solve: Solve, walk: Sequence[Pair]) -> Solve:
     """Return `solve` for any number of processes that calibrate the same walk.
 
     A pair that another process is working on is left to it, and a later one is measured meanwhile. Its path depends on
-    the one before it and is found again in its turn, mostly from these measurements.
+    the one before it and is computed again in its turn, mostly from these measurements.
     """
 
     def solved(pair: Pair, before: Sequence[GridPoint]) -> Transition:

@@ -16,7 +16,7 @@ from holdfast.cli.printing import console, plain_table
 from holdfast.spec import Spec
 
 if TYPE_CHECKING:
-    from holdfast.calibration import Progress
+    from holdfast.calibration import CalibrationSettings, Progress
     from holdfast.streams import Calibration
 
 __all__ = ["calibrate", "calibrate_with_progress"]
@@ -60,15 +60,15 @@ def calibrate(
     """Find a walk of changing corruptions (CCC) on which a model's accuracy stays near a target."""
     import numpy as np
 
+    from holdfast.calibration import CalibrationSettings
     from holdfast.data import DATASETS
     from holdfast.devices import Placement, resolve_device
     from holdfast.models import MODELS
     from holdfast.streams import walk_strip
 
     samples = Spec.parse(data).build(DATASETS)
-    calibration = calibrate_with_progress(
-        Placement(resolve_device(device or "cpu")).place(Spec.parse(model).build(MODELS)),
-        samples,
+    network = Placement(resolve_device(device or "cpu")).place(Spec.parse(model).build(MODELS))
+    settings = CalibrationSettings(
         difficulty=difficulty,
         target_percent=target,
         pairs=None if steps else pairs,
@@ -76,11 +76,10 @@ def calibrate(
         storage_jpeg_quality=jpeg,
         pictures=images,
         family=family,
-        crop=crop,
+        crop=crop,  # type: ignore[arg-type]
         seed=seed,
-        executor=executor,
-        workers=workers,
     )
+    calibration = calibrate_with_progress(network, samples, settings, executor=executor, workers=workers)
     path = calibration.save(out / "calibration.json")
     (image,) = samples.inputs(np.zeros(1, np.int64))
     for number in range(len(calibration.transitions)):
@@ -100,7 +99,7 @@ def calibrate(
 
 
 def calibrate_with_progress(
-    model: Any, data: Any, *, executor: str = "serial", workers: int = 2, **options: Any
+    model: Any, data: Any, settings: CalibrationSettings, *, executor: str = "serial", workers: int = 2
 ) -> Calibration:
     """Calibrate, with the pairs as jobs of an executor, and show how many measurements are done."""
     from holdfast.benchmark.executors import EXECUTORS
@@ -113,7 +112,7 @@ def calibrate_with_progress(
     with Bars(*columns, TextColumn("{task.fields[saved]}"), console=Console(stderr=True)) as bars:
         task = bars.add_task("calibrating", total=None, saved="")
 
-        def tell(progress: Progress) -> None:
+        def show(progress: Progress) -> None:
             bars.update(
                 task,
                 completed=progress.done,
@@ -124,7 +123,7 @@ def calibrate_with_progress(
 
         try:
             with stoppable(signal.SIGINT, signal.SIGTERM):
-                return calibrate_model(model, data, progress=tell, execute=execute, **options)
+                return calibrate_model(model, data, settings, progress=show, execute=execute)
         except Stopped as stopped:
             typer.echo("holdfast: stopped; run the same command again to go on from the kept measurements", err=True)
             raise typer.Exit(130) from stopped

@@ -152,6 +152,7 @@ def _waveform(paths: Paths) -> tuple[Waveform, int]:
 
 def _calibration(name: str) -> Calibration:
     """Return a calibration from its file, or a quick one of a CCC setting for the embedded digits."""
+    from holdfast.calibration import CalibrationSettings
     from holdfast.data import Digits
     from holdfast.models import digits_resnet
     from holdfast.streams import Calibration, ccc_setting
@@ -159,5 +160,5 @@ def _calibration(name: str) -> Calibration:
     if name.endswith(".json"):
         return Calibration.load(name)
     setting = ccc_setting(name)
-    options = {"difficulty": setting["difficulty"], "seed": setting["seed"], "pictures": 100}
-    return calibrate_with_progress(digits_resnet(), Digits("validation"), **options)
+    settings = CalibrationSettings(difficulty=setting["difficulty"], seed=setting["seed"], pictures=100)
+    return calibrate_with_progress(digits_resnet(), Digits("validation"), settings)

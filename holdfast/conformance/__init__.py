@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from pathlib import Path
 
-from holdfast.conformance import entropy, lame, long_streams, memories, statistics, teachers, unitta
-from holdfast.conformance.case import STREAMS, Case, Verdict, judge
+from holdfast.conformance import entropy, lame, long_streams, memories, statistics, teachers, unitta, without_batch_norm
+from holdfast.conformance.case import Case, Verdict, judge
+from holdfast.conformance.pack import PACKS, STREAMS
 from holdfast.registry import UnknownNameError, nearest
 
 __all__ = ["CASES", "STREAMS", "Case", "Verdict", "judge", "judge_all"]
@@ -19,14 +20,17 @@ CASES: tuple[Case, ...] = (
     *statistics.CASES,
     *teachers.CASES,
     *unitta.CASES,
+    *without_batch_norm.CASES,
 )
 
 
 def judge_all(golden: Path, only: Collection[str] | None = None, *, device: str = "cpu") -> Iterator[Verdict]:
     """Judge every case with a trace in the golden folder, on a device; `only` limits this to some recipes."""
-    if not (golden / "traces").is_dir():
+    folders = sorted({pack.traces for pack in PACKS})
+    if not any((golden / folder).is_dir() for folder in folders):
         raise FileNotFoundError(
-            f"{golden} has no folder traces; run this in a clone of the repository, or pass --golden FOLDER"
+            f"{golden} has no folder {' or '.join(folders)}; run this in a clone of the repository, or pass --golden "
+            "FOLDER"
         )
     recipes = {case.recipe for case in CASES}
     for name in only or ():
@@ -35,6 +39,6 @@ def judge_all(golden: Path, only: Collection[str] | None = None, *, device: str 
     return (
         judge(case, stream, golden, device=device)
         for case in CASES
-        if (not only or case.recipe in only) and (golden / "traces" / f"{case.trace}.json").exists()
+        if (not only or case.recipe in only) and (golden / case.pack.traces / f"{case.trace}.json").exists()
         for stream in STREAMS
     )

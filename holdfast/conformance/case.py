@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache, partial
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,19 +16,16 @@ from torch import Tensor
 
 from holdfast.adapted import AdaptedModel
 from holdfast.blocks.wrapping import affine_parameters
+from holdfast.conformance.pack import CIFAR, Arrays, Pack, load_arrays
 from holdfast.devices import Placement
 from holdfast.methods import Method
-from holdfast.models.cifar_resnet import CifarResNet
 from holdfast.recipes import adapt
 from holdfast.records import Update
 
-__all__ = ["STREAMS", "Case", "Verdict", "judge", "recorded_arrays"]
+__all__ = ["Case", "Verdict", "judge", "recorded_arrays"]
 
-STREAMS = ("iid", "cor")
 ROUNDING_NOISE = 2e-7  # standard deviation of noise on inputs in [0, 1]: about one last bit
 NOISE_DRAWS = 3
-
-Arrays = Mapping[str, NDArray[Any]]
 
 
 @dataclass(frozen=True)
@@ -38,10 +35,11 @@ class Case:
     trace: str
     recipe: str
     options: Mapping[str, Any] = field(default_factory=dict)
+    pack: Pack = CIFAR  # the stream and the network
     fresh_options: Callable[[], Mapping[str, Any]] = dict  # options with a state of their own, made for each run
     arrange: Callable[[Method], None] | None = None  # called before the first batch, for what no option sets
     recorded: Callable[[Method, Mapping[str, Any], str], None] | None = None  # the same, with arrays of the trace
-    source: bool = False  # the method sees the first 256 inputs of the i.i.d. stream before the first batch
+    source: bool = False  # the method sees the source inputs of the pack before the first batch
     array: str = "logits"  # the trace's array of predictions, without the stream's prefix
     probabilities: bool = False  # the trace holds probabilities, and the recipe returns their logarithms
     batch_size: int = 64
@@ -101,14 +99,15 @@ def judge(case: Case, stream: str, golden: Path, *, samples: int | None = None, 
     `samples` limits this to the first ones: double precision takes ten times as long as single precision.
     """
     Placement(device).check()
-    facts = json.loads((golden / "traces" / f"{case.trace}.json").read_text())
+    pack, traces = case.pack, golden / case.pack.traces
+    facts = json.loads((traces / f"{case.trace}.json").read_text())
     reference = facts.get("implementation") or facts.get("source") or "UniTTA repository"
-    double = golden / "traces" / f"{case.trace}_f64.npz"
-    expected = recorded_arrays(golden / "traces", case.trace)
-    inputs = _inputs(golden, torch.float64 if double.exists() else torch.float32)
+    double = traces / f"{case.trace}_f64.npz"
+    expected = recorded_arrays(traces, case.trace)
+    inputs = pack.inputs(golden, torch.float64 if double.exists() else torch.float32)
     wanted = expected[f"{stream}_{case.array}"][:samples]
     stream_inputs = inputs[stream][: len(wanted)]
-    whole = len(wanted) == len(_load(golden / "stream.npz")[f"{stream}_y"])
+    whole = len(wanted) == pack.length(golden, stream)
     run = partial(_run, case, golden, expected=expected, stream=stream, device=device)
     model, predictions, held, decided = run(stream_inputs, last_update=whole)
     gaps = np.abs(predictions - wanted)
@@ -153,8 +152,9 @@ def _run(
 
     Without `last_update`, the last batch is only predicted, unless anything is compared after it.
     """
-    network = CifarResNet.from_file(golden / "resnet20_cifar10.safetensors").to(device, inputs.dtype)
-    source = _inputs(golden, inputs.dtype)["iid"][:256].to(device).split(case.batch_size) if case.source else None
+    network = case.pack.network(golden).to(device, inputs.dtype)
+    shown = case.pack.inputs(golden, inputs.dtype)["source"].to(device).split(case.batch_size)
+    source = shown if case.source else None
     model = adapt(network, case.recipe, source=source, **case.options, **case.fresh_options())
     if case.arrange is not None:
         case.arrange(model.method)
@@ -241,22 +241,7 @@ def _wrong_domains(held: list[Tensor], stream: str, expected: Arrays) -> list[in
     ]
 
 
-@lru_cache(maxsize=4)
-def _inputs(golden: Path, dtype: torch.dtype) -> dict[str, Tensor]:
-    arrays = _load(golden / "stream.npz")
-    # Contiguous, as in the recordings: channels-last kernels sum in another order (2e-4 in a logit).
-    images = {name: torch.from_numpy(arrays[f"{name}_x"]).permute(0, 3, 1, 2).contiguous() for name in STREAMS}
-    # Scaled in single precision first, as in the double-precision recordings: 5e-3 in a logit of SoTTA.
-    return {name: (pixels.float() / 255).to(dtype) for name, pixels in images.items()}
-
-
 def recorded_arrays(traces: Path, trace: str) -> Arrays:
     """Return the arrays of a trace; those of its double-precision run replace those of the same name."""
     files = (traces / f"{trace}.npz", traces / f"{trace}_f64.npz")
-    return {name: array for path in files if path.exists() for name, array in _load(path).items()}
-
-
-@lru_cache(maxsize=4)
-def _load(path: Path) -> Arrays:
-    with np.load(path) as file:
-        return {name: file[name] for name in file.files}
+    return {name: array for path in files if path.exists() for name, array in load_arrays(path).items()}

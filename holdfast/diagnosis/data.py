@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from holdfast.blocks.wrapping import has_batch_norm
 from holdfast.diagnosis.findings import Finding, Verdict
+from holdfast.input_checks import explain_dtype
 from holdfast.models.classifier import Classifier
 from holdfast.models.preprocessing import preprocessing_of
 from holdfast.models.probing import untouched
@@ -46,16 +47,20 @@ def data_findings(
 ) -> Iterator[Finding]:
     """Yield what is found on a few batches of clean data; the labels are used for nothing but the report."""
     yield _shape(model, inputs)
+    told, _, remedy = (explain_dtype(inputs, model.input_spec, model.input_dtype) or "").partition("; ")
     if not model.input_dtype.is_floating_point:
-        yield Finding("input dtype", "ok", f"{str(inputs.dtype).removeprefix('torch.')}, which have no scale")
+        if told and model.input_spec.kind == "image":
+            yield Finding("input dtype", "fail", told, remedy)
+            return
+        scale = "" if model.input_spec.kind == "image" else ", which have no scale"
+        yield Finding("input dtype", "ok", f"{str(inputs.dtype).removeprefix('torch.')}{scale}")
         inputs = inputs.to(model.device, model.input_dtype)
         if labels is not None:
             yield from _labels(model, inputs, labels, expected_accuracy)
         yield _batch_size(model, batch_size)
         return
-    if not inputs.is_floating_point():
-        remedy = "scale them as in training, e.g. inputs.float() / 255"
-        yield Finding("input dtype", "fail", str(inputs.dtype).removeprefix("torch."), remedy)
+    if told:
+        yield Finding("input dtype", "fail", told, remedy)
         inputs = inputs.float()
     if not torch.isfinite(inputs).all():
         yield Finding("input values", "fail", "non-finite values", "leave out or repair these samples")

@@ -17,7 +17,7 @@ from holdfast.diagnosis.data import data_findings
 from holdfast.diagnosis.findings import Finding
 from holdfast.diagnosis.network import network_findings
 from holdfast.models.base import load
-from holdfast.models.classifier import Classifier
+from holdfast.models.classifier import Classifier, classifier_of
 from holdfast.models.inputs import inputs_and_labels
 from holdfast.models.normalised import unwrapped
 from holdfast.models.outputs import Output
@@ -75,7 +75,7 @@ def doctor(
     given = seen[0][0] if seen else None
     try:
         if example is None and given is not None:
-            classifier = _taking(network, given, head, output)
+            classifier = classifier_of(network, given, head, output)
         else:
             classifier = Classifier(network, example=example, head=head, output=output)
     except (ValueError, TypeError) as error:
@@ -93,16 +93,6 @@ def doctor(
     known_head = None if head is None else classifier.head_name  # which has a prefix if inputs are passed by name
     costs = tuple(step_costs(classifier.module, methods, batch, known_head, output)) if methods else ()
     return Diagnosis((*findings, *_suitable(costs)), layers, costs)
-
-
-def _taking(network: nn.Module, batch: Tensor, head: str | None, output: Output) -> Classifier:
-    """Return the network as a classifier of floating-point inputs, or of integers if it takes nothing else."""
-    try:
-        return Classifier(network, example=batch.float(), head=head, output=output)
-    except (ValueError, TypeError):
-        if batch.is_floating_point():
-            raise
-        return Classifier(network, example=batch, head=head, output=output)
 
 
 def _suitable(costs: Sequence[StepCost]) -> list[Finding]:

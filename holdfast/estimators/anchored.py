@@ -10,7 +10,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from holdfast.anchor import Anchor, AnchorScale, Opinion, Reference, follows, latest, variety
+from holdfast.anchor import FITTING, Anchor, AnchorScale, Opinion, Reference, agreement, follows, latest, variety
 from holdfast.blocks.norm import paused, source_statistics
 from holdfast.estimators._base import ESTIMATORS, Estimator
 from holdfast.estimators._observation import Observation
@@ -92,28 +92,28 @@ class Anchored(Estimator):
         self.network.samples_forwarded = 0
 
     def refer_to(self, reference: Reference) -> None:
-        """Follow inputs from the moments of the source's own data as soon as the scale is known (`fit`)."""
+        """Follow inputs from the moments of the source's own data if the stored statistics do not fit them (`fit`)."""
         self._reference = reference
 
     def fit(self, batches: Sequence[tuple[Tensor, Tensor | None]], model: Classifier) -> None:
         """Fit the anchor's temperature to held-out source data: labels, a known accuracy, or agreement."""
+        if not batches or self.scale.given:
+            return
         network = self._anchor_network
-        judged = self.clean_accuracy is not None or any(labels is not None for _, labels in batches)
-        if judged or self.scale.given:
-            self._refer(network)
-        if batches and not self.scale.given:
-            with source_statistics(network):
-                source = [network(inputs) for inputs, _ in batches] if self.follows and not judged else []
-            logits = [self.anchor.follow(network, inputs) for inputs, _ in batches]
-            self.scale.fit(self.anchor, logits, [labels for _, labels in batches], source)
-            self.reset_state()
-        if self.scale.fitted:  # by agreement: the inputs of the reference would agree with themselves
-            self._refer(network)
-
-    def _refer(self, network: Classifier) -> None:
-        if self._reference is not None:
+        with source_statistics(network):
+            source = [network(inputs) for inputs, _ in batches] if self.follows else []
+        logits = self._followed(network, batches)
+        if source and self._reference is not None and agreement(logits, source) < FITTING:
             self.anchor.refer_to(network, self._reference)
-            self.follows = self.anchor.proportions = True
+            logits, source = self._followed(network, batches), []
+        unlabelled = all(labels is None for _, labels in batches)
+        self.scale.fit(self.anchor, logits, [labels for _, labels in batches], source if unlabelled else [])
+
+    def _followed(self, network: Classifier, batches: Sequence[tuple[Tensor, Tensor | None]]) -> list[Tensor]:
+        """Return the anchor's logits for batches in turn, and forget them."""
+        logits = [self.anchor.follow(network, inputs) for inputs, _ in batches]
+        self.reset_state()
+        return logits
 
     @property
     def _anchor_network(self) -> Classifier:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
 
 import torch
@@ -50,6 +50,7 @@ class Verdict:
     source_right: Tensor
     weighed: Tensor  # probabilities by the anchor for the last samples, (samples, classes)
     logits: Tensor  # of the anchor, (batch, classes), up to a constant
+    shift: float  # divergence of recent moments from the source's
 
 
 @METHODS.register("guard")
@@ -213,12 +214,13 @@ class Guard(Method):
         due = self.scale.waits or self.batches % COMPARE_EVERY == 0
         if due and self.compares and not self.paused:
             self.scale.compare(self.judge, logits, source_logits)
-        return self.judge.view(logits, source_logits, inputs, learn=not self.paused)
+        judge = self.judge.view(logits, source_logits, inputs, learn=not self.paused)
+        return replace(judge, shift=opinion.shift)
 
     def _verdict(self, served: Tensor, source_logits: Tensor, judge: Opinion) -> Verdict:
         chosen, before = served.argmax(1), source_logits.argmax(1)
         logits = log_of(judge.plain) * self.judge.now_temperature
-        return Verdict(chosen, before, judge.belief(chosen), judge.belief(before), judge.recent, logits)
+        return Verdict(chosen, before, judge.belief(chosen), judge.belief(before), judge.recent, logits, judge.shift)
 
     @property
     def follows(self) -> bool:

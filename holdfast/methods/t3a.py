@@ -70,20 +70,24 @@ class T3a(Method):
             self._support(features, logits)
         head = _linear_head(self.model)
         features = features.reshape(-1, *head.weight.shape[1:])  # a convolution needs its spatial axes
-        scores: Tensor = functional_call(head, self._prototypes(), features)
+        scores: Tensor = functional_call(head, self._head_weights(), features)
         return scores.flatten(1)
 
     def predictor_head(self) -> AbstractContextManager[None]:
         """Use the prototypes as the last layer while the context is open."""
-        head, weights = _linear_head(self.model), self._prototypes()
+        head, weights = _linear_head(self.model), self._head_weights()
         own = copy.copy(head)  # keeps the forward that is about to be replaced
         return patched(head, lambda features: functional_call(own, weights, features))
 
     def export(self) -> nn.Module:
         """Return the network with the prototypes as its last layer."""
         exported = super().export()
-        exported.get_submodule(self.model.head_name or "").load_state_dict(self._prototypes())
+        exported.get_submodule(self.model.head_name or "").load_state_dict(self._head_weights())
         return exported
+
+    def prototypes(self) -> Tensor:
+        """Return the mean direction of each class's supports, (classes, width)."""
+        return F.normalize(self._sums(self.supports, self.labels), dim=1)
 
     def _support(self, features: Tensor, logits: Tensor) -> None:
         """Add features under their predicted labels, and keep the most certain of each class."""
@@ -105,12 +109,11 @@ class T3a(Method):
         """Return the sum of the supports of each class, (classes, width)."""
         return supports.new_zeros(self.model.num_classes, supports.shape[1]).index_add_(0, labels, supports)
 
-    def _prototypes(self) -> dict[str, Tensor]:
-        """Return weights for the last layer: the mean direction of each class's supports, and a zero bias."""
+    def _head_weights(self) -> dict[str, Tensor]:
+        """Return weights for the last layer: the prototypes, and a zero bias."""
         head = _linear_head(self.model)
-        directions = F.normalize(self._sums(self.supports, self.labels), dim=1)
         weights = {name: torch.zeros_like(parameter) for name, parameter in head.named_parameters()}
-        return {**weights, "weight": directions.view_as(head.weight)}
+        return {**weights, "weight": self.prototypes().view_as(head.weight)}
 
 
 def _lowest(values: Tensor, labels: Tensor, per_class: int) -> Tensor:

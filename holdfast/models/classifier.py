@@ -16,9 +16,17 @@ from holdfast.models.inputs import NamedInput, taking_tensors
 from holdfast.models.normalised import unwrapped
 from holdfast.models.outputs import Output, finish, logits_of
 from holdfast.models.probing import name_candidates, place_of, probe, random_inputs, repeated
-from holdfast.models.stages import find_stages
+from holdfast.models.stages import find_blocks, find_stages
 
-__all__ = ["NORM_KINDS", "Classifier", "Normalisation", "check_usable", "main_normalisation", "weights_digest"]
+__all__ = [
+    "NORM_KINDS",
+    "Classifier",
+    "Normalisation",
+    "check_usable",
+    "classifier_of",
+    "main_normalisation",
+    "weights_digest",
+]
 
 Normalisation = Literal["batch", "group", "layer", "instance", "none"]
 
@@ -146,12 +154,34 @@ class Classifier(nn.Module):
         """Return the main stages between stem and head, by name; an empty list for a plain chain of layers."""
         return find_stages(self.module, self.head_name)
 
+    def blocks(self) -> list[tuple[str, nn.Module]]:
+        """Return the residual or transformer blocks of all stages, by name; an empty list for a plain chain."""
+        return find_blocks(self.module, self.head_name)
+
     def _known_head(self) -> nn.Module:
         head = self.head
         if head is None:
             advice = name_candidates(self._head_candidates)
             raise ValueError(f"no linear layer of {type(self.module).__name__} returns the logits; {advice}")
         return head
+
+
+def classifier_of(module: nn.Module, batch: Tensor, head: str | None = None, output: Output = None) -> Classifier:
+    """Return a network as a classifier of floating-point inputs like these, or of integers if it takes nothing else.
+
+    A network that scales bytes itself takes both; only the caller, who has its data, can say that it takes bytes.
+
+    >>> tokens = torch.zeros(1, 4, dtype=torch.int64)
+    >>> network = nn.Sequential(nn.Embedding(9, 2), nn.Flatten(), nn.Linear(8, 3))
+    >>> classifier_of(network, tokens).input_dtype, classifier_of(nn.Linear(4, 3), tokens).input_dtype
+    (torch.int64, torch.float32)
+    """
+    try:
+        return Classifier(module, example=batch.float(), head=head, output=output)
+    except (ValueError, TypeError):
+        if batch.is_floating_point():
+            raise
+        return Classifier(module, example=batch, head=head, output=output)
 
 
 def check_usable(network: nn.Module) -> None:

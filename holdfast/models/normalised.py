@@ -27,6 +27,8 @@ def unwrapped(module: nn.Module) -> nn.Module:
 class Normalise(nn.Module):
     """Subtract the mean of each channel and divide by its standard deviation, constants outside the state dict.
 
+    Bytes are refused: promoted, they would be 255 times too large.
+
     >>> Normalise(mean=[0.5], std=[0.25])(torch.ones(1, 1, 1, 1)).item()
     2.0
     """
@@ -41,6 +43,10 @@ class Normalise(nn.Module):
 
     def forward(self, inputs: Tensor) -> Tensor:
         """Return the normalised images, (batch, channels, height, width)."""
+        if not inputs.is_floating_point():
+            raise ValueError(
+                f"inputs are {inputs.dtype}, and the network takes images in [0, 1]; pass inputs.float() / 255"
+            )
         return (inputs - self.mean) / self.std
 
 

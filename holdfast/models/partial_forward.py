@@ -1,4 +1,4 @@
-"""Record the outputs of parts of a network, and return them in later passes instead of computing them again."""
+"""Record the outputs of parts of a network, change them, and return them in later passes without computing them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from holdfast.models.classifier import Classifier
 from holdfast.models.stages import is_inside
 
-__all__ = ["Recorded", "finished_parts", "patched", "recording", "reusing"]
+__all__ = ["Recorded", "changing", "finished_parts", "patched", "recording", "reusing"]
 
 
 @dataclass
@@ -74,6 +74,29 @@ class _Recorder:
     def keep_features(self, _: nn.Module, args: tuple[Any, ...]) -> None:
         if self.listening:
             self.recorded.features = args[0].detach().flatten(1)
+
+
+@contextmanager
+def changing(module: nn.Module, changes: Mapping[str, Callable[[Tensor], Tensor]]) -> Iterator[None]:
+    """Pass the outputs of named parts through functions inside the `with` block; of a tuple, the first entry.
+
+    >>> import torch
+    >>> network = nn.Sequential(nn.Identity(), nn.Flatten())
+    >>> with changing(network, {"0": lambda output: output + 1}):
+    ...     network(torch.zeros(1, 2))
+    tensor([[1., 1.]])
+    """
+
+    def applied(change: Callable[[Tensor], Tensor]) -> Callable[[nn.Module, Any, Any], Any]:
+        def apply(_: nn.Module, _args: Any, output: Any) -> Any:
+            return (change(output[0]), *output[1:]) if isinstance(output, tuple) else change(output)
+
+        return apply
+
+    with ExitStack() as hooks:
+        for name, change in changes.items():
+            hooks.callback(module.get_submodule(name).register_forward_hook(applied(change)).remove)
+        yield
 
 
 @contextmanager

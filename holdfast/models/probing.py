@@ -122,6 +122,11 @@ def find_inputs(module: nn.Module, example: Tensor | None, output: Output = None
             return inputs
     if wrong_output is not None:
         raise wrong_output
+    if example is not None and not example.is_floating_point() and _takes(module, example.float(), output):
+        raise ValueError(
+            f"the example is {example.dtype}, and {type(module).__name__} takes floating-point inputs; pass them "
+            "scaled as in training, e.g. example=inputs.float() / 255"
+        ) from refusal
     shape = "any of the sizes tried" if example is None else f"inputs of shape {tuple(example.shape)}"
     remedy = (
         "choose data that fit the network, or pass an example that it accepts: example=torch.zeros(1, 3, H, W) for "
@@ -129,6 +134,14 @@ def find_inputs(module: nn.Module, example: Tensor | None, output: Output = None
     )
     why = "" if example is None or not str(refusal or "") else f" ({str(refusal).splitlines()[0]})"
     raise ValueError(f"{type(module).__name__} does not accept {shape}{why}; {remedy}") from refusal
+
+
+def _takes(module: nn.Module, example: Tensor, output: Output) -> bool:
+    try:
+        find_inputs(module, example, output)
+    except ValueError:
+        return False
+    return True
 
 
 def random_inputs(module: nn.Module, shape: tuple[int, ...], samples: int) -> Tensor:

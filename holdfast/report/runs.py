@@ -12,9 +12,10 @@ from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from holdfast.records import Estimate, Row
+from holdfast.report.as_published import Publication, publication_of
 from holdfast.row_tables import read_compact
 
 __all__ = ["DamagedRunError", "Manifest", "Rows", "RunRecord", "StoredRecipe", "read_run", "read_runs", "run_folders"]
@@ -74,13 +75,6 @@ class StoredStream(_Stored):
     spec: dict[str, Any] = {}
 
 
-class StoredPublication(_Stored):
-    """How a run differs from the published one, in words, and the seeds of the published runs."""
-
-    deviations: list[str]
-    seeds: list[int] = []
-
-
 class StoredOrigin(_Stored):
     """When and where a run was started."""
 
@@ -103,9 +97,20 @@ class Manifest(_Stored):
     fingerprint: str
     commit: str | None = None  # of the code; None: not run from a repository, or by an earlier version
     made: StoredOrigin | None = None
-    published: StoredPublication | None = None  # None: nothing to compare with, or run by an earlier version
+    published: Publication | None = None  # None: nothing to compare with
     averages: dict[str, list[str]] = {}  # name -> labels of streams that the suite averages over
     asked: dict[str, Any] = {}  # the job; empty: run by an earlier version
+
+    @model_validator(mode="before")
+    @classmethod
+    def compared(cls, content: Any) -> Any:
+        """Compare the run with the published one, unless an earlier version has done so when it was run."""
+        if not isinstance(content, dict) or content.get("published") is not None:
+            return content
+        try:
+            return {**content, "published": publication_of(content)}
+        except (KeyError, TypeError, AttributeError):  # the job of another version, which cannot be compared
+            return content
 
     @field_validator("protocol")
     @classmethod

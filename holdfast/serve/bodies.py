@@ -20,6 +20,7 @@ from holdfast.audio.decoding import open_audio
 from holdfast.audio.resampling import resample
 from holdfast.audio.waveforms import fit_length
 from holdfast.image_files import decode_image
+from holdfast.input_checks import has_scale
 from holdfast.models.preprocessing import Preprocessing
 from holdfast.records import InputSpec
 from holdfast.serve.limits import Limits, RefusedError
@@ -70,7 +71,7 @@ class Decoder:
 
     def _one(self, body: bytes, kind: str, spent: _Spent) -> Tensor:
         if kind in ("application/json", ""):
-            return self._array(_json_array(body))
+            return self._array(self._json_numbers(_json_array(body)))
         if kind in ARRAYS:
             return self._array(_npy_array(body))
         if kind in IMAGES:
@@ -79,11 +80,24 @@ class Decoder:
             return self._audio(body, spent)
         raise RefusedError(415, f"this content type is not known; send {KNOWN}")
 
+    def _json_numbers(self, values: NDArray[Any]) -> NDArray[Any]:
+        """Return numbers as the network takes them: JSON writes 1.0 as 1, so that a black image is all integers."""
+        floating = self.dtype.is_floating_point and values.dtype.kind in "iu"
+        return values.astype(np.float64) if floating and np.abs(values).max(initial=0) <= 1 else values
+
     def _array(self, values: NDArray[Any]) -> Tensor:
         if values.dtype.kind not in "fiu":
             raise RefusedError(422, "the array must hold numbers")
-        if values.dtype.kind != "f" and self.dtype.is_floating_point and values.dtype.itemsize == 1:
-            raise RefusedError(422, "the array holds bytes; send floating-point values scaled as in training")
+        scaled = has_scale(self.spec) or values.dtype.itemsize == 1
+        if values.dtype.kind != "f" and self.dtype.is_floating_point and scaled:
+            example = {"image": ", e.g. divided by 255", "audio": ", e.g. divided by 32768"}.get(self.spec.kind, "")
+            raise RefusedError(
+                422, f"the array holds {values.dtype.name}; send floating-point values scaled as in training{example}"
+            )
+        if not self.dtype.is_floating_point:
+            limits = torch.iinfo(self.dtype)
+            if not np.all((values >= limits.min) & (values <= limits.max) & (values == np.trunc(values))):
+                raise RefusedError(422, f"the network takes integers from {limits.min} to {limits.max}")
         values = np.ascontiguousarray(values.astype(values.dtype.newbyteorder("="), copy=False))
         if values.dtype in (np.uint16, np.uint32, np.uint64, np.longdouble):
             values = values.astype(np.float64 if values.dtype == np.longdouble else np.int64)
@@ -108,12 +122,16 @@ class Decoder:
                 raise RefusedError(422, "the image is not readable as PNG or JPEG") from error
         channels, *size = self.spec.shape
         if self.preprocessing is not None and (self.preprocessing.crop or self.preprocessing.resize):
-            return self.preprocessing.image(picture)[None].to(self.dtype)
+            return self._scaled(self.preprocessing.image(picture))
         if [picture.height, picture.width] != size:
             raise RefusedError(422, f"the image is {picture.width}×{picture.height}, and the network takes "
                                     f"{size[1]}×{size[0]}")  # fmt: skip
         values = np.array(picture.convert("L"))[:, :, None] if channels == 1 else np.array(picture)
-        return torch.from_numpy(values).permute(2, 0, 1)[None].to(self.dtype) / 255
+        return self._scaled(torch.from_numpy(values).permute(2, 0, 1).to(self.dtype) / 255)
+
+    def _scaled(self, image: Tensor) -> Tensor:
+        """Return an image in [0, 1] as a batch that the network takes: in 0..255 if it takes integers."""
+        return (image if self.dtype.is_floating_point else (255 * image).round())[None].to(self.dtype)
 
     def _audio(self, body: bytes, spent: _Spent) -> Tensor:
         if self.spec.kind != "audio":

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from holdfast.data import Dataset
 from holdfast.records import Domain
+from holdfast.registry import UnknownNameError, check_options, options_of
 from holdfast.streams.plans.block_plan import BlockPlan
 from holdfast.streams.plans.orders import order_named
 from holdfast.streams.plans.schedule import schedule_of
 from holdfast.streams.rendering import Draws, Renderer, Rendering
 from holdfast.streams.stream import Stream
 
-__all__ = ["Steps", "stream_of"]
+__all__ = ["Steps", "stream_in_steps", "stream_of"]
 
 Steps = Sequence[Sequence[tuple[Domain, float]]]
 
@@ -58,3 +60,15 @@ def stream_of(
         device=render_device,
     )
     return Stream(plan, data, rendering)
+
+
+def stream_in_steps(builder: Callable[..., Stream], data: Dataset, steps: Steps, options: Mapping[str, Any]) -> Stream:
+    """Return `stream_of` these steps, after checking the further options that the builder was called with."""
+    name = builder.__name__
+    if "batch_size" in options:
+        raise UnknownNameError(
+            f"{name} has no option 'batch_size'; pass it to starting_at(batch_size=…) of the stream, or set it in the "
+            "suite"
+        )
+    check_options(name, options, [*options_of(builder), *options_of(stream_of)])
+    return stream_of(data, steps, **options)

@@ -16,7 +16,9 @@ from holdfast.benchmark import EXECUTORS, Executor, Job, Progress, SuiteError, b
 from holdfast.benchmark.building import GIVEN_TO_STREAMS, build
 from holdfast.data import Digits
 from holdfast.models import MODELS, digits_resnet
+from holdfast.recipes import resolve
 from holdfast.registry import parameters_of
+from holdfast.spec import Spec
 from holdfast.streams import STREAMS
 
 SUITE = """\
@@ -48,6 +50,22 @@ def test_the_network_of_a_calibrated_stream_is_built_once(tmp_path: Path, monkey
     finally:
         MODELS.discard("test_counted")
     assert len(built) == 1
+
+
+def test_a_recipe_is_resolved_once_for_suite_jobs_and_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = []
+
+    def counted(name: str, **options: Any) -> Any:
+        calls.append(name)
+        return resolve(name, **options)
+
+    for module in ("schema", "job"):
+        monkeypatch.setattr(f"holdfast.benchmark.{module}.resolve", counted)
+    jobs = parse_suite(SUITE + "seeds: [0, 7]\nprotocol: [online, offline-fixed]\n").jobs()
+    sent = [pickle.loads(pickle.dumps(job)) for job in jobs]
+    assert [build(job).model.recipe["options"]["seed"] for job in sent] == [0, 7, 0, 7]
+    assert calls == ["tent"]
+    assert replace(jobs[1], recipe=Spec("eta")).resolved.name == "eta"
 
 
 def test_a_job_survives_json_and_pickle_and_computes_its_name_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -149,7 +167,8 @@ def test_an_executor_says_itself_whether_it_shares_memory(tmp_path: Path, shares
 def test_recipes_of_one_stream_share_its_rendered_batches() -> None:
     first, second, *_ = load_suite("demo").jobs()
     assert first.recipe != second.recipe
-    streams = [build(job).stream for job in (first, second)]
+    shared = build(first).stream
+    streams = [shared, build(second, shared).stream]  # as in a group
     batches = [stream.render(0, 8) for stream in streams]
     assert streams[0] is streams[1]
     assert torch.equal(batches[0].inputs, batches[1].inputs)

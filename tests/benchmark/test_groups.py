@@ -84,7 +84,6 @@ def test_a_group_renders_each_batch_once_and_has_the_rows_of_single_runs(
         return read(stream, start, stop)
 
     monkeypatch.setattr(Stream, "read", counted)
-    monkeypatch.setattr("holdfast.benchmark.kept_stream.LIMIT", 0)
     monkeypatch.setattr("holdfast.benchmark.running.write_strip", lambda *_: None)  # which renders a few samples
     outcomes = bench(jobs, tmp_path / "group")
     assert len(spans) == len(set(spans)) == 6

@@ -11,10 +11,9 @@ import pytest
 import torch
 from typer.testing import CliRunner
 
-from holdfast.benchmark import Job, load_suite, run
+from holdfast.benchmark import Job, SuiteError, load_suite, run
 from holdfast.benchmark.building import build
 from holdfast.benchmark.feeding import fed
-from holdfast.benchmark.overrides import SuiteError
 from holdfast.cli import app
 from holdfast.devices import Placement
 

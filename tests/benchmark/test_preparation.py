@@ -28,7 +28,7 @@ def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_everything_is_listed_once_with_address_size_and_checksum() -> None:
     jobs = load_suite("aetta-continual", scale="paper").jobs()
-    needs = {need.place: need for need in missing(jobs)}
+    needs = {need.location: need for need in missing(jobs)}
     assert set(needs) == {"data/CIFAR-10-C", "data/cifar10", "data/aetta/cifar10/cp_last.pth.tar"}
     stored = needs["data/CIFAR-10-C"]
     assert (stored.kind, stored.jobs, stored.source.size) == ("data", 21, "2.9 GB")
@@ -37,16 +37,16 @@ def test_everything_is_listed_once_with_address_size_and_checksum() -> None:
 
 
 def test_packages_noise_and_calibrations_are_needed_too() -> None:
-    backbones = {(need.kind, need.place) for need in needs_of(load_suite("ccc-backbones", scale="paper").jobs())}
+    backbones = {(need.kind, need.location) for need in needs_of(load_suite("ccc-backbones", scale="paper").jobs())}
     assert {("package", "torchvision"), ("package", "timm"), ("calibration", "data/ccc/medium-44.json")} <= backbones
     audio = needs_of(load_suite("dhauds", scale="paper").jobs())
-    assert {"data/QUT-NOISE", "data/DEMAND", "data/SC2-C", "data/UrbanSound8K"} <= {need.place for need in audio}
+    assert {"data/QUT-NOISE", "data/DEMAND", "data/SC2-C", "data/UrbanSound8K"} <= {need.location for need in audio}
 
 
 def test_weights_that_one_has_to_train_come_with_the_command() -> None:
     suites = (("dhauds", "paper"), ("dhauds-clean", "paper"), ("dhauds-online", "paper"), ("promise", "paper"))
     needs = {need for suite, scale in suites for need in needs_of(load_suite(suite, scale=scale).jobs())}
-    files = {need.place: need.source.address for need in needs if need.kind == "weights"}
+    files = {need.location: need.source.address for need in needs if need.kind == "weights"}
     assert len(files) == 11
     for place, command in files.items():
         words = shlex.split(command.rpartition(" && ")[2])
@@ -57,7 +57,7 @@ def test_weights_that_one_has_to_train_come_with_the_command() -> None:
         assert model.name in MODELS
         if "--procedure" in words:
             assert words[words.index("--procedure") + 1] in PROCEDURES
-            assert data.options["folder"] in {need.place for need in needs}, "the folder is that of the suite"
+            assert data.options["folder"] in {need.location for need in needs}, "the folder is that of the suite"
 
 
 def test_what_is_there_is_not_missing(elsewhere: Path) -> None:

@@ -101,6 +101,15 @@ def test_a_draw_of_nothing_changes_nothing() -> None:
     assert VIEWS["identity"](inputs, generator()) is inputs
 
 
+def test_a_centre_crop_is_resized_from_the_middle() -> None:
+    inputs = images(2, 3, 32, 32)
+    expected = torch.nn.functional.interpolate(inputs[..., 2:31, 2:31], (32, 32), mode="bilinear")  # 29 px from 2
+    assert torch.equal(VIEWS["centre_crop"](inputs, generator()), expected)
+    assert torch.equal(VIEWS["flipped_crop"](inputs, generator()), expected.flip(-1))
+    assert torch.equal(VIEWS["flip"](inputs, generator()), inputs.flip(-1))
+    assert VIEWS["centre_crop"](images(2, 3, 20, 32), generator()).shape == (2, 3, 20, 32)
+
+
 def test_a_shift_is_to_the_right_and_down() -> None:
     inputs = torch.zeros(1, 3, 9, 9)
     inputs[..., 4, 4] = 1.0

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from holdfast.calibration import calibrate
+from holdfast.calibration import CalibrationSettings, calibrate
 from holdfast.data import InMemoryAudio
 from holdfast.streams import ccc, cross
 
@@ -36,7 +36,8 @@ def test_a_walk_is_calibrated_for_audio(tmp_path: Path) -> None:
     tones = [np.sin(2 * np.pi * 2000 * (1 + label) * TIME + phase) for label, phase in zip(LABELS, phases, strict=True)]
     data = InMemoryAudio(np.float32(0.3 * np.stack(tones)), LABELS, sample_rate=16_000)
     pairs = [["white_noise", "ensc"]]
-    calibration = calibrate(ShortEar(), data, target_percent=75.0, pairs=pairs, pictures=45, cache=tmp_path)
+    settings = CalibrationSettings(target_percent=75.0, pairs=pairs, pictures=45)
+    calibration = calibrate(ShortEar(), data, settings, cache=tmp_path)
     assert calibration.family is None
     (path,) = calibration.transitions
     percent = np.array(path.matrix_percent)

@@ -14,7 +14,7 @@ import torch
 from torch import nn
 
 from holdfast.benchmark.executors import EXECUTORS, Lost
-from holdfast.calibration import Calibration, Progress, calibrate
+from holdfast.calibration import Calibration, CalibrationSettings, Progress, calibrate
 from holdfast.calibration.judge import Judge
 from holdfast.calibration.pairs import margin_percent_of, names_of
 from holdfast.data import Crop, Dataset, Digits, InMemoryImages
@@ -38,6 +38,12 @@ def options(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 def uncached(options: dict[str, Any], tmp_path: Path) -> dict[str, Any]:
     """Return the same options with an empty cache."""
     return {**options, "cache": tmp_path}
+
+
+def calibrated(model: nn.Module, data: Dataset, **given: Any) -> Calibration:
+    """Calibrate with settings and with what carries them out, both by keyword."""
+    around = {name: given.pop(name) for name in ("cache", "progress", "execute") if name in given}
+    return calibrate(model, data, CalibrationSettings(**given), **around)
 
 
 def accuracies(model: nn.Module, data: Dataset, calibration: Calibration, images_per_step: int) -> tuple[float, ...]:
@@ -64,7 +70,7 @@ def test_a_small_walk_holds_its_target_on_new_images(test_digits: Digits, tmp_pa
     known, fresh = halves(test_digits)
     model = digits_resnet()
     pairs = [["gaussian_noise", "impulse_noise"]]
-    calibration = calibrate(model, known, pairs=pairs, pictures=50, refinements=1, cache=tmp_path)
+    calibration = calibrated(model, known, pairs=pairs, pictures=50, refinements=1, cache=tmp_path)
     (path,) = calibration.transitions
     assert path.mean_percent == pytest.approx(calibration.target_percent, abs=1)
     assert path.margin_percent is not None
@@ -79,7 +85,7 @@ def test_a_scaled_ccc_medium_holds_its_target_on_new_images(test_digits: Digits,
     """Three transitions, calibrated on one half of the test digits and streamed on the other, within 3 points."""
     known, fresh = halves(test_digits)
     model, began = digits_resnet(), time.process_time()
-    calibration = calibrate(model, known, difficulty="medium", pairs=3, pictures=300, cache=tmp_path)
+    calibration = calibrated(model, known, difficulty="medium", pairs=3, pictures=300, cache=tmp_path)
     accuracy, expected, margin = accuracies(model, fresh, calibration, images_per_step=128)
     seconds = time.process_time() - began
     print(
@@ -93,13 +99,13 @@ def test_the_result_does_not_depend_on_the_cache(
     model: nn.Module, few: InMemoryImages, options: dict[str, Any], uncached: dict[str, Any]
 ) -> None:
     options, uncached = ({**given, "pictures": 12} for given in (options, uncached))
-    shared = calibrate(model, few, **options)
+    shared = calibrated(model, few, **options)
     seen: list[Progress] = []
-    calibrate(model, few, **{**uncached, "difficulty": "easy"}, progress=seen.append)
-    calibrate(model, few, **{**uncached, "pictures": 8, "path_rule": "squared"})
-    assert calibrate(model, few, **uncached) == shared
+    calibrated(model, few, **{**uncached, "difficulty": "easy"}, progress=seen.append)
+    calibrated(model, few, **{**uncached, "pictures": 8, "path_rule": "squared"})
+    assert calibrated(model, few, **uncached) == shared
     again: list[Progress] = []
-    assert calibrate(model, few, **uncached, progress=again.append) == shared
+    assert calibrated(model, few, **uncached, progress=again.append) == shared
     assert seen[-1].done > 400
     assert seen[-1].saved > 0
     assert again == []
@@ -107,7 +113,7 @@ def test_the_result_does_not_depend_on_the_cache(
 
 
 def test_the_record_says_how_it_was_made(model: nn.Module, few: InMemoryImages, options: dict[str, Any]) -> None:
-    calibration = calibrate(model, few, **options, storage_jpeg_quality=85)
+    calibration = calibrated(model, few, **options, storage_jpeg_quality=85)
     assert calibration.difficulty == "medium"
     assert (calibration.family, calibration.storage_jpeg_quality) == ("224", 85)
     assert calibration.clean_percent is not None
@@ -131,21 +137,21 @@ def test_accuracies_are_those_of_stored_images(model: nn.Module, few: InMemoryIm
     refusals = []
     for quality in (None, 1):
         with pytest.raises(ValueError, match="clean") as refusal:
-            calibrate(model, few, **{**options, "target_percent": 100.0, "storage_jpeg_quality": quality})
+            calibrated(model, few, **{**options, "target_percent": 100.0, "storage_jpeg_quality": quality})
         refusals.append(str(refusal.value))
     assert refusals[0] != refusals[1]
 
 
 def test_refinement_measures_the_path(model: nn.Module, few: InMemoryImages, options: dict[str, Any]) -> None:
     for refinements, measured in ((0, False), (5, True)):
-        (path, *_) = calibrate(model, few, **options, refinements=refinements).transitions
+        (path, *_) = calibrated(model, few, **options, refinements=refinements).transitions
         assert (set(path.points) <= set(path.measured)) is measured
         if not measured:
             assert len(path.measured) == 36
     named = {**options, "pictures": 12, "pairs": [["contrast", "brightness"]]}
-    (full,) = calibrate(model, few, **named, coarse=False).transitions
+    (full,) = calibrated(model, few, **named, coarse=False).transitions
     assert len(full.measured) == 441
-    assert full.matrix_percent != calibrate(model, few, **named).transitions[0].matrix_percent
+    assert full.matrix_percent != calibrated(model, few, **named).transitions[0].matrix_percent
 
 
 def test_images_are_added_until_the_mean_is_known(
@@ -154,7 +160,7 @@ def test_images_are_added_until_the_mean_is_known(
     monkeypatch.setattr("holdfast.calibration.judge.ROUND", 10)
 
     def pictures(margin_percent: float) -> int | None:
-        return calibrate(model, few, **uncached, margin_percent=margin_percent).transitions[0].pictures
+        return calibrated(model, few, **uncached, margin_percent=margin_percent).transitions[0].pictures
 
     assert pictures(50.0) == 10
     assert pictures(0.1) == pictures(0.0) == 30
@@ -174,14 +180,14 @@ def test_margins_are_those_of_images_within_classes() -> None:
 
 def test_a_walk_is_as_long_as_it_has_to_be(model: nn.Module, few: InMemoryImages, options: dict[str, Any]) -> None:
     del options["pairs"]
-    long = calibrate(model, few, **options, steps=90)
+    long = calibrated(model, few, **options, steps=90)
     assert long.steps >= 90 > long.steps - len(long.transitions[-1].points)
-    assert len(calibrate(model, few, **options).transitions) == 3
-    assert long.transitions[:3] == calibrate(model, few, **options).transitions
+    assert len(calibrated(model, few, **options).transitions) == 3
+    assert long.transitions[:3] == calibrated(model, few, **options).transitions
 
 
 def test_connected_walks_do_not_jump(model: nn.Module, few: InMemoryImages, options: dict[str, Any]) -> None:
-    first, second = calibrate(model, few, **options, path_rule="connected").transitions
+    first, second = calibrated(model, few, **options, path_rule="connected").transitions
     assert second.points[0] == (first.points[-1][1], 0)
 
 
@@ -203,12 +209,12 @@ def test_pairs_are_jobs_of_an_executor(
 
     told: list[Progress] = []
     options = {**QUICK, **wanted}
-    found = calibrate(model, few, **options, cache=tmp_path / "jobs", execute=execute, progress=told.append)
+    found = calibrated(model, few, **options, cache=tmp_path / "jobs", execute=execute, progress=told.append)
     assert {job.pair for job in done} <= {f"{path.first}+{path.second}" for path in found.transitions}
     assert min(job.done for job in done) > 100
     for job in done:  # nothing of it was measured here
         assert [progress.pair for progress in told].count(job.pair) == 1
-    assert found == calibrate(model, few, **options, cache=tmp_path / "here")
+    assert found == calibrated(model, few, **options, cache=tmp_path / "here")
 
 
 def test_a_pair_whose_job_fails_is_measured_in_its_turn(model: nn.Module, few: InMemoryImages, tmp_path: Path) -> None:
@@ -216,7 +222,7 @@ def test_a_pair_whose_job_fails_is_measured_in_its_turn(model: nn.Module, few: I
         return [Lost(pair, "its worker died 3 times") for pair in pairs]
 
     found, expected = (
-        calibrate(model, few, **QUICK, pairs=1, cache=tmp_path / name, execute=execute)
+        calibrated(model, few, **QUICK, pairs=1, cache=tmp_path / name, execute=execute)
         for name, execute in (("jobs", lose), ("here", None))
     )
     assert found == expected
@@ -224,7 +230,7 @@ def test_a_pair_whose_job_fails_is_measured_in_its_turn(model: nn.Module, few: I
 
 def test_targets_in_percent_and_pairs_by_name(model: nn.Module, few: InMemoryImages, options: dict[str, Any]) -> None:
     named = {**options, "pairs": [["contrast", "jpeg"], ["jpeg", "motion_blur"]]}
-    calibration = calibrate(model, few, **named, target_percent=60)
+    calibration = calibrated(model, few, **named, target_percent=60)
     assert [(path.first, path.second) for path in calibration.transitions] == [
         ("contrast", "jpeg_compression"),
         ("jpeg_compression", "motion_blur"),
@@ -255,7 +261,7 @@ def test_mistakes_are_reported(
     model: nn.Module, few: InMemoryImages, options: dict[str, Any], changes: dict[str, Any], problem: str
 ) -> None:
     with pytest.raises((ValueError, UnknownNameError), match=problem):
-        calibrate(model, few, **{**options, **changes})
+        calibrated(model, few, **{**options, **changes})
 
 
 def test_a_pair_that_another_process_measures_is_left_to_it(
@@ -263,7 +269,7 @@ def test_a_pair_that_another_process_measures_is_left_to_it(
 ) -> None:
     pairs = [["contrast", "jpeg"], ["jpeg", "contrast"], ["brightness", "contrast"]]
     named = {**options, "pairs": pairs, "target_percent": 25.0, "refinements": 0}
-    alone = calibrate(model, few, **{**named, "cache": tmp_path / "alone"})
+    alone = calibrated(model, few, **{**named, "cache": tmp_path / "alone"})
     turn_to, order, let_go = Judge.turn_to, [], threading.Event()
     holding: list[Any] = []
 
@@ -289,7 +295,7 @@ def test_a_pair_that_another_process_measures_is_left_to_it(
 
     monkeypatch.setattr(Judge, "turn_to", noted)
     monkeypatch.setattr(Judge, "percent", started)
-    together = calibrate(model, few, **{**named, "cache": tmp_path / "shared"})
+    together = calibrated(model, few, **{**named, "cache": tmp_path / "shared"})
     full = [(first, second) for first, second in map(names_of, pairs)]
     assert order[:2] == full[1:]  # measured while the first pair is in use
     assert order[2:] == full
@@ -310,7 +316,7 @@ def test_crops_are_part_of_measurement_file_and_stream(
     model: nn.Module, few: InMemoryImages, options: dict[str, Any], tmp_path: Path
 ) -> None:
     named = {**options, "pairs": [["contrast", "jpeg"]], "target_percent": 25.0, "refinements": 0}
-    still, moving = (calibrate(model, few, **{**named, "crop": crop}) for crop in ("none", "shifted"))
+    still, moving = (calibrated(model, few, **{**named, "crop": crop}) for crop in ("none", "shifted"))
     assert (still.crop, moving.crop) == (None, Crop("shifted", flip=True))
     assert still.clean_percent != moving.clean_percent  # measured on other inputs
     assert Calibration.load(moving.save(tmp_path / "moving.json")) == moving

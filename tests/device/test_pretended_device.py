@@ -1,7 +1,8 @@
 """Methods, estimators and recoveries on a pretended device: nothing stays on the CPU, and the host waits rarely.
 
 In a step the host waits for the device at most 3 times for methods like TENT and at most 8 times for any method,
-however many layers the network has: a wait for each of them would leave a GPU idle most of the time.
+however many layers the network has: a wait for each of them would leave a GPU idle most of the time. The exception is
+PEA, which decomposes a covariance behind every block that it aligns.
 """
 
 from __future__ import annotations
@@ -125,6 +126,18 @@ def test_the_waits_do_not_grow_with_the_layers(name: str, batches: list[Tensor])
                 model.step(batches[0].to(NAME))
         counts.append(sum(waits.values()))
     assert counts[0] == counts[1]
+
+
+def test_pea_waits_once_more_for_each_block_that_it_aligns(batches: list[Tensor]) -> None:
+    counts = []
+    for widths in ((8, 8), (8, 8, 8, 8)):
+        with PretendedDevice() as device:
+            first, second = (batch.to(NAME) for batch in batches)
+            model = adapt(ResNet(widths=widths, num_classes=10).eval().to(NAME), "pea", source=[second])
+            with device.counting() as waits:
+                model.step(first)
+        counts.append(sum(waits.values()))
+    assert counts == [5, 7]  # of two and four blocks, the nearest of which is never aligned
 
 
 def test_the_device_refuses_what_a_gpu_refuses() -> None:

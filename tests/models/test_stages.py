@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from holdfast.models import CifarResNet, Classifier, Normalised, digits_resnet, digits_vit, tiny_vit
+from holdfast.models.tiny import tiny_amaut, tiny_resnet
 
 
 class Residual(nn.Module):
@@ -44,6 +45,10 @@ def stage_names(network: nn.Module) -> list[str]:
     return [name for name, _ in Classifier(network).stages()]
 
 
+def block_names(network: nn.Module) -> list[str]:
+    return [name for name, _ in Classifier(network).blocks()]
+
+
 def test_reference_networks() -> None:
     assert stage_names(digits_resnet(trained=False)) == ["stages.0", "stages.1", "stages.2"]
     assert stage_names(digits_vit(trained=False)) == ["blocks.0", "blocks.1", "blocks.2", "blocks.3"]
@@ -74,3 +79,43 @@ def test_a_plain_chain_has_no_stages() -> None:
     chain = nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(4, 10))
     assert stage_names(chain) == []
     assert stage_names(Normalised(chain, [0.5] * 3, [0.5] * 3)) == []
+
+
+def test_blocks_are_the_parts_of_the_stages() -> None:
+    assert block_names(digits_resnet(trained=False)) == ["stages.0.0", "stages.1.0", "stages.2.0"]
+    assert block_names(digits_vit(trained=False)) == [f"blocks.{place}" for place in range(4)]
+    names = ["layer1.0", "layer2.0", "layer2.1", "layer3.0", "layer4.0"]
+    assert block_names(WrittenLikeTorchvision((1, 2, 1, 1))) == names
+    wrapped = Normalised(WrittenLikeTorchvision((1, 2, 1, 1)), [0.5] * 3, [0.5] * 3)
+    assert block_names(wrapped) == [f"module.{name}" for name in names]
+
+
+class Stage(nn.Module):
+    """A stage of its own class, with blocks and a layer that reduces the maps before them."""
+
+    def __init__(self, depth: int) -> None:
+        super().__init__()
+        self.reduce = nn.Conv2d(4, 4, 3, 2, 1)
+        self.blocks = nn.Sequential(*(Residual(4, 4, 1) for _ in range(depth)))
+
+    def forward(self, maps: Tensor) -> Tensor:
+        reduced: Tensor = self.blocks(self.reduce(maps))
+        return reduced
+
+
+def test_blocks_inside_stages_of_their_own_class_are_found() -> None:
+    head = (nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(4, 10))
+    network = nn.Sequential(nn.Conv2d(3, 4, 3), nn.Sequential(Stage(2), Stage(1)), *head)
+    assert block_names(network) == ["1.0.blocks.0", "1.0.blocks.1", "1.1.blocks.0"]
+
+
+def test_blocks_beside_the_stem_are_found_in_networks_without_stages() -> None:
+    assert stage_names(tiny_amaut()) == []
+    assert block_names(tiny_amaut()) == ["backbone.tokenizer.stages.0", "backbone.layers.0"]
+
+
+def test_a_single_block_is_one_and_a_plain_chain_has_none() -> None:
+    assert block_names(tiny_resnet(widths=(8,))) == ["stages.0.0"]
+    chain = nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(4, 10))
+    assert block_names(chain) == []
+    assert block_names(Normalised(chain, [0.5] * 3, [0.5] * 3)) == []

@@ -283,6 +283,65 @@ def test_wrong_bodies_are_refused_without_internals(client: Any) -> None:
     assert client.get("/v1/status").json()["tenants"] == {}
 
 
+def test_integer_images_are_refused_in_one_sentence(client: Any) -> None:
+    pixels = (255 * INPUTS[0].numpy()).astype(np.uint8)
+    sent: dict[str, tuple[bytes, str]] = {
+        "uint8": (npy(pixels), "application/x-npy"),
+        "int8": (npy(pixels.astype(np.int8)), "application/x-npy"),
+        "int64": (npy(pixels.astype(">i8")), "application/x-npy"),
+        "uint16": (npy(pixels.astype(np.uint16)), "application/x-npy"),
+    }
+    for dtype, (body, kind) in {**sent, "JSON": (json.dumps(pixels.tolist()).encode(), "application/json")}.items():
+        answer = client.post("/v1/predict", content=body, headers={"content-type": kind})
+        assert answer.status_code == 422, dtype
+        found = "int64" if dtype == "JSON" else dtype
+        assert answer.json()["error"] == (
+            f"the array holds {found}; send floating-point values scaled as in training, e.g. divided by 255"
+        )
+    assert client.get("/v1/status").json()["tenants"] == {}
+    black_and_white = (pixels > 99).astype(int)
+    answer = client.post("/v1/predict?logits=1", json=black_and_white.tolist())  # JSON has no floats of its own
+    assert answer.status_code == 200
+    as_floats = client.post("/v1/tenants/b/predict?logits=1", content=npy(black_and_white.astype(float)), headers=NPY)
+    assert answer.json()["logits"] == as_floats.json()["logits"]
+
+
+class TakesBytes(torch.nn.Module):
+    """A network that scales bytes itself, and takes nothing else."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.network = network()
+
+    def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+        assert inputs.dtype == torch.uint8
+        logits: torch.Tensor = self.network(inputs.float() / 255)
+        return logits
+
+
+def test_a_network_that_takes_bytes_gets_bytes() -> None:
+    pixels = np.arange(3 * 32 * 32, dtype=np.int64).reshape(3, 32, 32) % 256
+    as_image = np.ascontiguousarray(pixels.transpose(1, 2, 0)).astype(np.uint8)
+    model = TakesBytes().eval()
+    expected = model(torch.from_numpy(pixels)[None].to(torch.uint8)).tolist()
+    good = [
+        (npy(pixels.astype(np.uint8)), "application/x-npy"),
+        (npy(pixels), "application/x-npy"),
+        (npy(pixels.astype(np.float32)), "application/x-npy"),
+        (json.dumps(pixels.tolist()).encode(), "application/json"),
+        (png(as_image), "image/png"),
+    ]
+    wrong = [npy(pixels / 255), npy(pixels + 1), npy(pixels - 1), npy(np.full((3, 32, 32), np.nan))]
+    with TestClient(create_app(Service(Tenants(model, "source", guarded=False), wait=0.0))) as client:
+        for body, kind in good:
+            answer = client.post("/v1/predict?logits=1", content=body, headers={"content-type": kind})
+            assert answer.status_code == 200, answer.text
+            assert np.allclose(answer.json()["logits"], expected, atol=1e-6), kind
+        for body in wrong:
+            answer = client.post("/v1/predict", content=body, headers=NPY)
+            assert (answer.status_code, answer.json()["error"]) == (422, "the network takes integers from 0 to 255")
+
+
 def test_two_hundred_mutated_bodies_never_end_in_an_error_of_the_service(client: Any) -> None:
     rng = random.Random(0)
     pixels = np.zeros((32, 32, 3), np.uint8)

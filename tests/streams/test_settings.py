@@ -72,3 +72,14 @@ def test_only_images_and_audio_are_rendered(few: InMemoryImages) -> None:
     table.input_spec = type(table.input_spec)("other", (7,))
     with pytest.raises(ValueError, match="images and audio only, and prices holds neither"):
         continual(table, corruptions=["clean"])
+
+
+def test_unknown_options_of_streams_in_steps_are_explained(few: InMemoryImages) -> None:
+    for build in (continual, gradual, mixed_domains):
+        elsewhere = rf"^{build.__name__} has no option 'batch_size'; pass it to starting_at\(batch_size=…\)"
+        with pytest.raises(UnknownNameError, match=elsewhere):
+            build(few, corruptions=["clean"], batch_size=64)
+        with pytest.raises(UnknownNameError, match="no option 'sample_per_domain'; did you mean 'samples_per_domain'"):
+            build(few, corruptions=["clean"], sample_per_domain=3)
+    with pytest.raises(UnknownNameError, match="continual has no option 'severty'; did you mean 'severity'"):
+        continual(few, corruptions=["clean"], severty=3)

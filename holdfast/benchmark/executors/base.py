@@ -36,8 +36,8 @@ def _queued(tell: Tell) -> Iterator[Tell]:
         queue = manager.Queue()
 
         def listen() -> None:
-            while (told := queue.get()) is not None:
-                tell(told)
+            while (progress := queue.get()) is not None:
+                tell(progress)
 
         listener = threading.Thread(target=listen, daemon=True)
         listener.start()

@@ -54,7 +54,7 @@ def _worked(work: Callable[[Any], Any], item: Any) -> Any:
 
 
 @contextmanager
-def _told(tell: Tell) -> Iterator[Tell]:
+def _collected(tell: Tell) -> Iterator[Tell]:
     """Yield a function that tasks can call on any node; an actor keeps what they say until it is collected here."""
     engine = _connected()
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
@@ -69,8 +69,8 @@ def _told(tell: Tell) -> Iterator[Tell]:
 
     def collect() -> None:
         try:
-            for told in engine.get(inbox.collect.remote(), timeout=10 * POLL):
-                tell(told)
+            for progress in engine.get(inbox.collect.remote(), timeout=10 * POLL):
+                tell(progress)
         except engine.exceptions.RayError:  # it is busy; the next time there is more
             pass
 
@@ -91,8 +91,8 @@ class _Inbox:
     def __init__(self) -> None:
         self._newest: dict[str, Any] = {}
 
-    def put(self, told: Any) -> None:
-        self._newest[told.job] = told
+    def put(self, progress: Any) -> None:
+        self._newest[progress.job] = progress
 
     def collect(self) -> list[Any]:
         newest, self._newest = self._newest, {}
@@ -105,8 +105,8 @@ class _Teller:
     def __init__(self, inbox: Any) -> None:
         self._inbox = inbox
 
-    def __call__(self, told: Any) -> None:
-        self._inbox.put.remote(told)
+    def __call__(self, progress: Any) -> None:
+        self._inbox.put.remote(progress)
 
 
 def _connected() -> Any:
@@ -120,5 +120,5 @@ def _connected() -> Any:
 
 
 EXECUTORS.register("ray")(
-    Executor(ray, shares_memory=False, summary="Ray tasks on a cluster; a node may die.", reach=_told)
+    Executor(ray, shares_memory=False, summary="Ray tasks on a cluster; a node may die.", reach=_collected)
 )

@@ -120,10 +120,10 @@ def ccc(
 
 
 def _calibration_at(path: str | Path, seed: int) -> Calibration:
-    place = Path(str(path).replace("{seed}", str(seed)))
-    if not place.is_file():
-        raise ValueError(f"there is no calibration {place}; make it with `holdfast calibrate --seed {seed} --out …`")
-    return Calibration.load(place)
+    file = Path(str(path).replace("{seed}", str(seed)))
+    if not file.is_file():
+        raise ValueError(f"there is no calibration {file}; make it with `holdfast calibrate --seed {seed} --out …`")
+    return Calibration.load(file)
 
 
 def ccc_setting(name: str) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from holdfast.data import Dataset
 from holdfast.records import Domain
 from holdfast.streams.builder import STREAMS
 from holdfast.streams.plans.domains import domains_named
-from holdfast.streams.steps import stream_of
+from holdfast.streams.steps import stream_in_steps, stream_of
 from holdfast.streams.stream import Stream
 
 __all__ = ["continual"]
@@ -30,4 +30,6 @@ def continual(
     >>> stream.length, [len(batch) for batch in stream]
     (300, [64, 36, 64, 36, 64, 36])
     """
-    return stream_of(data, [[(domain, severity)] for domain in domains_named(corruptions, data)], **options)
+    return stream_in_steps(
+        continual, data, [[(domain, severity)] for domain in domains_named(corruptions, data)], options
+    )

@@ -9,7 +9,7 @@ from holdfast.data import Dataset
 from holdfast.records import Domain
 from holdfast.streams.builder import STREAMS
 from holdfast.streams.plans.domains import domains_named
-from holdfast.streams.steps import stream_of
+from holdfast.streams.steps import stream_in_steps, stream_of
 from holdfast.streams.stream import Stream
 
 __all__ = ["gradual"]
@@ -28,4 +28,4 @@ def gradual(
     As published, the samples of a domain come at every severity: `samples_per_domain` counts those of one severity.
     """
     steps = [[(domain, severity)] for domain in domains_named(corruptions, data) for severity in severities]
-    return stream_of(data, steps, **options)
+    return stream_in_steps(gradual, data, steps, options)

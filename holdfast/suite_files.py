@@ -1,21 +1,35 @@
-"""Overrides: set dotted keys of a suite's content (`--set`, scales), and know the line of every key in its file."""
+"""Suite files: the YAML of shipped suites, overrides of dotted keys (`--set`, scales), and the line of every key."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from importlib import resources
 from typing import Any, TypeAlias
 
 import yaml
 
 from holdfast.registry import nearest
 
-__all__ = ["KeyPath", "SuiteError", "line_of", "lines_of", "override", "scale_of"]
+__all__ = ["KeyPath", "SuiteError", "line_of", "lines_of", "override", "scaled", "shipped_text", "suite_names"]
+
+FOLDER = "benchmark/suites"  # of shipped suites, in this package
 
 KeyPath: TypeAlias = tuple[str | int, ...]  # of a value in the file: ("streams", 0, "severity")
 
 
 class SuiteError(ValueError):
     """A suite cannot be run; the message names the line, the problem and the nearest valid word."""
+
+
+def suite_names() -> list[str]:
+    """Return the names of the suites in this package."""
+    files = (resources.files("holdfast") / FOLDER).iterdir()
+    return sorted(file.name.removesuffix(".yaml") for file in files if file.name.endswith(".yaml"))
+
+
+def shipped_text(name: str) -> str:
+    """Return the YAML of a suite in this package."""
+    return (resources.files("holdfast") / FOLDER / f"{name}.yaml").read_text()
 
 
 def lines_of(node: yaml.Node | None, path: KeyPath = ()) -> Iterator[tuple[KeyPath, int]]:
@@ -27,7 +41,7 @@ def lines_of(node: yaml.Node | None, path: KeyPath = ()) -> Iterator[tuple[KeyPa
         for key, value in node.value:
             inner = (*path, key.value)
             yield inner, key.start_mark.line + 1
-            yield from (found for found in lines_of(value, inner) if found[0] != inner)
+            yield from ((below, line) for below, line in lines_of(value, inner) if below != inner)
     elif isinstance(node, yaml.SequenceNode):
         for index, value in enumerate(node.value):
             yield from lines_of(value, (*path, index))
@@ -42,15 +56,14 @@ def line_of(path: KeyPath, lines: Mapping[KeyPath, int]) -> int | None:
     return next((lines[path[:end]] for end in range(len(path), -1, -1) if path[:end] in lines), None)
 
 
-def scale_of(content: Mapping[str, Any], scale: str | None) -> Mapping[str, Any]:
-    """Return the overrides of one of the suite's scales; none without a scale."""
+def scaled(content: dict[str, Any], scale: str | None, overrides: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """Apply the overrides of one of a suite's scales, and then these, to its content, and return it."""
     scales = content.get("scales") or {}
-    if scale is None:
-        return {}
-    if scale not in scales:
+    if scale is not None and scale not in scales:
         raise SuiteError(f"this suite has no scale {scale!r}; {nearest(scale, scales)}")
-    found: Mapping[str, Any] = scales[scale] or {}
-    return found
+    for key, value in {**(scales.get(scale) or {}), **(overrides or {})}.items():
+        override(content, key, value)
+    return content
 
 
 def override(content: Any, dotted: str, value: Any) -> None:
@@ -67,8 +80,8 @@ def override(content: Any, dotted: str, value: Any) -> None:
     try:
         if first == "*" or ":" in first:
             start, _, stop = first.replace("*", ":").partition(":")
-            for place in range(len(content))[slice(int(start or 0), int(stop) if stop else None)]:
-                override(content, f"{place}.{rest}" if rest else str(place), value)
+            for index in range(len(content))[slice(int(start or 0), int(stop) if stop else None)]:
+                override(content, f"{index}.{rest}" if rest else str(index), value)
         elif rest:
             override(content[key], rest, value)
         elif isinstance(content, list) and not isinstance(key, int):

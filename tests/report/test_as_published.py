@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from holdfast.benchmark import load_suite
-from holdfast.benchmark.as_published import publication_of
+from holdfast.benchmark import load_suite, suite_names
 from holdfast.benchmark.job import Job, SourceData
+from holdfast.benchmark.manifest import resolved_names
+from holdfast.report.as_published import Publication
+from holdfast.report.as_published import publication_of as publication_of_manifest
+from holdfast.report.runs import Manifest
 from holdfast.spec import Spec
 
 
@@ -19,6 +25,11 @@ def job() -> Job:
     """TENT on CIFAR-10-C with all estimators of AETTA's Table 2."""
     jobs = load_suite("aetta-continual", scale="paper").jobs()
     return next(job for job in jobs if job.recipe.label == "sotta")
+
+
+def publication_of(job: Job) -> Publication | None:
+    """Compare a job as its manifest keeps it."""
+    return publication_of_manifest(json.loads(json.dumps({"asked": job.to_json(), "resolved": resolved_names(job)})))
 
 
 def with_options(spec: Spec, **options: Any) -> Spec:
@@ -80,3 +91,60 @@ def test_every_scale_of_a_paper_counts() -> None:
         found = publication_of(load_suite("aetta-fully", scale=scale).jobs()[-1])
         assert found is not None
         assert found.deviations == ()
+
+
+@pytest.mark.parametrize("suite", suite_names())
+def test_every_job_at_the_scale_of_a_paper_is_as_published(suite: str) -> None:
+    """The report reads the files of suites by itself; this holds it to the jobs that the benchmark makes of them."""
+    for scale in load_suite(suite).scales:
+        jobs = load_suite(suite, scale=scale).jobs() if scale.startswith("paper") else []
+        for job in jobs[:: max(1, len(jobs) // 30)]:
+            found = publication_of(job)
+            assert found is not None
+            assert found.deviations == (), job.name
+            assert job.seed in found.seeds
+
+
+def test_names_of_one_data_set_and_epochs_of_a_preset_are_those_of_the_manifest() -> None:
+    suite = load_suite("dhauds", scale="paper")
+    stored = [job for job in suite.jobs() if job.data.name == "sc2_c" and job.protocol != "online"]
+    job = next(job for job in stored if job.resolved.epochs not in (None, suite.epochs))
+    for same in (job, replace(job, data=Spec("stored_speech_commands_c", options=job.data.options))):
+        found = publication_of(same)
+        assert found is not None
+        assert found.deviations == ()
+    found = publication_of(replace(job, epochs=job.epochs + 1))
+    assert found is not None
+    assert found.deviations == (f"epochs is {job.epochs + 1} instead of {job.epochs}",)
+
+
+def test_a_comparison_does_not_import_torch() -> None:
+    code = (
+        "import sys; from holdfast.report.as_published import publication_of; "
+        "asked = {'suite': 'cin-c', 'recipe': {'label': 'tent'}, 'stream': {'label': '', 'data': {'name': 'own'}}}; "
+        "assert publication_of({'asked': asked}).deviations; sys.exit('torch' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_a_manifest_that_holds_the_comparison_keeps_it(job: Job) -> None:
+    """Earlier versions compared when a job was run."""
+    kept = {"deviations": ["batch_size is 32 instead of 64"], "seeds": [0]}
+    content = {
+        "schema": 1,
+        "suite": job.suite,
+        "job": job.name,
+        "recipe": {"name": "sotta", "label": "sotta", "method": "sotta"},
+        "model": {"name": "net", "parameters": 1, "normalisation": "batch"},
+        "stream": {"name": "continual", "label": "continual", "domains": [], "length": None},
+        "seed": 0,
+        "protocol": {},
+        "fingerprint": "",
+        "asked": json.loads(json.dumps(job.to_json())),
+    }
+    for published, deviations in ((kept, ("batch_size is 32 instead of 64",)), (None, ())):
+        manifest = Manifest.model_validate({**content, "published": published})
+        assert manifest.published is not None
+        assert manifest.published.deviations == deviations
+    for other in ({}, {"suite": job.suite}, {"suite": job.suite, "stream": []}):  # jobs of another version
+        assert Manifest.model_validate({**content, "asked": other}).published is None
