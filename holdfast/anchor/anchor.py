@@ -97,7 +97,7 @@ class Anchor(Stateful):
         """Let a network follow its inputs; the source's moments count for `source_share`."""
         follow_inputs(network, self.following, source_share=source_share)
 
-    def refer_to(self, network: nn.Module, reference: Reference) -> None:
+    def refer_to(self, network: Classifier, reference: Reference) -> None:
         """Give a tapped network the moments of the source's own data."""
         refer(network, self.following, reference)
 

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
+from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
 
+from holdfast.anchor.identity import prove_identity
 from holdfast.blocks.norm import BatchNorm, NormLayer
-from holdfast.blocks.tap import Following, Moments, OutputTap, Tap, moments_by_sample, source_moments
+from holdfast.blocks.tap import Following, Moments, OutputTap, Tap, fits, moments_by_sample, source_moments
 from holdfast.blocks.wrapping import has_batch_norm, norm_layers, replace_batch_norm
 from holdfast.models.classifier import Classifier
 from holdfast.models.probing import untouched
@@ -19,8 +21,8 @@ from holdfast.models.probing import untouched
 __all__ = ["Reference", "follow_inputs", "follows", "is_referred", "measure_reference", "refer", "taps_of"]
 
 MOST_SAMPLES = 1024  # source samples whose moments are kept: more change nothing
-EXACT = (nn.LayerNorm, nn.RMSNorm)
 WITHOUT_NORM = (nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.Linear)
+OF_NO_CLASS = -1  # for rows that are not those of one sample
 
 
 @dataclass(frozen=True)
@@ -73,8 +75,12 @@ def is_referred(network: nn.Module) -> bool:
     return any(tap.referred for tap in taps_of(network).values())
 
 
-def refer(network: nn.Module, following: Following, reference: Reference) -> None:
-    """Give the taps of a network the moments of the source's own data."""
+def refer(network: Classifier, following: Following, reference: Reference) -> None:
+    """Give the taps of a network the moments of the source's own data; layers without any are left as they are.
+
+    With recent moments equal to these a tapped network computes what it did before. That is tried, and the first layer
+    where it does not hold is named in a ValueError.
+    """
     taps = taps_of(network)
     for name, moments in reference.sites.items():
         if name not in taps or len(moments.mean) != taps[name].num_features:
@@ -85,6 +91,7 @@ def refer(network: nn.Module, following: Following, reference: Reference) -> Non
     for name, moments in reference.sites.items():
         taps[name].refer_to(moments)
     following.know(reference.classes, reference.class_shares)
+    prove_identity(network, taps)
 
 
 @torch.no_grad()
@@ -97,16 +104,17 @@ def measure_reference(network: Classifier, batches: Iterable[Tensor]) -> Referen
     (16, True)
     """
     seen: dict[str, list[tuple[Tensor, Tensor, Tensor]]] = {}  # means, variances and predicted classes
+    repeated: set[str] = set()  # layers that a pass calls more than once: their calls have moments of their own
     predictions: list[Tensor] = []
     samples = 0
     with untouched(network.module), _recording(network) as now:
         for inputs in batches:
             inputs = inputs[: MOST_SAMPLES - samples]
             predicted = network(inputs.to(network.device, network.input_dtype)).argmax(1)
+            names = [name for name, _, _ in now]
+            repeated |= {name for name in names if names.count(name) > 1}
             for name, means, variances in now:
-                if len(means) % len(inputs) == 0:  # windows of a sample may be rows of their own
-                    rows = predicted.repeat_interleave(len(means) // len(inputs))
-                    seen.setdefault(name, []).append((means, variances, rows))
+                seen.setdefault(name, []).append((means, variances, _classes_of_rows(predicted, len(means))))
             now.clear()
             predictions.append(predicted)
             samples += len(inputs)
@@ -117,10 +125,23 @@ def measure_reference(network: Classifier, batches: Iterable[Tensor]) -> Referen
     classes, shares = Following.known(torch.cat(predictions))
     sites = {}
     for name, parts in seen.items():
+        if name in repeated:
+            continue
         means, variances, rows = (torch.cat(part) for part in zip(*parts, strict=True))
         sites[name] = source_moments(means, variances, rows, classes)
     finite = {name: moments for name, moments in sites.items() if torch.isfinite(moments.mean + moments.var).all()}
     return Reference(finite, classes, shares, samples)
+
+
+def _classes_of_rows(predicted: Tensor, rows: int) -> Tensor:
+    """Return the predicted class of each row of a layer; windows of a sample may be rows of their own.
+
+    >>> _classes_of_rows(torch.tensor([3, 5]), 4), _classes_of_rows(torch.tensor([3, 5]), 3)
+    (tensor([3, 3, 5, 5]), tensor([-1, -1, -1]))
+    """
+    if rows % len(predicted):  # the first axis is another, such as time
+        return predicted.new_full((rows,), OF_NO_CLASS)
+    return predicted.repeat_interleave(rows // len(predicted))
 
 
 @contextmanager
@@ -128,78 +149,113 @@ def _recording(network: Classifier) -> Iterator[list[tuple[str, Tensor, Tensor]]
     """Collect the moments of each sample at each layer to measure, by name, while inputs go through the network."""
     now: list[tuple[str, Tensor, Tensor]] = []
 
-    def keep(name: str, features: Any, axis: int) -> None:
-        if isinstance(features, Tensor) and features.is_floating_point():
+    def keep(name: str, features: Any, channels: int, axis: int) -> None:
+        if isinstance(features, Tensor) and features.is_floating_point() and fits(features, channels, axis):
             now.append((name, *moments_by_sample(features, axis)))
 
     with ExitStack() as hooks:
-        for name, layer, axis in _measured(network):
+        for name, layer, channels, axis in _measured(network):
             if axis is None:
-                hook = layer.register_forward_pre_hook(lambda _, args, name=name: keep(name, args[0], 1))
+                hook = layer.register_forward_pre_hook(
+                    lambda _, args, name=name, channels=channels: keep(name, args[0], channels, 1)
+                )
             else:
-                hook = layer.register_forward_hook(lambda _, __, out, name=name, axis=axis: keep(name, out, axis))
+                hook = layer.register_forward_hook(
+                    lambda _, __, out, name=name, channels=channels, axis=axis: keep(name, out, channels, axis)
+                )
             hooks.callback(hook.remove)
         yield now
 
 
-def _measured(network: Classifier) -> Iterator[tuple[str, nn.Module, int | None]]:
+def _measured(network: Classifier) -> Iterator[tuple[str, nn.Module, int, int | None]]:
     """Yield the layers to measure by name; those with an axis by their outputs, the others by their inputs."""
-    outputs = {id(layer): axis for layer, _, axis in _outputs(network)}
+    outputs = {id(layer): (channels, axis) for layer, channels, axis in _outputs(network)}
     for name, part in network.module.named_modules():
         if id(part) in outputs:
-            yield name, part, outputs[id(part)]
-        elif getattr(part, "running_mean", None) is not None and getattr(part, "running_var", None) is not None:
-            yield name, part, None
+            yield name, part, *outputs[id(part)]
+        elif isinstance(mean := getattr(part, "running_mean", None), Tensor) and _stores(part):
+            yield name, part, len(mean), None
 
 
 def _outputs(network: Classifier) -> list[tuple[nn.Module, int, int]]:
     """Return the layers whose outputs are tapped, with the number and the axis of their channels."""
     norms = [layer for _, layer in norm_layers(network.module)]
-    kept = [layer for layer in norms if not isinstance(layer, NormLayer) and not _stores(layer)]
+    kept = [layer for layer in norms if not _stores(layer)]
     if not norms:
         kept = [
             part for part in network.module.modules() if isinstance(part, WITHOUT_NORM) and part is not network.head
         ]
-    known = {id(layer): found for layer in kept if (found := _declared_channels(layer)) is not None}
-    unknown = [layer for layer in kept if id(layer) not in known]
-    known.update(_observed_channels(network, unknown) if unknown else {})
-    return [(layer, *known[id(layer)]) for layer in kept if id(layer) in known]
+    axes = {id(layer): axis for layer in kept if (axis := _declared_axis(layer)) is not None}
+    unknown = [layer for layer in kept if id(layer) not in axes]
+    axes.update(_observed_axes(network, unknown) if unknown else {})
+    return [
+        (layer, channels, axes[id(layer)])
+        for layer in kept
+        if id(layer) in axes and (channels := _declared_channels(layer)) is not None
+    ]
 
 
 def _stores(layer: nn.Module) -> bool:
-    return isinstance(layer, nn.modules.batchnorm._BatchNorm) or {"running_mean", "running_var"} <= set(layer._buffers)
-
-
-def _declared_channels(layer: nn.Module) -> tuple[int, int] | None:
-    """Return the number and axis of the channels where the type of a layer says so."""
-    if isinstance(layer, nn.GroupNorm):
-        return layer.num_channels, 1
+    """Return whether a layer is normalised with statistics that it stores, as BatchNorm layers are."""
     if isinstance(layer, nn.modules.instancenorm._InstanceNorm):
-        return layer.num_features, 1
+        return False
+    stored = {name for name, buffer in layer._buffers.items() if buffer is not None}
+    return isinstance(layer, (NormLayer, nn.modules.batchnorm._BatchNorm)) or {"running_mean", "running_var"} <= stored
+
+
+def _declared_channels(layer: nn.Module) -> int | None:
+    """Return the number of channels in the output of a layer."""
+    if isinstance(layer, nn.GroupNorm):
+        return layer.num_channels
+    if isinstance(layer, nn.modules.instancenorm._InstanceNorm):
+        return layer.num_features
     if isinstance(layer, nn.Linear):
-        return layer.out_features, -1
+        return layer.out_features
     if isinstance(layer, WITHOUT_NORM):
-        return cast(int, layer.out_channels), 1
-    if type(layer) in EXACT:
-        shape = cast("tuple[int, ...]", layer.normalized_shape)
-        return shape[0], -len(shape)
-    return None
+        return cast(int, layer.out_channels)
+    if isinstance(layer, (nn.LayerNorm, nn.RMSNorm)):
+        return layer.normalized_shape[0]
+    weight = getattr(layer, "weight", None)
+    return weight.numel() if isinstance(weight, Tensor) else None
+
+
+def _declared_axis(layer: nn.Module) -> int | None:
+    """Return the axis of the channels of a layer of torch; a subclass may turn its output."""
+    if not type(layer).__module__.startswith("torch.nn."):
+        return None
+    if isinstance(layer, (nn.LayerNorm, nn.RMSNorm)):
+        return -len(layer.normalized_shape)
+    return -1 if isinstance(layer, nn.Linear) else 1
 
 
 @torch.no_grad()
-def _observed_channels(network: Classifier, layers: list[nn.Module]) -> dict[int, tuple[int, int]]:
-    """Return the same of other layers, from their weight and the shape of their output: last axis or second."""
-    found: dict[int, tuple[int, int]] = {}
+def _observed_axes(network: Classifier, layers: list[nn.Module]) -> dict[int, int]:
+    """Return the axis of the channels in the output of other layers, second or last, by trying the network."""
+    found: dict[int, int] = {}
 
-    def note(layer: nn.Module, _args: Any, output: Any) -> None:
-        channels = cast(Tensor, layer.weight).numel()
-        if isinstance(output, Tensor) and output.dim() > 1:
-            axes = [axis for axis in (1, -1) if output.shape[axis] == channels]
+    def note(layer: nn.Module, args: Any, named: Any, output: Any) -> None:
+        channels = _declared_channels(layer)
+        if isinstance(output, Tensor) and channels is not None:
+            axes = [axis for axis in (1, -1) if fits(output, channels, axis)]
+            if len(axes) > 1 and output.dim() > 2:
+                axes = [axis for axis in axes if _moves_only(layer, args, named, output, axis)] or axes
             if axes:
-                found[id(layer)] = channels, 1 if output.dim() > 3 and 1 in axes else axes[-1]
+                found[id(layer)] = axes[0] if output.dim() > 3 else axes[-1]
 
     with untouched(network.module), ExitStack() as hooks:
         for layer in layers:
-            hooks.callback(layer.register_forward_hook(note).remove)
+            hooks.callback(layer.register_forward_hook(note, with_kwargs=True).remove)
         network.module(network.trial_inputs())
     return found
+
+
+def _moves_only(layer: nn.Module, args: Any, named: Any, output: Tensor, axis: int) -> bool:
+    """Return whether another bias (or scale) of the first channel changes only the first entries along an axis."""
+    changed = deepcopy(layer)
+    parameters = dict(changed.named_parameters(recurse=False))
+    moved = parameters.get("bias", parameters.get("weight"))
+    if moved is None:
+        return False
+    moved.reshape(-1)[0] += 1
+    difference = (changed.forward(*args, **named) - output).movedim(axis, 0)
+    return bool(difference[0].any()) and not bool(difference[1:].any())

@@ -1,4 +1,4 @@
-"""Compare tensors by name."""
+"""Compare tensors: by name, or but for rounding."""
 
 from __future__ import annotations
 
@@ -7,7 +7,18 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
-__all__ = ["differing"]
+__all__ = ["close", "differing"]
+
+
+def close(found: Tensor, expected: Tensor, slack: float = 1.0) -> bool:
+    """Return whether two tensors are equal but for rounding.
+
+    >>> close(torch.tensor([1.0, 2.0]), torch.tensor([1.0, 2.00001])), close(torch.ones(1), torch.zeros(1))
+    (True, False)
+    """
+    tolerance = slack * torch.finfo(expected.dtype).eps ** 0.5
+    scale = float(expected.nan_to_num().abs().max())
+    return torch.allclose(found, expected, rtol=0.0, atol=tolerance * max(scale, 1e-30), equal_nan=True)
 
 
 def differing(tensors: Mapping[str, Tensor], others: Mapping[str, Tensor]) -> list[str]:

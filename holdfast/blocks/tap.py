@@ -13,10 +13,11 @@ from holdfast.blocks.norm import BatchNorm, NormLayer
 from holdfast.blocks.sample_moments import sample_moments
 from holdfast.state import Stateful
 
-__all__ = ["Following", "Moments", "OutputTap", "Tap", "beyond", "moments_by_sample", "source_moments"]
+__all__ = ["Following", "Moments", "OutputTap", "Tap", "beyond", "fits", "moments_by_sample", "source_moments"]
 
 TINY = 1e-12
 RELATIVE_EPS = 1e-5  # of the mean variance of an output: channels without variance are not amplified
+ROUNDING = 1e-10  # of the mean square of an output: constant outputs differ by that from sample to sample
 KNOWN_FROM = 2  # source samples of a class, from which it has moments of its own
 
 
@@ -184,11 +185,19 @@ class Tap(NormLayer):
 
     @property
     def reference(self) -> Moments | None:
-        """The source's moments: those given to `refer_to`, or else those that the layer stores."""
+        """The source's moments: those given to `refer_to`, or those that the layer stores where none were measured."""
         if self.site.reference is not None:
             return Moments(*self.site.reference)
-        none = self.source_mean.new_zeros(0, len(self.source_mean))
-        return Moments(self.source_mean, self.source_var, none, none)
+        if self.following.classes is not None:  # source samples were measured, and this layer could not be
+            return None
+        mean, var = (stored.to(self._precision) for stored in (self.source_mean, self.source_var))
+        none = mean.new_zeros(0, len(mean))
+        return Moments(mean, var, none, none)
+
+    @property
+    def _precision(self) -> torch.dtype:
+        """That of moments: single where the network computes in half."""
+        return torch.promote_types(self.source_mean.dtype, torch.float32)
 
     @property
     def referred(self) -> bool:
@@ -198,7 +207,7 @@ class Tap(NormLayer):
     def refer_to(self, moments: Moments) -> None:
         """Take these for the moments of the source's own data."""
         fields = (moments.mean, moments.var, moments.class_means, moments.class_squares)
-        self.site.reference = [part.to(self.source_mean) for part in fields]
+        self.site.reference = [part.to(self.source_mean.device, self._precision) for part in fields]
 
     @torch.no_grad()
     def adapted(self, features: Tensor) -> Tensor:
@@ -269,10 +278,11 @@ class Tap(NormLayer):
 
     def _composed(self, scale: Tensor, shift: Tensor) -> tuple[Tensor, Tensor]:
         mean = (self.source_mean - shift) / scale
-        return mean, (self.source_var + self.eps) / scale.square() - self.eps
+        var = (self.source_var + self.eps) / scale.square() - self.eps
+        return mean.to(self.source_mean), var.to(self.source_var)
 
     def _eps(self, reference: Moments) -> float | Tensor:
-        return self.eps
+        return max(self.eps, TINY)
 
 
 class OutputTap(Tap):
@@ -296,7 +306,9 @@ class OutputTap(Tap):
 
     def behind(self, layer: nn.Module, args: tuple[Any, ...], output: Any) -> Any:
         """Restate the output of a layer: the form of torch's forward hooks."""
-        return self(output) if isinstance(output, Tensor) and output.is_floating_point() else output
+        if isinstance(output, Tensor) and output.is_floating_point() and fits(output, self.num_features, self.axis):
+            return self(output)
+        return output
 
     def by_source(self, features: Tensor) -> Tensor:
         """Return the features as they are."""
@@ -310,7 +322,17 @@ class OutputTap(Tap):
         return torch.addcmul(shift, features, scale)
 
     def _eps(self, reference: Moments) -> float | Tensor:
-        return RELATIVE_EPS * reference.var.mean()
+        return (RELATIVE_EPS * reference.var.mean() + ROUNDING * reference.mean.square().mean()).clamp_min(TINY)
+
+
+def fits(features: Tensor, channels: int, axis: int) -> bool:
+    """Return whether features have this number of channels along an axis other than the first.
+
+    >>> fits(torch.zeros(2, 3, 4), 4, axis=-1), fits(torch.zeros(2, 3, 4), 4, axis=1), fits(torch.zeros(4), 4, axis=-1)
+    (True, False, False)
+    """
+    axes = features.dim()
+    return -axes < axis < axes and axis != 0 and features.shape[axis] == channels
 
 
 def beyond(whole: Tensor, explained: Tensor) -> Tensor:

@@ -202,7 +202,9 @@ def _normalises(part: nn.Module) -> bool:
     if isinstance(part, (NormLayer, *KNOWN)) or _keeps_statistics(part):
         return True
     weight = dict(part.named_parameters(recurse=False)).get("weight")
-    return "norm" in type(part).__name__.lower() and weight is not None and weight.numel() == max(weight.shape)
+    return (
+        "norm" in type(part).__name__.lower() and weight is not None and weight.numel() == max(weight.shape, default=0)
+    )
 
 
 def _keeps_statistics(part: nn.Module) -> bool:

@@ -7,10 +7,11 @@ from typing import Literal, TypeAlias, get_args
 import torch
 from torch import Tensor, nn
 
+from holdfast.blocks.comparing import close
 from holdfast.blocks.freezing import freeze_statistics
 from holdfast.blocks.wrapping import release_group_norm
 from holdfast.methods._base import METHODS, Method
-from holdfast.methods._proof import WrappingError, close
+from holdfast.methods._proof import WrappingError
 from holdfast.models.outputs import logits_of
 
 __all__ = ["Statistics", "export"]

@@ -10,11 +10,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from holdfast.blocks.comparing import close
 from holdfast.blocks.norm import NormLayer, source_statistics
 from holdfast.models.classifier import Classifier
 from holdfast.models.probing import untouched
 
-__all__ = ["Trace", "WrappingError", "close", "prove_source", "trace"]
+__all__ = ["Trace", "WrappingError", "prove_source", "trace"]
 
 ANOTHER_METHOD = "choose a method that changes no layer, such as 'neo', 't3a' or 'lame'"
 
@@ -75,17 +76,6 @@ def prove_source(method: nn.Module, source: Trace) -> None:
                 "that trains no weights, such as 'neo' or 'lame'"
             )
         _prove_calls(model, source, found)
-
-
-def close(found: Tensor, expected: Tensor, slack: float = 1.0) -> bool:
-    """Return whether two tensors are equal but for rounding.
-
-    >>> close(torch.tensor([1.0, 2.0]), torch.tensor([1.0, 2.00001])), close(torch.ones(1), torch.zeros(1))
-    (True, False)
-    """
-    tolerance = slack * torch.finfo(expected.dtype).eps ** 0.5
-    scale = float(expected.nan_to_num().abs().max())
-    return torch.allclose(found, expected, rtol=0.0, atol=tolerance * max(scale, 1e-30), equal_nan=True)
 
 
 def _retraced(model: Classifier, source: Trace, *, gradients: bool = False) -> Trace:
