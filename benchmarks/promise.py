@@ -6,8 +6,8 @@
 Every domain of every subject of `benchmarks/ordinary.py`, i.i.d., class-correlated and sorted by class, and two domains
 in small batches: points over the source for each recipe, and the expected calibration error of source and default. The
 default and the guard get a card of the subject's unlabelled source inputs; `blend, no card` and `guard(tent), no card`
-get none. Choices were made on subjects of half A; those of half B confirm them. Rows of subjects, recipes and seeds that are
-named are measured and added to what the file holds.
+get none. Choices were made on subjects of half A; those of half B confirm them. Rows of subjects, recipes and seeds
+that are named are measured and added to what the file holds.
 """
 
 from __future__ import annotations
