@@ -36,6 +36,9 @@ def serve(
         str | None,
         typer.Option(help="Fit estimates to these held-out, labelled data: a name, or YAML {name: …, option: …}."),
     ] = None,
+    card: Annotated[
+        Path | None, typer.Option(help="Follow inputs from this card of the model's source data (holdfast card).")
+    ] = None,
     clean_accuracy: Annotated[
         float | None, typer.Option(help="Fit estimates to this accuracy on clean data, 0 to 1, instead of --holdout.")
     ] = None,
@@ -79,6 +82,7 @@ def serve(
         "guarded": guard,
         "options": chosen,
         "holdout": holdout,
+        "card": None if card is None else str(card.resolve()),
         "budget": budget,
         "clean_accuracy": clean_accuracy,
         "active": active,
