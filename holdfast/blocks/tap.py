@@ -137,9 +137,11 @@ class Following(Stateful):
         everything = counted.device.type == "cpu" and bool(counted.all())  # another device need not be asked
         self.counted = None if everything else counted
         if probabilities is not None and self.classes is not None and self.class_shares is not None:
-            mean = (counted @ probabilities.to(counted) / added.clamp_min(TINY))[self.classes]
-            before = self.class_shares.to(mean) if self.mix is None else self.mix
-            self.mix = before.lerp(mean, self.share.to(mean))
+            tells = counted * torch.isfinite(probabilities).all(1)
+            told = tells.sum()
+            mean = (tells @ probabilities.nan_to_num(0).to(tells) / told.clamp_min(TINY))[self.classes]
+            before = self.class_shares if self.mix is None else self.mix
+            self.mix = before.lerp(mean.to(before), (self.share * told / added.clamp_min(TINY)).to(before))
 
     def return_to(self, samples: Tensor | None, mix: Tensor | None) -> None:
         """Go back to what was counted before a batch."""
