@@ -185,21 +185,22 @@ def test_without_batch_norm_the_prediction_is_that_of_the_source(name: str) -> N
 
 
 def test_the_weight_of_the_anchor_grows_with_the_shift_and_both_get_its_proportions() -> None:
-    source, plain = torch.tensor([[0.7, 0.3]]), torch.tensor([[0.3, 0.7]])
-    blends = [blended(source, Opinion(plain, plain, shift), half_shift=0.05) for shift in (0.0, 0.05, 1e9)]
+    source, plain, equal = torch.tensor([[0.7, 0.3]]), torch.tensor([[0.3, 0.7]]), torch.tensor([[0.5, 0.5]])
+    blends = [blended(source, Opinion(plain, equal, plain, shift), half_shift=0.05) for shift in (0.0, 0.05, 1e9)]
     expected = [source.lerp(plain, weight) for weight in (0.0, 0.5, 1.0)]
     torch.testing.assert_close(blends, expected)
-    weighed = torch.tensor([[0.06, 0.94]])  # proportions of 1 : 6.7
-    only_source = blended(source, Opinion(plain, weighed, shift=1.0, preference=1.0), half_shift=0.05)
-    assert only_source[0, 0] < 0.3  # 0.7 without proportions
+    unequal = torch.tensor([[0.13, 0.87]])  # 1 : 6.7
+    only_source = blended(source, Opinion(plain, unequal, plain, shift=0.0), half_shift=0.05)
+    assert only_source[0, 0] < 0.3  # 0.7 with equal proportions
 
 
 def test_without_a_method_the_guard_predicts_as_the_blend_whatever_the_scale(digits: tuple[Tensor, Tensor]) -> None:
     inputs, labels = digits
     batches = [(inputs[rows], labels[rows]) for rows in torch.arange(len(labels)).split(32)]
+    shown = [part for part, _ in batches[4:6]]
     blend, guards = (
-        adapt(digits_resnet()),
-        [holdfast.guard(digits_resnet(), holdout=given) for given in (None, batches[4:6])],
+        adapt(digits_resnet(), source=shown),
+        [holdfast.guard(digits_resnet(), source=shown, holdout=given) for given in (None, batches[4:6])],
     )
     for part, _ in batches[:4]:
         noisy = (part + 0.2 * torch.randn(part.shape, generator=torch.Generator().manual_seed(0))).clamp(0, 1)

@@ -36,7 +36,7 @@ def test_the_python_of_the_readme_runs(
     assert os.listdir(tmp_path) == ["adapted.safetensors"]
     assert isinstance(names["logits"], torch.Tensor)
     estimated, kept, guarded, recovered, _ = capsys.readouterr().out.splitlines()
-    assert re.fullmatch(r"Estimate\(\d+\.\d % \[\d+\.\d, \d+\.\d\]\) None", estimated)
+    assert re.fullmatch(r"Estimate\(\d+\.\d % \[\d+\.\d, \d+\.\d\](, gain [+-]\d+\.\d)?\) None", estimated)
     assert kept == "True"
     assert "gain" in guarded
     assert recovered == "None"
