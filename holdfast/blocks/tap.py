@@ -134,8 +134,7 @@ class Following(Stateful):
         known = added.new_full((), self.window) if self.samples is None else self.samples
         self.samples = torch.minimum(known + added, added.clamp_min(memory))
         self.share = added / self.samples.clamp_min(TINY)
-        everything = counted.device.type == "cpu" and bool(counted.all())  # another device need not be asked
-        self.counted = None if everything else counted
+        self.counted = None if bool(counted.all()) else counted
         if probabilities is not None and self.classes is not None and self.class_shares is not None:
             tells = counted * torch.isfinite(probabilities).all(1)
             told = tells.sum()

@@ -13,6 +13,7 @@ import torch
 from torch import nn
 
 from holdfast.adapted import AdaptedModel
+from holdfast.blocks.tap import OutputTap
 from holdfast.methods import METHODS, Method
 from holdfast.models.classifier import weights_digest
 from holdfast.recipes import adapt, recipe_names, recipe_of
@@ -158,10 +159,11 @@ def check_predicting_alone(trial: Trial) -> None:
 
 
 def check_export(trial: Trial) -> None:
-    """The exported module predicts like the paused model, carries no hook, and no longer changes."""
+    """The exported module predicts like the paused model, carries no hook but its taps, and no longer changes."""
     model, last = trial.adapted(), trial.batches[-1]
     exported = model.export()
-    assert not any(part._forward_hooks or part._forward_pre_hooks for part in exported.modules()), "export has hooks"
+    hooks = [hook for part in exported.modules() for hook in (*part._forward_hooks.values(), *part._forward_pre_hooks)]
+    assert all(isinstance(getattr(hook, "__self__", None), OutputTap) for hook in hooks), "export has hooks"
     assert not any(parameter.requires_grad for parameter in exported.parameters()), "export can be trained"
     with torch.no_grad():
         first, second = (logits_of(exported(last)) for _ in range(2))
