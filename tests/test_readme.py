@@ -52,6 +52,12 @@ def test_the_first_example_of_readme_and_site_passes_held_out_data() -> None:
         assert "holdout=" in first, page
 
 
+def test_the_first_example_of_readme_site_and_tutorials_passes_source_samples() -> None:
+    for page in ("README.md", *(f"docs/{page}.md" for page in ("index", *TUTORIALS))):
+        first = next(block for block in blocks(page, "python") if re.search(r"holdfast\.(adapt|guard)\(", block))
+        assert re.search(r"holdfast\.(adapt|guard)\([^)]*source=source", first), page
+
+
 def test_the_readme_is_short_and_links_to_its_evidence() -> None:
     text = (ROOT / "README.md").read_text()
     assert len(text.splitlines()) <= 170

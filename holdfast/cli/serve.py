@@ -10,6 +10,7 @@ import typer
 import yaml
 
 from holdfast.cli import completing
+from holdfast.cli.options import CardFile
 from holdfast.cli.printing import console
 from holdfast.spec import Spec
 
@@ -36,9 +37,7 @@ def serve(
         str | None,
         typer.Option(help="Fit estimates to these held-out, labelled data: a name, or YAML {name: …, option: …}."),
     ] = None,
-    card: Annotated[
-        Path | None, typer.Option(help="Follow inputs from this card of the model's source data (holdfast card).")
-    ] = None,
+    card: CardFile = None,
     clean_accuracy: Annotated[
         float | None, typer.Option(help="Fit estimates to this accuracy on clean data, 0 to 1, instead of --holdout.")
     ] = None,
