@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 import holdfast
+from holdfast.adapted import AdaptedModel
 from holdfast.anchor import Opinion
 from holdfast.data import DATASETS
 from holdfast.data.tensors import as_inputs
@@ -29,6 +30,12 @@ OPTIONS: dict[str, dict[str, Any]] = {"cotta": {"views": 2}}
 def digits() -> tuple[Tensor, Tensor]:
     data = DATASETS["digits"]("test")
     return as_inputs(data.inputs(np.arange(len(data.labels)))), torch.from_numpy(data.labels)
+
+
+@pytest.fixture(scope="module")
+def source() -> list[Tensor]:
+    data = DATASETS["digits"]("validation")
+    return list(as_inputs(data.inputs(np.arange(len(data.labels)))).split(64))
 
 
 def one_class_per_batch(
@@ -50,28 +57,32 @@ def accuracy(model: nn.Module, batches: Iterator[tuple[Tensor, Tensor]]) -> floa
 
 
 @pytest.mark.parametrize("noise", [pytest.param(0.0, marks=pytest.mark.slow), 0.1])
-def test_one_class_per_batch_ruins_tent_and_not_the_guard(digits: tuple[Tensor, Tensor], noise: float) -> None:
+def test_one_class_per_batch_ruins_tent_and_not_the_guard(
+    digits: tuple[Tensor, Tensor], source: list[Tensor], noise: float
+) -> None:
     def run(model: nn.Module) -> float:
         return accuracy(model, one_class_per_batch(digits, 10, noise))
 
-    source = run(digits_resnet())
+    plain = run(digits_resnet())
     tent = run(adapt(digits_resnet(), "tent", recovery="regret"))
-    assert tent < source - 0.3  # a reset does not help a method that fails by its batch statistics
+    assert tent < plain - 0.3  # a reset does not help a method that fails by its batch statistics
     for name in ("blend", "anchor"):
-        assert run(adapt(digits_resnet(), name)) >= source - 0.01, name
+        assert run(adapt(digits_resnet(), name, source=source)) >= plain - 0.01, name
     for prediction in ("mix", "choose"):
-        assert run(adapt(digits_resnet(), "guard", prediction=prediction)) >= source - 0.01, prediction
+        assert run(adapt(digits_resnet(), "guard", prediction=prediction, source=source)) >= plain - 0.01, prediction
 
 
 @pytest.mark.slow
-def test_a_hundred_times_the_learning_rate_does_not_reach_what_is_served(digits: tuple[Tensor, Tensor]) -> None:
+def test_a_hundred_times_the_learning_rate_does_not_reach_what_is_served(
+    digits: tuple[Tensor, Tensor], source: list[Tensor]
+) -> None:
     generator = torch.Generator().manual_seed(1)
     inputs, labels = digits
     order = torch.randint(len(labels), (24, 32), generator=generator)
     noise = 0.25 * torch.randn(24, 32, *inputs.shape[1:], generator=generator)
 
     def run(name: str, **options: Any) -> list[float]:
-        model = adapt(digits_resnet(), name, **options)
+        model = adapt(digits_resnet(), name, source=source, **options)
         steps = [model((inputs[rows] + more).clamp(0, 1)).argmax(1) for rows, more in zip(order, noise, strict=True)]
         return [float((step == labels[rows]).double().mean()) for step, rows in zip(steps, order, strict=True)]
 
@@ -83,12 +94,18 @@ def test_a_hundred_times_the_learning_rate_does_not_reach_what_is_served(digits:
     assert served > np.mean(run("source")[settled])
 
 
-def test_the_gate_undoes_what_made_the_network_worse_and_the_alarm_resets_it(digits: tuple[Tensor, Tensor]) -> None:
+def test_the_gate_undoes_what_made_the_network_worse_and_the_alarm_resets_it(
+    digits: tuple[Tensor, Tensor], source: list[Tensor]
+) -> None:
     inputs, _ = digits
     rows = torch.randint(len(inputs), (8, 32), generator=torch.Generator().manual_seed(2))
-    gated = adapt(digits_resnet(), "guard", base_options={"lr": 0.3}, gate_every=2, level=1e-12)
-    open_gate = adapt(digits_resnet(), "guard", base_options={"lr": 0.3}, gate_every=0, level=0.01)
-    tolerant = adapt(digits_resnet(), "guard", base_options={"lr": 0.3}, gate_every=0, level=0.01, margin=0.95)
+
+    def guarded(**options: Any) -> AdaptedModel:
+        return adapt(digits_resnet(), "guard", base_options={"lr": 0.3}, source=source, **options)
+
+    gated = guarded(gate_every=2, level=1e-12)
+    open_gate = guarded(gate_every=0, level=0.01)
+    tolerant = guarded(gate_every=0, level=0.01, margin=0.95)
     for chosen in rows:
         undone = gated.step(inputs[chosen]).gauges["undone"]
         recovered, tolerated = (model.step(inputs[chosen]) for model in (open_gate, tolerant))
@@ -98,10 +115,10 @@ def test_the_gate_undoes_what_made_the_network_worse_and_the_alarm_resets_it(dig
 
 
 def test_the_alarm_is_raised_by_the_source_where_the_anchor_knows_nothing(
-    digits: tuple[Tensor, Tensor], monkeypatch: pytest.MonkeyPatch
+    digits: tuple[Tensor, Tensor], source: list[Tensor], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     inputs, _ = digits
-    model = adapt(digits_resnet(), "guard", base_options={"lr": 0.3}, gate_every=0, level=0.01)
+    model = adapt(digits_resnet(), "guard", base_options={"lr": 0.3}, gate_every=0, level=0.01, source=source)
     assert isinstance(model.method, Guard)
     monkeypatch.setattr(model.method.following, "forward", lambda batch: torch.zeros(len(batch), 10))
     for chosen in torch.randint(len(inputs), (8, 32), generator=torch.Generator().manual_seed(2)):
@@ -110,17 +127,21 @@ def test_the_alarm_is_raised_by_the_source_where_the_anchor_knows_nothing(
 
 
 def test_an_alarm_goes_back_to_the_newest_snapshot_that_is_good_on_the_batch(
-    digits: tuple[Tensor, Tensor], tmp_path: Path
+    digits: tuple[Tensor, Tensor], source: list[Tensor], tmp_path: Path
 ) -> None:
     inputs, _ = digits
     batches = inputs[torch.randint(len(inputs), (8, 32), generator=torch.Generator().manual_seed(4))]
 
+    def built(ring: int) -> AdaptedModel:
+        options = {"gate_every": 1, "ring": ring, "level": 0.2}
+        return adapt(digits_resnet(), "guard", base_options={"lr": 1e-3}, source=source, **options)
+
     def guarded(ring: int) -> Guard:
-        model = adapt(digits_resnet(), "guard", base_options={"lr": 1e-3}, gate_every=1, ring=ring, level=0.2)
+        model = built(ring)
         for batch in batches[:6]:
             model(batch)
         model.save(tmp_path / "ring.safetensors")
-        loaded = adapt(digits_resnet(), "guard", base_options={"lr": 1e-3}, gate_every=1, ring=ring, level=0.2)
+        loaded = built(ring)
         loaded.load(tmp_path / "ring.safetensors")
         assert isinstance(loaded.method, Guard)
         assert len(loaded.method.good) == ring  # of six
@@ -148,9 +169,11 @@ def test_an_alarm_goes_back_to_the_newest_snapshot_that_is_good_on_the_batch(
     assert after_an_alarm(guarded(1)) == {}  # nothing is left but the start
 
 
-def test_a_healthy_stream_raises_no_alarm_and_undoes_next_to_nothing(digits: tuple[Tensor, Tensor]) -> None:
+def test_a_healthy_stream_raises_no_alarm_and_undoes_next_to_nothing(
+    digits: tuple[Tensor, Tensor], source: list[Tensor]
+) -> None:
     inputs, _ = digits
-    model = adapt(digits_resnet(), "guard")
+    model = adapt(digits_resnet(), "guard", source=source)
     for chosen in torch.randint(len(inputs), (24, 32), generator=torch.Generator().manual_seed(3)):
         step = model.step(inputs[chosen])
     assert step.gauges["alarms"] == 0
@@ -185,26 +208,33 @@ def test_without_batch_norm_the_prediction_is_that_of_the_source(name: str) -> N
 
 
 def test_the_weight_of_the_anchor_grows_with_the_shift_and_both_get_its_proportions() -> None:
-    source, plain, equal = torch.tensor([[0.7, 0.3]]), torch.tensor([[0.3, 0.7]]), torch.tensor([[0.5, 0.5]])
+    source, plain, equal = torch.tensor([[0.7, 0.3]]), torch.tensor([[0.3, 0.7]]), torch.full((1, 2), 0.5)
     blends = [blended(source, Opinion(plain, equal, plain, shift), half_shift=0.05) for shift in (0.0, 0.05, 1e9)]
     expected = [source.lerp(plain, weight) for weight in (0.0, 0.5, 1.0)]
     torch.testing.assert_close(blends, expected)
-    unequal = torch.tensor([[0.13, 0.87]])  # 1 : 6.7
-    only_source = blended(source, Opinion(plain, unequal, plain, shift=0.0), half_shift=0.05)
-    assert only_source[0, 0] < 0.3  # 0.7 with equal proportions
+    proportions = torch.tensor([[0.1, 0.9]])
+    only_source, only_anchor = (
+        blended(source, Opinion(plain, proportions, plain, shift), half_shift=0.05) for shift in (0.0, 1e9)
+    )
+    torch.testing.assert_close(only_source, torch.tensor([[0.07, 0.27]]) / 0.34)
+    torch.testing.assert_close(only_anchor, torch.tensor([[0.03, 0.63]]) / 0.66)
 
 
-def test_without_a_method_the_guard_predicts_as_the_blend_whatever_the_scale(digits: tuple[Tensor, Tensor]) -> None:
+def test_without_a_method_the_guard_predicts_as_the_blend_whatever_the_scale(
+    digits: tuple[Tensor, Tensor], source: list[Tensor]
+) -> None:
     inputs, labels = digits
     batches = [(inputs[rows], labels[rows]) for rows in torch.arange(len(labels)).split(32)]
-    shown = [part for part, _ in batches[4:6]]
     blend, guards = (
-        adapt(digits_resnet(), source=shown),
-        [holdfast.guard(digits_resnet(), source=shown, holdout=given) for given in (None, batches[4:6])],
+        adapt(digits_resnet(), source=source),
+        [holdfast.guard(digits_resnet(), source=source, holdout=given) for given in (None, batches[4:6])],
     )
     for part, _ in batches[:4]:
         noisy = (part + 0.2 * torch.randn(part.shape, generator=torch.Generator().manual_seed(0))).clamp(0, 1)
         expected = blend(noisy)
+        assert not torch.equal(
+            expected.argmax(1), blend.source(noisy).argmax(1)
+        )  # it is no guard that serves the source
         for model in guards:
             torch.testing.assert_close(model(noisy), expected, atol=0, rtol=0)
     assert guards[1].method.judge.now_temperature != 1.75  # type: ignore[union-attr]
@@ -236,9 +266,11 @@ def test_the_source_costs_only_the_weights_that_are_trained() -> None:
     assert sum(parameter.numel() for parameter in own) == sum(weight.numel() for weight in model.method.trained)
 
 
-def test_labels_bound_accuracy_and_gain_and_survive_saving(digits: tuple[Tensor, Tensor], tmp_path: Path) -> None:
+def test_labels_bound_accuracy_and_gain_and_survive_saving(
+    digits: tuple[Tensor, Tensor], source: list[Tensor], tmp_path: Path
+) -> None:
     inputs, labels = digits
-    model = holdfast.guard(digits_resnet(), budget=0.5)
+    model = holdfast.guard(digits_resnet(), budget=0.5, source=source)
     served = []
     for rows in torch.arange(len(labels)).split(64)[:4]:
         step = model.step(inputs[rows])
@@ -255,7 +287,7 @@ def test_labels_bound_accuracy_and_gain_and_survive_saving(digits: tuple[Tensor,
     assert estimate.gain is not None
     assert model.method.judge.fitted_temperature is not None  # type: ignore[union-attr]
     model.save(tmp_path / "guarded.safetensors")
-    loaded = holdfast.guard(digits_resnet(), budget=0.5)
+    loaded = holdfast.guard(digits_resnet(), budget=0.5, source=source)
     loaded.load(tmp_path / "guarded.safetensors")
     assert loaded.accuracy() == bounds
     assert torch.equal(loaded(inputs[:8]), model(inputs[:8]))

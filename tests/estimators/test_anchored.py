@@ -231,15 +231,17 @@ def test_where_no_statistics_follow_a_shift_the_interval_reaches_further_down_th
 
 def test_held_out_labels_set_the_temperature_and_inputs_alone_set_it_by_agreement() -> None:
     labels = torch.randint(10, (8,), generator=torch.Generator().manual_seed(0))
-    with_labels, with_inputs, without = Anchored(), Anchored(), Anchored()
+    noise = torch.randn(HOLDOUT[0][0].shape, generator=torch.Generator().manual_seed(0))
+    some_noise = (HOLDOUT[0][0] + 0.1 * noise).clamp(0, 1)
+    with_labels, with_inputs, unlike, without = Anchored(), Anchored(), Anchored(), Anchored()
     adapt(digits_resnet(), "tent", estimator=with_labels, holdout=[(BATCHES[0], labels)])
-    clean, _ = as_tensors(DATASETS["digits"]("validation"), np.arange(224))
-    noise = torch.randn(clean.shape, generator=torch.Generator().manual_seed(0))
-    adapt(digits_resnet(), "tent", estimator=with_inputs, holdout=[(clean + 0.08 * noise).clamp(0, 1)])
+    adapt(digits_resnet(), "tent", estimator=with_inputs, holdout=[some_noise])
+    adapt(digits_resnet(), "tent", estimator=unlike, holdout=[digits("shuffled")[0]])
     adapt(digits_resnet(), "tent", estimator=without)
     assert with_labels.anchor.now_temperature > 1.75  # random labels: it is right never, and far too sure
     assert with_inputs.scale.error > 0.04
     assert with_inputs.anchor.now_temperature not in (1.75, with_labels.anchor.now_temperature)
+    assert not unlike.scale.fitted  # inputs with more noise are not those whose statistics the network stores
     assert without.anchor.now_temperature == 1.75  # until the stream is seen
     assert with_labels.anchor.recent is None  # held-out data are no part of the stream
 

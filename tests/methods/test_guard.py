@@ -16,6 +16,6 @@ from holdfast.models.tiny import tiny_resnet
 def test_rounding_of_probabilities_does_not_stop_the_alarm(first: str, monkeypatch: pytest.MonkeyPatch) -> None:
     above, zero = torch.nextafter(torch.ones(8), torch.full((8,), 2.0)), torch.zeros(8)
     turns = itertools.cycle([above, zero] if first == "source" else [zero, above])
-    model = holdfast.guard(tiny_resnet(), "tent")
+    model = holdfast.guard(tiny_resnet(), "tent", source=[torch.rand(16, 3, 32, 32)])
     monkeypatch.setattr(Opinion, "belief", lambda *_: next(turns))
     assert model.step(torch.rand(8, 3, 32, 32)).skipped is None  # the alarm refuses losses outside [-1, 1]

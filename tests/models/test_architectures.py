@@ -16,6 +16,7 @@ from architectures import ARCHITECTURES, inputs, network
 from torch import nn
 
 from holdfast.adapted import AdaptedModel
+from holdfast.anchor import is_referred
 from holdfast.blocks.norm import BatchStatistics, NormLayer, source_statistics
 from holdfast.blocks.wrapping import Restated, account, has_batch_norm, replace_batch_norm
 from holdfast.methods import METHODS
@@ -81,6 +82,22 @@ def test_a_step_that_trains(name: str) -> None:
         step = model.step(inputs(name))
         assert step.skipped is None
         assert torch.isfinite(step.logits).all()
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[] if name in DIFFERENT else [pytest.mark.slow]) for name in ARCHITECTURES]
+)
+def test_the_default_follows_inputs_from_source_samples(name: str) -> None:
+    batch, output = inputs(name), ARCHITECTURES[name].output
+    model = adapt(network(name), source=[inputs(name, 8)], example=batch, output=output)
+    assert is_referred(model.method.predictor)
+    with torch.no_grad():
+        expected = logits_of(network(name)(batch), len(batch), output)
+    step = model.step(0.5 * batch + 0.2)
+    assert step.skipped is None
+    assert torch.isfinite(step.logits).all()
+    assert 0 < step.gauges["shift"] < torch.inf
+    assert torch.equal(model.source(batch), expected)
 
 
 @pytest.mark.parametrize(("name", "method"), crossed())
