@@ -59,7 +59,8 @@ def scaling() -> nn.Module:
 
 
 def adapted(name: str, network: nn.Module) -> AdaptedModel:
-    return guard(network, budget=0.5) if name == "guard" else adapt(network, name)
+    source = [FLOATS[:64]]
+    return guard(network, budget=0.5, source=source) if name == "guard" else adapt(network, name, source=source)
 
 
 @pytest.mark.parametrize("size", [64, 16])

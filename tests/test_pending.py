@@ -24,7 +24,9 @@ BATCHES = torch.rand(4, 8, 3, 32, 32, generator=torch.Generator().manual_seed(5)
 def build(kind: str) -> AdaptedModel:
     torch.manual_seed(0)
     network = tiny_resnet(widths=(8,))
-    return guard(network, kind[6:], budget=0.5) if kind.startswith("guard:") else adapt(network, kind)
+    if kind.startswith("guard:"):
+        return guard(network, kind[6:], budget=0.5, source=[BATCHES[0]])
+    return adapt(network, kind, source=[BATCHES[0]])
 
 
 KINDS = ["tent", "rotta", "neo", "guard:tent", "guard:auto"]

@@ -13,7 +13,6 @@ import torch
 from torch import nn
 
 from holdfast.adapted import AdaptedModel
-from holdfast.blocks.tap import OutputTap
 from holdfast.methods import METHODS, Method
 from holdfast.models.classifier import weights_digest
 from holdfast.recipes import adapt, recipe_names, recipe_of
@@ -59,7 +58,8 @@ def check_method(
 
 def _build(method: str | type[Method], model: nn.Module, source: Batches, options: dict[str, Any]) -> AdaptedModel:
     kind = METHODS[recipe_of(method).method] if isinstance(method, str) else method
-    return adapt(model, method, source=source if kind.requires_source(options) else None, **options)
+    wanted = kind.requires_source(options) or kind.uses_reference
+    return adapt(model, method, source=source if wanted else None, **options)
 
 
 def check_predictions(trial: Trial) -> None:
@@ -159,11 +159,12 @@ def check_predicting_alone(trial: Trial) -> None:
 
 
 def check_export(trial: Trial) -> None:
-    """The exported module predicts like the paused model, carries no hook but its taps, and no longer changes."""
+    """The exported module predicts like the paused model, carries no hook but of its parts, and no longer changes."""
     model, last = trial.adapted(), trial.batches[-1]
     exported = model.export()
-    hooks = [hook for part in exported.modules() for hook in (*part._forward_hooks.values(), *part._forward_pre_hooks)]
-    assert all(isinstance(getattr(hook, "__self__", None), OutputTap) for hook in hooks), "export has hooks"
+    parts = list(exported.modules())
+    hooks = [hook for part in parts for hook in (*part._forward_hooks.values(), *part._forward_pre_hooks.values())]
+    assert all(getattr(hook, "__self__", None) in parts for hook in hooks), "export has hooks"
     assert not any(parameter.requires_grad for parameter in exported.parameters()), "export can be trained"
     with torch.no_grad():
         first, second = (logits_of(exported(last)) for _ in range(2))

@@ -47,7 +47,7 @@ def adapted_or_refused(name: str, method: str) -> AdaptedModel | None:
     """Return the adapted network, or None where the method says before the first batch why it does not fit."""
     given = ARCHITECTURES[name]
     kind = METHODS[method]
-    source = [inputs(name, 8)] if kind.needs_source else None
+    source = [inputs(name, 8)] if kind.needs_source or kind.uses_reference else None
     try:
         return adapt(network(name), method, example=inputs(name), output=given.output, source=source)
     except ValueError as error:
