@@ -79,6 +79,7 @@ def test_a_card_is_followed_instead_and_the_manifest_has_its_digest(tmp_path: Pa
     jobs = parse_suite(with_card(card)).jobs()
     digest = holdfast.read_card(card).digest[:8]
     assert build(jobs[0]).seen["source_data"] == "none"
+    assert build(jobs[1]).model.method.referred
     assert build(jobs[2]).seen["source_data"].endswith(f"), the card {digest} of 32 inputs")
     (shown,) = bench(jobs[1:2], tmp_path)
     assert shown.error is None
