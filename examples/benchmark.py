@@ -14,6 +14,7 @@ name: mine
 models: [digits_resnet]
 seeds: [0, 1]
 batch_size: 64
+source: {name: digits, split: validation, samples: 224}
 streams:
   - &shuffled
     {name: continual, label: shuffled, data: digits, corruptions: [gaussian_noise, fog], samples_per_domain: 128}
