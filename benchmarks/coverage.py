@@ -28,10 +28,10 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 import holdfast
-from holdfast.anchor import Anchor, follow_inputs
+from holdfast.anchor import Anchor
 from holdfast.data import DATASETS, Dataset
 from holdfast.estimators import Observation
-from holdfast.estimators.anchored import Anchored
+from holdfast.estimators.anchored import USUAL_TEMPERATURE, Anchored
 from holdfast.models import MODELS
 from holdfast.models.cifar_resnet import CifarResNet
 from holdfast.models.classifier import Classifier
@@ -192,8 +192,8 @@ def anchor_of(
 ) -> NDArray[np.float32]:
     """Return the logits of the anchor; with those of the source, of the guard's anchor, which balances classes."""
     following = Classifier(copy.deepcopy(network)).eval().requires_grad_(False)
-    follow_inputs(following, source_share=0.5, window=64)
-    anchor, seen = Anchor(), []
+    anchor, seen = Anchor(temperature=USUAL_TEMPERATURE), []
+    anchor.tap(following, source_share=0.5)
     following.register_forward_hook(lambda _, __, logits: seen.append(logits))
     for place, inputs in enumerate(batches):
         anchor.judge(following, inputs, source=None if source is None else source[place])

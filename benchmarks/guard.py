@@ -20,6 +20,7 @@ from torch import Tensor
 
 import holdfast
 from holdfast.data import DATASETS
+from holdfast.data.tensors import as_inputs
 from holdfast.models import digits_resnet
 from holdfast.streams import STREAMS
 
@@ -49,7 +50,7 @@ def main() -> None:
     manifest = {
         "network": "digits_resnet",
         "batch_size": BATCH,
-        "guard": {"base": "tent", "options": "default"},
+        "guard": {"base": "tent", "options": "default", "source": "digits/validation"},
         "healthy": HEALTHY,
         "settled_batches": SETTLED,
         "seed": 0,
@@ -70,9 +71,14 @@ def batches(batches: int, **options: Any) -> Iterator[tuple[Tensor, Tensor]]:
         yield batch.inputs, torch.from_numpy(batch.labels)
 
 
+def source_samples() -> list[Tensor]:
+    """Return unlabelled digits that no stream holds."""
+    return list(as_inputs(DATASETS["digits"]("validation").images).split(64))
+
+
 def healthy(name: str, count: int) -> dict[str, Any]:
     """Return the alarms and undone updates of the guard, and the resets by `regret`, on one healthy stream."""
-    model = holdfast.adapt(digits_resnet(), "guard", base="tent")
+    model = holdfast.adapt(digits_resnet(), "guard", base="tent", source=source_samples())
     regretting = holdfast.adapt(digits_resnet(), "tent", recovery="regret")
     resets = regrets = 0
     for inputs, _ in batches(count, **HEALTHY[name]):
@@ -93,9 +99,9 @@ def failing(name: str, count: int) -> dict[str, Any]:
     """Return the accuracy from batch 40 on of source, anchor, TENT and guard(tent), and what the guard did."""
     models = {
         "source": holdfast.adapt(digits_resnet(), "source"),
-        "anchor": holdfast.adapt(digits_resnet(), "anchor"),
+        "anchor": holdfast.adapt(digits_resnet(), "anchor", source=source_samples()),
         "tent": holdfast.adapt(digits_resnet(), "tent"),
-        "guard(tent)": holdfast.adapt(digits_resnet(), "guard", base="tent"),
+        "guard(tent)": holdfast.adapt(digits_resnet(), "guard", base="tent", source=source_samples()),
     }
     right = dict.fromkeys(models, 0)
     for place, (inputs, labels) in enumerate(batches(count, **HEALTHY["severe"])):

@@ -85,13 +85,13 @@ def subjects(data: Path, nets: Path) -> dict[str, Callable[[], Subject]]:
         "lite0 linear, PACS": partial(on_pacs, half="A", model="efficientnet_lite0"),
         "lite1 linear, PACS": partial(on_pacs, half="B", model="efficientnet_lite1"),
         "lite2 linear, PACS": partial(on_pacs, half="B", model="efficientnet_lite2"),
-        "lite0 tuned, PACS": partial(on_pacs, half="A", model="efficientnet_lite0", tuned=True),
+        "lite0 tuned, PACS": partial(on_pacs, half="B", model="efficientnet_lite0", tuned=True),
         "lite1 tuned, PACS": partial(on_pacs, half="B", model="efficientnet_lite1", tuned=True),
         "lite2 tuned, PACS": partial(on_pacs, half="B", model="efficientnet_lite2", tuned=True),
-        "vit, CIFAR-10": partial(on_cifar, kind="without BatchNorm", half="A", network=cifar_vit),
-        "layernorm, CIFAR-10": partial(on_cifar, kind="without BatchNorm", half="B", network=cifar_layernorm),
+        "vit, CIFAR-10": partial(on_cifar, kind="without BatchNorm", half="B", network=cifar_vit),
+        "layernorm, CIFAR-10": partial(on_cifar, kind="without BatchNorm", half="A", network=cifar_layernorm),
         "vit, digits": partial(on_digits, kind="without BatchNorm", half="A", model="digits_vit"),
-        "resnet gn, digits": partial(on_digits, kind="without BatchNorm", half="B", model="digits_resnet_gn"),
+        "resnet gn, digits": partial(on_digits, kind="without BatchNorm", half="A", model="digits_resnet_gn"),
         "vit, keywords": partial(on_keywords, kind="without BatchNorm", half="B", network=keywords_vit),
         "resnet, digits": partial(on_digits, kind="scratch", half="A", model="digits_resnet", exposures=True),
         "amaut, keywords": partial(on_keywords, kind="scratch", half="B", network=keywords_amaut),
@@ -312,7 +312,7 @@ def keywords_vit(nets: Path) -> nn.Module:
 def linear_on_fsdd(data: Path, nets: Path, name: str) -> Subject:
     """Return the AMAuT of the keywords with a linear head for spoken digits."""
     train, tested = (AudioParquet(file=data / "fsdd" / f"{part}.parquet", seconds=1) for part in ("train", "test"))
-    return linear_audio(nets, name, "A", train, tested)
+    return linear_audio(nets, name, "B", train, tested)
 
 
 def linear_on_esc10(data: Path, nets: Path, name: str) -> Subject:

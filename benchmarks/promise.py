@@ -5,9 +5,9 @@
 
 Every domain of every subject of `benchmarks/ordinary.py`, i.i.d., class-correlated and sorted by class, and two domains
 in small batches: points over the source for each recipe, and the expected calibration error of source and default. The
-default and the guard get the subject's unlabelled source inputs; `blend, no card` and `guard(tent), no card` get none.
-Choices were made on subjects of half A; those of half B confirm them. Rows of subjects, recipes and seeds that are
-named are measured and added to what the file holds.
+default and the guard get a card of the subject's unlabelled source inputs; `blend, no card` and `guard(tent), no card`
+get none. Choices were made on subjects of half A; those of half B confirm them. Rows of subjects, recipes and seeds
+that are named are measured and added to what the file holds.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from ordinary import Subject, subjects
 from torch import Tensor, nn
 
 import holdfast
+from holdfast.anchor import Card, make_card
 from holdfast.records import SetupWarning
 
 Order = NDArray[np.int64]
@@ -47,20 +48,20 @@ class Arrival:
     batch_size: int
 
 
-RECIPES: dict[str, Callable[[Subject], Model]] = {
-    "batch_norm": lambda subject: holdfast.adapt(subject.network, "batch_norm"),
-    "tent": lambda subject: holdfast.adapt(subject.network, "tent"),
-    "neo": lambda subject: holdfast.adapt(subject.network, "neo"),
-    "t3a": lambda subject: holdfast.adapt(subject.network, "t3a"),
-    "pea": lambda subject: holdfast.adapt(subject.network, "pea", views=False, source=subject.source),
-    "foa_shift": lambda subject: holdfast.adapt(subject.network, "foa_shift", source=subject.source),
-    "unitta_auto": lambda subject: holdfast.adapt(subject.network, "unitta_auto"),
-    "anchor": lambda subject: holdfast.adapt(subject.network, "anchor", source=subject.source),
-    "blend": lambda subject: holdfast.adapt(subject.network, source=subject.source),
-    "guard(tent)": lambda subject: holdfast.guard(subject.network, "tent", source=subject.source),
-    "blend, no card": lambda subject: holdfast.adapt(subject.network),
-    "blend, stored": lambda subject: holdfast.adapt(subject.network, stored_reference=True),
-    "guard(tent), no card": lambda subject: holdfast.guard(subject.network, "tent"),
+RECIPES: dict[str, Callable[[Subject, Card], Model]] = {
+    "batch_norm": lambda subject, _: holdfast.adapt(subject.network, "batch_norm"),
+    "tent": lambda subject, _: holdfast.adapt(subject.network, "tent"),
+    "neo": lambda subject, _: holdfast.adapt(subject.network, "neo"),
+    "t3a": lambda subject, _: holdfast.adapt(subject.network, "t3a"),
+    "pea": lambda subject, _: holdfast.adapt(subject.network, "pea", source=subject.source),
+    "foa_shift": lambda subject, _: holdfast.adapt(subject.network, "foa_shift", source=subject.source),
+    "unitta_auto": lambda subject, _: holdfast.adapt(subject.network, "unitta_auto"),
+    "anchor": lambda subject, card: holdfast.adapt(subject.network, "anchor", card=card),
+    "blend": lambda subject, card: holdfast.adapt(subject.network, card=card),
+    "guard(tent)": lambda subject, card: holdfast.guard(subject.network, "tent", card=card),
+    "blend, no card": lambda subject, _: holdfast.adapt(subject.network),
+    "blend, stored": lambda subject, _: holdfast.adapt(subject.network, stored_reference=True),
+    "guard(tent), no card": lambda subject, _: holdfast.guard(subject.network, "tent"),
 }
 
 
@@ -108,7 +109,7 @@ def calibration_error(logits: Tensor, labels: Tensor) -> float:
     return 100 * float(torch.stack(gaps).sum()) / len(labels)
 
 
-def measure(subject: Subject, arrival: Arrival, wanted: list[str], source: Tensor) -> dict[str, Any]:
+def measure(subject: Subject, card: Card, arrival: Arrival, wanted: list[str], source: Tensor) -> dict[str, Any]:
     """Return accuracy of the source in %, the points that recipes gain, and calibration errors."""
     inputs, labels = subject.domains[arrival.domain]
     truth = labels[torch.from_numpy(arrival.order)]
@@ -122,7 +123,7 @@ def measure(subject: Subject, arrival: Arrival, wanted: list[str], source: Tenso
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", SetupWarning)
-                found = run(RECIPES[name](subject), inputs, arrival)
+                found = run(RECIPES[name](subject, card), inputs, arrival)
         except ValueError as error:  # the recipe does not suit the network
             print(f"{name}: {error}")
             continue
@@ -151,18 +152,15 @@ def main() -> None:
     for name in options.subjects or list(known):
         subject = known[name]()
         network: nn.Module = subject.network.eval().requires_grad_(False)
-        with torch.no_grad():  # the order of samples does not change what the network predicts
-            logits = {
-                domain: torch.cat([network(part) for part in inputs.split(options.batch_size)])
-                for domain, (inputs, _) in subject.domains.items()
-            }
+        card = make_card(network, subject.source)
         for seed in options.seeds:
             for arrival in arrivals(subject, seed, options.samples, options.batch_size):
                 if not any(order in arrival.label for order in options.orders):
                     continue
-                source = logits[arrival.domain][torch.from_numpy(arrival.order)]
+                with torch.no_grad():
+                    source = run(network, subject.domains[arrival.domain][0], arrival)
                 facts = {"subject": name, "kind": subject.kind, "half": subject.half, "seed": seed}
-                row = {**facts, **measure(subject, arrival, options.recipes, source)}
+                row = {**facts, **measure(subject, card, arrival, options.recipes, source)}
                 rows = merged(rows, row)
                 print(row, flush=True)
             write(options.json, {"rows": rows})

@@ -244,8 +244,9 @@ def measure_memory(
 
 
 def needs_source(recipe: str) -> bool:
-    """Return whether a recipe needs source inputs before the first batch."""
-    return resolve(recipe).kind.needs_source
+    """Return whether a recipe needs source inputs before the first batch, or follows from their moments."""
+    kind = resolve(recipe).kind
+    return kind.needs_source or kind.uses_reference
 
 
 def held_bytes() -> int:

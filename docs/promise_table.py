@@ -3,171 +3,185 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 DOCS = Path(__file__).parent
 RESULTS = DOCS.parent / "results"
-RESULT, MORE, LONG = (RESULTS / f"promise-{name}.json" for name in ("cifar10", "more", "long"))
-HOSTILE = RESULTS / "hostile.json"
-RECIPES = {  # those of the first table, with the forwards and backwards of the network per sample
-    "batch_norm": "1",
-    "tent": "1 + 1 backward",
-    "unitta_auto": "3",
-    "anchor": "1",
-    "blend": "2",
-    "guard(tent)": "3.25 + 1 backward",
+NETWORKS, HOSTILE = RESULTS / "promise-networks.json", RESULTS / "hostile.json"
+KINDS = {
+    "transfer": "pretrained, with a new head",
+    "without BatchNorm": "without BatchNorm",
+    "scratch": "BatchNorm, trained from scratch",
 }
+FIRST = ("batch_norm", "tent", "neo", "anchor", "blend", "guard(tent)", "blend, no card")  # of the first table
+BELOW = -0.5
+
+Streams = dict[tuple[str, str], float]  # (subject, stream) -> the mean over seeds
 
 
-@dataclass(frozen=True)
-class Network:
-    """A network on which the promise was measured."""
-
-    result: str  # the file's name without promise- and its suffix
-    words: str
-    model: str | None = None  # where a result has several
-
-    def gains(self) -> dict[str, dict[str, float]]:
-        """Return points over the source by recipe and stream."""
-        return gains(RESULTS / f"promise-{self.result}.json", self.model)
+def rows() -> list[dict[str, Any]]:
+    """Return the measured rows."""
+    found: list[dict[str, Any]] = json.loads(NETWORKS.read_text())["measured"]["rows"]
+    return found
 
 
-NETWORKS = (
-    Network("cifar10", "CIFAR-10, ResNet-20, one seed"),
-    Network("confirmed", "CIFAR-10, another ResNet-20, three seeds"),
-    Network("digits", "digits, ResNet, two seeds"),
-    Network("other-norms", "digits, ResNet with GroupNorm, three seeds", "digits_resnet_gn"),
-    Network("other-norms", "digits, ViT, three seeds", "digits_vit"),
-    Network("efficientnet", "ImageNet, EfficientNet-Lite0, three seeds"),
-    Network("keywords", "keywords, AMAuT, two seeds"),
-    Network("esc10", "ESC-10, AMAuT, three seeds"),
-)
+def means(values: Iterable[tuple[tuple[str, str], float]]) -> Streams:
+    """Return the mean of each stream over its seeds."""
+    seen: dict[tuple[str, str], list[float]] = {}
+    for key, value in values:
+        seen.setdefault(key, []).append(value)
+    return {key: sum(found) / len(found) for key, found in seen.items()}
 
 
-def gains(result: Path = RESULT, model: str | None = None) -> dict[str, dict[str, float]]:
-    """Return points over the source by recipe and stream, in the mean of seeds, and the source's own accuracy."""
-    content = json.loads(result.read_text())
-    seen: dict[str, dict[str, list[float]]] = {}
-    for run in content["runs"]:
-        stream, network = (content["parts"][run["manifest"][part]] for part in ("stream", "model"))
-        if model in (None, network["name"]):
-            seen.setdefault(run["recipe"], {}).setdefault(stream["label"], []).append(100 * run["summary"]["accuracy"])
-    accuracy = {
-        recipe: {stream: sum(values) / len(values) for stream, values in found.items()}
-        for recipe, found in seen.items()
-    }
-    source = accuracy["source"]
-    over = {
-        recipe: {stream: value - source[stream] for stream, value in found.items()}
-        for recipe, found in accuracy.items()
-        if recipe != "source"
-    }
-    return {"source": source, **over}
+def gains(recipe: str, chosen: Iterable[Mapping[str, Any]]) -> Streams:
+    """Return the points over the source of a recipe, stream by stream."""
+    measured = (row for row in chosen if recipe in row["gains"])
+    return means(((row["subject"], row["stream"]), row["gains"][recipe]) for row in measured)
 
 
-def summary() -> str:
-    """Return the table of worst and mean gains on every network as Markdown."""
-    rows = [f"| network | streams | {' | '.join(f'`{recipe}`' for recipe in RECIPES)} |"]
-    rows.append("| --- | ---: |" + " ---: |" * len(RECIPES))
-    rows.append(f"| *forwards per sample* | | {' | '.join(RECIPES.values())} |")
-    for network in NETWORKS:
-        found = network.gains()
-        cells = (_cell(found.get(recipe)) for recipe in RECIPES)
-        rows.append(f"| {network.words} | {len(found['source'])} | {' | '.join(cells)} |")
-    return "\n".join(rows)
+def source(chosen: Iterable[Mapping[str, Any]]) -> Streams:
+    """Return the accuracy of the source in %, stream by stream."""
+    return means(((row["subject"], row["stream"]), row["source"]) for row in chosen)
 
 
-def recipes(result: Path) -> str:
-    """Return the table of worst and mean gains of every recipe as Markdown, the best mean first."""
-    found = gains(result)
-    del found["source"]
-    rows = ["| recipe | worst stream | mean | streams more than 0.5 below |", "| --- | ---: | ---: | ---: |"]
-    for recipe, over in sorted(found.items(), key=lambda entry: -sum(entry[1].values())):
-        cells = _cell(over).split(" / ")
-        rows.append(f"| `{recipe}` | {' | '.join(cells)} |")
-    return "\n".join(rows)
+def recipes() -> list[str]:
+    """Return the recipes in the order in which they were measured."""
+    return list(dict.fromkeys(recipe for row in rows() for recipe in row["gains"]))
 
 
-def _cell(over: dict[str, float] | None) -> str:
+def cell(over: Mapping[Any, float]) -> str:
     """Return worst and mean gain and the number of streams below the source."""
-    if over is None:
+    if not over:
         return "–"
-    below = sum(gain < -0.5 for gain in over.values())
+    below = sum(gain < BELOW for gain in over.values())
     return f"{min(over.values()):+.1f} / {sum(over.values()) / len(over):+.1f} / {below}"
 
 
-def streams(found: dict[str, dict[str, float]]) -> str:
-    """Return the table of gains on each stream as Markdown, for the recipes of the first table."""
-    source = found["source"]
-    found = {recipe: found[recipe] for recipe in RECIPES if recipe in found}
-    rows = [f"| stream | source % | {' | '.join(f'`{recipe}`' for recipe in found)} |"]
-    rows.append("| --- | ---: |" + " ---: |" * len(found))
-    for stream, value in source.items():
-        rows.append(f"| {stream} | {value:.1f} | {' | '.join(f'{over[stream]:+.1f}' for over in found.values())} |")
-    return "\n".join(rows)
+def table(first: str, head: Iterable[str], lines: Iterable[tuple[str, Iterable[str]]]) -> str:
+    """Return a Markdown table whose cells are aligned right, but for the first."""
+    names = list(head)
+    text = [f"| {first} | {' | '.join(names)} |", "| --- |" + " ---: |" * len(names)]
+    return "\n".join([*text, *(f"| {name} | {' | '.join(cells)} |" for name, cells in lines)])
 
 
-def more() -> str:
-    """Return the table of all recipes on a few streams as Markdown; recipes that were not run have a dash."""
-    found = gains(MORE)
-    names = sorted(found["source"], key=lambda stream: -sum(stream in over for over in found.values()))
-    rows = [f"| recipe | {' | '.join(names)} |", "| --- |" + " ---: |" * len(names)]
-    for recipe, over in sorted(found.items(), key=lambda entry: -len(entry[1])):
-        sign = "" if recipe == "source" else "+"
-        cells = (f"{over[stream]:{sign}.1f}" if stream in over else "–" for stream in names)
-        rows.append(f"| `{recipe}`{' %' if recipe == 'source' else ''} | {' | '.join(cells)} |")
-    return "\n".join(rows)
+def summary() -> str:
+    """Return worst and mean gains for each kind of network."""
+    kept = rows()
+    head = [*(f"`{recipe}`" for recipe in FIRST[:-1]), "`blend`, no source samples"]
+    lines = []
+    for kind, words in KINDS.items():
+        mine = [row for row in kept if row["kind"] == kind]
+        networks = len({row["subject"] for row in mine})
+        cells = [str(networks), str(len(gains("blend", mine))), *(cell(gains(recipe, mine)) for recipe in FIRST)]
+        lines.append((words, cells))
+    return table("kind of network", ["networks", "streams", *head], lines)
 
 
-def long() -> str:
-    """Return the table of accuracies in a long run, in all of it and in its first and last tenth, as Markdown."""
-    rows = ["| recipe | all | first tenth | last tenth |", "| --- | ---: | ---: | ---: |"]
-    for run in json.loads(LONG.read_text())["runs"]:
-        windows = run["window_accuracy"]
-        tenth = len(windows) // 10
-        shown = run["summary"]["accuracy"], sum(windows[:tenth]) / tenth, sum(windows[-tenth:]) / tenth
-        rows.append(f"| `{run['recipe']}` | {' | '.join(f'{100 * value:.1f} %' for value in shown)} |")
-    return "\n".join(rows)
+def exceptions() -> str:
+    """Return in a paragraph where the default is below the source."""
+    kept = rows()
+    over, accuracy = gains("blend", kept), source(kept)
+    below = {key: gain for key, gain in over.items() if gain < BELOW}
+    fair = {key: gain for key, gain in below.items() if accuracy[key] > 50}
+    held = f"{len(over) - len(below)} of {len(over)} streams"
+    text = f"The default is at or above the source, or within half a point of it, on {held}."
+    if fair:
+        told = ", ".join(f"{name}: {stream} ({gain:+.1f})" for (name, stream), gain in sorted(fair.items(), key=_value))
+        text += (
+            f" It is further below where the source is right on more than half of the samples on {len(fair)}: {told}."
+        )
+    poor = {key: gain for key, gain in below.items() if key not in fair}
+    if poor:
+        worst = min(poor.values())
+        text += f" On {len(poor)} it is below a source that is right on less than half, by {-worst:.1f} points at most."
+    return text
+
+
+def _value(entry: tuple[Any, float]) -> float:
+    return entry[1]
+
+
+def subjects() -> str:
+    """Return worst and mean gains of every recipe on each network; the networks of half A come first."""
+    kept = rows()
+    names = sorted({(row["half"], row["kind"], row["subject"]) for row in kept})
+    lines = []
+    for half, _, name in names:
+        mine = [row for row in kept if row["subject"] == name]
+        cells = [half, str(len(gains("blend", mine))), *(cell(gains(recipe, mine)) for recipe in recipes())]
+        lines.append((name, cells))
+    return table("network", ["half", "streams", *(f"`{recipe}`" for recipe in recipes())], lines)
+
+
+def by_domain(kind: str) -> str:
+    """Return the default on every stream of a kind of network: the source in %, points over it."""
+    mine = [row for row in rows() if row["kind"] == kind]
+    over, accuracy = gains("blend", mine), source(mine)
+    orders = ("i.i.d.", "correlated", "sorted", "batches of 1", "batches of 4", "batches of 16")
+    lines = []
+    for name, domain in dict.fromkeys((row["subject"], row["stream"].rpartition(", ")[0]) for row in mine):
+        keys = [(name, f"{domain}, {order}") for order in orders]
+        cells = [f"{over[key]:+.1f}" if key in over else "–" for key in keys]
+        lines.append((f"{name}: {domain}", [f"{accuracy[keys[0]]:.1f}", *cells]))
+    return table("network: domain", ["source %", *orders], lines)
+
+
+def calibration() -> str:
+    """Return the mean expected calibration error of source and default for each kind of network."""
+    lines = []
+    for kind, words in KINDS.items():
+        mine = [row for row in rows() if row["kind"] == kind and "blend" in row["calibration"]]
+        clean = {row["subject"]: row["stream"].rpartition(", ")[0] for row in reversed(mine)}
+        parts = (
+            [row for row in mine if (row["stream"].startswith(clean[row["subject"]])) == own] for own in (True, False)
+        )
+        cells = [
+            f"{sum(row['calibration'][name] for row in part) / len(part):.1f}"
+            for part in parts
+            for name in ("source", "blend")
+        ]
+        lines.append((words, cells))
+    head = ("own domain: source", "`blend`", "shifted: source", "`blend`")
+    return table("kind of network", head, lines)
 
 
 def hostile() -> str:
-    """Return the table of worst and mean gains on hostile streams, by network and half, as Markdown."""
-    rows = json.loads(HOSTILE.read_text())["measured"]["rows"]
-    lines = _head("network, half", "streams", rows)
-    for subject, half in dict.fromkeys((row["subject"], row["half"]) for row in rows):
-        mine = [row for row in rows if (row["subject"], row["half"]) == (subject, half)]
-        cells = (_cell({row["stream"]: row["gains"][method] for row in mine}) for method in mine[0]["gains"])
-        lines.append(f"| {subject}, {half} | {len(mine)} | {' | '.join(cells)} |")
-    return "\n".join(lines)
+    """Return worst and mean gains on hostile streams, by network and half."""
+    kept = json.loads(HOSTILE.read_text())["measured"]["rows"]
+    methods = list(kept[0]["gains"])
+    lines = []
+    for subject, half in dict.fromkeys((row["subject"], row["half"]) for row in kept):
+        mine = [row for row in kept if (row["subject"], row["half"]) == (subject, half)]
+        cells = (cell({row["stream"]: row["gains"][method] for row in mine}) for method in methods)
+        lines.append((f"{subject}, {half}", [str(len(mine)), *cells]))
+    return table("network, half", ["streams", *(f"`{method}`" for method in methods)], lines)
 
 
 def lost() -> str:
-    """Return the table of hostile streams on which the blend is more than one point below the source as Markdown."""
-    rows = json.loads(HOSTILE.read_text())["measured"]["rows"]
-    lines = _head("stream", "source %", rows)
-    for row in sorted(rows, key=lambda row: row["gains"]["blend"]):
-        if row["gains"]["blend"] < -1:
-            cells = " | ".join(f"{gain:+.1f}" for gain in row["gains"].values())
-            lines.append(f"| {row['subject']}, {row['half']}: {row['stream']} | {row['source']:.1f} | {cells} |")
-    return "\n".join(lines)
-
-
-def _head(first: str, second: str, rows: list[dict[str, Any]]) -> list[str]:
-    methods = [f"`{method}`" for method in rows[0]["gains"]]
-    return [f"| {first} | {second} | {' | '.join(methods)} |", "| --- | ---: |" + " ---: |" * len(methods)]
+    """Return the hostile streams on which the default is more than one point below the source."""
+    kept = json.loads(HOSTILE.read_text())["measured"]["rows"]
+    methods = list(kept[0]["gains"])
+    lines = [
+        (
+            f"{row['subject']}, {row['half']}: {row['stream']}",
+            [f"{row['source']:.1f}", *(f"{row['gains'][method]:+.1f}" for method in methods)],
+        )
+        for row in sorted(kept, key=lambda row: row["gains"]["blend"])
+        if row["gains"]["blend"] < -1
+    ]
+    return table("stream", ["source %", *(f"`{method}`" for method in methods)], lines)
 
 
 def pages() -> dict[Path, str]:
     """Return the pages, each with its tables between their marks."""
     page, details = DOCS / "promise.md", DOCS / "results" / "promise.md"
     texts = {page: page.read_text(), details: details.read_text()}
-    tables = [(page, "promise", summary()), (details, "more", more()), (details, "long", long())]
+    tables = [(page, "promise", summary()), (page, "exceptions", exceptions())]
+    tables += [(details, "subjects", subjects()), (details, "calibration", calibration())]
     tables += [(details, "hostile", hostile()), (details, "lost", lost())]
-    tables.append((details, "recipes", recipes(RESULTS / "promise-digits.json")))
-    for network in NETWORKS:
-        tables.append((details, network.model or network.result, streams(network.gains())))
+    tables += [(details, kind, by_domain(kind)) for kind in KINDS]
     for path, mark, content in tables:
         begin, end = f"<!-- {mark} -->", f"<!-- end of {mark} -->"
         before, _, rest = texts[path].partition(begin)

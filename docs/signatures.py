@@ -22,6 +22,7 @@ A method of your own has its options checked if you pass its class; with its nam
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Literal, TypeAlias, TypedDict, overload
 
 from numpy.typing import NDArray
@@ -29,6 +30,7 @@ from torch import Generator, Tensor, nn
 from typing_extensions import Unpack
 
 from holdfast.adapted import AdaptedModel, SourceBatch
+from holdfast.anchor import Card
 from holdfast.guarded import GuardedModel
 from holdfast.methods import Method
 from holdfast.models.outputs import Output
@@ -50,6 +52,7 @@ def guard(
     estimator: Watching = None,
     source: Iterable[SourceBatch] | None = None,
     holdout: Iterable[SourceBatch | Labelled] | None = None,
+    card: Card | str | Path | None = None,
     example: Tensor | None = None,
     head: str | None = None,
     output: Output = None,

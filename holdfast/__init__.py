@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from holdfast.adapted import AdaptedModel
+    from holdfast.anchor import Card, make_card, read_card
     from holdfast.description import describe, list_methods
     from holdfast.diagnosis import doctor
     from holdfast.estimators import Estimator
@@ -24,6 +25,7 @@ __version__ = "0.2.0"
 # Importing is free: a name brings in its room, and torch with it, when it is first used.
 _HOMES = {
     "AdaptedModel": "holdfast.adapted",
+    "Card": "holdfast.anchor",
     "Estimator": "holdfast.estimators",
     "GuardedModel": "holdfast.guarded",
     "Method": "holdfast.methods",
@@ -35,11 +37,14 @@ _HOMES = {
     "doctor": "holdfast.diagnosis",
     "guard": "holdfast.guarded",
     "list_methods": "holdfast.description",
+    "make_card": "holdfast.anchor",
+    "read_card": "holdfast.anchor",
     "results": "holdfast.report.results",
 }
 
 __all__ = [
     "AdaptedModel",
+    "Card",
     "Estimator",
     "GuardedModel",
     "Method",
@@ -52,6 +57,8 @@ __all__ = [
     "doctor",
     "guard",
     "list_methods",
+    "make_card",
+    "read_card",
     "results",
 ]
 

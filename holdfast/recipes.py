@@ -392,8 +392,13 @@ def adapt_with(
     output: Output = None,
     in_place: bool = False,
     build: type[Adapted] = AdaptedModel,  # type: ignore[assignment]
+    from_stream: bool = False,
 ) -> Adapted:
-    """Do what `adapt` does, with a recipe that is already resolved; `build` is the kind of model to return."""
+    """Do what `adapt` does, with a recipe that is already resolved; `build` is the kind of model to return.
+
+    `from_stream` says that `source` are inputs of the stream, as some papers fit their methods: their moments are not
+    those of the source's own data.
+    """
     kind = recipe.kind
     known = {} if clean_accuracy is None else {"clean_accuracy": clean_accuracy}
     for_method = _taken(options_of(kind), known)
@@ -434,7 +439,8 @@ def adapt_with(
             and not any(hasattr(watching, "clean_accuracy") for watching in estimators.values())
         ):
             raise ValueError("nothing uses clean_accuracy; pass estimator='anchored', or use holdfast.guard")
-        shown, holdout = holdout, list(_holdout_for(estimators, holdout, source))
+        own = None if from_stream else source
+        shown, holdout = holdout, list(_holdout_for(estimators, holdout, own))
         for watching in estimators.values():
             watching.prepare(classifier)  # before the method changes its layers
         adapted = build(
@@ -450,7 +456,7 @@ def adapt_with(
         prove_source(adapted.method, before)
         if source is not None:
             adapted.fit_source(source)
-        reference = _reference_for(adapted, card, source_network, source or shown or ())
+        reference = _reference_for(adapted, card, source_network, own or shown or ())
         _fit_holdout(adapted, holdout, reference, known=clean_accuracy is not None)
     if not adapted.method.referred:
         warnings.warn(

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from holdfast.benchmark import Progress, Suite, bench
-from holdfast.benchmark.schema import ModelEntry, StreamEntry
+from holdfast.benchmark.schema import ModelEntry, SourceEntry, StreamEntry
 from holdfast.benchmark.suite import checked
 from holdfast.registry import UnknownNameError, nearest
 from holdfast.report import Line, Table, make_tables, read_runs
@@ -18,9 +18,10 @@ from holdfast.spec import Spec
 
 __all__ = ["CANDIDATES", "PHRASES", "Choice", "Recommendation", "Scenario", "recommend", "scenario_of"]
 
-# One method of each kind, from cheap to expensive; none needs source data.
+# One method of each kind, from cheap to expensive; none requires source data, and the second line follows them.
 CANDIDATES = (
     *("source", "neo", "lame", "batch_norm", "robust_bn", "unmix_tns", "bdn", "unitta_auto"),
+    *("anchor", "blend", "guard"),
     *("tent", "come_tent", "zerosiam", "rdumb", "asr_eta", "deyo", "sar", "roid", "cmf", "rotta"),
 )
 CORRUPTIONS = (  # the four that differ most come first: noise, blur, weather, compression
@@ -131,13 +132,15 @@ def recommend(
     seeds: int = 3,
     max_time: float = math.inf,
     device: str = "cpu",
+    card: str | Path | None = None,
     progress: Callable[[Progress], None] | None = None,
 ) -> Recommendation:
     """Run candidates on such a stream of your own validation data, and rank them.
 
     `model` and `data` are Specs, or anything that `Spec.parse` takes; runs are kept in `out` like those of any suite.
-    `max_time` is the longest allowed time of a step, as a multiple of the time without adapting. Intervals are over
-    batches (as in `holdfast compare`), pooled over seeds.
+    `max_time` is the longest allowed time of a step, as a multiple of the time without adapting. Candidates that follow
+    inputs from source data are shown a few hundred of these, uncorrupted and without labels, or the `card` of the
+    model. Intervals are over batches (as in `holdfast compare`), pooled over seeds.
     """
     stream = Spec(
         "markov",
@@ -152,9 +155,10 @@ def recommend(
     )
     suite = Suite(
         name="recommend",
-        models=[ModelEntry(spec=Spec.parse(model))],
+        models=[ModelEntry(spec=Spec.parse(model), card=None if card is None else str(card))],
         streams=[StreamEntry(spec=stream, data=Spec.parse(data))],
         recipes=[Spec(name) for name in dict.fromkeys(["source", *candidates])],
+        source=SourceEntry(spec=Spec.parse(data)),
         seeds=list(range(seeds)),
         batch_size=scenario.batch_size,
         device=device,

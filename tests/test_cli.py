@@ -26,7 +26,9 @@ from holdfast.cli import app, main
 from holdfast.cli.commands import COMMANDS
 from holdfast.cli.options import parse_settings
 from holdfast.cli.printing import fitted
+from holdfast.models import MODELS, weights_digest
 
+VALIDATION = "{name: digits, split: validation}"
 SMALL = ["--set", "streams.0.samples_per_domain=32", "--set", "streams.0.corruptions=[contrast]", "--set", "seeds=[0]"]
 
 
@@ -299,6 +301,34 @@ def test_the_list_of_commands_is_whole_in_80_columns() -> None:
     listed = CliRunner().invoke(app, ["--help"], env={"COLUMNS": "80"}).stdout.partition("Commands:")[2]
     assert len(listed.strip().splitlines()) == len(COMMANDS)
     assert "..." not in listed
+
+
+def test_card_writes_a_file_and_says_how_to_use_it(tmp_path: Path) -> None:
+    out = tmp_path / "cards" / "digits.card"
+    printed = invoke("card", "digits_resnet", VALIDATION, "--out", str(out), "--samples", "40")
+    card = holdfast.read_card(out)
+    card.check(weights_digest(MODELS["digits_resnet"]()))
+    assert card.reference.samples == 40
+    first, second, last = printed.splitlines()
+    assert first == f"40 samples at {len(card.reference.sites)} layers of the network {card.weights[:8]}"
+    assert second == f"card: {out} ({out.stat().st_size / 1000:.1f} kB, digest {card.digest[:8]})"
+    assert last == f'next: holdfast.adapt(model, card="{out}")'
+    told = json.loads(invoke("card", "digits_resnet", VALIDATION, "--out", str(out), "--samples", "40", "--json"))
+    assert (told["digest"], told["bytes"]) == (card.digest, out.stat().st_size)
+
+
+def test_mistakes_about_a_card_are_one_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = str(tmp_path / "x.card")
+    (tmp_path / "weights.safetensors").write_bytes(b"damaged")
+    damaged = f"{{name: cifar_resnet, weights: {tmp_path / 'weights.safetensors'}}}"
+    for words, problem in (
+        (("card", "digits_resnet", "digts", "--out", out), "did you mean 'digits'"),
+        (("card", damaged, VALIDATION, "--out", out), "weights.safetensors"),
+    ):
+        assert problem in fails(monkeypatch, capsys, *words)
+    assert not Path(out).exists()
 
 
 def test_a_table_fits_a_narrow_terminal() -> None:

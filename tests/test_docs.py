@@ -29,10 +29,9 @@ def test_the_image_of_the_readme_shows_the_demo_of_this_commit() -> None:
 def test_the_default_is_said_to_gain_little_where_it_does() -> None:
     curves = runpy.run_path(str(BUILD.with_name("curves.py")))["read"]().curves
     shares = {name: f"{100 * curves[name].mean:.1f} %" for name in ("blend", "source", "anchor", "batch_norm")}
-    for page in ("promise.md", "methods/blend.md"):
-        text = (BUILD.parent / page).read_text()
-        (sentence,) = (part for part in text.split(". ") if "predictions keep a part" in " ".join(part.split()))
-        assert [share for share in shares.values() if share not in sentence] == [], page
+    text = (BUILD.parent / "methods/blend.md").read_text()
+    (sentence,) = (part for part in text.split(". ") if "predictions keep a part" in " ".join(part.split()))
+    assert [share for share in shares.values() if share not in sentence] == []
 
 
 def test_pages_are_up_to_date() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 import torch
@@ -189,6 +190,67 @@ def test_batch_size(size: int, expected: str, digits: list[tuple[Tensor, Tensor]
 def test_integers_are_told(digits: list[tuple[Tensor, Tensor]]) -> None:
     found = examined(digits_resnet(), [((x * 255).to(torch.uint8), y) for x, y in digits])
     assert verdict(found, "input dtype") == "fail"
+
+
+def test_statistics_of_other_data_are_told_though_the_network_is_right() -> None:
+    network, digits = digits_resnet(), list(labelled_batches(DATASETS["digits"](), 32, 128))
+    assert verdict(examined(network, digits), "stored statistics") == "ok"
+    assert all(finding.check != "stored statistics" for finding in examined(digits_vit(), digits).findings)
+    assert all(finding.check != "stored statistics" for finding in examined(network).findings)
+    before = network(digits[0][0])
+    for layer in network.modules():
+        if isinstance(layer, nn.BatchNorm2d):
+            _restated(layer)
+    assert torch.allclose(network(digits[0][0]), before, atol=1e-3)  # the same function
+    found = examined(network, digits)
+    assert verdict(found, "stored statistics") == "warn"
+    (told,) = (finding for finding in found.findings if finding.check == "stored statistics")
+    assert "do not fit your data" in told.found
+    assert told.remedy == "pass source= or card="
+
+
+@torch.no_grad()
+def _restated(layer: nn.BatchNorm2d) -> None:
+    """Let a layer store other statistics, and compute the same by other weights."""
+    assert layer.running_mean is not None
+    assert layer.running_var is not None
+    old = (layer.running_var + layer.eps).sqrt()
+    layer.running_var[::2] *= 64.0
+    moved = 4 * old
+    moved[::2] = 0
+    layer.bias += layer.weight * moved / old
+    layer.running_mean += moved
+    layer.weight *= (layer.running_var + layer.eps).sqrt() / old
+
+
+def test_methods_that_wait_for_source_samples_are_named(digits: list[tuple[Tensor, Tensor]]) -> None:
+    methods = ("blend", "anchor", "guard", "lame")
+
+    def told(network: nn.Module, data: object = None, **options: object) -> str:
+        found = holdfast.doctor(network, data, methods=methods, **options)  # type: ignore[arg-type]
+        (methods_finding,) = (finding for finding in found.findings if finding.check == "methods")
+        assert methods_finding.verdict == "ok"
+        return methods_finding.found
+
+    waiting = "no effect without source samples; pass source= or card="
+    assert told(digits_resnet()) == f"source, anchor, lame suit this network; blend, guard: {waiting}"
+    assert told(digits_resnet_gn()) == f"source, lame suit this network; blend, anchor, guard: {waiting}"
+    everything = "source, blend, anchor, guard, lame suit this network"
+    assert told(digits_resnet_gn(), digits) == everything
+    assert told(digits_resnet_gn(), card=holdfast.make_card(digits_resnet_gn(), digits)) == everything
+
+
+def test_a_card_of_other_weights_is_a_fault_and_its_file_may_be_named(
+    tmp_path: Path, digits: list[tuple[Tensor, Tensor]]
+) -> None:
+    card = holdfast.make_card(digits_resnet(), digits)
+    assert verdict(examined(digits_resnet(), card=card), "card") == "ok"
+    card.save(tmp_path / "digits.card")
+    words = ["doctor", "digits_resnet_gn", "--no-costs", "--json", "--card", str(tmp_path / "digits.card")]
+    result = CliRunner().invoke(app, words)
+    assert result.exit_code == 1
+    (wrong,) = (one for one in json.loads(result.stdout)["findings"] if one["verdict"] == "fail")
+    assert (wrong["check"], "make one for this network" in wrong["remedy"]) == ("card", True)
 
 
 def test_nothing_changes_in_the_network(digits: list[tuple[Tensor, Tensor]]) -> None:

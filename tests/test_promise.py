@@ -90,7 +90,7 @@ def test_a_hundred_times_the_learning_rate_does_not_reach_what_is_served(
     alone = np.mean(run("tent", lr=0.3)[settled])
     served = np.mean(run("guard", base="tent", base_options={"lr": 0.3})[settled])
     assert alone < 0.5
-    assert served >= np.mean(run("anchor")[settled]) - 0.01
+    assert served >= np.mean(run("blend")[settled]) - 0.01
     assert served > np.mean(run("source")[settled])
 
 

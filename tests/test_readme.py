@@ -36,7 +36,7 @@ def test_the_python_of_the_readme_runs(
     assert os.listdir(tmp_path) == ["adapted.safetensors"]
     assert isinstance(names["logits"], torch.Tensor)
     estimated, kept, guarded, recovered, _ = capsys.readouterr().out.splitlines()
-    assert re.fullmatch(r"Estimate\(\d+\.\d % \[\d+\.\d, \d+\.\d\]\) None", estimated)
+    assert re.fullmatch(r"Estimate\(\d+\.\d % \[\d+\.\d, \d+\.\d\](, gain [+-]\d+\.\d)?\) None", estimated)
     assert kept == "True"
     assert "gain" in guarded
     assert recovered == "None"
@@ -50,6 +50,12 @@ def test_the_first_example_of_readme_and_site_passes_held_out_data() -> None:
     for page in pages:
         first = next(block for block in blocks(page, "python") if re.search(r"holdfast\.(adapt|guard)\(", block))
         assert "holdout=" in first, page
+
+
+def test_the_first_example_of_readme_site_and_tutorials_passes_source_samples() -> None:
+    for page in ("README.md", *(f"docs/{page}.md" for page in ("index", *TUTORIALS))):
+        first = next(block for block in blocks(page, "python") if re.search(r"holdfast\.(adapt|guard)\(", block))
+        assert re.search(r"holdfast\.(adapt|guard)\([^)]*source=source", first), page
 
 
 def test_the_readme_is_short_and_links_to_its_evidence() -> None:
@@ -97,12 +103,12 @@ def test_the_python_of_a_tutorial_runs(page: str, tmp_path: Path, monkeypatch: p
         assert isinstance(found, dict)
         assert isinstance(harmed, dict)
         right, harmless = ({name: pair[0] for name, pair in pairs.items()} for pairs in (found, harmed))
-        assert right == pytest.approx({"source": 39, "batch_norm": 84, "tent": 84, "blend": 55}, abs=1.5)
+        assert right == pytest.approx({"source": 39, "batch_norm": 84, "tent": 84, "blend": 49}, abs=1.5)
         assert harmless == pytest.approx({"source": 99, "batch_norm": 43, "tent": 43, "blend": 100}, abs=1.5)
         assert harmless["blend"] >= harmless["source"]
         assert harmed["tent"][1] == pytest.approx(44, abs=2)  # estimated
         off = [abs(true - estimated) for true, estimated in found.values()]
-        assert (min(off), max(off)) == pytest.approx((16, 27), abs=2)
+        assert (min(off), max(off)) == pytest.approx((16, 20), abs=2)
         stated = re.sub(r"\s+", " ", (ROOT / "README.md").read_text())
         assert "from 39 to 84 %, and silently from 99 to 43 %" in stated
     if page in ("streams", "tutorials/guarded_model"):

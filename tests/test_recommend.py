@@ -6,8 +6,10 @@ import json
 from pathlib import Path
 
 import pytest
+import torch
 from typer.testing import CliRunner
 
+import holdfast
 from holdfast.cli import app
 from holdfast.recommend import Recommendation, Scenario, recommend, scenario_of
 from holdfast.registry import UnknownNameError
@@ -15,7 +17,7 @@ from holdfast.registry import UnknownNameError
 DIGITS = {"name": "digits", "split": "validation"}
 
 
-def ranked(tmp_path: Path, scenario: Scenario, *candidates: str, **options: float) -> Recommendation:
+def ranked(tmp_path: Path, scenario: Scenario, *candidates: str, **options: float | str) -> Recommendation:
     kept = {"family": "224", "severity": 3, "samples": 512, "seeds": 2, **options}
     return recommend({"name": "digits_resnet"}, DIGITS, scenario, out=tmp_path, candidates=candidates, **kept)  # type: ignore[arg-type]
 
@@ -46,6 +48,22 @@ def test_methods_over_budget_or_unfit_are_named(tmp_path: Path) -> None:
     assert "BatchNorm" in vit.unfit["batch_norm"]
 
 
+def test_candidates_that_follow_source_data_are_shown_them_or_the_card(tmp_path: Path) -> None:
+    scenario = scenario_of("one domain")
+    found = ranked(tmp_path, scenario, "blend", samples=128, seeds=1)
+    assert found.choices[0].accuracy != found.choices[1].accuracy  # it does not predict as the source does
+    network = holdfast.models.digits_resnet()
+    holdfast.make_card(network, [torch.rand(16, 3, 32, 32)]).save(tmp_path / "digits.card")
+    ranked(tmp_path, scenario, "blend", samples=128, seeds=1, card=str(tmp_path / "digits.card"))
+    told = [
+        json.loads(path.read_text())["protocol"]["source_data"] for path in tmp_path.glob("*/blend-*/manifest.json")
+    ]
+    assert sorted(text.split()[0] for text in told) == ["224", "the"]
+    holdfast.make_card(holdfast.models.digits_vit(), [torch.rand(16, 3, 32, 32)]).save(tmp_path / "digits.card")
+    with pytest.raises(ValueError, match="other weights"):
+        ranked(tmp_path, scenario, "blend", samples=96, seeds=1, card=str(tmp_path / "digits.card"))
+
+
 def test_phrases_are_checked_and_numbers_override_them() -> None:
     with pytest.raises(UnknownNameError, match="did you mean 'correlated classes'"):
         scenario_of("corelated classes")
@@ -57,6 +75,8 @@ def test_the_command_prints_a_ranking_and_a_verdict(tmp_path: Path) -> None:
     result = CliRunner().invoke(app, [*words, "--scenario", "one domain"], catch_exceptions=False)
     assert result.exit_code == 0, result.output
     content = json.loads(result.stdout)
-    assert {"source", "tent", "rdumb", "bdn"} <= {choice["name"] for choice in content["choices"]}
+    assert {"source", "tent", "rdumb", "bdn", "blend", "anchor", "guard"} <= {
+        choice["name"] for choice in content["choices"]
+    }
     assert content["scenario"]["domains"] == 1
     assert content["verdict"]

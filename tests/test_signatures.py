@@ -28,12 +28,15 @@ holdfast.adapt(network)
 holdfast.adapt(network, "tent", lr=0.1, recovery="periodic", every_batches=5)
 holdfast.adapt(network, "rdumb", every_batches=5)
 holdfast.guard(network, "tent", budget=0.1)
+holdfast.adapt(network, card=holdfast.make_card(network, []))
+holdfast.guard(network, card="network.card")
 for name in holdfast.list_methods():
     holdfast.adapt(network, name, in_place=True)
 holdfast.adapt(network, "tent", learning_rate=0.1)  # error
 holdfast.adapt(network, "tent", lr="fast")  # error
 holdfast.adapt(network, "unitta", distance="l2")  # error
 holdfast.adapt(network, fisher_weight=0.1)  # error
+holdfast.adapt(network, card=5)  # error
 holdfast.guard(network, "tnet")  # error
 holdfast.guard(network, "tent", budgte=0.1)  # error
 """

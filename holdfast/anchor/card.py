@@ -16,7 +16,7 @@ from holdfast.models.classifier import Classifier, weights_digest
 from holdfast.models.inputs import inputs_alone
 from holdfast.models.outputs import Output
 from holdfast.models.preprocessing import preprocessing_of
-from holdfast.state import SavedStateError, read_state, write_state
+from holdfast.state import SavedStateError, read_state, state_digest, write_state
 
 __all__ = ["Card", "make_card", "read_card"]
 
@@ -39,18 +39,25 @@ class Card:
                 "for this network with holdfast.make_card(model, inputs)"
             )
 
+    @property
+    def digest(self) -> str:
+        """The hex digest of the moments and of the network's weights."""
+        return state_digest({"weights": self.weights, **self._moments()})
+
     def save(self, path: str | Path) -> None:
         """Write the card to one safetensors file: completely or not at all."""
-        sites = {
-            name: {field: getattr(moments, field) for field in FIELDS} for name, moments in self.reference.sites.items()
-        }
-        state = {"sites": sites, "classes": self.reference.classes, "class_shares": self.reference.class_shares}
         header = {
             "card": self.weights,
             "samples": self.reference.samples,
             "preprocessing": dict(self.preprocessing),
         }
-        write_state(Path(path), state, header)
+        write_state(Path(path), self._moments(), header)
+
+    def _moments(self) -> dict[str, Any]:
+        sites = {
+            name: {field: getattr(moments, field) for field in FIELDS} for name, moments in self.reference.sites.items()
+        }
+        return {"sites": sites, "classes": self.reference.classes, "class_shares": self.reference.class_shares}
 
 
 def read_card(path: str | Path) -> Card:

@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 
 from holdfast.benchmark.attempt import Progress
+from holdfast.benchmark.cards import check_cards
 from holdfast.benchmark.executors import EXECUTORS, Executor, Lost
 from holdfast.benchmark.finished import forget_inputs
 from holdfast.benchmark.groups import groups_of
@@ -55,6 +56,7 @@ def bench(
     """
     chosen = EXECUTORS[executor]
     forget_inputs()
+    check_cards(job for job in jobs if not (runs / job.suite / job.name / "summary.json").exists())
     groups = groups_of(jobs, at_least=1 if executor == "serial" else workers, at_most=together)
     # Tasks of a cluster have one core each; on this machine workers share the cores.
     sharing = {"serial": 1, "processes": max(1, min(workers, len(groups)))}.get(executor, usable_cores())

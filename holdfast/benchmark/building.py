@@ -12,10 +12,12 @@ import torch
 from torch import Tensor, nn
 
 from holdfast.adapted import AdaptedModel
+from holdfast.anchor import read_card
 from holdfast.benchmark.job import Job, SourceData
 from holdfast.calibration import CalibrationSettings, calibrate
 from holdfast.data import DATASETS, Dataset
 from holdfast.data.tensors import as_inputs
+from holdfast.estimators import ESTIMATORS
 from holdfast.models import MODELS
 from holdfast.randomness import seeded_rng
 from holdfast.recipes import adapt_with, estimator_named
@@ -84,9 +86,14 @@ def _read_data(data: Spec) -> Dataset:
 
 def _build_model(job: Job, network: nn.Module, stream: Stream) -> tuple[AdaptedModel, dict[str, str]]:
     """Return the adapted model, and in words which source data it has seen, by protocol field."""
-    source, holdout, seen = None, None, {"source_data": "none"}
-    if job.resolved.kind.requires_source(job.resolved.options):
-        source, seen["source_data"] = _source_inputs(job, stream)
+    source, holdout, card, seen = None, None, None, {"source_data": "none"}
+    follows = _uses_reference(job)
+    if follows and job.card is not None:
+        card = read_card(job.card)
+        seen["source_data"] = f"the card {card.digest[:8]} of {card.reference.samples} inputs"
+    if job.resolved.kind.requires_source(job.resolved.options) or (follows and card is None and _own_source(job)):
+        source, told = _source_inputs(job, stream)
+        seen["source_data"] = told if card is None else f"{told}, {seen['source_data']}"
     if job.holdout is not None:
         holdout, seen["holdout_data"] = _holdout_batches(job.holdout, job, stream)
     model: AdaptedModel = adapt_with(
@@ -98,9 +105,24 @@ def _build_model(job: Job, network: nn.Module, stream: Stream) -> tuple[AdaptedM
         },
         source=source,
         holdout=holdout,
+        card=card,
         example=_example_for(network, stream.input_spec),
+        from_stream=not _own_source(job),
     )
     return model, seen
+
+
+def _uses_reference(job: Job) -> bool:
+    """Return whether the method, or an estimator, follows inputs from the moments of the source's own data."""
+    asked = {estimator.label: estimator.name for estimator in job.estimators}
+    read = {name: name for name in job.resolved.build_recovery().reads}
+    used = (ESTIMATORS[name].uses_reference for name in {**read, **asked}.values())
+    return job.resolved.kind.uses_reference or any(used)
+
+
+def _own_source(job: Job) -> bool:
+    """Return whether the job has source data, and not the beginning of the stream in their place."""
+    return job.source is not None and job.source.data.name != "stream"
 
 
 def _example_for(module: nn.Module, given: InputSpec) -> Tensor | None:

@@ -21,7 +21,10 @@ Protocol: TypeAlias = Literal["online", "offline-fixed", "offline-oracle"]
 Score: TypeAlias = Literal["macro_f1", "macro_roc_auc", "silhouette"]
 OracleScore: TypeAlias = Literal["accuracy", "macro_f1", "macro_roc_auc"]
 
-PLAIN_FIELDS = ("seed", "batch_size", "samples", "protocol", "epochs", "device", "precision", "memory_format", "place")
+PLAIN_FIELDS = (
+    *("card", "seed", "batch_size", "samples", "protocol", "epochs"),
+    *("device", "precision", "memory_format", "place"),
+)
 
 
 @dataclass(frozen=True)
@@ -54,6 +57,7 @@ class Job:
     estimators: tuple[Spec, ...] = ()
     source: SourceData | None = None
     holdout: SourceData | None = None
+    card: str | None = None  # the file with the moments of the model's own source data
     collapse: ScriptedCollapse | None = None
     intruders: ScriptedIntruders | None = None
     seed: int = 0
@@ -113,6 +117,7 @@ class Job:
         scripts = {"collapse": self.collapse, "intruders": self.intruders}
         scripted = {name: script.model_dump() for name, script in scripts.items() if script is not None}
         oracle = {} if self.oracle_score == "accuracy" else {"oracle_score": self.oracle_score}
+        card = {} if self.card is None else {"card": self.card}  # jobs without one keep their names
         return {
             "suite": self.suite,
             "model": self.model.to_json(),
@@ -121,6 +126,7 @@ class Job:
             "estimators": [estimator.to_json() for estimator in self.estimators],
             "source": None if self.source is None else self.source.to_json(),
             "holdout": None if self.holdout is None else self.holdout.to_json(),
+            **card,
             "seed": self.seed,
             "batch_size": self.batch_size,
             "samples": self.samples,

@@ -33,7 +33,7 @@ class MissingError(ValueError):
 class Need:
     """One thing that jobs need: what it is, where it is expected, and where to get it."""
 
-    kind: str  # data, weights, calibration or package
+    kind: str  # data, weights, calibration, card or package
     name: str
     location: str  # folder, file or package
     source: Source
@@ -145,6 +145,8 @@ def _needs(job: Job) -> Iterator[Need]:
         file = calibration.replace("{seed}", str(job.seed))
         yield Need("calibration", Path(file).name, file, Source("make it with holdfast calibrate"))
     yield from _model_needs(job.model)
+    if job.card is not None:
+        yield Need("card", Path(job.card).name, job.card, Source("make it with holdfast card"))
 
 
 def _data_needs(data: Spec) -> Iterator[Need]:

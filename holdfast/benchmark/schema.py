@@ -48,6 +48,7 @@ class ModelEntry(_WithSpec):
     streams: list[str] = ["*"]
     recipes: list[str] = ["*"]
     batch_size: int | None = Field(default=None, ge=1)
+    card: str | None = None  # a file that `holdfast card` wrote for it: the moments of its own source data
 
     def meets(self, stream: StreamEntry, recipe: Spec) -> bool:
         """Return whether the suite runs this model with this recipe on this stream."""
@@ -96,7 +97,7 @@ class Suite(BaseModel):
     recipes: list[Entry] = Field(min_length=1)
     estimators: list[Entry] = []
     source: SourceEntry | None = None  # unlabelled, for methods; `stream` is the beginning of the stream itself
-    holdout: SourceEntry | None = None  # labelled, for estimators only
+    holdout: SourceEntry | None = None  # labelled, for estimators; of methods only the moments are for them
     seeds: list[int] = Field(default=[0], min_length=1)
     batch_size: int = Field(default=64, ge=1)
     samples: int | None = Field(default=None, ge=1)  # cuts streams to this length; endless streams need it
@@ -139,6 +140,7 @@ class Suite(BaseModel):
                 estimators=tuple(self.estimators),
                 source=None if self.source is None else self.source.record,
                 holdout=None if self.holdout is None else self.holdout.record,
+                card=model.card,
                 collapse=stream.collapse,
                 intruders=stream.intruders,
                 seed=seed,

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from holdfast.blocks.finite import all_finite, if_finite
-from holdfast.blocks.norm import BatchNorm, NormLayer
+from holdfast.blocks.norm import BatchNorm, NormLayer, batch_moments
 from holdfast.blocks.sample_moments import sample_moments
 from holdfast.state import Stateful
 
@@ -69,6 +69,22 @@ def moments_by_sample(features: Tensor, axis: int) -> tuple[Tensor, Tensor]:
     return sample_moments(features if axis == 1 else features.movedim(axis, 1))
 
 
+def moments_of(features: Tensor, axis: int, counted: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    """Return mean and variance of each channel of a batch, (channels,), of the samples that count.
+
+    >>> batch, some = torch.tensor([[1.0], [3.0], [8.0]]), torch.tensor([1.0, 1.0, 0.0])
+    >>> [[round(float(part), 3) for part in moments_of(batch, 1, counted)] for counted in (None, some)]
+    [[4.0, 8.667], [2.0, 1.0]]
+    """
+    if counted is None or len(counted) != len(features):  # a network may fold other axes into the batch
+        features = features.detach().to(torch.promote_types(features.dtype, torch.float32))
+        return batch_moments(features if axis == 1 else features.movedim(axis, -1).flatten(0, -2), unbiased=False)
+    means, variances = moments_by_sample(features, axis)
+    weights = (counted / counted.sum().clamp_min(TINY)).to(means)
+    mean = weights @ means
+    return mean, weights @ (variances + (means - mean).square())
+
+
 class Following(Stateful):
     """How the taps of one network follow its inputs: how much a batch counts, and which classes are in it.
 
@@ -95,7 +111,7 @@ class Following(Stateful):
         self.add_state("classes", None, kept=True)  # that have source moments of their own, (classes,)
         self.add_state("class_shares", None, kept=True)  # their shares of the source samples
         self.share: Tensor | float = 0.0  # of the batch in hand in the recent moments
-        self.counted: Tensor | None = None  # which of its samples count, (batch,)
+        self.counted: Tensor | None = None  # which of its samples count, (batch,); None: all
 
     @staticmethod
     def known(predicted: Tensor) -> tuple[Tensor, Tensor]:
@@ -117,7 +133,8 @@ class Following(Stateful):
         added = counted.sum()
         known = added.new_full((), self.window) if self.samples is None else self.samples
         self.samples = torch.minimum(known + added, added.clamp_min(memory))
-        self.share, self.counted = added / self.samples.clamp_min(TINY), counted
+        self.share = added / self.samples.clamp_min(TINY)
+        self.counted = None if bool(counted.all()) else counted
         if probabilities is not None and self.classes is not None and self.class_shares is not None:
             tells = counted * torch.isfinite(probabilities).all(1)
             told = tells.sum()
@@ -227,13 +244,7 @@ class Tap(NormLayer):
         return self.normalise(features, *self._composed(scale, shift))
 
     def _follow(self, features: Tensor, reference: Moments) -> None:
-        means, variances = moments_by_sample(features, self.axis)
-        counted = self.following.counted
-        if counted is None or len(counted) != len(means):  # a network may fold other axes into the batch
-            counted = means.new_ones(len(means))
-        weights = (counted / counted.sum().clamp_min(TINY)).to(means)
-        mean = weights @ means
-        var = weights @ (variances + (means - mean).square())
+        mean, var = moments_of(features, self.axis, self.following.counted)
         old_mean, old_var = (
             (reference.mean, reference.var)
             if self.site.mean is None or self.site.var is None

@@ -13,6 +13,7 @@ from holdfast import __version__
 from holdfast.cli.audit import audit
 from holdfast.cli.bench import bench
 from holdfast.cli.calibrate import calibrate
+from holdfast.cli.card import card
 from holdfast.cli.compare import compare
 from holdfast.cli.conformance import conformance
 from holdfast.cli.corrupt import corrupt
@@ -39,6 +40,7 @@ app = typer.Typer(
 COMMANDS: dict[str, tuple[Callable[..., None], str]] = {
     "demo": (demo, "Show a collapse and its rescue on the embedded data."),
     "doctor": (doctor, "Check a model and its data before anything adapts."),
+    "card": (card, "Measure source data once, for the default and the guard."),
     "recommend": (recommend, "Find which method helps your model and data, or none."),
     "bench": (bench, "Run a suite; interrupted runs resume."),
     "report": (report, "Write one self-contained HTML page for a folder of runs."),

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from holdfast.cli.options import AsJson
+from holdfast.cli.options import AsJson, CardFile
 from holdfast.cli.printing import console, plain_table
 from holdfast.spec import Spec
 
@@ -26,6 +26,7 @@ def doctor(
     expected: Annotated[
         float | None, typer.Option(min=0, max=100, help="Compare with this accuracy, in percent.")
     ] = None,
+    card: CardFile = None,
     costs: Annotated[bool, typer.Option(help="Measure a step of each method; --no-costs skips it.")] = True,
     as_json: AsJson = False,
 ) -> None:
@@ -43,6 +44,7 @@ def doctor(
         expected_accuracy=None if expected is None else expected / 100,
         batch_size=batch_size,
         batches=samples,
+        card=card,
     )
     if as_json:
         typer.echo(json.dumps(found.to_dict()))
@@ -61,7 +63,7 @@ def doctor(
                 )
             console.print(table, "")
         counts = [sum(finding.verdict == verdict for finding in found.findings) for verdict in ("ok", "warn", "fail")]
-        named = f"--model '{model}'" + (f" --data '{data}'" if data else "")
+        named = f"--model '{model}'" + (f" --data '{data}'" if data else "") + (f" --card '{card}'" if card else "")
         following = "mend what fails first" if counts[2] else f"holdfast recommend {named}"
         typer.echo(f"{counts[0]} ok, {counts[1]} warn, {counts[2]} fail; next: {following}")
     raise typer.Exit(1 if found.failed else 0)

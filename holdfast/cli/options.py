@@ -14,6 +14,7 @@ from holdfast.yaml_text import load_yaml
 __all__ = [
     "AllowCode",
     "AsJson",
+    "CardFile",
     "Device",
     "Executor",
     "MetricName",
@@ -31,6 +32,9 @@ AllowCode = Annotated[
     typer.Option("--allow-code", help="Allow a suite file or run folder to name models that run code: imported, file."),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of text, for scripts.")]
+CardFile = Annotated[
+    Path | None, typer.Option("--card", help="Follow inputs from this card of the model's source data (holdfast card).")
+]
 Device = Annotated[
     str | None,
     typer.Option(help="Compute on auto, cpu, cuda, cuda:1 or mps; by default where the suite says, else on the CPU."),

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from holdfast.cli.options import AsJson, Device, ModelText, Out
+from holdfast.cli.options import AsJson, CardFile, Device, ModelText, Out
 from holdfast.cli.printing import console, plain_table
 
 __all__ = ["recommend"]
@@ -46,6 +46,7 @@ def recommend(
     ] = None,
     samples: Annotated[int, typer.Option(min=1, help="Make streams of this many samples.")] = 2000,
     seeds: Annotated[int, typer.Option(min=1, help="Run each method with this many seeds.")] = 3,
+    card: CardFile = None,
     device: Device = None,
     out: Out = Path("runs"),
     as_json: AsJson = False,
@@ -67,6 +68,7 @@ def recommend(
             samples=samples,
             seeds=seeds,
             device=device or "cpu",
+            card=card,
             max_time=math.inf if max_time is None else max_time,
             progress=live,
         )

@@ -10,6 +10,7 @@ import typer
 import yaml
 
 from holdfast.cli import completing
+from holdfast.cli.options import CardFile
 from holdfast.cli.printing import console
 from holdfast.spec import Spec
 
@@ -36,6 +37,7 @@ def serve(
         str | None,
         typer.Option(help="Fit estimates to these held-out, labelled data: a name, or YAML {name: …, option: …}."),
     ] = None,
+    card: CardFile = None,
     clean_accuracy: Annotated[
         float | None, typer.Option(help="Fit estimates to this accuracy on clean data, 0 to 1, instead of --holdout.")
     ] = None,
@@ -79,6 +81,7 @@ def serve(
         "guarded": guard,
         "options": chosen,
         "holdout": holdout,
+        "card": None if card is None else str(card.resolve()),
         "budget": budget,
         "clean_accuracy": clean_accuracy,
         "active": active,

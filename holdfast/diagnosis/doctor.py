@@ -5,17 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import islice
+from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from holdfast.adapted import SourceBatch
+from holdfast.anchor import Card, read_card
 from holdfast.blocks.wrapping import NormAccount, account
 from holdfast.diagnosis.costs import StepCost, step_costs
 from holdfast.diagnosis.data import data_findings
 from holdfast.diagnosis.findings import Finding
 from holdfast.diagnosis.network import network_findings
+from holdfast.diagnosis.references import card_finding, stored_statistics
 from holdfast.models.base import load
 from holdfast.models.classifier import Classifier, classifier_of
 from holdfast.models.inputs import inputs_and_labels
@@ -56,6 +59,7 @@ def doctor(
     expected_accuracy: float | None = None,
     batch_size: int | None = None,
     batches: int = 4,
+    card: Card | str | Path | None = None,
     example: Tensor | Mapping[str, Tensor] | None = None,
     head: str | None = None,
     output: Output = None,
@@ -64,6 +68,8 @@ def doctor(
 
     `data` are batches of clean inputs, with labels or without, of which the first few are looked at. `batch_size` is
     the one in deployment, by default that of the data. `expected_accuracy` is the published one, between 0 and 1.
+    `card` is what `make_card` measured, or its file; methods that follow inputs from source data are shown it, or else
+    the data.
 
     >>> from holdfast.models.tiny import tiny_resnet
     >>> found = doctor(nn.Sequential(tiny_resnet(), nn.Softmax(1)), methods=[])
@@ -88,19 +94,31 @@ def doctor(
         labels = None if any(each is None for _, each in seen) else torch.cat([each for _, each in seen])  # type: ignore[misc]
         inputs = torch.cat([each for each, _ in seen])
         findings += data_findings(classifier, inputs, labels, batch_size=size, expected_accuracy=expected_accuracy)
+    shown = [each.to(classifier.device, classifier.input_dtype) for each, _ in seen]
+    if shown and not any(finding.verdict == "fail" and finding.check.startswith("input") for finding in findings):
+        fits = stored_statistics(classifier, torch.cat(shown))
+        findings += [] if fits is None else [fits]
+    if card is not None:
+        card = card if isinstance(card, Card) else read_card(card)
+        findings.append(card_finding(network, card))
+    usable = card if card is not None and findings[-1].verdict == "ok" else None
     batch = classifier.trial_inputs(min(size, 64)) if given is None else given
     batch = batch.to(classifier.device, classifier.input_dtype)
     known_head = None if head is None else classifier.head_name  # which has a prefix if inputs are passed by name
-    costs = tuple(step_costs(classifier.module, methods, batch, known_head, output)) if methods else ()
+    measured = step_costs(classifier.module, methods, batch, known_head, output, source=shown, card=usable)
+    costs = tuple(measured) if methods else ()
     return Diagnosis((*findings, *_suitable(costs)), layers, costs)
 
 
 def _suitable(costs: Sequence[StepCost]) -> list[Finding]:
     if not costs:
         return []
-    suits = [cost.method for cost in costs if cost.refused is None]
+    suits = [cost.method for cost in costs if cost.refused is None and cost.follows]
     refused = [cost.method for cost in costs if cost.refused is not None]
+    idle = [cost.method for cost in costs if not cost.follows]
     told = f"{', '.join(suits)} suit this network" + (f"; {', '.join(refused)} do not" if refused else "")
-    if len(suits) > 1:
+    if idle:
+        told += f"; {', '.join(idle)}: no effect without source samples; pass source= or card="
+    if len(suits) > 1 or not refused:
         return [Finding("methods", "ok", told)]
     return [Finding("methods", "fail", told, next(cost.refused for cost in costs if cost.refused) or "")]

@@ -36,7 +36,8 @@ class Anchored(Estimator):
     The scale of the probabilities is fitted to held-out labels of the source, or to held-out inputs, best together with
     `clean_accuracy`, the known accuracy of the source on such inputs. Without held-out data it is estimated from the
     agreement of source and anchor on the stream, and the interval is wide; without BatchNorm there is no such
-    agreement, and the accuracy is unknown. A given `temperature` is used as it is.
+    agreement, and the accuracy is unknown. Where held-out inputs show that stored BatchNorm statistics are those of
+    other data, the anchor follows from the inputs' own moments. A given `temperature` is used as it is.
 
     Every `compare_every` batches (0: never), and when the anchor believes the predictions 20 points less than its own
     or is half as sure as on held-out data, the source predicts the batch too: the difference by the same measure is

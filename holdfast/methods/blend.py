@@ -58,7 +58,7 @@ class Blend(Method):
         self,
         model: Classifier,
         *,
-        half_shift: float = 0.002,
+        half_shift: float = 0.004,
         source_share: float = 0.5,
         window: int = 64,
         proportions: bool = True,

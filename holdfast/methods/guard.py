@@ -117,7 +117,7 @@ class Guard(Method):
         ring: int = 3,
         margin: float = 0.02,
         level: float = 0.001,
-        half_shift: float = 0.002,
+        half_shift: float = 0.004,
         source_share: float = 0.5,
         window: int = 64,
         temperature: float | None = None,

@@ -8,13 +8,12 @@ from pathlib import Path
 from typing import Literal
 
 import torch
-from safetensors.torch import load_file
 from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.nn.utils.parametrizations import weight_norm
 
 from holdfast.audio import CLIPS, short_name
-from holdfast.models.base import MODELS, seeded_weights
+from holdfast.models.base import MODELS, read_weights, seeded_weights
 from holdfast.models.mel import LogMel
 from holdfast.models.residual1d import stages, stem
 from holdfast.registry import UnknownNameError, nearest
@@ -282,7 +281,7 @@ def amaut(*, version: str, weights: str | None = None, seed: int = 0) -> AMAuT:
     if weights is not None:
         if not Path(weights).is_file():
             raise ValueError(f"there are no weights at {weights}; pass the path of a safetensors file")
-        found = load_file(weights)
+        found = read_weights(weights)
         if "backbone.cls_token" in found:
             network.load_official(found)
         else:

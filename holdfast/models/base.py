@@ -10,12 +10,13 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import torch
+from safetensors import SafetensorError
 from safetensors.torch import load_file
-from torch import nn
+from torch import Tensor, nn
 
 from holdfast.registry import Registry, UnknownNameError
 
-__all__ = ["MODELS", "WEIGHTS", "Catalogue", "load", "load_weights", "predicting", "seeded_weights"]
+__all__ = ["MODELS", "WEIGHTS", "Catalogue", "load", "load_weights", "predicting", "read_weights", "seeded_weights"]
 
 ModuleT = TypeVar("ModuleT", bound=nn.Module)
 
@@ -67,8 +68,16 @@ def load_weights(module: ModuleT, path: Path) -> ModuleT:
     """Load a safetensors file into a network, with exactly matching names, and return it in eval mode."""
     if not path.is_file():
         raise FileNotFoundError(f"there are no weights at {path}; train them with `holdfast train`")
-    module.load_state_dict(load_file(path))
+    module.load_state_dict(read_weights(path))
     return module.eval()
+
+
+def read_weights(path: str | Path) -> dict[str, Tensor]:
+    """Return the tensors of a safetensors file by name."""
+    try:
+        return load_file(path)
+    except SafetensorError as error:
+        raise ValueError(f"{path} is damaged ({error}); use another copy of it") from error
 
 
 @contextmanager

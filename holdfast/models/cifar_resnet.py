@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from safetensors.torch import load_file
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from holdfast.models.base import MODELS, seeded_weights
+from holdfast.models.base import MODELS, read_weights, seeded_weights
 from holdfast.models.normalised import Normalise
 
 __all__ = ["CifarResNet", "cifar_resnet"]
@@ -67,7 +66,7 @@ class CifarResNet(nn.Module):
     @classmethod
     def from_file(cls, path: str | Path) -> CifarResNet:
         """Return the network of a safetensors file in eval mode; its weights determine depth and classes."""
-        weights = load_file(path)
+        weights = read_weights(path)
         if "fc.weight" not in weights:
             raise ValueError(f"{path} has no 'fc.weight'; name the weights as CifarResNet().state_dict() does")
         blocks = sum(name.startswith("layer1.") and name.endswith(".conv1.weight") for name in weights)

@@ -39,7 +39,7 @@ def suite_text(asked: Iterable[Job]) -> str:
         "protocol": [] if protocols == ["online"] else protocols,
         "epochs": max(job.get("epochs") or 1 for job in jobs),
         "scores": _distinct(score for job in jobs for score in job.get("scores", [])),
-        "models": _distinct(_entry(job["model"]) for job in jobs),
+        "models": _distinct(_entry({**job["model"], **_card(job)}) for job in jobs),
         "streams": streams,
         "recipes": _distinct(_entry(job["recipe"]) for job in jobs),
         "estimators": [_entry(one) for one in jobs[0].get("estimators", [])],
@@ -55,6 +55,10 @@ def suite_text(asked: Iterable[Job]) -> str:
     listed = len(protocols) * len(content["models"]) * len(content["seeds"]) * sum(map(len, recipes))
     comment = "" if listed == len(jobs) else f"# {len(jobs)} of the {listed} jobs of this suite are in the report.\n"
     return comment + text
+
+
+def _card(job: Job) -> dict[str, str]:
+    return {"card": job["card"]} if job.get("card") else {}
 
 
 def _protocol_of(job: Job) -> str:

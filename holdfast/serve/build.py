@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import logging
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -16,6 +18,7 @@ from holdfast.data.tensors import as_inputs
 from holdfast.folders import write_whole
 from holdfast.models import MODELS
 from holdfast.randomness import seeded_rng
+from holdfast.records import SetupWarning
 from holdfast.serve.limits import Limits
 from holdfast.serve.service import Service
 from holdfast.serve.tenants import Tenants
@@ -23,13 +26,17 @@ from holdfast.spec import Spec
 
 __all__ = ["build_service", "building_of", "held_out"]
 
+LOG = logging.getLogger(__name__)
 BUILDING = "building.json"  # in the state folder: the options that the service was built with
 HELD_OUT = 512  # samples
 BATCH = 64
 
 
 def build_service(building: Mapping[str, Any], *, folder: Path | None, limits: Limits) -> Service:
-    """Return a service that is not started; `building` has the options of the command by name."""
+    """Return a service that is not started; `building` has the options of the command by name.
+
+    A `card` that belongs to a network with other weights is refused.
+    """
     given = dict(building)
     network = Spec.parse(given.pop("model")).build(MODELS).eval()
     holdout = given.pop("holdout")
@@ -39,10 +46,25 @@ def build_service(building: Mapping[str, Any], *, folder: Path | None, limits: L
     if given["guarded"]:
         given.update(guarding)
     source = None if shown is None else [inputs for inputs, _ in shown]
-    tenants = Tenants(network, folder=folder, limit=limits.tenants, source=source, holdout=shown, **given)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", ".*has no source samples", SetupWarning)  # the service says so itself
+        tenants = Tenants(network, folder=folder, limit=limits.tenants, source=source, holdout=shown, **given)
     if folder is not None:
+        _say_if_other_samples(folder, building, tenants.names())
         write_whole(folder / BUILDING, json.dumps(dict(building), indent=1, default=str).encode())
     return Service(tenants, limits=limits, **serving)
+
+
+def _say_if_other_samples(folder: Path, building: Mapping[str, Any], tenants: list[str]) -> None:
+    """Log that restored tenants keep the source samples that they began with: states are restored exactly."""
+    if tenants and (folder / BUILDING).is_file():
+        before = building_of(folder)
+        if any(before.get(name) != building.get(name) for name in ("holdout", "card")):
+            LOG.warning(
+                "the %d tenants in %s keep the source samples that they began with; use another --state to begin anew",
+                len(tenants),
+                folder,
+            )
 
 
 def building_of(folder: Path) -> dict[str, Any]:

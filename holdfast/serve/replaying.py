@@ -103,7 +103,8 @@ def replay_served(
     for path in audit_logs(folder):
         check_weights(path.parent, network)
     shown = None if building["holdout"] is None else held_out(Spec.parse(building["holdout"]))
-    fitting = {"source": None if shown is None else [inputs for inputs, _ in shown], "holdout": shown}
+    source = None if shown is None else [inputs for inputs, _ in shown]
+    fitting = {"source": source, "holdout": shown, "card": building.get("card")}
     method, options = str(building["method"]), dict(building["options"] or {})
     runs: list[tuple[str, dict[str, Any]]] = [("source", {"method": "source"})]
     runs += [(name, {"method": name, **fitting}) for name in methods]

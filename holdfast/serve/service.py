@@ -27,6 +27,7 @@ __all__ = ["Answer", "Service"]
 
 LOG = logging.getLogger(__name__)
 REMEMBERED = 600  # decisions of each tenant for the page
+NO_REFERENCE = "no source samples are known, so it predicts as the source does; start it with --card or --holdout"
 
 
 @dataclass(frozen=True)
@@ -78,6 +79,9 @@ class Service:
         self._inputs = tenants.folder if store_inputs else None
         self._history: dict[str, deque[Decision]] = {}
         self._turn = threading.Lock()  # of a batch or an action with its record, so that the log has their order
+        self.note = None if tenants.model.method.referred else NO_REFERENCE  # what has to be known of the set-up
+        if self.note is not None:
+            LOG.warning(self.note)
 
     # Predict ----------------------------------------------------------------------------------------------
 
@@ -214,6 +218,7 @@ class Service:
                 "weights": model.weights,
                 "classes": model.method.model.num_classes,
                 "input": asdict(model.method.model.input_spec),
+                "note": self.note,
             },
             "uptime_seconds": round(time.time() - self.started, 1),
             "ready": self.ready,
@@ -248,7 +253,8 @@ class Service:
     def start(self) -> None:
         """Start to serve."""
         self.worker.start()
-        self.record(self._event("started", f"{len(self.tenants.names())} tenants on disk"))
+        known = f"{len(self.tenants.names())} tenants on disk"
+        self.record(self._event("started", known if self.note is None else f"{known}; {self.note}"))
 
     def stop(self) -> None:
         """Serve what waits, then bring every state and the log to the disk."""

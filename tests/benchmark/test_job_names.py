@@ -18,9 +18,9 @@ PINNED = {
         "rdumb-continual-digits_resnet-seed1-6b70a6cf",
     ),
     ("arena", "smoke"): (
-        "cd7786ddff5b4e0d",
-        "never-continual-digits_resnet-seed0-cd7c394c",
-        "guard's alarm-collapse-digits_resnet-seed0-c7178b40",
+        "9d7677604efe9be4",
+        "never-continual-digits_resnet-seed0-cca42397",
+        "guard's alarm-collapse-digits_resnet-seed0-ba0fe81f",
     ),
     ("ccc", "paper"): (
         "2787cc4447ebdef8",

@@ -231,7 +231,8 @@ def test_where_no_statistics_follow_a_shift_the_interval_reaches_further_down_th
 
 def test_held_out_labels_set_the_temperature_and_inputs_alone_set_it_by_agreement() -> None:
     labels = torch.randint(10, (8,), generator=torch.Generator().manual_seed(0))
-    some_noise = (HOLDOUT[0][0] + 0.1 * torch.randn(HOLDOUT[0][0].shape)).clamp(0, 1)
+    noise = torch.randn(HOLDOUT[0][0].shape, generator=torch.Generator().manual_seed(0))
+    some_noise = (HOLDOUT[0][0] + 0.1 * noise).clamp(0, 1)
     with_labels, with_inputs, unlike, without = Anchored(), Anchored(), Anchored(), Anchored()
     adapt(digits_resnet(), "tent", estimator=with_labels, holdout=[(BATCHES[0], labels)])
     adapt(digits_resnet(), "tent", estimator=with_inputs, holdout=[some_noise])

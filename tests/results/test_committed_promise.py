@@ -1,15 +1,12 @@
-"""What docs/results/promise.md claims: on no stream is the blend below the source, and the tables are the result's."""
+"""What docs/promise.md and its results page claim is in the committed results, and their tables are made of them."""
 
 from __future__ import annotations
 
-import json
 import runpy
 from pathlib import Path
 from typing import Any
 
 import pytest
-
-from holdfast.benchmark import load_suite
 
 SCRIPT = Path(__file__).resolve().parents[2] / "docs" / "promise_table.py"
 pytestmark = pytest.mark.skipif(not SCRIPT.exists(), reason="the documents are not beside the tests")
@@ -20,72 +17,56 @@ def made() -> dict[str, Any]:
     return runpy.run_path(str(SCRIPT))
 
 
+def of_kind(made: dict[str, Any], kind: str) -> list[dict[str, Any]]:
+    return [row for row in made["rows"]() if row["kind"] == kind]
+
+
 def test_the_tables_are_those_of_the_result(made: dict[str, Any]) -> None:
     for path, text in made["pages"]().items():
         assert path.read_text() == text, "run python docs/promise_table.py"
 
 
-def test_the_blend_is_below_the_source_on_no_stream_and_best_on_average(made: dict[str, Any]) -> None:
-    found = made["gains"]()
-    source = found.pop("source")
-    assert all(set(over) == set(source) for over in found.values())
-    assert min(found["blend"].values()) > -0.5
-    means = {recipe: sum(over.values()) / len(over) for recipe, over in found.items()}
-    assert max(means, key=lambda recipe: means[recipe]) in ("blend", "guard(tent)")
+@pytest.mark.parametrize("kind", ["transfer", "without BatchNorm", "scratch"])
+def test_with_source_samples_the_default_is_not_below_a_source_that_is_mostly_right(
+    made: dict[str, Any], kind: str
+) -> None:
+    mine = of_kind(made, kind)
+    over, accuracy = made["gains"]("blend", mine), made["source"](mine)
+    assert len({row["subject"] for row in mine}) >= 3
+    assert min(gain for key, gain in over.items() if accuracy[key] > 50) >= -0.5
+    assert sum(over.values()) / len(over) > 4
 
 
-def test_batch_statistics_are_far_below_the_source_and_the_guard_keeps_tent_from_it(made: dict[str, Any]) -> None:
-    found = made["gains"]()
-    assert min(found["batch_norm"].values()) < -50
-    assert min(found["tent"].values()) < -50
-    assert min(found["guard(tent)"].values()) > -1
+def test_on_paintings_and_cartoons_the_default_gains_eight_points(made: dict[str, Any]) -> None:
+    over = made["gains"]("blend", of_kind(made, "transfer"))
+    chosen = [
+        gain
+        for (name, stream), gain in over.items()
+        if "PACS" in name and stream.startswith(("art", "cartoon")) and stream.endswith(("i.i.d.", "sorted"))
+    ]
+    assert len(chosen) >= 8
+    assert sum(chosen) / len(chosen) >= 8
 
 
-def test_on_networks_that_nothing_was_chosen_on_the_blend_is_hardly_ever_below_the_source(made: dict[str, Any]) -> None:
-    below = {
-        (network.words, stream)
-        for network in made["NETWORKS"]
-        for stream, gain in network.gains()["blend"].items()
-        if gain < -0.5
-    }
-    assert below == {("digits, ResNet, two seeds", "single samples")}  # as the page says
-    assert sum(len(network.gains()["source"]) for network in made["NETWORKS"]) == 129
+def test_without_source_samples_the_default_is_the_source(made: dict[str, Any]) -> None:
+    over = made["gains"]("blend, no card", made["rows"]())
+    assert len(over) > 60
+    assert not any(over.values())
 
 
-@pytest.mark.parametrize("result", ["cifar10", "confirmed", "digits", "keywords"])
-def test_where_statistics_matter_the_blend_gains_and_batch_statistics_fail(made: dict[str, Any], result: str) -> None:
-    found = made["gains"](made["RESULTS"] / f"promise-{result}.json")
-    assert min(found["blend"].values()) > -1.5
-    assert sum(found["blend"].values()) / len(found["blend"]) > 5
-    assert min(found["batch_norm"].values()) < -25
+def test_batch_statistics_are_far_below_the_source_on_a_pretrained_network(made: dict[str, Any]) -> None:
+    assert min(made["gains"]("batch_norm", of_kind(made, "transfer")).values()) < -50
 
 
-@pytest.mark.parametrize("model", ["digits_vit", "digits_resnet_gn"])
-def test_without_batch_norm_the_blend_is_the_source(made: dict[str, Any], model: str) -> None:
-    found = made["gains"](made["RESULTS"] / "promise-other-norms.json", model)
-    assert not any(found["blend"].values())
+def test_confidences_are_at_least_as_calibrated_as_those_of_the_source(made: dict[str, Any]) -> None:
+    errors = [row["calibration"] for row in made["rows"]() if "blend" in row["calibration"]]
+    source, blend = (sum(error[name] for error in errors) / len(errors) for name in ("source", "blend"))
+    assert blend < source
 
 
-def test_all_recipes_of_the_suite_were_measured_on_all_of_its_streams(made: dict[str, Any]) -> None:
-    found = made["gains"](made["RESULTS"] / "promise-digits.json")
-    assert set(found) == {recipe.label for recipe in load_suite("promise").recipes}
-    assert {len(over) for over in found.values()} == {54}
-
-
-def test_over_10_000_batches_nothing_is_lost_that_was_gained(made: dict[str, Any]) -> None:
-    runs = json.loads(made["LONG"].read_text())["runs"]
-    windows = {run["recipe"]: run["window_accuracy"] for run in runs}
-    assert len(windows["blend"]) == 160
-    for recipe in ("blend", "guard(tent)"):
-        assert sum(windows[recipe][-16:]) > sum(windows[recipe][:16]) - 0.16  # one point
-        assert sum(windows[recipe]) > sum(windows["source"]) + 16
-
-
-def test_with_noise_or_poison_in_every_batch_blend_and_guard_stay_above_the_source(made: dict[str, Any]) -> None:
-    found = made["gains"](made["MORE"])
-    for recipe in ("anchor", "blend", "guard(tent)"):
-        assert min(found[recipe]["10 % noise"], found[recipe]["10 % poison"]) > 15, recipe
-    assert len(found) == 29
-    assert (
-        max(found["note"]["mixed"], found["cotta (4 views)"]["mixed"]) > found["blend"]["mixed"]
-    )  # and the page says so
+def test_networks_of_half_b_confirm_what_was_chosen_on_half_a(made: dict[str, Any]) -> None:
+    for half in ("A", "B"):
+        mine = [row for row in made["rows"]() if row["half"] == half]
+        over = made["gains"]("blend", mine)
+        assert sum(over.values()) / len(over) > 4
+        assert len({row["subject"] for row in mine}) >= 5
