@@ -45,7 +45,7 @@ def test_on_clean_inputs_confidence_stays(
     inputs, labels = digits[0][:SAMPLES], digits[1][:SAMPLES]
     ours, plain = served(build, source, inputs)
     assert calibration_error(ours, labels) <= calibration_error(plain, labels) + 0.01
-    assert abs(float(ours.amax(1).mean() - plain.amax(1).mean())) < 0.01
+    assert abs(float(ours.amax(1).mean() - plain.amax(1).mean())) < 0.003
     assert float((ours.argmax(1) == plain.argmax(1)).double().mean()) > 0.99
 
 

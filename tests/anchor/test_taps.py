@@ -319,8 +319,9 @@ def test_a_batch_that_is_not_finite_leaves_no_trace() -> None:
         moments = [part for tap in taps_of(network).values() for part in (tap.site.mean, tap.site.var)]
         return [*moments, anchor.following.samples, anchor.following.mix, anchor.recent, anchor.recent_source]
 
-    before = known()
-    assert anchor.judge(network, torch.full((8, 3, 16, 16), torch.inf), source=torch.eye(8, 5)) is None
+    before, bad = known(), inputs("batch", 8, seed=9)
+    bad[0, 0, 0, 0] = torch.inf
+    assert anchor.judge(network, bad, source=torch.eye(8, 5)) is None
     torch.testing.assert_close(known(), before, atol=0, rtol=0)
 
 
@@ -330,6 +331,8 @@ def test_logits_of_the_source_that_are_not_finite_tell_nothing() -> None:
     assert opinion is not None
     assert torch.isfinite(opinion.probabilities).all()
     torch.testing.assert_close(opinion.proportions, torch.full((8, 5), 0.2))
+    assert anchor.following.mix is not None
+    torch.testing.assert_close(anchor.following.mix, anchor.following.class_shares)
 
 
 def test_a_prediction_that_learns_nothing_equals_the_one_that_learnt(
