@@ -27,8 +27,8 @@ from holdfast.estimators.gde import Gde
 from holdfast.estimators.pdd import Pdd
 from holdfast.estimators.softmax_score import SoftmaxScore
 from holdfast.estimators.source_validation import SourceValidation
+from holdfast.model.adapt import adapt
 from holdfast.models.cifar_resnet import CifarResNet
-from holdfast.recipes import adapt
 
 STEP_COST = runpy.run_path(str(Path(__file__).with_name("step_cost.py")))
 GOLDEN, inputs, seconds = STEP_COST["GOLDEN"], STEP_COST["inputs"], STEP_COST["seconds"]

@@ -31,7 +31,7 @@ from holdfast.corruptions import CORRUPTIONS
 from holdfast.data import DATASETS, Dataset
 from holdfast.data.tensors import as_inputs
 from holdfast.models import MODELS, digits_resnet, keywords_amaut
-from holdfast.spec import Spec
+from holdfast.options.spec import Spec
 
 METHODS = ("batch_norm", "anchor", "blend")
 SOURCE_SAMPLES = 256

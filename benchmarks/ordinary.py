@@ -34,10 +34,10 @@ from torch import Tensor, nn
 from holdfast.corruptions import CORRUPTIONS
 from holdfast.data import AudioParquet, Cifar10, Dataset, Digits, InMemoryAudio, InMemoryImages, Keywords
 from holdfast.data.tensors import as_inputs
-from holdfast.folders import write_whole
-from holdfast.image_files import decode_image
+from holdfast.decode.image_files import decode_image
+from holdfast.decode.parquet import parquet_rows
+from holdfast.machine.folders import write_whole
 from holdfast.models import Classifier, LogMel, Preprocessing, ViT, load, load_weights, preprocessing_of, seeded_weights
-from holdfast.parquet import parquet_rows
 from holdfast.randomness import seeded_rng
 from holdfast.training import fit, flipped_crops, procedure_of
 from holdfast.training.procedures import learning_rate

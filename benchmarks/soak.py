@@ -21,7 +21,8 @@ from measured import add_json, write
 from torch import Tensor, nn
 
 from holdfast.data import InMemoryImages
-from holdfast.recipes import adapt, recipe_names
+from holdfast.model.adapt import adapt
+from holdfast.recipes import recipe_names
 from holdfast.streams import Calibration, Chain, CrossPlan, Stream, Transition, Walk
 
 MARKS = (0.01, 0.1, 0.5, 1.0)

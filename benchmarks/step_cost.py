@@ -28,11 +28,12 @@ from measured import add_json, write
 from torch import Tensor
 from torch.profiler import ProfilerActivity, profile
 
-from holdfast.adapted import AdaptedModel
-from holdfast.devices import Placement
-from holdfast.input_checks import check_inputs
+from holdfast.machine.devices import Placement
+from holdfast.model.adapt import adapt
+from holdfast.model.adapted import AdaptedModel
+from holdfast.model.input_checks import check_inputs
 from holdfast.models.cifar_resnet import CifarResNet
-from holdfast.recipes import adapt, resolve
+from holdfast.recipes import resolve
 from holdfast.testing.pretended_device import PretendedDevice
 
 GOLDEN = Path(__file__).resolve().parents[2] / "shared" / "golden"

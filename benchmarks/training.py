@@ -16,7 +16,7 @@ from pathlib import Path
 from measured import add_json, write
 
 from holdfast.data import DATASETS
-from holdfast.spec import Spec
+from holdfast.options.spec import Spec
 from holdfast.training import save_weights, train
 
 

@@ -13,10 +13,10 @@ import runpy
 import textwrap
 from pathlib import Path
 
-from holdfast.catalogue import catalogue
+from holdfast.commands.catalogue import catalogue
+from holdfast.commands.description import Description, Option, describe, list_methods, options_with_meanings
 from holdfast.conformance import CASES
 from holdfast.conformance.pack import CIFAR
-from holdfast.description import Description, Option, describe, list_methods, options_with_meanings
 from holdfast.methods import METHODS
 from holdfast.recipes import RECIPES
 from holdfast.recovery import RECOVERIES

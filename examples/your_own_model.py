@@ -12,10 +12,10 @@ from torch import nn
 from torch.nn import functional as F
 
 import holdfast
+from holdfast.commands.recommend import recommend, scenario_of
 from holdfast.data import Digits
 from holdfast.data.tensors import as_inputs
 from holdfast.models import MODELS
-from holdfast.recommend import recommend, scenario_of
 
 torch.manual_seed(0)
 network = nn.Sequential(

@@ -7,13 +7,13 @@ import importlib.util
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from holdfast.adapted import AdaptedModel
     from holdfast.anchor import Card, make_card, read_card
-    from holdfast.description import describe, list_methods
+    from holdfast.commands.description import describe, list_methods
     from holdfast.diagnosis import doctor
     from holdfast.estimators import Estimator
-    from holdfast.guarded import GuardedModel
     from holdfast.methods import Method
+    from holdfast.model.adapted import AdaptedModel
+    from holdfast.model.guarded import GuardedModel
     from holdfast.records import Step
     from holdfast.recovery import Recovery
     from holdfast.report.results import results
@@ -24,19 +24,19 @@ __version__ = "0.2.0"
 
 # Importing is free: a name brings in its room, and torch with it, when it is first used.
 _HOMES = {
-    "AdaptedModel": "holdfast.adapted",
+    "AdaptedModel": "holdfast.model.adapted",
     "Card": "holdfast.anchor",
     "Estimator": "holdfast.estimators",
-    "GuardedModel": "holdfast.guarded",
+    "GuardedModel": "holdfast.model.guarded",
     "Method": "holdfast.methods",
     "Recovery": "holdfast.recovery",
     "Step": "holdfast.records",
     "Stream": "holdfast.streams",
-    "adapt": "holdfast.recipes",
-    "describe": "holdfast.description",
+    "adapt": "holdfast.model.adapt",
+    "describe": "holdfast.commands.description",
     "doctor": "holdfast.diagnosis",
-    "guard": "holdfast.guarded",
-    "list_methods": "holdfast.description",
+    "guard": "holdfast.model.guarded",
+    "list_methods": "holdfast.commands.description",
     "make_card": "holdfast.anchor",
     "read_card": "holdfast.anchor",
     "results": "holdfast.report.results",

@@ -1,31 +1,15 @@
-"""Recipes: published combinations of method and recovery by name, and `adapt`, which builds them."""
+"""Recipes: published combinations of method and recovery by name, with their options assigned."""
 
 from __future__ import annotations
 
-import copy
+import importlib
 import warnings
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
-from pathlib import Path
-from typing import Any, TypeAlias, TypeVar
+from typing import Any
 
-import torch
-from torch import Tensor, nn
-
-from holdfast.adapted import AdaptedModel, SourceBatch
-from holdfast.anchor import Card, Reference, measure_reference, read_card
-from holdfast.estimators import ESTIMATORS, Estimator
-from holdfast.input_checks import check_dtype
-from holdfast.methods import METHODS, Method, preset_for
-from holdfast.methods._proof import prove_source, trace
-from holdfast.models.base import load
-from holdfast.models.classifier import Classifier, check_usable, classifier_of, weights_digest
-from holdfast.models.inputs import inputs_alone, inputs_and_labels
-from holdfast.models.normalised import unwrapped
-from holdfast.models.outputs import Output, are_probabilities
-from holdfast.models.sharing import copies_of_empty, sharing_copy, unshare
-from holdfast.option_types import type_problem
-from holdfast.records import SetupWarning
+from holdfast.methods import METHODS, Method
+from holdfast.options.option_types import type_problem
 from holdfast.recovery import RECOVERIES, Recovery
 from holdfast.registry import Registry, UnknownNameError, nearest, options_of
 
@@ -34,20 +18,13 @@ __all__ = [
     "Recipe",
     "RecipeError",
     "ResolvedRecipe",
-    "Watching",
-    "adapt",
-    "adapt_with",
-    "check_order",
-    "estimator_named",
     "recipe_names",
     "recipe_of",
     "resolve",
+    "taken",
 ]
 
-Adapted = TypeVar("Adapted", bound=AdaptedModel)
-
-# One estimator, several, or a mapping of your own names to estimators.
-Watching: TypeAlias = "str | Estimator | Sequence[str | Estimator] | Mapping[str, str | Estimator] | None"
+MOVED = ("Watching", "adapt", "adapt_with", "check_order", "estimator_named")  # to holdfast.model.adapt, until 0.4
 
 
 @dataclass(frozen=True)
@@ -214,8 +191,8 @@ class ResolvedRecipe:
         known = {} if isinstance(self.recovery, Recovery) else options_of(RECOVERIES[self.recovery])
         return replace(
             self,
-            options={**self.options, **_taken(options_of(self.kind), {"seed": seed})},
-            recovery_options={**_taken(known, {"seed": seed}), **self.recovery_options},
+            options={**self.options, **taken(options_of(self.kind), {"seed": seed})},
+            recovery_options={**taken(known, {"seed": seed}), **self.recovery_options},
         )
 
     def build_recovery(self, preset: Mapping[str, Any] | None = None) -> Recovery:
@@ -225,7 +202,7 @@ class ResolvedRecipe:
         known = options_of(RECOVERIES[self.recovery])
         own = self.recovery == self.published.recovery
         published = {**(preset or {}), **self.published.recovery_options} if own else {}
-        return RECOVERIES[self.recovery](**_taken(known, published, self.recovery_options))
+        return RECOVERIES[self.recovery](**taken(known, published, self.recovery_options))
 
 
 def resolve(
@@ -298,278 +275,23 @@ def _assigned(
         if option not in known and option not in known_to_recovery:
             hint = nearest(option, [*known, *known_to_recovery])
             raise RecipeError(option, f"{name!r} has no option {option!r}; {hint}")
-    shared = options if recovery_options is None else _taken({"seed"}, options)
-    return _taken(known, options), _taken(known_to_recovery, shared, recovery_options or {})
+    shared = options if recovery_options is None else taken({"seed"}, options)
+    return taken(known, options), taken(known_to_recovery, shared, recovery_options or {})
 
 
-def adapt(
-    model: nn.Module | str,
-    method: str | type[Method] = "blend",
-    *,
-    estimator: Watching = None,
-    recovery: str | Recovery | None = None,
-    recovery_options: Mapping[str, Any] | None = None,
-    preset: str | None = None,
-    source: Iterable[SourceBatch] | None = None,
-    holdout: Iterable[SourceBatch] | None = None,
-    card: Card | str | Path | None = None,
-    clean_accuracy: float | None = None,
-    example: Tensor | Mapping[str, Tensor] | None = None,
-    head: str | None = None,
-    output: Output = None,
-    in_place: bool = False,
-    **options: Any,
-) -> AdaptedModel:
-    """Return a classifier that adapts to its inputs; `model` itself is not changed unless `in_place` is set.
+def taken(known: Collection[str], *layers: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the known options of all layers; later layers win.
 
-    `model` is a network, or the name of one: `"timm:resnet50.a1_in1k"` (see `holdfast.models.load`).
-    `method` is a method or recipe by name (`holdfast list methods`) or your own `Method` class; further keywords are
-    options of the method, or of the recovery where only the recovery has them. `recovery_options` are options of the
-    recovery; with them, all further keywords are the method's. `preset` names a published setting; by default it is
-    chosen by the number of classes and the normalisation. `estimator` is one estimator or several, by name or built, or
-    a mapping of your own names to them, so that one kind can be used twice. `source` are unlabelled inputs like those
-    that the network was trained on, a few hundred: the default follows the stream from their moments, and some methods
-    need them. `holdout` are held-out source data, (inputs, labels) or inputs alone, for estimators that need them; of
-    methods they reach only the moments. `card` is what `make_card` measured, or its file, instead of `source`. Without
-    any of the three the default predicts as the network does, and warns. `clean_accuracy` is the known accuracy of the
-    network on such data, a share, for estimators that use it (`anchored`) and for the guard. `example` (a batch, or a
-    mapping with one batch for a network that takes it by name) and `head` (the name of the last layer) are only needed
-    if probing the model does not find them. `output` says where the logits are if the network returns a tuple, a
-    mapping or a single logit: an index, a key, "binary", or a function. A network whose logits change when its layers
-    are prepared for the method is refused, and the first layer that differs is named.
-
-    `recovery` is a recovery by name or built. None, the default, is the one that the recipe was published with, which
-    is "never" for most; `recovery="never"` switches it off.
-
-    >>> from holdfast.models.tiny import tiny_resnet
-    >>> model = adapt(tiny_resnet(), "tent", lr=1e-4)
-    >>> model(torch.rand(4, 3, 32, 32)).shape
-    torch.Size([4, 10])
+    >>> taken({"lr"}, {"lr": 1, "momentum": 0}, {"lr": 2})
+    {'lr': 2}
     """
-    check_order("adapt", model, method)
-    recipe = resolve(method, recovery=recovery, recovery_options=recovery_options, preset=preset, **options)
-    return adapt_with(
-        recipe,
-        load(model) if isinstance(model, str) else model,
-        estimator=estimator,
-        source=source,
-        holdout=holdout,
-        card=card,
-        clean_accuracy=clean_accuracy,
-        example=example,
-        head=head,
-        output=output,
-        in_place=in_place,
-    )
-
-
-def check_order(call: str, model: object, method: object) -> None:
-    """Raise if the arguments of `adapt` or `guard` are swapped, or if there is no network among them.
-
-    >>> check_order("adapt", "tent", nn.Linear(2, 2))
-    Traceback (most recent call last):
-    TypeError: the arguments are swapped, the network comes first: adapt(network, 'tent')
-    """
-    if isinstance(method, nn.Module) and not isinstance(model, nn.Module):
-        raise TypeError(f"the arguments are swapped, the network comes first: {call}(network, {model!r})")
-    if isinstance(method, nn.Module):
-        raise TypeError(f"the method is a name such as 'tent', got a {type(method).__name__}")
-    if not isinstance(model, nn.Module | str):
-        raise TypeError(f"the network is a torch module, or the name of one, got {type(model).__name__} {model!r}")
-
-
-def adapt_with(
-    recipe: ResolvedRecipe,
-    model: nn.Module,
-    *,
-    estimator: Watching = None,
-    source: Iterable[SourceBatch] | None = None,
-    holdout: Iterable[SourceBatch] | None = None,
-    card: Card | str | Path | None = None,
-    clean_accuracy: float | None = None,
-    example: Tensor | Mapping[str, Tensor] | None = None,
-    head: str | None = None,
-    output: Output = None,
-    in_place: bool = False,
-    build: type[Adapted] = AdaptedModel,  # type: ignore[assignment]
-    from_stream: bool = False,
-) -> Adapted:
-    """Do what `adapt` does, with a recipe that is already resolved; `build` is the kind of model to return.
-
-    `from_stream` says that `source` are inputs of the stream, as some papers fit their methods: their moments are not
-    those of the source's own data.
-    """
-    kind = recipe.kind
-    known = {} if clean_accuracy is None else {"clean_accuracy": clean_accuracy}
-    for_method = _taken(options_of(kind), known)
-    recipe = replace(recipe, options={**recipe.options, **for_method})
-    if kind.requires_source(recipe.options) and source is None:
-        raise ValueError(
-            f"{recipe.name!r} needs unlabelled source inputs before the first batch: pass source=[inputs, …] (a few "
-            "hundred samples are enough), or choose a method that needs none, such as 'eta'"
-        )
-    with torch.inference_mode(False):
-        source, holdout = (None if given is None else list(given) for given in (source, holdout))
-        network = unwrapped(model)  # layers of a compiled module cannot be replaced
-        network = network if in_place else _copied(network)
-        integers = _integers_in(source, holdout) if example is None else None
-        if integers is None:
-            classifier = Classifier(network, example=example, head=head, output=output)
-        else:
-            classifier = classifier_of(network, integers, head, output)
-        for batch in (*(source or ()), *(holdout or ())):
-            check_dtype(inputs_alone(batch), classifier.input_spec, classifier.input_dtype)
-        weights = weights_digest(model)
-        source_network = sharing_copy(classifier)
-        before = trace(classifier)
-        if are_probabilities(before.logits):
-            warnings.warn(
-                "the network returns probabilities, and methods need logits; take its softmax out, or pass "
-                "output=lambda probabilities: probabilities.log()",
-                SetupWarning,
-                stacklevel=3,
-            )
-        preset = recipe.preset or preset_for(kind, classifier)
-        published = recipe.presets[preset] if preset else {}
-        recovery = recipe.build_recovery(published)
-        estimators = _build_estimators(estimator, recovery, recipe.options, known)
-        if (
-            known
-            and not for_method
-            and not any(hasattr(watching, "clean_accuracy") for watching in estimators.values())
-        ):
-            raise ValueError("nothing uses clean_accuracy; pass estimator='anchored', or use holdfast.guard")
-        own = None if from_stream else source
-        shown, holdout = holdout, list(_holdout_for(estimators, holdout, own))
-        for watching in estimators.values():
-            watching.prepare(classifier)  # before the method changes its layers
-        adapted = build(
-            kind(classifier, **_taken(options_of(kind), published, recipe.published.options, recipe.options)),
-            estimators=estimators,
-            recovery=recovery,
-            name=recipe.name,
-            preset=preset,
-            weights=weights,
-            source=source_network,
-        )
-        unshare(source_network, adapted.method.moving().values())
-        prove_source(adapted.method, before)
-        if source is not None:
-            adapted.fit_source(source)
-        reference = _reference_for(adapted, card, source_network, own or shown or ())
-        _fit_holdout(adapted, holdout, reference, known=clean_accuracy is not None)
-    if not adapted.method.referred:
-        warnings.warn(
-            f"{recipe.name!r} has no source samples, so it predicts as the network does: pass source=[inputs, …], a "
-            "few hundred unlabelled inputs like those that the network was trained on, or card=",
-            SetupWarning,
-            stacklevel=3,
-        )
-    return adapted
-
-
-def _fit_holdout(
-    adapted: AdaptedModel, holdout: Sequence[SourceBatch], reference: Reference | None, *, known: bool
-) -> None:
-    """Show held-out data and the reference.
-
-    Without labels or a known accuracy, the scale of estimates is fitted by the agreement of the source with an anchor
-    that follows from stored statistics; one that follows from these very inputs would agree in any case.
-    """
-    judged = known or any(inputs_and_labels(batch)[1] is not None for batch in holdout)
-    if reference is not None and judged:
-        adapted.refer_to(reference)
-    adapted.fit_holdout(holdout)
-    if reference is not None and not judged:
-        adapted.refer_to(reference)
-
-
-def _reference_for(
-    adapted: AdaptedModel, card: Card | str | Path | None, network: Classifier, shown: Sequence[SourceBatch]
-) -> Reference | None:
-    """Return the moments of the source's own data: those of a card, or of the samples that were given."""
-    if card is not None:
-        card = card if isinstance(card, Card) else read_card(card)
-        card.check(adapted.weights)
-        return card.reference
-    used = any(part.uses_reference for part in (adapted.method, *adapted.estimators.values()))
-    return measure_reference(network, map(inputs_alone, shown)) if used and shown else None
-
-
-def _copied(network: nn.Module) -> nn.Module:
-    check_usable(network)
-    try:
-        return copy.deepcopy(network, copies_of_empty(network))
-    except (RuntimeError, TypeError) as error:
-        why = str(error).partition(". ")[0]
-        raise ValueError(
-            f"{type(network).__name__} cannot be copied ({why}); use torch.nn.utils.parametrizations instead of "
-            "torch.nn.utils.weight_norm, and keep no locks, files or other tensors with a graph in its attributes"
-        ) from error
-
-
-def _integers_in(*sources: Sequence[SourceBatch] | None) -> Tensor | None:
-    """Return the first batch of source data if it holds integers, whose meaning cannot be guessed."""
-    first = next((inputs_alone(given[0]) for given in sources if given), None)
-    return None if not isinstance(first, Tensor) or first.is_floating_point() else first
-
-
-def _taken(known: Collection[str], *layers: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the known options of all layers; later layers win."""
     return {key: value for layer in layers for key, value in layer.items() if key in known}
 
 
-def _build_estimators(
-    given: Watching, recovery: Recovery, options: Mapping[str, Any], known: Mapping[str, Any]
-) -> dict[str, Estimator]:
-    """Return the estimators by name: those that were asked for, and those whose estimates the recovery reads.
-
-    What is `known` of the source goes to those that are given by name and take it.
-    """
-    several = [] if given is None else [given] if isinstance(given, (str, Estimator)) else given
-    if not isinstance(several, Mapping):
-        several = {entry if isinstance(entry, str) else ESTIMATORS.name_of(type(entry)): entry for entry in several}
-    wanted = {**{name: name for name in recovery.reads if name not in several}, **several}
-    seed = _taken({"seed"}, options)  # of the method, for estimators that are given by name and draw at random
-    built = {
-        name: estimator_named(entry, **seed, **_taken(options_of(ESTIMATORS[entry]), known))
-        if isinstance(entry, str)
-        else entry
-        for name, entry in wanted.items()
-    }
-    for name in recovery.reads if recovery.reads_gain else ():
-        if not built[name].compares:
-            raise ValueError(
-                f"{RECOVERIES.name_of(type(recovery))} reads a gain, but the estimator {name!r} gives none; "
-                "read 'anchored' with compare_every of at least 1"
-            )
-    return built
-
-
-def estimator_named(name: str, *, seed: int = 0, **options: Any) -> Estimator:
-    """Return an estimator; the seed is passed only to one that draws at random.
-
-    >>> vars(estimator_named("aetta", seed=3))["seed"], estimator_named("gde", seed=3)
-    (3, Gde())
-    """
-    kind = ESTIMATORS[name]
-    return kind(**_taken(options_of(kind), {"seed": seed}), **options)
-
-
-def _holdout_for(
-    estimators: Mapping[str, Estimator],
-    holdout: Iterable[SourceBatch] | None,
-    source: Sequence[SourceBatch] | None,
-) -> Iterable[SourceBatch]:
-    """Return the held-out data, or the source inputs for estimators that need no labels."""
-    if holdout is not None:
-        return holdout
-    for name, estimator in estimators.items():
-        if estimator.needs == "labels" or (estimator.needs == "inputs" and source is None):
-            entry = "(inputs, labels)" if estimator.needs == "labels" else "inputs"
-            raise ValueError(
-                f"the estimator {name!r} needs held-out source data before the first batch: pass holdout=[{entry}, …] "
-                "(a few hundred samples are enough), or choose one that needs none, such as 'aetta' with its published "
-                "rate"
-            )
-    return [inputs_alone(batch) for batch in source or ()]
+def __getattr__(name: str) -> Any:
+    if name in MOVED:
+        warnings.warn(
+            f"holdfast.recipes.{name} has moved: import it from holdfast.model.adapt", DeprecationWarning, stacklevel=2
+        )
+        return getattr(importlib.import_module("holdfast.model.adapt"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

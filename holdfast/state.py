@@ -17,7 +17,7 @@ from safetensors.torch import load as load_tensors
 from safetensors.torch import save as dump_tensors
 from torch import Tensor, nn
 
-from holdfast.folders import temporary_for, writing
+from holdfast.machine.folders import temporary_for, writing
 
 __all__ = [
     "SavedStateError",

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from holdfast import adapt
-from holdfast.adapted import AdaptedModel
+from holdfast.model.adapted import AdaptedModel
 from holdfast.models.classifier import weights_digest
 from holdfast.models.tiny import tiny_resnet
 from holdfast.recovery.periodic import Periodic

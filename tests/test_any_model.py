@@ -8,11 +8,12 @@ import pytest
 import torch
 from torch import Tensor
 
-from holdfast.adapted import AdaptedModel
 from holdfast.methods import METHODS
+from holdfast.model.adapt import adapt
+from holdfast.model.adapted import AdaptedModel
 from holdfast.models.classifier import main_normalisation
 from holdfast.models.tiny import tiny_resnet, tiny_vit
-from holdfast.recipes import adapt, recipe_names, recipe_of
+from holdfast.recipes import recipe_names, recipe_of
 
 GENERATOR = torch.Generator().manual_seed(0)
 BATCHES = [torch.rand(8, 3, 16, 16, generator=GENERATOR) for _ in range(3)]

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor, nn
 
 from holdfast import adapt, doctor, guard
-from holdfast.adapted import AdaptedModel
 from holdfast.data import DATASETS
+from holdfast.model.adapted import AdaptedModel
 from holdfast.models.base import seeded_weights
 from holdfast.models.normalised import Normalised
 from holdfast.models.small import digits_resnet

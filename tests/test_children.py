@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.children import CHILDREN
+from holdfast.machine.children import CHILDREN
 
 PROGRAM = """\
 import sys, time
-from holdfast.children import CHILDREN
+from holdfast.machine.children import CHILDREN
 
 if __name__ == "__mp_main__":  # in the child, which imports the program
     print("importing", flush=True)

@@ -219,7 +219,7 @@ def test_errors_are_one_line_unless_a_traceback_is_asked_for(
     def fail(*_: object, **__: object) -> None:
         raise TypeError("unsupported operand")
 
-    monkeypatch.setattr("holdfast.catalogue.catalogue", fail)
+    monkeypatch.setattr("holdfast.commands.catalogue.catalogue", fail)
     monkeypatch.setattr("sys.argv", ["holdfast", "list"])
     with pytest.raises(SystemExit):
         main()

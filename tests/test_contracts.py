@@ -10,8 +10,9 @@ from torch import Tensor, nn
 
 from holdfast.estimators import ESTIMATORS, Estimator, Observation
 from holdfast.methods import METHODS, Method
+from holdfast.model.adapt import adapt
 from holdfast.models.tiny import tiny_amaut, tiny_resnet
-from holdfast.recipes import adapt, recipe_names
+from holdfast.recipes import recipe_names
 from holdfast.records import Estimate
 from holdfast.recovery import RECOVERIES
 from holdfast.testing import METHOD_CHECKS, check_estimator, check_method, check_recovery

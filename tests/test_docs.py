@@ -11,9 +11,9 @@ import torch
 from PIL import Image
 from torch import Tensor, nn
 
-from holdfast.description import describe, list_methods
+from holdfast.commands.description import describe, list_methods
 from holdfast.methods import METHODS
-from holdfast.recipes import adapt
+from holdfast.model.adapt import adapt
 
 BUILD = Path(__file__).resolve().parents[1] / "docs" / "build.py"
 pytestmark = pytest.mark.skipif(not BUILD.exists(), reason="the documents are not beside the tests")

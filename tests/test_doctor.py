@@ -15,9 +15,9 @@ from holdfast.cli import app
 from holdfast.data import DATASETS
 from holdfast.diagnosis import Diagnosis
 from holdfast.diagnosis.batches import labelled_batches
+from holdfast.model.adapt import adapt
 from holdfast.models import Normalised, digits_resnet, digits_resnet_gn, digits_vit
 from holdfast.models.tiny import tiny_resnet
-from holdfast.recipes import adapt
 from holdfast.records import SetupWarning
 
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)

@@ -14,8 +14,8 @@ import torch
 from torch import distributed, nn
 
 from holdfast import adapt
-from holdfast.adapted import AdaptedModel
 from holdfast.estimators import ESTIMATORS
+from holdfast.model.adapted import AdaptedModel
 from holdfast.models.classifier import weights_digest
 from holdfast.models.tiny import tiny_resnet
 from holdfast.recipes import recipe_names

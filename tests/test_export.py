@@ -8,12 +8,12 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from holdfast.adapted import AdaptedModel
 from holdfast.blocks.norm import NormLayer
 from holdfast.methods import METHODS
 from holdfast.methods._proof import WrappingError
+from holdfast.model.adapt import adapt
+from holdfast.model.adapted import AdaptedModel
 from holdfast.models.tiny import tiny_resnet
-from holdfast.recipes import adapt
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from PIL import Image
 from holdfast.corruptions import corrupt_files
 from holdfast.corruptions.listing import read_image
 from holdfast.data import ImageFolder
-from holdfast.image_files import decode_image
+from holdfast.decode.image_files import decode_image
 
 ORIENTATION = 0x0112
 UPRIGHT = np.repeat(np.arange(24, dtype=np.uint8).reshape(4, 6, 1) * 10, 3, axis=-1)

@@ -10,11 +10,11 @@ import torch
 from torch import Tensor, nn
 
 from holdfast import adapt
-from holdfast.adapted import AdaptedModel
 from holdfast.corruptions import CORRUPTIONS
 from holdfast.data import DATASETS
-from holdfast.input_range import VOTES, InputRange, magnitude
 from holdfast.methods.tent import Tent
+from holdfast.model.adapted import AdaptedModel
+from holdfast.model.input_range import VOTES, InputRange, magnitude
 from holdfast.models.classifier import Classifier
 from holdfast.models.small import digits_resnet
 from holdfast.models.tiny import tiny_resnet

@@ -7,8 +7,8 @@ import math
 import pytest
 import torch
 
+from holdfast.model.adapt import adapt
 from holdfast.models.tiny import tiny_resnet
-from holdfast.recipes import adapt
 from holdfast.records import Step
 from holdfast.recovery.loss_collapse import LossCollapse
 

@@ -13,14 +13,15 @@ import torch
 from torch import Tensor, nn
 
 import holdfast
-from holdfast.adapted import AdaptedModel
 from holdfast.anchor import Opinion
 from holdfast.data import DATASETS
 from holdfast.data.tensors import as_inputs
 from holdfast.methods.blend import blended
 from holdfast.methods.guard import Guard
+from holdfast.model.adapt import adapt
+from holdfast.model.adapted import AdaptedModel
 from holdfast.models import digits_resnet, tiny_resnet
-from holdfast.recipes import adapt, recipe_names
+from holdfast.recipes import recipe_names
 from holdfast.state import SavedStateError
 
 OPTIONS: dict[str, dict[str, Any]] = {"cotta": {"views": 2}}

@@ -6,8 +6,9 @@ import pytest
 import torch
 
 from holdfast.methods import METHODS
+from holdfast.model.adapt import adapt
 from holdfast.models.tiny import tiny_resnet
-from holdfast.recipes import RecipeError, adapt, resolve
+from holdfast.recipes import RecipeError, resolve
 from holdfast.recovery import RECOVERIES
 from holdfast.recovery.adaptive import Adaptive
 from holdfast.registry import options_of

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 import holdfast
 from holdfast.cli import app
-from holdfast.recommend import Recommendation, Scenario, recommend, scenario_of
+from holdfast.commands.recommend import Recommendation, Scenario, recommend, scenario_of
 from holdfast.registry import UnknownNameError
 
 DIGITS = {"name": "digits", "split": "validation"}

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
+from holdfast.model.adapt import adapt
 from holdfast.models.tiny import tiny_resnet
-from holdfast.recipes import adapt
 from holdfast.recovery.periodic import Periodic
 
 BATCHES = torch.rand(7, 8, 3, 16, 16, generator=torch.Generator().manual_seed(0))

@@ -11,10 +11,10 @@ from typer.testing import CliRunner
 from holdfast.benchmark import run
 from holdfast.benchmark.suite import parse_suite
 from holdfast.cli import app
+from holdfast.commands.replay import job_of, replay, replayed_jobs
+from holdfast.options.spec import Spec
 from holdfast.registry import UnknownNameError
-from holdfast.replay import job_of, replay, replayed_jobs
 from holdfast.report import make_tables, read_runs
-from holdfast.spec import Spec
 
 SUITE = """\
 name: small

@@ -7,8 +7,8 @@ import pickle
 import pytest
 
 from holdfast.data import DATASETS, Digits
+from holdfast.options.spec import Spec
 from holdfast.registry import Registry, UnknownNameError
-from holdfast.spec import Spec
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from safetensors.torch import load as load_tensors
 from torch import Tensor
 
 from holdfast import adapt
-from holdfast.adapted import AdaptedModel
+from holdfast.model.adapted import AdaptedModel
 from holdfast.models.tiny import tiny_resnet
 from holdfast.state import SavedStateError, pack_state, read_state, write_state
 from holdfast.testing.comparison import first_difference

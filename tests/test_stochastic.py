@@ -7,8 +7,9 @@ import torch
 from torch import Tensor
 
 from holdfast.methods import METHODS
+from holdfast.model.adapt import adapt
 from holdfast.models.tiny import tiny_resnet
-from holdfast.recipes import adapt, recipe_names, recipe_of, resolve
+from holdfast.recipes import recipe_names, recipe_of, resolve
 from holdfast.records import Step
 from holdfast.recovery import RECOVERIES
 from holdfast.recovery.stochastic import Stochastic

@@ -17,8 +17,8 @@ import torch
 from torch import Tensor
 
 from holdfast import adapt
-from holdfast.adapted import AdaptedModel
 from holdfast.estimators import ESTIMATORS
+from holdfast.model.adapted import AdaptedModel
 from holdfast.models.tiny import tiny_amaut, tiny_resnet
 from holdfast.recipes import recipe_names
 from holdfast.recovery import RECOVERIES

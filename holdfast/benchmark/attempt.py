@@ -8,10 +8,10 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from holdfast.adapted import AdaptedModel
 from holdfast.benchmark.job import Job
 from holdfast.benchmark.peak_memory import MARKS, peak_mib
 from holdfast.benchmark.recorder import Recorder, make_row
+from holdfast.model.adapted import AdaptedModel
 from holdfast.records import Batch, Step
 from holdfast.streams import Stream
 

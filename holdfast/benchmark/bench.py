@@ -17,8 +17,8 @@ from holdfast.benchmark.groups import groups_of
 from holdfast.benchmark.job import Job
 from holdfast.benchmark.prefetch import usable_cores
 from holdfast.benchmark.running import Pace, run_together
-from holdfast.folders import InUseError
-from holdfast.stopping import Stopped, stop_if_asked, stoppable
+from holdfast.machine.folders import InUseError
+from holdfast.machine.stopping import Stopped, stop_if_asked, stoppable
 
 __all__ = ["Outcome", "bench"]
 

@@ -11,18 +11,18 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from holdfast.adapted import AdaptedModel
 from holdfast.anchor import read_card
 from holdfast.benchmark.job import Job, SourceData
 from holdfast.calibration import CalibrationSettings, calibrate
 from holdfast.data import DATASETS, Dataset
 from holdfast.data.tensors import as_inputs
 from holdfast.estimators import ESTIMATORS
+from holdfast.model.adapt import adapt_with, estimator_named
+from holdfast.model.adapted import AdaptedModel
 from holdfast.models import MODELS
+from holdfast.options.spec import Spec
 from holdfast.randomness import seeded_rng
-from holdfast.recipes import adapt_with, estimator_named
 from holdfast.records import InputSpec
-from holdfast.spec import Spec
 from holdfast.streams import STREAMS, Stream
 
 __all__ = ["GIVEN_TO_RECIPES", "GIVEN_TO_STREAMS", "Built", "build", "build_stream", "forget_data"]

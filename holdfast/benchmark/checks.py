@@ -7,19 +7,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Any
 
-from holdfast.adapted import check_estimator_name
 from holdfast.benchmark.building import GIVEN_TO_RECIPES, GIVEN_TO_STREAMS
 from holdfast.benchmark.schema import StreamEntry, Suite, recipe_for
 from holdfast.corruptions import CORRUPTIONS
 from holdfast.data import DATASETS
 from holdfast.estimators import ESTIMATORS
+from holdfast.model.adapted import check_estimator_name
 from holdfast.models import MODELS
-from holdfast.option_types import type_problem
+from holdfast.options.option_types import type_problem
+from holdfast.options.spec import Spec
+from holdfast.options.suite_files import KeyPath
 from holdfast.recipes import RecipeError
 from holdfast.registry import Registry, nearest
-from holdfast.spec import Spec
 from holdfast.streams import STREAMS
-from holdfast.suite_files import KeyPath
 
 __all__ = ["problems_of"]
 

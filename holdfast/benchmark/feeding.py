@@ -8,7 +8,7 @@ from dataclasses import replace
 from torch import Tensor
 
 from holdfast.data.tensors import as_inputs
-from holdfast.devices import Placement
+from holdfast.machine.devices import Placement
 from holdfast.records import Batch
 
 __all__ = ["fed", "placed"]

@@ -9,9 +9,9 @@ from typing import Any
 
 from holdfast.benchmark.building import build_stream, forget_data
 from holdfast.benchmark.job import Job
-from holdfast.folders import write_whole
+from holdfast.machine.folders import write_whole
 from holdfast.models import MODELS, weights_digest
-from holdfast.spec import Spec
+from holdfast.options.spec import Spec
 
 __all__ = ["check_finished", "forget_inputs", "read_manifest", "settle_manifest", "write_json"]
 

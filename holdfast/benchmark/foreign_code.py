@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from holdfast.benchmark.job import Job
-from holdfast.spec import Spec
+from holdfast.options.spec import Spec
 
 __all__ = ["check_code", "check_model_code", "runs_code"]
 

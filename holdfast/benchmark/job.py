@@ -11,9 +11,9 @@ from typing import Any, Literal, TypeAlias
 
 from holdfast.benchmark.collapse import ScriptedCollapse
 from holdfast.benchmark.intruders import ScriptedIntruders
-from holdfast.devices import MemoryFormat, Placement, Precision
+from holdfast.machine.devices import MemoryFormat, Placement, Precision
+from holdfast.options.spec import Spec
 from holdfast.recipes import ResolvedRecipe, resolve
-from holdfast.spec import Spec
 
 __all__ = ["Job", "OracleScore", "Protocol", "Score", "SourceData"]
 

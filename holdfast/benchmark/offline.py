@@ -26,9 +26,9 @@ from holdfast.benchmark.feeding import fed, placed
 from holdfast.benchmark.prefetch import Prefetch
 from holdfast.benchmark.scores import accuracy, macro_f1, macro_roc_auc
 from holdfast.benchmark.set_scores import score_set
+from holdfast.machine.stopping import Stopped, stop_if_asked, was_asked_to_stop
 from holdfast.randomness import seeded_rng
 from holdfast.records import Batch
-from holdfast.stopping import Stopped, stop_if_asked, was_asked_to_stop
 
 __all__ = ["offline"]
 

@@ -14,8 +14,8 @@ import torch
 from holdfast.benchmark.attempt import Attempt
 from holdfast.benchmark.feeding import fed
 from holdfast.benchmark.prefetch import Prefetch
+from holdfast.machine.stopping import Stopped, was_asked_to_stop
 from holdfast.records import Batch
-from holdfast.stopping import Stopped, was_asked_to_stop
 
 __all__ = ["online"]
 

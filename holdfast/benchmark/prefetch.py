@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from threadpoolctl import threadpool_limits
 
-from holdfast.children import CHILDREN
+from holdfast.machine.children import CHILDREN
 from holdfast.records import Batch
 from holdfast.streams import Stream
 

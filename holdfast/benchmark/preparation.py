@@ -15,7 +15,7 @@ from holdfast.benchmark.job import Job
 from holdfast.benchmark.sources import PACKAGES, SIZES, SOURCES, WEIGHTS, Source
 from holdfast.data import DATASETS
 from holdfast.models import MODELS, Classifier
-from holdfast.spec import Spec
+from holdfast.options.spec import Spec
 from holdfast.streams import UNITTA_DOMAINS
 
 __all__ = ["Cost", "MissingError", "Need", "check_ready", "cost_of", "missing", "needs_of", "rate_of"]

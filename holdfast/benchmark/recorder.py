@@ -11,7 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from holdfast.folders import writing
+from holdfast.machine.folders import writing
 from holdfast.records import Batch, Row, Step
 
 __all__ = ["Recorder", "make_row"]

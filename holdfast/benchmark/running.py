@@ -23,8 +23,8 @@ from holdfast.benchmark.peak_memory import forget_peak
 from holdfast.benchmark.prefetch import Prefetch, usable_cores
 from holdfast.benchmark.recorder import Recorder
 from holdfast.benchmark.strip import write_strip
-from holdfast.folders import InUseError, held, sweep
-from holdfast.row_tables import compact
+from holdfast.decode.row_tables import compact
+from holdfast.machine.folders import InUseError, held, sweep
 from holdfast.streams import Stream
 
 __all__ = ["Ended", "Pace", "run", "run_together"]

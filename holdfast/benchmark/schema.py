@@ -13,9 +13,9 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from holdfast.benchmark.collapse import ScriptedCollapse
 from holdfast.benchmark.intruders import ScriptedIntruders
 from holdfast.benchmark.job import Job, OracleScore, Protocol, Score, SourceData
-from holdfast.devices import MemoryFormat, Precision, check_device, resolve_device
+from holdfast.machine.devices import MemoryFormat, Precision, check_device, resolve_device
+from holdfast.options.spec import Spec
 from holdfast.recipes import ResolvedRecipe, resolve
-from holdfast.spec import Spec
 
 __all__ = ["ModelEntry", "SourceEntry", "StreamEntry", "Suite", "recipe_for"]
 

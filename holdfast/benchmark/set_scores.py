@@ -8,9 +8,9 @@ from contextlib import contextmanager
 import numpy as np
 from torch import Tensor
 
-from holdfast.adapted import AdaptedModel
 from holdfast.benchmark.scores import Labels, Logits, macro_f1, macro_roc_auc, silhouette
 from holdfast.methods import classifier_part
+from holdfast.model.adapted import AdaptedModel
 from holdfast.models.classifier import Classifier
 from holdfast.records import Batch
 

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from holdfast.corruptions.sheet import spectrogram
-from holdfast.folders import write_whole
+from holdfast.machine.folders import write_whole
 from holdfast.records import Picks
 from holdfast.streams import Stream
 

@@ -13,9 +13,9 @@ from holdfast.benchmark.checks import problems_of
 from holdfast.benchmark.collapse import ScriptedCollapse
 from holdfast.benchmark.intruders import ScriptedIntruders
 from holdfast.benchmark.schema import Suite
+from holdfast.options.suite_files import KeyPath, SuiteError, line_of, lines_of, scaled, shipped_text, suite_names
+from holdfast.options.yaml_text import Loader, load_yaml
 from holdfast.registry import nearest
-from holdfast.suite_files import KeyPath, SuiteError, line_of, lines_of, scaled, shipped_text, suite_names
-from holdfast.yaml_text import Loader, load_yaml
 
 __all__ = ["SuiteError", "checked", "load_suite", "parse_suite", "suite_names"]
 

@@ -21,9 +21,9 @@ from holdfast.calibration.store import Store
 from holdfast.corruptions import CORRUPTION_VERSION, CORRUPTIONS, store_as_jpeg
 from holdfast.data import Crop, Dataset
 from holdfast.data.tensors import as_inputs
+from holdfast.machine.stopping import stop_if_asked
 from holdfast.models import Classifier, weights_digest
 from holdfast.randomness import seeded_rng
-from holdfast.stopping import stop_if_asked
 from holdfast.streams.walks.path import GridPoint
 
 __all__ = ["Judge", "Progress", "Treatment", "spread_over_classes", "treatment_of"]

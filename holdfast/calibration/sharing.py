@@ -15,7 +15,7 @@ import torch
 
 from holdfast.calibration.judge import Judge, Progress
 from holdfast.calibration.pairs import Pair
-from holdfast.folders import InUseError, held, made
+from holdfast.machine.folders import InUseError, held, made
 from holdfast.streams.walks.path import GridPoint
 from holdfast.streams.walks.transitions import Transition
 

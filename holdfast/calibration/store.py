@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast.folders import cache_folder, held, made, temporary_for, writing
+from holdfast.machine.folders import cache_folder, held, made, temporary_for, writing
 
 __all__ = ["Store", "default_cache"]
 

@@ -98,7 +98,7 @@ def run_suite(
     from holdfast.benchmark.foreign_code import check_code
     from holdfast.benchmark.live import LiveProgress
     from holdfast.benchmark.preparation import check_ready
-    from holdfast.stopping import Stopped
+    from holdfast.machine.stopping import Stopped
 
     jobs = load_suite(name, overrides, scale=scale).jobs()
     check_code(jobs, name, allow_code or name in suite_names())

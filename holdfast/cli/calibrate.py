@@ -13,7 +13,7 @@ from rich.progress import Progress as Bars
 
 from holdfast.cli.options import AsJson, Device, Executor, ModelText, Workers
 from holdfast.cli.printing import console, plain_table
-from holdfast.spec import Spec
+from holdfast.options.spec import Spec
 
 if TYPE_CHECKING:
     from holdfast.calibration import CalibrationSettings, Progress
@@ -62,7 +62,7 @@ def calibrate(
 
     from holdfast.calibration import CalibrationSettings
     from holdfast.data import DATASETS
-    from holdfast.devices import Placement, resolve_device
+    from holdfast.machine.devices import Placement, resolve_device
     from holdfast.models import MODELS
     from holdfast.streams import walk_strip
 
@@ -104,7 +104,7 @@ def calibrate_with_progress(
     """Calibrate, with the pairs as jobs of an executor, and show how many measurements are done."""
     from holdfast.benchmark.executors import EXECUTORS
     from holdfast.calibration import calibrate as calibrate_model
-    from holdfast.stopping import Stopped, stoppable
+    from holdfast.machine.stopping import Stopped, stoppable
 
     execute = None if executor == "serial" else EXECUTORS[executor].with_workers(workers)
 

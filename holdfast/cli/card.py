@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from holdfast.cli.options import AsJson
-from holdfast.spec import Spec
+from holdfast.options.spec import Spec
 
 __all__ = ["card"]
 

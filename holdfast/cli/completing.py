@@ -7,7 +7,7 @@ from importlib import resources
 
 import typer
 
-from holdfast.yaml_text import load_yaml
+from holdfast.options.yaml_text import load_yaml
 
 __all__ = ["executors", "methods", "metrics", "models", "rooms", "scales", "suites"]
 
@@ -37,7 +37,7 @@ def _scales(ctx: typer.Context) -> set[str]:
 
 
 def _methods(_: typer.Context) -> list[str]:
-    from holdfast.description import list_methods
+    from holdfast.commands.description import list_methods
 
     return ["auto", *list_methods()]
 

@@ -26,7 +26,7 @@ def conformance(
 ) -> None:
     """Compare every method with recorded outputs of its official implementation."""
     from holdfast.conformance import judge_all
-    from holdfast.devices import resolve_device
+    from holdfast.machine.devices import resolve_device
 
     table = plain_table("method", "trace", "stream", "reference", "max |Δ|", "allowed", "verdict")
     verdicts = []

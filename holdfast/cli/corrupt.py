@@ -133,7 +133,7 @@ def _image(paths: Paths) -> Image.Image:
     from PIL import Image
 
     from holdfast.data import Digits
-    from holdfast.image_files import decode_image
+    from holdfast.decode.image_files import decode_image
 
     return decode_image(paths[0]) if paths else Image.fromarray(Digits().images[0])
 

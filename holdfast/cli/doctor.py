@@ -9,7 +9,7 @@ import typer
 
 from holdfast.cli.options import AsJson, CardFile
 from holdfast.cli.printing import console, plain_table
-from holdfast.spec import Spec
+from holdfast.options.spec import Spec
 
 __all__ = ["doctor"]
 

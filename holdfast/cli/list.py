@@ -27,7 +27,7 @@ def list_(
     as_json: AsJson = False,
 ) -> None:
     """List name, summary and citation of everything in the package."""
-    from holdfast.catalogue import catalogue
+    from holdfast.commands.catalogue import catalogue
 
     rooms = catalogue()
     if what and what not in rooms:

@@ -9,7 +9,7 @@ import typer
 import yaml
 
 from holdfast.cli import completing
-from holdfast.yaml_text import load_yaml
+from holdfast.options.yaml_text import load_yaml
 
 __all__ = [
     "AllowCode",

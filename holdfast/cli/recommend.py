@@ -53,8 +53,8 @@ def recommend(
 ) -> None:
     """Run methods on your model and data under the stream that you expect, and say which one to use, if any."""
     from holdfast.benchmark.live import LiveProgress
-    from holdfast.recommend import CANDIDATES, scenario_of
-    from holdfast.recommend import recommend as rank
+    from holdfast.commands.recommend import CANDIDATES, scenario_of
+    from holdfast.commands.recommend import recommend as rank
 
     known = {"class_stay": class_stay, "class_imbalance": class_imbalance, "domain_stay": domain_stay}
     with LiveProgress(len(CANDIDATES) * seeds) as live:

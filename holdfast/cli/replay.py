@@ -55,9 +55,9 @@ def replay(
     from holdfast.benchmark import suite_names
     from holdfast.benchmark.foreign_code import check_code
     from holdfast.benchmark.live import LiveProgress
+    from holdfast.commands.replay import job_of
+    from holdfast.commands.replay import replay as replay_run
     from holdfast.recovery import RECOVERIES
-    from holdfast.replay import job_of
-    from holdfast.replay import replay as replay_run
 
     check_code([job_of(target, job=job, scale=scale)], target, allow_code or target in suite_names())
     recoveries = recoveries or RECOVERIES.names()

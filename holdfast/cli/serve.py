@@ -12,7 +12,7 @@ import yaml
 from holdfast.cli import completing
 from holdfast.cli.options import CardFile
 from holdfast.cli.printing import console
-from holdfast.spec import Spec
+from holdfast.options.spec import Spec
 
 __all__ = ["serve"]
 

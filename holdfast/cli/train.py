@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.progress import Progress
 
 from holdfast.cli.options import AsJson
-from holdfast.spec import Spec
+from holdfast.options.spec import Spec
 
 __all__ = ["train"]
 

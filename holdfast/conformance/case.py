@@ -14,12 +14,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from holdfast.adapted import AdaptedModel
 from holdfast.blocks.wrapping import affine_parameters
 from holdfast.conformance.pack import CIFAR, Arrays, Pack, load_arrays
-from holdfast.devices import Placement
+from holdfast.machine.devices import Placement
 from holdfast.methods import Method
-from holdfast.recipes import adapt
+from holdfast.model.adapt import adapt
+from holdfast.model.adapted import AdaptedModel
 from holdfast.records import Update
 
 __all__ = ["Case", "Verdict", "judge", "recorded_arrays"]

@@ -9,7 +9,6 @@ from typing import Any
 import torch
 from torch import Generator, Tensor, nn
 
-from holdfast.adapted import AdaptedModel
 from holdfast.blocks.destruction import rearrange
 from holdfast.blocks.renorm import RenormalisedStatistics
 from holdfast.blocks.robust_norm import RobustStatistics
@@ -27,6 +26,7 @@ from holdfast.methods.poem import Poem
 from holdfast.methods.reservoir import Reservoir
 from holdfast.methods.roid import Roid
 from holdfast.methods.zerosiam import ZeroSiam
+from holdfast.model.adapted import AdaptedModel
 from holdfast.recovery.asr import Asr
 from holdfast.recovery.loss_collapse import LossCollapse
 

@@ -20,7 +20,7 @@ from holdfast.audio import Waveform, as_pcm16, read_audio
 from holdfast.audio.decoding import open_audio
 from holdfast.corruptions.base import CORRUPTION_VERSION, CORRUPTIONS, Corruption, Rng
 from holdfast.corruptions.listing import NAMES, files_in, kind_of, read_image
-from holdfast.folders import write_whole
+from holdfast.machine.folders import write_whole
 from holdfast.randomness import seeded_rng
 
 __all__ = ["MANIFEST", "AudioFormat", "corrupt_files"]

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from holdfast.audio import decoding
 from holdfast.corruptions.base import Kind
-from holdfast.image_files import decode_image
+from holdfast.decode.image_files import decode_image
 
 __all__ = ["NAMES", "files_in", "kind_of", "read_image"]
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from holdfast.image_files import as_rgb
+from holdfast.decode.image_files import as_rgb
 
 __all__ = ["as_image"]
 

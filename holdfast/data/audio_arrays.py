@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from holdfast.audio import fit_length, read_audio
 from holdfast.data.base import DATASETS, names_of_classes
-from holdfast.parquet import parquet_rows
+from holdfast.decode.parquet import parquet_rows
 from holdfast.records import InputSpec
 
 __all__ = ["AudioParquet", "InMemoryAudio"]

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.data.on_disk import arrays_at, folder_at
-from holdfast.image_files import decode_image
-from holdfast.parquet import parquet_rows
+from holdfast.decode.image_files import decode_image
+from holdfast.decode.parquet import parquet_rows
 
 __all__ = ["CifarVersion", "read_cifar"]
 

@@ -16,7 +16,7 @@ from PIL import Image
 from holdfast.data.base import DATASETS
 from holdfast.data.images import centre_crop, resize_shorter_side
 from holdfast.data.on_disk import folder_at
-from holdfast.image_files import decode_image
+from holdfast.decode.image_files import decode_image
 from holdfast.records import InputSpec
 
 __all__ = ["ImageFolder"]

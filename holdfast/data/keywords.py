@@ -17,7 +17,7 @@ from holdfast.audio import Waveform, as_pcm16, fit_length, resample
 from holdfast.audio.speech import SPEECH_RATE, Utterance, speak
 from holdfast.data.audio_arrays import InMemoryAudio
 from holdfast.data.base import DATASETS
-from holdfast.folders import cache_folder, held, made, write_whole
+from holdfast.machine.folders import cache_folder, held, made, write_whole
 from holdfast.randomness import seeded_rng
 
 __all__ = ["WORDS", "Keywords", "utterances"]

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from holdfast.data.base import DATASETS
 from holdfast.data.shard_index import ShardIndex, load_index
-from holdfast.image_files import decode_image
+from holdfast.decode.image_files import decode_image
 from holdfast.records import InputSpec
 
 __all__ = ["ShardError", "Shards", "StoredSample", "parse_info", "read_shards"]

@@ -13,8 +13,9 @@ from torch import Tensor, nn
 from holdfast.anchor import Card
 from holdfast.benchmark.peak_memory import forget_peak, peak_mib
 from holdfast.methods import METHODS
+from holdfast.model.adapt import adapt
 from holdfast.models.outputs import Output
-from holdfast.recipes import adapt, recipe_of
+from holdfast.recipes import recipe_of
 from holdfast.records import SetupWarning
 
 __all__ = ["StepCost", "step_costs"]

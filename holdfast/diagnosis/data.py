@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from holdfast.blocks.wrapping import has_batch_norm
 from holdfast.diagnosis.findings import Finding, Verdict
-from holdfast.input_checks import explain_dtype
+from holdfast.model.input_checks import explain_dtype
 from holdfast.models.classifier import Classifier
 from holdfast.models.preprocessing import preprocessing_of
 from holdfast.models.probing import untouched

@@ -11,7 +11,6 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from holdfast.adapted import SourceBatch
 from holdfast.anchor import Card, read_card
 from holdfast.blocks.wrapping import NormAccount, account
 from holdfast.diagnosis.costs import StepCost, step_costs
@@ -19,6 +18,7 @@ from holdfast.diagnosis.data import data_findings
 from holdfast.diagnosis.findings import Finding
 from holdfast.diagnosis.network import network_findings
 from holdfast.diagnosis.references import card_finding, stored_statistics
+from holdfast.model.adapted import SourceBatch
 from holdfast.models.base import load
 from holdfast.models.classifier import Classifier, classifier_of
 from holdfast.models.inputs import inputs_and_labels

@@ -11,8 +11,8 @@ from holdfast.estimators._base import ESTIMATORS, Estimator
 from holdfast.estimators._observation import Observation
 from holdfast.models import MODELS
 from holdfast.models.classifier import Classifier, weights_digest
+from holdfast.options.spec import Spec
 from holdfast.records import Estimate
-from holdfast.spec import Spec
 
 __all__ = ["Gde"]
 

@@ -11,9 +11,9 @@ from itertools import product
 from pathlib import PurePath
 from typing import Any, TypeAlias
 
-from holdfast.spec import Spec
-from holdfast.suite_files import scaled, shipped_text, suite_names
-from holdfast.yaml_text import load_yaml
+from holdfast.options.spec import Spec
+from holdfast.options.suite_files import scaled, shipped_text, suite_names
+from holdfast.options.yaml_text import load_yaml
 
 __all__ = ["Publication", "publication_of"]
 

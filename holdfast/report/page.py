@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 from plotly.offline import get_plotlyjs
 
-from holdfast.folders import write_whole
+from holdfast.machine.folders import write_whole
 from holdfast.report.packing import UNPACK, packed
 from holdfast.report.report import Report
 from holdfast.report.section import File, Section

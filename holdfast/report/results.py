@@ -6,8 +6,8 @@ import json
 from pathlib import Path
 from typing import Any, Literal, get_args
 
+from holdfast.decode.row_tables import identity_of, read_compact, table_of
 from holdfast.report.runs import run_folders
-from holdfast.row_tables import identity_of, read_compact, table_of
 
 __all__ = ["results"]
 

@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
+from holdfast.decode.row_tables import read_compact
 from holdfast.records import Estimate, Row
 from holdfast.report.as_published import Publication, publication_of
-from holdfast.row_tables import read_compact
 
 __all__ = ["DamagedRunError", "Manifest", "Rows", "RunRecord", "StoredRecipe", "read_run", "read_runs", "run_folders"]
 

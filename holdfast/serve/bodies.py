@@ -19,8 +19,8 @@ from torch import Tensor
 from holdfast.audio.decoding import open_audio
 from holdfast.audio.resampling import resample
 from holdfast.audio.waveforms import fit_length
-from holdfast.image_files import decode_image
-from holdfast.input_checks import has_scale
+from holdfast.decode.image_files import decode_image
+from holdfast.model.input_checks import has_scale
 from holdfast.models.preprocessing import Preprocessing
 from holdfast.records import InputSpec
 from holdfast.serve.limits import Limits, RefusedError

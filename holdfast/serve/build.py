@@ -15,14 +15,14 @@ from torch import Tensor
 
 from holdfast.data import DATASETS
 from holdfast.data.tensors import as_inputs
-from holdfast.folders import write_whole
+from holdfast.machine.folders import write_whole
 from holdfast.models import MODELS
+from holdfast.options.spec import Spec
 from holdfast.randomness import seeded_rng
 from holdfast.records import SetupWarning
 from holdfast.serve.limits import Limits
 from holdfast.serve.service import Service
 from holdfast.serve.tenants import Tenants
-from holdfast.spec import Spec
 
 __all__ = ["build_service", "building_of", "held_out"]
 

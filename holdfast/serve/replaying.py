@@ -10,15 +10,15 @@ from typing import Any
 import numpy as np
 from torch import nn
 
+from holdfast.model.adapt import adapt
 from holdfast.models import MODELS
-from holdfast.recipes import adapt
+from holdfast.options.spec import Spec
 from holdfast.recovery import RECOVERIES
 from holdfast.serve.audit import read_audit, verify_audit
 from holdfast.serve.build import building_of, held_out
 from holdfast.serve.state_folder import audit_logs, check_weights
 from holdfast.serve.stored_inputs import read_stored
 from holdfast.serve.tenants import Tenants
-from holdfast.spec import Spec
 
 __all__ = ["ServedAgain", "ServedBatch", "is_served", "read_served", "replay_served", "served_model"]
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from torch import nn
 
-from holdfast.adapted import AdaptedModel
-from holdfast.folders import held, write_whole
+from holdfast.machine.folders import held, write_whole
+from holdfast.model.adapted import AdaptedModel
 from holdfast.models.classifier import weights_digest
 
 __all__ = ["audit_logs", "check_model", "check_weights", "divided", "divided_among", "shard_folder", "shard_of", "sign"]

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from holdfast.folders import write_whole
+from holdfast.machine.folders import write_whole
 
 __all__ = ["read_stored", "stored"]
 

@@ -15,12 +15,12 @@ from typing import Any, Literal
 
 from torch import Tensor, nn
 
-from holdfast.adapted import AdaptedModel, SourceBatch
-from holdfast.folders import held, sweep
-from holdfast.guarded import GuardedModel, guard
+from holdfast.machine.folders import held, sweep
 from holdfast.methods.guard import Guard
-from holdfast.pending import Pending
-from holdfast.recipes import adapt
+from holdfast.model.adapt import adapt
+from holdfast.model.adapted import AdaptedModel, SourceBatch
+from holdfast.model.guarded import GuardedModel, guard
+from holdfast.model.pending import Pending
 from holdfast.records import Step
 from holdfast.serve.decision import Decision, decide
 from holdfast.serve.limits import RefusedError, check_tenant

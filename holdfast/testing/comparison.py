@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from holdfast.adapted import AdaptedModel
+from holdfast.model.adapted import AdaptedModel
 
 __all__ = ["Batches", "assert_equal", "first_difference", "hooks_of", "logits_of", "weights_of"]
 

@@ -11,9 +11,9 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from holdfast.adapted import AdaptedModel
 from holdfast.estimators import ESTIMATORS, Estimator
-from holdfast.recipes import adapt
+from holdfast.model.adapt import adapt
+from holdfast.model.adapted import AdaptedModel
 from holdfast.records import Estimate
 from holdfast.testing.comparison import Batches, assert_equal, hooks_of, weights_of
 

@@ -13,8 +13,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.module import register_module_forward_pre_hook
 
-from holdfast.adapted import AdaptedModel
-from holdfast.input_range import magnitude
+from holdfast.model.adapted import AdaptedModel
+from holdfast.model.input_range import magnitude
 from holdfast.records import Step
 from holdfast.testing.comparison import assert_equal, first_difference
 from holdfast.testing.trial import Trial

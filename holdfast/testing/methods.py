@@ -12,10 +12,11 @@ from typing import Any
 import torch
 from torch import nn
 
-from holdfast.adapted import AdaptedModel
 from holdfast.methods import METHODS, Method
+from holdfast.model.adapt import adapt
+from holdfast.model.adapted import AdaptedModel
 from holdfast.models.classifier import weights_digest
-from holdfast.recipes import adapt, recipe_names, recipe_of
+from holdfast.recipes import recipe_names, recipe_of
 from holdfast.testing.comparison import Batches, assert_equal, logits_of, weights_of
 from holdfast.testing.faults import (
     check_autocast,

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from torch import nn
 
-from holdfast.recipes import adapt
+from holdfast.model.adapt import adapt
 from holdfast.recovery import RECOVERIES, Recovery
 from holdfast.testing.comparison import Batches, assert_equal
 

@@ -8,7 +8,7 @@ from functools import cached_property
 
 from torch import Tensor
 
-from holdfast.adapted import AdaptedModel
+from holdfast.model.adapted import AdaptedModel
 from holdfast.testing.comparison import Batches
 
 __all__ = ["Trial"]

@@ -19,9 +19,9 @@ from torch.nn import functional as F
 from holdfast.data import DATASETS, Dataset
 from holdfast.models import MODELS, seeded_weights, weights_digest
 from holdfast.models.classifier import main_normalisation
+from holdfast.options.spec import Spec
 from holdfast.randomness import seeded_rng
 from holdfast.registry import choices_of, parameters_of
-from holdfast.spec import Spec
 from holdfast.training.augmentation import as_stored, cropping_spectrograms
 from holdfast.training.procedures import PROCEDURES, Procedure, procedure_of
 

@@ -13,11 +13,11 @@ from tapped_networks import classifier, inputs
 from torch import Tensor, nn
 
 import holdfast
-from holdfast.adapted import AdaptedModel
 from holdfast.anchor import Anchor, is_referred, measure_reference, shift_of, taps_of
 from holdfast.anchor.sites import MOST_SAMPLES
 from holdfast.data import DATASETS
 from holdfast.data.tensors import as_inputs
+from holdfast.model.adapted import AdaptedModel
 from holdfast.models import Classifier, digits_resnet, keywords_amaut, tiny_resnet
 from holdfast.models.classifier import weights_digest
 

@@ -16,9 +16,9 @@ from holdfast.benchmark import EXECUTORS, Executor, Job, Progress, SuiteError, b
 from holdfast.benchmark.building import GIVEN_TO_STREAMS, build
 from holdfast.data import Digits
 from holdfast.models import MODELS, digits_resnet
+from holdfast.options.spec import Spec
 from holdfast.recipes import resolve
 from holdfast.registry import parameters_of
-from holdfast.spec import Spec
 from holdfast.streams import STREAMS
 
 SUITE = """\

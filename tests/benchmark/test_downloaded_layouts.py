@@ -14,8 +14,8 @@ from scipy.io import wavfile
 
 from holdfast.benchmark import Job, load_suite, run, suite_names
 from holdfast.data import Crop, ReefSet
+from holdfast.options.spec import Spec
 from holdfast.report import make_report
-from holdfast.spec import Spec
 from holdfast.streams import Calibration, Transition
 
 CLASSES = 10

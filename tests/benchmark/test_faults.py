@@ -19,7 +19,7 @@ from torch import nn
 
 from holdfast.benchmark import Job, Progress, bench, parse_suite, run
 from holdfast.benchmark.recorder import Recorder
-from holdfast.folders import held
+from holdfast.machine.folders import held
 from holdfast.models import MODELS
 from holdfast.records import Row
 from holdfast.state import write_durably

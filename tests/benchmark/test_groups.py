@@ -11,12 +11,12 @@ import pytest
 from threadpoolctl import threadpool_info
 from torch import nn
 
-from holdfast.adapted import AdaptedModel
 from holdfast.benchmark import Job, Progress, bench, parse_suite, run
 from holdfast.benchmark.forecast import forecast
 from holdfast.benchmark.groups import groups_of
 from holdfast.benchmark.prefetch import Prefetch
 from holdfast.data import Digits
+from holdfast.model.adapted import AdaptedModel
 from holdfast.models import MODELS
 from holdfast.streams import Stream, continual
 

@@ -14,9 +14,9 @@ from sklearn.metrics import f1_score, silhouette_score
 
 from holdfast.benchmark import Job, Progress, SuiteError, load_suite, parse_suite, run
 from holdfast.data import Digits
+from holdfast.model.adapt import adapt
 from holdfast.models import digits_resnet
 from holdfast.randomness import seeded_rng
-from holdfast.recipes import adapt
 from holdfast.streams import continual, reset_each_shift
 
 SUITE = """\

@@ -15,7 +15,7 @@ from holdfast.benchmark import Job, SuiteError, load_suite, run
 from holdfast.benchmark.building import build
 from holdfast.benchmark.feeding import fed
 from holdfast.cli import app
-from holdfast.devices import Placement
+from holdfast.machine.devices import Placement
 
 JOB = next(job for job in load_suite("demo", {"samples": 48, "batch_size": 24}).jobs() if job.recipe.name == "tent")
 

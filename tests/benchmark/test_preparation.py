@@ -14,7 +14,7 @@ from holdfast.benchmark.preparation import MissingError, check_ready, cost_of, m
 from holdfast.cli.commands import app
 from holdfast.data import DATASETS
 from holdfast.models import MODELS
-from holdfast.spec import Spec
+from holdfast.options.spec import Spec
 from holdfast.training import PROCEDURES
 
 runner = CliRunner()

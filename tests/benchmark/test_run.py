@@ -18,7 +18,7 @@ from holdfast.benchmark import Progress, Suite, bench, run
 from holdfast.benchmark.job import SourceData
 from holdfast.benchmark.suite import parse_suite
 from holdfast.models import MODELS
-from holdfast.spec import Spec
+from holdfast.options.spec import Spec
 
 SUITE = """\
 name: small

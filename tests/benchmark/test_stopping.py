@@ -28,9 +28,9 @@ recipes: [source, {name: tent, lr: 0.01}]
 PROGRAM = """\
 import sys, time
 from pathlib import Path
-from holdfast.adapted import AdaptedModel
+from holdfast.model.adapted import AdaptedModel
 from holdfast.benchmark import bench, parse_suite
-from holdfast.stopping import Stopped
+from holdfast.machine.stopping import Stopped
 
 def wait(model, inputs, step=AdaptedModel.step):
     time.sleep(1)

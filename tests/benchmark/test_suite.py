@@ -7,7 +7,7 @@ import pytest
 from holdfast.benchmark import SuiteError, load_suite, suite_names
 from holdfast.benchmark.job import SourceData
 from holdfast.benchmark.suite import parse_suite
-from holdfast.spec import Spec
+from holdfast.options.spec import Spec
 
 GOOD = """\
 name: small

@@ -12,9 +12,9 @@ from torch import Tensor, nn
 from holdfast.blocks.balanced_norm import given_labels
 from holdfast.blocks.domain_align import Aligned, AlignedStatistics, align_norm_layers, channel_axis
 from holdfast.blocks.domain_tracker import Domains
+from holdfast.model.adapt import adapt
 from holdfast.models.resnet import ChannelLayerNorm
 from holdfast.models.tiny import tiny_resnet
-from holdfast.recipes import adapt
 
 OPTIONS = {"num_classes": 2, "class_momentum": 0.02, "agnostic_share": 0.0}
 

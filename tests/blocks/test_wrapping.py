@@ -14,7 +14,7 @@ from holdfast.blocks.freezing import freeze_statistics
 from holdfast.blocks.norm import BatchStatistics, NormLayer, batch_moments, source_statistics
 from holdfast.blocks.wrapping import Restated, account, affine_parameters, replace_batch_norm
 from holdfast.methods._proof import WrappingError
-from holdfast.recipes import adapt
+from holdfast.model.adapt import adapt
 
 
 class WithActivation(nn.BatchNorm2d):

@@ -18,7 +18,7 @@ from holdfast.calibration import Calibration, CalibrationSettings, Progress, cal
 from holdfast.calibration.judge import Judge
 from holdfast.calibration.pairs import margin_percent_of, names_of
 from holdfast.data import Crop, Dataset, Digits, InMemoryImages
-from holdfast.folders import held, made
+from holdfast.machine.folders import held, made
 from holdfast.models import digits_resnet
 from holdfast.registry import UnknownNameError
 from holdfast.streams import ccc

@@ -24,7 +24,7 @@ from holdfast.calibration import Progress
 from holdfast.calibration.judge import Judge
 from holdfast.cli import app
 from holdfast.data import InMemoryImages
-from holdfast.stopping import Stopped
+from holdfast.machine.stopping import Stopped
 
 QUICK = ["calibrate", "--target", "60", "--pairs", "1", "--images", "20", "--crop", "none"]
 

@@ -17,9 +17,10 @@ import torch
 from torch import Tensor
 
 from holdfast.estimators import ESTIMATORS
+from holdfast.model.adapt import adapt
 from holdfast.models.resnet import ResNet
 from holdfast.models.tiny import tiny_resnet, tiny_vit
-from holdfast.recipes import adapt, recipe_names, recipe_of
+from holdfast.recipes import recipe_names, recipe_of
 from holdfast.recovery import RECOVERIES
 from holdfast.testing.pretended_device import NAME, PretendedDevice
 

@@ -19,8 +19,8 @@ from holdfast.estimators import Observation
 from holdfast.estimators._disagreement import measure_disagreement
 from holdfast.estimators.aetta import Aetta
 from holdfast.estimators.softmax_score import SoftmaxScore
+from holdfast.model.adapt import adapt
 from holdfast.models import CifarResNet, Classifier, tiny_resnet
-from holdfast.recipes import adapt
 
 Golden = Mapping[str, NDArray[Any]]
 

@@ -10,14 +10,14 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from holdfast.adapted import AdaptedModel
 from holdfast.anchor import AnchorScale, reweigh
 from holdfast.data import DATASETS, Dataset
 from holdfast.estimators import Observation
 from holdfast.estimators.aetta import Aetta
 from holdfast.estimators.anchored import Anchored
+from holdfast.model.adapt import adapt
+from holdfast.model.adapted import AdaptedModel
 from holdfast.models import Classifier, digits_resnet, tiny_resnet
-from holdfast.recipes import adapt
 from holdfast.records import Estimate
 from holdfast.testing import check_estimator
 

@@ -16,8 +16,9 @@ from holdfast.estimators.gde import Gde
 from holdfast.estimators.pdd import Pdd
 from holdfast.estimators.softmax_score import SoftmaxScore
 from holdfast.estimators.source_validation import SourceValidation
+from holdfast.model.adapt import adapt
 from holdfast.models import Classifier, digits_resnet, tiny_resnet
-from holdfast.recipes import adapt, recipe_names
+from holdfast.recipes import recipe_names
 from holdfast.testing import check_estimator
 
 GENERATOR = torch.Generator().manual_seed(0)

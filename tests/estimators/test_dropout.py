@@ -12,10 +12,10 @@ from holdfast.estimators import Observation
 from holdfast.estimators._dropout import Dropout, Points, find_points, predict_again
 from holdfast.estimators.aetta import Aetta
 from holdfast.estimators.pdd import Pdd
+from holdfast.model.adapt import adapt
 from holdfast.models import Classifier, digits_resnet, tiny_resnet, tiny_vit
 from holdfast.models.partial_forward import recording
 from holdfast.models.vit import ViT
-from holdfast.recipes import adapt
 from holdfast.records import Estimate
 
 INPUTS = torch.rand(6, 3, 16, 16, generator=torch.Generator().manual_seed(0))

@@ -7,8 +7,8 @@ import torch
 from torch import Tensor, nn
 
 from holdfast.blocks.balanced_norm import BalancedStatistics, given_labels
+from holdfast.model.adapt import adapt
 from holdfast.models.tiny import tiny_resnet
-from holdfast.recipes import adapt
 
 CLASSES = 5
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from holdfast.recipes import adapt
+from holdfast.model.adapt import adapt
 
 
 @pytest.fixture

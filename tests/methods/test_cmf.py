@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 
 from holdfast.methods.cmf import REFERENCE_WEIGHTS, Cmf
+from holdfast.model.adapt import adapt
 from holdfast.models.tiny import tiny_resnet
-from holdfast.recipes import adapt
 
 BATCHES = torch.rand(4, 8, 3, 16, 16, generator=torch.Generator().manual_seed(0))
 

@@ -12,8 +12,8 @@ from torch import Tensor, nn
 from holdfast.blocks.losses import balanced_agreement, negative_nuclear_norm
 from holdfast.blocks.pseudo_labels import nearest_centres, refined_labels
 from holdfast.methods.conmix import Conmix
+from holdfast.model.adapt import adapt
 from holdfast.models import Classifier, tiny_amaut, tiny_resnet
-from holdfast.recipes import adapt
 
 STORED = {
     name: torch.from_numpy(np.asarray(array)) for name, array in np.load(Path(__file__).with_name("conmix.npz")).items()

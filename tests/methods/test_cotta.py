@@ -7,11 +7,11 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from holdfast.adapted import AdaptedModel
 from holdfast.methods.cotta import Cotta
+from holdfast.model.adapt import adapt
+from holdfast.model.adapted import AdaptedModel
 from holdfast.models.classifier import Classifier
 from holdfast.models.tiny import tiny_resnet, tiny_vit
-from holdfast.recipes import adapt
 
 BATCHES = torch.rand(3, 8, 3, 16, 16, generator=torch.Generator().manual_seed(0))
 ALWAYS, NEVER = 2.0, 0.0  # thresholds that no confidence reaches, and that every confidence reaches

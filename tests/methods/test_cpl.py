@@ -7,8 +7,8 @@ import torch
 from torch import Tensor
 
 from holdfast.blocks.losses import conjugate_loss, entropy
+from holdfast.model.adapt import adapt
 from holdfast.models.tiny import tiny_resnet
-from holdfast.recipes import adapt
 
 INPUTS = torch.rand(2, 8, 3, 16, 16, generator=torch.Generator().manual_seed(0))
 

@@ -8,8 +8,8 @@ from torch import nn
 
 from holdfast.blocks.renorm import RenormalisedStatistics
 from holdfast.methods.delta import Delta
+from holdfast.model.adapt import adapt
 from holdfast.models.tiny import tiny_resnet
-from holdfast.recipes import adapt
 
 FIRST, SECOND = torch.randn(2, 32, 3, generator=torch.Generator().manual_seed(0)) * torch.tensor([[[1.0]], [[5.0]]])
 INPUTS = torch.rand(8, 3, 16, 16, generator=torch.Generator().manual_seed(0))

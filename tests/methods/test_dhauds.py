@@ -16,8 +16,8 @@ from holdfast.blocks.views import circular_shift, draw_shifts
 from holdfast.methods import classifier_part
 from holdfast.methods._dhauds_settings import PUBLISHED
 from holdfast.methods.dhauds import Dhauds, lr_factor
+from holdfast.model.adapt import adapt
 from holdfast.models import AMAuT, AMAuTVersion, Classifier, tiny_amaut, tiny_resnet
-from holdfast.recipes import adapt
 
 
 @pytest.fixture

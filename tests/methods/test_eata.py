@@ -8,9 +8,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from holdfast.adapted import AdaptedModel
 from holdfast.methods.eata import Eata, Eta
-from holdfast.recipes import adapt
+from holdfast.model.adapt import adapt
+from holdfast.model.adapted import AdaptedModel
 
 
 class Given(nn.Module):

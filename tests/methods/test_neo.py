@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from holdfast.model.adapt import adapt
 from holdfast.models.tiny import tiny_vit
-from holdfast.recipes import adapt
 
 
 @pytest.fixture

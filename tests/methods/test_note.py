@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 import torch
 
-from holdfast.adapted import AdaptedModel
 from holdfast.blocks.instance_norm import InstanceAwareStatistics
 from holdfast.blocks.robust_norm import learning_pass
 from holdfast.methods.note import Note
+from holdfast.model.adapt import adapt
+from holdfast.model.adapted import AdaptedModel
 from holdfast.models.tiny import tiny_resnet
-from holdfast.recipes import adapt
 
 BATCH = torch.rand(32, 3, 16, 16, generator=torch.Generator().manual_seed(0))
 

@@ -11,9 +11,9 @@ from torch import Tensor, nn
 from holdfast.blocks.source_moments import SourceMoments
 from holdfast.blocks.whitening import align, covariance_of, square_root
 from holdfast.methods.pea import Pea
+from holdfast.model.adapt import adapt
 from holdfast.models.classifier import Classifier
 from holdfast.models.tiny import tiny_amaut, tiny_resnet, tiny_vit
-from holdfast.recipes import adapt
 from holdfast.records import SetupWarning
 from holdfast.testing import check_method
 

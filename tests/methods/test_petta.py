@@ -7,8 +7,8 @@ import torch
 
 from holdfast.blocks.robust_norm import RobustStatistics
 from holdfast.methods.petta import Petta
+from holdfast.model.adapt import adapt
 from holdfast.models.tiny import tiny_resnet
-from holdfast.recipes import adapt
 
 BATCHES = torch.rand(3, 8, 3, 16, 16, generator=torch.Generator().manual_seed(0))
 

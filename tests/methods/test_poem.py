@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from holdfast.methods.poem import Poem
+from holdfast.model.adapt import adapt
 from holdfast.models.tiny import tiny_resnet
-from holdfast.recipes import adapt
 
 INPUTS = torch.rand(8, 3, 16, 16, generator=torch.Generator().manual_seed(0))
 SOURCE = torch.rand(500, generator=torch.Generator().manual_seed(0)).sort().values

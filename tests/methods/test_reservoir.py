@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from holdfast.methods.reservoir import Reservoir
+from holdfast.model.adapt import adapt
 from holdfast.models.tiny import tiny_resnet
-from holdfast.recipes import adapt
 
 CLEAN = torch.rand(5, 8, 3, 16, 16, generator=torch.Generator().manual_seed(0))
 DARK = 0.2 * CLEAN

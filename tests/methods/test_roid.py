@@ -7,10 +7,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from holdfast.adapted import AdaptedModel
 from holdfast.methods.roid import Roid
+from holdfast.model.adapt import adapt
+from holdfast.model.adapted import AdaptedModel
 from holdfast.models.tiny import tiny_resnet
-from holdfast.recipes import adapt
 
 
 class Given(nn.Module):

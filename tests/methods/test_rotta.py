@@ -11,11 +11,11 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from holdfast.adapted import AdaptedModel
 from holdfast.blocks.robust_norm import RobustStatistics, learning_pass
 from holdfast.methods.rotta import Rotta
+from holdfast.model.adapt import adapt
+from holdfast.model.adapted import AdaptedModel
 from holdfast.models.tiny import tiny_resnet
-from holdfast.recipes import adapt
 
 BATCH = torch.rand(40, 3, 16, 16, generator=torch.Generator().manual_seed(0))
 

@@ -7,8 +7,8 @@ import torch
 from torch.nn import functional as F
 
 from holdfast.blocks.losses import generalised_cross_entropy
+from holdfast.model.adapt import adapt
 from holdfast.models.tiny import tiny_resnet
-from holdfast.recipes import adapt
 
 INPUTS = torch.rand(8, 3, 16, 16, generator=torch.Generator().manual_seed(0))
 

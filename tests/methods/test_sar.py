@@ -13,9 +13,9 @@ from torch import Tensor, nn
 from holdfast.blocks.frozen_layers import TOP_LAYERS, affine_parameters_except
 from holdfast.blocks.losses import entropy
 from holdfast.methods.sar import Sar
+from holdfast.model.adapt import adapt
 from holdfast.models.cifar_resnet import CifarResNet
 from holdfast.models.tiny import tiny_resnet
-from holdfast.recipes import adapt
 from holdfast.recovery.loss_collapse import LossCollapse
 
 GOLDEN = Path(__file__).resolve().parents[3] / "shared" / "golden"

@@ -10,8 +10,8 @@ from torch import Tensor, nn
 
 from holdfast.blocks.losses import soft_likelihood_ratio
 from holdfast.methods.slr import Slr
+from holdfast.model.adapt import adapt
 from holdfast.models.tiny import tiny_resnet, tiny_vit
-from holdfast.recipes import adapt
 
 INPUTS = torch.rand(8, 3, 32, 32, generator=torch.Generator().manual_seed(0))
 

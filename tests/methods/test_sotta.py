@@ -8,11 +8,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from holdfast.adapted import AdaptedModel
 from holdfast.blocks.robust_norm import RunningStatistics, learning_pass
 from holdfast.methods.sotta import Sotta
+from holdfast.model.adapt import adapt
+from holdfast.model.adapted import AdaptedModel
 from holdfast.models.tiny import tiny_resnet
-from holdfast.recipes import adapt
 
 BATCH = torch.rand(32, 3, 16, 16, generator=torch.Generator().manual_seed(0))
 

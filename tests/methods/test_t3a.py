@@ -7,10 +7,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from holdfast.adapted import AdaptedModel
 from holdfast.blocks.losses import entropy
 from holdfast.methods.t3a import T3a
-from holdfast.recipes import adapt
+from holdfast.model.adapt import adapt
+from holdfast.model.adapted import AdaptedModel
 
 WIDTH, CLASSES = 6, 4
 

@@ -7,8 +7,8 @@ import torch
 from torch import nn
 
 from holdfast.blocks.losses import entropy
+from holdfast.model.adapt import adapt
 from holdfast.models.tiny import tiny_resnet
-from holdfast.recipes import adapt
 
 
 def test_entropy_falls_on_the_batch_it_learns_from() -> None:

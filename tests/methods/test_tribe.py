@@ -7,12 +7,12 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from holdfast.adapted import AdaptedModel
 from holdfast.blocks.losses import entropy
 from holdfast.blocks.wrapping import affine_parameters
 from holdfast.methods.tribe import Tribe
+from holdfast.model.adapt import adapt
+from holdfast.model.adapted import AdaptedModel
 from holdfast.models.tiny import tiny_resnet
-from holdfast.recipes import adapt
 
 
 @pytest.fixture

@@ -7,8 +7,8 @@ import torch
 from torch import Tensor, nn
 
 from holdfast.methods._by_domain import ByDomain
+from holdfast.model.adapt import adapt
 from holdfast.models.tiny import tiny_resnet, tiny_vit
-from holdfast.recipes import adapt
 
 BATCHES = list(torch.rand(4, 8, 3, 16, 16, generator=torch.Generator().manual_seed(0)))
 

@@ -8,8 +8,8 @@ from torch import Tensor
 
 from holdfast.blocks.class_runs import ClassRuns
 from holdfast.methods.unitta_auto import UnittaAuto
+from holdfast.model.adapt import adapt
 from holdfast.models.tiny import tiny_resnet
-from holdfast.recipes import adapt
 
 
 def classes(count: int, stay: float, seed: int = 0) -> Tensor:

@@ -8,8 +8,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from holdfast.blocks.mixture_norm import MixtureStatistics
+from holdfast.model.adapt import adapt
 from holdfast.models.tiny import tiny_resnet
-from holdfast.recipes import adapt
 
 
 def layer(components: int = 4, **options: float) -> MixtureStatistics:

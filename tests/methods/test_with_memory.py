@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 import torch
 
-from holdfast.adapted import AdaptedModel
+from holdfast.model.adapt import adapt
+from holdfast.model.adapted import AdaptedModel
 from holdfast.models.tiny import tiny_resnet
-from holdfast.recipes import adapt
 
 BATCH = torch.rand(32, 3, 16, 16, generator=torch.Generator().manual_seed(0))
 OPTIONS: dict[str, dict[str, Any]] = {"note": {}, "rotta": {}, "sotta": {"min_confidence": 0.0}}

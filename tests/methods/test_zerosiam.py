@@ -6,8 +6,8 @@ import torch
 
 from holdfast.blocks.losses import entropy
 from holdfast.methods.zerosiam import ZeroSiam
+from holdfast.model.adapt import adapt
 from holdfast.models.tiny import tiny_resnet
-from holdfast.recipes import adapt
 
 INPUTS = torch.rand(8, 3, 16, 16, generator=torch.Generator().manual_seed(0))
 

@@ -15,13 +15,13 @@ import torch
 from architectures import ARCHITECTURES, inputs, network
 from torch import nn
 
-from holdfast.adapted import AdaptedModel
 from holdfast.anchor import is_referred
 from holdfast.blocks.norm import BatchStatistics, NormLayer, source_statistics
 from holdfast.blocks.wrapping import Restated, account, has_batch_norm, replace_batch_norm
 from holdfast.methods import METHODS
+from holdfast.model.adapt import adapt
+from holdfast.model.adapted import AdaptedModel
 from holdfast.models.outputs import logits_of
-from holdfast.recipes import adapt
 from holdfast.testing.methods import check_batch_of_one, check_exact_reset, check_export, check_predictions
 from holdfast.testing.trial import Trial
 

@@ -13,8 +13,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from holdfast.model.adapt import adapt
 from holdfast.models import Classifier, Normalised, ViT, tiny_resnet, tiny_vit, weights_digest
-from holdfast.recipes import adapt
 from holdfast.records import InputSpec
 
 

@@ -7,10 +7,10 @@ import pytest
 import torch
 from torch import nn
 
+from holdfast.model.adapt import adapt
 from holdfast.models import CONMIX_VERSIONS, Classifier, CoNMix, CoNMixVersion
 from holdfast.models.conmix import MelImage
 from holdfast.models.mel import mel_decibels
-from holdfast.recipes import adapt
 
 PLACES = np.ix_([2, 5, 9, 30, 58], [20, 30, 40, 50, 60])
 OFFICIAL = [

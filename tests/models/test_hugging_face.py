@@ -10,10 +10,10 @@ import torch
 from safetensors.torch import load_file, save_file
 from small_hubert import SMALL_HUBERT, save_hubert
 
+from holdfast.model.adapt import adapt
 from holdfast.models import Classifier, hubert, hugging_face_audio
 from holdfast.models.hubert import ConvolutionHead
 from holdfast.models.hugging_face import HuggingFaceAudio
-from holdfast.recipes import adapt
 
 transformers = pytest.importorskip("transformers")
 pytestmark = pytest.mark.filterwarnings("ignore")  # raised by the library itself

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
+from holdfast.model.adapt import adapt
 from holdfast.models import MODELS, imported
-from holdfast.recipes import adapt
 
 
 def test_a_function_by_its_import_path() -> None:

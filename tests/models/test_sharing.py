@@ -8,9 +8,9 @@ import pytest
 import torch
 from torch import nn
 
+from holdfast.model.adapt import adapt
 from holdfast.models import Classifier, tiny_resnet
 from holdfast.models.sharing import copies_of_empty, sharing_copy
-from holdfast.recipes import adapt
 from holdfast.testing.comparison import hooks_of
 
 

@@ -14,8 +14,8 @@ from torch.nn.utils import parametrizations, parametrize
 from torch.utils.checkpoint import checkpoint
 
 from holdfast.diagnosis import doctor
+from holdfast.model.adapt import adapt
 from holdfast.models.base import seeded_weights
-from holdfast.recipes import adapt
 
 METHODS = ("source", "batch_norm", "tent", "unitta_auto")
 

@@ -21,11 +21,11 @@ from PIL import Image
 from safetensors.torch import save_file
 from torch import nn
 
+from holdfast.model.adapt import adapt
 from holdfast.models import MODELS, Classifier, Preprocessing, load, preprocessing_of
 from holdfast.models.checkpoint import load_checkpoint, read_checkpoint
 from holdfast.models.tiny import tiny_resnet
-from holdfast.recipes import adapt
-from holdfast.spec import Spec
+from holdfast.options.spec import Spec
 
 
 def module(name: str, **content: Any) -> ModuleType:

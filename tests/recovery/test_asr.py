@@ -7,9 +7,9 @@ import math
 import pytest
 import torch
 
-from holdfast.adapted import AdaptedModel
+from holdfast.model.adapt import adapt
+from holdfast.model.adapted import AdaptedModel
 from holdfast.models.tiny import tiny_resnet
-from holdfast.recipes import adapt
 from holdfast.records import Beside, Step
 from holdfast.recovery.asr import Asr, mean_spread
 from holdfast.restorable import Pull

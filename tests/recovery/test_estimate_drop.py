@@ -10,8 +10,8 @@ import pytest
 import torch
 
 from holdfast.estimators.aetta import Aetta
+from holdfast.model.adapt import adapt
 from holdfast.models.tiny import tiny_resnet
-from holdfast.recipes import adapt
 from holdfast.records import Estimate, Step
 from holdfast.recovery.estimate_drop import EstimateDrop
 

@@ -10,8 +10,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from holdfast.model.adapt import adapt
 from holdfast.models.tiny import tiny_resnet
-from holdfast.recipes import adapt
 from holdfast.records import Step
 from holdfast.recovery.fisher import Fisher, quantile
 

@@ -9,8 +9,8 @@ import pytest
 import torch
 from torch import Tensor
 
+from holdfast.model.adapt import adapt
 from holdfast.models.tiny import tiny_resnet
-from holdfast.recipes import adapt
 from holdfast.records import Estimate, Step
 from holdfast.recovery.last_good import LastGood
 from holdfast.testing.comparison import first_difference

@@ -9,8 +9,8 @@ import torch
 
 from holdfast.benchmark import run
 from holdfast.benchmark.suite import parse_suite
+from holdfast.model.adapt import adapt
 from holdfast.models.tiny import tiny_resnet
-from holdfast.recipes import adapt
 
 BATCHES = torch.rand(5, 8, 3, 16, 16, generator=torch.Generator().manual_seed(0))
 

@@ -11,8 +11,8 @@ from torch import Tensor
 
 from holdfast.data import DATASETS
 from holdfast.estimators.anchored import Anchored
+from holdfast.model.adapt import adapt
 from holdfast.models import digits_resnet
-from holdfast.recipes import adapt
 from holdfast.records import Estimate, Step
 from holdfast.recovery.last_good import LastGood
 from holdfast.recovery.regret import Regret

@@ -14,10 +14,10 @@ import pytest
 from holdfast.benchmark import load_suite, suite_names
 from holdfast.benchmark.job import Job, SourceData
 from holdfast.benchmark.manifest import resolved_names
+from holdfast.options.spec import Spec
 from holdfast.report.as_published import Publication
 from holdfast.report.as_published import publication_of as publication_of_manifest
 from holdfast.report.runs import Manifest
-from holdfast.spec import Spec
 
 
 @pytest.fixture(scope="module")

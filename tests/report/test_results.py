@@ -13,9 +13,9 @@ import pytest
 from run_files import WriteRun, batches
 
 import holdfast
+from holdfast.decode.row_tables import compact
 from holdfast.report import read_run
 from holdfast.report.runs import Rows
-from holdfast.row_tables import compact
 
 
 @pytest.fixture

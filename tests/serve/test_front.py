@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 
 from holdfast import adapt
 from holdfast.cli import app as commands
-from holdfast.folders import InUseError, held
+from holdfast.machine.folders import InUseError, held
 from holdfast.serve.app import create_app
 from holdfast.serve.audit import verify_audit
 from holdfast.serve.forwarding import Call, Reply, answered

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from multiprocessing.managers import SyncManager
 from typing import Any
 
-from holdfast.children import CHILDREN
+from holdfast.machine.children import CHILDREN
 from holdfast.registry import Registry
 
 __all__ = ["EXECUTORS", "Executor", "Lost", "queued"]

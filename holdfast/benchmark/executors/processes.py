@@ -13,8 +13,8 @@ from multiprocessing.process import BaseProcess
 from typing import Any
 
 from holdfast.benchmark.executors.base import EXECUTORS, Executor, Lost
-from holdfast.children import CHILDREN
-from holdfast.stopping import GRACE, Stopped, stop_if_asked, stoppable
+from holdfast.machine.children import CHILDREN
+from holdfast.machine.stopping import GRACE, Stopped, stop_if_asked, stoppable
 
 __all__ = ["processes"]
 

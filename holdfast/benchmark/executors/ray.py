@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from holdfast.benchmark.executors.base import EXECUTORS, Executor, Lost, Tell
-from holdfast.stopping import stop_if_asked, stoppable
+from holdfast.machine.stopping import stop_if_asked, stoppable
 
 __all__ = ["ray"]
 

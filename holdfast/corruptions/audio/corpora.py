@@ -7,7 +7,7 @@ from pathlib import Path
 
 from holdfast.audio import FileRecording, StoredRecording
 from holdfast.audio.decoding import SUFFIXES
-from holdfast.parquet import parquet_rows
+from holdfast.decode.parquet import parquet_rows
 
 __all__ = ["demand", "labelled_recordings", "qut_noise", "recordings_in", "speech_commands_background"]
 

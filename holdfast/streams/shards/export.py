@@ -16,10 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from holdfast.children import CHILDREN
 from holdfast.corruptions import CORRUPTIONS
 from holdfast.data.shard_index import ShardIndex
-from holdfast.folders import held
+from holdfast.machine.children import CHILDREN
+from holdfast.machine.folders import held
 from holdfast.records import Picks
 from holdfast.streams.stream import Stream
 

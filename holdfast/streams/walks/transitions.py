@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.data.crops import Crop, crop_from
-from holdfast.folders import write_whole
+from holdfast.machine.folders import write_whole
 from holdfast.streams.walks.path import LEVELS, GridPoint, check_path
 
 __all__ = ["Calibration", "Transition"]

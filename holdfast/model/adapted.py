@@ -22,22 +22,23 @@ from torch import Tensor, nn
 from holdfast.anchor import Reference
 from holdfast.blocks.norm import NormLayer
 from holdfast.estimators import ESTIMATORS, Estimator, Observation
-from holdfast.input_checks import check_dtype, check_inputs, explain_inputs
-from holdfast.input_range import InputRange, magnitude
 from holdfast.methods import METHODS, Method
 from holdfast.methods._export import Statistics, export
+from holdfast.model.input_checks import check_dtype, check_inputs, explain_inputs
+from holdfast.model.input_range import InputRange, magnitude
+from holdfast.model.pending import Pending
+from holdfast.model.saved_checks import check_saved
+from holdfast.model.transaction import Savepoint, Transactions
 from holdfast.models.classifier import Classifier
 from holdfast.models.inputs import inputs_alone, inputs_and_labels, single_input
 from holdfast.models.normalised import Normalise
 from holdfast.models.partial_forward import Recorded, recording
 from holdfast.models.preprocessing import preprocessing_of
 from holdfast.models.sharing import copies_of_empty, flags_as_given
-from holdfast.pending import Pending
 from holdfast.records import Beside, Estimate, SetupWarning, Step, Update
 from holdfast.recovery import RECOVERIES, Recovery
 from holdfast.recovery.never import Never
 from holdfast.registry import options_of
-from holdfast.saved_checks import check_saved
 from holdfast.state import (
     SavedStateError,
     Stateful,
@@ -47,7 +48,6 @@ from holdfast.state import (
     state_digest,
     write_durably,
 )
-from holdfast.transaction import Savepoint, Transactions
 
 __all__ = ["AdaptedModel", "SourceBatch", "check_estimator_name"]
 
@@ -118,7 +118,7 @@ class AdaptedModel(nn.Module):
         The batch is a tensor, a mapping with one tensor, or a keyword such as `pixel_values=…`.
 
         >>> from holdfast.models.tiny import tiny_resnet
-        >>> from holdfast.recipes import adapt
+        >>> from holdfast.model.adapt import adapt
         >>> model = adapt(tiny_resnet(), "tent")
         >>> model.step(torch.rand(8, 3, 32, 32)).skipped
         >>> model.step(torch.full((8, 3, 32, 32), 255.0)).skipped
@@ -136,7 +136,7 @@ class AdaptedModel(nn.Module):
         estimates the accuracy and changes nothing.
 
         >>> from holdfast.models.tiny import tiny_resnet
-        >>> from holdfast.recipes import adapt
+        >>> from holdfast.model.adapt import adapt
         >>> model, batch = adapt(tiny_resnet(), "tent"), torch.rand(8, 3, 32, 32)
         >>> pending = model.begin(batch)
         >>> classes = pending.logits.argmax(1)
@@ -319,7 +319,7 @@ class AdaptedModel(nn.Module):
         """Return the logits of the source: bit-equal to those of the network that was given, in eval mode.
 
         >>> from holdfast.models.tiny import tiny_resnet
-        >>> from holdfast.recipes import adapt
+        >>> from holdfast.model.adapt import adapt
         >>> network, batch = tiny_resnet().eval(), torch.rand(8, 3, 32, 32)
         >>> model = adapt(network, "tent")
         >>> torch.equal(model.source(batch), network(batch)), torch.equal(model(batch), network(batch))
@@ -406,7 +406,7 @@ class AdaptedModel(nn.Module):
         """Return a copy of all that adaptation has changed, for `return_to`; small beside the network.
 
         >>> from holdfast.models.tiny import tiny_resnet
-        >>> from holdfast.recipes import adapt
+        >>> from holdfast.model.adapt import adapt
         >>> model, batch = adapt(tiny_resnet(), "tent"), torch.rand(8, 3, 32, 32)
         >>> before = model.snapshot(); _ = model(batch); changed = model.digest()
         >>> model.return_to(before); _ = model(batch); model.digest() == changed

@@ -11,10 +11,10 @@ from typing import Any, Literal
 from holdfast.benchmark import Progress, Suite, bench
 from holdfast.benchmark.schema import ModelEntry, SourceEntry, StreamEntry
 from holdfast.benchmark.suite import checked
+from holdfast.options.spec import Spec
 from holdfast.registry import UnknownNameError, nearest
 from holdfast.report import Line, Table, make_tables, read_runs
 from holdfast.report.compare import matched, paired_difference
-from holdfast.spec import Spec
 
 __all__ = ["CANDIDATES", "PHRASES", "Choice", "Recommendation", "Scenario", "recommend", "scenario_of"]
 

@@ -10,8 +10,8 @@ from typing import Any, TypeVar
 
 import yaml
 
+from holdfast.options.yaml_text import load_yaml
 from holdfast.registry import Registry, UnknownNameError, choices_of, nearest, parameters_of
-from holdfast.yaml_text import load_yaml
 
 __all__ = ["Spec"]
 

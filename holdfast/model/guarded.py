@@ -11,15 +11,16 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from holdfast.adapted import AdaptedModel, SourceBatch
 from holdfast.anchor import Card, latest
 from holdfast.evidence import Interval, LabelAudit
 from holdfast.methods.guard import Guard, Verdict
+from holdfast.model.adapt import Watching, adapt_with, check_order
+from holdfast.model.adapted import AdaptedModel, SourceBatch
+from holdfast.model.pending import Pending
 from holdfast.models.base import load
 from holdfast.models.inputs import inputs_and_labels, single_input
 from holdfast.models.outputs import Output
-from holdfast.pending import Pending
-from holdfast.recipes import Watching, adapt_with, check_order, resolve
+from holdfast.recipes import resolve
 from holdfast.records import Estimate, Step
 from holdfast.state import Stateful
 

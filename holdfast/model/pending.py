@@ -41,7 +41,7 @@ class Pending:
 
         >>> import torch
         >>> from holdfast.models.tiny import tiny_resnet
-        >>> from holdfast.recipes import adapt
+        >>> from holdfast.model.adapt import adapt
         >>> pending = adapt(tiny_resnet(), "tent").begin(torch.rand(8, 3, 32, 32))
         >>> pending.logits.shape, pending.predicts
         (torch.Size([8, 10]), 'before')

@@ -10,14 +10,14 @@ from typing import Any
 
 from holdfast.benchmark import Job, Progress, load_suite, run, suite_names
 from holdfast.benchmark.building import GIVEN_TO_RECIPES
-from holdfast.devices import resolve_device
+from holdfast.machine.devices import resolve_device
 from holdfast.methods import METHODS
+from holdfast.options.spec import Spec
 from holdfast.recipes import recipe_of
 from holdfast.recovery import RECOVERIES
 from holdfast.registry import UnknownNameError, nearest, options_of
 from holdfast.report import RunRecord, read_run
 from holdfast.report.metrics import accuracy, last_accuracy, passes_per_sample
-from holdfast.spec import Spec
 
 __all__ = ["Replayed", "Reset", "job_of", "replay", "replayed_jobs"]
 

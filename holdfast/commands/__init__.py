@@ -1,0 +1,1 @@
+"""What the command line calls beside the benchmark: catalogue, descriptions, recommendation, replay."""

@@ -1,0 +1,1 @@
+"""Files to arrays: images, Parquet columns and rows of runs."""

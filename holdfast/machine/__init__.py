@@ -1,0 +1,1 @@
+"""The machine: folders and files, child processes, signals, devices."""
