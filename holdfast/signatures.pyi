@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 from torch import Generator, Tensor, nn
 from typing_extensions import Unpack
 
-from holdfast.model.adapted import AdaptedModel, SourceBatch
 from holdfast.anchor import Card
-from holdfast.model.guarded import GuardedModel
 from holdfast.methods import Method
-from holdfast.models.outputs import Output
 from holdfast.model.adapt import Watching
+from holdfast.model.adapted import AdaptedModel, SourceBatch
+from holdfast.model.guarded import GuardedModel
+from holdfast.models.outputs import Output
 from holdfast.recovery import Recovery
 
 Labelled: TypeAlias = tuple[Tensor, NDArray[Any]]  # a batch with its labels, as streams have them

@@ -15,7 +15,7 @@ from holdfast.commands.description import describe, list_methods
 from holdfast.methods import METHODS
 from holdfast.model.adapt import adapt
 
-BUILD = Path(__file__).resolve().parents[1] / "docs" / "build.py"
+BUILD = Path(__file__).resolve().parents[2] / "docs" / "build.py"
 pytestmark = pytest.mark.skipif(not BUILD.exists(), reason="the documents are not beside the tests")
 
 

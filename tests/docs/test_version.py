@@ -10,7 +10,7 @@ import yaml
 
 import holdfast
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 pytestmark = pytest.mark.skipif(not (ROOT / "CITATION.cff").exists(), reason="the repository is not beside the tests")
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from holdfast.models import MODELS
 
-EXAMPLES = Path(__file__).resolve().parents[1] / "docs" / "examples.py"
+EXAMPLES = Path(__file__).resolve().parents[2] / "docs" / "examples.py"
 pytestmark = pytest.mark.skipif(not EXAMPLES.exists(), reason="the documents are not beside the tests")
 
 

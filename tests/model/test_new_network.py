@@ -14,7 +14,7 @@ from torch import Tensor, nn
 import holdfast
 from holdfast.models import MODELS
 
-IMAGES = Path(__file__).resolve().parents[2] / "shared" / "data" / "imagenet" / "samples.parquet"
+IMAGES = Path(__file__).resolve().parents[3] / "shared" / "data" / "imagenet" / "samples.parquet"
 BATCH = 20
 pytestmark = [
     pytest.mark.slow,

@@ -16,7 +16,7 @@ from holdfast.methods import METHODS
 from holdfast.models.tiny import tiny_resnet
 from holdfast.testing import check_method
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 TUTORIALS = ("tutorials/first_adaptation", "tutorials/guarded_model")
 LINK = r"\]\((?!https://)([^)#]+)"  # to a file
 pytestmark = pytest.mark.skipif(not (ROOT / "README.md").exists(), reason="the documents are not beside the tests")
