@@ -213,7 +213,7 @@ def read_state(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     try:
         metadata = _metadata(content)
         tensors = load_tensors(content)
-    except (SafetensorError, ValueError, KeyError, TypeError) as error:
+    except (SafetensorError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise SavedStateError(f"{path} is damaged ({error}); use another copy of it") from error
     if metadata.get("schema") != str(SCHEMA):
         found = metadata.get("schema", "none")
@@ -240,7 +240,7 @@ def read_state(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
         header = json.loads(body)
         state = unpack(header.pop("state"))
         unpacked = dict(state), dict(header)
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise SavedStateError(f"{path} is damaged (its header has no such structure); use another copy") from error
     if used != set(tensors):
         raise SavedStateError(f"{path} is damaged (it holds tensors that its header does not name); use another copy")

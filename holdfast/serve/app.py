@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
 __all__ = ["create_app", "say_errors"]
 
-LARGE = 256 * 1024  # bytes; larger bodies are decoded beside the event loop
 ACTIONS = {
     "reset": "Return a tenant to the source.",
     "freeze": "Predict a tenant without adapting.",
@@ -136,10 +135,10 @@ def _predicting(service: Service) -> Any:
     from fastapi import Request, Response
 
     async def predict(request: Request, tenant: str | None = None) -> Response:
-        name, body = tenant_of(request, tenant), await body_of(request, service.limits)
-        kind = request.headers.get("content-type", "")
-        decode = service.decoder.decode
-        inputs = await asyncio.to_thread(decode, body, kind) if len(body) > LARGE else decode(body, kind)
+        name = tenant_of(request, tenant)
+        service.admit(name)
+        body = await body_of(request, service.limits)
+        inputs = await service.decoding.decode(body, request.headers.get("content-type", ""))
         loop = asyncio.get_running_loop()
         future: asyncio.Future[object] = loop.create_future()
 
@@ -225,4 +224,4 @@ def _watching(service: Service) -> dict[str, Any]:
 def _json(content: Any, status: int = 200) -> "JsonResponse":
     from fastapi import Response
 
-    return Response(json.dumps(content), status, media_type="application/json")
+    return Response(json.dumps(content, allow_nan=False), status, media_type="application/json")

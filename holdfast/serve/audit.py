@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import sqlite3
 import threading
 from collections.abc import Iterator
@@ -57,9 +58,10 @@ class AuditLog:
         self.path = path
         self._lock = threading.Lock()
         try:
+            os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))  # private, as the files that SQLite puts beside it
             self._connection = sqlite3.connect(path, check_same_thread=False, isolation_level=None)
             last = self._prepared()
-        except sqlite3.OperationalError as error:  # a full disk, a folder that takes no changes
+        except (sqlite3.OperationalError, OSError) as error:  # a full disk, a folder that takes no changes
             raise OSError(f"the audit log {path} cannot be opened ({error}); free space, or choose another") from error
         except sqlite3.DatabaseError as error:
             raise ValueError(f"{path} is not an audit log ({error}); choose another --state folder") from error

@@ -22,6 +22,7 @@ from holdfast.randomness import seeded_rng
 from holdfast.records import SetupWarning
 from holdfast.serve.limits import Limits
 from holdfast.serve.service import Service
+from holdfast.serve.state_folder import private
 from holdfast.serve.tenants import Tenants
 
 __all__ = ["build_service", "building_of", "held_out"]
@@ -52,6 +53,7 @@ def build_service(building: Mapping[str, Any], *, folder: Path | None, limits: L
     if folder is not None:
         _say_if_other_samples(folder, building, tenants.names())
         write_whole(folder / BUILDING, json.dumps(dict(building), indent=1, default=str).encode())
+        private(folder / BUILDING)
     return Service(tenants, limits=limits, **serving)
 
 
@@ -72,7 +74,7 @@ def building_of(folder: Path) -> dict[str, Any]:
     path = folder / BUILDING
     try:
         return dict(json.loads(path.read_text()))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise ValueError(f"{path} cannot be read, so it is not known what was served ({error})") from error
 
 

@@ -18,6 +18,7 @@ from holdfast.serve.audit import AuditLog
 from holdfast.serve.batching import Request, Worker
 from holdfast.serve.bodies import Decoder
 from holdfast.serve.decision import Decision
+from holdfast.serve.decoding import DecodingPool
 from holdfast.serve.limits import Limits, Rate, RefusedError, check_tenant
 from holdfast.serve.metrics import Metrics
 from holdfast.serve.stored_inputs import stored
@@ -28,6 +29,7 @@ __all__ = ["Answer", "Service"]
 LOG = logging.getLogger(__name__)
 REMEMBERED = 600  # decisions of each tenant for the page
 NO_REFERENCE = "no source samples are known, so it predicts as the source does; start it with --card or --holdout"
+NOT_FINITE = "the network returns values that are not finite for these inputs; scale them as in training"
 
 
 @dataclass(frozen=True)
@@ -64,9 +66,10 @@ class Service:
     ) -> None:
         self.tenants, self.limits = tenants, limits or Limits()
         network = tenants.model.method.model
-        self.decoder = Decoder(
+        decoder = Decoder(
             network.input_spec, self.limits, preprocessing=preprocessing_of(network), dtype=network.input_dtype
         )
+        self.decoding = DecodingPool(decoder, waiting=self.limits.decoding)
         if store_inputs and tenants.folder is None:
             raise ValueError("inputs are stored in the state folder; pass --state with --store-inputs")
         self.audit = None if tenants.folder is None else AuditLog(tenants.folder / "audit.db")
@@ -82,14 +85,28 @@ class Service:
         self.note = None if tenants.model.method.referred else NO_REFERENCE  # what has to be known of the set-up
         if self.note is not None:
             LOG.warning(self.note)
+        recipe = tenants.model.recipe
+        self.described = {  # once: a step may be changing the model when someone asks
+            "recipe": recipe["name"],
+            "method": recipe["options"].get("base") or recipe["method"],
+            "guarded": recipe["method"] == "guard",
+            "predicts": tenants.model.method.predicts,
+            "weights": tenants.model.weights,
+            "classes": network.num_classes,
+            "input": asdict(network.input_spec),
+            "note": self.note,
+        }
 
     # Predict ----------------------------------------------------------------------------------------------
 
-    def submit(self, tenant: str, inputs: Tensor, answer: Callable[[object], None]) -> None:
-        """Queue inputs; `answer` is called once, with an `Answer` or an exception, from another thread."""
+    def admit(self, tenant: str) -> None:
+        """Refuse a request by its tenant's name or rate, before its body is read."""
         check_tenant(tenant)
         if not self.rate.take(tenant):
             raise RefusedError(429, "this tenant sends too many requests; slow down")
+
+    def submit(self, tenant: str, inputs: Tensor, answer: Callable[[object], None]) -> None:
+        """Queue inputs; `answer` is called once, with an `Answer` or an exception, from another thread."""
         self.worker.put(Request(tenant, inputs, answer))
 
     def _serve(self, tenant: str, requests: Sequence[Request]) -> None:
@@ -100,6 +117,7 @@ class Service:
         inputs = requests[0].inputs if len(requests) == 1 else torch.cat([request.inputs for request in requests])
         serving = self.tenants.begin(tenant, inputs)
         confidences, classes = serving.logits.float().softmax(1).max(1)
+        finite = torch.isfinite(serving.logits).all(1)
         ids = [f"{tenant}:{place}-{serving.tag}" for place in serving.ids] or [f"{tenant}:-" for _ in inputs]
         wanted = list(serving.wants_label) or [False] * len(inputs)
         start = 0
@@ -117,7 +135,7 @@ class Service:
                 logits=serving.logits[part],
             )
             self.metrics.latency.labels(tenant).observe(time.perf_counter() - request.arrived)
-            request.answer(answer)
+            request.answer(answer if finite[part].all() else RefusedError(422, NOT_FINITE))
             start += len(request.inputs)
         serving.finish()
         self.record(replace(serving.decision, inputs=self._store(tenant, serving.batch, inputs)))
@@ -207,19 +225,9 @@ class Service:
 
     def status(self, tenant: str | None = None) -> dict[str, Any]:
         """Return the state of the service, and of one tenant or all."""
-        model = self.tenants.model
         names = self.tenants.names() if tenant is None else [tenant]
         return {
-            "model": {
-                "recipe": model.recipe["name"],
-                "method": model.recipe["options"].get("base") or model.recipe["method"],
-                "guarded": model.recipe["method"] == "guard",
-                "predicts": model.method.predicts,
-                "weights": model.weights,
-                "classes": model.method.model.num_classes,
-                "input": asdict(model.method.model.input_spec),
-                "note": self.note,
-            },
+            "model": self.described,
             "uptime_seconds": round(time.time() - self.started, 1),
             "ready": self.ready,
             "learning_stopped": self.tenants.stalled,
@@ -260,6 +268,7 @@ class Service:
         """Serve what waits, then bring every state and the log to the disk."""
         if self.worker.alive:
             self.worker.stop()
+        self.decoding.close()
         self.tenants.close()
         self.record(self._event("stopped", "every state is on disk"))
         if self.audit is not None:

@@ -25,7 +25,7 @@ from holdfast.records import Step
 from holdfast.serve.decision import Decision, decide
 from holdfast.serve.limits import RefusedError, check_tenant
 from holdfast.serve.resident import Resident
-from holdfast.serve.state_folder import divided, sign
+from holdfast.serve.state_folder import divided, private, sign
 from holdfast.state import SavedStateError, read_state
 
 __all__ = ["Serving", "Tenant", "Tenants"]
@@ -248,7 +248,7 @@ class Tenants:
         with self._lock:
             self._settle()
             for entry in list(self._tenants.values()):
-                if entry.dirty:
+                if entry.dirty and (entry is self._inside or entry.resident is not None):
                     self._swap(entry)
                     self._write(entry)
 
@@ -363,9 +363,11 @@ class Tenants:
             sweep(folder)
             divided(folder, 0, self.model)  # replicas may have had it before
             sign(folder, self.model)
+            for one in (folder, *folder.iterdir()):
+                private(one)
             for path in sorted(folder.glob("*.safetensors")):
                 self._tenants[path.stem] = entry = Tenant(path.stem)
-                with suppress(SavedStateError, KeyError, TypeError, ValueError):  # reported when it is used
+                with suppress(SavedStateError, KeyError, TypeError, ValueError, OSError):  # reported when it is used
                     self._count(entry, read_state(path)[1]["note"])
         except BaseException:
             self._owned.close()
@@ -391,18 +393,31 @@ class Tenants:
         entry.runs = tuple((str(tag), int(first)) for tag, first in note.get("runs", ()))
 
     def _read(self, entry: Tenant) -> None:
-        """Load a state into the model; a damaged file is kept aside, and the stream starts from the source."""
+        """Load a state into the model; a damaged file is kept aside, and the stream starts from the source.
+
+        Damage is content that fails its check, or a file that is gone. What hinders reading it leaves it as it is.
+        """
         path = self._path(entry)
         try:
             self._count(entry, self.model.load(path))
-        except (SavedStateError, OSError, KeyError, TypeError, ValueError) as error:
-            LOG.error("the state of tenant %s cannot be used and is set aside: %s", entry.name, error)
-            with suppress(OSError):  # it may be gone, or the folder take no changes
-                path.rename(path.with_suffix(".damaged"))
-            before = entry.digest
-            self.model.return_to(self._fresh.snapshot())
-            entry.digest, entry.saved_at, entry.runs, entry.tagged = self._fresh_digest, -1, (), False
-            self.told(self._done(entry, "damaged", before, "its file was damaged: it starts from the source"))
+        except OSError as error:
+            if not isinstance(error, FileNotFoundError):
+                LOG.error("the state of tenant %s cannot be read now: %s", entry.name, error)
+                reason = f"the state of this tenant cannot be read now ({error.strerror}); try again later"
+                raise RefusedError(503, reason) from error
+            self._set_aside(entry, error)
+        except (SavedStateError, KeyError, TypeError, ValueError) as error:
+            self._set_aside(entry, error)
+
+    def _set_aside(self, entry: Tenant, error: Exception) -> None:
+        path = self._path(entry)
+        LOG.error("the state of tenant %s cannot be used and is set aside: %s", entry.name, error)
+        with suppress(OSError):  # it may be gone, or the folder take no changes
+            path.rename(path.with_suffix(".damaged"))
+        before = entry.digest
+        self.model.return_to(self._fresh.snapshot())
+        entry.digest, entry.saved_at, entry.runs, entry.tagged = self._fresh_digest, -1, (), False
+        self.told(self._done(entry, "damaged", before, "its file was damaged: it starts from the source"))
 
     def _checkpoint(self, entry: Tenant) -> None:
         if entry.batches - max(entry.saved_at, 0) >= self.checkpoint_every or entry.saved_at < 0:
@@ -414,6 +429,7 @@ class Tenants:
             return
         try:
             self.model.save(self._path(entry), note=self._note(entry))
+            private(self._path(entry))
         except OSError as error:
             self.stalled = f"the disk takes no states ({error.strerror or error}); nothing is adapted until it does"
             self._retry_at = time.monotonic() + RETRY_SECONDS

@@ -1,0 +1,72 @@
+"""Arrays in JSON, read row by row: no single call is long, so that other threads have their turn in between."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from holdfast.serve.limits import RefusedError
+
+__all__ = ["json_array"]
+
+DEEPEST = 8  # axes
+LONGEST_ROW = 4096  # numbers, unless the network takes longer ones
+NUMBER_CHARACTERS = 64  # of one number with the spaces around it
+SPARE = 1024  # arrays, numbers and characters beside the inputs
+AT_ONCE = 2048  # numbers
+
+
+def json_array(body: bytes, shape: tuple[int, ...], samples: int) -> NDArray[Any]:
+    """Return the array that a body is, or holds as `inputs`; refuse more than `samples` of a shape before it is read.
+
+    >>> json_array(b'{"inputs": [[1, 2.5], [3, 4]]}', (2,), 8).tolist()
+    [[1.0, 2.5], [3.0, 4.0]]
+    """
+    codes, each = np.frombuffer(body, np.uint8), math.prod(shape)
+    arrays = sum(math.prod(shape[:axis]) for axis in range(len(shape)))  # of one sample
+    most = {",": samples * each + SPARE, "[": samples * arrays + SPARE}
+    if any(np.count_nonzero(codes == ord(sign)) > count for sign, count in most.items()):
+        raise RefusedError(413, f"the array is larger than {samples} samples of {each} numbers; send fewer")
+    longest = max(LONGEST_ROW, *shape) * NUMBER_CHARACTERS
+    row = rf'\[[^\[\]{{}}"]{{0,{longest}}}\]'  # an array that holds no array
+    blocks: list[NDArray[Any]] = []  # neighbouring rows
+    first = [0]  # row of each block, and of the next one
+
+    def keep(found: re.Match[str]) -> str:
+        blocks.append(_rows(found[0]))
+        first.append(first[-1] + len(blocks[-1]))
+        return ",".join(f"[{number}]" for number in range(first[-2], first[-1]))
+
+    outline = re.sub(
+        rf"{row}(?:\s{{0,99}},\s{{0,99}}{row}){{0,{max(1, AT_ONCE // max(1, shape[-1])) - 1}}}", keep, body.decode()
+    )
+    if len(outline) > most["["] * NUMBER_CHARACTERS:
+        raise RefusedError(413, f"a row of the array, or what is beside it, has over {longest} characters")
+    said = json.loads(outline)
+    values = said.get("inputs") if isinstance(said, dict) else said
+    if not isinstance(values, list):
+        raise RefusedError(422, 'send an array, or {"inputs": [...]}')
+    numbers = np.asarray(values)  # of rows, (…, 1)
+    if numbers.dtype.kind != "i" or numbers.shape[-1] != 1 or numbers.ndim > DEEPEST:
+        raise _irregular()
+    # The inputs are neighbours in the body: all blocks from that of their first row to that of their last one.
+    start, end = (int(np.searchsorted(first, row, "right")) for row in (numbers.min(), numbers.max()))
+    rows = np.concatenate(blocks[start - 1 : end])
+    return rows[numbers[..., 0] - first[start - 1]]
+
+
+def _rows(text: str) -> NDArray[Any]:
+    """Return neighbouring rows."""
+    rows = np.asarray(json.loads(f"[{text}]"))
+    if rows.dtype.kind not in "fiu" or rows.ndim != 2:
+        raise _irregular()
+    return rows
+
+
+def _irregular() -> RefusedError:
+    return RefusedError(422, "the array must hold numbers, and rows of equal length")
