@@ -42,6 +42,9 @@ def serve(
         float | None, typer.Option(help="Fit estimates to this accuracy on clean data, 0 to 1, instead of --holdout.")
     ] = None,
     state: Annotated[Path | None, typer.Option(help="Keep states and the audit log in this folder.")] = None,
+    head: Annotated[
+        Path | None, typer.Option(help="Note the head of the audit log in this file, by default audit.head in --state.")
+    ] = None,
     host: Annotated[
         str, typer.Option(help="Listen at this address; one that others reach needs a token.")
     ] = "127.0.0.1",
@@ -94,6 +97,8 @@ def serve(
     def told(address: str) -> None:
         typer.echo(f"serving {model} at {address}")
 
+    if head is not None and (state is None or engine is Engine.ray):
+        raise ValueError("--head needs --state and --engine local; on Ray each replica keeps its own head in --state")
     if engine is Engine.ray:
         from holdfast.serve.on_ray import run_on_ray
 
@@ -104,7 +109,7 @@ def serve(
         from holdfast.serve.build import build_service
         from holdfast.serve.run import run
 
-        service = build_service(building, folder=state, limits=limits)
+        service = build_service(building, folder=state, limits=limits, head=head)
         if service.tenants.model.method.predicts == "after":
             typer.echo(f"{method} predicts after its update: a prediction takes as long as the whole step")
         run(service, host=host, port=port, token=token, told=told)

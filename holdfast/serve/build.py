@@ -33,8 +33,11 @@ HELD_OUT = 512  # samples
 BATCH = 64
 
 
-def build_service(building: Mapping[str, Any], *, folder: Path | None, limits: Limits) -> Service:
-    """Return a service that is not started; `building` has the options of the command by name.
+def build_service(
+    building: Mapping[str, Any], *, folder: Path | None, limits: Limits, head: Path | None = None
+) -> Service:
+    """Return a service that is not started; `building` has the options of the command by name, `head` is
+    where the head of the audit log is noted.
 
     A `card` that belongs to a network with other weights is refused.
     """
@@ -49,7 +52,9 @@ def build_service(building: Mapping[str, Any], *, folder: Path | None, limits: L
     source = None if shown is None else [inputs for inputs, _ in shown]
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", ".*has no source samples", SetupWarning)  # the service says so itself
-        tenants = Tenants(network, folder=folder, limit=limits.tenants, source=source, holdout=shown, **given)
+        tenants = Tenants(
+            network, folder=folder, head=head, limit=limits.tenants, source=source, holdout=shown, **given
+        )
     if folder is not None:
         _say_if_other_samples(folder, building, tenants.names())
         write_whole(folder / BUILDING, json.dumps(dict(building), indent=1, default=str).encode())

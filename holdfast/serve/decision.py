@@ -18,7 +18,7 @@ class Decision:
 
     time: float  # seconds since 1970
     tenant: str
-    kind: str  # batch, reset, freeze, resume, export, feedback, restored, damaged, stalled, started, stopped
+    kind: str  # batch, reset, freeze, resume, feedback, damaged, missing, started, stopped
     batch: int  # batches of this tenant before
     before: str  # digest of the state
     after: str

@@ -56,8 +56,8 @@ def json_array(body: bytes, shape: tuple[int, ...], samples: int) -> NDArray[Any
         raise _irregular()
     # The inputs are neighbours in the body: all blocks from that of their first row to that of their last one.
     start, end = (int(np.searchsorted(first, row, "right")) for row in (numbers.min(), numbers.max()))
-    rows = np.concatenate(blocks[start - 1 : end])
-    return rows[numbers[..., 0] - first[start - 1]]
+    rows: NDArray[Any] = np.concatenate(blocks[start - 1 : end])
+    return np.asarray(rows[numbers[..., 0] - first[start - 1]])
 
 
 def _rows(text: str) -> NDArray[Any]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -14,7 +13,6 @@ import torch
 from torch import Tensor
 
 from holdfast.models.preprocessing import preprocessing_of
-from holdfast.serve.audit import AuditLog
 from holdfast.serve.batching import Request, Worker
 from holdfast.serve.bodies import Decoder
 from holdfast.serve.decision import Decision
@@ -29,6 +27,7 @@ __all__ = ["Answer", "Service"]
 LOG = logging.getLogger(__name__)
 REMEMBERED = 600  # decisions of each tenant for the page
 NO_REFERENCE = "no source samples are known, so it predicts as the source does; start it with --card or --holdout"
+KILLED = "the service before was killed: decisions that it did not log are missing"
 NOT_FINITE = "the network returns values that are not finite for these inputs; scale them as in training"
 
 
@@ -72,16 +71,13 @@ class Service:
         self.decoding = DecodingPool(decoder, waiting=self.limits.decoding)
         if store_inputs and tenants.folder is None:
             raise ValueError("inputs are stored in the state folder; pass --state with --store-inputs")
-        self.audit = None if tenants.folder is None else AuditLog(tenants.folder / "audit.db")
         self.metrics = Metrics()
-        tenants.told = self.record
+        tenants.tell(self.record)
         self.rate = Rate(self.limits.requests_per_second)
         self.worker = Worker(self._serve, batch=batch, wait=wait, queued=self.limits.queued)
         self.started = time.time()
-        self.unrecorded: str | None = None  # why the audit log is not written
         self._inputs = tenants.folder if store_inputs else None
         self._history: dict[str, deque[Decision]] = {}
-        self._turn = threading.Lock()  # of a batch or an action with its record, so that the log has their order
         self.note = None if tenants.model.method.referred else NO_REFERENCE  # what has to be known of the set-up
         if self.note is not None:
             LOG.warning(self.note)
@@ -110,7 +106,7 @@ class Service:
         self.worker.put(Request(tenant, inputs, answer))
 
     def _serve(self, tenant: str, requests: Sequence[Request]) -> None:
-        with self._turn:
+        with self.tenants.exclusive():
             self._serve_batch(tenant, requests)
 
     def _serve_batch(self, tenant: str, requests: Sequence[Request]) -> None:
@@ -160,33 +156,12 @@ class Service:
         classes = self.tenants.model.method.model.num_classes
         if label is not None and not 0 <= label < classes:
             raise RefusedError(422, f"a label is a class from 0 to {classes - 1}, or null")
-        try:
-            counts = self.tenants.feedback(tenant, int(place), label, tag=tag)
-        except RefusedError:
-            raise
-        except ValueError as error:
-            raise RefusedError(404, "no prediction has this id") from error
-        entry = self.tenants.status(tenant)
-        self.record(
-            Decision(
-                time=time.time(),
-                tenant=tenant,
-                kind="feedback",
-                batch=entry.batches,
-                before=entry.digest,
-                after=entry.digest,
-                reason="it counts" if counts else "it was not asked for, or came twice",
-                run=tag,
-                sample=int(place),
-                label=label,
-            )
-        )
-        return counts
+        return self.tenants.feedback(tenant, int(place), label, tag=tag)
 
     def act(self, action: str, tenant: str) -> Decision:
         """Reset, freeze or resume a tenant."""
         actions = {"reset": self.tenants.reset, "freeze": self.tenants.freeze, "resume": self.tenants.resume}
-        with self._turn:
+        with self.tenants.exclusive():
             decision = actions[action](tenant)
             self.record(decision)
         return decision
@@ -196,23 +171,15 @@ class Service:
         return self.tenants.saved(tenant)
 
     def record(self, decision: Decision) -> None:
-        """Write a decision to the log; if the disk does not take it, nothing is adapted until it does."""
-        if decision.kind != "feedback":
+        """Remember, count and log a decision."""
+        with self.tenants.exclusive():
             self._recent(decision.tenant).append(decision)
-        self.metrics.count(decision)
-        if self.audit is None:
-            return
-        try:
-            self.audit.append(decision)
-            self.unrecorded = None
-        except OSError as error:
-            self.unrecorded = str(error)
-            self.tenants.stall(self.unrecorded)
+            self.metrics.count(decision)
+            self.tenants.record(decision)
 
     def _recent(self, tenant: str) -> deque[Decision]:
         if tenant not in self._history:
-            earlier = [] if self.audit is None else self.audit.latest(tenant, REMEMBERED)
-            self._history.setdefault(tenant, deque(earlier, maxlen=REMEMBERED))
+            self._history.setdefault(tenant, deque(self.tenants.latest(tenant, REMEMBERED), maxlen=REMEMBERED))
         return self._history[tenant]
 
     def history(self, tenant: str, since: float = 0.0) -> list[dict[str, Any]]:
@@ -226,6 +193,7 @@ class Service:
     def status(self, tenant: str | None = None) -> dict[str, Any]:
         """Return the state of the service, and of one tenant or all."""
         names = self.tenants.names() if tenant is None else [tenant]
+        log = self.tenants.log
         return {
             "model": self.described,
             "uptime_seconds": round(time.time() - self.started, 1),
@@ -234,7 +202,7 @@ class Service:
             "queue": self.worker.waiting,
             "batch": self.worker.batch,
             "wait_ms": 1000 * self.worker.wait,
-            "audit": None if self.audit is None else {"head": self.audit.head, "problem": self.unrecorded},
+            "audit": None if log is None else {"head": log.head, "problem": self.tenants.unrecorded},
             "tenants": {name: self._status_of(name) for name in names},
             **({} if tenant is None else {"bounds": self.tenants.bounds(tenant)}),
         }
@@ -261,18 +229,19 @@ class Service:
     def start(self) -> None:
         """Start to serve."""
         self.worker.start()
-        known = f"{len(self.tenants.names())} tenants on disk"
-        self.record(self._event("started", known if self.note is None else f"{known}; {self.note}"))
+        log = self.tenants.log
+        killed = KILLED if log is not None and log.ended != "stopped" else None
+        said = (f"{len(self.tenants.names())} tenants on disk", killed, self.note)
+        self.record(self._event("started", "; ".join(one for one in said if one is not None)))
 
     def stop(self) -> None:
         """Serve what waits, then bring every state and the log to the disk."""
         if self.worker.alive:
             self.worker.stop()
         self.decoding.close()
-        self.tenants.close()
+        self.tenants.checkpoint()
         self.record(self._event("stopped", "every state is on disk"))
-        if self.audit is not None:
-            self.audit.close()
+        self.tenants.close()
 
     def _event(self, kind: str, reason: str) -> Decision:
         return Decision(time=time.time(), tenant="", kind=kind, batch=0, before="", after="", reason=reason)

@@ -15,6 +15,7 @@ from holdfast.model.adapted import AdaptedModel
 from holdfast.models.classifier import weights_digest
 
 __all__ = [
+    "LOG_NAME",
     "audit_logs",
     "check_model",
     "check_weights",

@@ -212,8 +212,9 @@ def test_a_full_disk_is_told_and_predictions_go_on(client: Any, monkeypatch: pyt
         def close(self) -> None:
             pass
 
-    whole = vars(client.service.audit)["_connection"]
-    monkeypatch.setattr(client.service.audit, "_connection", Full())
+    log = client.service.tenants.log
+    whole = vars(log)["_connection"]
+    monkeypatch.setattr(log, "_connection", Full())
     assert client.post("/v1/predict", **sent).status_code == 200
     wait_until(lambda: client.get("/v1/status").json()["learning_stopped"])
     before = client.get("/v1/status").json()
@@ -221,7 +222,7 @@ def test_a_full_disk_is_told_and_predictions_go_on(client: Any, monkeypatch: pyt
     assert client.post("/v1/predict", **sent).status_code == 200
     assert client.get("/v1/status").json()["tenants"]["default"]["digest"] == before["tenants"]["default"]["digest"]
     assert "holdfast_learning_stopped 1.0" in client.get("/metrics").text
-    monkeypatch.setattr(client.service.audit, "_connection", whole)
+    monkeypatch.setattr(log, "_connection", whole)
 
 
 # What is refused ------------------------------------------------------------------------------------------
