@@ -202,7 +202,7 @@ def _state_problem(case: Case, stream: str, model: AdaptedModel, expected: Array
 
 
 def _memory(expected: Arrays, stream: str) -> NDArray[Any]:
-    """Return the places of the inputs in the memory after each batch; two names are in use."""
+    """Return the rows of the inputs in the memory after each batch; two names are in use."""
     return expected[f"mem_{stream}"] if f"mem_{stream}" in expected else expected[f"{stream}_mem"]
 
 
@@ -221,11 +221,11 @@ def _wrong_decisions(
     return wrong
 
 
-def _wrong_memories(held: list[Tensor], places: NDArray[Any], inputs: Tensor) -> list[int]:
+def _wrong_memories(held: list[Tensor], rows: NDArray[Any], inputs: Tensor) -> list[int]:
     """Return the batches after which the memory held other inputs or another order; -1 marks an empty place."""
     return [
         batch
-        for batch, (found, wanted) in enumerate(zip(held, places, strict=False))
+        for batch, (found, wanted) in enumerate(zip(held, rows, strict=False))
         if not torch.equal(found, inputs[torch.from_numpy(wanted[wanted >= 0])])
     ]
 
