@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from holdfast.serve.forwarding import json_reply
@@ -91,7 +92,8 @@ class Local:
 
     async def feedback(self, label: "Label", _: "Request") -> "Response":
         """Take a label."""
-        return json_reply({"counts": await asyncio.to_thread(self.service.feedback, label.id, label.label)})
+        take = partial(self.service.feedback, label.id, label.label, correct=label.correct)
+        return json_reply({"counts": await asyncio.to_thread(take)})
 
     async def ready(self, _: "Request") -> "Response":
         """Say whether predictions are served."""

@@ -39,6 +39,7 @@ class Decision:
     inputs: str = ""  # where the inputs of the batch are stored
     sample: int | None = None  # id of the sample that a label belongs to
     label: int | None = None
+    correct: bool | None = None  # whether the predicted class is right, instead of a label
 
     def to_dict(self) -> dict[str, Any]:
         """Return all fields as JSON can hold them."""

@@ -147,16 +147,18 @@ class Service:
 
     # Everything else --------------------------------------------------------------------------------------
 
-    def feedback(self, prediction_id: str, label: int | None) -> bool:
-        """Take the true class of a prediction, or None if it cannot be had; return whether it counts."""
+    def feedback(self, prediction_id: str, label: int | None = None, *, correct: bool | None = None) -> bool:
+        """Take the true class of a prediction, or whether it is `correct`; return whether that counts."""
         tenant, colon, named = prediction_id.rpartition(":")
         place, _, tag = named.partition("-")
         if not colon or not place.isdecimal() or len(place) > 18:
             raise RefusedError(422, "no prediction has this id; send the id of a prediction of a guarded model")
-        classes = self.tenants.model.method.model.num_classes
-        if label is not None and not 0 <= label < classes:
-            raise RefusedError(422, f"a label is a class from 0 to {classes - 1}, or null")
-        return self.tenants.feedback(tenant, int(place), label, tag=tag)
+        try:
+            return self.tenants.feedback(tenant, int(place), label, correct=correct, tag=tag)
+        except RefusedError:
+            raise
+        except ValueError as error:  # the label is no class
+            raise RefusedError(422, str(error)) from error
 
     def act(self, action: str, tenant: str) -> Decision:
         """Reset, freeze or resume a tenant."""

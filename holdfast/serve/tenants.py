@@ -15,6 +15,7 @@ from typing import Any, Literal
 
 from torch import Tensor, nn
 
+from holdfast.evidence.checks import class_or_none
 from holdfast.machine.folders import held, sweep
 from holdfast.methods.guard import Guard
 from holdfast.model.adapt import adapt
@@ -202,13 +203,23 @@ class Tenants:
         with self._lock:
             return [] if self.log is None else self.log.latest(tenant, count)
 
-    def feedback(self, tenant: str, sample_id: int, label: int | None, *, tag: str | None = None) -> bool:
-        """Take the label of a sample, and return whether it counts in the tenant's audit; then it outlives a crash.
+    def feedback(
+        self,
+        tenant: str,
+        sample_id: int,
+        label: int | None = None,
+        *,
+        correct: bool | None = None,
+        tag: str | None = None,
+    ) -> bool:
+        """Take the label of a sample, or whether its prediction is correct, and return whether it counts.
 
-        With a `tag` (`Serving.tag`) ids of predictions that a crash has lost are refused: other samples have them now.
+        What counts in the tenant's audit outlives a crash. With a `tag` (`Serving.tag`) ids of predictions that a crash
+        has lost are refused: other samples have them now.
         """
         if not isinstance(self.model, GuardedModel):
             raise RefusedError(409, "labels are taken by guarded models only; start the service without --no-guard")
+        label = class_or_none(label, correct, classes=self.model.method.model.num_classes)
         with self._lock:
             entry = self._enter(tenant, new=False)
             if tag is not None and not _issued(entry.runs, tag, sample_id):
@@ -216,12 +227,14 @@ class Tenants:
             audit = self.model.audit
             if sample_id >= audit.served:
                 raise RefusedError(404, "no prediction has this id")
-            self._log_label(entry, sample_id, label, counts=sample_id in audit.waiting)
-            counts = self.model.feedback(sample_id, label)
+            self._log_label(entry, sample_id, label, correct, counts=sample_id in audit.waiting)
+            counts = self.model.feedback(sample_id, label, correct=correct)
             entry.labelled = True
             return counts
 
-    def _log_label(self, entry: Tenant, sample_id: int, label: int | None, *, counts: bool) -> None:
+    def _log_label(
+        self, entry: Tenant, sample_id: int, label: int | None, correct: bool | None, *, counts: bool
+    ) -> None:
         """Write the sample and then its label to the disk, or refuse the label."""
         if self.log is None:
             return
@@ -236,6 +249,7 @@ class Tenants:
             run=next((tag for tag, first in reversed(entry.runs) if first <= sample_id), ""),
             sample=sample_id,
             label=label,
+            correct=correct,
         )
         try:
             self.log.write(decision)
@@ -252,7 +266,7 @@ class Tenants:
         found = (labels_after(path, entry.name, number, head) for path in family)  # it may have moved to another shard
         for one in next((labels for labels in found if labels is not None), []):
             if one.sample is not None and _issued(entry.runs, one.run, one.sample):
-                self.model.feedback(one.sample, one.label)
+                self.model.feedback(one.sample, one.label, correct=one.correct)
                 entry.labelled = True
 
     def _tag(self, entry: Tenant) -> str:

@@ -127,6 +127,21 @@ def test_labels_come_back_by_id_and_count_once(client: Any) -> None:
         assert client.post("/v1/feedback", json=body).status_code in (404, 422), body
 
 
+def test_yes_or_no_comes_back_instead_of_a_label(client: Any) -> None:
+    found = client.post("/v1/predict", content=npy(INPUTS[0].numpy()), headers=NPY).json()
+    for sample, correct in zip(found["ids"], (True, False, True, True), strict=True):
+        sent = {"id": sample, "correct": correct}
+        assert client.post("/v1/feedback", json=sent).json() == {"counts": True}
+        assert client.post("/v1/feedback", json=sent).json() == {"counts": False}
+    wrong: list[dict[str, Any]] = [{"correct": 1}, {"correct": None}, {"correct": True, "label": 3}, {"label": 3.0}, {}]
+    for given in wrong:
+        assert client.post("/v1/feedback", json={"id": found["ids"][0], **given}).status_code == 422, given
+    answer = client.post("/v1/feedback", json={"id": found["ids"][0], "label": 99})
+    assert answer.json() == {"error": "label must be a class from 0 to 9, or None, got 99"}
+    bounds = client.get("/v1/tenants/default/status").json()["bounds"]["accuracy"]
+    assert bounds[0] <= 0.75 <= bounds[1]
+
+
 def test_reset_freeze_resume_and_export_by_header_path_and_body(client: Any, tmp_path: Path) -> None:
     sent = {"content": npy(INPUTS[0].numpy()), "headers": {**NPY, "X-Tenant": "north"}}
     first = client.post("/v1/predict?logits=1", **sent).json()["logits"]
