@@ -88,7 +88,7 @@ class _Request:
 
     @property
     def source_gain(self) -> float:
-        """The expected gain over the source when the served class is wrong: minus the chance that the source's is not."""
+        """The expected gain if the served class is wrong: minus the chance that the source's class is right."""
         return -min(1.0, max(0.0, self.right - self.gained) / (1 - self.right)) if self.right < 1 else 0.0
 
 
@@ -106,8 +106,9 @@ class LabelAudit:
     is allowed. `window` adds bounds for about the last `window` samples, each of which holds with `confidence` on
     its own. Instead of a label `feedback` takes whether the served class is right (binary feedback, as in BiTTA, Lee et
     al., ICML 2025): the accuracy is bounded as by labels; where the served class is wrong and differs from that of the
-    source, the gain counts as -1 in its lower bound and as 0 in its upper one. A label that does not arrive within `patience` further samples (None: wait), or that is given as None,
-    counts as wrong in the lower bound and as right in the upper one.
+    source, the gain counts as -1 in its lower bound and as 0 in its upper one. A label that does not arrive within
+    `patience` further samples (None: wait), or that is given as None, counts as wrong in the lower bound and as right
+    in the upper one.
 
     >>> audit = LabelAudit(budget=0.5)
     >>> for _ in range(20):
@@ -197,8 +198,8 @@ class LabelAudit:
     def feedback(self, sample_id: int, label: int | None = None, *, correct: bool | None = None) -> bool:
         """Take the label of a sample, or whether its prediction is `correct`; neither says that it cannot be had.
 
-        Returns whether it counts.         Only requested labels count, and only once: those that someone chose to give are not a
-        random sample.
+        Returns whether it counts. Only requested labels count, and only once: those that someone chose to give are not
+        a random sample.
         """
         label = class_or_none(label, correct)
         if not 0 <= sample_id < self._served:
