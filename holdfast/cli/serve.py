@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import Enum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 import yaml
@@ -13,6 +13,12 @@ from holdfast.cli import completing
 from holdfast.cli.options import CardFile
 from holdfast.cli.printing import console
 from holdfast.options.spec import Spec
+from holdfast.registry import UnknownNameError, nearest
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from holdfast.models.classifier import Classifier
 
 __all__ = ["serve"]
 
@@ -38,6 +44,9 @@ def serve(
         typer.Option(help="Fit estimates to these held-out, labelled data: a name, or YAML {name: …, option: …}."),
     ] = None,
     card: CardFile = None,
+    classes: Annotated[
+        Path | None, typer.Option(help="Name classes as in this text file, a name on each line, in answers and page.")
+    ] = None,
     clean_accuracy: Annotated[
         float | None, typer.Option(help="Fit estimates to this accuracy on clean data, 0 to 1, instead of --holdout.")
     ] = None,
@@ -67,6 +76,7 @@ def serve(
     replicas: Annotated[int, typer.Option(min=1, help="Divide tenants among this many replicas of Ray Serve.")] = 2,
 ) -> None:
     """Serve a model that adapts to the inputs of each tenant, with an audit log, metrics and a live page."""
+    from holdfast.recipes import recipe_names
     from holdfast.serve.gate import check_address, read_token
     from holdfast.serve.limits import Limits
 
@@ -74,6 +84,15 @@ def serve(
     check_address(host, token)
     if parsed.name.partition(":")[0] in RUNS_CODE:
         console.print(f"note: {parsed.name} runs Python code of its own with your rights", highlight=False)
+        if parsed.name.startswith("file") and not {"mean", "std", "size"} & parsed.options.keys():
+            console.print(
+                "note: inputs are passed on as they come, images in [0, 1] and of the network's size; if it was "
+                "trained on normalised images, serve '{name: \"" + parsed.name + "\", mean: […], std: […], size: 224}'",
+                highlight=False,
+                markup=False,
+            )
+    if method not in recipe_names() and method != "auto":
+        raise UnknownNameError(f"unknown method {method!r}; {nearest(method, recipe_names())}")
     limits = Limits(body_bytes=int(max_body_mb * 1e6), requests_per_second=rate, tenants=max_tenants)
     chosen = yaml.safe_load(options) or {}
     if not isinstance(chosen, dict):
@@ -85,6 +104,7 @@ def serve(
         "options": chosen,
         "holdout": holdout,
         "card": None if card is None else str(card.resolve()),
+        "classes": None if classes is None else str(classes.resolve()),
         "budget": budget,
         "clean_accuracy": clean_accuracy,
         "active": active,
@@ -110,8 +130,17 @@ def serve(
         from holdfast.serve.run import run
 
         service = build_service(building, folder=state, limits=limits, head=head)
+        service.check_first(lambda inputs: _misscaled(service.tenants.model.source_network, inputs))
         if service.tenants.model.method.predicts == "after":
             typer.echo(f"{method} predicts after its update: a prediction takes as long as the whole step")
         run(service, host=host, port=port, token=token, told=told)
     where = f" states and audit log: {state}; next: holdfast audit {state}" if state else ""
     typer.echo(f"stopped.{where}")
+
+
+def _misscaled(network: Classifier, inputs: Tensor) -> str | None:
+    """Return what `holdfast doctor` says of the scale of inputs, unless it is fine."""
+    from holdfast.diagnosis.data import scale_findings
+
+    wrong = [finding for finding in scale_findings(network, inputs, None) if finding.verdict != "ok"]
+    return f"the first inputs look wrong: {wrong[0].found}; {wrong[0].remedy}" if wrong else None

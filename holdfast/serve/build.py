@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
@@ -20,6 +21,7 @@ from holdfast.models import MODELS
 from holdfast.options.spec import Spec
 from holdfast.randomness import seeded_rng
 from holdfast.records import SetupWarning
+from holdfast.serve.class_names import class_names, read_class_names
 from holdfast.serve.limits import Limits
 from holdfast.serve.service import Service
 from holdfast.serve.state_folder import private
@@ -44,7 +46,9 @@ def build_service(
     given = dict(building)
     network = Spec.parse(given.pop("model")).build(MODELS).eval()
     holdout = given.pop("holdout")
-    shown = None if holdout is None else held_out(Spec.parse(holdout))
+    data = None if holdout is None else Spec.parse(holdout).build(DATASETS)
+    shown = None if data is None else _batches_of(data)
+    named = given.pop("classes", None)
     serving = {name: given.pop(name) for name in ("batch", "wait", "store_inputs")}
     guarding = {name: given.pop(name) for name in ("budget", "clean_accuracy")}
     if given["guarded"]:
@@ -59,7 +63,13 @@ def build_service(
         _say_if_other_samples(folder, building, tenants.names())
         write_whole(folder / BUILDING, json.dumps(dict(building), indent=1, default=str).encode())
         private(folder / BUILDING)
-    return Service(tenants, limits=limits, **serving)
+    classes = tenants.model.method.model.num_classes
+    names = class_names(network, data, classes) if named is None else read_class_names(Path(named), classes)
+    fitted = {
+        name: building.get(name) for name in ("holdout", "card", "clean_accuracy") if building.get(name) is not None
+    }
+    name = re.sub(r"[^A-Za-z0-9._-]+", "-", Spec.parse(building["model"]).name)
+    return Service(tenants, limits=limits, name=name, names=names, given=fitted, **serving)
 
 
 def _say_if_other_samples(folder: Path, building: Mapping[str, Any], tenants: list[str]) -> None:
@@ -85,7 +95,10 @@ def building_of(folder: Path) -> dict[str, Any]:
 
 def held_out(data: Spec) -> list[tuple[Tensor, Tensor]]:
     """Return samples of a data set in batches, with labels."""
-    dataset = data.build(DATASETS)
+    return _batches_of(data.build(DATASETS))
+
+
+def _batches_of(dataset: Any) -> list[tuple[Tensor, Tensor]]:
     order = seeded_rng(0, "serve").permutation(len(dataset.labels))[:HELD_OUT].astype(np.int64)
     batches = [order[start : start + BATCH] for start in range(0, len(order), BATCH)]
     labels = np.asarray(dataset.labels)

@@ -29,6 +29,7 @@ class Decision:
     classes: tuple[int, ...] = ()  # what was predicted
     chosen: str = ""  # which prediction was served
     estimate: float | None = None
+    unknown: str = ""  # why there is no estimate
     low: float | None = None
     high: float | None = None
     gain: float | None = None  # estimated, over the source
@@ -87,6 +88,7 @@ def decide(
         classes=tuple(step.logits.argmax(1).tolist()),
         chosen="source and anchor" if grown["vetoes"] else served,
         estimate=_finite(estimate.value),
+        unknown=estimate.unknown or "",
         low=_finite(estimate.low),
         high=_finite(estimate.high),
         gain=_finite(estimate.gain),

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
 
 from torch import Tensor
 
@@ -14,6 +16,7 @@ from holdfast.serve.limits import RefusedError
 __all__ = ["DecodingPool"]
 
 THREADS = 2
+T = TypeVar("T")
 
 
 class DecodingPool:
@@ -26,9 +29,13 @@ class DecodingPool:
 
     async def decode(self, body: bytes, content_type: str) -> Tensor:
         """Return the batch in a body."""
+        return await self.run(self.decoder.decode, body, content_type)
+
+    async def run(self, call: Callable[..., T], *arguments: Any) -> T:
+        """Return what a function that decodes returns."""
         if not self._room.acquire(blocking=False):
             raise RefusedError(503, "too many bodies wait to be decoded; try again later")
-        decoding = self._threads.submit(self.decoder.decode, body, content_type)
+        decoding = self._threads.submit(call, *arguments)
         decoding.add_done_callback(lambda _: self._room.release())  # also when the client has gone
         return await asyncio.wrap_future(decoding)
 

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from holdfast.serve.forwarding import Call, Reply, json_reply
 from holdfast.serve.gate import HEADERS, Gate
+from holdfast.serve.inference_protocol import tenant_in
 from holdfast.serve.limits import Limits, RefusedError, check_tenant
 from holdfast.serve.merging import merged_metrics, merged_status
 from holdfast.serve.metrics import Metrics, needs_serve
-from holdfast.serve.reading import body_of
+from holdfast.serve.reading import body_of, tenant_of
 from holdfast.serve.state_folder import shard_of
 
 if TYPE_CHECKING:
@@ -52,6 +53,18 @@ class Front:
         """Predict the inputs in a body."""
         check_tenant(tenant)
         return await self._of_tenant("predict", tenant, request, await body_of(request, self.limits))
+
+    async def infer(self, model: str, tenant: str | None, request: "Request") -> "Response":
+        """Predict the tensor in a request of the Open Inference Protocol."""
+        body, length = await body_of(request, self.limits), request.headers.get("inference-header-content-length")
+        name = check_tenant(tenant_of(tenant, tenant_in(body, length)))
+        headers = [pair for pair in request.scope["headers"] if pair[0] != b"x-tenant"]
+        scope = {**request.scope, "headers": [*headers, (b"x-tenant", name.encode())]}
+        return await self._reached(shard_of(name, self.shards), Call.of(scope, request.url.path, body))
+
+    async def model(self, model: str, request: "Request") -> "Response":
+        """Describe the model, which all replicas share."""
+        return await self._from(0, request, request.url.path)
 
     async def status(self, tenant: str | None, request: "Request") -> "Response":
         """Return the status of all replicas as one, or of one tenant."""
@@ -96,9 +109,12 @@ class Front:
         return await self._from(shard_of(name, self.shards), request, f"/v1/tenants/{name}/{what}", body)
 
     async def _from(self, shard: int, request: "Request", path: str, body: bytes = b"") -> "Response":
+        return await self._reached(shard, Call.of(request.scope, path, body))
+
+    async def _reached(self, shard: int, call: Call) -> "Response":
         from fastapi import Response
 
-        reply = await self.reach(shard, Call.of(request.scope, path, body))
+        reply = await self.reach(shard, call)
         response = Response(reply.body, reply.status)
         response.raw_headers = [pair for pair in reply.headers if pair not in HEADERS]  # the gate adds them again
         return response

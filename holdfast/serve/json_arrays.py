@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from holdfast.serve.limits import RefusedError
 
-__all__ = ["json_array"]
+__all__ = ["Rows", "json_array", "json_outline"]
 
 DEEPEST = 8  # axes
 LONGEST_ROW = 4096  # numbers, unless the network takes longer ones
@@ -27,42 +27,63 @@ def json_array(body: bytes, shape: tuple[int, ...], samples: int) -> NDArray[Any
     >>> json_array(b'{"inputs": [[1, 2.5], [3, 4]]}', (2,), 8).tolist()
     [[1.0, 2.5], [3.0, 4.0]]
     """
+    said, rows = json_outline(body, shape, samples)
+    values = said.get("inputs") if isinstance(said, dict) else said
+    if not isinstance(values, list):
+        raise RefusedError(422, 'send an array, or {"inputs": [...]}')
+    return rows.array(values)
+
+
+class Rows:
+    """Rows of numbers that were taken out of a JSON text; each is replaced by its number, in brackets."""
+
+    def __init__(self) -> None:
+        self._blocks: list[NDArray[Any]] = []  # neighbouring rows
+        self._first = [0]  # row of each block, and of the next one
+
+    def take(self, found: re.Match[str]) -> str:
+        """Keep the rows of a match, and return what stands for them."""
+        self._blocks.append(_rows(found[0]))
+        self._first.append(self._first[-1] + len(self._blocks[-1]))
+        return ",".join(f"[{number}]" for number in range(self._first[-2], self._first[-1]))
+
+    def array(self, values: Any) -> NDArray[Any]:
+        """Return the array whose rows are numbered by nested lists: they are neighbours in the text."""
+        numbers = np.asarray(values)  # (…, 1)
+        if numbers.dtype.kind != "i" or numbers.ndim < 1 or numbers.shape[-1] != 1 or numbers.ndim > DEEPEST:
+            raise _irregular()
+        start, end = (int(np.searchsorted(self._first, row, "right")) for row in (numbers.min(), numbers.max()))
+        rows: NDArray[Any] = np.concatenate(self._blocks[start - 1 : end])
+        return np.asarray(rows[numbers[..., 0] - self._first[start - 1]])
+
+
+def json_outline(
+    body: bytes, shape: tuple[int, ...], samples: int, *, row_characters: int | None = None
+) -> tuple[Any, Rows]:
+    """Return a JSON text with a number in place of each row of numbers, and the rows."""
     codes, each = np.frombuffer(body, np.uint8), math.prod(shape)
     arrays = sum(math.prod(shape[:axis]) for axis in range(len(shape)))  # of one sample
     most = {",": samples * each + SPARE, "[": samples * arrays + SPARE}
     if any(np.count_nonzero(codes == ord(sign)) > count for sign, count in most.items()):
         raise RefusedError(413, f"the array is larger than {samples} samples of {each} numbers; send fewer")
-    longest = max(LONGEST_ROW, *shape) * NUMBER_CHARACTERS
+    longest = row_characters or max(LONGEST_ROW, *shape) * NUMBER_CHARACTERS
     row = rf'\[[^\[\]{{}}"]{{0,{longest}}}\]'  # an array that holds no array
-    blocks: list[NDArray[Any]] = []  # neighbouring rows
-    first = [0]  # row of each block, and of the next one
-
-    def keep(found: re.Match[str]) -> str:
-        blocks.append(_rows(found[0]))
-        first.append(first[-1] + len(blocks[-1]))
-        return ",".join(f"[{number}]" for number in range(first[-2], first[-1]))
-
-    outline = re.sub(
-        rf"{row}(?:\s{{0,99}},\s{{0,99}}{row}){{0,{max(1, AT_ONCE // max(1, shape[-1])) - 1}}}", keep, body.decode()
-    )
+    together = max(1, AT_ONCE // max(1, shape[-1])) - 1
+    rows = Rows()
+    outline = re.sub(rf"{row}(?:\s{{0,99}},\s{{0,99}}{row}){{0,{together}}}", rows.take, body.decode())
     if len(outline) > most["["] * NUMBER_CHARACTERS:
         raise RefusedError(413, f"a row of the array, or what is beside it, has over {longest} characters")
-    said = json.loads(outline)
-    values = said.get("inputs") if isinstance(said, dict) else said
-    if not isinstance(values, list):
-        raise RefusedError(422, 'send an array, or {"inputs": [...]}')
-    numbers = np.asarray(values)  # of rows, (…, 1)
-    if numbers.dtype.kind != "i" or numbers.shape[-1] != 1 or numbers.ndim > DEEPEST:
-        raise _irregular()
-    # The inputs are neighbours in the body: all blocks from that of their first row to that of their last one.
-    start, end = (int(np.searchsorted(first, row, "right")) for row in (numbers.min(), numbers.max()))
-    rows: NDArray[Any] = np.concatenate(blocks[start - 1 : end])
-    return np.asarray(rows[numbers[..., 0] - first[start - 1]])
+    return json.loads(outline), rows
 
 
 def _rows(text: str) -> NDArray[Any]:
-    """Return neighbouring rows."""
-    rows = np.asarray(json.loads(f"[{text}]"))
+    """Return neighbouring rows; a long one is read in parts."""
+    if len(text) > AT_ONCE * NUMBER_CHARACTERS:
+        numbers = text[1:-1].split(",")
+        parts = [",".join(numbers[start : start + AT_ONCE]) for start in range(0, len(numbers), AT_ONCE)]
+        rows = np.concatenate([np.asarray(json.loads(f"[{part}]")) for part in parts])[None]
+    else:
+        rows = np.asarray(json.loads(f"[{text}]"))
     if rows.dtype.kind not in "fiu" or rows.ndim != 2:
         raise _irregular()
     return rows

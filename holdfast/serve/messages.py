@@ -35,6 +35,7 @@ class Prediction(BaseModel):
     place: int = Field(description="Position of the first sample in that batch.")
     ids: list[str] = Field(description="Send these with labels to /v1/feedback.")
     classes: list[int]
+    names: list[str] | None = Field(None, description="Of the classes, where they are known.")
     confidences: list[float]
     wants_label: list[bool]
     predicts: str = Field(description="Whether predicted before or after the update on the same batch.")

@@ -12,6 +12,7 @@ from starlette.exceptions import HTTPException
 from holdfast import __version__
 from holdfast.serve.decision import Decision
 from holdfast.serve.forwarding import json_reply
+from holdfast.serve.inference_protocol import server_metadata
 from holdfast.serve.limits import Limits
 from holdfast.serve.messages import Counted, Failure, Health, Label, Prediction, Readiness, Status, Whose, checked
 from holdfast.serve.page import page
@@ -24,6 +25,7 @@ ACTIONS = {
     "freeze": "Predict a tenant without adapting.",
     "resume": "Adapt to a tenant again.",
 }
+Anything = dict[str, Any]
 REFUSALS = (400, 401, 403, 404, 408, 409, 413, 415, 421, 422, 429, 503)
 BODIES = ("application/x-npy", "image/png", "image/jpeg", "audio/wav", "audio/flac")
 NAME = {"pattern": "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"}
@@ -36,6 +38,12 @@ class Engine(Protocol):
 
     async def predict(self, tenant: str, request: Request, *, logits: bool) -> Response:
         """Predict the inputs in a body."""
+
+    async def infer(self, model: str, tenant: str | None, request: Request) -> Response:
+        """Predict the tensor in a request of the Open Inference Protocol."""
+
+    async def model(self, model: str, request: Request) -> Response:
+        """Describe a model to clients of that protocol, or refuse its name."""
 
     async def status(self, tenant: str | None, request: Request) -> Response:
         """Say what the service does."""
@@ -108,6 +116,13 @@ def application(engine: Engine, **options: Any) -> FastAPI:
     route("GET", "/healthz", at.healthy, "Return 200 while the process runs.", Health)
     route("GET", "/readyz", at.ready, "Return 200 while predictions are served.", Readiness)
     route("GET", "/metrics", at.metrics, "Return metrics for Prometheus.")
+    route("GET", "/v2", at.server, "Describe the server (Open Inference Protocol).", Anything)
+    route("GET", "/v2/health/live", at.healthy, "Return 200 while the process runs.", Health)
+    route("GET", "/v2/health/ready", at.ready, "Return 200 while predictions are served.", Readiness)
+    for path in ("/v2/models/{model}", "/v2/models/{model}/versions/1"):
+        route("GET", path, at.model, "Describe the model and its tensors.", Anything)
+        route("GET", f"{path}/ready", at.model_ready, "Return 200 while the model predicts.", Readiness)
+        route("POST", f"{path}/infer", at.infer, "Predict a tensor, and adapt to it.", Anything, **_tensors())
     app.add_api_route("/", at.live, methods=["GET"], response_class=Response, include_in_schema=False)
     return app
 
@@ -120,6 +135,19 @@ class _Addresses:
 
     async def predict(self, request: Request, tenant: Named, logits: bool = False) -> Response:
         return await self.engine.predict(tenant_of(tenant), request, logits=logits)
+
+    async def infer(self, request: Request, model: str, tenant: Named) -> Response:
+        return await self.engine.infer(model, tenant, request)
+
+    async def model(self, request: Request, model: str) -> Response:
+        return await self.engine.model(model, request)
+
+    async def model_ready(self, request: Request, model: str) -> Response:
+        known = await self.engine.model(model, Request({**request.scope, "path": f"/v2/models/{model}"}))
+        return known if known.status_code != 200 else await self.engine.ready(request)
+
+    async def server(self) -> Response:
+        return json_reply(server_metadata())
 
     async def status(self, request: Request, tenant: Named) -> Response:
         return await self.engine.status(tenant, request)
@@ -171,6 +199,13 @@ def _inputs() -> Mapping[str, Any]:
     return {
         "requestBody": {"required": True, "content": {kind: {"schema": schema} for kind, schema in content.items()}}
     }
+
+
+def _tensors() -> Mapping[str, Any]:
+    """Describe the bodies of an inference: JSON, and binary tensors after it."""
+    schemas = {"application/json": {"type": "object", "required": ["inputs"]}}
+    schemas["application/octet-stream"] = {"type": "string", "format": "binary"}  # type: ignore[dict-item]
+    return {"requestBody": {"required": True, "content": {kind: {"schema": one} for kind, one in schemas.items()}}}
 
 
 def _say_errors(app: FastAPI) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
@@ -25,6 +25,7 @@ from holdfast.serve.tenants import Tenants
 __all__ = ["Answer", "Service"]
 
 LOG = logging.getLogger(__name__)
+LOOKED_AT = 32  # of the first samples, to see if they are scaled as in training
 REMEMBERED = 600  # decisions of each tenant for the page
 NO_REFERENCE = "no source samples are known, so it predicts as the source does; start it with --card or --holdout"
 KILLED = "the service before was killed: decisions that it did not log are missing"
@@ -42,12 +43,13 @@ class Answer:
     classes: list[int]
     confidences: list[float]
     wants_label: list[bool]
+    names: list[str] | None  # of the classes, where they are known
     predicts: str  # before or after the update on the same batch
     logits: Tensor  # (samples, classes)
 
     def to_dict(self, *, logits: bool = False) -> dict[str, Any]:
         """Return the fields as JSON can hold them, with the logits if they are asked for."""
-        content = {name: value for name, value in vars(self).items() if name != "logits"}
+        content = {name: value for name, value in vars(self).items() if name != "logits" and value is not None}
         return {**content, "logits": self.logits.tolist()} if logits else content
 
 
@@ -62,7 +64,12 @@ class Service:
         batch: int = 64,
         wait: float = 0.01,
         store_inputs: bool = False,
+        name: str = "model",
+        names: Sequence[str] | None = None,
+        given: Mapping[str, Any] | None = None,
     ) -> None:
+        self.name = name  # of the model
+        self.names = None if names is None else tuple(names)  # of the classes
         self.tenants, self.limits = tenants, limits or Limits()
         network = tenants.model.method.model
         decoder = Decoder(
@@ -77,18 +84,23 @@ class Service:
         self.worker = Worker(self._serve, batch=batch, wait=wait, queued=self.limits.queued)
         self.started = time.time()
         self._inputs = tenants.folder if store_inputs else None
+        self._check: Callable[[Tensor], str | None] | None = None
+        self._first: list[Tensor] = []  # inputs for it
         self._history: dict[str, deque[Decision]] = {}
         self.note = None if tenants.model.method.referred else NO_REFERENCE  # what has to be known of the set-up
         if self.note is not None:
             LOG.warning(self.note)
         recipe = tenants.model.recipe
-        self.described = {  # once: a step may be changing the model when someone asks
+        self.described: dict[str, Any] = {  # once: a step may be changing the model when someone asks
+            "name": name,
             "recipe": recipe["name"],
             "method": recipe["options"].get("base") or recipe["method"],
             "guarded": recipe["method"] == "guard",
             "predicts": tenants.model.method.predicts,
             "weights": tenants.model.weights,
             "classes": network.num_classes,
+            "names": self.names,
+            "given": dict(given or {}),
             "input": asdict(network.input_spec),
             "note": self.note,
         }
@@ -127,6 +139,7 @@ class Service:
                 classes=classes[part].tolist(),
                 confidences=[round(value, 6) for value in confidences[part].tolist()],
                 wants_label=wanted[part],
+                names=None if self.names is None else [self.names[one] for one in classes[part].tolist()],
                 predicts=serving.predicts,
                 logits=serving.logits[part],
             )
@@ -135,6 +148,24 @@ class Service:
             start += len(request.inputs)
         serving.finish()
         self.record(replace(serving.decision, inputs=self._store(tenant, serving.batch, inputs)))
+        self._look_at(inputs)
+
+    def check_first(self, check: Callable[[Tensor], str | None]) -> None:
+        """Call this once with the first inputs; what it returns is noted, e.g. that they are not scaled."""
+        self._check = check
+
+    def _look_at(self, inputs: Tensor) -> None:
+        if self._check is None:
+            return
+        self._first.append(inputs)
+        if sum(len(one) for one in self._first) < LOOKED_AT:
+            return
+        check, first, self._check, self._first = self._check, torch.cat(self._first), None, []
+        told = check(first)
+        if told is not None:
+            LOG.warning(told)
+            self.note = told if self.note is None else f"{self.note}; {told}"
+            self.described["note"] = self.note
 
     def _store(self, tenant: str, batch: int, inputs: Tensor) -> str:
         if self._inputs is None:
@@ -209,9 +240,16 @@ class Service:
             **({} if tenant is None else {"bounds": self.tenants.bounds(tenant)}),
         }
 
+    def newest(self, tenant: str) -> Decision | None:
+        """Return the decision on the last batch of a tenant, if there is one."""
+        if tenant not in self._history:  # an unknown one is not remembered
+            return None
+        return next((one for one in reversed(list(self._history[tenant])) if one.kind == "batch"), None)
+
     def _status_of(self, name: str) -> dict[str, Any]:
         entry = self.tenants.status(name)
-        newest = next((one for one in reversed(list(self._recent(name))) if one.kind == "batch"), None)
+        self._recent(name)
+        newest = self.newest(name)
         shown = {field.name for field in fields(Decision)} & {"estimate", "low", "high", "gain", "time"}
         found = {} if newest is None else {key: value for key, value in newest.to_dict().items() if key in shown}
         return {

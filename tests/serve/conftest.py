@@ -38,7 +38,8 @@ def batches(count: int, size: int = 4, seed: int = 0) -> Tensor:
 
 def make_service(folder: Path | None = None, *, limits: Limits | None = None, **options: Any) -> Service:
     """Return a service that is not started; options of the micro-batches, then those of the tenants."""
-    serving = {name: options.pop(name) for name in ("batch", "wait", "store_inputs") if name in options}
+    own = ("batch", "wait", "store_inputs", "names")
+    serving = {name: options.pop(name) for name in own if name in options}
     method = options.pop("method", "tent")
     return Service(
         Tenants(network(), method, folder=folder, **options), limits=limits, **{"batch": 4, "wait": 0.0, **serving}
