@@ -18,7 +18,7 @@ __all__ = ["LOOPBACK", "Gate", "check_address", "read_token"]
 
 LOG = logging.getLogger(__name__)
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
-OPEN = ("/", "/healthz", "/readyz")  # without a token: they hold no data
+OPEN = ("/", "/healthz", "/readyz", "/v2/health/live", "/v2/health/ready")  # without a token: they hold no data
 TOKEN_VARIABLE = "HOLDFAST_TOKEN"
 SHORTEST_TOKEN = 16
 ONCE = ("host", "origin", "authorization", "x-tenant", "content-type", "content-length")  # headers that decide

@@ -95,6 +95,8 @@ def _wanted(outputs: Any) -> dict[str, bool] | None:
 def _tensor(tensor: Mapping[str, Any], rows: Rows, binary: bytes) -> NDArray[Any]:
     shape = [int(side) for side in rows.array(tensor["shape"])]
     dtype = DATATYPES.get(tensor["datatype"])
+    if min(shape, default=0) < 0:
+        raise RefusedError(400, f"the input has shape {shape}; send its own")
     if dtype is None or dtype.kind == "b":
         raise RefusedError(400, f"the input has datatype {tensor['datatype']!r}; send FP32, or another number")
     size = (tensor.get("parameters") or {}).get("binary_data_size")
