@@ -147,8 +147,6 @@ class MarkovPlan(Plan):
         wanted = [number for number in (self.samples, self.samples_per_stratum) if number is not None]
         if min([*wanted, len(self.labels), len(self.domains)]) < 1:
             raise ValueError("the stream needs at least one sample and one domain, and data with at least one sample")
-        if not 0 <= self.severity <= 5:
-            raise ValueError(f"severity must be between 0 and 5, got {self.severity:g}")
         sizes = [self.domain_chain.size, *(chain.size for chain in self.class_chains)]
         if sizes not in ([len(self.domains), *[len(self.classes)] * count] for count in (1, len(self.domains))):
             raise ValueError(
