@@ -46,7 +46,8 @@ def problems(
             remedy = getattr(thing, "elsewhere", {}).get(option) or nearest(str(option), [*known, *besides])
             yield option, f"{owner} has no option {option!r}; {remedy}"
         elif wanted := _unmet(thing, option, value):
-            yield option, f"{option} of {owner} must be {wanted}, got {value!r}"
+            remedy = f"; write [{value!r}]" if isinstance(value, str) and not _unmet(thing, option, [value]) else ""
+            yield option, f"{option} of {owner} must be {wanted}, got {value!r}{remedy}"
     for option, parameter in known.items():
         if parameter.default is parameter.empty and parameter.kind is parameter.KEYWORD_ONLY and option not in given:
             yield "", f"{owner} needs {option}; add {option}: …"
@@ -115,15 +116,14 @@ def _in_words(hint: Any) -> str:
     >>> _in_words(Share | None), _in_words(Count), _in_words(tuple[float, float])
     ('a number from 0 to 1 or nothing', 'a whole number from 1 to 1,000,000,000', 'a list (a number, a number)')
     >>> _in_words(float | Literal["scaled"]), _in_words(Literal["a", "b", "c"])
-    ("a number or 'scaled'", "one of 'a', 'b', 'c'")
+    ("a number or 'scaled'", "'a', 'b' or 'c'")
     """
     origin, parts = get_origin(hint), get_args(hint)
     if origin is Annotated:
         return " ".join([_in_words(parts[0]), *(_limits(part) for part in parts[1:] if isinstance(part, Interval))])
-    if origin is Literal:
-        return " or ".join(map(repr, parts)) if len(parts) < 3 else f"one of {', '.join(map(repr, parts))}"
-    if origin in (Union, UnionType):
-        return " or ".join(map(_in_words, parts))
+    if origin in (Union, UnionType, Literal):
+        *first, last = map(repr if origin is Literal else _in_words, parts)
+        return f"{', '.join(first)} or {last}" if first else last
     if isinstance(origin, type) and issubclass(origin, Sequence):
         return f"a list ({', '.join('…' if part is ... else _in_words(part) for part in parts)})"
     if isinstance(origin, type) and issubclass(origin, Mapping):

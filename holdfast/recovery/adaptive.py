@@ -8,7 +8,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from holdfast.options.ranges import Momentum, NotNegative, PositiveShare
+from holdfast.options.ranges import Momentum, PositiveShare
 from holdfast.records import Step
 from holdfast.recovery._base import RECOVERIES, Recovery
 from holdfast.restorable import Restorable
@@ -40,8 +40,8 @@ class Adaptive(Recovery):
         self,
         *,
         momentum: Momentum = 0.95,
-        deviations: NotNegative = 4.0,
-        min_margin: NotNegative = 0.1,
+        deviations: float = 4.0,
+        min_margin: float = 0.1,
         min_share: PositiveShare = 0.1,
     ) -> None:
         super().__init__()
