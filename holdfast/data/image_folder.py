@@ -18,7 +18,7 @@ from holdfast.data.images import centre_crop, resize_shorter_side
 from holdfast.data.on_disk import folder_at
 from holdfast.decode.image_files import decode_image, image_size
 from holdfast.options.problems import check
-from holdfast.options.ranges import Count, Whole
+from holdfast.options.ranges import Count
 from holdfast.records import InputSpec
 
 __all__ = ["ImageFolder"]
@@ -46,7 +46,7 @@ class ImageFolder:
         folder: str | Path,
         resize: Count | Literal["auto"] | None = "auto",
         crop: Count | Literal["auto"] | None = "auto",
-        cache_bytes: Whole = 2**28,
+        cache_bytes: int = 2**28,
     ) -> None:
         check(ImageFolder, {"folder": folder, "resize": resize, "crop": crop}, owner="data set 'image_folder'")
         self.folder = folder_at(folder, "pass a folder that holds one folder of images per class")
@@ -58,10 +58,9 @@ class ImageFolder:
         if not self.files:
             raise ValueError(f"{self.folder} has no class folders with images; make one folder per class")
         self.labels = np.repeat(np.arange(len(by_class)), [len(files) for files in by_class]).astype(np.int64)
-        usual = (256, 224) if "auto" in (resize, crop) and self._sizes_differ() else (None, None)
-        self.resize, self.crop = (
-            own if given == "auto" else given for given, own in zip((resize, crop), usual, strict=True)
-        )
+        several = "auto" in (resize, crop) and self._sizes_differ()
+        self.resize = (256 if several else None) if resize == "auto" else resize
+        self.crop = (224 if several else None) if crop == "auto" else crop
         width, height = self._open(0).size if self.crop is None else (self.crop, self.crop)
         self.input_spec = InputSpec("image", (3, height, width))
         self._keep_decoded()

@@ -15,7 +15,7 @@ from holdfast.blocks.views import View, named_view
 from holdfast.blocks.wrapping import replace_batch_norm
 from holdfast.methods._base import METHODS, Method
 from holdfast.models.classifier import Classifier
-from holdfast.options.ranges import Count, Share
+from holdfast.options.ranges import Count, NotNegative, Share
 from holdfast.randomness import seed_for
 from holdfast.records import Update
 
@@ -66,7 +66,7 @@ class Cotta(Method):
         model: Classifier,
         *,
         trainable: Literal["all", "affine"] = "all",
-        confidence_threshold: Share = 0.92,
+        confidence_threshold: NotNegative = 0.92,
         views: Count = 32,
         view: str | View = "tta",
         symmetric: bool = False,

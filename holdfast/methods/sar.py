@@ -57,7 +57,7 @@ class Sar(Method):
         model: Classifier,
         *,
         entropy_margin: NotNegative = 0.4,
-        radius: NotNegative = 0.05,
+        radius: float = 0.05,
         frozen_layers: str | None = TOP_LAYERS,
         keep_momentum: bool = False,
         objective: Objective = "entropy",

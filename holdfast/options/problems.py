@@ -67,8 +67,8 @@ def check_built(part: object, *, owner: str) -> None:
 
 def _unmet(thing: Callable[..., Any], option: str, value: object) -> str | None:
     """Return in words what an option must be if this value is not, or None."""
-    hint, accepts = _expected(thing, option)
-    if accepts is None or not isinstance(value, PLAIN) or accepts(value):
+    hint, accepts = _expected(thing, option) if isinstance(value, PLAIN) else (None, None)
+    if accepts is None or accepts(value):
         return None
     infinite = isinstance(value, float) and not math.isfinite(value)
     return _in_words(hint).replace("a number", "a finite number" if infinite else "a number")
@@ -79,13 +79,14 @@ def _expected(thing: Callable[..., Any], option: str) -> tuple[Any, Callable[[ob
     """Return the annotation of an option and whether a value agrees with it; None if that cannot be checked."""
     from pydantic import ConfigDict, TypeAdapter, ValidationError  # slow to import
     from pydantic.errors import PydanticUserError
+    from pydantic_core import SchemaError
 
     hint = _hint(thing, option)
     if hint is None:
         return None, None
     try:
         adapter = TypeAdapter(hint, config=ConfigDict(arbitrary_types_allowed=True, allow_inf_nan=False))
-    except PydanticUserError:
+    except (PydanticUserError, SchemaError):
         return None, None
 
     def accepts(value: object) -> bool:
@@ -139,5 +140,5 @@ def _limits(interval: Interval) -> str:
     """
     if interval.le is None and interval.lt is None:
         return f"above {interval.gt}" if interval.ge is None else f"of at least {interval.ge}"
-    low = f"above {interval.gt}" if interval.ge is None else f"from {interval.ge}"
-    return f"{low} to {interval.le:,}" if interval.lt is None else f"{low} to below {interval.lt}"
+    high = f"{interval.le:,}" if interval.lt is None else f"below {interval.lt}"
+    return f"above {interval.gt} and up to {high}" if interval.ge is None else f"from {interval.ge} to {high}"

@@ -93,7 +93,7 @@ def test_the_layers_that_go_back_hold_source_values() -> None:
 def test_options_that_make_no_sense_are_refused() -> None:
     with pytest.raises(ValueError, match="momentum of recovery 'adaptive' must be a number from 0 to below 1, got 1"):
         resolve("tent", recovery=Adaptive(momentum=1))
-    with pytest.raises(ValueError, match="min_share of recovery 'adaptive' must be a number above 0 to 1, got 0"):
+    with pytest.raises(ValueError, match="of recovery 'adaptive' must be a number above 0 and up to 1, got 0"):
         resolve("tent", recovery="adaptive", min_share=0)
 
 
