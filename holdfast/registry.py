@@ -10,14 +10,13 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from importlib import metadata
-from typing import Any, Generic, Literal, TypeVar, get_args, get_origin, get_type_hints
+from typing import Any, Generic, TypeVar
 
 __all__ = [
     "Entry",
     "Registry",
     "UnknownNameError",
     "chain",
-    "choices_of",
     "import_entries",
     "meanings_of",
     "nearest",
@@ -190,20 +189,6 @@ def meanings_of(kind: type) -> dict[str, str]:
     """Return what each option of a class means, from `meanings` of the class and its bases."""
     own = (vars(base).get("meanings", {}) for base in reversed(kind.mro()))
     return {name: meaning for meanings in own for name, meaning in meanings.items()}
-
-
-def choices_of(thing: Callable[..., Any]) -> dict[str, tuple[Any, ...]]:
-    """Return the allowed values of every argument that is annotated with a `Literal`."""
-    found: dict[str, tuple[Any, ...]] = {}
-    for function in chain(thing):
-        try:
-            hints = get_type_hints(inspect.unwrap(function))
-        except NameError:  # an annotation that exists for type checkers only
-            continue
-        for name, hint in hints.items():
-            if get_origin(hint) is Literal:
-                found.setdefault(name, get_args(hint))
-    return found
 
 
 def chain(thing: Any) -> Iterator[Callable[..., Any]]:

@@ -31,7 +31,8 @@ def decode_image(source: Path | BinaryIO, name: str | None = None) -> Image.Imag
 def image_size(path: Path) -> tuple[int, int]:
     """Return width and height as the header of an image file gives them, before it is turned upright."""
     with _readable(str(path)), Image.open(path) as image:
-        return image.size
+        width, height = image.size
+        return width, height
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from annotated_types import Interval
 
 from holdfast.registry import UnknownNameError, chain, nearest, options_of, parameters_of
 
-__all__ = ["check", "check_built", "problems"]
+__all__ = ["annotation_of", "check", "check_built", "problems"]
 
 PLAIN = (str, bool, int, float, list, tuple, dict, NoneType)  # anything else is left to the code that takes it
 WORDS = {float: "a number", int: "a whole number", bool: "true or false", str: "text", NoneType: "nothing"}
@@ -81,7 +81,7 @@ def _expected(thing: Callable[..., Any], option: str) -> tuple[Any, Callable[[ob
     from pydantic.errors import PydanticUserError
     from pydantic_core import SchemaError
 
-    hint = _hint(thing, option)
+    hint = annotation_of(thing, option)
     if hint is None:
         return None, None
     try:
@@ -99,7 +99,7 @@ def _expected(thing: Callable[..., Any], option: str) -> tuple[Any, Callable[[ob
     return hint, accepts
 
 
-def _hint(thing: Callable[..., Any], option: str) -> Any:
+def annotation_of(thing: Callable[..., Any], option: str) -> Any:
     """Return the annotation of an option, or None without one that can be read."""
     for function in chain(thing):
         if option in inspect.signature(function).parameters:
