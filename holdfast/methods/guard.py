@@ -63,10 +63,10 @@ class Guard(Method):
     compared with itself at the last comparison, at first with itself before any update; when it is worse by more than
     `margin` it goes back. An alarm with a probability of at most `level` of ever being false also sends it back when it
     stays worse than the source by more than `margin`. It goes back to the newest of the last `ring` snapshots that the
-    anchor believes as much as the source on the batch, else to the start. `base` is a
-    method or recipe and `base_options` are its options; the recovery of a recipe acts on the adapted network. "auto"
-    adapts nothing and serves the blend. Without source samples or a card the source is served, as by
-    `blend`, unless `stored_reference` says that the stored BatchNorm statistics are the network's own.
+    anchor believes as much as the source on the batch, else to the start. `base` is a method or recipe, with
+    `base_options`, and the recovery of a recipe acts on the adapted network; "auto" adapts nothing and serves the blend.
+    Without source samples or a card the source is served, as by `blend`, unless `stored_reference` says that the stored
+    BatchNorm statistics are the network's own.
     """
 
     citation = "ours; see docs/promise.md"
