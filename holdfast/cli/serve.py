@@ -12,7 +12,6 @@ from holdfast.cli import completing
 from holdfast.cli.options import CardFile, parse_mapping
 from holdfast.cli.printing import console
 from holdfast.options.spec import Spec
-from holdfast.registry import UnknownNameError, nearest
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -75,7 +74,6 @@ def serve(
     replicas: Annotated[int, typer.Option(min=1, help="Divide tenants among this many replicas of Ray Serve.")] = 2,
 ) -> None:
     """Serve a model that adapts to the inputs of each tenant, with an audit log, metrics and a live page."""
-    from holdfast.recipes import recipe_names
     from holdfast.serve.gate import check_address, read_token
     from holdfast.serve.limits import Limits
 
@@ -90,8 +88,6 @@ def serve(
                 highlight=False,
                 markup=False,
             )
-    if method not in recipe_names() and method != "auto":
-        raise UnknownNameError(f"unknown method {method!r}; {nearest(method, recipe_names())}")
     limits = Limits(body_bytes=int(max_body_mb * 1e6), requests_per_second=rate, tenants=max_tenants)
     building = {
         "model": parsed.to_text(),
