@@ -72,11 +72,18 @@ class AuditLog:
             self._connection = sqlite3.connect(path, check_same_thread=False, isolation_level=None)
             last = self._prepared()
             self.records, self.head, self.ended = last or (0, START, "stopped")
-            self._noted = HeadFile(_agreed(path, head or head_beside(path), self.records, self.head))
+            self._noted = self._opened_head(head or head_beside(path))
         except (sqlite3.OperationalError, OSError) as error:  # a full disk, a folder that takes no changes
             raise OSError(f"the audit log {path} cannot be opened ({error}); free space, or choose another") from error
         except sqlite3.DatabaseError as error:
             raise ValueError(f"{path} is not an audit log ({error}); choose another --state folder") from error
+
+    def _opened_head(self, noted: Path) -> HeadFile:
+        try:
+            return HeadFile(_agreed(self.path, noted, self.records, self.head))
+        except (OSError, ValueError):
+            self._connection.close()
+            raise
 
     def _prepared(self) -> tuple[int, str, str] | None:
         """Create what is missing, and return number, hash and kind of the last record."""
