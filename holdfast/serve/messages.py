@@ -51,9 +51,8 @@ class Label(BaseModel):
 
     @model_validator(mode="after")
     def _one_of_both(self) -> "Label":
-        if len({"label", "correct"} & self.model_fields_set) != 1 or (self.correct is None and self.label is None) != (
-            "label" in self.model_fields_set and self.label is None
-        ):
+        given = {"label", "correct"} & self.model_fields_set
+        if len(given) != 1 or (given == {"correct"} and self.correct is None):
             raise ValueError("either label or correct")
         return self
 
