@@ -22,7 +22,7 @@ from holdfast.models.classifier import Classifier
 from holdfast.records import Update
 from holdfast.registry import Registry
 from holdfast.restorable import Pull
-from holdfast.state import Stateful
+from holdfast.state import Stateful, put_back, snapshot_of
 
 __all__ = ["METHODS", "Method", "PredictOnly", "preset_for"]
 
@@ -201,7 +201,7 @@ class Method(Stateful):
 
     def reset(self) -> None:
         """Return to the source exactly: weights, statistics, optimiser and declared state."""
-        self._set_moving({})
+        self.set_moving({})
         self.reset_state()
 
     @torch.no_grad()
@@ -240,24 +240,15 @@ class Method(Stateful):
 
     def snapshot(self, *, whole: bool = False) -> dict[str, Any]:
         """Return a copy of all that adaptation has changed: weights, statistics, optimiser and declared state."""
-        moving, origin = self.moving(), self._origin
-        names = list(origin) if whole else differing({name: moving[name] for name in origin}, origin)
-        moved = {name: moving[name].detach().clone() for name in names}
-        declared = {
-            name: {key: value for key, value in part.get_extra_state().items() if key not in part.kept_state}
-            for name, part in self._declaring()
-        }
-        return {"tensors": moved, "declared": declared}
+        return snapshot_of(self, self.tensors() if whole else self.changed(), kept=False)
 
     def return_to(self, snapshot: Mapping[str, Any]) -> None:
         """Return to a snapshot exactly; what fitting source data has left stays as it is now."""
-        self._set_moving(snapshot["tensors"])
-        for name, part in self._declaring():
-            kept = {kept: getattr(part, kept) for kept in part.kept_state}
-            part.set_extra_state({**snapshot["declared"][name], **kept})
+        self.set_moving(snapshot["tensors"])
+        put_back(self, snapshot["declared"])
 
     @torch.no_grad()
-    def _set_moving(self, values: Mapping[str, Tensor]) -> None:
+    def set_moving(self, values: Mapping[str, Tensor]) -> None:
         """Set every moving tensor to the value given or else to its source value, and clear the optimiser."""
         moving = self.moving()
         for name, source in self._origin.items():
@@ -265,9 +256,6 @@ class Method(Stateful):
         if self._optimizer is not None:
             self._optimizer.state.clear()
             self._optimizer.zero_grad(set_to_none=True)
-
-    def _declaring(self) -> list[tuple[str, Stateful]]:
-        return [(name, part) for name, part in self.named_modules() if isinstance(part, Stateful)]
 
     @torch.no_grad()
     def restore(self, mask: Callable[[Tensor, Tensor | None], Tensor]) -> None:
@@ -297,6 +285,16 @@ class Method(Stateful):
         }
         chosen = {name: tensor for name, tensor in self.named_parameters() if id(tensor) in chosen_ids}
         return {**chosen, **dict(self.named_buffers())}
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Return every tensor that adaptation may change and that has a source value, by name."""
+        moving = self.moving()
+        return {name: moving[name] for name in self._origin}
+
+    def changed(self) -> dict[str, Tensor]:
+        """Return those that differ from their source values."""
+        now = self.tensors()
+        return {name: now[name] for name in differing(now, self._origin)}
 
     @property
     def origin(self) -> Mapping[str, Tensor]:

@@ -22,13 +22,13 @@ from torch import Tensor, nn
 from holdfast.anchor import Reference
 from holdfast.blocks.norm import NormLayer
 from holdfast.estimators import ESTIMATORS, Estimator, Observation
+from holdfast.machine.folders import write_whole
 from holdfast.methods import METHODS, Method
 from holdfast.methods._export import Statistics, export
 from holdfast.model.input_checks import check_dtype, check_inputs, explain_inputs
 from holdfast.model.input_range import InputRange, magnitude
 from holdfast.model.pending import Pending
-from holdfast.model.saved_checks import check_saved
-from holdfast.model.transaction import Savepoint, Transactions
+from holdfast.model.transaction import Transactions
 from holdfast.models.classifier import Classifier
 from holdfast.models.inputs import inputs_alone, inputs_and_labels, single_input
 from holdfast.models.normalised import Normalise
@@ -41,12 +41,15 @@ from holdfast.recovery.never import Never
 from holdfast.registry import options_of
 from holdfast.state import (
     SavedStateError,
-    Stateful,
+    Savepoint,
+    check_saved,
+    declaring,
     map_tensors,
     pack_state,
+    put_back,
     read_state,
+    snapshot_of,
     state_digest,
-    write_durably,
 )
 
 __all__ = ["AdaptedModel", "SourceBatch", "check_estimator_name"]
@@ -68,6 +71,8 @@ class AdaptedModel(nn.Module):
     `train()` and `eval()` set the flag `training` and nothing else: the method decides in which mode its layers run,
     and the model adapts in both. `predict` predicts without adapting; `export` returns a network that does not adapt.
     """
+
+    beside_adaptation: frozenset[str] = frozenset()  # parts whose state is saved and is no part of the digest
 
     def __init__(
         self,
@@ -413,47 +418,45 @@ class AdaptedModel(nn.Module):
         True
         """
         with self._transactions.exclusive():
-            return {
-                name: value.detach().clone() if isinstance(value, Tensor) else value
-                for name, value in self._changed().items()
-            }
+            return snapshot_of(self, self.method.changed(), kept=True)
 
     def return_to(self, snapshot: Mapping[str, Any]) -> None:
         """Return to a snapshot of this model exactly: the future is that of the model at that time."""
         with torch.inference_mode(False), torch.no_grad(), self._transactions.exclusive():
-            moving = self.method.moving()
-            for name, source in self.method.origin.items():
-                moving[name].copy_(snapshot.get(f"method.{name}", source))
-            for name, part in self._declaring():
-                part.set_extra_state(snapshot[f"{name}._extra_state"])
+            self._return_to(snapshot)
+
+    def _return_to(self, snapshot: Mapping[str, Any]) -> None:
+        self.method.set_moving(snapshot["tensors"])
+        put_back(self, {name: self._placed(declared) for name, declared in snapshot["declared"].items()})
+
+    def _placed(self, declared: Mapping[str, Any]) -> dict[str, Any]:
+        """Return declared state on the device of the model; an optimiser moves its moments, but not its counts."""
+        device = self.method.model.device
+        return {
+            name: value if name == "optimizer" else map_tensors(lambda tensor: tensor.to(device), value)
+            for name, value in declared.items()
+        }
 
     def digest(self) -> str:
         """Return a hex digest of all that adaptation has changed; labels that came back are not part of it."""
-        with self._transactions.exclusive():
-            return state_digest({name: value for name, value in self._changed().items() if not _of_labels(name)})
-
-    def _changed(self) -> dict[str, Any]:
-        """Return the moving tensors that differ from their source values, and the declared state of every part."""
-        moving = self.method.moving()
-        moved: dict[str, Any] = {
-            f"method.{name}": moving[name]
-            for name, source in self.method.origin.items()
-            if not torch.equal(moving[name], source)
-        }
-        return {**moved, **{f"{name}._extra_state": part.get_extra_state() for name, part in self._declaring()}}
-
-    def _declaring(self) -> list[tuple[str, Stateful]]:
-        return [(name, part) for name, part in self.named_modules() if isinstance(part, Stateful)]
+        found = self.snapshot()
+        adapted = {name: declared for name, declared in found["declared"].items() if name not in self.beside_adaptation}
+        return state_digest({**found, "declared": adapted})
 
     def save(self, path: str | Path, *, note: Any = None) -> None:
         """Write all that adaptation has changed to one safetensors file with a JSON header, a note and a checksum."""
-        write_durably(Path(path), self.saved(note=note))
+        write_whole(Path(path), self.saved(note=note), durably=True)
 
     def saved(self, *, note: Any = None) -> bytes:
         """Return the content of the file that `save` writes."""
         header = {"recipe": self.recipe, "weights": self.weights, "note": note}
         with self._transactions.exclusive():
-            return pack_state(self._moving_state(), header)
+            return pack_state(snapshot_of(self, self._saved_tensors(), kept=True), header)
+
+    def _saved_tensors(self) -> dict[str, Tensor]:
+        """Return the tensors that can change, without constants; frozen weights stay in the caller's own file."""
+        present = self.method.state_dict()
+        return {name: tensor for name, tensor in self.method.tensors().items() if name in present}
 
     def load(self, path: str | Path) -> Any:
         """Load what `save` wrote, for the same source model and recipe, and return its note; else change nothing."""
@@ -479,12 +482,16 @@ class AdaptedModel(nn.Module):
 
     def _load(self, state: Mapping[str, Any]) -> None:
         """Take a saved state, or raise when it does not fit, contradicts itself, or makes predicting impossible."""
-        check_saved(state, self._expected_state(), self.method.model.dtype)
+        parts = dict(declaring(self))
+        expected = {
+            "tensors": self._saved_tensors(),
+            "declared": {name: part.declared() for name, part in parts.items()},
+        }
+        check_saved(state, expected, self.method.model.dtype)
         could = self._can_predict()
-        self.load_state_dict({**self.state_dict(), **state})
-        for part in self.modules():
-            if isinstance(part, Stateful):
-                part.check_state()
+        self._return_to(state)
+        for part in parts.values():
+            part.check_state()
         if could and not self._can_predict():
             raise ValueError("the model cannot predict with it")
 
@@ -515,35 +522,15 @@ class AdaptedModel(nn.Module):
 
     def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False) -> Any:
         """Load a state dict; declared tensors go to the device of the model, as all others do."""
-        device = self.method.model.device
-
-        def placed(name: str, value: Any) -> Any:
-            # torch moves parameters and buffers, and an optimiser its moments, but not its counts of steps.
-            if not isinstance(value, dict) or not name.endswith("_extra_state"):
-                return value
-            return {
-                key: item if key == "optimizer" else map_tensors(lambda tensor: tensor.to(device), item)
-                for key, item in value.items()
-            }
-
-        moved = OrderedDict((name, placed(name, value)) for name, value in state_dict.items())
+        moved = OrderedDict(
+            (name, self._placed(value) if name.endswith("_extra_state") else value)
+            for name, value in state_dict.items()
+        )
         if self._source is not None:  # it stays as it is
             moved.update((f"_source.{name}", value) for name, value in self._source.state_dict().items())
         vars(moved).update(_metadata=getattr(state_dict, "_metadata", None))  # torch's versions of modules
         with self._transactions.exclusive():
             return super().load_state_dict(moved, strict, assign)
-
-    def _moving_state(self) -> dict[str, Any]:
-        """Return the part of `state_dict` that can change: frozen weights stay in the caller's own file."""
-        expected = self._expected_state()
-        return {name: value for name, value in self.state_dict().items() if name in expected}
-
-    def _expected_state(self) -> dict[str, Any]:
-        """Return the names of all that can change: with tensors, and with the defaults of declared state."""
-        present = self.state_dict()
-        moving = {f"method.{name}" for name in self.method.moving()}
-        expected = {name: tensor for name, tensor in present.items() if name in moving}
-        return {**expected, **{f"{name}._extra_state": part.declared() for name, part in self._declaring()}}
 
     def train(self, mode: bool = True) -> AdaptedModel:
         """Set the flag and nothing else: the method alone decides in which mode its layers run."""
@@ -597,10 +584,6 @@ def _without_non_finite(inputs: Tensor, refusal: str) -> tuple[Tensor, str]:
     if not bad:
         return inputs, refusal
     return inputs.nan_to_num(0.0, 0.0, 0.0), f"non-finite values in {bad} of {len(inputs)} inputs"
-
-
-def _of_labels(name: str) -> bool:
-    return name.startswith("labels.")
 
 
 def _known_range(network: nn.Module) -> float | None:

@@ -53,6 +53,8 @@ class Feedback(Stateful):
 class GuardedModel(AdaptedModel):
     """An adapted model whose steps say which labels are worth having, and that bounds its accuracy by them."""
 
+    beside_adaptation = frozenset({"labels"})
+
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
         self.labels = Feedback()
