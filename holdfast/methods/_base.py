@@ -238,9 +238,9 @@ class Method(Stateful):
         """Return the logits of the network behind the newest prediction, without corrections of the method."""
         return logits
 
-    def snapshot(self, *, whole: bool = False) -> dict[str, Any]:
+    def snapshot(self) -> dict[str, Any]:
         """Return a copy of all that adaptation has changed: weights, statistics, optimiser and declared state."""
-        return snapshot_of(self, self.tensors() if whole else self.changed(), kept=False)
+        return snapshot_of(self, self.changed(), kept=False)
 
     def return_to(self, snapshot: Mapping[str, Any]) -> None:
         """Return to a snapshot exactly; what fitting source data has left stays as it is now."""
@@ -306,11 +306,11 @@ class Method(Stateful):
         """Whether it predicts without changing weights, statistics or declared state."""
         return self._paused
 
-    @paused.setter
-    def paused(self, paused: bool) -> None:
-        if paused != self._paused:
-            self._paused = paused
-            pause(self, paused)
+    def pause(self, pausing: bool = True) -> None:
+        """Predict without changing anything from now on, or learn again."""
+        if pausing != self._paused:
+            self._paused = pausing
+            pause(self, pausing)
 
     @property
     def lr_scale(self) -> float:
@@ -406,7 +406,7 @@ class PredictOnly(nn.Module):
     def __init__(self, method: Method) -> None:
         super().__init__()
         self.method = copy.deepcopy(method).requires_grad_(False)
-        self.method.paused = True
+        self.method.pause()
 
     def forward(self, inputs: Tensor) -> Tensor:
         """Return the logits of a batch."""

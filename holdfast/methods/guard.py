@@ -19,7 +19,7 @@ from holdfast.models.classifier import Classifier
 from holdfast.models.sharing import sharing_copy, unshare
 from holdfast.records import Update
 from holdfast.registry import options_of
-from holdfast.state import Stateful
+from holdfast.state import Savepoint, Stateful
 
 __all__ = ["Guard", "Verdict"]
 
@@ -156,7 +156,6 @@ class Guard(Method):
         self.add_state("evidence", {})  # the state of the alarm
         self.add_state("good", [])  # snapshots of the adapted network that were not worse than the one before
         self._judged: Judged | None = None
-        self.verdict: Verdict | None = None  # of the last batch
 
     @classmethod
     def requires_source(cls, options: Mapping[str, Any], /) -> bool:
@@ -195,9 +194,13 @@ class Guard(Method):
 
     def predict(self, inputs: Tensor) -> Tensor:
         """Return the logarithms of the served probabilities."""
+        return self.serve(inputs)[0]
+
+    def serve(self, inputs: Tensor) -> tuple[Tensor, Verdict | None]:
+        """Return the logarithms of the served probabilities, and what the judge thinks of them if it can say."""
         logits = None
         if self.inner is not None:
-            self.inner.paused = self.paused
+            self.inner.pause(self.paused)
             logits = self.inner.predict(inputs)
         with torch.no_grad():
             source_logits = self.source(inputs)
@@ -205,8 +208,8 @@ class Guard(Method):
             judge = None if opinion is None else self._judgement(opinion, inputs, source_logits)
             served, judged = self._serve(source_logits, opinion, judge, logits)
         self._judged = None if self.paused else judged
-        self.verdict = None if judge is None else self._verdict(served, source_logits, judge)
-        return log_of(served).to(self.model.dtype)
+        verdict = None if judge is None else self._verdict(served, source_logits, judge)
+        return log_of(served).to(self.model.dtype), verdict
 
     def _judgement(self, opinion: Opinion, inputs: Tensor, source_logits: Tensor) -> Opinion:
         """Return the same opinion at the scale of the network, which may be estimated before."""
@@ -314,10 +317,11 @@ class Guard(Method):
     def _worse_than_before(self, inputs: Tensor, judged: Judged) -> bool:
         """Return whether the newest snapshot, or the start, predicts this batch better than the network did."""
         assert self.inner is not None
-        now = self.inner.snapshot(whole=True)  # for a moment only: not worth a comparison
+        now = Savepoint(self.inner.modules())
         self._return_to(self.good[-1] if self.good else None)
         worse = float((judged.adapted - self._belief(inputs, judged)).mean()) < -self.margin
-        self.inner.return_to(now)
+        now.restore()
+        now.release()
         return worse
 
     def _go_back(self, inputs: Tensor, judged: Judged) -> str:
@@ -341,9 +345,9 @@ class Guard(Method):
     def _belief(self, inputs: Tensor, judged: Judged) -> Tensor:
         """Return the probabilities that what the guarded method predicts now is right; nothing is learnt."""
         assert self.inner is not None
-        self.inner.paused = True
+        self.inner.pause()
         belief = judged.opinion.belief(self.inner.predict(inputs).argmax(1))
-        self.inner.paused = False
+        self.inner.pause(False)
         return belief
 
     def reset(self) -> None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import Protocol
 
 from torch import nn
 
@@ -14,78 +15,91 @@ from holdfast.state import Copies, Savepoint
 __all__ = ["Transactions"]
 
 
+class Halves(Protocol):
+    """A step in two halves, with the savepoints to return to if the second one fails."""
+
+    @property
+    def savepoints(self) -> Sequence[Savepoint]:
+        """The state before the step."""
+
+    def predict(self, savepoints: Sequence[Savepoint], /) -> None:
+        """Carry out the first half."""
+
+    def adapt(self) -> None:
+        """Carry out the second half."""
+
+
 class Transactions:
     """Runs the steps of one model one after the other, and puts its state back when a step raises.
 
-    A step may be held between its two halves (`hold`); whoever uses the model next completes it first. Copies and
-    pickles start anew: neither the lock nor an open step belongs to another object. A process that is forked in the
-    middle of a step finds the state of before that step.
+    It keeps the one step whose second half is still to come; whoever uses the model next finishes it first (`settled`).
+    Copies and pickles start anew: neither the lock nor an open step belongs to another object. A process that is forked
+    in the middle of a step has the state of before that step.
     """
 
     def __init__(self) -> None:
         self._lock, self._process = threading.RLock(), os.getpid()
         self._copies = Copies()
         self._open: list[Savepoint] = []
-        self._held: tuple[Callable[[], None], Sequence[Savepoint]] | None = None
+        self._pending: Halves | None = None
 
     def __reduce__(self) -> tuple[type[Transactions], tuple[()]]:
         return Transactions, ()
 
-    @contextmanager
-    def exclusive(self) -> Iterator[None]:
-        """Let no other thread read or change the model while the block runs; a held step is completed first."""
+    def __enter__(self) -> None:
         if self._process != os.getpid():
             self._lock, self._process = threading.RLock(), os.getpid()
-            for savepoint in [*(self._held[1] if self._held else ()), *self._open]:
+            for savepoint in [*(self._pending.savepoints if self._pending else ()), *self._open]:
                 savepoint.restore()
-            self._open, self._held = [], None
-        with self._lock:
-            self._complete()
+            self._open, self._pending = [], None
+        self._lock.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.release()
+
+    @contextmanager
+    def settled(self) -> Iterator[None]:
+        """Finish the pending step, and let no other thread read or change the model while the block runs."""
+        with self:
+            self.settle()
             yield
 
-    def _complete(self) -> None:
-        held, self._held = self._held, None
-        if held is not None:
-            held[0]()
+    def settle(self, only: Halves | None = None) -> None:
+        """Finish the pending step, or only this one; the lock is held."""
+        pending = self._pending
+        if pending is None or only not in (None, pending):
+            return
+        self._pending = None
+        with self.undoing(pending.savepoints):
+            pending.adapt()
+
+    def begin(self, step: Halves, *groups: Sequence[nn.Module]) -> None:
+        """Carry out the first half of a step on groups of modules, and keep it until it is finished."""
+        savepoints = self.savepoints(*groups)
+        with self.undoing(savepoints, go_on=True):
+            step.predict(savepoints)
+        self._pending = step
+
+    def savepoints(self, *groups: Sequence[nn.Module]) -> list[Savepoint]:
+        """Return a savepoint for each group of modules."""
+        # A network may call the model it is part of: such inner steps have copies of their own.
+        return [Savepoint(modules, None if self._open else self._copies) for modules in groups]
 
     @contextmanager
-    def begin(self, *groups: Sequence[nn.Module]) -> Iterator[list[Savepoint]]:
-        """Yield one savepoint for each group of modules, and restore all of them when the block raises anything."""
-        with self.exclusive():
-            # A network may call the model it is part of: such inner steps have copies of their own.
-            savepoints = [Savepoint(modules, None if self._open else self._copies) for modules in groups]
-            with self._undoing(savepoints):
-                yield savepoints
-            if self._held is None or self._held[1] is not savepoints:
-                self._release(savepoints)
-
-    def hold(self, savepoints: Sequence[Savepoint], complete: Callable[[], None]) -> None:
-        """Leave the step of these savepoints open; `complete` is run once, before the model is used again."""
-
-        def run() -> None:
-            with self._undoing(savepoints):
-                complete()
-            self._release(savepoints)
-
-        self._held = (run, savepoints)
-
-    @contextmanager
-    def _undoing(self, savepoints: Sequence[Savepoint]) -> Iterator[None]:
+    def undoing(self, savepoints: Sequence[Savepoint], *, go_on: bool = False) -> Iterator[None]:
+        """Return to savepoints if the block raises anything; else, unless the step goes on, they have served."""
         outer, self._open = self._open, [*savepoints, *self._open]
         try:
             yield
         except BaseException:
             for savepoint in savepoints:
                 savepoint.restore()
-            self._open = outer
-            self._release(savepoints)
+            go_on = False
             raise
         finally:
             self._open = outer
-
-    def _release(self, savepoints: Sequence[Savepoint]) -> None:
-        for savepoint in () if self._open else savepoints:
-            savepoint.release()
+            for savepoint in () if go_on else savepoints:
+                savepoint.release()
 
     def forget(self) -> None:
         """Drop the copies of tensors, which have moved to another device or type."""

@@ -60,25 +60,29 @@ class Savepoint:
 
     def __init__(self, modules: Iterable[nn.Module], copies: Copies | None = None) -> None:
         modules = list(modules)
-        stateful = [module for module in modules if isinstance(module, Stateful)]
-        optimizers = _optimizers(stateful)
-        owners = [vars(owner) for owner in (*modules, *optimizers)]
-        self._attributes = [(attributes, attributes.copy()) for attributes in owners]
-        self._overwritten = [(module, module.remember_rows()) for module in stateful]
-        # Loading a state gives an optimiser new containers: both the old ones and their content count.
-        held: list[Any] = [part for one in optimizers for part in (one.state, *one.state.values(), *one.param_groups)]
-        held += containers([getattr(module, name) for module in stateful for name in module.state_defaults])
-        held += [buffers for attributes in owners if (buffers := attributes.get("_buffers"))]
-        self._containers = [(part, part.copy()) for part in held]
-        self._parameters = _trained(modules)
-        written: list[Tensor] = [
-            tensor for module in modules if isinstance(module, Moving) for tensor in module.moving()
-        ]
-        moments = [moment for one in optimizers for moments in one.state.values() for moment in moments.values()]
-        written += [moment for moment in moments if isinstance(moment, Tensor)]
+        self._attributes = [(vars(module), vars(module).copy()) for module in modules]
+        self._overwritten: list[tuple[Stateful, int | None]] = []
+        self._parameters, buffers = _own_tensors(modules)
+        held: list[Any] = [attributes["_buffers"] for attributes, _ in self._attributes if attributes["_buffers"]]
+        declared: list[Any] = []
+        written: list[Tensor] = []  # teachers and the moments of optimisers
+        for module in modules:
+            if isinstance(module, Stateful):
+                self._overwritten.append((module, module.remember_rows()))
+                attributes = vars(module)
+                for name in module.state_defaults:
+                    declared.append(attributes[name])
+                for value in attributes.values():
+                    if isinstance(value, torch.optim.Optimizer):
+                        self._attributes.append((vars(value), vars(value).copy()))
+                        held += [value.state, *value.state.values(), *value.param_groups]
+                        written += _moments(value)
+            elif isinstance(module, Moving):
+                written += module.moving()
+        self._containers = [(part, part.copy()) for part in held + containers(declared)]
         copies = Copies() if copies is None else copies
-        self._tensors = copies.take([*self._parameters, *written], changed_only=False)
-        self._tensors += copies.take(_buffers(modules), changed_only=True)
+        self._tensors = copies.take(self._parameters + written, changed_only=False)
+        self._tensors += copies.take(buffers, changed_only=True)
 
     @torch.no_grad()
     def restore(self) -> None:
@@ -104,23 +108,28 @@ class Savepoint:
                 module.forget_rows()
 
 
-def _optimizers(modules: Iterable[Stateful]) -> list[torch.optim.Optimizer]:
-    return [value for module in modules for value in vars(module).values() if isinstance(value, torch.optim.Optimizer)]
+def _own_tensors(modules: Iterable[nn.Module]) -> tuple[list[Tensor], list[Tensor]]:
+    """Return the trained parameters, and the buffers without those of our own modules that are not saved.
+
+    These are constants, and may be large: held-out source data.
+    """
+    trained: list[Tensor] = []
+    buffers: list[Tensor] = []
+    for module in modules:
+        own = vars(module)
+        for weight in own["_parameters"].values():
+            if weight is not None and weight.requires_grad:
+                trained.append(weight)
+        constant = own["_non_persistent_buffers_set"] if isinstance(module, Stateful) else ()
+        for name, tensor in own["_buffers"].items():
+            if tensor is not None and name not in constant:
+                buffers.append(tensor)
+    return trained, buffers
 
 
-def _trained(modules: Iterable[nn.Module]) -> list[nn.Parameter]:
-    own = [weight for module in modules for weight in module._parameters.values()]
-    return [weight for weight in own if weight is not None and weight.requires_grad]
-
-
-def _buffers(modules: Iterable[nn.Module]) -> list[Tensor]:
-    """Return the buffers; those of our own modules that are not saved are constants, maybe large: held-out data."""
-    return [
-        tensor
-        for module in modules
-        for name, tensor in module._buffers.items()
-        if tensor is not None and not (isinstance(module, Stateful) and name in module._non_persistent_buffers_set)
-    ]
+def _moments(optimizer: torch.optim.Optimizer) -> list[Tensor]:
+    values = [value for moments in optimizer.state.values() for value in moments.values()]
+    return [value for value in values if isinstance(value, Tensor)]
 
 
 def snapshot_of(module: nn.Module, tensors: Mapping[str, Tensor], *, kept: bool) -> dict[str, Any]:
