@@ -19,7 +19,7 @@ from holdfast.blocks.norm import BatchStatistics, pause, paused
 from holdfast.blocks.teacher import MovingAverage
 from holdfast.blocks.wrapping import affine_parameters, contiguous_group_norm, has_batch_norm, replace_batch_norm
 from holdfast.models.classifier import Classifier
-from holdfast.records import Update
+from holdfast.records import Refused, Update
 from holdfast.registry import Registry
 from holdfast.restorable import Pull
 from holdfast.state import Stateful, put_back, snapshot_of
@@ -181,7 +181,7 @@ class Method(Stateful):
         total = loss.detach() + norms.sum()
         value, size = torch.stack([loss.detach().to(total.dtype), total]).tolist()  # the host waits once
         if not math.isfinite(size):
-            return Update(skipped="non-finite loss or gradient")
+            return Update(events=(Refused("non-finite loss or gradient"),))
         if self.pull is None:
             self._optimizer.step()
         else:

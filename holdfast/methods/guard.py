@@ -17,15 +17,18 @@ from holdfast.methods.anchor import log_of
 from holdfast.methods.blend import blended
 from holdfast.models.classifier import Classifier
 from holdfast.models.sharing import sharing_copy, unshare
-from holdfast.records import Update
+from holdfast.records import Alarm, Event, Reset, Undone, Update, Verdict, Veto
 from holdfast.registry import options_of
 from holdfast.state import Savepoint, Stateful
 
-__all__ = ["Guard", "Verdict"]
+__all__ = ["Guard"]
 
 Served = Literal["mix", "choose", "choose_each", "adapted"]
 USUAL_TEMPERATURE = 1.75  # of estimates, until the scale is known
 COMPARE_EVERY = 8  # batches, once the scale has been estimated
+VETOED = "the source is believed more than the adapted network, which was left out"
+UNDONE = "the update made the network worse and was undone"
+ALARMED = "the adapted network stayed worse than the source"
 SERVED: tuple[Served, ...] = ("mix", "choose", "choose_each", "adapted")
 
 
@@ -38,19 +41,7 @@ class Judged:
     source: Tensor  # probability that the source's predictions are right, (batch,)
     adapted: Tensor  # the same for the adapted network
     losses: Tensor  # by how much it is worse than the source, sample by sample, on the CPU
-
-
-@dataclass(frozen=True)
-class Verdict:
-    """What the anchor thinks of the served predictions of one batch."""
-
-    served: Tensor  # predicted classes, (batch,)
-    source: Tensor  # those of the source
-    right: Tensor  # probabilities that the served ones are right
-    source_right: Tensor
-    weighed: Tensor  # probabilities by the anchor for the last samples, (samples, classes)
-    logits: Tensor  # of the anchor, (batch, classes), up to a constant
-    shift: float  # divergence of recent moments from the source's
+    events: tuple[Event, ...] = ()
 
 
 @METHODS.register("guard")
@@ -274,9 +265,9 @@ class Guard(Method):
             return own, judged
         if not self.referred:  # the judge may be wrong about this network
             return usual, judged
-        if self.veto and float(judged.losses.mean()) > 0:
+        if self.veto and (loss := float(judged.losses.mean())) > 0:
             self.vetoes += not self.paused
-            return usual, judged
+            return usual, replace(judged, events=(Veto(VETOED, {"loss": loss}),))
         if self.prediction == "mix":
             return usual.lerp(opinion.reweigh(own), self.share), judged
         if self.prediction == "choose":
@@ -295,17 +286,18 @@ class Guard(Method):
         before = self.inner.snapshot() if due else None
         update = self.inner.adapt(inputs, judged.logits)
         self.samples_backwarded = self.inner.samples_backwarded
+        events = judged.events + update.events
         if self._alarmed(judged.losses):
             self.alarms += 1
-            back = self._go_back(inputs, judged)
-            return Update(update.loss, update.skipped, f"the adapted network stayed worse than the source; {back}")
-        if before is not None and self._worse_than_before(inputs, judged):
+            back = Reset(f"{ALARMED}; {self._go_back(inputs, judged)}", {"snapshots": len(self.good)})
+            return Update(update.loss, (*events, Alarm(ALARMED, {"alarms": self.alarms}), back))
+        if before is not None and (loss := self._loss_since(inputs, judged)) > self.margin:
             self.undone += 1
             self._go_back(inputs, judged)
-            return Update(update.loss, update.skipped)
+            return Update(update.loss, (*events, Undone(UNDONE, {"loss": loss})))
         if before is not None:
             self.good = [*self.good, before][-self.ring :]
-        return update
+        return Update(update.loss, events)
 
     def _alarmed(self, losses: Tensor) -> bool:
         alarm = LossAlarm(level=self.level, tolerated=self.margin)
@@ -314,15 +306,16 @@ class Guard(Method):
         self.evidence = alarm.state
         return raised
 
-    def _worse_than_before(self, inputs: Tensor, judged: Judged) -> bool:
-        """Return whether the newest snapshot, or the start, predicts this batch better than the network did."""
+    def _loss_since(self, inputs: Tensor, judged: Judged) -> float:
+        """Return by how much the network predicts this batch worse than the newest snapshot, or the start, does."""
         assert self.inner is not None
-        now = Savepoint(self.inner.modules())
+        # Without the networks' own attributes: what passes through them is counted.
+        now = Savepoint(part for part in self.inner.modules() if not isinstance(part, Classifier))
         self._return_to(self.good[-1] if self.good else None)
-        worse = float((judged.adapted - self._belief(inputs, judged)).mean()) < -self.margin
+        loss = -float((judged.adapted - self._belief(inputs, judged)).mean())
         now.restore()
         now.release()
-        return worse
+        return loss
 
     def _go_back(self, inputs: Tensor, judged: Judged) -> str:
         """Return to the newest snapshot that is believed as much as the source on this batch, or to the start."""

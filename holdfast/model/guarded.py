@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from holdfast.anchor import Card, latest
 from holdfast.evidence import Interval, LabelAudit, LabelRequests
-from holdfast.methods.guard import Guard, Verdict
+from holdfast.methods.guard import Guard
 from holdfast.model.adapt import Watching, adapt_with, check_order
 from holdfast.model.adapted import AdaptedModel, SourceBatch
 from holdfast.model.parts import Parts
@@ -22,7 +22,7 @@ from holdfast.models.base import load
 from holdfast.models.inputs import inputs_and_labels
 from holdfast.models.outputs import Output
 from holdfast.recipes import resolve
-from holdfast.records import Estimate, Step
+from holdfast.records import Estimate, Event, LabelWanted, Step, Verdict
 from holdfast.state import Savepoint, Stateful
 
 __all__ = ["GuardedModel", "guard"]
@@ -176,6 +176,7 @@ class GuardedPending(Pending):
         self._model = model
         self._verdict: Verdict | None = None
         self._estimate: Estimate | None = None
+        self._wanted: tuple[Event, ...] = ()
 
     def predict(self, savepoints: Sequence[Savepoint]) -> None:
         """Predict the batch and count it as served, unless nothing can be said about the prediction."""
@@ -191,6 +192,10 @@ class GuardedPending(Pending):
         finally:
             before.release()
         self.ids, self.wants_label = tuple(asked.ids.tolist()), tuple(asked.wanted.tolist())
+        if wanted := asked.wanted_ids:
+            reason = f"{len(wanted)} of {len(self.ids)} samples were drawn for the audit"
+            rates = {"lowest_rate": float(asked.rates[asked.wanted].min())}
+            self._wanted = (LabelWanted(reason, rates, tuple(wanted)),)
 
     def logits_of(self, inputs: Tensor) -> Tensor:
         """Return what the guard serves, and keep its verdict."""
@@ -198,11 +203,12 @@ class GuardedPending(Pending):
         return logits
 
     def report(self, step: Step) -> Step:
-        """Return the step with the guard's estimate, ids and wanted labels."""
+        """Return the step with the guard's estimate and verdict, ids and wanted labels."""
         if self._estimate is None:
             return step
         estimates = {**step.estimates, "guard": self._estimate}
-        return replace(step, estimates=estimates, ids=self.ids, wants_label=self.wants_label)
+        events = step.events + self._wanted
+        return replace(step, estimates=estimates, events=events, ids=self.ids, verdict=self._verdict)
 
 
 def guard(

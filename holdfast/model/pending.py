@@ -16,7 +16,7 @@ from holdfast.model.input_range import magnitude
 from holdfast.model.parts import Parts
 from holdfast.model.transaction import Transactions
 from holdfast.models.partial_forward import Recorded
-from holdfast.records import Beside, Estimate, Step, Update
+from holdfast.records import Beside, Estimate, Refused, Reset, Step, Update
 from holdfast.state import Savepoint
 
 __all__ = ["Pending"]
@@ -75,7 +75,7 @@ class Pending:
     def finished(self) -> Step:
         """Finish under the lock of the model, which the caller holds."""
         self._transactions.settle(self)
-        return self.report(self._step or Step(self.logits, skipped="the update was interrupted"))
+        return self.report(self._step or Step(self.logits, events=(Refused("the update was interrupted"),)))
 
     def report(self, step: Step) -> Step:
         """Return the step with what this kind of model adds to it."""
@@ -152,23 +152,22 @@ class Pending:
         try:
             if refusal is None:
                 estimates = parts.estimate(now.inputs, self.logits, now.recorded)
-            update, beside = Update(skipped=refusal), None
+            update, beside = Update(events=() if refusal is None else (Refused(refusal),)), None
             if self._learning and refusal is None:
                 if parts.recovery.compares:
                     own = parts.method.network_logits(self.logits)
                     beside = Beside(own, parts.method.source_logits(now.inputs))
                 update = parts.method.adapt(now.inputs, now.logits)
-            gauges, reason = parts.method.gauges(), now.recovered or update.recovered
-            step = Step(
-                self.logits, update.loss, estimates, reason, update.skipped, *self._passes(), gauges, beside=beside
-            )
+            events = update.events if now.recovered is None else (Reset(now.recovered), *update.events)
+            gauges = parts.method.gauges()
+            step = Step(self.logits, update.loss, estimates, events, *self._passes(), gauges, beside=beside)
             reason = parts.recovery.recover(parts.method, step) if self._learning else None
-            return step if reason is None else replace(step, recovered=reason)
+            return step if reason is None else replace(step, events=(*events, Reset(reason)))
         except Exception as error:
             passes = self._passes()
             self._put_back()
             LOG.warning("the update failed and was undone; the prediction is returned", exc_info=error)
-            return Step(self.logits, None, estimates, None, f"{type(error).__name__}: {error}", *passes)
+            return Step(self.logits, None, estimates, (Refused(f"{type(error).__name__}: {error}"),), *passes)
 
     def _put_back(self) -> None:
         for savepoint in self.savepoints:

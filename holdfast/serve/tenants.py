@@ -61,13 +61,19 @@ class Serving:
 
     decision: Decision
 
-    def __init__(self, tenants: Tenants, entry: Tenant, pending: Pending, *, frozen: str | None, tag: str) -> None:
-        self.logits, self.predicts, self.ids, self.wants_label = (
-            pending.logits,
-            pending.predicts,
-            pending.ids,
-            pending.wants_label,
-        )
+    def __init__(
+        self,
+        tenants: Tenants,
+        entry: Tenant,
+        pending: Pending,
+        *,
+        frozen: str | None,
+        tag: str,
+        seconds: tuple[float, float],
+    ) -> None:
+        self.logits, self.predicts = pending.logits, pending.predicts
+        self.ids, self.wants_label = pending.ids, pending.wants_label
+        self.seconds = seconds  # when predicting began and ended
         self.tag = tag  # of the ids: those of a state that was lost in a crash are nobody's
         self.entry, self.batch, self.before = entry, entry.batches, entry.digest
         self.pending, self.frozen = pending, frozen  # why nothing is adapted
@@ -154,18 +160,16 @@ class Tenants:
         with self.lock:
             entry = self._enter(tenant)
             frozen = "the tenant is frozen" if entry.frozen else self._stalled()
-            gauges, tag = dict(self.model.method.gauges()), self._tag(entry)
-            started = time.perf_counter()
+            tag, started = self._tag(entry), time.perf_counter()
             pending = self.model.begin(inputs, adapt=frozen is None)
-            predicted = time.perf_counter()
-            self._pending = Serving(self, entry, pending, frozen=frozen, tag=tag)
-            self._begun = gauges, started, predicted
+            seconds = started, time.perf_counter()
+            self._pending = Serving(self, entry, pending, frozen=frozen, tag=tag, seconds=seconds)
             return self._pending
 
     def finish(self, serving: Serving) -> tuple[Step, Decision]:
         """Adapt to a pending batch; return the step and what is written down of it."""
         self._pending = None
-        gauges, started, predicted = self._begun
+        started, predicted = serving.seconds
         step, entry = serving.pending.finish(), serving.entry
         after = serving.before if serving.frozen is not None else self.model.digest()
         entry.batches, entry.samples, entry.digest = serving.batch + 1, entry.samples + len(step.logits), after
@@ -175,7 +179,6 @@ class Tenants:
             tenant=entry.name,
             batch=serving.batch,
             digests=(serving.before, after),
-            gauges=gauges,
             frozen=serving.frozen,
             served=self._served,
             seconds=(predicted - started, time.perf_counter() - started),
