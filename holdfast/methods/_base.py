@@ -385,7 +385,7 @@ def _step_dtype() -> torch.dtype:
 def _check_moments(moments: Mapping[int, Mapping[str, Any]], optimizer: torch.optim.Optimizer) -> None:
     """Raise unless these are moments of the optimiser: for each parameter in order, of its shape."""
     expected = {"step", "exp_avg", "exp_avg_sq"} if isinstance(optimizer, torch.optim.Adam) else {"momentum_buffer"}
-    parameters = _parameters(optimizer)
+    parameters, counting = _parameters(optimizer), _step_dtype()
     if list(moments) != list(range(len(parameters))):
         raise ValueError(f"the optimiser has {len(parameters)} parameters, and moments of {list(moments)}")
     for place, own in moments.items():
@@ -395,7 +395,7 @@ def _check_moments(moments: Mapping[int, Mapping[str, Any]], optimizer: torch.op
         for name, tensor in own.items():
             if tensor is None:  # SGD without momentum, or before its first step
                 continue
-            shape, dtype = (torch.Size(), _step_dtype()) if name == "step" else (parameter.shape, parameter.dtype)
+            shape, dtype = (torch.Size(), counting) if name == "step" else (parameter.shape, parameter.dtype)
             if tensor.shape != shape or tensor.dtype != dtype:
                 raise ValueError(f"{name!r} of parameter {place} is {tensor.dtype} of shape {tuple(tensor.shape)}")
 

@@ -92,7 +92,6 @@ class Guard(Method):
     vetoes: int
     undone: int
     alarms: int
-    evidence: dict[str, float]
     good: list[dict[str, Any]]
 
     def __init__(
@@ -141,10 +140,10 @@ class Guard(Method):
         self.scale = scale
         # The anchor predicts, as in `blend`; the judge is the same at the network's scale.
         self.judge = Anchor(temperature=USUAL_TEMPERATURE if temperature is None else temperature, window=window)
+        self.alarm = LossAlarm(level=level, tolerated=margin)
         self.add_state("vetoes", 0)
         self.add_state("undone", 0)
         self.add_state("alarms", 0)
-        self.add_state("evidence", {})  # the state of the alarm
         self.add_state("good", [])  # snapshots of the adapted network that were not worse than the one before
         self._judged: Judged | None = None
 
@@ -287,7 +286,7 @@ class Guard(Method):
         update = self.inner.adapt(inputs, judged.logits)
         self.samples_backwarded = self.inner.samples_backwarded
         events = judged.events + update.events
-        if self._alarmed(judged.losses):
+        if self.alarm.observe(judged.losses.tolist()):
             self.alarms += 1
             back = Reset(f"{ALARMED}; {self._go_back(inputs, judged)}", {"snapshots": len(self.good)})
             return Update(update.loss, (*events, Alarm(ALARMED, {"alarms": self.alarms}), back))
@@ -299,18 +298,11 @@ class Guard(Method):
             self.good = [*self.good, before][-self.ring :]
         return Update(update.loss, events)
 
-    def _alarmed(self, losses: Tensor) -> bool:
-        alarm = LossAlarm(level=self.level, tolerated=self.margin)
-        alarm.state = self.evidence or alarm.state
-        raised = alarm.observe(losses.tolist())
-        self.evidence = alarm.state
-        return raised
-
     def _loss_since(self, inputs: Tensor, judged: Judged) -> float:
         """Return by how much the network predicts this batch worse than the newest snapshot, or the start, does."""
         assert self.inner is not None
         # Without the networks' own attributes: what passes through them is counted.
-        now = Savepoint(part for part in self.inner.modules() if not isinstance(part, Classifier))
+        now = Savepoint([part for part in self.inner.modules() if not isinstance(part, Classifier)])
         self._return_to(self.good[-1] if self.good else None)
         loss = -float((judged.adapted - self._belief(inputs, judged)).mean())
         now.restore()

@@ -67,7 +67,7 @@ class AdaptedModel(nn.Module):
     and the model adapts in both. `predict` predicts without adapting; `export` returns a network that does not adapt.
     """
 
-    beside_adaptation: frozenset[str] = frozenset()  # parts whose state is saved and is no part of the digest
+    beside_adaptation: tuple[str, ...] = ()  # parts whose state is saved and is no part of the digest
 
     def __init__(
         self,
@@ -330,7 +330,11 @@ class AdaptedModel(nn.Module):
     def digest(self) -> str:
         """Return a hex digest of all that adaptation has changed; labels that came back are not part of it."""
         found = self.snapshot()
-        adapted = {name: declared for name, declared in found["declared"].items() if name not in self.beside_adaptation}
+        adapted = {
+            name: declared
+            for name, declared in found["declared"].items()
+            if name.partition(".")[0] not in self.beside_adaptation
+        }
         return state_digest({**found, "declared": adapted})
 
     def save(self, path: str | Path, *, note: Any = None) -> None:

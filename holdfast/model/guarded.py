@@ -40,7 +40,6 @@ class Feedback(Stateful):
     gains: Tensor | None
     asked: dict[int, Tensor]
     answered: list[list[Any]]
-    audit: dict[str, Any] | None
 
     def __init__(self) -> None:
         super().__init__()
@@ -48,7 +47,6 @@ class Feedback(Stateful):
         self.add_state("gains", None)  # the same minus that of the source's predictions
         self.add_state("asked", {}, kept=True)  # the anchor's logits of samples whose label is wanted, by id
         self.add_state("answered", [], kept=True)  # [logits, label]
-        self.add_state("audit", None, kept=True)  # the state of the audit
 
 
 class GuardedModel(AdaptedModel):
@@ -58,26 +56,16 @@ class GuardedModel(AdaptedModel):
     changes nothing else; `predict` counts nothing.
     """
 
-    beside_adaptation = frozenset({"labels"})
+    beside_adaptation = ("labels", "audit")
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
-        self.labels = Feedback()
-        self._audit_options: dict[str, Any] = {}
+        self.labels, self.audit = Feedback(), LabelAudit()
 
     def asking(self, **options: Any) -> GuardedModel:
         """Set the options of the audit (`LabelAudit`) before the first batch, and return the model."""
-        LabelAudit(**options)
-        self._audit_options = options
+        self.audit = LabelAudit(**options)
         return self
-
-    @property
-    def audit(self) -> LabelAudit:
-        """The audit as it is now, as a copy."""
-        audit = LabelAudit(**self._audit_options)
-        if self.labels.audit is not None:
-            audit.state = self.labels.audit
-        return audit
 
     def _pending(self, parts: Parts, inputs: Tensor, *, learning: bool, counted: bool) -> Pending:
         if not counted:
@@ -85,12 +73,11 @@ class GuardedModel(AdaptedModel):
         return GuardedPending(self, parts, self._transactions, inputs, learning=learning)
 
     def _changeable(self) -> list[list[nn.Module]]:
-        return [*super()._changeable(), [*self.labels.modules()]]
+        return [*super()._changeable(), [*self.labels.modules(), *self.audit.modules()]]
 
     def count(self, verdict: Verdict) -> tuple[LabelRequests, Estimate]:
         """Count a batch as served, and return which of its labels are wanted and the guard's estimate."""
-        audit = self.audit
-        asked = audit.serve(
+        asked = self.audit.serve(
             served=verdict.served.tolist(),
             source=verdict.source.tolist(),
             right=verdict.right.clamp(0, 1).tolist(),
@@ -99,7 +86,6 @@ class GuardedModel(AdaptedModel):
         rows = dict(zip(asked.ids.tolist(), verdict.logits, strict=True))
         wanted = [*self.labels.asked.items(), *((place, rows[place]) for place in asked.wanted_ids)]
         self.labels.asked = dict(wanted[-LABELS_KEPT:])
-        self.labels.audit = audit.state
         return asked, self._estimate_of(verdict)
 
     def feedback(self, sample_id: int, label: int | None) -> bool:
@@ -109,24 +95,24 @@ class GuardedModel(AdaptedModel):
         After 20 labels the anchor's temperature is fitted to them.
         """
         with self._changing():
-            audit = self.audit
-            counts = audit.feedback(sample_id, label)
+            counts = self.audit.feedback(sample_id, label)
             logits = self.labels.asked.get(sample_id)
             if counts and logits is not None:
                 self.labels.asked = {place: row for place, row in self.labels.asked.items() if place != sample_id}
                 if label is not None:
                     self.labels.answered = [*self.labels.answered, [logits, int(label)]][-LABELS_KEPT:]
                     self._fit_temperature()
-            self.labels.audit = audit.state
             return counts
 
     def accuracy(self) -> Interval:
         """Return bounds of the accuracy of all that was served, guaranteed by labels; everything before the first."""
-        return self.audit.accuracy()
+        with self._transactions.settled():
+            return self.audit.accuracy()
 
     def gain(self) -> Interval:
         """Return bounds of that accuracy minus the source's on the same samples, guaranteed by labels."""
-        return self.audit.gain()
+        with self._transactions.settled():
+            return self.audit.gain()
 
     def fit_holdout(self, batches: Iterable[SourceBatch]) -> None:
         """Fit the scale of the anchor to held-out source data, and show them to the estimators."""
@@ -183,7 +169,7 @@ class GuardedPending(Pending):
         super().predict(savepoints)
         if self._verdict is None:
             return
-        before = Savepoint(self._model.labels.modules())
+        before = Savepoint([*self._model.labels.modules(), *self._model.audit.modules()])
         try:
             asked, self._estimate = self._model.count(self._verdict)
         except BaseException:

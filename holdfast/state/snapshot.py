@@ -36,7 +36,7 @@ class Copies:
             reference, version, copied = self._known.get(id(tensor), (None, -1, None))
             if reference is None or reference() is not tensor or copied is None:  # an id is used again
                 copied = tensor.detach().clone()
-                reference = weakref.ref(tensor, partial(self._forget, id(tensor)))
+                reference = weakref.ref(tensor, partial(self._known.pop, id(tensor)))
             elif not (changed_only and version == tensor._version):
                 stale.append((copied, tensor))
             self._known[id(tensor)] = (reference, tensor._version, copied)
@@ -45,9 +45,6 @@ class Copies:
             targets, sources = zip(*stale, strict=True)
             torch._foreach_copy_(targets, sources)
         return pairs
-
-    def _forget(self, key: int, _: object) -> None:
-        self._known.pop(key, None)
 
 
 class Savepoint:
@@ -68,7 +65,8 @@ class Savepoint:
         written: list[Tensor] = []  # teachers and the moments of optimisers
         for module in modules:
             if isinstance(module, Stateful):
-                self._overwritten.append((module, module.remember_rows()))
+                if module.writes_rows:
+                    self._overwritten.append((module, module.remember_rows()))
                 attributes = vars(module)
                 for name in module.state_defaults:
                     declared.append(attributes[name])

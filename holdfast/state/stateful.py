@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from torch import Tensor, nn
 
@@ -17,12 +17,15 @@ class Stateful(nn.Module):
     """A module that declares once what changes while it runs: `self.add_state("mean_probs", None)`.
 
     A declared tensor is replaced by a new one, never written into, so that a failed step can be undone by reference.
-    Where replacing is too slow, `write_rows` writes into some rows and remembers the old ones until the step has ended.
+    Where replacing is too slow, a class with `writes_rows` may write into some rows (`write_rows`), and remembers the
+    old ones until the step has ended.
 
     >>> counter = Stateful(); counter.add_state("seen", 0)
     >>> counter.seen += 5; counter.reset_state(); counter.seen
     0
     """
+
+    writes_rows: ClassVar[bool] = False
 
     def __init__(self) -> None:
         super().__init__()
@@ -39,6 +42,8 @@ class Stateful(nn.Module):
 
     def write_rows(self, tensor: Tensor, rows: Any, values: Tensor) -> None:
         """Write into rows of a declared tensor; the previous rows are kept while a step could still fail."""
+        if not self.writes_rows:
+            raise TypeError(f"{type(self).__name__} writes into rows without saying so; set writes_rows = True in it")
         if self._overwritten is not None:
             self._overwritten.append((tensor, rows, tensor[rows].clone()))
         tensor[rows] = values
