@@ -96,7 +96,7 @@ class Pending:
 
     def _predict(self, before: Savepoint) -> _Predicted:
         parts, inputs = self._parts, self._inputs
-        recovered = parts.recovery.begin(parts.method) if self._learning else None
+        recovered = parts.recovery.begin(parts.method.recovering) if self._learning else None
         # When the logits are not finite, the method returns to here, not to before the reset.
         learnt = before if recovered is None else Savepoint(parts.groups[0])
         parts.method.pause(not self._learning)
@@ -161,7 +161,7 @@ class Pending:
             events = update.events if now.recovered is None else (Reset(now.recovered), *update.events)
             gauges = parts.method.gauges()
             step = Step(self.logits, update.loss, estimates, events, *self._passes(), gauges, beside=beside)
-            reason = parts.recovery.recover(parts.method, step) if self._learning else None
+            reason = parts.recovery.recover(parts.method.recovering, step) if self._learning else None
             return step if reason is None else replace(step, events=(*events, Reset(reason)))
         except Exception as error:
             passes = self._passes()
