@@ -365,10 +365,10 @@ class Guard(Method):
         """A factor on all learning rates of the guarded method."""
         return 1.0 if self.inner is None else self.inner.lr_scale
 
-    @lr_scale.setter
-    def lr_scale(self, scale: float) -> None:
+    def scale_rates(self, scale: float) -> None:
+        """Multiply all learning rates by a factor from now on."""
         if self.inner is not None:
-            self.inner.lr_scale = scale
+            self.inner.scale_rates(scale)
 
     def export(self) -> nn.Module:
         """Return a module that predicts as the guard does now and no longer adapts."""
