@@ -51,7 +51,7 @@ def _take(attempt: Attempt, batch: Batch) -> None:
             model.reset()
         model.enter_domain(batch.domains[0])
         if job.collapse:
-            model.method.lr_scale = job.collapse.scale_at(batch.position)
+            model.method.scale_rates(job.collapse.scale_at(batch.position))
         inputs = batch.inputs
         if job.intruders and job.intruders.due(batch.position // job.batch_size):
             intruders = job.intruders.inputs(batch, model.source_network)

@@ -94,7 +94,7 @@ class Method(Stateful):
         self._optimizer = self._make_optimizer() if self.trained else None
         self._origin = {name: tensor.detach().clone() for name, tensor in self.moving().items()}
         self._paused, self._lr_scale = False, 1.0
-        self.pull: Pull | None = None  # set by a recovery, for the next updates
+        self._pull: Pull | None = None  # by a recovery, for the next updates
         self.samples_backwarded = 0
         self.add_state("batches", 0)
 
@@ -189,11 +189,15 @@ class Method(Stateful):
         value, size = torch.stack([loss.detach().to(total.dtype), total]).tolist()  # the host waits once
         if not math.isfinite(size):
             return Update(events=(Refused("non-finite loss or gradient"),))
-        if self.pull is None:
+        if self._pull is None:
             self._optimizer.step()
         else:
-            self._step_pulled(self._optimizer, self.pull)
+            self._step_pulled(self._optimizer, self._pull)
         return Update(loss=value)
+
+    def pull_towards(self, pull: Pull | None) -> None:
+        """Add a penalty to the gradient of the next updates; the parameters keep the gradient of the loss alone."""
+        self._pull = pull
 
     @torch.no_grad()
     def _step_pulled(self, optimizer: torch.optim.Optimizer, pull: Pull) -> None:
@@ -324,8 +328,8 @@ class Method(Stateful):
         """A factor on all learning rates; a benchmark can provoke a collapse with it."""
         return self._lr_scale
 
-    @lr_scale.setter
-    def lr_scale(self, scale: float) -> None:
+    def scale_rates(self, scale: float) -> None:
+        """Multiply all learning rates by a factor from now on."""
         if self._optimizer is not None and scale != self._lr_scale:
             for group, (_, lr) in zip(self._optimizer.param_groups, self.learning_rates(), strict=True):
                 group["lr"] = scale * lr

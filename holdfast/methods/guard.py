@@ -55,9 +55,9 @@ class Guard(Method):
     `margin` it goes back. An alarm with a probability of at most `level` of ever being false also sends it back when it
     stays worse than the source by more than `margin`. It goes back to the newest of the last `ring` snapshots that the
     anchor believes as much as the source on the batch, else to the start. `base` is a method or recipe, with
-    `base_options`, and the recovery of a recipe acts on the adapted network; "auto" adapts nothing: it serves the blend.
-    Without source samples or a card the source is served, as by `blend`, unless `stored_reference` says that the stored
-    BatchNorm statistics are the network's own.
+    `base_options`, and the recovery of a recipe acts on the adapted network; "auto" adapts nothing and serves the
+    blend. Without source samples or a card the source is served, as by `blend`, unless `stored_reference` says that the
+    stored BatchNorm statistics are the network's own.
     """
 
     citation = "ours; see docs/promise.md"
@@ -365,10 +365,10 @@ class Guard(Method):
         """A factor on all learning rates of the guarded method."""
         return 1.0 if self.inner is None else self.inner.lr_scale
 
-    @lr_scale.setter
-    def lr_scale(self, scale: float) -> None:
+    def scale_rates(self, scale: float) -> None:
+        """Multiply all learning rates by a factor from now on."""
         if self.inner is not None:
-            self.inner.lr_scale = scale
+            self.inner.scale_rates(scale)
 
     def export(self) -> nn.Module:
         """Return a module that predicts as the guard does now and no longer adapts."""

@@ -232,9 +232,9 @@ class Reservoir(Method):
         """A factor on the learning rates of the base method."""
         return self.inner.lr_scale
 
-    @lr_scale.setter
-    def lr_scale(self, scale: float) -> None:
-        self.inner.lr_scale = scale
+    def scale_rates(self, scale: float) -> None:
+        """Multiply all learning rates by a factor from now on."""
+        self.inner.scale_rates(scale)
 
     @property
     def param_groups(self) -> list[dict[str, Any]]:

@@ -48,6 +48,24 @@ class Feedback(Stateful):
         self.add_state("asked", {}, kept=True)  # the anchor's logits of samples whose label is wanted, by id
         self.add_state("answered", [], kept=True)  # [logits, label]
 
+    def serve(self, verdict: Verdict, asked: LabelRequests, window: int) -> None:
+        """Remember what the guard thinks of a batch, and the anchor's logits of samples whose label is wanted."""
+        self.beliefs = latest(self.beliefs, verdict.right, window)
+        self.gains = latest(self.gains, verdict.right - verdict.source_right, window)
+        rows = dict(zip(asked.ids.tolist(), verdict.logits, strict=True))
+        wanted = [*self.asked.items(), *[(sample, rows[sample]) for sample in asked.wanted_ids]]
+        self.asked = dict(wanted[-LABELS_KEPT:])
+
+    def answer(self, sample_id: int, label: int | None) -> bool:
+        """Take a wanted label, and return whether there is one more to fit the temperature to."""
+        logits = self.asked.get(sample_id)
+        if logits is None:
+            return False
+        self.asked = {sample: row for sample, row in self.asked.items() if sample != sample_id}
+        if label is not None:
+            self.answered = [*self.answered, [logits, int(label)]][-LABELS_KEPT:]
+        return label is not None
+
 
 class GuardedModel(AdaptedModel):
     """An adapted model whose steps say which labels are worth having, and that bounds its accuracy by them.
@@ -83,9 +101,7 @@ class GuardedModel(AdaptedModel):
             right=verdict.right.clamp(0, 1).tolist(),
             source_right=verdict.source_right.clamp(0, 1).tolist(),
         )
-        rows = dict(zip(asked.ids.tolist(), verdict.logits, strict=True))
-        wanted = [*self.labels.asked.items(), *((place, rows[place]) for place in asked.wanted_ids)]
-        self.labels.asked = dict(wanted[-LABELS_KEPT:])
+        self.labels.serve(verdict, asked, self.guard.window)
         return asked, self._estimate_of(verdict)
 
     def feedback(self, sample_id: int, label: int | None) -> bool:
@@ -96,12 +112,8 @@ class GuardedModel(AdaptedModel):
         """
         with self._changing():
             counts = self.audit.feedback(sample_id, label)
-            logits = self.labels.asked.get(sample_id)
-            if counts and logits is not None:
-                self.labels.asked = {place: row for place, row in self.labels.asked.items() if place != sample_id}
-                if label is not None:
-                    self.labels.answered = [*self.labels.answered, [logits, int(label)]][-LABELS_KEPT:]
-                    self._fit_temperature()
+            if counts and self.labels.answer(sample_id, label):
+                self._fit_temperature()
             return counts
 
     def accuracy(self) -> Interval:
@@ -141,16 +153,16 @@ class GuardedModel(AdaptedModel):
             self.guard.scale.fit(self.guard.judge, [logits], [known])
 
     def _estimate_of(self, verdict: Verdict) -> Estimate:
-        window, scale = self.guard.window, self.guard.scale
-        self.labels.beliefs = latest(self.labels.beliefs, verdict.right, window)
-        self.labels.gains = latest(self.labels.gains, verdict.right - verdict.source_right, window)
-        gain = round(float(self.labels.gains.mean()), 6)
+        beliefs, gains, scale = self.labels.beliefs, self.labels.gains, self.guard.scale
+        assert beliefs is not None
+        assert gains is not None
+        gain = round(float(gains.mean()), 6)
         unknown, recent = scale.unknown(follows=self.guard.compares), self.guard.judge.recent
         if verdict.shift > TOO_FAR:
             unknown = f"the inputs are too far from the source data (divergence {verdict.shift:.2f}, over {TOO_FAR})"
         if unknown is not None or recent is None:  # a paused guard has seen nothing yet
             return Estimate(math.nan, unknown=unknown or "no batch was adapted to yet", gain=gain)
-        found = scale.judge(self.labels.beliefs, verdict.weighed, recent, follows=self.guard.follows)
+        found = scale.judge(beliefs, verdict.weighed, recent, follows=self.guard.follows)
         return Estimate(found.value, found.low, found.high, gain=gain)
 
 
