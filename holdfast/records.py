@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,10 +31,19 @@ class InputSpec:
 
 @dataclass(frozen=True)
 class Domain:
-    """What happens to a sample: the named corruptions, one after the other; none of them is the clean domain."""
+    """Where samples come from and what happens to them: the named corruptions, one after the other.
+
+    Without a part and corruptions it is the clean domain.
+    """
 
     name: str
     corruptions: tuple[str, ...] = ()
+    part: str | None = None  # the natural domain of the data that its samples come from; None: any
+
+    def spec(self) -> dict[str, Any]:
+        """Return the domain as plain JSON."""
+        part = {} if self.part is None else {"part": self.part}
+        return {"name": self.name, "corruptions": list(self.corruptions), **part}
 
 
 @dataclass(frozen=True)
