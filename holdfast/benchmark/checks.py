@@ -66,8 +66,9 @@ def _stream_problems(path: KeyPath, stream: StreamEntry, suite: Suite) -> Proble
     yield from _spec_problems(path, stream.spec, STREAMS, GIVEN_TO_STREAMS)
     for index, recipe in enumerate(stream.recipes or []):
         yield from _recipe_problems((*path, "recipes", index), recipe, [stream], suite)
-    if stream.data.name in DATASETS and hasattr(DATASETS[stream.data.name], "corrupted"):
-        return  # the data hold their corruptions, and only they know which
+    kind = stream.data.name in DATASETS and DATASETS[stream.data.name]
+    if hasattr(kind, "corrupted") or hasattr(kind, "domain_names"):
+        return  # the data hold corruptions or natural domains, and only they know which
     for index, name in enumerate(stream.spec.options.get("corruptions", [])):
         for part in str(name).split("+"):
             if part != "clean" and part not in CORRUPTIONS:

@@ -21,7 +21,10 @@ ImageRecord = tuple[str, str, int]  # domain, file relative to the folder, label
 
 @runtime_checkable
 class NaturalDomains(Protocol):
-    """A data set with natural domains, each of which holds samples of its own."""
+    """A data set with natural domains, each of which holds samples of its own.
+
+    Its class has `domain_names` too, empty if the files decide, so that suites know that it has domains.
+    """
 
     domain_names: Sequence[str]
     domain_of: NDArray[np.int64]  # (n,) index into the names, for each sample
@@ -29,6 +32,8 @@ class NaturalDomains(Protocol):
 
 class DomainImages(ImageFiles):
     """Image files with the label and the natural domain of each."""
+
+    domain_names: Sequence[str] = ()
 
     def __init__(
         self,
@@ -42,7 +47,7 @@ class DomainImages(ImageFiles):
         cache_bytes: int,
     ) -> None:
         domains, files, labels = zip(*records, strict=True)
-        self.domain_names: Sequence[str] = tuple(dict.fromkeys(domains))
+        self.domain_names = tuple(dict.fromkeys(domains))
         place = {domain: index for index, domain in enumerate(self.domain_names)}
         self.domain_of = np.array([place[domain] for domain in domains], np.int64)
         super().__init__(name, folder, files, labels, class_names, resize=resize, crop=crop, cache_bytes=cache_bytes)

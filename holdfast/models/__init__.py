@@ -5,6 +5,7 @@ from holdfast.models.base import MODELS, WEIGHTS, load, load_weights, seeded_wei
 from holdfast.models.cifar_resnet import CifarResNet, cifar_resnet
 from holdfast.models.cifar_resnet18 import CifarResNet18, cifar_resnet18
 from holdfast.models.cifar_resnext import CifarResNeXt, cifar_resnext
+from holdfast.models.class_subset import MaskedClasses, class_subset, with_classes
 from holdfast.models.classifier import Classifier, weights_digest
 from holdfast.models.conmix import CONMIX_VERSIONS, CoNMix, CoNMixVersion, conmix
 from holdfast.models.efficientnet_lite import efficientnet_lite0, efficientnet_lite1, efficientnet_lite2
@@ -43,6 +44,7 @@ __all__ = [
     "HuBERT",
     "HuggingFaceAudio",
     "LogMel",
+    "MaskedClasses",
     "Normalised",
     "Preprocessing",
     "ResNet",
@@ -52,6 +54,7 @@ __all__ = [
     "cifar_resnet",
     "cifar_resnet18",
     "cifar_resnext",
+    "class_subset",
     "conmix",
     "digits_resnet",
     "digits_resnet_gn",
@@ -79,6 +82,7 @@ __all__ = [
     "torchvision",
     "weights_digest",
     "wide_resnet",
+    "with_classes",
 ]
 
 import_entries(__name__)
