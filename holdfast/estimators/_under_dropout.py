@@ -43,4 +43,4 @@ class UnderDropout(Estimator):
 
     def reuses(self, model: Classifier) -> Collection[str]:
         """Return the parts before the first dropout."""
-        return self.dropout.places(model).finished
+        return self.dropout.points_in(model).finished

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Literal, TypeAlias, get_args
 import torch
 from torch import Tensor, nn
 
-from holdfast.blocks.norm import BatchNorm
+from holdfast.blocks.norm import BatchNormLayer
 from holdfast.blocks.robust_norm import RunningStatistics, learning_pass
 from holdfast.blocks.wrapping import replace_batch_norm
 from holdfast.methods._base import Method
@@ -81,7 +81,7 @@ class WholeNetwork(Method):
             finally:
                 self.model.eval()
 
-    def _as_in_training(self, layer: BatchNorm) -> RunningStatistics:
+    def _as_in_training(self, layer: BatchNormLayer) -> RunningStatistics:
         momentum = 0.1 if layer.momentum is None else layer.momentum
         return RunningStatistics(layer, momentum=momentum, predict_with_batch=self.statistics == "batch")
 

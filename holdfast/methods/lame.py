@@ -101,8 +101,8 @@ def fixed_point(log_priors: Tensor, weights: Tensor) -> Tensor:
             probs = steps[-1].exp()
             totals.append(log_totals.sum())
         energies += torch.stack(totals).neg().tolist()
-        for place, log_probs in enumerate(steps, len(energies) - ahead):
-            if place > 1 and abs(energies[place] - energies[place - 1]) <= SMALLEST_CHANGE * abs(energies[place - 1]):
+        for index, log_probs in enumerate(steps, len(energies) - ahead):
+            if index > 1 and abs(energies[index] - energies[index - 1]) <= SMALLEST_CHANGE * abs(energies[index - 1]):
                 return log_probs
     return steps[-1]
 

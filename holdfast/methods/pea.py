@@ -13,7 +13,7 @@ import torch
 from torch import Generator, Tensor, nn
 
 from holdfast.blocks.losses import entropy
-from holdfast.blocks.source_moments import Moments, SourceMoments
+from holdfast.blocks.source_moments import Embedded, SourceMoments
 from holdfast.blocks.views import VIEWS
 from holdfast.blocks.whitening import align, covariance_of, square_root
 from holdfast.methods._base import METHODS, Method, PredictOnly
@@ -179,7 +179,7 @@ class Pea(Method):
         self.source_vars = {name: own.var for name, own in moments.items()}
         self.source_roots = {name: square_root(own.covariance, self.group_size) for name, own in moments.items()}
 
-    def _moments(self, name: str, found: SourceMoments) -> Moments:
+    def _moments(self, name: str, found: SourceMoments) -> Embedded:
         if self.source_statistics == "exact":
             return found.exact()
         return found.of_tokens() if self.layouts[name].tokens else found.of_pixels()

@@ -118,8 +118,8 @@ class Petta(Method):
         for inputs in batches:
             logits, features = self.teacher.network.forward_with_features(inputs)
             values, labels = features.double().cpu(), logits.argmax(1).cpu()
-            for place, part in enumerate((torch.ones_like(values), values, values.square())):
-                moments[place].index_add_(0, labels, part)
+            for power, part in enumerate((torch.ones_like(values), values, values.square())):
+                moments[power].index_add_(0, labels, part)
         counts, sums, squares = moments
         if not counts.sum():
             raise ValueError("source holds no batch; pass source=[inputs, …] with unlabelled source inputs")

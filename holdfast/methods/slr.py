@@ -77,5 +77,5 @@ def _top_layers(model: Classifier) -> str:
     """Return a pattern that matches the normalisation layers from the last stage on; without stages, the last one."""
     names = list(model.norm_layers())
     last_stage = next((name for name, _ in reversed(model.stages())), None)
-    first = next((place for place, name in enumerate(names) if name.startswith(f"{last_stage}.")), -1)
+    first = next((index for index, name in enumerate(names) if name.startswith(f"{last_stage}.")), -1)
     return "|".join(f"^{re.escape(name)}$" for name in names[first:])

@@ -55,6 +55,6 @@ def quantile(values: Tensor, share: float) -> Tensor:
     >>> quantile(torch.tensor([5.0, 1.0, 4.0, 2.0, 3.0]), 0.375)
     tensor(2.5000)
     """
-    place = share * (len(values) - 1)
-    lower, upper = (values.kthvalue(1 + neighbour).values for neighbour in (math.floor(place), math.ceil(place)))
-    return lower.lerp(upper, place - math.floor(place))
+    rank = share * (len(values) - 1)
+    lower, upper = (values.kthvalue(1 + neighbour).values for neighbour in (math.floor(rank), math.ceil(rank)))
+    return lower.lerp(upper, rank - math.floor(rank))

@@ -74,13 +74,13 @@ class LastGood(Recovery):
     def begin(self, method: Restorable) -> str | None:
         """Return to a snapshot when the other recovery would reset before a batch."""
         rewinding = Rewinding(method, self)
-        return rewinding.told(self.decider.begin(rewinding))
+        return rewinding.explained(self.decider.begin(rewinding))
 
     def recover(self, method: Restorable, step: Step) -> str | None:
         """Return to a snapshot when the other recovery would reset; otherwise take one when it is due."""
         self.batches += 1
         rewinding = Rewinding(method, self)
-        reason = rewinding.told(self.decider.recover(rewinding, step))
+        reason = rewinding.explained(self.decider.recover(rewinding, step))
         if reason is None and self.batches % self.every_batches == 0:
             snapshot = {"batch": self.batches, "values": method.snapshot()}
             self.ring = [*self.ring, snapshot][-self.snapshots :]
@@ -141,6 +141,6 @@ class Rewinding:
         """Return to a snapshot."""
         self._method.return_to(snapshot)
 
-    def told(self, reason: str | None) -> str | None:
+    def explained(self, reason: str | None) -> str | None:
         """Return the reason with how far back the model went."""
         return f"{reason}; back {self._where}" if reason and self._where else reason

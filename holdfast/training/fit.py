@@ -177,9 +177,9 @@ def start_from(module: nn.Module, path: Path) -> None:
     module.load_state_dict({**own, **fitting})
 
 
-def save_weights(result: TrainResult, place: str | Path) -> Path:
+def save_weights(result: TrainResult, target: str | Path) -> Path:
     """Write the weights as safetensors into a folder or a file of that suffix, and a JSON file on the training."""
-    path = Path(place)
+    path = Path(target)
     if path.suffix != ".safetensors":
         path = path / f"{Spec.parse(result.model).name}.safetensors"
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -22,7 +22,7 @@ from holdfast.models.resnet import ResNet
 from holdfast.models.tiny import tiny_resnet, tiny_vit
 from holdfast.recipes import recipe_names, recipe_of
 from holdfast.recovery import RECOVERIES
-from holdfast.testing.pretended_device import NAME, PretendedDevice
+from tests.device.pretended_device import NAME, PretendedDevice
 
 LIKE_TENT = (
     "source",

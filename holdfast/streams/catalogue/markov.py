@@ -55,7 +55,7 @@ def markov(
     chains = [chain_of("classes", len(classes_of_all(data.labels, pools)), options) for options in given]
     if class_head_shift:
         one_each = chains * len(named) if len(chains) == 1 else chains
-        chains = [replace(chain, head=chain.head + class_head_shift * place) for place, chain in enumerate(one_each)]
+        chains = [replace(chain, head=chain.head + class_head_shift * index) for index, chain in enumerate(one_each)]
     plan = MarkovPlan(
         named,
         data.labels,

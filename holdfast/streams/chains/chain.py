@@ -201,8 +201,8 @@ more, imbalance=1.8 or less, or stay='iid'
     @property
     def _depth(self) -> NDArray[np.float64]:
         """Return the distance of each state from the head: 0 for the head itself, 1 for the tail."""
-        places = np.argsort(self.head_to_tail if self.head_to_tail is not None else np.arange(self.size))
-        return (places - self.head) % self.size / max(1, self.size - 1)
+        ranks = np.argsort(self.head_to_tail if self.head_to_tail is not None else np.arange(self.size))
+        return (ranks - self.head) % self.size / max(1, self.size - 1)
 
 
 def _normalised(weights: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -137,8 +137,8 @@ class Drifting(Order):
 
     def arrange(self, labels: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.int64]:
         """Return the permutation that sorts the samples by their drawn times; time runs in a circle."""
-        classes, place = np.unique(labels, return_inverse=True)
-        times = rng.permutation(len(classes))[place] / len(classes) + self.spread * rng.standard_normal(len(labels))
+        classes, index = np.unique(labels, return_inverse=True)
+        times = rng.permutation(len(classes))[index] / len(classes) + self.spread * rng.standard_normal(len(labels))
         return np.argsort(times % 1.0, kind="stable")
 
 
