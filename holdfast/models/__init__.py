@@ -10,7 +10,14 @@ from holdfast.models.classifier import Classifier, weights_digest
 from holdfast.models.conmix import CONMIX_VERSIONS, CoNMix, CoNMixVersion, conmix
 from holdfast.models.efficientnet_lite import efficientnet_lite0, efficientnet_lite1, efficientnet_lite2
 from holdfast.models.hubert import HUBERT_VERSIONS, HuBERT
-from holdfast.models.hugging_face import HuggingFaceAudio, hubert, hugging_face, hugging_face_audio
+from holdfast.models.hugging_face import (
+    ClipClassifier,
+    HuggingFaceAudio,
+    clip,
+    hubert,
+    hugging_face,
+    hugging_face_audio,
+)
 from holdfast.models.imported import imported
 from holdfast.models.local_file import local_file
 from holdfast.models.mel import LogMel
@@ -39,6 +46,7 @@ __all__ = [
     "CifarResNet",
     "CifarResNet18",
     "Classifier",
+    "ClipClassifier",
     "CoNMix",
     "CoNMixVersion",
     "HuBERT",
@@ -55,6 +63,7 @@ __all__ = [
     "cifar_resnet18",
     "cifar_resnext",
     "class_subset",
+    "clip",
     "conmix",
     "digits_resnet",
     "digits_resnet_gn",
