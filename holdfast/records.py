@@ -13,7 +13,22 @@ from numpy.typing import NDArray
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["Batch", "Beside", "Domain", "Estimate", "InputSpec", "Picks", "Row", "SetupWarning", "Step", "Update"]
+__all__ = [
+    "NOT_IN_TIME",
+    "Batch",
+    "Beside",
+    "Domain",
+    "Estimate",
+    "InputSpec",
+    "Picks",
+    "Row",
+    "SetupWarning",
+    "Step",
+    "Update",
+]
+
+
+NOT_IN_TIME = "not in time: an earlier batch was still being adapted to"  # why an update of a timed run was left out
 
 
 class SetupWarning(UserWarning):

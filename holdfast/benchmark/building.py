@@ -63,7 +63,7 @@ def build(job: Job, stream: Stream | None = None) -> Built:
     total = min(filter(None, (job.samples, stream.length)), default=None)
     with placement.computing():
         model, seen = _build_model(job, placement.place(network), stream)
-    if job.protocol != "online" and total:
+    if not job.is_online and total:
         start, stop = stream.episodes(total)[0]
         model.method.prepare_offline(batches_per_epoch=-(-(stop - start) // job.batch_size))
     return Built(stream, model, total, seen)
