@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -137,8 +140,8 @@ def test_recipes_and_speeds_share_their_batches_and_the_report_compares_them(tmp
     assert [{**row, "step_seconds": 0} for row in alone] == [{**row, "step_seconds": 0} for row in together]
 
     report = make_report(tmp_path, "accuracy")
-    time = next(section for section in report.sections if section.title == "Time")
-    (part,) = time.parts
+    shown = next(section for section in report.sections if section.title == "Time")
+    (part,) = shown.parts
     assert part.title == "continual · digits_resnet: against the speed of the stream"
     lines = next(file for file in part.files if file.name.endswith(".csv")).text.splitlines()
     assert lines[0].split(",")[1:4] == [f"accuracy at speed {speed}" for speed in ("0.25", "1", "4")]
@@ -161,3 +164,22 @@ def test_the_manifest_tells_speed_and_clock(tmp_path: Path) -> None:
 def test_rounding_does_not_miss_a_batch() -> None:
     assert 100 * 0.07 > 7
     assert missed_batches(100, 0.07) == 6
+
+
+def test_a_killed_run_resumes_with_the_same_rows(tmp_path: Path) -> None:
+    job = job_of("tent", samples=None, **{"streams.0.samples_per_domain": 320})
+    whole = rows_of(run(job, tmp_path / "whole"))
+    program = (
+        "import json, sys\nfrom pathlib import Path\nfrom holdfast.benchmark import Job, run\n"
+        "job = Job.from_json(json.loads(sys.argv[1]))\nrun(job, Path(sys.argv[2]), checkpoint_seconds=0.0)\n"
+    )
+    killed = tmp_path / "killed"
+    with subprocess.Popen([sys.executable, "-c", program, json.dumps(job.to_json()), str(killed)]) as process:
+        state = killed / "timed" / job.name / "state.safetensors"
+        while process.poll() is None and not state.exists():
+            time.sleep(0.005)
+        process.kill()
+    assert state.exists()
+    resumed = rows_of(run(job, killed))
+    assert len(resumed) == len(whole) == 40
+    assert [{**row, "step_seconds": 0} for row in resumed] == [{**row, "step_seconds": 0} for row in whole]

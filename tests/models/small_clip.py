@@ -8,7 +8,8 @@ from typing import Any, Literal
 
 import torch
 
-WORDS = "<pad> <start> <end> <unk> a photo sketch of the big dog cat red fox . picture".split()
+TEXT = "<pad> <start> <end> <unk> a photo sketch of the big dog cat red fox . picture"
+WORDS = TEXT.split()
 
 
 def save_clip(folder: Path, kind: Literal["clip", "siglip"] = "clip") -> Any:
@@ -21,9 +22,7 @@ def save_clip(folder: Path, kind: Literal["clip", "siglip"] = "clip") -> Any:
 
     tokens = Tokenizer(WordLevel({word: index for index, word in enumerate(WORDS)}, unk_token="<unk>"))
     tokens.pre_tokenizer = Whitespace()
-    tokens.post_processor = TemplateProcessing(
-        single="<start> $A <end>", special_tokens=[("<start>", 1), ("<end>", 2)]
-    )
+    tokens.post_processor = TemplateProcessing(single="<start> $A <end>", special_tokens=[("<start>", 1), ("<end>", 2)])
     names = {"bos_token": "<start>", "eos_token": "<end>", "unk_token": "<unk>", "pad_token": "<pad>"}
     tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_object=tokens, model_max_length=16, **names)
     tokenizer.save_pretrained(folder)
