@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from holdfast.data.base import DATASETS
-from holdfast.data.image_folder import class_folders, image_files
+from holdfast.data.image_folder import Pixels, class_folders, image_files
 from holdfast.data.natural import DomainImages, ImageRecord, chosen_domains
 from holdfast.data.on_disk import folder_at
 
@@ -31,8 +31,8 @@ class DomainFolder(DomainImages):
         *,
         folder: str | Path,
         domains: Sequence[str] | None = None,
-        resize: int | None = 256,
-        crop: int | None = 224,
+        resize: Pixels = 256,
+        crop: Pixels = 224,
         cache_bytes: int = 2**28,
     ) -> None:
         folder = folder_at(folder, REMEDY)

@@ -11,7 +11,7 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast.data.image_folder import ImageFiles
+from holdfast.data.image_folder import ImageFiles, Pixels
 from holdfast.registry import UnknownNameError, nearest
 
 __all__ = ["DomainImages", "ImageRecord", "NaturalDomains", "chosen_domains"]
@@ -42,8 +42,8 @@ class DomainImages(ImageFiles):
         records: Sequence[ImageRecord],
         class_names: Sequence[str],
         *,
-        resize: int | None,
-        crop: int | None,
+        resize: Pixels,
+        crop: Pixels,
         cache_bytes: int,
     ) -> None:
         domains, files, labels = zip(*records, strict=True)

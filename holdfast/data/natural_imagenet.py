@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.data.base import DATASETS
-from holdfast.data.image_folder import ImageFiles, class_folders, image_files
+from holdfast.data.image_folder import ImageFiles, Pixels, class_folders, image_files
 from holdfast.data.imagenet_classes import IMAGENET_A, IMAGENET_D109, IMAGENET_R, imagenet_wnids
 from holdfast.data.natural import DomainImages, ImageRecord, chosen_domains
 from holdfast.data.on_disk import folder_at
@@ -37,8 +37,8 @@ class _ByWnid(ImageFiles):
         self,
         *,
         folder: str | Path,
-        resize: int | None = 256,
-        crop: int | None = 224,
+        resize: Pixels = 256,
+        crop: Pixels = 224,
         cache_bytes: int = 2**28,
     ) -> None:
         remedy = f"download {self.archive} and unpack it there"
@@ -103,8 +103,8 @@ class ImageNetV2(ImageFiles):
         *,
         folder: str | Path,
         variant: Variant = "matched-frequency",
-        resize: int | None = 256,
-        crop: int | None = 224,
+        resize: Pixels = 256,
+        crop: Pixels = 224,
         cache_bytes: int = 2**28,
     ) -> None:
         if variant not in get_args(Variant):
@@ -143,8 +143,8 @@ class ImageNetD109(DomainImages):
         *,
         folder: str | Path,
         domains: Sequence[str] | None = None,
-        resize: int | None = 256,
-        crop: int | None = 224,
+        resize: Pixels = 256,
+        crop: Pixels = 224,
         cache_bytes: int = 2**28,
     ) -> None:
         remedy = "download DomainNet (cleaned version), http://ai.bu.edu/M3SDA/, and unpack it there"

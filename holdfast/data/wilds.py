@@ -10,9 +10,11 @@ from typing import Literal
 from PIL import Image
 
 from holdfast.data.base import DATASETS
+from holdfast.data.image_folder import Pixels
 from holdfast.data.natural import DomainImages, ImageRecord, chosen_domains
 from holdfast.data.on_disk import folder_at
 from holdfast.decode.image_files import decode_image
+from holdfast.options.ranges import Count
 
 __all__ = ["Camelyon17", "IWildCam"]
 
@@ -37,7 +39,7 @@ class IWildCam(DomainImages):
         *,
         folder: str | Path = "data/iwildcam_v2.0",
         domains: Sequence[str] | None = None,
-        side: int = 448,
+        side: Count = 448,
         cache_bytes: int = 2**28,
     ) -> None:
         folder = _folder(folder, "iwildcam_v2.0")
@@ -76,8 +78,8 @@ class Camelyon17(DomainImages):
         *,
         folder: str | Path = "data/camelyon17_v1.0",
         domains: Sequence[str] | None = None,
-        resize: int | None = None,
-        crop: int | None = None,
+        resize: Pixels = None,
+        crop: Pixels = None,
         cache_bytes: int = 2**28,
     ) -> None:
         folder = _folder(folder, "camelyon17_v1.0")

@@ -15,6 +15,7 @@ from holdfast.blocks.losses import entropy
 from holdfast.methods._base import METHODS, Method
 from holdfast.models.classifier import Classifier
 from holdfast.models.partial_forward import patched
+from holdfast.options.ranges import Count, NotNegative, Share, Whole
 
 __all__ = ["Tda"]
 
@@ -72,18 +73,16 @@ class Tda(Method):
         self,
         model: Classifier,
         *,
-        positives: int = 3,
-        strength: float = 2.0,
-        sharpness: float = 5.0,
-        negatives: int = 2,
-        negative_strength: float = 0.117,
-        negative_sharpness: float = 1.0,
+        positives: Count = 3,
+        strength: NotNegative = 2.0,
+        sharpness: NotNegative = 5.0,
+        negatives: Whole = 2,
+        negative_strength: NotNegative = 0.117,
+        negative_sharpness: NotNegative = 1.0,
         uncertain: tuple[float, float] = (0.2, 0.5),
-        possible: float = 0.03,
+        possible: Share = 0.03,
         seed: int = 0,
     ) -> None:
-        if positives < 1 or negatives < 0:
-            raise ValueError(f"positives must be at least 1 and negatives at least 0, got {positives} and {negatives}")
         if not 0 <= uncertain[0] <= uncertain[1]:
             raise ValueError(f"uncertain must be two rising entropies from 0 on, got {tuple(uncertain)}")
         self.positives, self.strength, self.sharpness = positives, strength, sharpness

@@ -11,6 +11,9 @@ from holdfast.records import Domain
 __all__ = ["Block", "Condition", "Schedule", "schedule_of"]
 
 
+MOST_BLOCKS = 100_000  # of one cycle
+
+
 @dataclass(frozen=True)
 class Condition:
     """One domain, with a severity for each of its corruptions."""
@@ -82,15 +85,20 @@ def schedule_of(
     sizes = [[data_size] * len(step) for step in steps] if isinstance(data_size, int) else data_size
     smallest = min(size for step in sizes for size in step)
     samples = smallest if samples_per_condition is None else samples_per_condition
-    if samples < 1 or smallest < 1:
+    if min(samples, smallest, 1 if cycles is None else cycles) < 1:
         raise ValueError(
-            f"samples_per_domain and the size of the data set must be at least 1, got {samples} and {smallest}"
+            "samples_per_domain, cycles and the size of the data set must be at least 1, got "
+            f"{samples}, {cycles} and {smallest}"
         )
-    if cycles is not None and cycles < 1:
-        raise ValueError(f"cycles must be at least 1, or None for an endless stream, got {cycles}")
     for severity in (severity for step in steps for _, severity in step):
         if not 0 <= severity <= 5:
-            raise ValueError(f"severity must be between 0 and 5, got {severity}")
+            raise ValueError(f"severity must be a number from 0 to 5, got {severity}")
+    passes = -(-samples // smallest)
+    if passes * len(steps) > MOST_BLOCKS:
+        raise ValueError(
+            f"samples_per_domain={samples} takes {passes} passes through {smallest} samples in each of {len(steps)} "
+            f"steps, over {MOST_BLOCKS} in all; repeat the steps with cycles instead"
+        )
     domains = tuple(dict.fromkeys(domain for step in steps for domain, _ in step))
     blocks = []
     for step, held in zip(steps, sizes, strict=True):
