@@ -11,7 +11,7 @@ from typing import Any
 from holdfast.methods import METHODS, Method
 from holdfast.options.option_types import type_problem
 from holdfast.recovery import RECOVERIES, Recovery
-from holdfast.registry import Registry, UnknownNameError, nearest, options_of
+from holdfast.registry import OWN, Registry, UnknownNameError, nearest, options_of
 
 __all__ = [
     "RECIPES",
@@ -223,11 +223,11 @@ def resolve(
     name = method if isinstance(method, str) else METHODS.name_of(method)
     published = recipe_of(name)
     if isinstance(method, str) and published.method not in METHODS:
-        raise RecipeError("name", f"unknown method {name!r}; {nearest(name, recipe_names())}")
+        raise RecipeError("name", f"unknown method {name!r}; {nearest(name, recipe_names())} ({OWN})")
     kind = METHODS[published.method] if isinstance(method, str) else method
     recovery = recovery or published.recovery
     if not isinstance(recovery, Recovery) and recovery not in RECOVERIES:
-        raise RecipeError("recovery", f"unknown recovery {recovery!r}; {nearest(str(recovery), RECOVERIES)}")
+        raise RecipeError("recovery", f"unknown recovery {recovery!r}; {nearest(str(recovery), RECOVERIES)} ({OWN})")
     of_method, of_recovery = _assigned(name, kind, recovery, options, recovery_options)
     for owner, given in (
         (kind, of_method),

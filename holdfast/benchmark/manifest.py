@@ -59,6 +59,8 @@ def make_manifest(job: Job, built: Built) -> dict[str, Any]:
         },
     }
     protocol |= job.placement.described
+    if job.imports:  # other code may give other numbers under the same name
+        protocol["imports"] = {file.name: file.digest for file in job.imports}
     if job.oracle_score != "accuracy":
         protocol["oracle_score"] = job.oracle_score
     if job.collapse is not None:

@@ -12,7 +12,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from holdfast.benchmark.collapse import ScriptedCollapse
 from holdfast.benchmark.intruders import ScriptedIntruders
-from holdfast.benchmark.job import Job, OracleScore, Protocol, Score, SourceData
+from holdfast.benchmark.job import Job, OracleScore, Protocol, Score, SourceData, with_own_files
 from holdfast.machine.devices import MemoryFormat, Precision, check_device, resolve_device
 from holdfast.options.spec import Spec
 from holdfast.recipes import ResolvedRecipe, resolve
@@ -89,6 +89,7 @@ class Suite(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
     name: str
     summary: str = ""
+    imports: list[str] = []  # Python files of yours, relative to the suite file, that are loaded first
     protocol: list[Protocol] = Field(default=["online"], min_length=1)
     epochs: int = Field(default=1, ge=1)  # of offline protocols; a preset that was published with its own keeps them
     scores: list[Score] = []  # of the predictions under offline protocols, besides the accuracy
@@ -130,7 +131,7 @@ class Suite(BaseModel):
             if chosen[1].meets(chosen[2], entry)
             for recipe in [recipe_for(entry, chosen[2].spec)]
         ]
-        return [
+        jobs = [
             Job(
                 suite=self.name,
                 model=model.spec,
@@ -159,6 +160,7 @@ class Suite(BaseModel):
             )
             for index, (protocol, model, stream, seed, recipe, known) in enumerate(combinations)
         ]
+        return [with_own_files(job) for job in jobs]
 
 
 def recipe_for(recipe: Spec, stream: Spec) -> Spec:

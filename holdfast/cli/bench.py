@@ -95,13 +95,13 @@ def run_suite(
     """Run a suite with live progress and return the folders of its runs."""
     from holdfast.benchmark import bench as run_jobs
     from holdfast.benchmark import load_suite, suite_names
-    from holdfast.benchmark.foreign_code import check_code
+    from holdfast.benchmark.foreign_code import admit_code
     from holdfast.benchmark.live import LiveProgress
     from holdfast.benchmark.preparation import check_ready
     from holdfast.machine.stopping import Stopped
 
-    jobs = load_suite(name, overrides, scale=scale).jobs()
-    check_code(jobs, name, allow_code or name in suite_names())
+    jobs = load_suite(name, overrides, scale=scale, allow_code=allow_code).jobs()
+    admit_code(jobs, name, allow_code or name in suite_names())
     check_ready([job for job in jobs if not (out / job.suite / job.name / "summary.json").exists()])
     try:
         with LiveProgress(len(jobs)) as live:
@@ -161,7 +161,7 @@ def _print_jobs(
     from holdfast.benchmark.foreign_code import runs_code
     from holdfast.benchmark.preparation import missing
 
-    jobs = load_suite(name, overrides, scale=scale).jobs()
+    jobs = load_suite(name, overrides, scale=scale, allow_code=allow_code).jobs()
     if as_json:
         typer.echo(json.dumps([job.to_json() for job in jobs]))
         return

@@ -17,6 +17,7 @@ __all__ = [
     "CardFile",
     "Device",
     "Executor",
+    "Imports",
     "MetricName",
     "ModelText",
     "Out",
@@ -29,7 +30,7 @@ __all__ = [
 
 AllowCode = Annotated[
     bool,
-    typer.Option("--allow-code", help="Allow a suite file or run folder to name models that run code: imported, file."),
+    typer.Option("--allow-code", help="Allow a suite file or run folder to run code that it names: imports, models such as imported: and file:."),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of text, for scripts.")]
 CardFile = Annotated[
@@ -38,6 +39,12 @@ CardFile = Annotated[
 Device = Annotated[
     str | None,
     typer.Option(help="Compute on auto, cpu, cuda, cuda:1 or mps; by default where the suite says, else on the CPU."),
+]
+Imports = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--import", metavar="FILE.py", help="Load this Python file, which registers your own methods, data or streams."
+    ),
 ]
 Out = Annotated[Path, typer.Option("--out", help="Keep runs in this folder; finished ones are not repeated.")]
 Scale = Annotated[

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from holdfast.cli.options import AsJson, Scale, Settings, SuiteName, parse_settings
+from holdfast.cli.options import AllowCode, AsJson, Scale, Settings, SuiteName, parse_settings
 
 __all__ = ["prepare"]
 
@@ -20,15 +20,16 @@ def prepare(
     measure: Annotated[
         bool, typer.Option(help="Measure the speed of networks that can be built here, to estimate hours.")
     ] = True,
+    allow_code: AllowCode = False,
     as_json: AsJson = False,
 ) -> None:
     """List the data, weights and packages that a suite needs and that are missing, each once, and what it will cost."""
     from holdfast.benchmark import load_suite
     from holdfast.benchmark.preparation import cost_of, needs_of, rate_of
 
-    if scale is None and "paper" in load_suite(suite).scales:
+    if scale is None and "paper" in load_suite(suite, allow_code=allow_code).scales:
         scale = "paper"
-    jobs = load_suite(suite, parse_settings(settings), scale=scale).jobs()
+    jobs = load_suite(suite, parse_settings(settings), scale=scale, allow_code=allow_code).jobs()
     needs, cost = needs_of(jobs), cost_of(jobs)
     absent = [need for need in needs if not need.is_there]
     models = {job.model.label: job.model for job in jobs} if measure else {}

@@ -53,13 +53,14 @@ def replay(
     if methods or tenant is not None:
         raise ValueError("--method and --tenant are for the --state folder of a service; a suite names its own recipes")
     from holdfast.benchmark import suite_names
-    from holdfast.benchmark.foreign_code import check_code
+    from holdfast.benchmark.foreign_code import admit_code
     from holdfast.benchmark.live import LiveProgress
     from holdfast.commands.replay import job_of
     from holdfast.commands.replay import replay as replay_run
     from holdfast.recovery import RECOVERIES
 
-    check_code([job_of(target, job=job, scale=scale)], target, allow_code or target in suite_names())
+    recorded = job_of(target, job=job, scale=scale, allow_code=allow_code)
+    admit_code([recorded], target, allow_code or target in suite_names())
     recoveries = recoveries or RECOVERIES.names()
     with LiveProgress(1 + len(recoveries)) as live:
         found = replay_run(target, recoveries, out=out, job=job, scale=scale, device=device, progress=live)
