@@ -105,7 +105,9 @@ class Registry(Generic[T]):
             self._load_plugins()
         if name not in self._entries:
             near = nearest(name, [*self._entries, *self.aliases])
-            raise UnknownNameError(f"unknown {self.kind} {name!r}; {near} ({'; '.join(filter(None, (self.hint, OWN)))})")
+            raise UnknownNameError(
+                f"unknown {self.kind} {name!r}; {near} ({'; '.join(filter(None, (self.hint, OWN)))})"
+            )
         return self._entries[name]
 
     def __contains__(self, name: object) -> bool:
@@ -146,7 +148,7 @@ class Registry(Generic[T]):
 
 def _running_module() -> str:
     """Return the name of the module that is being imported, or that the interpreter runs."""
-    frame = sys._getframe(1)
+    frame = sys._getframe(1)  # noqa: SLF001
     while frame.f_back is not None and frame.f_code.co_name != "<module>":
         frame = frame.f_back
     return str(frame.f_globals.get("__name__", ""))

@@ -97,6 +97,12 @@ class Job:
         """Where the job computes and how."""
         return Placement(self.device, self.precision, self.memory_format)
 
+    @property
+    def recipe_imports(self) -> tuple[OwnFile, ...]:
+        """Your own files that only the recipe depends on, so that other recipes can be compared with it."""
+        others = files_used(json.dumps({**self.to_json(), "recipe": None, "imports": None}))
+        return tuple(file for file in self.imports if file not in others)
+
     @cached_property
     def name(self) -> str:
         """The name of the job's folder: readable, and unique because it ends with a digest of the job's content."""
@@ -129,7 +135,11 @@ class Job:
             "source": None if self.source is None else self.source.to_json(),
             "holdout": None if self.holdout is None else self.holdout.to_json(),
             **card,
-            **({"imports": [{"name": file.name, "digest": file.digest} for file in self.imports]} if self.imports else {}),
+            **(
+                {"imports": [{"name": file.name, "digest": file.digest} for file in self.imports]}
+                if self.imports
+                else {}
+            ),
             "seed": self.seed,
             "batch_size": self.batch_size,
             "samples": self.samples,

@@ -14,8 +14,8 @@ from threadpoolctl import threadpool_limits
 
 from holdfast.benchmark.attempt import Attempt, Checkpoint, Progress
 from holdfast.benchmark.building import build
-from holdfast.benchmark.foreign_code import keep_files
 from holdfast.benchmark.finished import check_finished, forget_inputs, settle_manifest, write_json
+from holdfast.benchmark.foreign_code import keep_files
 from holdfast.benchmark.job import Job
 from holdfast.benchmark.manifest import make_manifest
 from holdfast.benchmark.offline import offline

@@ -24,6 +24,7 @@ from holdfast.cli.demo import demo
 from holdfast.cli.doctor import doctor
 from holdfast.cli.export import export
 from holdfast.cli.list import list_
+from holdfast.cli.new import new
 from holdfast.cli.options import Imports
 from holdfast.cli.prepare import prepare
 from holdfast.cli.recommend import recommend
@@ -49,6 +50,7 @@ COMMANDS: dict[str, tuple[Callable[..., None], str]] = {
     "bench": (bench, "Run a suite; interrupted runs resume."),
     "report": (report, "Write one self-contained HTML page for a folder of runs."),
     "compare": (compare, "Compare runs pair by pair."),
+    "new": (new, "Write the files of your own method: code, test and suite."),
     "prepare": (prepare, "List the data, weights and packages that a suite needs."),
     "replay": (replay, "Run a recorded stream again with another recovery."),
     "list": (list_, "List methods, streams, suites, models, data and more."),
@@ -76,11 +78,10 @@ def _with_imports(command: Callable[..., None]) -> Callable[..., None]:
                 import_file(path)
         command(**options)
 
-    signature = inspect.signature(command)
+    signature = inspect.signature(command, eval_str=True)
     option = inspect.Parameter("imports", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Imports)
     parameters = [*signature.parameters.values(), option]
     vars(run)["__signature__"] = signature.replace(parameters=parameters)
-    vars(run)["__annotations__"] = {**command.__annotations__, "imports": Imports}
     return run
 
 

@@ -30,7 +30,10 @@ __all__ = [
 
 AllowCode = Annotated[
     bool,
-    typer.Option("--allow-code", help="Allow a suite file or run folder to run code that it names: imports, models such as imported: and file:."),
+    typer.Option(
+        "--allow-code",
+        help="Allow a suite file or run folder to run code that it names: imports, models such as imported: and file:.",
+    ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of text, for scripts.")]
 CardFile = Annotated[

@@ -26,6 +26,7 @@ from holdfast.data.stored_cifar_c import StoredCifarC
 from holdfast.data.stored_imagenet_c import StoredImageNet3DCC, StoredImageNetC, StoredImageNetCBar
 from holdfast.data.urbansound import UrbanSound8K
 from holdfast.data.vocalsound import VocalSound
+from holdfast.data.wrapped import as_dataset
 from holdfast.registry import import_entries
 
 __all__ = [
@@ -58,6 +59,7 @@ __all__ = [
     "StoredVocalSoundC",
     "UrbanSound8K",
     "VocalSound",
+    "as_dataset",
     "crop_for",
     "read_shards",
     "split_by_label",

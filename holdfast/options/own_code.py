@@ -15,7 +15,16 @@ from typing import Any
 
 from holdfast.registry import REGISTRIES
 
-__all__ = ["OwnFile", "WithOwnFiles", "files_used", "import_file", "load_files", "loaded_files", "read_file"]
+__all__ = [
+    "OwnFile",
+    "WithOwnFiles",
+    "files_used",
+    "forget_file",
+    "import_file",
+    "load_files",
+    "loaded_files",
+    "read_file",
+]
 
 PREFIX = "holdfast_own_"  # of the names of their modules, so that they cannot hide a package
 
@@ -66,7 +75,7 @@ def import_file(path: str | Path) -> OwnFile:
 
     >>> import tempfile
     >>> from holdfast.methods import METHODS
-    >>> text = "from holdfast.methods import METHODS, Tent\\n@METHODS.register('mine')\\nclass Mine(Tent): ..."
+    >>> text = "from holdfast.methods import METHODS, Method\\n@METHODS.register('mine')\\nclass Mine(Method): ..."
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     _ = Path(folder, "my_method.py").write_text(text)
     ...     file = import_file(Path(folder, "my_method.py"))
@@ -139,7 +148,7 @@ def _load(name: str, text: str, path: str = "") -> OwnFile:
     file = OwnFile(name, text)
     if file.is_loaded:
         return file
-    _forget(file)
+    forget_file(file)
     module, shown = ModuleType(file.module, f"Your own file {name}."), path or name
     vars(module)["__file__"] = shown
     # So that tracebacks show its lines, and pickle finds its classes.
@@ -148,7 +157,7 @@ def _load(name: str, text: str, path: str = "") -> OwnFile:
     try:
         exec(compile(text, shown, "exec"), vars(module))
     except Exception as error:
-        _forget(file)
+        forget_file(file)
         at = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == shown]
         line = error.lineno if isinstance(error, SyntaxError) else at[-1] if at else "?"
         raise ValueError(f"{shown} cannot be loaded: line {line}: {type(error).__name__}: {error}") from error
@@ -156,7 +165,7 @@ def _load(name: str, text: str, path: str = "") -> OwnFile:
     return file
 
 
-def _forget(file: OwnFile) -> None:
+def forget_file(file: OwnFile) -> None:
     """Take back what a file of this name has registered."""
     for registry in REGISTRIES:
         for entry in registry.owned_by(file.module):

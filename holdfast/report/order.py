@@ -24,7 +24,7 @@ class Standing:
     difference: float  # best minus this one, in points
     low: float  # of the interval
     high: float
-    first: float  # share of the resamples in which it is the best
+    first: float  # share of the resamples in which it is the best; ties are shared
 
     @property
     def tied(self) -> bool:
@@ -56,7 +56,8 @@ def standings(recipes: Sequence[Sequence[RunRecord]], best: int) -> list[Standin
     low, high = np.quantile(lead, [(1 - LEVEL) / 2, (1 + LEVEL) / 2], axis=0)
     whole = np.sum([counts.sum(0) for counts in blocks], axis=0)
     means = 100 * whole[1:] / whole[0]
-    winners = np.bincount(scores.argmax(1), minlength=len(recipes)) / RESAMPLES
+    top = scores == scores.max(axis=1, keepdims=True)
+    winners = (top / top.sum(axis=1, keepdims=True)).mean(axis=0)  # recipes that tie for the best share it
     return [
         Standing(float(means[best] - mean), float(lowest), float(highest), float(share))
         for mean, lowest, highest, share in zip(means, low, high, winners, strict=True)

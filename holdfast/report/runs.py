@@ -47,6 +47,7 @@ class StoredRecipe(_Stored):
     estimators: dict[str, Any] | list[Any] = {}
     citation: str = ""
     summary: str = ""  # what it does, in one sentence
+    code: str = ""  # Python files outside the package, each with its digest
 
     @field_validator("options", "recovery_options", "estimators")
     @classmethod

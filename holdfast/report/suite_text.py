@@ -36,6 +36,7 @@ def suite_text(asked: Iterable[Job]) -> str:
         streams = [{**_mapping(stream), "recipes": own} for stream, own in zip(streams, recipes, strict=True)]
     content = {
         "name": jobs[0]["suite"],
+        "imports": _distinct(file["name"] for job in jobs for file in job.get("imports", [])),
         "protocol": [] if protocols == ["online"] else protocols,
         "epochs": max(job.get("epochs") or 1 for job in jobs),
         "scores": _distinct(score for job in jobs for score in job.get("scores", [])),

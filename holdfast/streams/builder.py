@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from holdfast.registry import Registry
+from holdfast.streams.listed import ListedStream, builder_of
 from holdfast.streams.stream import Stream
 
 __all__ = ["STREAMS", "StreamBuilder", "StreamRegistry"]
 
-Build = TypeVar("Build", bound=Callable[..., Stream])
+Build = TypeVar("Build", bound=Callable[..., Any])
 
 
 @dataclass(frozen=True)
@@ -50,14 +51,14 @@ class StreamRegistry(Registry[StreamBuilder]):
         needs_model: bool = False,
         extends: Callable[..., Stream] | None = None,
     ) -> Callable[[Build], Build]:
-        """Register a function that builds a stream, as a decorator; the function itself stays as it is.
+        """Register a function that builds a stream, or a `ListedStream`, as a decorator; it stays as it is.
 
         `extends` is the stream, or the function, that further keyword options are passed on to: `STREAMS["continual"]`.
         """
 
         def add(build: Build) -> Build:
             super(StreamRegistry, self).register(name, alias=alias)(
-                StreamBuilder(build, citation, needs_model, extends)
+                StreamBuilder(_function(build), citation, needs_model, extends)
             )
             return build
 
@@ -65,7 +66,13 @@ class StreamRegistry(Registry[StreamBuilder]):
 
     def adopted(self, plugin: Any) -> StreamBuilder:
         """Return an entry point's function as a builder."""
-        return plugin if isinstance(plugin, StreamBuilder) else StreamBuilder(plugin)
+        return plugin if isinstance(plugin, StreamBuilder) else StreamBuilder(_function(plugin))
+
+
+def _function(build: Any) -> Callable[..., Stream]:
+    """Return the function that builds a stream, also of a class that lists its samples."""
+    listed = isinstance(build, type) and issubclass(build, ListedStream)
+    return builder_of(build) if listed else build
 
 
 STREAMS = StreamRegistry("stream", "streams")

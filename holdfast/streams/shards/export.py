@@ -19,8 +19,8 @@ from PIL import Image
 from holdfast.corruptions import CORRUPTIONS
 from holdfast.data.shard_index import ShardIndex
 from holdfast.machine.children import CHILDREN
-from holdfast.options.own_code import load_files, loaded_files
 from holdfast.machine.folders import held
+from holdfast.options.own_code import load_files, loaded_files
 from holdfast.records import Picks
 from holdfast.streams.stream import Stream
 
