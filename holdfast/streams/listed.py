@@ -83,7 +83,9 @@ def builder_of(kind: type[ListedStream]) -> Callable[..., Stream]:
         plan = ListedPlan(domains, picks, seed, {"listed": kind.__name__, **asdict(stream)})
         return Stream(plan, data, Rendering(seed=seed, family=family, draws=draws))
 
-    given = [parameter for name, parameter in inspect.signature(build, eval_str=True).parameters.items() if name != "options"]
+    given = [
+        parameter for name, parameter in inspect.signature(build, eval_str=True).parameters.items() if name != "options"
+    ]
     own = list(inspect.signature(kind, eval_str=True).parameters.values())
     vars(build)["__signature__"] = inspect.Signature([*given, *own])
     build.__annotations__ = {each.name: each.annotation for each in [*given, *own]}
