@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast, get_args
 
 import typer
 import yaml
 
 from holdfast.cli import completing
 from holdfast.options.yaml_text import load_yaml
+from holdfast.registry import UnknownNameError, nearest
+
+if TYPE_CHECKING:
+    from holdfast.report import Metric
 
 __all__ = [
     "AllowCode",
@@ -25,6 +29,7 @@ __all__ = [
     "Settings",
     "SuiteName",
     "Workers",
+    "checked_metric",
     "parse_settings",
 ]
 
@@ -80,6 +85,19 @@ ModelText = Annotated[
         help="Use this model: a name, or YAML such as {name: …, option: …}.", autocompletion=completing.models
     ),
 ]
+
+
+def checked_metric(name: str) -> Metric:
+    """Return a metric by name.
+
+    >>> checked_metric("error")
+    'error'
+    """
+    from holdfast.report.scores import Metric
+
+    if name not in get_args(Metric):
+        raise UnknownNameError(f"unknown metric {name!r}; {nearest(name, get_args(Metric))}")
+    return cast("Metric", name)
 
 
 def parse_settings(settings: list[str] | None) -> dict[str, Any]:

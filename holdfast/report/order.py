@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -10,7 +11,7 @@ from numpy.typing import NDArray
 
 from holdfast.report.runs import RunRecord
 
-__all__ = ["Standing", "standings"]
+__all__ = ["Standing", "bootstrap_error", "standings"]
 
 RESAMPLES = 1000
 MOST_BLOCKS = 200  # of neighbouring batches, whose errors depend on each other, in each run
@@ -62,6 +63,20 @@ def standings(recipes: Sequence[Sequence[RunRecord]], best: int) -> list[Standin
         Standing(float(means[best] - mean), float(lowest), float(highest), float(share))
         for mean, lowest, highest, share in zip(means, low, high, winners, strict=True)
     ]
+
+
+def bootstrap_error(run: RunRecord) -> float:
+    """Return the standard error of a run's accuracy, in points, from resampled blocks of batches; `nan` for one block.
+
+    The draws are the same for all runs with as many batches, so that recipes are resampled in pairs.
+    """
+    counts = _blocks([run])
+    number = len(counts)
+    if number < 2:
+        return math.nan
+    weights = np.random.default_rng(0).multinomial(number, np.full(number, 1 / number), RESAMPLES)
+    drawn = weights @ counts
+    return float(100 * (drawn[:, 1] / drawn[:, 0]).std(ddof=1))
 
 
 def _run(runs: Sequence[RunRecord], seed: int) -> RunRecord:

@@ -45,7 +45,7 @@ def test_the_file_of_a_page_runs(name: str, tmp_path: Path, capsys: pytest.Captu
     printed = capsys.readouterr().out
     assert "FAILS" not in printed
     assert printed.count("holds: ") >= 2 or name in ("suite", "report_section")
-    assert name != "report_section" or "**Worst batch**" in printed
+    assert name != "report_section" or "### Worst batch" in printed
 
 
 @pytest.mark.parametrize("name", NAMES)
