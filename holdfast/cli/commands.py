@@ -32,6 +32,7 @@ from holdfast.cli.replay import replay
 from holdfast.cli.report import report
 from holdfast.cli.serve import serve
 from holdfast.cli.train import train
+from holdfast.cli.verify import verify
 
 __all__ = ["app", "main"]
 
@@ -50,6 +51,7 @@ COMMANDS: dict[str, tuple[Callable[..., None], str]] = {
     "bench": (bench, "Run a suite; interrupted runs resume."),
     "report": (report, "Write one self-contained HTML page for a folder of runs."),
     "compare": (compare, "Compare runs pair by pair."),
+    "verify": (verify, "Run stored results again and compare."),
     "new": (new, "Write the files of your own method: code, test and suite."),
     "prepare": (prepare, "List the data, weights and packages that a suite needs."),
     "replay": (replay, "Run a recorded stream again with another recovery."),
