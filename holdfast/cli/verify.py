@@ -22,12 +22,16 @@ def verify(
     suite: Annotated[
         Path | None, typer.Option(help="Take the jobs from this suite; by default the YAML file beside the results.")
     ] = None,
+    record: Annotated[
+        Path | None, typer.Option(help="If all hold, note date and number of runs in this JSON file (leaderboard).")
+    ] = None,
     allow_code: AllowCode = False,
     metric: MetricName = "error",
     as_json: AsJson = False,
 ) -> None:
     """Run randomly chosen runs again and compare them with what is stored; exit with 1 if one does not hold."""
     from holdfast.benchmark.live import LiveProgress
+    from holdfast.commands.verify import note_verified
     from holdfast.commands.verify import verify as verify_runs
     from holdfast.report.scores import percent
 
@@ -36,6 +40,8 @@ def verify(
     with LiveProgress(sample) as live:
         found = verify_runs(results, sample=sample, seed=seed, suite=suite, allow_code=allow_code, progress=live)
     failed = [one for one in found if one.problem is not None]
+    if record is not None and not failed:
+        note_verified(record, results.name, len(found))
     if as_json:
         typer.echo(json.dumps({"seed": seed, "verified": [one.to_dict() for one in found]}))
         raise typer.Exit(1 if failed else 0)

@@ -6,6 +6,7 @@ import json
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +14,12 @@ import numpy as np
 
 from holdfast.benchmark import Job, Progress, load_suite, run
 from holdfast.benchmark.foreign_code import admit_code, kept_files
+from holdfast.benchmark.provenance import commit_of
+from holdfast.machine.folders import write_whole
 from holdfast.options.own_code import OwnFile
 from holdfast.report import RunRecord, read_run, read_runs
 
-__all__ = ["TOLERANCE", "Claim", "Verified", "claims_in", "verify"]
+__all__ = ["TOLERANCE", "Claim", "Verified", "claims_in", "note_verified", "verify"]
 
 TOLERANCE = 0.5  # points of accuracy, where versions or machines differ, so that sums round differently
 DIGITS = 4  # of accuracies in result files
@@ -109,6 +112,13 @@ def verify(
     admit_code([claim.job for claim in chosen], str(path), allow_code)
     with tempfile.TemporaryDirectory() as folder:
         return [_verified(claim, read_run(run(claim.job, Path(folder), progress=progress))) for claim in chosen]
+
+
+def note_verified(record: Path, file: str, runs: int) -> None:
+    """Note in a JSON file that so many runs of a result file were run again, and held; the leaderboard reads it."""
+    known = json.loads(record.read_text()) if record.exists() else {}
+    known[file] = {"date": date.today().isoformat(), "runs": runs, "commit": commit_of()}
+    write_whole(record, (json.dumps(known, indent=1, sort_keys=True) + "\n").encode())
 
 
 def _verified(claim: Claim, found: RunRecord) -> Verified:
