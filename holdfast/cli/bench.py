@@ -14,11 +14,13 @@ from holdfast.cli.options import (
     AsJson,
     Device,
     Executor,
+    MetricName,
     Out,
     Scale,
     Settings,
     SuiteName,
     Workers,
+    checked_metric,
     parse_settings,
 )
 from holdfast.cli.printing import console, plain_table
@@ -50,6 +52,7 @@ def bench(
         typer.Option(min=0, help="Render batches ahead in this many processes; by default chosen by measurement."),
     ] = None,
     allow_code: AllowCode = False,
+    metric: MetricName = "error",
     settings: Settings = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Measure a few batches, print the jobs and their cost, and run none.")
@@ -72,6 +75,7 @@ def bench(
         together=together,
         render_workers=render_workers,
         allow_code=allow_code,
+        metric=metric,
     )
     if as_json:
         typer.echo(json.dumps([str(folder) for folder in folders]))
@@ -90,6 +94,7 @@ def run_suite(
     workers: int,
     scale: str | None = None,
     allow_code: bool = False,
+    metric: str = "error",
     **pace: Any,
 ) -> list[Path]:
     """Run a suite with live progress and return the folders of its runs."""
@@ -104,7 +109,7 @@ def run_suite(
     admit_code(jobs, name, allow_code or name in suite_names())
     check_ready([job for job in jobs if not (out / job.suite / job.name / "summary.json").exists()])
     try:
-        with LiveProgress(len(jobs)) as live:
+        with LiveProgress(len(jobs), metric=checked_metric(metric)) as live:
             outcomes = run_jobs(jobs, out, executor=executor, workers=workers, progress=live, **pace)
     except Stopped as stopped:
         typer.echo(f"holdfast: {stopped}", err=True)

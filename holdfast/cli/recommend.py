@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from holdfast.cli.options import AsJson, CardFile, Device, ModelText, Out
+from holdfast.cli.options import AsJson, CardFile, Device, MetricName, ModelText, Out, checked_metric
 from holdfast.cli.printing import console, plain_table
 
 __all__ = ["recommend"]
@@ -49,15 +49,18 @@ def recommend(
     card: CardFile = None,
     device: Device = None,
     out: Out = Path("runs"),
+    metric: MetricName = "error",
     as_json: AsJson = False,
 ) -> None:
     """Run methods on your model and data under the stream that you expect, and say which one to use, if any."""
     from holdfast.benchmark.live import LiveProgress
     from holdfast.commands.recommend import CANDIDATES, scenario_of
     from holdfast.commands.recommend import recommend as rank
+    from holdfast.report.scores import percent
 
     known = {"class_stay": class_stay, "class_imbalance": class_imbalance, "domain_stay": domain_stay}
-    with LiveProgress(len(CANDIDATES) * seeds) as live:
+    chosen = checked_metric(metric)
+    with LiveProgress(len(CANDIDATES) * seeds, metric=chosen) as live:
         found = rank(
             model,
             data,
@@ -75,11 +78,13 @@ def recommend(
     if as_json:
         typer.echo(json.dumps(found.to_dict()))
         return
-    table = plain_table("method", "accuracy %", "gain over source", "95 % interval", "time ×")
+    table = plain_table("method", f"{chosen} %", "gain over source", "95 % interval", "time ×")
     for choice in found.choices:
         interval = f"{choice.low:+.1f} … {choice.high:+.1f}"
         cost = f"{choice.time:.1f}" if choice.affordable else f"{choice.time:.1f}, over budget"
-        table.add_row(choice.name, f"{choice.accuracy:.1f}", f"{choice.gain:+.1f}", interval, cost)
+        table.add_row(
+            choice.name, f"{percent(choice.accuracy / 100, chosen):.1f}", f"{choice.gain:+.1f}", interval, cost
+        )
     console.print(table)
     for name, reason in found.unfit.items():
         console.print(f"does not fit: {name} ({reason})")

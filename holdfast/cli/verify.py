@@ -37,7 +37,7 @@ def verify(
 
     chosen = checked_metric(metric)
     seed = secrets.randbelow(2**31) if seed is None else seed
-    with LiveProgress(sample) as live:
+    with LiveProgress(sample, metric=chosen) as live:
         found = verify_runs(results, sample=sample, seed=seed, suite=suite, allow_code=allow_code, progress=live)
     failed = [one for one in found if one.problem is not None]
     if record is not None and not failed:
