@@ -16,7 +16,7 @@ from holdfast.benchmark.intruders import ScriptedIntruders
 from holdfast.benchmark.schema import Suite
 from holdfast.options.own_code import read_file
 from holdfast.options.suite_files import KeyPath, SuiteError, line_of, lines_of, scaled, shipped_text, suite_names
-from holdfast.options.yaml_text import Loader, load_yaml
+from holdfast.options.yaml_text import compose, load_yaml
 from holdfast.registry import nearest
 
 __all__ = ["SuiteError", "checked", "load_suite", "parse_suite", "suite_names"]
@@ -59,10 +59,12 @@ def parse_suite(
 ) -> Suite:
     """Return the checked suite of YAML text; its `imports` are relative to `where`, the path of its file."""
     try:
-        content, lines = load_yaml(text), dict(lines_of(yaml.compose(text, Loader)))
+        content, lines = load_yaml(text), dict(lines_of(compose(text)))
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 1
         raise SuiteError(f"{where}, line {line}: this is not YAML: {error.problem}") from error
+    except yaml.YAMLError as error:
+        raise SuiteError(f"{where} cannot be read: {error}") from error
     if not isinstance(content, dict):
         raise SuiteError(f"{where}: a suite is a mapping with name, models, streams and recipes")
     content = scaled(content, scale, overrides)

@@ -10,7 +10,6 @@ import pytest
 from numpy.typing import NDArray
 
 from holdfast.data import Digits
-from holdfast.options.option_types import type_problem
 from holdfast.options.spec import Spec
 from holdfast.streams import STREAMS, ListedStream
 from holdfast.testing import check_stream
@@ -61,7 +60,8 @@ def test_samples_domains_and_severities_are_those_it_lists() -> None:
 def test_its_fields_are_its_options() -> None:
     wrong = list(Spec("pulses", options={"lenght": 3}).problems(STREAMS, {"data", "seed"}))
     assert wrong == [("lenght", "stream 'pulses' has no option 'lenght'; did you mean 'length'?")]
-    assert type_problem(STREAMS["pulses"], "length", "long") == "length must be a whole number, got 'long'"
+    with pytest.raises(ValueError, match="length of stream 'Pulses' must be a whole number, got 'long'"):
+        STREAMS["pulses"](Digits(), length="long")
     assert STREAMS["pulses"].summary == "Fog in pulses."
     one, other = (STREAMS["pulses"](Digits(), length=length) for length in (2, 3))
     assert one.protocol != other.protocol
