@@ -12,7 +12,7 @@ from typing import Any, Literal, TypeAlias
 from holdfast.benchmark.collapse import ScriptedCollapse
 from holdfast.benchmark.intruders import ScriptedIntruders
 from holdfast.machine.devices import MemoryFormat, Placement, Precision
-from holdfast.options.own_code import OwnFile, files_used
+from holdfast.options.own_code import OwnFile, files_used, loaded_files
 from holdfast.options.spec import Spec
 from holdfast.recipes import ResolvedRecipe, resolve
 
@@ -188,6 +188,8 @@ class Job:
 
 def with_own_files(job: Job) -> Job:
     """Return the job with the loaded files of yours that it depends on; without any it is the job itself."""
+    if not loaded_files():
+        return job
     recipe = job.resolved
     used = files_used(json.dumps(job.to_json()), [recipe.published.method, str(recipe.recovery)])
     return replace(job, imports=used, known=recipe) if used else job
