@@ -9,17 +9,24 @@ from typing import Annotated
 
 import typer
 
-from holdfast.cli.options import AsJson, CardFile, Device, MetricName, ModelText, Out, checked_metric
+from holdfast.cli import completing
+from holdfast.cli.options import AsJson, CardFile, Device, MetricName, Out, checked_metric
 from holdfast.cli.printing import console, plain_table
 
 __all__ = ["recommend"]
 
 
 def recommend(
-    model: ModelText = "digits_resnet",
+    model: Annotated[
+        str,
+        typer.Argument(
+            help="Rank methods for this model: a name, timm:…, hf:…, or YAML {name: …, option: …}.",
+            autocompletion=completing.models,
+        ),
+    ] = "digits_resnet",
     data: Annotated[
         str,
-        typer.Option(
+        typer.Argument(
             help="Make the stream from your validation data: a name, or YAML such as {name: digits, split: validation}."
         ),
     ] = "{name: digits, split: validation}",
@@ -86,6 +93,11 @@ def recommend(
             choice.name, f"{percent(choice.accuracy / 100, chosen):.1f}", f"{choice.gain:+.1f}", interval, cost
         )
     console.print(table)
+    stopped = [choice.name for choice in found.choices if choice.seeds < seeds]
+    if stopped:
+        console.print(f"stopped early, because another was better: {', '.join(stopped)}")
+    for choice in found.best_per_cost:
+        console.print(f"best at up to {choice.time:.1f} times the time: {choice.name}, {choice.gain:+.1f} points")
     for name, reason in found.unfit.items():
         console.print(f"does not fit: {name} ({reason})")
     typer.echo(found.verdict)

@@ -286,7 +286,7 @@ def test_words_of_a_calibration_are_checked_before_anything_is_measured(monkeypa
         ("bench aetta-fully --scale sm", "smoke"),
         ("bench demo --executor pro", "processes"),
         ("serve --method rdu", "rdumb"),
-        ("recommend --model digits_", "digits_resnet"),
+        ("recommend digits_", "digits_resnet"),
         ("list meth", "methods"),
     ],
 )
