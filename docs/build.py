@@ -30,7 +30,7 @@ OURS = ("anchor", "blend", "guard", "unitta_auto")
 GUIDE = (
     "# Choosing a method",
     "",
-    "`holdfast recommend --model … --data … --scenario …` measures methods on your data and says which to use, if any.",
+    "`holdfast recommend MODEL DATA --scenario …` measures methods on your data and says which to use, if any.",
     "Without measuring:",
     "",
     "| your stream | start with |",

@@ -17,7 +17,7 @@ from holdfast.models import MODELS
 from holdfast.options.spec import Spec
 from holdfast.options.suite_files import KeyPath
 from holdfast.recipes import RecipeError
-from holdfast.registry import Registry, nearest
+from holdfast.registry import OWN, Registry, nearest
 from holdfast.streams import STREAMS
 
 __all__ = ["problems_of"]
@@ -69,7 +69,7 @@ def _stream_problems(path: KeyPath, stream: StreamEntry, suite: Suite) -> Proble
         for part in str(name).split("+"):
             if part != "clean" and part not in CORRUPTIONS:
                 hint = nearest(part, [*CORRUPTIONS.names(), "clean"])
-                yield (*path, "corruptions", index), f"unknown corruption {part!r}; {hint}"
+                yield (*path, "corruptions", index), f"unknown corruption {part!r}; {hint} ({OWN})"
 
 
 def _recipe_problems(path: KeyPath, entry: Spec, streams: Sequence[StreamEntry], suite: Suite) -> Problems:

@@ -5,17 +5,18 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import InitVar, dataclass, field
+from dataclasses import InitVar, dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal, TypeAlias
 
 from holdfast.benchmark.collapse import ScriptedCollapse
 from holdfast.benchmark.intruders import ScriptedIntruders
 from holdfast.machine.devices import MemoryFormat, Placement, Precision
+from holdfast.options.own_code import OwnFile, files_used, loaded_files
 from holdfast.options.spec import Spec
 from holdfast.recipes import ResolvedRecipe, resolve
 
-__all__ = ["Job", "OracleScore", "Protocol", "Score", "SourceData"]
+__all__ = ["Job", "OracleScore", "Protocol", "Score", "SourceData", "with_own_files"]
 
 Protocol: TypeAlias = Literal["online", "online-timed", "offline-fixed", "offline-oracle"]
 Score: TypeAlias = Literal["macro_f1", "macro_roc_auc", "silhouette"]
@@ -77,6 +78,7 @@ class Job:
     memory_format: MemoryFormat = "contiguous"
     place: int = 0  # index in the suite: tables keep its order
     averages: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # name -> labels of streams
+    imports: tuple[OwnFile, ...] = ()  # your own files that it depends on; before all that may refer to them
     known: InitVar[ResolvedRecipe | None] = None  # the recipe, if the suite has resolved it already
 
     def __post_init__(self, known: ResolvedRecipe | None) -> None:
@@ -112,6 +114,12 @@ class Job:
         """Where the job computes and how."""
         return Placement(self.device, self.precision, self.memory_format)
 
+    @property
+    def recipe_imports(self) -> tuple[OwnFile, ...]:
+        """Your own files that only the recipe depends on, so that other recipes can be compared with it."""
+        others = files_used(json.dumps({**self.to_json(), "recipe": None, "imports": None}))
+        return tuple(file for file in self.imports if file not in others)
+
     @cached_property
     def name(self) -> str:
         """The name of the job's folder: readable, and unique because it ends with a digest of the job's content."""
@@ -146,6 +154,11 @@ class Job:
             "source": None if self.source is None else self.source.to_json(),
             "holdout": None if self.holdout is None else self.holdout.to_json(),
             **card,
+            **(
+                {"imports": [{"name": file.name, "digest": file.digest} for file in self.imports]}
+                if self.imports
+                else {}
+            ),
             "seed": self.seed,
             "batch_size": self.batch_size,
             "samples": self.samples,
@@ -159,8 +172,8 @@ class Job:
         }
 
     @classmethod
-    def from_json(cls, content: Mapping[str, Any]) -> Job:
-        """Return the job that `to_json` wrote, for example into a manifest."""
+    def from_json(cls, content: Mapping[str, Any], imports: tuple[OwnFile, ...] = ()) -> Job:
+        """Return the job that `to_json` wrote, for example into a manifest; it names the files in `imports` only."""
         stream = dict(content["stream"])
         data, collapse, intruders = (stream.pop(key, None) for key in ("data", "collapse", "intruders"))
         oracle_score = stream.pop("oracle_score", "accuracy")
@@ -179,5 +192,15 @@ class Job:
             averages={name: tuple(labels) for name, labels in content.get("averages", {}).items()},
             scores=tuple(content.get("scores", ())),
             oracle_score=oracle_score,
+            imports=imports,
             **{key: content[key] for key in PLAIN_FIELDS if key in content},
         )
+
+
+def with_own_files(job: Job) -> Job:
+    """Return the job with the loaded files of yours that it depends on; without any it is the job itself."""
+    if not loaded_files():
+        return job
+    recipe = job.resolved
+    used = files_used(json.dumps(job.to_json()), [recipe.published.method, str(recipe.recovery)])
+    return replace(job, imports=used, known=recipe) if used else job

@@ -62,6 +62,14 @@ def make_manifest(job: Job, built: Built) -> dict[str, Any]:
     protocol |= job.placement.described
     if job.protocol == "online-timed":
         protocol |= {"speed": job.speed, "cost": "passes, as counted" if job.cost is None else job.cost}
+    own = job.recipe_imports
+    shared = [file for file in job.imports if file not in own]
+    # Other code may give other numbers under the same name.
+    protocol |= {
+        field: {file.name: file.digest for file in files}
+        for field, files in (("imports", shared), ("recipe_imports", own))
+        if files
+    }
     if job.oracle_score != "accuracy":
         protocol["oracle_score"] = job.oracle_score
     if job.collapse is not None:
@@ -81,7 +89,13 @@ def make_manifest(job: Job, built: Built) -> dict[str, Any]:
         "averages": {name: list(labels) for name, labels in job.averages.items()},
         "asked": job.to_json(),
         "resolved": resolved_names(job),
-        "recipe": {**recipe, "label": job.recipe.label, "citation": entry.citation, "summary": entry.summary},
+        "recipe": {
+            **recipe,
+            "label": job.recipe.label,
+            "citation": entry.citation,
+            "summary": entry.summary,
+            **({"code": ", ".join(f"{file.name} {file.digest[:8]}" for file in own)} if own else {}),
+        },
         "model": {
             "name": job.model.label,
             "parameters": sum(parameter.numel() for parameter in classifier.parameters()),

@@ -13,7 +13,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from holdfast.benchmark.clock import read_costs
 from holdfast.benchmark.collapse import ScriptedCollapse
 from holdfast.benchmark.intruders import ScriptedIntruders
-from holdfast.benchmark.job import Job, OracleScore, Protocol, Score, SourceData
+from holdfast.benchmark.job import Job, OracleScore, Protocol, Score, SourceData, with_own_files
 from holdfast.machine.devices import MemoryFormat, Precision, check_device, resolve_device
 from holdfast.options.ranges import Count
 from holdfast.options.spec import Spec
@@ -99,6 +99,7 @@ class Suite(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
     name: str
     summary: str = ""
+    imports: list[str] = []  # Python files of yours, relative to the suite file, that are loaded first
     protocol: list[Protocol] = Field(default=["online"], min_length=1)
     speeds: list[Annotated[float, Field(gt=0, allow_inf_nan=False)]] = Field(default=[1.0], min_length=1)
     costs: Annotated[dict[str, Annotated[float, Field(gt=0, allow_inf_nan=False)]], BeforeValidator(costs_of)] = {}
@@ -143,7 +144,7 @@ class Suite(BaseModel):
             if chosen[1].meets(chosen[2], entry)
             for recipe in [recipe_for(entry, chosen[2].spec)]
         ]
-        return [
+        jobs = [
             Job(
                 suite=self.name,
                 model=model.spec,
@@ -174,6 +175,7 @@ class Suite(BaseModel):
             )
             for index, (protocol, model, stream, seed, speed, recipe, known) in enumerate(combinations)
         ]
+        return [with_own_files(job) for job in jobs]
 
 
 def recipe_for(recipe: Spec, stream: Spec) -> Spec:

@@ -12,7 +12,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
 
-from holdfast.cli.options import AsJson, Scale, Settings, SuiteName, parse_settings
+from holdfast.cli.options import AllowCode, AsJson, Scale, Settings, SuiteName, parse_settings
 
 if TYPE_CHECKING:
     from holdfast.benchmark.preparation import Need
@@ -30,15 +30,16 @@ def prepare(
     fetch: Annotated[
         bool, typer.Option(help="Download missing data that are free to use; print the address of the others.")
     ] = False,
+    allow_code: AllowCode = False,
     as_json: AsJson = False,
 ) -> None:
     """List the data, weights and packages that a suite needs and that are missing, each once, and what it will cost."""
     from holdfast.benchmark import load_suite
     from holdfast.benchmark.preparation import cost_of, needs_of, rate_of
 
-    if scale is None and "paper" in load_suite(suite).scales:
+    if scale is None and "paper" in load_suite(suite, allow_code=allow_code).scales:
         scale = "paper"
-    jobs = load_suite(suite, parse_settings(settings), scale=scale).jobs()
+    jobs = load_suite(suite, parse_settings(settings), scale=scale, allow_code=allow_code).jobs()
     needs, cost = needs_of(jobs), cost_of(jobs)
     if fetch:
         _fetch([need for need in needs if not need.is_there and need.source.archives])

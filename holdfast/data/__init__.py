@@ -31,6 +31,7 @@ from holdfast.data.stored_imagenet_c import StoredImageNet3DCC, StoredImageNetC,
 from holdfast.data.urbansound import UrbanSound8K
 from holdfast.data.vocalsound import VocalSound
 from holdfast.data.wilds import Camelyon17, IWildCam
+from holdfast.data.wrapped import as_dataset
 from holdfast.registry import import_entries
 
 __all__ = [
@@ -74,6 +75,7 @@ __all__ = [
     "StoredVocalSoundC",
     "UrbanSound8K",
     "VocalSound",
+    "as_dataset",
     "crop_for",
     "read_shards",
     "split_by_label",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from html import escape
 
@@ -11,7 +10,7 @@ from holdfast.report.before_after import all_gains, cost_table, criteria_tables,
 from holdfast.report.cells import WordTable, slug
 from holdfast.report.formats import to_html, to_markdown
 from holdfast.report.grid import make_grids
-from holdfast.report.report import Chapter, Report, folder_below
+from holdfast.report.report import SECTIONS, Chapter, Report, folder_below
 from holdfast.report.rescue import scenes, sentences, story_figures, story_table
 from holdfast.report.section import File, Section, chart, joined, side_by_side, table_files, word_section
 from holdfast.report.setting import setting
@@ -29,6 +28,7 @@ RESCUE_NOTE = (
 FILTER = "<input type='search' placeholder='Filter tables' aria-label='Filter tables'>"
 
 
+@SECTIONS.register("rescue")
 def rescue(report: Report) -> Section | None:
     """Return what the demo shows: one table, three sentences and one chart."""
     streams = scenes(report.tables)
@@ -41,6 +41,7 @@ def rescue(report: Report) -> Section | None:
     return Section(table.title, html, "rescue", markdown="\n".join([to_markdown(table), *story, ""]))
 
 
+@SECTIONS.register("all_streams")
 def all_streams(report: Report) -> Section | None:
     """Return one table for each suite and model with several streams, or with published numbers."""
     parts = []
@@ -51,6 +52,7 @@ def all_streams(report: Report) -> Section | None:
     return joined(parts)
 
 
+@SECTIONS.register("before_after")
 def before_after(report: Report) -> Section | None:
     """Return the gains of recipes over the source, for criteria of DHAuDS and offline sets, and their cost."""
     gains = make_gains(report.tables)
@@ -62,6 +64,7 @@ def before_after(report: Report) -> Section | None:
     return Section("Before → after", anchor="before-after", parts=parts)
 
 
+@SECTIONS.register("sensitivity")
 def sensitivity(report: Report) -> Section | None:
     """Return the scores over the values of each option that was varied while everything else was equal."""
     charts = [
@@ -72,6 +75,7 @@ def sensitivity(report: Report) -> Section | None:
     return Section("Sensitivity", side_by_side(*charts), "sensitivity") if charts else None
 
 
+@SECTIONS.register("speeds")
 def speeds(report: Report) -> Section | None:
     """Return how each recipe fares on streams that do not wait, for every speed of the stream."""
     parts = []
@@ -83,12 +87,14 @@ def speeds(report: Report) -> Section | None:
     return Section("Time", anchor="time", parts=parts) if parts else None
 
 
+@SECTIONS.register("arena")
 def arena(report: Report) -> Section | None:
     """Return one table for each suite and model in which a collapse was scripted."""
     tables = arena_tables(report.tables)
     return joined([word_section(table, slug(table.title), anchor=slug(table.title)) for table in tables])
 
 
+@SECTIONS.register("contents")
 def contents(report: Report) -> Section | None:
     """Return links to the tables with their verdicts, where there are several."""
     if len(report.tables) < 2:
@@ -100,6 +106,7 @@ def contents(report: Report) -> Section | None:
     return Section("", f"<nav>{FILTER if report.paged else ''}<ul class='contents'>{''.join(items)}</ul></nav>")
 
 
+@SECTIONS.register("every_table")
 def every_table(report: Report) -> Section | None:
     """Return a section for each table, in which every entry of `TABLE_SECTIONS` has its part."""
     parts = [_table_section(number, chapter) for number, chapter in enumerate(report.chapters)]
@@ -121,6 +128,7 @@ def _table_section(number: int, chapter: Chapter) -> Section:
     )
 
 
+@SECTIONS.register("unfinished")
 def unfinished(report: Report) -> Section | None:
     """Return the list of unfinished runs, which are in no table, with how far each got."""
     rows = []
@@ -133,6 +141,7 @@ def unfinished(report: Report) -> Section | None:
     return Section(table.title, to_html(table), "unfinished") if rows else None
 
 
+@SECTIONS.register("suites")
 def suites(report: Report) -> Section | None:
     """Return the YAML of every suite; runs of versions that kept no jobs have none."""
     asked: dict[str, list[dict[str, object]]] = {}
@@ -147,17 +156,3 @@ def suites(report: Report) -> Section | None:
 def _suite_section(name: str, text: str) -> Section:
     fold = f"<details><summary>{escape(name)}.yaml</summary><pre><code>{escape(text)}</code></pre></details>"
     return Section("", fold, files=[File(f"suite-{slug(name)}.yaml", "YAML", text)], files_note="This suite as")
-
-
-SECTIONS: tuple[Callable[[Report], Section | None], ...] = (
-    rescue,
-    all_streams,
-    before_after,
-    sensitivity,
-    speeds,
-    arena,
-    contents,
-    every_table,
-    unfinished,
-    suites,
-)

@@ -36,6 +36,7 @@ def suite_text(asked: Iterable[Job]) -> str:
         streams = [{**_mapping(stream), "recipes": own} for stream, own in zip(streams, recipes, strict=True)]
     content = {
         "name": jobs[0]["suite"],
+        "imports": _distinct(file["name"] for job in jobs for file in job.get("imports", [])),
         "protocol": [] if protocols == ["online"] else protocols,
         "speeds": _distinct(job["speed"] for job in jobs if "speed" in job),
         "costs": {job["recipe"]["label"]: job["cost"] for job in jobs if job.get("cost") is not None},

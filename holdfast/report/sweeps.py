@@ -8,8 +8,9 @@ from html import escape
 from typing import Any
 
 from holdfast.report.figures import COLOURS, GREY, HOVER, Figure, axis, trace
+from holdfast.report.runs import flattened
 from holdfast.report.scores import Metric
-from holdfast.report.tables import Line, Table, canonical, flattened
+from holdfast.report.tables import Line, Table, canonical
 
 __all__ = ["Sweep", "make_sweeps", "sweep_figure"]
 
