@@ -13,6 +13,10 @@ from holdfast.report.runs import RunRecord
 __all__ = ["beside", "published", "published_on", "published_rows", "withheld"]
 
 PARTS = {"unitta-main": "unitta"}  # suites that hold streams of another
+IN_BRACKETS = (
+    " In brackets: as published for the same network, data, options and length; data and weights without a published "
+    "digest are known by their size."
+)
 MENTIONED = 5  # reasons in a caption
 
 
@@ -52,7 +56,7 @@ def beside(shown: bool, missing: Sequence[str] = ()) -> str:
     >>> beside(False, ["tent on cin-c: seed is 7 instead of 0"])
     ' Published numbers are not shown where something else was measured (tent on cin-c: seed is 7 instead of 0).'
     """
-    text = " In brackets: as published for the same network, data, options and length." if shown else ""
+    text = IN_BRACKETS if shown else ""
     if missing:
         more = [f"and {len(missing) - MENTIONED} more"] if len(missing) > MENTIONED else []
         listed = "; ".join([*missing[:MENTIONED], *more])

@@ -23,9 +23,9 @@ PINNED = {
         "guard's alarm-collapse-digits_resnet-seed0-ba0fe81f",
     ),
     ("ccc", "paper"): (
-        "2787cc4447ebdef8",
-        "batch_norm-easy-1000-ResNet-50-seed43-df70a4a6",
-        "rdumb-hard-5000-ResNet-50-seed45-6133d668",
+        "e3989455357dc150",
+        "batch_norm-easy-1000-ResNet-50-seed43-ebea4f59",
+        "rdumb-hard-5000-ResNet-50-seed45-87f3d85f",
     ),
     ("dhauds", "paper"): (
         "1a831b3390f92da7",

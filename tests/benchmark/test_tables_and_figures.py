@@ -45,7 +45,7 @@ PLACES: dict[str, list[Jobs | Shown | Explained]] = {
     "RDumb Figure 3": [Jobs("ccc", recipe="eta"), Shown("holdfast.report.plots:over_time")],
     "RDumb Figure 4": [
         Jobs("ccc-backbones", stream="medium-1000", model="ViT-B16"),
-        Jobs("ccc-backbones", stream="cin-c", model="ViT-B16"),
+        Jobs("ccc-backbones", "paper-cin-c", stream="cin-c", model="ViT-B16"),
     ],
     "RDumb Figure 5": [Jobs("eta-speed", stream="severity-5", recipe="eta"), Jobs("eta-speed", recipe="eata")],
     "RDumb Figure 6": [Jobs("ccc", recipe="cpl"), Shown("holdfast.report.plots:over_time")],
