@@ -38,9 +38,9 @@ PINNED = {
         "dhauds-walk in severity-keywords_amaut-seed0-70700f14",
     ),
     ("recovery", "paper"): (
-        "ffc908ed2d851d8d",
+        "2ba9cf2c37cd806b",
         "tent-cifar100-c-ResNet-18-seed0-c0f5100a",
-        "sotta + estimate_drop-cifar100-c-ResNet-18-seed2-2a089d0a",
+        "sotta + estimate_drop-cifar100-c-ResNet-18-seed2-6283fcec",
     ),
     ("unitta-sensitivity", "smoke"): (
         "12a0f557e6f4b63e",

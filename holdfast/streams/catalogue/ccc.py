@@ -68,8 +68,8 @@ def ccc(
     The paths come from a `calibration` or the file of one, in whose name `{seed}` stands for the seed: other networks
     can be run on the stream of one. Without it, `calibrate(data, …)` makes one from the options before
     `images_per_step`; a suite passes the function for its model. With `full_grid` it measures all 21 × 21 points of a
-    pair on all `pictures`, as the published matrices were (5000); without it, it interpolates and stops when the mean of
-    the path is known. The walk is repeated `cycles` times (None: endlessly), or until it has `samples` samples.
+    pair on all `pictures`, as the published matrices were (5000); without it, it interpolates and stops when the mean
+    of the path is known. The walk is repeated `cycles` times (None: endlessly), or until it has `samples` samples.
 
     Every image is randomly cropped and flipped before it is corrupted, anew at every position, by the rule that the
     calibration was measured with. For images of 128 px and more that is RandomResizedCrop, for smaller ones a shift by
