@@ -8,12 +8,14 @@ import pytest
 import torch
 
 from holdfast.benchmark import load_suite
+from holdfast.blocks.sample_memory import Memory
 from holdfast.model.adapt import adapt
 from holdfast.model.adapted import AdaptedModel
 from holdfast.models.tiny import tiny_resnet
 from holdfast.recipes import recipe_of
 from holdfast.recovery import RECOVERIES
 from holdfast.recovery._base import Resetting
+from holdfast.recovery.periodic import Periodic
 
 SCOPED = {"episodic", "periodic", "oracle", "loss_collapse", "estimate_drop"}
 
@@ -34,9 +36,11 @@ def adapted(method: str, scope: str, **options: Any) -> AdaptedModel:
 @pytest.mark.parametrize("method", ["rotta", "sotta"])
 def test_memories_survive_the_aetta_scope_only(method: str) -> None:
     options: dict[str, Any] = {"min_confidence": 0.0} if method == "sotta" else {}
-    sizes = [len(adapted(method, scope, **options).method.memory) for scope in ("full", "aetta")]
-    assert sizes[0] == 0
-    assert sizes[1] > 0
+    full, aetta = (adapted(method, scope, **options).method.memory for scope in ("full", "aetta"))
+    assert isinstance(full, Memory)
+    assert isinstance(aetta, Memory)
+    assert len(full) == 0
+    assert len(aetta) > 0
 
 
 def test_the_mean_prediction_of_eata_survives_the_aetta_scope_only() -> None:
@@ -49,17 +53,15 @@ def test_the_mean_prediction_of_eata_survives_the_aetta_scope_only() -> None:
 
 
 def test_momentum_survives_where_a_method_says_so() -> None:
-    states = {
-        keep: adapted("sotta", "aetta", min_confidence=0.0, keep_momentum=keep).method._optimizer.state
-        for keep in (False, True)
-    }
-    assert not states[False]
-    assert states[True]
+    for keep in (False, True):
+        optimizer = adapted("sotta", "aetta", min_confidence=0.0, keep_momentum=keep).method._optimizer
+        assert optimizer is not None
+        assert bool(optimizer.state) == keep
 
 
 def test_an_unknown_scope_is_refused() -> None:
     with pytest.raises(ValueError, match="scope must be one of full, aetta, got 'some'"):
-        RECOVERIES["periodic"](scope="some")
+        Periodic(scope="some")
 
 
 def test_the_published_table_resets_as_the_official_code() -> None:
