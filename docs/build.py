@@ -189,6 +189,7 @@ def pages() -> dict[Path, str]:
     """Return every file with its content."""
     catalogued = {HERE / "catalogue.md": whole_catalogue(), FOLDER / "README.md": chooser()}
     catalogued[HERE.parent / "README.md"] = readme()
+    catalogued[HERE / "paper_and_code.md"] = runpy.run_path(str(HERE / "paper_and_code.py"))["page"]()
     catalogued[HERE.parent / "holdfast" / "signatures.pyi"] = runpy.run_path(str(HERE / "signatures.py"))[
         "signatures"
     ]()

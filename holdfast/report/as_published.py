@@ -17,6 +17,7 @@ from typing import Any, TypeAlias
 from holdfast.options.spec import Spec
 from holdfast.options.suite_files import scaled, shipped_text, suite_names
 from holdfast.options.yaml_text import load_yaml
+from holdfast.report.paper_and_code import accepted
 
 __all__ = ["Publication", "calibrated_on", "publication_of", "published_material"]
 
@@ -43,7 +44,8 @@ def publication_of(manifest: Mapping[str, Any]) -> Publication | None:
     """Compare a run with the published one of the same stream, recipe and protocol; None if its suite is not published.
 
     The job is the one that the manifest keeps. Folders and files may have any names: data and weights are known by
-    their digest, or where none is published by their documented size, and a walk by who measured its accuracies.
+    their digest, or where none is published by their documented size, and a walk by who measured its accuracies. Where
+    the paper says otherwise than its code (`paper_and_code.yaml`), both are as published.
 
     >>> asked = {"suite": "cin-c", "stream": {"label": "new", "data": {"name": "imagenet"}}, "protocol": "online"}
     >>> publication_of({"asked": {**asked, "recipe": {"label": "tent"}}}).deviations
@@ -137,7 +139,7 @@ def _as_run(job: Job, resolved: Mapping[str, Any]) -> Job:
 def _differences(asked: Job, published: Job) -> Iterator[str]:
     given, wanted = (dict(_settings(job)) for job in (asked, published))
     for key in dict.fromkeys((*wanted, *given)):
-        if given.get(key) != wanted.get(key):
+        if given.get(key) != wanted.get(key) and given.get(key) not in accepted(asked["suite"], key):
             yield f"{key} is {_shown(given.get(key))} instead of {_shown(wanted.get(key))}"
     own = {estimator["label"]: estimator for estimator in asked["estimators"]}
     for estimator in published["estimators"]:

@@ -208,6 +208,22 @@ def test_material_is_documented_for_every_suite_with_published_numbers() -> None
                 assert material["weights"]["parameters"] or job.model.label == "MaxViT", job.model  # no number of it
 
 
+def test_settings_of_the_paper_are_as_published_as_those_of_the_code() -> None:
+    jobs = {job.recipe.label: job for job in load_suite("unitta", scale="paper").jobs()}
+    (imagenet, *_) = load_suite("unitta", scale="paper-imagenet").jobs()
+    unitta = jobs["unitta"]
+    for same in (
+        replace(unitta, recipe=with_options(unitta.recipe, distance="kl", class_momentum=0.005)),
+        replace(imagenet, batch_size=32),
+    ):
+        found = publication_of(same)
+        assert found is not None
+        assert found.deviations == ()
+    other = publication_of(replace(unitta, recipe=with_options(unitta.recipe, class_momentum=0.02)))
+    assert other is not None
+    assert other.deviations == ("recipe.class_momentum is 0.02 instead of not set",)
+
+
 def test_own_suites_and_embedded_data_have_nothing_to_compare_with(job: Job) -> None:
     assert publication_of(replace(job, suite="mine")) is None
     assert publication_of(load_suite("aetta-continual", scale="smoke").jobs()[0]) is None
