@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from statistics import fmean, stdev
+from typing import Any
 
 from holdfast.report.cells import Cell, WordTable
 from holdfast.report.metrics import (
@@ -20,7 +21,7 @@ from holdfast.report.runs import Rows
 from holdfast.report.scores import mean_or_nan, printed
 from holdfast.report.tables import Line, Table
 
-__all__ = ["error_table", "estimators_of", "interval_table", "spread"]
+__all__ = ["error_table", "estimators_of", "interval_table", "option_table", "spread"]
 
 
 def estimators_of(table: Table) -> list[str]:
@@ -55,6 +56,42 @@ def error_table(table: Table) -> WordTable | None:
     missing = [reason for name in names for reason in withheld(table.runs, f"mae:{name}", stream)]
     note += beside(any(known.values()), missing)
     return WordTable("Accuracy estimated without labels", ["recipe", *names, "floor"], rows, note)
+
+
+def option_table(table: Table) -> WordTable | None:
+    """Return the error over each option that varies between estimators of one name (AETTA, Figure 5); None without.
+
+    The value of an estimator that leaves the option at its default stands in the same row.
+    """
+    estimators = table.runs[0].manifest.recipe.estimators
+    if not isinstance(estimators, Mapping):
+        return None
+    rows = []
+    adapting = [line for line in table.lines if not line.is_source] or list(table.lines)
+    for name, option, labels in _varied(estimators):
+        for value, label in sorted(labels.items(), key=lambda entry: entry[0]):
+            errors = [mean_or_nan(by_seed(line, label, estimate_error)) for line in adapting]
+            average = printed(100 * mean_or_nan(errors))
+            rows.append([name, option, f"{value:g}", *(printed(100 * error) for error in errors), average])
+    note = "Mean absolute error in points, everything else equal; the last column is the average over the recipes."
+    titles = ["estimator", "option", "value", *(line.label for line in adapting), "average"]
+    return WordTable("Options of estimators", titles, rows, note) if rows else None
+
+
+def _varied(estimators: Mapping[str, Any]) -> Iterator[tuple[str, str, dict[float, str]]]:
+    """Yield name, option and label by value of estimators that differ from the first of their name in one number."""
+    first: dict[str, tuple[str, Mapping[str, Any]]] = {}
+    for label, entry in estimators.items():
+        first.setdefault(entry["name"], (label, entry["options"]))
+    for name, (label, usual) in first.items():
+        by_option: dict[str, dict[float, str]] = {}
+        for other, entry in estimators.items():
+            changed = [key for key, value in entry["options"].items() if value != usual.get(key)]
+            numbers = [key for key in changed if isinstance(usual.get(key), (int, float))]
+            if entry["name"] == name and len(changed) == len(numbers) == 1:
+                (option,) = numbers
+                by_option.setdefault(option, {usual[option]: label})[entry["options"][option]] = other
+        yield from ((name, option, labels) for option, labels in by_option.items())
 
 
 def interval_table(table: Table) -> WordTable | None:

@@ -18,6 +18,7 @@ from holdfast.report.setting import setting
 from holdfast.report.suite_text import suite_text
 from holdfast.report.sweeps import make_sweeps, sweep_figure
 from holdfast.report.table_sections import TABLE_SECTIONS
+from holdfast.report.walks import walk_table
 
 __all__ = ["SECTIONS"]
 
@@ -69,6 +70,12 @@ def sensitivity(report: Report) -> Section | None:
         for sweep in make_sweeps(report.tables)
     ]
     return Section("Sensitivity", side_by_side(*charts), "sensitivity") if charts else None
+
+
+def walks(report: Report) -> Section | None:
+    """Return the lengths of the transitions of walks."""
+    table = walk_table(report.runs)
+    return word_section(table, "transitions", anchor="transitions") if table else None
 
 
 def arena(report: Report) -> Section | None:
@@ -142,6 +149,7 @@ SECTIONS: tuple[Callable[[Report], Section | None], ...] = (
     all_streams,
     before_after,
     sensitivity,
+    walks,
     arena,
     contents,
     every_table,
