@@ -16,7 +16,7 @@ from holdfast.report.metrics import (
     interval_width,
     unknown_share,
 )
-from holdfast.report.published import beside, published_on, withheld
+from holdfast.report.published import Number, beside, published_on, withheld
 from holdfast.report.runs import Rows
 from holdfast.report.scores import mean_or_nan, printed
 from holdfast.report.tables import Line, Table
@@ -80,17 +80,15 @@ def option_table(table: Table) -> WordTable | None:
 
 def _varied(estimators: Mapping[str, Any]) -> Iterator[tuple[str, str, dict[float, str]]]:
     """Yield name, option and label by value of estimators that differ from the first of their name in one number."""
-    first: dict[str, tuple[str, Mapping[str, Any]]] = {}
-    for label, entry in estimators.items():
-        first.setdefault(entry["name"], (label, entry["options"]))
-    for name, (label, usual) in first.items():
+    named = {label: {"name": label, **entry} for label, entry in estimators.items()}
+    first = {entry["name"]: label for label, entry in reversed(named.items())}
+    for name, usual in first.items():
         by_option: dict[str, dict[float, str]] = {}
-        for other, entry in estimators.items():
-            changed = [key for key, value in entry["options"].items() if value != usual.get(key)]
-            numbers = [key for key in changed if isinstance(usual.get(key), (int, float))]
-            if entry["name"] == name and len(changed) == len(numbers) == 1:
-                (option,) = numbers
-                by_option.setdefault(option, {usual[option]: label})[entry["options"][option]] = other
+        for label, entry in named.items():
+            changed = [key for key in entry if entry["name"] == name and entry[key] != named[usual].get(key)]
+            if len(changed) == 1 and isinstance(named[usual].get(changed[0]), (int, float)):
+                (option,) = changed
+                by_option.setdefault(option, {named[usual][option]: usual})[entry[option]] = label
         yield from ((name, option, labels) for option, labels in by_option.items())
 
 
@@ -118,11 +116,11 @@ def by_seed(line: Line, name: str, measure: Callable[[Rows], Mapping[str, float]
     return [value for value in measured if not math.isnan(value)]
 
 
-def spread(values: Sequence[float], known: float | None = None, form: str = ".1f") -> str:
+def spread(values: Sequence[float], known: Number | None = None, form: str = ".1f") -> str:
     """Return mean ± standard deviation over seeds, with the published number, as every table prints it.
 
-    >>> spread([4.0, 6.0], 4.8), spread([4.0], form="+.1f"), spread([])
-    ('5.0 ± 1.4 (4.8)', '+4.0', '–')
+    >>> spread([4.0, 6.0], Number(4.8, 0.3)), spread([4.0], form="+.1f"), spread([])
+    ('5.0 ± 1.4 (4.8 ± 0.3)', '+4.0', '–')
     """
     interval = stdev(values) if len(values) > 1 else None
-    return Cell(mean_or_nan(values), interval, note="" if known is None else printed(known, form), form=form).text
+    return Cell(mean_or_nan(values), interval, note="" if known is None else known.text(form), form=form).text
