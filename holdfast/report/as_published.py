@@ -10,11 +10,10 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import lru_cache
 from importlib import resources
-from itertools import product
 from pathlib import PurePath
 from typing import Any, TypeAlias
 
-from holdfast.options.spec import Spec
+from holdfast.options.plain_jobs import plain_jobs
 from holdfast.options.suite_files import scaled, shipped_text, suite_names
 from holdfast.options.yaml_text import load_yaml
 from holdfast.report.paper_and_code import accepted
@@ -26,10 +25,7 @@ Job: TypeAlias = Mapping[str, Any]  # as a manifest keeps it in `asked`
 LOCATIONS = frozenset({"folder", "paths", "clean", "noise", "calibration"})  # options that say where data are
 COMPARED = ("model", "stream", "recipe", "source", "holdout", "batch_size", "samples", "protocol", "epochs")
 EMBEDDED = frozenset({"digits", "keywords"})  # in no published table
-OF_MODELS = frozenset({"streams", "recipes", "batch_size"})  # keys of a suite's models and streams that are no options
-OF_STREAMS = frozenset({"recipes", "batch_size", "oracle_score"})
 TARGETS_PERCENT = {"easy": 40.0, "medium": 20.0, "hard": 0.0}  # of the source on the published matrices of CCC
-INTRUDERS = {"every_batches": 3, "share": 1.0, "mixed": False}  # defaults of a suite's schema
 
 
 @dataclass(frozen=True)
@@ -78,54 +74,9 @@ def _published(suite: str) -> Mapping[tuple[str, str, str], Sequence[Job]] | Non
         return None
     text, jobs = shipped_text(suite), dict[tuple[str, str, str], list[Job]]()
     for scale in load_yaml(text).get("scales", {}):
-        for job in _jobs(scaled(load_yaml(text), scale)) if scale.startswith("paper") else ():
+        for job in plain_jobs(scaled(load_yaml(text), scale)) if scale.startswith("paper") else ():
             jobs.setdefault(_names(job), []).append(json.loads(json.dumps(job)))
     return jobs
-
-
-def _jobs(suite: Mapping[str, Any]) -> Iterator[Job]:
-    """Yield the compared part of every job of a suite, with the defaults of its schema."""
-    protocols = suite.get("protocol", "online")
-    chosen = product(
-        [protocols] if isinstance(protocols, str) else protocols,
-        suite["models"],
-        suite["streams"],
-        suite.get("seeds", [0]),
-    )
-    for protocol, model, stream, seed in chosen:
-        of_model = model if isinstance(model, Mapping) else {}
-        for entry in stream.get("recipes") or suite["recipes"]:
-            job = {
-                "model": _entry(model, OF_MODELS),
-                "stream": _entry(stream, OF_STREAMS) | {"data": _entry(stream["data"])},
-                "recipe": _entry(entry),
-                "estimators": [_entry(estimator) for estimator in suite.get("estimators", [])],
-                **{key: _samples(suite.get(key)) for key in ("source", "holdout")},
-                "seed": seed,
-                "batch_size": stream.get("batch_size") or of_model.get("batch_size") or suite.get("batch_size", 64),
-                "samples": suite.get("samples"),
-                "protocol": protocol,
-                "epochs": 1 if protocol == "online" else suite.get("epochs", 1),
-            }
-            if "preset" in job["recipe"]:
-                job["recipe"]["preset"] = job["recipe"]["preset"].replace("{stream}", job["stream"]["label"])
-            if "intruders" in stream:
-                job["stream"]["intruders"] = INTRUDERS | stream["intruders"]
-            if protocol == "offline-oracle" and stream.get("oracle_score", "accuracy") != "accuracy":
-                job["stream"]["oracle_score"] = stream["oracle_score"]
-            labels = (("streams", job["stream"]["label"]), ("recipes", job["recipe"]["label"]))
-            if all(any(fnmatchcase(label, name) for name in of_model.get(key, ["*"])) for key, label in labels):
-                yield job
-
-
-def _entry(given: Any, besides: frozenset[str] = frozenset()) -> dict[str, Any]:
-    """Return an entry of a suite as a job holds it, without the keys that are the suite's own."""
-    options = {key: given[key] for key in given if key not in besides} if isinstance(given, Mapping) else given
-    return Spec.parse(options).to_json()
-
-
-def _samples(given: Any) -> dict[str, Any] | None:
-    return None if given is None else {"samples": 512} | _entry(given)
 
 
 def _as_run(job: Job, resolved: Mapping[str, Any]) -> Job:
