@@ -144,3 +144,8 @@ def test_every_known_difference_is_listed_with_an_option_or_a_reason() -> None:
         assert (difference.other is None) == bool(difference.none), difference.topic
         assert difference.follows in ("code", "paper", "same", "ours")
         assert difference.matters
+
+
+def test_the_readme_counts_them() -> None:
+    text = " ".join((Path(__file__).resolve().parents[2] / "README.md").read_text().split())
+    assert f"differ in {len(differences())} points" in text
