@@ -7,7 +7,7 @@ READY := $(VENV)/.ready
 # Tracing slows Python 3.11 down by a third, so coverage is measured on a fast part of the tests only.
 COVERED := tests/blocks tests/recovery tests/report tests/streams
 
-.PHONY: demo test test-slow check docs clean package
+.PHONY: demo test test-slow check pages docs clean package
 
 # The demo needs no tools of developers; where they are installed, nothing more is.
 demo: $(if $(wildcard $(READY)),$(READY),$(VENV)/.ready-demo)
@@ -31,9 +31,13 @@ check: $(READY)
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
+# Write every generated page, table and figure; `make test` fails on a difference.
+pages: $(READY)
+	$(BIN)/python docs/pages.py
+
 docs: $(READY)
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[docs]"
-	$(BIN)/python docs/build.py
+	$(BIN)/python docs/pages.py build
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
 	@echo "The documentation: site/index.html"
 

@@ -17,6 +17,7 @@ import copy
 import gc
 import itertools
 import statistics
+import sys
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -34,7 +35,9 @@ from holdfast.model.adapted import AdaptedModel
 from holdfast.model.input_checks import check_inputs
 from holdfast.models.cifar_resnet import CifarResNet
 from holdfast.recipes import resolve
-from holdfast.testing.pretended_device import PretendedDevice
+
+sys.path.append(str(Path(__file__).resolve().parents[1]))
+from tests.device.pretended_device import PretendedDevice
 
 GOLDEN = Path(__file__).resolve().parents[2] / "shared" / "golden"
 FORMATS: dict[bool, Literal["contiguous", "channels_last"]] = {False: "contiguous", True: "channels_last"}

@@ -1,4 +1,4 @@
-"""Write the coverage table of docs/results/estimators.md from results. Run `python docs/coverage_table.py`."""
+"""Write the coverage table of docs/results/estimators.md from results, for docs/pages.py."""
 
 from __future__ import annotations
 
@@ -53,12 +53,8 @@ def _covered(row: dict[str, Any] | None) -> str:
     return f"{100 * row['covered'] / known:.0f}" if known else "unknown"
 
 
-def page() -> str:
+def pages() -> dict[Path, str]:
     """Return the page with the table between its marks."""
     before, _, rest = PAGE.read_text().partition(BEGIN)
     _, _, after = rest.partition(END)
-    return f"{before}{BEGIN}\n\n{table()}\n\n{END}{after}"
-
-
-if __name__ == "__main__":
-    PAGE.write_text(page())
+    return {PAGE: f"{before}{BEGIN}\n\n{table()}\n\n{END}{after}"}

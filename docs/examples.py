@@ -1,6 +1,6 @@
 """Run the programs in examples/ and write docs/examples: their text, their code, and what each cell prints.
 
-Run `python docs/examples.py`. Cells begin with `# %%`, text with `# %% [markdown]`, so that editors open the programs
+docs/pages.py calls it. Cells begin with `# %%`, text with `# %% [markdown]`, so that editors open the programs
 as notebooks.
 """
 
@@ -39,7 +39,6 @@ def shown(kind: str, body: str, names: dict[str, object]) -> str:
     return code + (f"```text\n{printed.getvalue().rstrip()}\n```\n\n" if printed.getvalue() else "")
 
 
-if __name__ == "__main__":
-    (HERE / "examples").mkdir(exist_ok=True)
-    for program in NAMES:
-        (HERE / "examples" / f"{program}.md").write_text(page(program))
+def pages() -> dict[Path, str]:
+    """Return the page of every program."""
+    return {HERE / "examples" / f"{name}.md": page(name) for name in NAMES}

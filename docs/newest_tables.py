@@ -1,4 +1,4 @@
-"""Write the tables of docs/newest.md and one of docs/results/unitta.md. Run `python docs/newest_tables.py`."""
+"""Write the tables of docs/newest.md and one of docs/results/unitta.md, for docs/pages.py."""
 
 from __future__ import annotations
 
@@ -144,7 +144,12 @@ TABLES: dict[str, Callable[[], list[str]]] = {
 }
 
 
-def page(path: Path = PAGE) -> str:
+def pages() -> dict[Path, str]:
+    """Return the pages, each with its tables between their marks."""
+    return {path: page(path) for path in (PAGE, UNITTA)}
+
+
+def page(path: Path) -> str:
     """Return a page with each table between its marks."""
     text = path.read_text()
     for name, table in TABLES.items():
@@ -154,8 +159,3 @@ def page(path: Path = PAGE) -> str:
             _, _, after = rest.partition(end)
             text = "\n".join([f"{before}{begin}\n", *table(), f"\n{end}{after}"])
     return text
-
-
-if __name__ == "__main__":
-    for path in (PAGE, UNITTA):
-        path.write_text(page(path))

@@ -1,4 +1,4 @@
-"""Write the tables of docs/promise.md and docs/results/promise.md from results. Run `python docs/promise_table.py`."""
+"""Write the tables of docs/promise.md and docs/results/promise.md from results, for docs/pages.py."""
 
 from __future__ import annotations
 
@@ -188,8 +188,3 @@ def pages() -> dict[Path, str]:
         _, _, after = rest.partition(end)
         texts[path] = f"{before}{begin}\n\n{content}\n\n{end}{after}"
     return texts
-
-
-if __name__ == "__main__":
-    for path, text in pages().items():
-        path.write_text(text)

@@ -21,8 +21,8 @@ def shuffle_patches(inputs: Tensor, generator: Generator) -> Tensor:
     return rearrange(inputs, draws.argsort(-1).to(inputs.device))
 
 
-def rearrange(inputs: Tensor, places: Tensor) -> Tensor:
-    """Put patch `places[i, q]` of input i where its patch q was, (batch, 16), row by row.
+def rearrange(inputs: Tensor, order: Tensor) -> Tensor:
+    """Put patch `order[i, q]` of input i where its patch q was, (batch, 16), row by row.
 
     An image whose side is no multiple of 4 is resized to one, and back; the remainder of an audio clip stays in place.
 
@@ -33,7 +33,7 @@ def rearrange(inputs: Tensor, places: Tensor) -> Tensor:
     if inputs.dim() != 4:
         length = inputs.shape[-1] // GRID**2 * GRID**2
         parts = inputs[..., :length].unflatten(-1, (GRID**2, -1)).movedim(-2, 1)  # (batch, segments, ..., samples)
-        moved = parts[torch.arange(len(inputs), device=inputs.device)[:, None], places].movedim(1, -2).flatten(-2)
+        moved = parts[torch.arange(len(inputs), device=inputs.device)[:, None], order].movedim(1, -2).flatten(-2)
         return torch.cat([moved, inputs[..., length:]], dim=-1)
     sides = inputs.shape[-2:]
     whole = [max(1, side // GRID) * GRID for side in sides]
@@ -41,7 +41,7 @@ def rearrange(inputs: Tensor, places: Tensor) -> Tensor:
     images = inputs if fits else F.interpolate(inputs, whole, mode="bilinear", antialias=True)
     parts = images.unflatten(3, (GRID, -1)).unflatten(2, (GRID, -1))  # (batch, channels, rows, high, columns, wide)
     parts = parts.permute(0, 2, 4, 1, 3, 5).flatten(1, 2)
-    moved = parts[torch.arange(len(inputs), device=inputs.device)[:, None], places]
+    moved = parts[torch.arange(len(inputs), device=inputs.device)[:, None], order]
     moved = moved.unflatten(1, (GRID, GRID)).permute(0, 3, 1, 4, 2, 5).reshape(images.shape)
     return moved if fits else F.interpolate(moved, sides, mode="bilinear", antialias=True)
 
@@ -54,7 +54,7 @@ def occlude(inputs: Tensor, _generator: Generator) -> Tensor:
     """
     axes = (-2, -1) if inputs.dim() == 4 else (-1,)
     middle = [torch.arange(inputs.shape[axis]).sub_(inputs.shape[axis] // 4) for axis in axes]
-    inside = [(place >= 0) & (place < len(place) // 2) for place in middle]
+    inside = [(index >= 0) & (index < len(index) // 2) for index in middle]
     covered = inside[0] if len(axes) == 1 else inside[0][:, None] & inside[1]
     return torch.where(covered.to(inputs.device), inputs.mean(axes, keepdim=True), inputs)
 

@@ -9,7 +9,7 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from holdfast.blocks.domain_norm import DomainStatistics, Placement, Regrouping, Strata
+from holdfast.blocks.domain_norm import DomainOfSamples, DomainStatistics, Regrouping, Strata
 from holdfast.registry import nearest
 from holdfast.state import Stateful
 
@@ -62,8 +62,8 @@ class Domains(Stateful):
         # Samples are counted on the host, which waits for them once.
         domains, classes = torch.stack([found, found if labels is None else labels]).cpu()
         strata = None if labels is None else self._admit(domains, classes, found.device)
-        present, places = domains.unique(return_inverse=True)
-        placed = Placement(present.to(found.device), places.to(found.device), strata)
+        present, inverse = domains.unique(return_inverse=True)
+        placed = DomainOfSamples(present.to(found.device), inverse.to(found.device), strata)
         try:
             for layer in self._layers:
                 layer.placed = placed
@@ -107,7 +107,7 @@ class Domains(Stateful):
             self.counts.append(0)
         for domain, samples in enumerate(domains.bincount().tolist()):
             self.counts[domain] += samples
-        keys, places, counts = (domains * self.num_classes + labels).unique(return_inverse=True, return_counts=True)
+        keys, inverse, counts = (domains * self.num_classes + labels).unique(return_inverse=True, return_counts=True)
         for key in keys.tolist():
             if key not in self.strata:
                 self.strata[key] = len(self.strata)
@@ -117,7 +117,7 @@ class Domains(Stateful):
             self.stratum_counts[row] += count
         kept = keys // self.num_classes
         room, slots = max(rows) + 1, int(kept.max()) + 2
-        placed = [part.to(device) for part in (kept, counts, places)]
+        placed = [part.to(device) for part in (kept, counts, inverse)]
         return Strata(torch.tensor(rows, device=device), placed[0], placed[1], placed[2], room, slots)
 
     def _merged(self) -> list[int | None]:
@@ -133,24 +133,24 @@ class Domains(Stateful):
         kept = [slot for slot in range(len(self.counts)) if slot >= len(older) or older[slot] > min(older)]
         return [kept.index(slot) if slot in kept else None for slot in range(len(self.counts))]
 
-    def regroup(self, places: Sequence[int | None]) -> None:
-        """Move every slot to its new place, in the counts and in the layers."""
-        first_of = {place: slot for slot, place in reversed(list(enumerate(places))) if place is not None}
-        plan = Regrouping([first_of[place] for place in sorted(first_of)], [], [], [], [], [])
+    def regroup(self, targets: Sequence[int | None]) -> None:
+        """Move every slot to its new target, in the counts and in the layers."""
+        first_of = {target: slot for slot, target in reversed(list(enumerate(targets))) if target is not None}
+        plan = Regrouping([first_of[target] for target in sorted(first_of)], [], [], [], [], [])
         counts, strata, stratum_counts = [0] * len(first_of), dict[int, int](), list[int]()
-        for slot, place in enumerate(places):
-            if place is not None:
-                counts[place] += self.counts[slot]
+        for slot, target in enumerate(targets):
+            if target is not None:
+                counts[target] += self.counts[slot]
         for key, row in self.strata.items():
-            place = places[key // self.num_classes]
-            if place is None:
+            target = targets[key // self.num_classes]
+            if target is None:
                 continue
-            key = place * self.num_classes + key % self.num_classes
+            key = target * self.num_classes + key % self.num_classes
             if key not in strata:
                 strata[key] = len(strata)
                 stratum_counts.append(self.stratum_counts[row])
                 plan.rows.append(row)
-                plan.row_domains.append(place)
+                plan.row_domains.append(target)
             else:
                 joined = strata[key]
                 stratum_counts[joined] += self.stratum_counts[row]

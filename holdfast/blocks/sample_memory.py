@@ -134,9 +134,9 @@ class Memory(Stateful):
         self.slots.setdefault(label, []).append(slot)
         return slot
 
-    def _replace(self, old_label: int, place: int, label: int) -> int:
+    def _replace(self, old_label: int, position: int, label: int) -> int:
         """Return the slot of one stored input, which the new one replaces."""
-        slot = self.slots[old_label].pop(place)
+        slot = self.slots[old_label].pop(position)
         self.slots.setdefault(label, []).append(slot)
         if not self.slots[old_label]:
             del self.slots[old_label]
@@ -217,12 +217,12 @@ class BalancedMemory(Memory):
         if not self._full() and (has_quota or self.fill_first):
             return self._add(label)
         pool = self._largest() if has_quota else [label]
-        worst, old_label, place = max(
-            (self._badness(self.offers - self.times[slot], self.uncertainties[slot]), old_label, place)
+        worst, old_label, position = max(
+            (self._badness(self.offers - self.times[slot], self.uncertainties[slot]), old_label, position)
             for old_label in pool
-            for place, slot in enumerate(self.slots[old_label])
+            for position, slot in enumerate(self.slots[old_label])
         )
-        return self._replace(old_label, place, label) if worst > self._badness(0, uncertainty) else None
+        return self._replace(old_label, position, label) if worst > self._badness(0, uncertainty) else None
 
     def _badness(self, age: int, uncertainty: float) -> float:
         timeliness = 1 / (1 + math.exp(-age / self.capacity))

@@ -22,7 +22,7 @@ from holdfast.model.adapt import adapt
 from holdfast.model.adapted import AdaptedModel
 from holdfast.records import Update
 
-__all__ = ["Case", "Verdict", "judge", "recorded_arrays"]
+__all__ = ["Case", "Outcome", "judge", "recorded_arrays"]
 
 ROUNDING_NOISE = 2e-7  # standard deviation of noise on inputs in [0, 1]: about one last bit
 NOISE_DRAWS = 3
@@ -62,7 +62,7 @@ class Case:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class Outcome:
     """The largest difference of a logit or probability between a recipe and its trace, and whether it is allowed."""
 
     case: Case
@@ -93,7 +93,7 @@ class Verdict:
         }
 
 
-def judge(case: Case, stream: str, golden: Path, *, samples: int | None = None, device: str = "cpu") -> Verdict:
+def judge(case: Case, stream: str, golden: Path, *, samples: int | None = None, device: str = "cpu") -> Outcome:
     """Run a case on one stream of the golden folder and compare everything that its trace recorded.
 
     `samples` limits this to the first ones: double precision takes ten times as long as single precision.
@@ -142,7 +142,7 @@ def judge(case: Case, stream: str, golden: Path, *, samples: int | None = None, 
         problem = f"the domains differ in batches {wrong[:5]}"
     elif whole:
         problem = _state_problem(case, stream, model, expected, tolerance)
-    return Verdict(case, stream, reference, float(gaps.max()), tolerance, passed and problem is None, problem or note)
+    return Outcome(case, stream, reference, float(gaps.max()), tolerance, passed and problem is None, problem or note)
 
 
 def _run(
@@ -202,7 +202,7 @@ def _state_problem(case: Case, stream: str, model: AdaptedModel, expected: Array
 
 
 def _memory(expected: Arrays, stream: str) -> NDArray[Any]:
-    """Return the places of the inputs in the memory after each batch; two names are in use."""
+    """Return the rows of the inputs in the memory after each batch; two names are in use."""
     return expected[f"mem_{stream}"] if f"mem_{stream}" in expected else expected[f"{stream}_mem"]
 
 
@@ -221,11 +221,11 @@ def _wrong_decisions(
     return wrong
 
 
-def _wrong_memories(held: list[Tensor], places: NDArray[Any], inputs: Tensor) -> list[int]:
+def _wrong_memories(held: list[Tensor], rows: NDArray[Any], inputs: Tensor) -> list[int]:
     """Return the batches after which the memory held other inputs or another order; -1 marks an empty place."""
     return [
         batch
-        for batch, (found, wanted) in enumerate(zip(held, places, strict=False))
+        for batch, (found, wanted) in enumerate(zip(held, rows, strict=False))
         if not torch.equal(found, inputs[torch.from_numpy(wanted[wanted >= 0])])
     ]
 

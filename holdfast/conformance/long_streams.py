@@ -60,10 +60,10 @@ def deyo(model: AdaptedModel) -> Deyo:
 def recorded_patches(method: Method, arrays: Mapping[str, Any], stream: str) -> None:
     """Shuffle the patches as recorded, one permutation for each selected image of each batch."""
     assert isinstance(method, Deyo)
-    batches, places = count(), torch.from_numpy(arrays[f"{stream}_perm"]).long()
+    batches, orders = count(), torch.from_numpy(arrays[f"{stream}_perm"]).long()
 
     def destroy(inputs: Tensor, _: Generator) -> Tensor:
-        return rearrange(inputs, places[next(batches), : len(inputs)])
+        return rearrange(inputs, orders[next(batches), : len(inputs)])
 
     method.destroy = destroy
 

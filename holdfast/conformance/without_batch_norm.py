@@ -64,8 +64,8 @@ def block_states(names: Mapping[str, str]) -> dict[str, Callable[[Method], Tenso
     }
 
 
-VIT_BLOCKS = block_states({f"block{place}": f"blocks.{place}" for place in range(4)})
-GN_BLOCKS = block_states({f"layer{place + 1}_0": f"stages.{place}.0" for place in range(3)})
+VIT_BLOCKS = block_states({f"block{stage}": f"blocks.{stage}" for stage in range(4)})
+GN_BLOCKS = block_states({f"layer{stage + 1}_0": f"stages.{stage}.0" for stage in range(3)})
 PEA: dict[str, Any] = {
     "source": True,
     "decisions": {"reset": lambda model: not pea(model.method).means},

@@ -119,7 +119,7 @@ def _decibels(waveform: Waveform) -> NDArray[np.float32]:
 def _spectrogram(decibels: NDArray[np.float32]) -> Image.Image:
     """Return levels from -80 to 0 dB as an image, low frequencies at the bottom."""
     shares = np.clip(1 + decibels.T[::-1] / SPECTROGRAM_DB, 0, 1)
-    places = np.linspace(0, 1, len(SPECTROGRAM_COLOURS))
-    channels = [np.interp(shares, places, levels) for levels in zip(*SPECTROGRAM_COLOURS, strict=True)]
+    stops = np.linspace(0, 1, len(SPECTROGRAM_COLOURS))
+    channels = [np.interp(shares, stops, levels) for levels in zip(*SPECTROGRAM_COLOURS, strict=True)]
     image = Image.fromarray(np.rint(np.stack(channels, axis=-1)).astype(np.uint8))
     return image.resize(SPECTROGRAM_CELL, Image.Resampling.BILINEAR)

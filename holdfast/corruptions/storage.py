@@ -22,9 +22,9 @@ def store_as_jpeg(images: NDArray[np.uint8], quality: int) -> NDArray[np.uint8]:
     if not 1 <= quality <= 100:
         raise ValueError(f"JPEG quality must be between 1 and 100, got {quality}; the published data sets use 85")
     stored = np.empty(images.shape, np.uint8)
-    for image, place in zip(images, stored, strict=True):
+    for image, target in zip(images, stored, strict=True):
         file, encoded = BytesIO(), Image.fromarray(image)
         encoded.save(file, "JPEG", quality=quality)
         # Decoded directly: opening a file would read its header twice.
-        place[:] = np.asarray(Image.frombytes("RGB", encoded.size, file.getvalue(), "jpeg", "RGB", ""))
+        target[:] = np.asarray(Image.frombytes("RGB", encoded.size, file.getvalue(), "jpeg", "RGB", ""))
     return stored

@@ -187,8 +187,8 @@ def pixelate(images: Tensor, factor: float) -> Tensor:
         values = (values.movedim(axis, -1) @ box.T + 0.5).floor_().movedim(-1, axis)
     for axis, side in ((2, images.shape[1]), (3, images.shape[2])):
         small = values.shape[axis]
-        places = (2 * torch.arange(side, device=images.device) + 1) * small // (2 * side)
-        values = values.index_select(axis, places)
+        indices = (2 * torch.arange(side, device=images.device) + 1) * small // (2 * side)
+        values = values.index_select(axis, indices)
     return values.clamp_(0, 255).to(torch.uint8).permute(0, 2, 3, 1).contiguous()
 
 

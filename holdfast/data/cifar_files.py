@@ -44,15 +44,15 @@ def read_cifar(version: CifarVersion, folder: str | Path, split: str) -> Labelle
         f"or save images and labels as {split}.npz"
     )
     folder = folder_at(folder, remedy)
-    for place in (folder, *(folder / subfolder for subfolder in version.subfolders)):
-        binary = [place / name for name in version.binary_files[split]]
+    for root in (folder, *(folder / subfolder for subfolder in version.subfolders)):
+        binary = [root / name for name in version.binary_files[split]]
         if any(path.is_file() for path in binary):
             return _binary(binary, version.label_bytes)
-        if parquet := sorted(place.glob(f"{split}.parquet")) or sorted(place.glob(f"{split}-*-of-*.parquet")):
+        if parquet := sorted(root.glob(f"{split}.parquet")) or sorted(root.glob(f"{split}-*-of-*.parquet")):
             return _parquet(parquet, version.label_column)
-        if (place / f"{split}.npz").is_file():
-            return _npz(place / f"{split}.npz")
-    pickles = (place / version.pickle_files[split] for place in (folder, folder / version.pickle_folder))
+        if (root / f"{split}.npz").is_file():
+            return _npz(root / f"{split}.npz")
+    pickles = (root / version.pickle_files[split] for root in (folder, folder / version.pickle_folder))
     if found := next((path for path in pickles if path.is_file()), None):
         raise ValueError(f"{found} is a pickle, which can run any code and is never read; {remedy}")
     raise ValueError(f"{folder} does not hold the {split} split of {version.name}; {remedy}")

@@ -34,7 +34,7 @@ class ShardIndex:
 
     @staticmethod
     def of(
-        places: Sequence[tuple[int, int]],
+        extents: Sequence[tuple[int, int]],
         labels: Sequence[int],
         stated: Sequence[tuple[str, ...]],
         expected: Sequence[float] = (),
@@ -44,8 +44,8 @@ class ShardIndex:
         >>> ShardIndex.of([(512, 100), (2048, 90)], [3, 1], [("fog",), ("fog",)]).combination_of.tolist()
         [0, 0]
         """
-        index = {corruptions: place for place, corruptions in enumerate(dict.fromkeys(stated))}
-        offsets, sizes = np.array(places, np.int64).reshape(-1, 2).T
+        index = {corruptions: number for number, corruptions in enumerate(dict.fromkeys(stated))}
+        offsets, sizes = np.array(extents, np.int64).reshape(-1, 2).T
         return ShardIndex(
             offsets.copy(),
             sizes.astype(np.int32),

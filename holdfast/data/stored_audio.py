@@ -62,7 +62,7 @@ class _StoredAudio:
         self.class_names: Sequence[str] = tuple(class_names)
         self.input_spec = InputSpec("audio", (samples * rate // own_rate,), rate)
         self._places = {
-            f"{place.parent.name}-{place.name}": place for level in LEVELS for place in sorted(audio.glob(f"*/{level}"))
+            f"{part.parent.name}-{part.name}": part for level in LEVELS for part in sorted(audio.glob(f"*/{level}"))
         }
         if not self._places or not rows:
             raise ValueError(f"{audio} holds no <family>/L1 or <family>/L2 folders of listed clips; {REMEDY}")

@@ -49,15 +49,15 @@ class StoredImageNetC:
         remedy = f"download {self.archive} and unpack it there"
         self.folder = folder_at(folder, remedy)
         self.resize, self.crop = resize, crop
-        self._places = _severity_folders(self.folder)
-        if not self._places:
+        self._folders = _severity_folders(self.folder)
+        if not self._folders:
             raise ValueError(f"{self.folder} holds no <corruption>/<severity>/<class> folders; {remedy}")
-        listed = ImageFolder(folder=next(iter(self._places.values())), resize=resize, crop=crop, cache_bytes=0)
+        listed = ImageFolder(folder=next(iter(self._folders.values())), resize=resize, crop=crop, cache_bytes=0)
         self.name = self.set_name
         self.files, self.labels = listed.files, listed.labels
         self.class_names: Sequence[str] = listed.class_names
         self.input_spec: InputSpec = listed.input_spec
-        self.stored: Sequence[str] = tuple(dict.fromkeys(name for name, _ in self._places))
+        self.stored: Sequence[str] = tuple(dict.fromkeys(name for name, _ in self._folders))
         size = self.input_spec.shape[1]
         self.clean: Dataset | None = (
             None if clean is None else ImageFolder(folder=clean, resize=size * 256 // 224, crop=size)
@@ -67,9 +67,9 @@ class StoredImageNetC:
     def digest(self) -> str:
         """Hex digest of all names, and of size and end of every 499th image of each corruption and severity."""
         content = hashlib.blake2b(repr((self.resize, self.crop, self.files)).encode(), digest_size=16)
-        for (name, severity), place in self._places.items():
+        for (name, severity), folder_of_level in self._folders.items():
             for file in self.files[::DIGEST_EVERY]:
-                stored = _existing(place / file).read_bytes()
+                stored = _existing(folder_of_level / file).read_bytes()
                 content.update(f"\n{name} {severity} {file} {len(stored)}\n".encode())
                 content.update(stored[-DIGEST_BYTES:])
         return content.hexdigest()
@@ -81,14 +81,14 @@ class StoredImageNetC:
     def corrupted(self, indices: NDArray[np.int64], corruption: str, severity: float) -> NDArray[np.uint8]:
         """Return the stored images at these indices."""
         check_stored(self.name, corruption, self.stored)
-        place = self._places.get((corruption, severity_of(severity)))
-        if place is None:
-            there = ", ".join(str(level) for name, level in self._places if name == corruption)
+        folder_of_level = self._folders.get((corruption, severity_of(severity)))
+        if folder_of_level is None:
+            there = ", ".join(str(level) for name, level in self._folders if name == corruption)
             raise ValueError(f"{self.name} holds {corruption} at severity {there} only, not {severity:g}")
         _, height, width = self.input_spec.shape
         images = np.empty((len(indices), height, width, 3), np.uint8)
         for row, index in enumerate(indices):
-            images[row] = self._open(place / self.files[index])
+            images[row] = self._open(folder_of_level / self.files[index])
         return images
 
     def _open(self, path: Path) -> NDArray[np.uint8]:
@@ -124,10 +124,10 @@ class StoredImageNet3DCC(StoredImageNetC):
 def _severity_folders(folder: Path) -> dict[tuple[str, int], Path]:
     """Return the folder of each corruption and severity, at the top or one level below."""
     found: dict[tuple[str, int], Path] = {}
-    for place in (*sorted(folder.glob("*/*")), *sorted(folder.glob("*/*/*"))):
-        level = place.name.removesuffix(".0")
-        if level in ("1", "2", "3", "4", "5") and place.is_dir():
-            found[place.parent.name, int(level)] = place
+    for folder_of_level in (*sorted(folder.glob("*/*")), *sorted(folder.glob("*/*/*"))):
+        level = folder_of_level.name.removesuffix(".0")
+        if level in ("1", "2", "3", "4", "5") and folder_of_level.is_dir():
+            found[folder_of_level.parent.name, int(level)] = folder_of_level
     return found
 
 

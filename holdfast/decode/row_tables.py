@@ -45,9 +45,7 @@ def table_of(rows: Sequence[Mapping[str, Any]], identity: Mapping[str, Any]) -> 
         for row in rows
     ]
     columns["correct"] = [sum(found[0] for found in row["domains"].values()) for row in rows]
-    columns["estimates"] = [
-        [{"name": name, **_estimate(found)} for name, found in row["estimates"].items()] for row in rows
-    ]
+    columns["estimates"] = [[{"name": name, **found} for name, found in row["estimates"].items()] for row in rows]
     columns["gauges"] = [[{"name": n, "value": value} for n, value in row.get("gauges", {}).items()] for row in rows]
     return pa.table({name: pa.array(columns[name], schema.field(name).type) for name in schema.names}, schema)
 
@@ -81,10 +79,6 @@ def read_compact(path: Path) -> Iterator[dict[str, Any]]:
             "estimates": {found.pop("name"): found for found in row["estimates"]},
             "gauges": {found["name"]: found["value"] for found in row["gauges"]},
         }
-
-
-def _estimate(stored: Any) -> Mapping[str, Any]:
-    return stored if isinstance(stored, Mapping) else {"value": stored}  # numbers in rows of version 0.1
 
 
 def _schema(pa: Any) -> Any:

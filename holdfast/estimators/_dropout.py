@@ -17,6 +17,7 @@ from holdfast.estimators._source_error import source_error_of
 from holdfast.models.classifier import Classifier
 from holdfast.models.partial_forward import Recorded, finished_parts, patched, recording, reusing
 from holdfast.models.probing import untouched
+from holdfast.options.ranges import Count, Momentum, Share
 from holdfast.randomness import seed_for
 from holdfast.state import Stateful
 
@@ -52,27 +53,19 @@ class Dropout(Stateful):
         self,
         *,
         points: Literal["stages", "features"] | Sequence[str],
-        rate: float | Literal["fitted"] | None,
-        masks: int,
-        source_error: float | None = None,
+        rate: Momentum | Literal["fitted"] | None,
+        masks: Count,
+        source_error: Share | None = None,
         seed: int = 0,
     ) -> None:
         super().__init__()
-        if isinstance(points, str) and points not in ("stages", "features"):
-            raise ValueError(f"points must be 'stages', 'features' or a list of module names, got {points!r}")
-        if isinstance(rate, str) and rate != "fitted":
-            raise ValueError(f"rate must be a number from 0 to below 1, None or 'fitted', got {rate!r}")
-        if isinstance(rate, (int, float)) and not 0 <= rate < 1:
-            raise ValueError(f"rate must be a number from 0 to below 1, None or 'fitted', got {rate}")
-        if masks < 1:
-            raise ValueError(f"masks must be at least 1, got {masks}")
         self.points = points if isinstance(points, str) else tuple(points)
         self.rate, self.masks, self.source_error, self.seed = rate, masks, source_error, seed
         self.add_state("batches", 0)
         self.add_state("fitted_rate", None, kept=True)
         self._places: Points | None = None
 
-    def places(self, model: Classifier) -> Points:
+    def points_in(self, model: Classifier) -> Points:
         """Return where dropout is applied in a network; found once, then kept."""
         if self._places is None:
             self._places = _with_finished_parts(model, _named_points(model, self.points))
@@ -104,20 +97,20 @@ class Dropout(Stateful):
         """Predict again with the masks of one batch, from the first point on, or from the features on."""
         seeds = (seed_for(self.seed, "dropout", batch * self.masks + mask) for mask in range(self.masks))
         generators = [torch.Generator().manual_seed(seed) for seed in seeds]
-        places = self.places(seen.model)
+        points = self.points_in(seen.model)
         with paused(seen.model):
-            if not places.names:
+            if not points.names:
                 return _from_features(seen, rate, generators)
-            outputs = _known_outputs(seen, places)
+            outputs = _known_outputs(seen, points)
             # On a CPU one pass for each mask is faster than one for all, because it fits into the caches.
             together = 1 if seen.inputs.device.type == "cpu" else self.masks
             groups = (generators[first : first + together] for first in range(0, self.masks, together))
-            return torch.cat([predict_again(seen.model, seen.inputs, outputs, places, rate, group) for group in groups])
+            return torch.cat([predict_again(seen.model, seen.inputs, outputs, points, rate, group) for group in groups])
 
     def fit(self, batches: Sequence[tuple[Tensor, Tensor | None]], model: Classifier) -> None:
         """Find by bisection the rate at which disagreement equals the error (after Lee et al., CVPR 2024)."""
         error = source_error_of(batches, model) if self.source_error is None else self.source_error
-        observations = [_clean(inputs, model, self.places(model)) for inputs, _ in batches]
+        observations = [_clean(inputs, model, self.points_in(model)) for inputs, _ in batches]
         lowest, highest = 0.0, 0.95
         for _ in range(8):
             self.fitted_rate = (lowest + highest) / 2
@@ -175,7 +168,7 @@ def predict_again(
     model: Classifier,
     inputs: Tensor,
     outputs: dict[str, Tensor],
-    places: Points,
+    points: Points,
     rate: float,
     generators: Sequence[torch.Generator],
 ) -> Tensor:
@@ -185,7 +178,7 @@ def predict_again(
     def dropped(_: nn.Module, _args: Any, output: Any) -> Any:
         if isinstance(output, tuple):  # layers of some transformers return more than tokens
             return drop(output[0], rate, generators), *output[1:]
-        if places.channels_last and output.dim() == 4:
+        if points.channels_last and output.dim() == 4:
             output = output.contiguous(memory_format=torch.channels_last)
         return drop(output, rate, generators)
 
@@ -194,9 +187,9 @@ def predict_again(
         stack.enter_context(reusing(model.module, repeated))
         if masks > 1:
             stack.enter_context(_separate_statistics(model, masks))
-        for name in places.names:
+        for name in points.names:
             stack.callback(model.module.get_submodule(name).register_forward_hook(dropped).remove)
-        if places.head and model.head is not None:
+        if points.head and model.head is not None:
             hook = model.head.register_forward_pre_hook(lambda _, args: drop(args[0], rate, generators))
             stack.callback(hook.remove)
         logits: Tensor = model(_repeated(inputs, masks))
@@ -214,36 +207,36 @@ def _named_points(model: Classifier, points: str | Sequence[str]) -> Points:
         for name in points:
             model.module.get_submodule(name)  # torch's error names the missing part
         return Points(tuple(points))
-    raise ValueError("found no place for dropout in this network; name the modules to apply it after with points=[...]")
+    raise ValueError("found no point for dropout in this network; name the modules to apply it after with points=[...]")
 
 
-def _with_finished_parts(model: Classifier, places: Points) -> Points:
+def _with_finished_parts(model: Classifier, points: Points) -> Points:
     """Add the parts that need not run again, if logits on two random inputs stay bit-equal without them."""
-    if not places.names:
-        return places
+    if not points.names:
+        return points
     inputs = model.trial_inputs()
     with untouched(model), paused(model):
         before = model.samples_forwarded
-        finished = finished_parts(model.module, inputs, places.names[0])
+        finished = finished_parts(model.module, inputs, points.names[0])
         with recording(model, inputs, finished) as recorded:
             model(inputs)
 
-        def logits_at(places: Points) -> list[Tensor]:
+        def logits_at(points: Points) -> list[Tensor]:
             """Run whole, then twice with the record: a layer that works in place changes it for the second time."""
             return [
-                predict_again(model, inputs, outputs, places, 0.5, [torch.Generator().manual_seed(0)])
+                predict_again(model, inputs, outputs, points, 0.5, [torch.Generator().manual_seed(0)])
                 for outputs in ({}, recorded.outputs, recorded.outputs)
             ]
 
-        places = replace(places, channels_last=inputs.device.type == "cpu")
+        points = replace(points, channels_last=inputs.device.type == "cpu")
         try:
-            whole, *partial_passes = logits_at(places)
+            whole, *partial_passes = logits_at(points)
         except RuntimeError:  # it flattens its feature maps with view()
-            places = replace(places, channels_last=False)
-            whole, *partial_passes = logits_at(places)
+            points = replace(points, channels_last=False)
+            whole, *partial_passes = logits_at(points)
         model.samples_forwarded = before
     same = all(torch.equal(whole, again) for again in partial_passes)
-    return replace(places, finished=finished if same else ())
+    return replace(points, finished=finished if same else ())
 
 
 def _output_axes(model: Classifier, name: str) -> int:
@@ -262,12 +255,12 @@ def _output_axes(model: Classifier, name: str) -> int:
     return axes[-1]
 
 
-def _known_outputs(seen: Observation, places: Points) -> dict[str, Tensor]:
+def _known_outputs(seen: Observation, points: Points) -> dict[str, Tensor]:
     """Return the outputs of the finished parts; run them now if the prediction was not one plain pass."""
     recorded = seen.recorded
-    if not set(places.finished) <= set(recorded.outputs):
-        recorded = seen.once(("record", places.finished), lambda: _record(seen, places.finished))
-    return {name: recorded.outputs[name] for name in places.finished}
+    if not set(points.finished) <= set(recorded.outputs):
+        recorded = seen.once(("record", points.finished), lambda: _record(seen, points.finished))
+    return {name: recorded.outputs[name] for name in points.finished}
 
 
 def _record(seen: Observation, names: Sequence[str]) -> Recorded:
@@ -284,8 +277,8 @@ def _from_features(seen: Observation, rate: float, generators: Sequence[torch.Ge
     return logits.view(len(generators), len(features), -1)
 
 
-def _clean(inputs: Tensor, model: Classifier, places: Points) -> Observation:
-    with paused(model), recording(model, inputs, places.finished) as recorded:
+def _clean(inputs: Tensor, model: Classifier, points: Points) -> Observation:
+    with paused(model), recording(model, inputs, points.finished) as recorded:
         logits = model(inputs)
     return Observation(inputs, logits, model, recorded=recorded)
 

@@ -51,7 +51,7 @@ class CifarResNet18(nn.Module):
         self.conv1 = nn.Conv2d(3, widths[0], 3, 1, 1, bias=False)
         self.bn1 = nn.BatchNorm2d(widths[0])
         shapes = [(widths[0], widths[0], 1), *((before, width, 2) for before, width in pairwise(widths))]
-        self._stages = [f"layer{place}" for place in range(1, len(widths) + 1)]
+        self._stages = [f"layer{number}" for number in range(1, len(widths) + 1)]
         for name, (before, width, stride) in zip(self._stages, shapes, strict=True):
             self.add_module(name, nn.Sequential(BasicBlock(before, width, stride), BasicBlock(width, width, 1)))
         self.fc = nn.Linear(widths[-1], num_classes)

@@ -20,11 +20,11 @@ def imported(target: str, *, weights: str | None = None, arguments: dict[str, An
     >>> imported(target="torch.nn:Identity").training
     False
     """
-    place, colon, name = target.partition(":")
+    module, colon, name = target.partition(":")
     if not colon:
         raise ValueError(f"target={target!r} names no function; write package.module:function")
     try:
-        build = getattr(importlib.import_module(place), name)
+        build = getattr(importlib.import_module(module), name)
     except (ImportError, AttributeError) as error:
         raise ValueError(
             f"{target} cannot be imported ({error}); check the spelling and that it is installed"

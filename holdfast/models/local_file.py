@@ -17,8 +17,8 @@ __all__ = ["local_file"]
 @MODELS.register("file")
 def local_file(target: str, *, weights: str | None = None, arguments: dict[str, Any] | None = None) -> nn.Module:
     """The network that a function in a Python file returns, with weights from a checkpoint: `file:net.py:make,w.pt`."""
-    place, comma, path = target.partition(",")
-    file, colon, name = place.rpartition(":")
+    code, comma, path = target.partition(",")
+    file, colon, name = code.rpartition(":")
     if not colon or not file:
         raise ValueError(f"{target!r} names no function; write net.py:function, or net.py:function,weights.safetensors")
     source = Path(file).expanduser()

@@ -21,8 +21,8 @@ def torch_hub(target: str, *, weights: str | None = None, arguments: dict[str, A
     folder, colon, entry = target.rpartition(":")
     if not colon or not (Path(folder).expanduser() / "hubconf.py").is_file():
         raise ValueError(f"{target!r} names no folder with a hubconf.py; write folder:entry")
-    place = str(Path(folder).expanduser())
+    repository = str(Path(folder).expanduser())
     try:
-        return built(target, partial(torch.hub.load, place, entry, source="local"), weights, arguments)
+        return built(target, partial(torch.hub.load, repository, entry, source="local"), weights, arguments)
     except RuntimeError as error:
         raise ValueError(f"the hubconf.py of {folder} cannot make {entry!r}: {error}") from error

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import ClassVar, Literal, TypeAlias, get_args
+from typing import ClassVar, Literal, TypeAlias
 
 from holdfast.records import Step
 from holdfast.registry import Registry
@@ -57,8 +57,6 @@ class Resetting(Recovery):
 
     def __init__(self, *, scope: ResetScope = "full") -> None:
         super().__init__()
-        if scope not in get_args(ResetScope):
-            raise ValueError(f"scope must be one of {', '.join(get_args(ResetScope))}, got {scope!r}")
         self.scope = scope
 
     def reset(self, method: Restorable) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from statistics import fmean
 from typing import Any, ClassVar
 
+from holdfast.options.ranges import Count
 from holdfast.records import Step
 from holdfast.recovery._base import RECOVERIES, Resetting
 from holdfast.restorable import Restorable
@@ -35,13 +36,11 @@ class EstimateDrop(Resetting):
         *,
         estimate: str = "aetta",
         threshold: float = 0.2,
-        window: int = 5,
+        window: Count = 5,
         margin: float = 0.02,
         **reset: Any,
     ) -> None:
         super().__init__(**reset)
-        if window < 1:
-            raise ValueError(f"window must be at least 1 batch, got {window}")
         self.estimate, self.threshold, self.window, self.margin = estimate, threshold, window, margin
         self.add_state("estimates", [])  # since the last reset, at most two windows
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any, ClassVar, Literal
 
+from holdfast.options.ranges import Share
 from holdfast.records import Step
 from holdfast.recovery._base import RECOVERIES, Resetting
 from holdfast.restorable import Restorable
@@ -33,13 +34,11 @@ class LossCollapse(Resetting):
         self,
         *,
         reset_threshold: float | Literal["scaled"] = 0.2,
-        loss_momentum: float = 0.9,
+        loss_momentum: Share = 0.9,
         keep_average: bool = False,
         **reset: Any,
     ) -> None:
         super().__init__(**reset)
-        if isinstance(reset_threshold, str) and reset_threshold != "scaled":
-            raise ValueError(f"reset_threshold must be a number of nats or 'scaled', got {reset_threshold!r}")
         self.reset_threshold, self.loss_momentum, self.keep_average = reset_threshold, loss_momentum, keep_average
         self.add_state("average", None)
 

@@ -282,22 +282,17 @@ def damaged_row(path: Path, number: int, problem: str) -> DamagedRunError:
 
 def row_of(record: Mapping[str, Any]) -> Row:
     """Return a stored row; fields of other versions are left out."""
-    estimates = {name: estimate_of(record, name) for name in record["estimates"]}
+    estimates = {name: estimate_of(stored) for name, stored in record["estimates"].items()}
     known = {field.name: record[field.name] for field in fields(Row) if field.name in record}
     return Row(**{**known, "estimates": estimates})
 
 
-def estimate_of(record: Mapping[str, Any], name: str) -> Estimate:
-    """Return a stored estimate; rows of version 0.1 held numbers, with interval, reason and gain beside them.
+def estimate_of(stored: Mapping[str, Any]) -> Estimate:
+    """Return a stored estimate; JSON has null for one that is unknown.
 
-    >>> estimate_of({"estimates": {"gde": 0.5}, "intervals": {"gde": [0.4, 0.6]}}, "gde")
+    >>> estimate_of({"value": 0.5, "low": 0.4, "high": 0.6})
     Estimate(50.0 % [40.0, 60.0])
     """
-    stored = record["estimates"][name]
-    if not isinstance(stored, Mapping):
-        low, high = record.get("intervals", {}).get(name, (None, None))
-        unknown, gain = (record.get(key, {}).get(name) for key in ("unknown", "gains"))
-        stored = {"value": stored, "low": low, "high": high, "unknown": unknown, "gain": gain}
     value = math.nan if stored["value"] is None else stored["value"]
     return Estimate(**{**stored, "value": value})
 

@@ -37,8 +37,8 @@ def check_rendering(rendering: Rendering, plan: Plan, data: StoredCorruptions) -
 def read_stored(data: StoredCorruptions, picks: Picks, domains: Sequence[Domain]) -> NDArray[Any]:
     """Return the samples of these picks as they are stored; a severity of 0 is the clean sample."""
     groups: dict[tuple[str, float], list[int]] = defaultdict(list)
-    for row, place in enumerate(picks.domains):
-        corruptions = domains[place].corruptions
+    for row, domain in enumerate(picks.domains):
+        corruptions = domains[domain].corruptions
         severity = float(picks.severities[row, 0]) if corruptions else 0.0
         groups[(corruptions[0] if severity else "", severity)].append(row)
     found: NDArray[Any] | None = None

@@ -22,7 +22,7 @@ from holdfast.models.resnet import ResNet
 from holdfast.models.tiny import tiny_resnet, tiny_vit
 from holdfast.recipes import recipe_names, recipe_of
 from holdfast.recovery import RECOVERIES
-from holdfast.testing.pretended_device import NAME, PretendedDevice
+from tests.device.pretended_device import NAME, PretendedDevice
 
 LIKE_TENT = (
     "source",
@@ -44,7 +44,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "note": {"every_samples": 8},
     "rotta": {"every_samples": 8},
     "sotta": {"every_samples": 8, "min_confidence": 0.0},
-    "guard": {"gate_every": 2},
+    "guard": {"base": "tent", "gate_every": 2},
 }
 DIAGONAL = [
     (

@@ -34,7 +34,7 @@ def networks() -> dict[str, Classifier]:
 @pytest.mark.parametrize("kind", ["batch", "group", "tokens"])
 def test_partial_passes_predict_the_same_as_whole_ones_to_the_bit(kind: str) -> None:
     model = networks()[kind]
-    places = Dropout(points="stages", rate=0.4, masks=2).places(model)
+    places = Dropout(points="stages", rate=0.4, masks=2).points_in(model)
     assert places.finished
     with torch.no_grad(), recording(model, INPUTS, places.finished) as recorded:
         model(INPUTS)
@@ -48,7 +48,7 @@ def test_partial_passes_predict_the_same_as_whole_ones_to_the_bit(kind: str) -> 
 @pytest.mark.parametrize("kind", ["batch", "group", "tokens"])
 def test_all_masks_in_one_pass_are_those_of_many_passes(kind: str) -> None:
     model = networks()[kind]
-    places = Dropout(points="stages", rate=0.4, masks=3).places(model)
+    places = Dropout(points="stages", rate=0.4, masks=3).points_in(model)
     with torch.no_grad(), recording(model, INPUTS, places.finished) as recorded:
         model(INPUTS)
         together = predict_again(model, INPUTS, recorded.outputs, places, 0.4, generators(3))
@@ -85,7 +85,7 @@ class WorksInPlace(nn.Module):
 def test_a_network_that_works_in_place_is_run_as_a_whole() -> None:
     model = Classifier(WorksInPlace().requires_grad_(False), example=torch.zeros(1, 4))
     dropout = Dropout(points=["first"], rate=0.5, masks=2)
-    assert dropout.places(model).finished == ()
+    assert dropout.points_in(model).finished == ()
     inputs = torch.rand(5, 4, generator=torch.Generator().manual_seed(0))
     assert dropout.logits(Observation(inputs, model(inputs), model)).shape == (2, 5, 3)
 
@@ -154,9 +154,9 @@ def test_a_rate_to_be_fitted_asks_for_inputs() -> None:
         ({"points": "stage"}, "'stages'"),
         ({"rate": "fited"}, "'fitted'"),
         ({"rate": 1.0}, "below 1"),
-        ({"masks": 0}, "1"),
+        ({"masks": 0}, "masks of estimator 'aetta' must be a whole number from 1 to"),
     ],
 )
 def test_options_that_make_no_sense_are_refused(options: dict[str, object], words: str) -> None:
     with pytest.raises(ValueError, match=words):
-        Aetta(**options)  # type: ignore[arg-type]
+        adapt(tiny_resnet(), "source", estimator=Aetta(**options))  # type: ignore[arg-type]

@@ -15,7 +15,6 @@ from holdfast.models.tiny import tiny_resnet
 from holdfast.recipes import recipe_of
 from holdfast.recovery import RECOVERIES
 from holdfast.recovery._base import Resetting
-from holdfast.recovery.periodic import Periodic
 
 SCOPED = {"episodic", "periodic", "oracle", "loss_collapse", "estimate_drop"}
 
@@ -60,8 +59,8 @@ def test_momentum_survives_where_a_method_says_so() -> None:
 
 
 def test_an_unknown_scope_is_refused() -> None:
-    with pytest.raises(ValueError, match="scope must be one of full, aetta, got 'some'"):
-        Periodic(scope="some")
+    with pytest.raises(ValueError, match="must be 'full' or 'aetta', got 'some'"):
+        adapt(tiny_resnet(), "tent", recovery="periodic", scope="some")
 
 
 def test_the_published_table_resets_as_the_official_code() -> None:

@@ -25,6 +25,11 @@ PROTOCOL: dict[str, Any] = {
 }
 
 
+def estimate(value: float | None, **fields: Any) -> dict[str, Any]:
+    """An estimate as rows hold it."""
+    return {"value": value, "low": None, "high": None, "unknown": None, "gain": None, **fields}
+
+
 def row(position: int, domains: Mapping[str, tuple[int, int]], **changes: Any) -> Row:
     """One batch: `domains` is name -> (correct, samples)."""
     correct, size = (sum(counts) for counts in zip(*domains.values(), strict=True))

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from run_files import Row, WriteRun, batches
+from run_files import Row, WriteRun, batches, estimate
 
 from holdfast.report import error_table, make_report, make_tables, read_runs, write_report
 from holdfast.report.estimate_plots import calibration, estimates_over_time, scatter
@@ -17,11 +17,9 @@ from holdfast.report.tables import Table
 
 def watched(estimates: list[float | None], corrects: list[int], **changes: Any) -> list[Row]:
     rows = batches({"fog": corrects}, **changes)
-    for row, estimate in zip(rows, estimates, strict=True):
-        row["estimates"] = {"anchored": estimate, "gde": 1.0}
-        if estimate is not None:
-            row["intervals"] = {"anchored": [estimate - 0.1, estimate + 0.1]}
-            row["gains"] = {"anchored": -0.02}
+    for row, value in zip(rows, estimates, strict=True):
+        more = {} if value is None else {"low": value - 0.1, "high": value + 0.1, "gain": -0.02}
+        row["estimates"] = {"anchored": estimate(value, **more), "gde": estimate(1.0)}
     return rows
 
 
@@ -83,7 +81,7 @@ def test_resets_and_a_scripted_collapse_are_marked(write_run: WriteRun, tmp_path
 def test_published_errors_stand_beside_the_same_network_and_length_only(
     write_run: WriteRun, tmp_path: Path, parameters: int, cell: str
 ) -> None:
-    rows = batches({"fog": [80_000]}, size=160_000, estimates={"aetta": 0.7})
+    rows = batches({"fog": [80_000]}, size=160_000, estimates={"aetta": estimate(0.7)})
     folder = write_run("tent", rows, stream="cifar10-c")
     manifest = json.loads((folder / "manifest.json").read_text())
     manifest["suite"], manifest["model"]["parameters"] = "aetta-fully", parameters

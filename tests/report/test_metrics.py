@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from run_files import WriteRun, batches, row
+from run_files import WriteRun, batches, estimate, row
 
 from holdfast.report import metrics, read_run
 
@@ -51,9 +51,9 @@ def test_the_moving_average_leaves_out_what_is_not_known(write_run: WriteRun) ->
 def test_estimates_are_held_against_their_batch(write_run: WriteRun) -> None:
     batch = {"fog": (5, 10)}
     rows = [
-        row(0, batch, estimates={"aetta": 0.75, "late": None}),
-        row(10, batch, estimates={"aetta": 0.5, "late": None}),
-        row(20, batch, estimates={"aetta": None, "late": None}),
+        row(0, batch, estimates={"aetta": estimate(0.75), "late": estimate(None)}),
+        row(10, batch, estimates={"aetta": estimate(0.5), "late": estimate(None)}),
+        row(20, batch, estimates={"aetta": estimate(None), "late": estimate(None)}),
     ]
     found = read_run(write_run("tent", rows)).rows
     errors = metrics.estimate_error(found)

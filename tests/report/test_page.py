@@ -14,7 +14,7 @@ from urllib.parse import unquote
 
 import pytest
 from plotly.offline import get_plotlyjs
-from run_files import WriteRun, batches
+from run_files import WriteRun, batches, estimate
 
 from holdfast.report import make, make_report, report_to_markdown, table_sections, write_report
 from holdfast.report.section import chart
@@ -28,7 +28,7 @@ def runs(write_run: WriteRun, tmp_path: Path) -> Path:
     for seed in (0, 1):
         write_run("source", batches({"fog": [5, 6], "snow": [5, 5]}), seed=seed)
         own = {"recovery": "periodic(every_batches=2)", "source_data": EVIL}
-        reset = batches({"fog": [8, 8], "snow": [7, 8]}, backwards=1.0, estimates={"aetta": 0.7})
+        reset = batches({"fog": [8, 8], "snow": [7, 8]}, backwards=1.0, estimates={"aetta": estimate(0.7)})
         reset[1]["recovered"] = EVIL
         write_run(EVIL, reset, seed=seed, protocol=own)
     return tmp_path / "runs"

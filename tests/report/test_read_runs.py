@@ -9,21 +9,27 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from run_files import WriteRun, batches, row
+from run_files import WriteRun, batches, estimate, row
 
 from holdfast.report import DamagedRunError, read_run, read_runs
 
 
 def test_rows_become_columns(write_run: WriteRun) -> None:
     rows = [
-        row(0, {"fog": (3, 4), "snow": (1, 2)}, loss=0.5, estimates={"aetta": 0.7}, recovered="every 2 batches"),
-        row(6, {"snow": (2, 2)}, estimates={"aetta": None}, skipped="no reliable sample", forwards=2.0),
+        row(
+            0,
+            {"fog": (3, 4), "snow": (1, 2)},
+            loss=0.5,
+            estimates={"aetta": estimate(0.7)},
+            recovered="reset",
+        ),
+        row(6, {"snow": (2, 2)}, estimates={"aetta": estimate(None)}, skipped="no reliable sample", forwards=2.0),
     ]
     found = read_run(write_run("tent", rows)).rows
     assert found.position.tolist() == [0, 6]
     assert found.ends.tolist() == [6, 8]
     assert found.correct.tolist() == [4, 2]
-    assert found.recovered == ["every 2 batches", None]
+    assert found.recovered == ["reset", None]
     assert found.skipped == [None, "no reliable sample"]
     np.testing.assert_array_equal(found.loss, [0.5, np.nan])
     np.testing.assert_array_equal(found.estimates["aetta"].value, [0.7, np.nan])
@@ -46,20 +52,6 @@ def test_confidence_and_entropy_are_columns(write_run: WriteRun) -> None:
     np.testing.assert_array_equal(found.confidence, [0.9, np.nan])
     np.testing.assert_array_equal(found.entropy, [0.3, 0.5])
     assert found.accuracy.tolist() == [0.75, 0.25]
-
-
-def test_rows_of_the_first_version_have_numbers_with_the_rest_beside_them(write_run: WriteRun) -> None:
-    rows = [
-        row(0, {"fog": (3, 4)}, estimates={"sure": 0.7}, intervals={"sure": [0.6, 0.8]}, gains={"sure": -0.1}),
-        row(4, {"fog": (3, 4)}, estimates={"sure": None}, intervals={}, unknown={"sure": "signals disagree"}),
-        row(8, {"fog": (3, 4)}, estimates={"sure": 0.5}),
-    ]
-    found = read_run(write_run("tent", rows)).rows.estimates["sure"]
-    np.testing.assert_array_equal(found.value, [0.7, np.nan, 0.5])
-    np.testing.assert_array_equal(found.low, [0.6, np.nan, np.nan])
-    np.testing.assert_array_equal(found.high, [0.8, np.nan, np.nan])
-    np.testing.assert_array_equal(found.gain, [-0.1, np.nan, np.nan])
-    assert found.unknown == [None, "signals disagree", None]
 
 
 def test_torn_last_line_is_ignored(write_run: WriteRun) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import runpy
 from pathlib import Path
 from typing import Any
 
@@ -89,8 +88,3 @@ def test_all_networks_and_streams_of_the_promise_are_measured_on_every_draw(cont
     measured = {(row["draw"], row["network"], row["stream"]) for row in content["rows"]}
     assert {network for _, network, _ in measured} == set(content["manifest"]["settings"])
     assert len(measured) == 3 * 4 * len(content["manifest"]["settings"])
-
-
-def test_the_table_of_the_page_is_that_of_the_result() -> None:
-    made = runpy.run_path(str(RESULT.parents[1] / "docs" / "coverage_table.py"))
-    assert made["PAGE"].read_text() == made["page"](), "run python docs/coverage_table.py"

@@ -12,12 +12,12 @@ from holdfast.decode.parquet import parquet_rows
 __all__ = ["demand", "labelled_recordings", "qut_noise", "recordings_in", "speech_commands_background"]
 
 
-def recordings_in(place: str | Path) -> list[FileRecording]:
+def recordings_in(folder: str | Path) -> list[FileRecording]:
     """Return all recordings below a folder, sorted, each labelled with the name of its folder.
 
     A Parquet file needs the columns `audio`, with file contents, and `category`, which is the label.
     """
-    path = Path(place).expanduser()
+    path = Path(folder).expanduser()
     if path.suffix == ".parquet" and path.is_file():
         rows = enumerate(parquet_rows(path, "audio", "category"))
         named = ((Path(label, audio["path"] or f"row {row}"), label, audio["bytes"]) for row, (audio, label) in rows)
@@ -52,11 +52,11 @@ def speech_commands_background(folder: str | Path, names: Sequence[str]) -> list
     return _of(inner, names, lambda file: file.stem, "download speech_commands_v0.02.tar.gz")
 
 
-def labelled_recordings(place: str | Path, labels: Sequence[str]) -> list[FileRecording]:
+def labelled_recordings(folder: str | Path, labels: Sequence[str]) -> list[FileRecording]:
     """Return the recordings of a folder or a Parquet file that have one of these labels."""
-    found = recordings_in(place)
+    found = recordings_in(folder)
     known = sorted({recording.label for recording in found})
-    return _chosen(found, place, labels, f"choose from {', '.join(known)}")
+    return _chosen(found, folder, labels, f"choose from {', '.join(known)}")
 
 
 def _of(folder: str | Path, labels: Sequence[str], label_of: Callable[[Path], str], remedy: str) -> list[FileRecording]:
@@ -64,8 +64,8 @@ def _of(folder: str | Path, labels: Sequence[str], label_of: Callable[[Path], st
     return _chosen(found, folder, labels, remedy)
 
 
-def _chosen(found: list[FileRecording], place: str | Path, labels: Sequence[str], remedy: str) -> list[FileRecording]:
+def _chosen(found: list[FileRecording], folder: str | Path, labels: Sequence[str], remedy: str) -> list[FileRecording]:
     missing = set(labels) - {recording.label for recording in found}
     if missing:
-        raise ValueError(f"no {', '.join(sorted(missing))} in {place}; {remedy}")
+        raise ValueError(f"no {', '.join(sorted(missing))} in {folder}; {remedy}")
     return [recording for recording in found if recording.label in labels]

@@ -147,10 +147,10 @@ def _noise_for(family: str, noise: Mapping[str, Any]) -> Any:
 def _recordings(given: Any, family: str, level: str) -> Sequence[Recording]:
     if not isinstance(given, tuple):
         return noises_of(family, level, given)
-    place, labels = given
+    folder, labels = given
     if not labels.get(level):
         raise ValueError(f"noise has no labels for {family} at {level}; add {level}: [label, …]")
-    return labelled_recordings(place, labels[level])
+    return labelled_recordings(folder, labels[level])
 
 
 def _made(

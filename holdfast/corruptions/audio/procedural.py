@@ -38,9 +38,9 @@ def band(rng: np.random.Generator, samples: int, sample_rate: int, *, low_hz: fl
 def swell(rng: np.random.Generator, samples: int, sample_rate: int, *, per_second: float, depth: float) -> Values:
     """Return a level around 1 that varies smoothly `per_second` times a second; depth 1 reaches silence."""
     count = max(4, int(samples / sample_rate * per_second) + 2)
-    places = np.linspace(0, count - 1, samples)
-    below = np.minimum(places.astype(np.int64), count - 2)
-    share = 0.5 - 0.5 * np.cos(np.pi * (places - below))
+    positions = np.linspace(0, count - 1, samples)
+    below = np.minimum(positions.astype(np.int64), count - 2)
+    share = 0.5 - 0.5 * np.cos(np.pi * (positions - below))
     levels = 1 + depth * rng.uniform(-1, 1, count)
     return np.asarray(levels[below] * (1 - share) + levels[below + 1] * share)
 

@@ -54,8 +54,8 @@ def _overlap(windows: NDArray[np.float32], size: int) -> Waveform:
     hop, count = size // OVERLAP, len(windows)
     quarters = windows.reshape(count, OVERLAP, hop)
     total = np.zeros((count + OVERLAP - 1, hop), np.float32)
-    for place in range(OVERLAP):
-        total[place : place + count] += quarters[:, place]
+    for quarter in range(OVERLAP):
+        total[quarter : quarter + count] += quarters[:, quarter]
     return total.reshape(-1)
 
 
@@ -87,10 +87,10 @@ def stretch_frames(frames: Frames, rate: float, *, anchored: bool = False) -> Fr
     (8, 5)
     """
     count = len(frames)
-    places = np.arange(ceil(count / rate)) * rate
-    places = places[places < count]
-    before = places.astype(np.int64)
-    share = (places - before).astype(np.float32)[:, None]
+    positions = np.arange(ceil(count / rate)) * rate
+    positions = positions[positions < count]
+    before = positions.astype(np.int64)
+    share = (positions - before).astype(np.float32)[:, None]
     padded = np.concatenate([frames, np.zeros((2, frames.shape[1]), frames.dtype)])
     magnitudes = np.abs(padded)
     silent = magnitudes == 0

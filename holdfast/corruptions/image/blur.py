@@ -113,10 +113,10 @@ class Blurred:
         """Return the levels with the operations of the published code, in float64."""
         return quantise(gaussian(self.planes / 255, self.sigma))
 
-    def at(self, places: NDArray[np.intp]) -> Levels:
+    def at(self, indices: NDArray[np.intp]) -> Levels:
         """Return some levels with the operations of `everywhere`."""
         height, width = self.planes.shape[1:]
-        start, x = np.divmod(places, width)
+        start, x = np.divmod(indices, width)
         y = start % height
         rows, columns = (start - y + self._near(y, height)) * width, self._near(x, width)
         windows = self.planes.reshape(-1).take(rows[:, None] + columns)
@@ -126,9 +126,9 @@ class Blurred:
         """Return the level of each constant image."""
         return Blurred(np.arange(256, dtype=np.uint8).reshape(256, 1, 1), self.sigma).everywhere().reshape(-1)
 
-    def _near(self, places: NDArray[np.intp], length: int) -> NDArray[np.intp]:
+    def _near(self, indices: NDArray[np.intp], length: int) -> NDArray[np.intp]:
         offsets = np.arange(-self.reach, self.reach + 1)[:, None]
-        near: NDArray[np.intp] = (places + offsets).clip(0, length - 1)
+        near: NDArray[np.intp] = (indices + offsets).clip(0, length - 1)
         return near
 
     def _summed(self, values: NDArray[np.float64]) -> NDArray[np.float64]:

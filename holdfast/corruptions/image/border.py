@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 __all__ = ["reflect"]
 
 
-def reflect(places: NDArray[np.intp], length: int, *, repeat_border: bool) -> NDArray[np.intp]:
+def reflect(indices: NDArray[np.intp], length: int, *, repeat_border: bool) -> NDArray[np.intp]:
     """Return positions on an axis, reflected into 0 .. length - 1.
 
     >>> reflect(np.arange(-3, 6), 4, repeat_border=False).tolist()
@@ -17,6 +17,6 @@ def reflect(places: NDArray[np.intp], length: int, *, repeat_border: bool) -> ND
     [2, 1, 0, 0, 1, 2, 3, 3, 2]
     """
     period = max(2 * (length - 1 + repeat_border), 1)
-    folded = places % period
+    folded = indices % period
     inside: NDArray[np.intp] = np.minimum(folded, period - repeat_border - folded)
     return inside

@@ -52,8 +52,8 @@ class _Axis:
 
     whole: NDArray[np.int32]  # (n, height, width), on the extended axis
     remainder: NDArray[np.float32]
-    source: NDArray[np.intp]  # the place that each place of the extended axis repeats
-    itself: slice  # the places without the reflection
+    source: NDArray[np.intp]  # the index that each index of the extended axis repeats
+    itself: slice  # the indices without the reflection
 
 
 def _axis(length: int, whole: NDArray[np.int32], remainder: NDArray[np.float32], *, repeat_border: bool) -> _Axis:
@@ -98,19 +98,19 @@ class _Sampler:
         for band in (slice(start, start + step) for start in range(0, height, step)):
             within = self.rows.whole[:, band] * np.int32(stride)
             within += self.columns.whole[:, band]
-            places = within.astype(np.intp)
+            indices = within.astype(np.intp)
             if count > 1:
-                places += starts
+                indices += starts
             below, right = self.rows.remainder[:, band], self.columns.remainder[:, band]
             above, left = 1 - below, 1 - right
             corners = (1, above * right), (stride, below * left), (stride + 1, below * right)
             first = above * left
-            total, value = np.empty((2, *places.shape), np.float32)
+            total, value = np.empty((2, *indices.shape), np.float32)
             for channel, flat in enumerate(flats):
-                flat.take(places, out=total, mode="clip")  # nothing is clipped, but "raise" would copy the output
+                flat.take(indices, out=total, mode="clip")  # nothing is clipped, but "raise" would copy the output
                 total *= first
                 for offset, weight in corners:
-                    flat[offset:].take(places, out=value, mode="clip")
+                    flat[offset:].take(indices, out=value, mode="clip")
                     value *= weight
                     total += value
                 yield channel, band, total
@@ -142,12 +142,12 @@ def _turned(jitter: NDArray[Any], height: int, width: int) -> tuple[_Axis, _Axis
     along_y = _in_1024ths(back[:, :, 1] * np.arange(height) + back[:, :, 2]) + np.int32(16)
 
     def axis(index: int, length: int) -> _Axis:
-        places = along_x[:, index, None] + along_y[:, index, :, None]
-        places >>= 5
-        remainder = (places & 31).astype(np.float32)
+        indices = along_x[:, index, None] + along_y[:, index, :, None]
+        indices >>= 5
+        remainder = (indices & 31).astype(np.float32)
         remainder *= ONE_32ND
-        places >>= 5
-        return _axis(length, places, remainder, repeat_border=False)
+        indices >>= 5
+        return _axis(length, indices, remainder, repeat_border=False)
 
     return axis(1, height), axis(0, width)
 
@@ -164,10 +164,10 @@ def _displaced(across: NDArray[Any], down: NDArray[Any]) -> tuple[_Axis, _Axis]:
     return _split(height, y, down), _split(width, x, across)
 
 
-def _split(length: int, places: NDArray[np.int32], shifts: NDArray[Any]) -> _Axis:
+def _split(length: int, indices: NDArray[np.int32], shifts: NDArray[Any]) -> _Axis:
     floor = np.floor(shifts)
     whole = floor.astype(np.int32)
-    whole += places
+    whole += indices
     remainder = np.subtract(shifts, floor, out=floor).astype(np.float32, copy=False)
     return _axis(length, whole, remainder, repeat_border=True)
 

@@ -37,10 +37,10 @@ def sources(offsets: NDArray[Any], height: int, width: int, reach: int) -> NDArr
     steps = offsets[:, ::-1, 1] * width + offsets[:, ::-1, 0]
 
     def moved(steps: NDArray[Any]) -> NDArray[np.intp]:
-        places = np.arange(len(offsets) * height * width)
-        here = places.reshape(-1, height, width)[inner]
+        indices = np.arange(len(offsets) * height * width)
+        here = indices.reshape(-1, height, width)[inner]
         here += steps.reshape(here.shape)
-        return places
+        return indices
 
     targets = moved(steps)
     if not (steps > 0).any():  # as with a reach of 1: all pixels are copied before they are overwritten

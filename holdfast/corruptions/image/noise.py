@@ -47,8 +47,8 @@ def _photons(rng: Rng, image: Images, per_photon: float) -> tuple[Images]:
     threshold, otherwise = _counted(per_photon)
     drawn = words(rng, image.shape, np.uint32)
     column = drawn.astype(np.uint8)  # its last 8 bits
-    place = (image.astype(np.uint16) << 8) | column
-    return (np.where(drawn < threshold.take(place), column, otherwise.take(place)),)
+    entry = (image.astype(np.uint16) << 8) | column
+    return (np.where(drawn < threshold.take(entry), column, otherwise.take(entry)),)
 
 
 @lru_cache(maxsize=32)

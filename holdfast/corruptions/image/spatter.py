@@ -55,21 +55,21 @@ def edges(layers: NDArray[np.uint8]) -> NDArray[np.bool_]:
     return found
 
 
-def distance_to(places: NDArray[np.bool_]) -> NDArray[np.int32]:
+def distance_to(drops: NDArray[np.bool_]) -> NDArray[np.int32]:
     """Return the distance of each pixel of layers (n, height, width) to the nearest target, in 1/65536 pixel, up to 20.
 
     Paths consist of straight, diagonal and knight's steps (Borgefors, CVGIP 1986), so the nearest target in a row is
     the one with the fewest columns between.
     """
-    column = np.arange(places.shape[2])
-    last = np.maximum.accumulate(np.where(places, column, -FARTHEST), axis=2)
-    following = np.minimum.accumulate(np.where(places, column, 2 * FARTHEST + len(column))[..., ::-1], axis=2)
+    column = np.arange(drops.shape[2])
+    last = np.maximum.accumulate(np.where(drops, column, -FARTHEST), axis=2)
+    following = np.minimum.accumulate(np.where(drops, column, 2 * FARTHEST + len(column))[..., ::-1], axis=2)
     across = np.minimum(np.minimum(column - last, following[..., ::-1] - column), FARTHEST)
-    nearest = np.full(places.shape, FARTHEST * STRAIGHT, np.int32)
-    for down, lengths in enumerate(_path_lengths()[: places.shape[1]]):
+    nearest = np.full(drops.shape, FARTHEST * STRAIGHT, np.int32)
+    for down, lengths in enumerate(_path_lengths()[: drops.shape[1]]):
         candidates = lengths.take(across)
-        below, above = nearest[:, down:], nearest[:, : places.shape[1] - down]
-        np.minimum(below, candidates[:, : places.shape[1] - down], out=below)
+        below, above = nearest[:, down:], nearest[:, : drops.shape[1] - down]
+        np.minimum(below, candidates[:, : drops.shape[1] - down], out=below)
         np.minimum(above, candidates[:, down:], out=above)
     return nearest
 

@@ -26,14 +26,14 @@ class Boxes:
     left: NDArray[np.intp]  # by column
     right: NDArray[np.intp]
 
-    def constant(self, planes: Levels, places: NDArray[np.intp]) -> NDArray[np.bool_]:
+    def constant(self, planes: Levels, indices: NDArray[np.intp]) -> NDArray[np.bool_]:
         """Return whether the box of each place, a flat index of planes (n, height, width), has one level only."""
         count, height, width = planes.shape
         edges = np.zeros((count, height + 1, width + 1), np.int32)
         edges[:, 1:height, 1:] += planes[:, 1:] != planes[:, :-1]
         edges[:, 1:, 1:width] += planes[:, :, 1:] != planes[:, :, :-1]
         within = edges.cumsum(axis=2, out=edges).cumsum(axis=1, out=edges).reshape(-1)
-        rest, x = np.divmod(places, width)
+        rest, x = np.divmod(indices, width)
         plane, y = np.divmod(rest, height)
         rows = [(plane * (height + 1) + line) * (width + 1) for line in (self.top[y], self.bottom[y] + 1)]
         columns = self.left[x], self.right[x] + 1
@@ -45,8 +45,8 @@ class Boxes:
 class Exact(Protocol):
     """The same levels in float64."""
 
-    def at(self, places: NDArray[np.intp]) -> Levels:
-        """Return them at some places, flat indices of the planes."""
+    def at(self, indices: NDArray[np.intp]) -> Levels:
+        """Return them at some indices, flat indices of the planes."""
 
     def everywhere(self) -> Levels:
         """Return all of them."""

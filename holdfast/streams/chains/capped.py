@@ -69,14 +69,14 @@ def _capped_states(chain: Chain, caps: Caps, rng: np.random.Generator) -> States
     left, start, parts = caps.copy(), 0, []
     while left.any():
         # The chain is in the state that closes, so that every later phase begins in any open state.
-        places = np.flatnonzero(left)
-        move = (1 - stay) * (len(places) - 1) / max(1, chain.size - 1)
-        phase = Chain(size=len(places), stay=float(stay / (stay + move)) if move else 1.0)
-        path = places[phase.states(int((left[places] - 1).sum()) + 1, rng, start=start)]
+        states = np.flatnonzero(left)
+        move = (1 - stay) * (len(states) - 1) / max(1, chain.size - 1)
+        phase = Chain(size=len(states), stay=float(stay / (stay + move)) if move else 1.0)
+        path = states[phase.states(int((left[states] - 1).sum()) + 1, rng, start=start)]
         end = np.argmax(turns(path) == left[path] - 1) + 1
         parts.append(path[:end])
         left -= np.bincount(parts[-1], minlength=chain.size)
-        start = int(rng.integers(max(1, len(places) - 1)))
+        start = int(rng.integers(max(1, len(states) - 1)))
     return np.concatenate(parts).astype(np.int32)
 
 

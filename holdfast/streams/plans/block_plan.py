@@ -125,7 +125,7 @@ def _shuffled(blocks: tuple[Block, ...], seed: int) -> tuple[Block, ...]:
     """Return the steps in an order drawn from the seed; blocks of the same conditions are one step."""
     steps = [list(step) for _, step in groupby(blocks, key=lambda block: block.conditions)]
     order = seeded_rng(seed, "order of steps").permutation(len(steps))
-    return tuple(block for place in order for block in steps[place])
+    return tuple(block for index in order for block in steps[index])
 
 
 def _neighbours(blocks: tuple[Block, ...]) -> list[tuple[Block, Block]]:

@@ -25,12 +25,12 @@ class Pieces:
 
     def at(self, positions: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the columns at these positions."""
-        pieces, places = np.divmod(positions, self.length)
+        pieces, offsets = np.divmod(positions, self.length)
         indices = np.unique(pieces).tolist() or [0]
         if len(indices) == 1:
-            return self._draw(indices[0])[:, places].astype(np.int64)
+            return self._draw(indices[0])[:, offsets].astype(np.int64)
         found = np.empty((len(self._draw(indices[0])), len(positions)), np.int64)
         for index in indices:
             here = pieces == index
-            found[:, here] = self._draw(index)[:, places[here]]
+            found[:, here] = self._draw(index)[:, offsets[here]]
         return found

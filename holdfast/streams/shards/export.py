@@ -88,7 +88,7 @@ def _write_shards(stream: Stream, spans: Sequence[Span]) -> None:
     before = Stream(stream.plan, stream.data, replace(stream.rendering, storage_jpeg_quality=None))
     for path, start, stop in spans:
         partial = path.with_name(f".{path.name}.partial")
-        places: list[tuple[int, int]] = []
+        extents: list[tuple[int, int]] = []
         try:
             with tarfile.open(partial, "w", format=tarfile.USTAR_FORMAT) as shard:
                 for index, files in enumerate(_records(before, start, stop, quality)):
@@ -96,21 +96,21 @@ def _write_shards(stream: Stream, spans: Sequence[Span]) -> None:
                         entry = tarfile.TarInfo(f"sample_{index}.{name}")
                         entry.size, entry.mode = len(content), 0o444  # no date, so that equal samples make equal files
                         if name == "input.jpg":
-                            places.append((shard.offset + tarfile.BLOCKSIZE, entry.size))
+                            extents.append((shard.offset + tarfile.BLOCKSIZE, entry.size))
                         shard.addfile(entry, BytesIO(content))
-            _index(stream, start, stop, places).save(path, partial)
+            _index(stream, start, stop, extents).save(path, partial)
             os.replace(partial, path)
         finally:
             partial.unlink(missing_ok=True)
 
 
-def _index(stream: Stream, start: int, stop: int, places: Sequence[tuple[int, int]]) -> ShardIndex:
+def _index(stream: Stream, start: int, stop: int, extents: Sequence[tuple[int, int]]) -> ShardIndex:
     """Return the index of a shard, with the accuracies that the shard itself has no place for."""
     picks, expected = stream.plan.picks(start, stop), stream.plan.expected(np.arange(start, stop))
     names = [tuple(map(_short, domain.corruptions[:2])) for domain in stream.plan.domains]
     stated = [names[domain] for domain in picks.domains]
     labels = stream.data.labels[picks.samples].tolist()
-    return ShardIndex.of(places, labels, stated, () if expected is None else expected.tolist())
+    return ShardIndex.of(extents, labels, stated, () if expected is None else expected.tolist())
 
 
 def _records(stream: Stream, start: int, stop: int, quality: int) -> Iterator[dict[str, bytes]]:

@@ -26,7 +26,7 @@ class StoredPlan(Plan):
 
     def __init__(self, data: Shards) -> None:
         names = ["+".join(map(_full_name, combination)) or CLEAN for combination in data.combinations]
-        index = {name: place for place, name in enumerate(dict.fromkeys(names))}
+        index = {name: number for number, name in enumerate(dict.fromkeys(names))}
         self.domains = tuple(map(Domain, index))
         self.length = len(data.labels)
         self._domain_of = np.array([index[name] for name in names], np.int64)[data.combination_of]

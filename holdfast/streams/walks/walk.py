@@ -67,13 +67,13 @@ class Walk(Plan):
     def picks(self, start: int, stop: int) -> Picks:
         """Return the picks at positions `start` to `stop`."""
         self.check_span(start, stop)
-        step, place = np.divmod(np.arange(start, stop), self.images_per_step)
-        pass_, place = np.divmod(place, self.data_size)
+        step, offset = np.divmod(np.arange(start, stop), self.images_per_step)
+        pass_, offset = np.divmod(offset, self.data_size)
         shuffle = step * self._passes + pass_
         samples = np.empty(stop - start, np.int64)
         for index in np.unique(shuffle):
             rows = shuffle == index
-            samples[rows] = self._shuffled(int(index))[place[rows]]
+            samples[rows] = self._shuffled(int(index))[offset[rows]]
         row = self.rows(np.arange(start, stop))
         return Picks(samples, self.row_domains[row], self.row_severities[row])
 

@@ -20,10 +20,12 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode, return_and_correct_aliasing
 
+import holdfast
+
 __all__ = ["NAME", "PretendedDevice", "PretendedTensor"]
 
 NAME = "pretended"
-HERE = Path(__file__).resolve().parents[1]
+HERE = Path(holdfast.__file__).resolve().parent
 aten = torch.ops.aten
 
 # Operations after which a host that continues needs a result of the device: a value, or the shape of a tensor.
