@@ -1,7 +1,7 @@
 """Write docs/methods: one page per method from its class and a committed result, and a table to choose from.
 
-The curves on the pages, in docs/curves, the catalogue and the generated parts of README are written too, and so are the
-signatures for type checkers, holdfast/signatures.pyi.
+The curves on the pages, in docs/curves, the catalogue, the pages on the papers and the generated parts of README are
+written too, and so are the signatures for type checkers, holdfast/signatures.pyi.
 
 `python docs/pages.py build` writes them.
 """
@@ -190,6 +190,8 @@ def pages() -> dict[Path, str]:
     """Return every file with its content."""
     catalogued = {HERE / "catalogue.md": whole_catalogue(), FOLDER / "README.md": chooser()}
     catalogued[HERE.parent / "README.md"] = readme()
+    for name in ("papers", "paper_and_code"):
+        catalogued[HERE / f"{name}.md"] = runpy.run_path(str(HERE / f"{name}.py"))["page"]()
     catalogued[HERE.parent / "holdfast" / "signatures.pyi"] = runpy.run_path(str(HERE / "signatures.py"))[
         "signatures"
     ]()

@@ -95,6 +95,7 @@ class Shared(TypedDict, total=False):
     resets: Literal["weights", "anchor"]
     estimate: str
     threshold: float
+    scope: Literal["full", "aetta"]
     restore_share: float
     trigger: str
     trigger_options: Mapping[str, Any] | None
@@ -478,6 +479,7 @@ class Sotta(Shared, total=False):
     radius: float
     frozen_layers: str | None
     choices: Literal["random", "first"]
+    keep_momentum: bool
     optimizer: Literal["sgd", "adam"]
     lr: float
     momentum: float

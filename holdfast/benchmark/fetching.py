@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from holdfast.benchmark.sources import Archive
+from holdfast.options.sources import Archive
 
 __all__ = ["fetch"]
 

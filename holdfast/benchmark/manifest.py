@@ -21,8 +21,9 @@ from holdfast.methods import METHODS
 from holdfast.models import preprocessing_of
 from holdfast.recipes import RECIPES
 from holdfast.registry import describe
+from holdfast.streams import Calibration
 
-__all__ = ["SCHEMA", "make_manifest", "resolved_names"]
+__all__ = ["SCHEMA", "make_manifest", "material_of", "resolved_names"]
 
 SCHEMA = 1
 PROTOCOLS = {
@@ -35,7 +36,7 @@ PROTOCOLS = {
 
 def make_manifest(job: Job, built: Built) -> dict[str, Any]:
     """Return everything that determines the numbers of a run, and a fingerprint of its protocol."""
-    model, stream = built.model, built.stream
+    model, stream, material = built.model, built.stream, material_of(built)
     recipe = model.recipe
     protocol: dict[str, Any] = {
         "stream": stream.protocol,
@@ -89,6 +90,7 @@ def make_manifest(job: Job, built: Built) -> dict[str, Any]:
         "averages": {name: list(labels) for name, labels in job.averages.items()},
         "asked": job.to_json(),
         "resolved": resolved_names(job),
+        "material": material,
         "recipe": {
             **recipe,
             "label": job.recipe.label,
@@ -98,7 +100,7 @@ def make_manifest(job: Job, built: Built) -> dict[str, Any]:
         },
         "model": {
             "name": job.model.label,
-            "parameters": sum(parameter.numel() for parameter in classifier.parameters()),
+            "parameters": material["weights"]["parameters"],
             "normalisation": classifier.normalisation,
         },
         "stream": {
@@ -121,6 +123,36 @@ def resolved_names(job: Job) -> dict[str, Any]:
     name = DATASETS.name_of(DATASETS[job.data.name])
     aliases = [alias for alias, known in DATASETS.aliases.items() if known == name]
     return {"data_names": list(dict.fromkeys([job.data.name, name, *aliases])), "preset_epochs": job.resolved.epochs}
+
+
+def material_of(built: Built) -> dict[str, Any]:
+    """Return sizes and digests of the data and the weights, and how a walk was calibrated, whatever their files' names.
+
+    A calibration without a model comes from matrices that were measured elsewhere.
+    """
+    classifier, stream = built.model.method.model, built.stream
+    material: dict[str, Any] = {
+        "data": {
+            "samples": len(stream.data.labels),
+            "classes": len(stream.data.class_names),
+            "digest": stream.data.digest,
+        },
+        "weights": {
+            "parameters": sum(parameter.numel() for parameter in classifier.parameters()),
+            "digest": built.model.weights,
+        },
+    }
+    calibration = getattr(stream.plan, "calibration", None)
+    if isinstance(calibration, Calibration):
+        measured = [len(entry.measured) for entry in calibration.transitions]
+        images = [entry.pictures for entry in calibration.transitions if entry.pictures is not None]
+        material["calibration"] = {
+            "imported": not calibration.model,
+            "target_percent": calibration.target_percent,
+            "images": min(images, default=None),
+            "points": min(measured),
+        }
+    return material
 
 
 def _call(name: str, options: dict[str, Any]) -> str:

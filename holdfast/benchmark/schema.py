@@ -149,7 +149,7 @@ class Suite(BaseModel):
                 suite=self.name,
                 model=model.spec,
                 stream=stream.spec,
-                data=stream.data,
+                data=data_for(stream.data, seed),
                 recipe=recipe,
                 estimators=tuple(self.estimators),
                 source=None if self.source is None else self.source.record,
@@ -176,6 +176,19 @@ class Suite(BaseModel):
             for index, (protocol, model, stream, seed, speed, recipe, known) in enumerate(combinations)
         ]
         return [with_own_files(job) for job in jobs]
+
+
+def data_for(data: Spec, seed: int) -> Spec:
+    """Return a data set for one seed: `{seed}` in its folders and files stands for the seed.
+
+    >>> data_for(Spec("ccc_shards", options={"paths": "ccc/run_{seed}"}), 44).options
+    {'paths': 'ccc/run_44'}
+    """
+    named = {
+        key: value.replace("{seed}", str(seed)) if isinstance(value, str) else value
+        for key, value in data.options.items()
+    }
+    return Spec(data.name, data.label, named)
 
 
 def recipe_for(recipe: Spec, stream: Spec) -> Spec:

@@ -328,6 +328,12 @@ class Guard(Method):
             self.inner.reset()
         super().reset()
 
+    def reset_weights(self) -> None:
+        """Return the weights of the guarded method to the source too."""
+        if self.inner is not None:
+            self.inner.reset_weights()
+        super().reset_weights()
+
     # What the guarded method answers for ------------------------------------------------------------------
 
     def fit_source(self, batches: Iterable[Tensor]) -> None:

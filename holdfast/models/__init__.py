@@ -17,6 +17,7 @@ from holdfast.models.hugging_face import (
     hubert,
     hugging_face,
     hugging_face_audio,
+    small_hubert,
 )
 from holdfast.models.imported import imported
 from holdfast.models.local_file import local_file
@@ -25,7 +26,7 @@ from holdfast.models.normalised import Normalised
 from holdfast.models.preprocessing import Preprocessing, preprocessing_of
 from holdfast.models.resnet import ResNet
 from holdfast.models.robustbench_zoo import robustbench
-from holdfast.models.small import digits_resnet, digits_resnet_gn, digits_vit, keywords_amaut, small_amaut
+from holdfast.models.small import digits_resnet, digits_resnet_gn, digits_vit, keywords_amaut, small_amaut, small_conmix
 from holdfast.models.timm_zoo import timm
 from holdfast.models.tiny import tiny_amaut, tiny_resnet, tiny_vit
 from holdfast.models.torch_hub import torch_hub
@@ -83,6 +84,8 @@ __all__ = [
     "robustbench",
     "seeded_weights",
     "small_amaut",
+    "small_conmix",
+    "small_hubert",
     "timm",
     "tiny_amaut",
     "tiny_resnet",

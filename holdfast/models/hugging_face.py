@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from holdfast.audio import short_name
+from holdfast.audio import CLIPS, short_name
 from holdfast.models.base import MODELS, load_weights, predicting, seeded_weights
 from holdfast.models.hubert import HUBERT_VERSIONS, HuBERT
 from holdfast.models.normalised import Normalised
@@ -18,7 +18,17 @@ from holdfast.models.preprocessing import Preprocessing
 from holdfast.records import InputSpec
 from holdfast.registry import UnknownNameError, nearest
 
-__all__ = ["ClipClassifier", "HuggingFaceAudio", "clip", "hubert", "hugging_face", "hugging_face_audio"]
+__all__ = ["ClipClassifier", "HuggingFaceAudio", "clip", "hubert", "hugging_face", "hugging_face_audio", "small_hubert"]
+
+SMALL: dict[str, Any] = {  # a hundredth of HuBERT-base: the same strides, fewer and narrower layers
+    "hidden_size": 96,
+    "num_hidden_layers": 3,
+    "num_attention_heads": 4,
+    "intermediate_size": 192,
+    "conv_dim": [64] * 7,
+    "num_conv_pos_embeddings": 16,
+    "num_conv_pos_embedding_groups": 4,
+}
 
 RESAMPLING = {0: "nearest", 1: "lanczos", 2: "bilinear", 3: "bicubic", 4: "box", 5: "hamming"}  # Pillow's numbers
 
@@ -129,16 +139,39 @@ def hubert(
     version = short_name(version)
     if version not in HUBERT_VERSIONS:
         raise UnknownNameError(f"unknown version {version!r} of HuBERT; {nearest(version, HUBERT_VERSIONS)}")
-    transformers = _transformers()
-    # No spectrogram is masked, as in the official code; its adaptation uses dropout and layer drop.
-    options = {"mask_time_prob": 0.0, "mask_feature_prob": 0.0, "apply_spec_augment": False, "layerdrop": 0.05}
+    num_classes, blocks = HUBERT_VERSIONS[version]
     with seeded_weights(seed):
-        if pretrained is not None:
-            backbone = transformers.HubertModel.from_pretrained(pretrained, **options, **(config or {}))
-        else:
-            backbone = transformers.HubertModel(transformers.HubertConfig(**options, **(config or {})))
-        network = HuBERT(backbone, backbone.config.hidden_size, version)
+        backbone = _backbone(config or {}, pretrained)
+        network = HuBERT(backbone, backbone.config.hidden_size, CLIPS[version], num_classes, blocks)
     return network.eval() if weights is None else load_weights(network, Path(weights))
+
+
+@MODELS.register("small_hubert")
+def small_hubert(
+    *,
+    num_classes: int,
+    sample_rate: int = 16_000,
+    seconds: float = 1.0,
+    weights: str | None = None,
+    seed: int = 0,
+) -> HuBERT:
+    """A HuBERT of 0.4 million weights with the head for Speech Commands, to be trained on custom audio data.
+
+    It has the layers of HuBERT-base in small and no pretrained weights; other rates are resampled to 16 kHz.
+    """
+    with seeded_weights(seed):
+        clip = sample_rate, round(seconds * sample_rate)
+        network = HuBERT(_backbone(SMALL, None), SMALL["hidden_size"], clip, num_classes, head_widths=(128, 64))
+    return network.eval() if weights is None else load_weights(network, Path(weights))
+
+
+def _backbone(config: Mapping[str, Any], pretrained: str | None) -> Any:
+    """Return HuBERT without a head; as in the official code, no spectrogram is masked."""
+    transformers = _transformers()
+    options = {"mask_time_prob": 0.0, "mask_feature_prob": 0.0, "apply_spec_augment": False, "layerdrop": 0.05}
+    if pretrained is not None:
+        return transformers.HubertModel.from_pretrained(pretrained, **options, **config)
+    return transformers.HubertModel(transformers.HubertConfig(**options, **config))
 
 
 class HuggingFaceAudio(nn.Module):

@@ -226,9 +226,9 @@ def _published_scores(
     known: dict[tuple[str, str], float] = {}
     for column in columns:
         runs = _on(column, by_stream)
-        for (recipe, name), value in published(runs, "accuracy").items():
+        for (recipe, name), number in published(runs, "accuracy").items():
             if name == column.name:
-                known[recipe, name] = percent(value / 100, metric)
+                known[recipe, name] = percent(number.value / 100, metric)
     for recipe in dict.fromkeys(recipe for recipe, _ in known):
         for column in columns:
             parts = [known.get((recipe, stream)) for stream in column.streams]

@@ -18,6 +18,7 @@ from holdfast.report.speeds import course_figure, course_table, make_courses
 from holdfast.report.suite_text import suite_text
 from holdfast.report.sweeps import make_sweeps, sweep_figure
 from holdfast.report.table_sections import TABLE_SECTIONS
+from holdfast.report.walks import walk_table
 
 __all__ = ["SECTIONS"]
 
@@ -85,6 +86,13 @@ def speeds(report: Report) -> Section | None:
         files = table_files(table, slug(table.title), "csv", "md", "tex")
         parts.append(Section(table.title, f"{to_html(table)}\n{drawn}", slug(table.title), files))
     return Section("Time", anchor="time", parts=parts) if parts else None
+
+
+@SECTIONS.register("walks")
+def walks(report: Report) -> Section | None:
+    """Return the lengths of the transitions of walks."""
+    table = walk_table(report.runs)
+    return word_section(table, "transitions", anchor="transitions") if table else None
 
 
 @SECTIONS.register("arena")

@@ -118,6 +118,7 @@ class Manifest(_Stored):
     made: StoredOrigin | None = None
     published: Publication | None = None  # None: nothing to compare with
     averages: dict[str, list[str]] = {}  # name -> labels of streams that the suite averages over
+    material: dict[str, Any] = {}  # sizes and digests of data and weights, and who calibrated a walk
     asked: dict[str, Any] = {}  # the job; empty: run by an earlier version
 
     @model_validator(mode="before")

@@ -16,8 +16,8 @@ from typer.testing import CliRunner
 
 from holdfast.benchmark import fetching, sources
 from holdfast.benchmark.fetching import fetch
-from holdfast.benchmark.sources import SOURCES, Archive
 from holdfast.cli.commands import app
+from holdfast.options.sources import SOURCES, Archive
 
 pytest.importorskip("pooch")
 

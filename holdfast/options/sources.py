@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from dataclasses import dataclass
 
-__all__ = ["PACKAGES", "SIZES", "SOURCES", "WEIGHTS", "Archive", "Source"]
+__all__ = ["FULL_NAMES", "PACKAGES", "SIZES", "SOURCES", "WEIGHTS", "Archive", "Source"]
 
 
 @dataclass(frozen=True)
@@ -89,6 +89,16 @@ REEFSET = Source("https://zenodo.org/records/11071202")
 DHAUDS = Source("the Google Drive folder linked from https://github.com/Andy-Shao/DHAuDS")
 DEMAND = Source("https://zenodo.org/records/1227121, the 16 kHz archives")
 
+FULL_NAMES = {  # of data sets that suites call by another
+    "us8": "urbansound8k",
+    "sc2": "speech_commands",
+    "vs": "vocalsound",
+    "rs": "reefset",
+    "us8_c": "stored_urbansound8k_c",
+    "sc2_c": "stored_speech_commands_c",
+    "vs_c": "stored_vocalsound_c",
+    "rs_c": "stored_reefset_c",
+}
 # By data set, by data set and folder name, or by noise family.
 SOURCES = {
     "cifar10": CIFAR10,
@@ -97,6 +107,7 @@ SOURCES = {
     "stored_cifar_c CIFAR-100-C": CIFAR100_C,
     "stored_cifar_c": CIFAR10_C,
     "image_folder": IMAGENET,
+    "ccc_shards": Source("the server linked from https://github.com/oripress/CCC", "about 100 GB for each run"),
     "stored_imagenet_c": IMAGENET_C,
     "stored_imagenet_c_bar": Source("https://github.com/facebookresearch/augmentation-corruption"),
     "stored_imagenet_3dcc": Source("https://github.com/EPFL-VILAB/3DCommonCorruptions"),
