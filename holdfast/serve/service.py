@@ -118,7 +118,7 @@ class Service:
         self.worker.put(Request(tenant, inputs, answer))
 
     def _serve(self, tenant: str, requests: Sequence[Request]) -> None:
-        with self.tenants.exclusive():
+        with self.tenants.lock:
             self._serve_batch(tenant, requests)
 
     def _serve_batch(self, tenant: str, requests: Sequence[Request]) -> None:
@@ -194,7 +194,7 @@ class Service:
     def act(self, action: str, tenant: str) -> Decision:
         """Reset, freeze or resume a tenant."""
         actions = {"reset": self.tenants.reset, "freeze": self.tenants.freeze, "resume": self.tenants.resume}
-        with self.tenants.exclusive():
+        with self.tenants.lock:
             decision = actions[action](tenant)
             self.record(decision)
         return decision
@@ -205,7 +205,7 @@ class Service:
 
     def record(self, decision: Decision) -> None:
         """Remember, count and log a decision."""
-        with self.tenants.exclusive():
+        with self.tenants.lock:
             self._recent(decision.tenant).append(decision)
             self.metrics.count(decision)
             self.tenants.record(decision)
