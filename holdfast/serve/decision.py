@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from holdfast.model.events import events_of
 from holdfast.records import Estimate, Step
 
 __all__ = ["Decision", "decide"]
@@ -60,17 +61,10 @@ def decide(
     first: int | None = None,
 ) -> Decision:
     """Return the decision of a step; `gauges` are the method's numbers before it, `frozen` why nothing was adapted."""
-    grown = {name: step.gauges.get(name, 0) > gauges.get(name, 0) for name in ("vetoes", "undone", "alarms")}
-    events = {
-        "veto": grown["vetoes"],
-        "gate": grown["undone"],
-        "alarm": grown["alarms"],
-        "reset": step.recovered is not None,
-        "skipped": step.skipped is not None and frozen is None,
-    }
+    events = [event for event in events_of(step, gauges) if event != "skipped" or frozen is None]
     reasons = [frozen, step.recovered, step.skipped]
-    reasons += ["the update made the network worse and was undone"] if grown["undone"] else []
-    reasons += ["the source is believed more than the adapted network, which was left out"] if grown["vetoes"] else []
+    reasons += ["the update made the network worse and was undone"] if "gate" in events else []
+    reasons += ["the source is believed more than the adapted network, which was left out"] if "veto" in events else []
     estimate = _estimate(step) or Estimate(math.nan)
     return Decision(
         time=time,
@@ -79,12 +73,12 @@ def decide(
         batch=batch,
         before=digests[0],
         after=digests[1],
-        committed=digests[0] != digests[1] and step.recovered is None and not grown["undone"],
+        committed=digests[0] != digests[1] and step.recovered is None and "gate" not in events,
         reason="; ".join(reason for reason in reasons if reason),
-        events=tuple(name for name, happened in events.items() if happened),
+        events=tuple(events),
         samples=len(step.logits),
         classes=tuple(step.logits.argmax(1).tolist()),
-        chosen="source and anchor" if grown["vetoes"] else served,
+        chosen="source and anchor" if "veto" in events else served,
         estimate=_finite(estimate.value),
         low=_finite(estimate.low),
         high=_finite(estimate.high),
