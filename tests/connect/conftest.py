@@ -73,8 +73,11 @@ def local_hub(monkeypatch: pytest.MonkeyPatch) -> Iterator[LocalHub]:
                 asked = json.loads(body)
                 name = f"{asked.get('organization') or 'me'}/{asked['name']}"
                 hub.repositories.setdefault(name, {})
-                hub.private[name] = bool(asked.get("private"))
+                hub.private[name] = asked.get("private") is True or asked.get("visibility") == "private"
                 self._answer({"url": f"{address}/{name}"})
+                return
+            if parts[1] == "validate-yaml":
+                self._answer({"errors": [], "warnings": []})
                 return
             name = "/".join(parts[2:4])
             if parts[4] == "preupload":
