@@ -189,6 +189,8 @@ class Service:
         if decision.kind != "feedback":
             self._recent(decision.tenant).append(decision)
         self.metrics.count(decision)
+        if self.telemetry is not None:
+            self.telemetry.record(decision)
         if self.audit is None:
             return
         try:

@@ -134,7 +134,7 @@ def test_a_recipe_without_its_structure_is_refused(recipe: object, network: nn.M
         read_folder(tmp_path, network)
 
 
-def test_an_empty_folder_and_something_else_are_refused(network: nn.Module, tmp_path: Path) -> None:
+def test_an_empty_folder_and_something_else_are_refused(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match=f"there is no {CONFIG}"):
         read_folder(tmp_path)
     with pytest.raises(TypeError, match="got a Linear"):

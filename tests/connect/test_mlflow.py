@@ -87,15 +87,22 @@ def test_a_run_that_fails_says_so_and_keeps_its_steps(store: str, network: nn.Mo
     from mlflow import MlflowClient
 
     model = holdfast.adapt(network, "tent")
-    with pytest.raises(KeyError), MlflowLog(model, tracking_uri=store) as log:
-        log.step(model.step(batches[0]))
-        raise KeyError
+    log = MlflowLog(model, tracking_uri=store)
+
+    def fail() -> None:
+        with log:
+            log.step(model.step(batches[0]))
+            raise KeyError("label")
+
+    with pytest.raises(KeyError, match="label"):
+        fail()
     run = MlflowClient(store).get_run(log.run_id)
     assert run.info.status == "FAILED"
     assert "loss" in run.data.metrics
 
 
-def test_a_logged_model_predicts_as_it_was_and_adapts_if_asked(store: str, network: nn.Module, batches: Tensor) -> None:
+@pytest.mark.usefixtures("store")
+def test_a_logged_model_predicts_as_it_was_and_adapts_if_asked(network: nn.Module, batches: Tensor) -> None:
     import mlflow
 
     model = holdfast.adapt(network, "tent")
@@ -114,7 +121,8 @@ def test_a_logged_model_predicts_as_it_was_and_adapts_if_asked(store: str, netwo
     assert not np.array_equal(adapting.predict(inputs), expected)
 
 
-def test_a_model_in_a_folder_needs_no_store(store: str, network: nn.Module, batches: Tensor, tmp_path: Path) -> None:
+@pytest.mark.usefixtures("store")
+def test_a_model_in_a_folder_is_loaded_without_a_run(network: nn.Module, batches: Tensor, tmp_path: Path) -> None:
     import mlflow
 
     model = holdfast.adapt(network, "tent")
