@@ -7,6 +7,8 @@ from typing import Any, ClassVar
 
 from torch import Tensor
 
+from holdfast.options.problems import check
+from holdfast.options.ranges import Count, Whole
 from holdfast.records import Step
 from holdfast.recovery._base import RECOVERIES, Recovery
 from holdfast.restorable import Pull, Restorable
@@ -39,15 +41,14 @@ class LastGood(Recovery):
         *,
         trigger: str = "estimate_drop",
         trigger_options: Mapping[str, Any] | None = None,
-        every_batches: int = 10,
-        snapshots: int = 4,
-        settled_batches: int = 10,
+        every_batches: Count = 10,
+        snapshots: Count = 4,
+        settled_batches: Whole = 10,
     ) -> None:
         super().__init__()
-        if every_batches < 1 or snapshots < 1:
-            raise ValueError(f"every_batches and snapshots must be at least 1, got {every_batches} and {snapshots}")
         self.trigger, self.trigger_options = trigger, dict(trigger_options or {})
         self.every_batches, self.snapshots, self.settled_batches = every_batches, snapshots, settled_batches
+        check(RECOVERIES[trigger], self.trigger_options, owner=f"recovery {trigger!r}")
         self.decider = RECOVERIES[trigger](**self.trigger_options)
         self.add_state("ring", [])  # {"batch": number, "values": snapshot}, the oldest first
         self.add_state("batches", 0)

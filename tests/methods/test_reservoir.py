@@ -54,5 +54,5 @@ def test_the_prediction_is_that_of_the_average_weights() -> None:
 
 
 def test_a_reservoir_of_reservoirs_is_refused() -> None:
-    with pytest.raises(ValueError, match="base must be another method than 'reservoir'"):
+    with pytest.raises(ValueError, match="base of method 'reservoir' must be another method"):
         adapt(tiny_resnet(), "reservoir", source=[CLEAN[0]], base="reservoir")
