@@ -28,11 +28,8 @@ TASKS = {"image": "image-classification", "audio": "audio-classification"}
 def model_card(config: Config, *, repo_id: str, results: Path | None = None) -> str:
     """Return the model card of a folder; `results` is a folder of runs whose tables are shown.
 
-    >>> print(model_card(Config("recipe", "0.2.0", recipe={"name": "rdumb"}), repo_id="me/resets").split("---")[2][:20])
-    <BLANKLINE>
-    # me/resets
-    <BLANKLINE>
-    A recip
+    >>> "# me/resets" in model_card(Config("recipe", "0.2.0", recipe={"name": "rdumb"}), repo_id="me/resets")
+    True
     """
     tables = [] if results is None else make_tables(read_runs(results), "accuracy")
     metadata = yaml.safe_dump(_metadata(config, repo_id, tables), sort_keys=False, allow_unicode=True)
