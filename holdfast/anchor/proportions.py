@@ -36,9 +36,9 @@ def proportions_by_evidence(
 
     A small pseudo-count expects few classes, a large one equal proportions. The posteriors under several are averaged
     with weights by their evidence lower bounds, so that a balanced window is left alone and a window of one class is
-    not. `counted`, (samples,), are the weights of rows, 0 for those that hold no sample. Under a shift a classifier prefers some classes whatever it is shown, so few classes have to be better than
+    not. Under a shift a classifier prefers some classes whatever it is shown, so few classes have to be better than
     equal proportions by `bias` · log K nats for each sample of a full `window`; samples of a single class are better by
-    nearly log K each.
+    nearly log K each. `counted` is 1 for each row that holds a sample and 0 for the others, (samples,).
 
     >>> each = torch.eye(4) * 0.4 + 0.15
     >>> windows = [each.repeat(12, 1), each[[0, 0, 1, 2, 3]].repeat(12, 1), each[[0]].repeat(48, 1)]
@@ -91,7 +91,10 @@ def _counted(rows: Tensor, counted: Tensor | None) -> Tensor:
 
 def _evidence(probabilities: Tensor, weighed: Tensor, pseudo_counts: Tensor, counted: Tensor | None) -> Tensor:
     """Return the evidence lower bound of each pseudo-count, but for a constant: Σ w log(p / w) + log Γ terms."""
-    counts, alpha = _counted(weighed, counted).sum(1), pseudo_counts[:, 0]  # (pseudo-counts, classes), (pseudo-counts, 1)
+    counts, alpha = (
+        _counted(weighed, counted).sum(1),
+        pseudo_counts[:, 0],
+    )  # (pseudo-counts, classes), (pseudo-counts, 1)
     total, classes = counts.sum(1), counts.shape[1]
     fit = _counted(torch.xlogy(weighed, probabilities) - torch.xlogy(weighed, weighed), counted)
     prior = torch.lgamma(classes * alpha[:, 0]) - torch.lgamma(classes * alpha[:, 0] + total)

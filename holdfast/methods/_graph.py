@@ -13,6 +13,7 @@ from holdfast.anchor.anchor import LONGEST_MEMORY, shift_of, show_something
 from holdfast.anchor.proportions import entropy_of
 from holdfast.blocks.norm import pause
 from holdfast.methods.anchor import log_of
+from holdfast.models.outputs import logits_of
 
 if TYPE_CHECKING:
     from holdfast.methods.blend import Blend
@@ -33,45 +34,43 @@ class State(NamedTuple):
 
 
 class AdaptingGraph(nn.Module):
-    """A step of `blend` without values that the host asks for: `logits, *state = graph(inputs, *state)`.
+    """A step of `blend` in which the host asks for no value: `logits, *state = graph(inputs, *state)`.
 
-    The first state is that of the method now (`state`). Checks of inputs stay with whoever calls it.
+    The first state is `initial`, that of the method now. Inputs are not checked.
     """
 
     def __init__(self, method: Blend) -> None:
         super().__init__()
         copied = copy.deepcopy(method).requires_grad_(False)
-        self.source, self.network = copied.source.module, copied.model.module
-        self._output, self._half_shift, self._window = copied.model, copied.half_shift, copied.window
-        self._anchor = (copied.anchor,)  # a tuple: its state is that of the graph
+        self.source, self.network = copied.source.module.eval(), copied.model.module.eval()
+        self._output, self._half_shift, self._window = copied.model.output, copied.half_shift, copied.window
+        self._anchor = (copied.anchor,)  # in a tuple, since the graph's state is passed and not a part of it
         self._taps = tuple(tap for tap in taps_of(self.network).values() if tap.reference is not None)
-        self.state = self._state_of(copied)
+        self.initial = self._state_of(copied)
         pause(self.network, False)
         self._forget()
 
     def _state_of(self, method: Blend) -> State:
-        following, anchor = method.anchor.following, method.anchor
-        moments = [tap.reference for tap in self._taps]
-        means = [m.mean if tap.site.mean is None else tap.site.mean for tap, m in zip(self._taps, moments)]
-        variances = [m.var if tap.site.var is None else tap.site.var for tap, m in zip(self._taps, moments)]
-        shares = following.class_shares if following.mix is None else following.mix
-        number = torch.zeros(()) if anchor.recent is None else torch.tensor(float(min(len(anchor.recent), self._window)))
+        following, anchor, classes = method.anchor.following, method.anchor, method.model.num_classes
+        mix = following.class_shares if following.mix is None else following.mix
+        moments = [
+            (known.mean, known.var) if tap.site.mean is None or tap.site.var is None else (tap.site.mean, tap.site.var)
+            for tap in self._taps
+            if (known := tap.reference) is not None
+        ]
         return State(
             torch.tensor(float(self._window)) if following.samples is None else following.samples.clone(),
             torch.tensor(float(anchor.memory_samples)),
-            torch.zeros(0) if shares is None else shares.clone(),
-            torch.stack([torch.cat(means), torch.cat(variances)]),
-            self._rows(anchor.recent, method.model.num_classes),
-            self._rows(anchor.recent_source, method.model.num_classes),
-            number,
+            torch.zeros(0) if mix is None else mix.clone(),
+            torch.stack([torch.cat(parts) for parts in zip(*moments, strict=True)]),
+            self._rows(anchor.recent, classes),
+            self._rows(anchor.recent_source, classes),
+            torch.tensor(float(0 if anchor.recent is None else min(len(anchor.recent), self._window))),
         )
 
     def _rows(self, recent: Tensor | None, classes: int) -> Tensor:
-        rows = torch.full((self._window, classes), 1 / classes)
-        if recent is not None:
-            last = recent[-self._window :]
-            rows[len(rows) - len(last) :] = last
-        return rows
+        last = torch.zeros(0, classes) if recent is None else recent[-self._window :]
+        return torch.cat([torch.full((self._window - len(last), classes), 1 / classes), last])
 
     @torch.no_grad()
     def forward(
@@ -85,67 +84,92 @@ class AdaptingGraph(nn.Module):
         recent_source: Tensor,
         kept: Tensor,
     ) -> tuple[Tensor, ...]:
-        """Predict a batch and return the logits and the next state."""
-        state = State(samples, memory, mix, moments, recent, recent_source, kept)
-        logits, following = self.step(inputs, state, learn=True)
-        return (logits, *following)
+        """Predict a batch, and return the logits and the next state."""
+        logits, after = self.step(inputs, State(samples, memory, mix, moments, recent, recent_source, kept), learn=True)
+        return (logits, *after)
 
     def step(self, inputs: Tensor, state: State, *, learn: bool) -> tuple[Tensor, State]:
-        """Return the logits of a batch, and the next state if it is learnt from."""
-        (anchor,) = self._anchor
-        batch, source = inputs.shape[0], self._read(self.source(inputs), inputs)
-        shown = show_something(inputs)
+        """Return the logits of a batch and the state after it."""
+        (anchor,), batch = self._anchor, inputs.shape[0]
+        source, shown = logits_of(self.source(inputs), batch, self._output), show_something(inputs)
         self._take(state)
         if learn:
             anchor.following.count(shown.float(), state.memory, source.softmax(1))
-        own = self._read(self.network(inputs), inputs)
-        plain, believed = anchor.scaled(own), anchor.scaled(source)
-        rows, rows_source = (
+        plain = anchor.scaled(logits_of(self.network(inputs), batch, self._output))
+        believed = anchor.scaled(source)
+        rows, source_rows = (
             torch.cat([before, now.where((shown & torch.isfinite(now).all(1))[:, None], 1 / now.shape[1])])
             for before, now in ((state.recent, plain), (state.recent_source, believed))
         )
-        # Of the last samples as many as the window holds, or the whole batch if that is more; earlier rows are empty.
+        # The window counts, or the whole batch if that is more; the first rows may hold no sample yet.
         age = torch.arange(rows.shape[0] - 1, -1, -1, device=rows.device)
-        held = (age < batch + state.kept) & ((age < self._window) | (age < batch))
-        counted = held.to(rows.dtype)
+        counted = ((age < batch + state.kept) & ((age < self._window) | (age < batch))).to(rows.dtype)
         proportions = torch.full_like(rows, 1 / rows.shape[1])
         if anchor.proportions:
             proportions = agreed(
-                *(proportions_by_evidence(part, window=self._window, counted=counted) for part in (rows, rows_source))
+                *(proportions_by_evidence(each, window=self._window, counted=counted) for each in (rows, source_rows))
             )
-        weighed = torch.cat([rows[:-batch], plain]) * proportions
-        weighed = weighed / weighed.sum(1, keepdim=True).clamp_min(torch.finfo(weighed.dtype).tiny)
-        number = counted.sum()
-        entropy = entropy_of((weighed * counted[:, None]).sum(0) / number)
         shift = shift_of(list(self._taps))
-        weight = (shift / (shift + self._half_shift)).to(plain)
-        blended = believed.lerp(plain, weight) * proportions[-batch:]
-        blended = blended / blended.sum(1, keepdim=True).clamp_min(torch.finfo(blended.dtype).tiny)
-        finite = torch.isfinite(plain).all()
-        scarcity = number.clamp_max(rows.shape[1]) / entropy.exp()
-        following = State(
-            anchor.following.samples,
-            (self._window * scarcity.square().clamp(1.0, float(LONGEST_MEMORY))).round(),
-            state.mix if anchor.following.mix is None else anchor.following.mix,
-            torch.stack([torch.cat([tap.site.mean for tap in self._taps]), torch.cat([tap.site.var for tap in self._taps])]),
-            rows[-self._window :],
-            rows_source[-self._window :],
-            (state.kept + batch).clamp_max(self._window),
+        blended = _normalised(
+            believed.lerp(plain, (shift / (shift + self._half_shift)).to(plain)) * proportions[-batch:]
         )
-        following = State(*(torch.where(finite, new, old) for new, old in zip(following, state, strict=True)))
-        self._forget()
-        return torch.where(finite, log_of(blended).to(source.dtype), source), following
-
-    def _read(self, returned: object, inputs: Tensor) -> Tensor:
-        return self._output.read(returned, inputs.shape[0])
+        weighed = _normalised(torch.cat([rows[:-batch], plain]) * proportions) * counted[:, None]
+        number = counted.sum()
+        scarcity = number.clamp_max(rows.shape[1]) / entropy_of(weighed.sum(0) / number).exp()
+        after = self._taken(
+            State(
+                state.samples,
+                (self._window * scarcity.square().clamp(1.0, float(LONGEST_MEMORY))).round(),
+                state.mix,
+                state.moments,
+                rows[-self._window :],
+                source_rows[-self._window :],
+                (state.kept + batch).clamp_max(self._window),
+            )
+        )
+        finite = torch.isfinite(plain).all()
+        after = State(*(torch.where(finite, new, old) for new, old in zip(after, state, strict=True)))
+        return torch.where(finite, log_of(blended).to(source.dtype), source), after
 
     def _take(self, state: State) -> None:
-        self._anchor[0].following.return_to(state.samples, state.mix)
+        """Put the state where the taps look for it."""
+        self._anchor[0].following.return_to(state.samples, state.mix if state.mix.shape[0] else None)
         sizes = [tap.num_features for tap in self._taps]
         for tap, mean, var in zip(self._taps, *(part.split(sizes) for part in state.moments), strict=True):
             tap.site.return_to(mean, var)
+
+    def _taken(self, state: State) -> State:
+        """Return the state with what the taps have followed, which they forget."""
+        following = self._anchor[0].following
+        sites = [(tap.site.mean, tap.site.var) for tap in self._taps]
+        moments = torch.stack([torch.cat([*parts]) for parts in zip(*sites, strict=True)])
+        mix = state.mix if following.mix is None else following.mix
+        samples = state.samples if following.samples is None else following.samples
+        self._forget()
+        return state._replace(samples=samples, mix=mix, moments=moments)
 
     def _forget(self) -> None:
         self._anchor[0].following.return_to(None, None)
         for tap in self._taps:
             tap.site.return_to(None, None)
+
+
+class FrozenGraph(nn.Module):
+    """What `blend` predicts now, as a module that keeps nothing."""
+
+    def __init__(self, method: Blend) -> None:
+        super().__init__()
+        self.graph = AdaptingGraph(method)
+        pause(self.graph.network)
+        for name, value in self.graph.initial._asdict().items():
+            self.register_buffer(name, value)
+
+    @torch.no_grad()
+    def forward(self, inputs: Tensor) -> Tensor:
+        """Return the logits of a batch."""
+        state = State(*(getattr(self, name) for name in State._fields))
+        return self.graph.step(inputs, state, learn=False)[0]
+
+
+def _normalised(weights: Tensor) -> Tensor:
+    return weights / weights.sum(1, keepdim=True).clamp_min(torch.finfo(weights.dtype).tiny)
