@@ -14,7 +14,9 @@ class Adapting:
     """Predicts batches one after the other, and follows them."""
 
     def __init__(self, path: str) -> None:
-        self.session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+        options = onnxruntime.SessionOptions()
+        options.log_severity_level = 3  # it warns of inputs that have a default
+        self.session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
         self.names = [output.name.removeprefix("next_") for output in self.session.get_outputs()[1:]]
         self.state: dict[str, np.ndarray] = {}  # empty: the state in the file
 

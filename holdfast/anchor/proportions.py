@@ -90,15 +90,15 @@ def _counted(rows: Tensor, counted: Tensor | None) -> Tensor:
 
 
 def _evidence(probabilities: Tensor, weighed: Tensor, pseudo_counts: Tensor, counted: Tensor | None) -> Tensor:
-    """Return the evidence lower bound of each pseudo-count, but for a constant: Σ w log(p / w) + log Γ terms."""
-    counts, alpha = (
-        _counted(weighed, counted).sum(1),
-        pseudo_counts[:, 0],
-    )  # (pseudo-counts, classes), (pseudo-counts, 1)
-    total, classes = counts.sum(1), counts.shape[1]
-    fit = _counted(torch.xlogy(weighed, probabilities) - torch.xlogy(weighed, weighed), counted)
+    """Return the evidence lower bound of each pseudo-count, but for a constant: Σ w log(p / w) + log Γ terms.
+
+    The latter are large and differ by little, so that they are taken in double precision.
+    """
+    fit = _counted(torch.xlogy(weighed, probabilities) - torch.xlogy(weighed, weighed), counted).sum((1, 2))
+    counts, alpha = _counted(weighed, counted).sum(1).double(), pseudo_counts[:, 0].double()
+    total, classes = counts.sum(1), counts.shape[1]  # counts: (pseudo-counts, classes), alpha: (pseudo-counts, 1)
     prior = torch.lgamma(classes * alpha[:, 0]) - torch.lgamma(classes * alpha[:, 0] + total)
-    return fit.sum((1, 2)) + prior + (torch.lgamma(counts + alpha) - torch.lgamma(alpha)).sum(1)
+    return (fit + prior + (torch.lgamma(counts + alpha) - torch.lgamma(alpha)).sum(1)).to(fit)
 
 
 def variety(proportions: Tensor) -> float:

@@ -92,14 +92,16 @@ def _onnx(program: torch.export.ExportedProgram, module: nn.Module) -> bytes:
 def log_gamma(values: Tensor) -> Tensor:
     """Return log Γ of positive values by Stirling's series, since ONNX has no such operation.
 
-    >>> values = torch.tensor([0.1, 1.0, 10.0])
-    >>> torch.allclose(log_gamma(values), torch.lgamma(values), atol=1e-6)
+    >>> values = torch.tensor([0.1, 1.0, 1e4], dtype=torch.float64)
+    >>> torch.allclose(log_gamma(values), torch.lgamma(values), rtol=0, atol=1e-9)
     True
     """
+    below = values  # Γ(x) = Γ(x + 8) / (x (x + 1) … (x + 7))
+    for number in range(1, 8):
+        below = below * (values + number)
     above = values + 8
-    series = 1 / (12 * above) - 1 / (360 * above.pow(3)) + 1 / (1260 * above.pow(5))
-    below = sum(((values + number).log() for number in range(8)), torch.zeros_like(values))
-    return (above - 0.5) * above.log() - above + 0.5 * math.log(2 * math.pi) + series - below
+    series = (1 / 12 - (1 / 360 - (1 / 1260 - 1 / 1680 / above.square()) / above.square()) / above.square()) / above
+    return (above - 0.5) * above.log() - above + 0.5 * math.log(2 * math.pi) + series - below.log()
 
 
 @contextmanager
