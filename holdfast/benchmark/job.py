@@ -17,12 +17,12 @@ from holdfast.recipes import ResolvedRecipe, resolve
 
 __all__ = ["Job", "OracleScore", "Protocol", "Score", "SourceData"]
 
-Protocol: TypeAlias = Literal["online", "offline-fixed", "offline-oracle"]
+Protocol: TypeAlias = Literal["online", "online-timed", "offline-fixed", "offline-oracle"]
 Score: TypeAlias = Literal["macro_f1", "macro_roc_auc", "silhouette"]
 OracleScore: TypeAlias = Literal["accuracy", "macro_f1", "macro_roc_auc"]
 
 PLAIN_FIELDS = (
-    *("card", "seed", "batch_size", "samples", "protocol", "epochs"),
+    *("card", "seed", "batch_size", "samples", "protocol", "epochs", "speed", "cost"),
     *("device", "precision", "memory_format", "place"),
 )
 
@@ -67,6 +67,8 @@ class Job:
     batch_size: int = 64
     samples: int | None = None
     protocol: Protocol = "online"
+    speed: float = 1.0  # of a timed stream: batches that arrive while the source predicts one
+    cost: float | None = None  # of a step under online-timed, in forward passes; None: as it is counted
     epochs: int = 1
     scores: tuple[Score, ...] = ()
     oracle_score: OracleScore = "accuracy"  # by which offline-oracle chooses the epoch
@@ -92,7 +94,13 @@ class Job:
     @property
     def label(self) -> str:
         """What a reader of the progress needs to know the job by."""
-        return f"{self.recipe.label}, {self.stream.label}, {self.model.label}, seed {self.seed}"
+        timed = f", speed {self.speed:g}" if self.protocol == "online-timed" else ""
+        return f"{self.recipe.label}, {self.stream.label}, {self.model.label}, seed {self.seed}{timed}"
+
+    @property
+    def is_online(self) -> bool:
+        """Whether it goes through the stream once; offline protocols adapt to a set for epochs."""
+        return self.protocol in ("online", "online-timed")
 
     @cached_property
     def resolved(self) -> ResolvedRecipe:
@@ -117,7 +125,8 @@ class Job:
         if self.holdout is None:  # jobs without one keep the names they had before there was any
             del content["holdout"]
         digest = hashlib.blake2b(json.dumps(content, sort_keys=True).encode(), digest_size=4).hexdigest()
-        protocol = [] if self.protocol == "online" else [self.protocol]
+        protocol: list[str] = [] if self.protocol == "online" else [self.protocol]
+        protocol += [f"speed{self.speed:g}"] if self.protocol == "online-timed" else []
         words = [self.recipe.label, self.stream.label, self.model.label, *protocol, f"seed{self.seed}", digest]
         return "-".join(word.replace("/", "_") for word in words)
 
@@ -127,6 +136,7 @@ class Job:
         scripted = {name: script.model_dump() for name, script in scripts.items() if script is not None}
         oracle = {} if self.oracle_score == "accuracy" else {"oracle_score": self.oracle_score}
         card = {} if self.card is None else {"card": self.card}  # jobs without one keep their names
+        timed = {"speed": self.speed, "cost": self.cost} if self.protocol == "online-timed" else {}
         return {
             "suite": self.suite,
             "model": self.model.to_json(),
@@ -140,6 +150,7 @@ class Job:
             "batch_size": self.batch_size,
             "samples": self.samples,
             "protocol": self.protocol,
+            **timed,
             "epochs": self.epochs,
             "scores": list(self.scores),
             **({key: getattr(self, key) for key in self.placement.described}),  # none for the CPU in float32

@@ -27,6 +27,7 @@ __all__ = ["SCHEMA", "make_manifest", "resolved_names"]
 SCHEMA = 1
 PROTOCOLS = {
     "online": "online",
+    "online-timed": "online-timed",
     "offline-fixed": "offline-fixed",
     "offline-oracle": "offline-oracle (labels chose the epoch)",
 }
@@ -36,17 +37,17 @@ def make_manifest(job: Job, built: Built) -> dict[str, Any]:
     """Return everything that determines the numbers of a run, and a fingerprint of its protocol."""
     model, stream = built.model, built.stream
     recipe = model.recipe
-    protocol = {
+    protocol: dict[str, Any] = {
         "stream": stream.protocol,
         "samples": job.samples,
         "protocol": PROTOCOLS[job.protocol],
-        "epochs": None if job.protocol == "online" else job.epochs,
+        "epochs": None if job.is_online else job.epochs,
         "seed": job.seed,
         "model": job.model.label,
         "weights": model.weights,
         "preprocessing": stream.preprocessing,
         "batch_size": job.batch_size,
-        "order": f"predicts {model.method.predicts if job.protocol == 'online' else 'after'} its update",
+        "order": f"predicts {model.method.predicts if job.is_online else 'after'} its update",
         "recovery": _call(recipe["recovery"], recipe["recovery_options"]),
         **built.seen,
         "metric": "accuracy, every sample weighs the same",
@@ -59,6 +60,8 @@ def make_manifest(job: Job, built: Built) -> dict[str, Any]:
         },
     }
     protocol |= job.placement.described
+    if job.protocol == "online-timed":
+        protocol |= {"speed": job.speed, "cost": "passes, as counted" if job.cost is None else job.cost}
     if job.oracle_score != "accuracy":
         protocol["oracle_score"] = job.oracle_score
     if job.collapse is not None:

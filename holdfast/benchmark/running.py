@@ -146,7 +146,7 @@ def _carry_out(attempts: Sequence[Attempt], pace: Pace) -> float:
     first = attempts[0]
     write_strip(first.folder.parent / "strips", first.stream, first.job.seed, first.total)
     with first.job.placement.computing(), Prefetch(first.stream, pace.render_workers, pace.cores) as prefetch:
-        if first.job.protocol == "online":
+        if first.job.is_online:
             online(attempts, prefetch)
             details: dict[str, Any] = {}
         else:

@@ -98,7 +98,7 @@ def _jobs(suite: Mapping[str, Any]) -> Iterator[Job]:
                 "batch_size": stream.get("batch_size") or of_model.get("batch_size") or suite.get("batch_size", 64),
                 "samples": suite.get("samples"),
                 "protocol": protocol,
-                "epochs": 1 if protocol == "online" else suite.get("epochs", 1),
+                "epochs": 1 if protocol.startswith("online") else suite.get("epochs", 1),
             }
             if "preset" in job["recipe"]:
                 job["recipe"]["preset"] = job["recipe"]["preset"].replace("{stream}", job["stream"]["label"])
@@ -124,7 +124,7 @@ def _samples(given: Any) -> dict[str, Any] | None:
 def _as_run(job: Job, resolved: Mapping[str, Any]) -> Job:
     """Return a published job with the number of epochs of the run's preset, and the run's name for the same data."""
     data, names = job["stream"]["data"], resolved.get("data_names", [])
-    epochs = resolved.get("preset_epochs") if job["protocol"] != "online" else None
+    epochs = resolved.get("preset_epochs") if job["protocol"].startswith("offline") else None
     named = {**job["stream"], "data": {**data, "name": names[0] if data["name"] in names else data["name"]}}
     return {**job, "stream": named, "epochs": epochs or job["epochs"]}
 

@@ -141,6 +141,11 @@ def protocol_sentence(table: Table) -> str:
     protocol = str(table.protocol["protocol"])
     if protocol == "online":
         return "Protocol online: one pass, each batch once."
+    if protocol == "online-timed":
+        return (
+            f"Protocol online-timed: the stream does not wait. {table.protocol['speed']:g} batches arrive while the "
+            "source predicts one; those that arrive during an update are predicted by the latest state (skipped)."
+        )
     twice = "every set was adapted to for several epochs, then predicted under new draws of its corruptions"
     if protocol == "offline-fixed":
         return f"Protocol offline-fixed: {twice}; no label was used."

@@ -15,6 +15,7 @@ from holdfast.report.report import Chapter, Report, folder_below
 from holdfast.report.rescue import scenes, sentences, story_figures, story_table
 from holdfast.report.section import File, Section, chart, joined, side_by_side, table_files, word_section
 from holdfast.report.setting import setting
+from holdfast.report.speeds import course_figure, course_table, make_courses
 from holdfast.report.suite_text import suite_text
 from holdfast.report.sweeps import make_sweeps, sweep_figure
 from holdfast.report.table_sections import TABLE_SECTIONS
@@ -69,6 +70,17 @@ def sensitivity(report: Report) -> Section | None:
         for sweep in make_sweeps(report.tables)
     ]
     return Section("Sensitivity", side_by_side(*charts), "sensitivity") if charts else None
+
+
+def speeds(report: Report) -> Section | None:
+    """Return how each recipe fares on streams that do not wait, for every speed of the stream."""
+    parts = []
+    for course in make_courses(report.tables):
+        table = course_table(course)
+        drawn = chart(course_figure(course), "The further right, the more batches arrive while a recipe adapts to one.")
+        files = table_files(table, slug(table.title), "csv", "md", "tex")
+        parts.append(Section(table.title, f"{to_html(table)}\n{drawn}", slug(table.title), files))
+    return Section("Time", anchor="time", parts=parts) if parts else None
 
 
 def arena(report: Report) -> Section | None:
@@ -142,6 +154,7 @@ SECTIONS: tuple[Callable[[Report], Section | None], ...] = (
     all_streams,
     before_after,
     sensitivity,
+    speeds,
     arena,
     contents,
     every_table,

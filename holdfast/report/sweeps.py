@@ -95,6 +95,7 @@ def _settings(line: Line) -> dict[str, Any]:
         "suite_and_model": [manifest.suite, manifest.model.name],  # a list is no axis
         "batch_size": manifest.protocol.get("batch_size"),
         "samples": manifest.protocol.get("samples"),
+        "speed": [manifest.protocol.get("speed")],  # has a section of its own
         "stream": manifest.stream.spec or {"protocol": manifest.protocol.get("stream")},
         "recipe": manifest.recipe.model_dump(exclude=NOT_SETTINGS),
     }

@@ -22,7 +22,7 @@ __all__ = ["RECIPE_FIELDS", "Line", "Table", "canonical", "flattened", "grouped"
 T = TypeVar("T")
 
 # Protocol fields that a recipe sets itself: they may differ within a table, and are printed in its line.
-RECIPE_FIELDS = ("seed", "epochs", "order", "recovery", "source_data")
+RECIPE_FIELDS = ("seed", "epochs", "order", "recovery", "source_data", "cost")
 
 
 @dataclass(frozen=True, eq=False)
