@@ -136,6 +136,21 @@ def test_a_member_that_fails_does_not_stop_the_others(
     assert again == alone
 
 
+def test_a_member_that_changes_its_inputs_leaves_the_others_alone(
+    jobs: list[Job], alone: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    step = AdaptedModel.step
+
+    def step_in_place(model: AdaptedModel, inputs: Any) -> Any:
+        taken = step(model, inputs)
+        inputs.zero_()
+        return taken
+
+    monkeypatch.setattr(AdaptedModel, "step", step_in_place)
+    outcomes = bench(jobs, tmp_path / "group")
+    assert {outcome.job.name: rows(outcome.folder) for outcome in outcomes} == alone
+
+
 def test_groups_are_of_one_stream_and_fill_all_workers(jobs: list[Job]) -> None:
     two = parse_suite(SUITE + "seeds: [0, 1]\n").jobs()
     assert [len(group) for group in groups_of(two)] == [3, 3]
