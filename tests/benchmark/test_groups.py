@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from itertools import cycle
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -218,6 +220,21 @@ def test_a_forecast_measures_each_recipe(jobs: list[Job]) -> None:
         assert cost.gpu_hours == 0
         assert cost.disk_mb == pytest.approx(6 * 600 / 1e6)
         assert cost.bottleneck == ("rendering" if cost.rendering_hours > cost.hours else "the network")
+
+
+def test_a_forecast_leaves_out_the_first_batch_and_shares_the_rendering(
+    jobs: list[Job], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = 0.0
+    times = []
+    for render, step in ((100.0, 200.0), (2.0, 5.0), (3.0, 6.0), (4.0, 7.0)):  # seconds of each measured batch
+        times += [now, now + render, now + render + step]
+        now = times[-1]
+    clock = cycle(times)
+    monkeypatch.setattr("holdfast.benchmark.forecast.time", SimpleNamespace(perf_counter=lambda: next(clock)))
+    for cost in forecast(jobs):  # each has 6 batches, and 3 recipes share their rendering
+        assert cost.hours == pytest.approx(6 * 6 / 3600)
+        assert cost.rendering_hours == pytest.approx(3 * 6 / 3 / 3600)
 
 
 def test_a_forecast_of_one_batch_is_not_nothing(jobs: list[Job]) -> None:
