@@ -50,9 +50,10 @@ def section(name: str, result: Result) -> list[str]:
     if name not in result.curves:
         return []
     means = ", ".join(f"`{recipe}` {100 * result.curves[recipe].mean:.1f} %" for recipe in colours(name))
+    around = ", around `tent`," * (name == "guard")
     text = (
-        f"Accuracy in each batch with the default options and one seed: `{result.network}`, {result.samples} test "
-        f"digits with shuffled classes in batches of {result.batch_size}, four corruptions one after the other at "
+        f"Accuracy in each batch with the default options{around} and one seed: `{result.network}`, {result.samples} "
+        f"test digits with shuffled classes in batches of {result.batch_size}, four corruptions one after the other at "
         f"severity 3. Over all samples: {means}; differences of 2 points are noise "
         "([results/method-curves.yaml](../../results/method-curves.yaml))."
     )

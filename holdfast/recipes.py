@@ -8,10 +8,11 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from holdfast.methods import METHODS, Method
-from holdfast.options.option_types import type_problem
+from holdfast.methods import METHODS, Method, preset_for
+from holdfast.models.classifier import Classifier
+from holdfast.options.problems import check_built, problems
 from holdfast.recovery import RECOVERIES, Recovery
-from holdfast.registry import Registry, UnknownNameError, nearest, options_of
+from holdfast.registry import Registry, UnknownNameError, nearest, options_of, parameters_of
 
 __all__ = [
     "RECIPES",
@@ -171,6 +172,7 @@ class ResolvedRecipe:
     options: Mapping[str, Any]  # given for the method
     recovery_options: Mapping[str, Any]  # given for the recovery
     published: Recipe
+    base: ResolvedRecipe | None = None  # that the method guards, or trains several times
 
     @property
     def epochs(self) -> int | None:
@@ -181,6 +183,10 @@ class ResolvedRecipe:
     def presets(self) -> Mapping[str, Mapping[str, Any]]:
         """The published settings of the method and of the recipe, by name."""
         return {**self.kind.presets, **self.published.presets}
+
+    def preset_for(self, model: Classifier) -> str | None:
+        """Return the name of the preset that was asked for, or else of the one for such models, if there is one."""
+        return self.preset or preset_for(self.kind, model)
 
     def seeded(self, seed: int) -> ResolvedRecipe:
         """Return the recipe with a seed for the method and the recovery, where they draw at random.
@@ -195,13 +201,15 @@ class ResolvedRecipe:
             recovery_options={**taken(known, {"seed": seed}), **self.recovery_options},
         )
 
-    def build_recovery(self, preset: Mapping[str, Any] | None = None) -> Recovery:
-        """Return the recovery; a preset may hold options of the recovery that it was published with."""
+    def build_recovery(self, model: Classifier | None = None) -> Recovery:
+        """Return the recovery; the preset for a model may hold options of the recovery that it was published with."""
         if isinstance(self.recovery, Recovery):
             return self.recovery
         known = options_of(RECOVERIES[self.recovery])
-        own = self.recovery == self.published.recovery
-        published = {**(preset or {}), **self.published.recovery_options} if own else {}
+        publisher = self.base or self
+        preset = {} if model is None else publisher.presets.get(publisher.preset_for(model) or "", {})
+        own = self.recovery == publisher.published.recovery
+        published = {**preset, **publisher.published.recovery_options} if own else {}
         return RECOVERIES[self.recovery](**taken(known, published, self.recovery_options))
 
 
@@ -216,6 +224,8 @@ def resolve(
 ) -> ResolvedRecipe:
     """Look up the names of a recipe and assign its options, or raise a `RecipeError` for the first that is wrong.
 
+    A method around another (`base`) takes every recipe, with options as they are given here, and keeps its recovery.
+
     >>> found = resolve("rdumb", lr=1e-4, every_batches=50)
     >>> found.kind.__name__, found.recovery, found.options, found.recovery_options
     ('Eta', 'periodic', {'lr': 0.0001}, {'every_batches': 50})
@@ -225,21 +235,52 @@ def resolve(
     if isinstance(method, str) and published.method not in METHODS:
         raise RecipeError("name", f"unknown method {name!r}; {nearest(name, recipe_names())}")
     kind = METHODS[published.method] if isinstance(method, str) else method
+    base = _base_of(name, kind, options)
+    if base is not None:
+        options |= {"base": base.published.method, "base_options": _for_base(base)}
+        if recovery is None and base.recovery != "never":
+            recovery, recovery_options = base.recovery, {**base.recovery_options, **(recovery_options or {})}
     recovery = recovery or published.recovery
     if not isinstance(recovery, Recovery) and recovery not in RECOVERIES:
         raise RecipeError("recovery", f"unknown recovery {recovery!r}; {nearest(str(recovery), RECOVERIES)}")
     of_method, of_recovery = _assigned(name, kind, recovery, options, recovery_options)
-    for owner, given in (
-        (kind, of_method),
-        *([(RECOVERIES[recovery], of_recovery)] if isinstance(recovery, str) else []),
-    ):
-        for option, value in given.items():
-            if problem := type_problem(owner, option, value):
-                raise RecipeError(option, f"{name!r}: {problem}")
-    resolved = ResolvedRecipe(name, kind, recovery, preset, of_method, of_recovery, published)
+    resolved = ResolvedRecipe(name, kind, recovery, preset, of_method, of_recovery, published, base)
     if preset is not None and preset not in resolved.presets:
         raise RecipeError("preset", f"{name!r} has no preset {preset!r}; {nearest(str(preset), resolved.presets)}")
     return resolved
+
+
+def _base_of(name: str, kind: type[Method], options: Mapping[str, Any]) -> ResolvedRecipe | None:
+    """Return the recipe that a method is put around, if it is such a method and does not adapt by itself."""
+    if "base_options" not in options_of(kind):
+        return None
+    base, given = options.get("base", options_of(kind)["base"].default), options.get("base_options") or {}
+    if not isinstance(base, str) or not isinstance(given, Mapping):
+        return None  # `problems` says so
+    if base == "auto":
+        for option in given:
+            raise RecipeError("base_options", f"'auto' adapts nothing and has no option {option!r}; name a method")
+        return None
+    try:
+        found = resolve(base, **given)
+    except RecipeError as error:
+        raise RecipeError("base" if error.key == "name" else "base_options", str(error)) from error
+    if found.kind is kind:
+        raise RecipeError("base", f"base of method {name!r} must be another method, got {base!r}")
+    if found.recovery != "never" and not kind.keeps_recovery:
+        raise RecipeError(
+            "base",
+            f"{name!r} cannot keep the recovery {found.recovery!r} of {base!r}; leave it out with base_options="
+            "{'recovery': 'never'}",
+        )
+    return found
+
+
+def _for_base(base: ResolvedRecipe) -> dict[str, Any]:
+    """Return the options of a method inside another; with a preset by name, those of the preset for the model go."""
+    known = options_of(base.kind)
+    named = {} if base.preset is None else {option: known[option].default for option in known if option != "seed"}
+    return {**named, **taken(known, base.presets.get(base.preset or "", {}), base.published.options, base.options)}
 
 
 def _assigned(
@@ -251,32 +292,36 @@ def _assigned(
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the options of the method and those of the recovery; the seed is for both."""
     known = options_of(kind)
-    known_to_recovery = {} if isinstance(recovery, Recovery) else options_of(RECOVERIES[recovery])
-    if recovery_options is not None:
-        if not isinstance(recovery_options, Mapping):
-            raise RecipeError("recovery_options", f"recovery_options must be a mapping, got {recovery_options!r}")
-        if isinstance(recovery, Recovery) and recovery_options:
-            raise RecipeError("recovery_options", "recovery_options have no effect on a recovery that is already built")
-        for option in recovery_options:
-            if option not in known_to_recovery:
-                hint = nearest(option, known_to_recovery)
-                raise RecipeError("recovery_options", f"the recovery {recovery!r} has no option {option!r}; {hint}")
-    for option in options:
-        if option in known and option in known_to_recovery and option != "seed" and recovery_options is None:
+    recovering = type(recovery) if isinstance(recovery, Recovery) else RECOVERIES[recovery]
+    known_to_recovery = {} if isinstance(recovery, Recovery) else options_of(recovering)
+    if recovery_options is not None and not isinstance(recovery_options, Mapping):
+        raise RecipeError("recovery_options", f"recovery_options must be a mapping, got {recovery_options!r}")
+    if isinstance(recovery, Recovery) and recovery_options:
+        raise RecipeError("recovery_options", "recovery_options have no effect on a recovery that is already built")
+    for option in {*options} & {*known_to_recovery} - {"seed"}:
+        if option in known and recovery_options is None:
             raise RecipeError(
                 option,
                 f"both the method {name!r} and the recovery {recovery!r} have an option {option!r}; set the recovery's "
                 f"with recovery_options={{{option!r}: …}}, or the method's alone by adding recovery_options={{}}",
             )
-        if option in known_to_recovery and option not in known and recovery_options is not None:
+        if option not in known and recovery_options is not None:
             raise RecipeError(
                 option, f"{option!r} is an option of the recovery {recovery!r}; put it in recovery_options"
             )
-        if option not in known and option not in known_to_recovery:
-            hint = nearest(option, [*known, *known_to_recovery])
-            raise RecipeError(option, f"{name!r} has no option {option!r}; {hint}")
-    shared = options if recovery_options is None else taken({"seed"}, options)
-    return taken(known, options), taken(known_to_recovery, shared, recovery_options or {})
+    of_method = {option: options[option] for option in options if option in known or option not in known_to_recovery}
+    shared = taken(known_to_recovery, options if recovery_options is None else taken({"seed"}, options))
+    of_recovery = {**shared, **(recovery_options or {})}
+    owner = f"{'method' if name in METHODS or name not in RECIPES else 'recipe'} {name!r}"
+    passed = {*parameters_of(kind)} - {*known}
+    for option, problem in problems(kind, of_method, owner=owner, without=passed, besides=known_to_recovery):
+        raise RecipeError(option, problem)
+    owner = f"recovery {RECOVERIES.name_of(recovering)!r}"
+    if isinstance(recovery, Recovery):
+        check_built(recovery, owner=owner)
+    for option, problem in () if isinstance(recovery, Recovery) else problems(recovering, of_recovery, owner=owner):
+        raise RecipeError("recovery_options" if recovery_options else option, problem)
+    return of_method, of_recovery
 
 
 def taken(known: Collection[str], *layers: Mapping[str, Any]) -> dict[str, Any]:

@@ -6,18 +6,17 @@ import difflib
 import importlib
 import inspect
 import pkgutil
+import warnings
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from importlib import metadata
-from typing import Any, Generic, Literal, TypeVar, get_args, get_origin, get_type_hints
+from typing import Any, Generic, TypeVar
 
 __all__ = [
     "Entry",
     "Registry",
     "UnknownNameError",
     "chain",
-    "check_options",
-    "choices_of",
     "import_entries",
     "meanings_of",
     "nearest",
@@ -61,6 +60,7 @@ class Registry(Generic[T]):
         self.hint = hint  # what else a name may be, for messages
         self.aliases: dict[str, str] = {}  # other names of entries; `names` does not list them
         self._entries: dict[str, T] = {}
+        self._refused: dict[str, str] = {}  # entry points that are none, and why
         self._plugins_loaded = False
 
     def register(self, name: str, *, alias: str | None = None) -> Callable[[T], T]:
@@ -91,6 +91,8 @@ class Registry(Generic[T]):
         name = self.aliases.get(name, name)
         if name not in self._entries:
             self._load_plugins()
+        if name in self._refused:
+            raise UnknownNameError(self._refused[name])
         if name not in self._entries:
             near = nearest(name, [*self._entries, *self.aliases])
             raise UnknownNameError(f"unknown {self.kind} {name!r}; {near}{self.hint and f' ({self.hint})'}")
@@ -128,8 +130,15 @@ class Registry(Generic[T]):
         if not self._plugins_loaded:
             self._plugins_loaded = True
             for point in metadata.entry_points(group=f"holdfast.{self.room}"):
-                if point.name not in self.aliases:
-                    self._entries.setdefault(point.name, self.adopted(point.load()))
+                plugin = point.load()
+                if inspect.ismodule(plugin):
+                    self._refused[point.name] = (
+                        f"the entry point {point.name!r} of holdfast.{self.room} names the module {point.value!r}; "
+                        f"name the {self.kind} in it, '{point.value}:…', in the package that declares it"
+                    )
+                    warnings.warn(self._refused[point.name], stacklevel=4)
+                elif point.name not in self.aliases:
+                    self._entries.setdefault(point.name, self.adopted(plugin))
 
 
 def import_entries(package: str, *, skip: Iterable[str] = ()) -> None:
@@ -162,7 +171,7 @@ def parameters_of(thing: Callable[..., Any]) -> dict[str, inspect.Parameter]:
     >>> list(parameters_of(lambda data, split="test", *rest, seed=0, **options: None))
     ['data', 'split', 'seed']
     """
-    by_keyword = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+    by_keyword = [inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD]
     found: dict[str, inspect.Parameter] = {}
     for function in chain(thing):
         parameters = list(inspect.signature(function).parameters.values())
@@ -172,6 +181,7 @@ def parameters_of(thing: Callable[..., Any]) -> dict[str, inspect.Parameter]:
         # Without **options nothing is passed on to the next one.
         if not any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
             break
+        by_keyword = by_keyword[:1]  # further functions get their other arguments from the first
     return found
 
 
@@ -179,20 +189,6 @@ def meanings_of(kind: type) -> dict[str, str]:
     """Return what each option of a class means, from `meanings` of the class and its bases."""
     own = (vars(base).get("meanings", {}) for base in reversed(kind.mro()))
     return {name: meaning for meanings in own for name, meaning in meanings.items()}
-
-
-def choices_of(thing: Callable[..., Any]) -> dict[str, tuple[Any, ...]]:
-    """Return the allowed values of every argument that is annotated with a `Literal`."""
-    found: dict[str, tuple[Any, ...]] = {}
-    for function in chain(thing):
-        try:
-            hints = get_type_hints(inspect.unwrap(function))
-        except NameError:  # an annotation that exists for type checkers only
-            continue
-        for name, hint in hints.items():
-            if get_origin(hint) is Literal:
-                found.setdefault(name, get_args(hint))
-    return found
 
 
 def chain(thing: Any) -> Iterator[Callable[..., Any]]:
@@ -203,14 +199,3 @@ def chain(thing: Any) -> Iterator[Callable[..., Any]]:
     while thing is not None:
         yield thing
         thing = getattr(thing, "extends", None)
-
-
-def check_options(owner: str, given: Iterable[str], known: Iterable[str]) -> None:
-    """Raise an UnknownNameError for the first option that is not known, naming the nearest one.
-
-    >>> check_options("tent", ["lr"], ["lr", "momentum"])
-    """
-    known = list(known)
-    for name in given:
-        if name not in known:
-            raise UnknownNameError(f"{owner} has no option {name!r}; {nearest(name, known)}")

@@ -108,7 +108,7 @@ class AnchorScale(Stateful):
             return
         agreed = latest(self.agreed, (logits.argmax(1) == source_logits.argmax(1)).to(logits.dtype), COMPARED)
         compared = latest(self.compared, logits.detach(), COMPARED)
-        known = torch.cat([compared.double(), agreed.double()[:, None]], 1).cpu()  # the host waits once
+        known = torch.cat([compared.double(), agreed.double()[:, None]], 1).cpu()  # one wait
         if not torch.isfinite(known).all():
             return
         self.compared, self.agreed = compared, agreed
@@ -138,8 +138,8 @@ class AnchorScale(Stateful):
         `weighed` and `plain` are the anchor's probabilities for the same samples, with and without class proportions.
         """
         spread = (beliefs * (1 - beliefs)).sum().sqrt()
-        told = beliefs.mean(), plain.amax(1).mean(), spread, entropy_of(weighed.mean(0))
-        value, confidence, root, entropy = torch.stack([part.double() for part in told]).tolist()  # the host waits once
+        parts = beliefs.mean(), plain.amax(1).mean(), spread, entropy_of(weighed.mean(0))
+        value, confidence, root, entropy = torch.stack([part.double() for part in parts]).tolist()  # one wait
         scatter = root / len(beliefs)
         lost = self._lost(confidence)
         if not follows:

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from holdfast.anchor.identity import prove_identity
-from holdfast.blocks.norm import BatchNorm, NormLayer
+from holdfast.blocks.norm import BatchNormLayer, NormLayer
 from holdfast.blocks.tap import Following, Moments, OutputTap, Tap, fits, moments_by_sample, source_moments
 from holdfast.blocks.wrapping import has_batch_norm, norm_layers, replace_batch_norm
 from holdfast.models.classifier import Classifier
@@ -44,7 +44,7 @@ def follow_inputs(network: Classifier, following: Following, *, source_share: fl
     if not 0 <= source_share <= 1:
         raise ValueError(f"source_share must be between 0 and 1, got {source_share}")
 
-    def stand_in(layer: BatchNorm) -> nn.Module:
+    def stand_in(layer: BatchNormLayer) -> nn.Module:
         if layer.running_mean is None:  # it always uses batch statistics
             return cast(nn.Module, layer)
         return Tap(layer, following, source_share=source_share)

@@ -92,8 +92,8 @@ def _build_model(job: Job, network: nn.Module, stream: Stream) -> tuple[AdaptedM
         card = read_card(job.card)
         seen["source_data"] = f"the card {card.digest[:8]} of {card.reference.samples} inputs"
     if job.resolved.kind.requires_source(job.resolved.options) or (follows and card is None and _own_source(job)):
-        source, told = _source_inputs(job, stream)
-        seen["source_data"] = told if card is None else f"{told}, {seen['source_data']}"
+        source, described = _source_inputs(job, stream)
+        seen["source_data"] = described if card is None else f"{described}, {seen['source_data']}"
     if job.holdout is not None:
         holdout, seen["holdout_data"] = _holdout_batches(job.holdout, job, stream)
     model: AdaptedModel = adapt_with(

@@ -14,7 +14,6 @@ from holdfast.data import DATASETS
 from holdfast.estimators import ESTIMATORS
 from holdfast.model.adapted import check_estimator_name
 from holdfast.models import MODELS
-from holdfast.options.option_types import type_problem
 from holdfast.options.spec import Spec
 from holdfast.options.suite_files import KeyPath
 from holdfast.recipes import RecipeError
@@ -53,12 +52,8 @@ def problems_of(suite: Suite) -> Problems:
 
 
 def _spec_problems(path: KeyPath, spec: Spec, registry: Registry[Any], given: frozenset[str] = frozenset()) -> Problems:
-    problems = list(spec.problems(registry, given))
-    for key, problem in problems:
+    for key, problem in spec.problems(registry, given):
         yield (*path, key) if key else path, problem
-    for option, value in () if problems else spec.options.items():
-        if wrong := type_problem(registry[spec.name], option, value):
-            yield (*path, option), wrong
 
 
 def _stream_problems(path: KeyPath, stream: StreamEntry, suite: Suite) -> Problems:

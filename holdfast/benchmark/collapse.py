@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from holdfast.options.ranges import Count, Whole
+
 __all__ = ["ScriptedCollapse"]
 
 
@@ -18,9 +20,9 @@ class ScriptedCollapse(BaseModel):
     [1.0, 50.0, 1.0]
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
-    from_sample: int = Field(ge=0)
-    samples: int = Field(ge=1)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+    from_sample: Whole
+    samples: Count
     lr_factor: float = Field(gt=1)
 
     def scale_at(self, position: int) -> float:

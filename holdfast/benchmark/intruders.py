@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Literal
 
 import torch
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from holdfast.options.ranges import Count, PositiveShare
 from holdfast.records import Batch
 
 __all__ = ["ScriptedIntruders", "poisoned"]
@@ -29,8 +30,8 @@ class ScriptedIntruders(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
     kind: Literal["noise", "constant", "scale", "poison"]
-    every_batches: int = Field(default=3, ge=1)
-    share: float = Field(default=1.0, gt=0, le=1)  # of the batch size
+    every_batches: Count = 3
+    share: PositiveShare = 1.0  # of the batch size
     mixed: bool = False
 
     def due(self, index: int) -> bool:

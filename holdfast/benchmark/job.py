@@ -45,6 +45,9 @@ class SourceData:
         return cls(Spec.parse(data), content["samples"])
 
 
+LONGEST_NAME = 255  # bytes, of a file or folder
+
+
 @dataclass(frozen=True)
 class Job:
     """One run: model, stream, recipe, estimators and seed; it can be sent to another process."""
@@ -79,6 +82,12 @@ class Job:
             raise ValueError(f"the name of a suite names its folder, so it cannot be {self.suite!r}; leave out slashes")
         if known is not None:
             vars(self)["resolved"] = known
+        for name in (self.suite, self.name):
+            if len(name.encode()) > LONGEST_NAME:
+                raise ValueError(
+                    f"a folder of these runs would have a name of {len(name.encode())} bytes, and file systems take "
+                    f"{LONGEST_NAME}; shorten the names or labels in {name[:60]!r}…"
+                )
 
     @property
     def label(self) -> str:

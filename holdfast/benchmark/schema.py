@@ -14,6 +14,7 @@ from holdfast.benchmark.collapse import ScriptedCollapse
 from holdfast.benchmark.intruders import ScriptedIntruders
 from holdfast.benchmark.job import Job, OracleScore, Protocol, Score, SourceData
 from holdfast.machine.devices import MemoryFormat, Precision, check_device, resolve_device
+from holdfast.options.ranges import Count
 from holdfast.options.spec import Spec
 from holdfast.recipes import ResolvedRecipe, resolve
 
@@ -47,7 +48,7 @@ class ModelEntry(_WithSpec):
 
     streams: list[str] = ["*"]
     recipes: list[str] = ["*"]
-    batch_size: int | None = Field(default=None, ge=1)
+    batch_size: Count | None = None
     card: str | None = None  # a file that `holdfast card` wrote for it: the moments of its own source data
 
     def meets(self, stream: StreamEntry, recipe: Spec) -> bool:
@@ -60,7 +61,7 @@ class StreamEntry(_WithSpec):
     """A stream and its data, and optionally its own batch size, its own recipes, and scripts of what goes wrong."""
 
     data: Entry
-    batch_size: int | None = Field(default=None, ge=1)
+    batch_size: Count | None = None
     recipes: list[Entry] | None = Field(default=None, min_length=1)
     collapse: ScriptedCollapse | None = None
     intruders: ScriptedIntruders | None = None
@@ -70,7 +71,7 @@ class StreamEntry(_WithSpec):
 class SourceEntry(_WithSpec):
     """Samples of a data set for methods or estimators that look at the source before the first batch."""
 
-    samples: int = Field(default=512, ge=1)
+    samples: Count = 512
 
     @property
     def record(self) -> SourceData:
@@ -90,7 +91,7 @@ class Suite(BaseModel):
     name: str
     summary: str = ""
     protocol: list[Protocol] = Field(default=["online"], min_length=1)
-    epochs: int = Field(default=1, ge=1)  # of offline protocols; a preset that was published with its own keeps them
+    epochs: Count = 1  # of offline protocols; a preset that was published with its own keeps them
     scores: list[Score] = []  # of the predictions under offline protocols, besides the accuracy
     models: list[ModelEntry] = Field(min_length=1)
     streams: list[StreamEntry] = Field(min_length=1)
@@ -99,8 +100,8 @@ class Suite(BaseModel):
     source: SourceEntry | None = None  # unlabelled, for methods; `stream` is the beginning of the stream itself
     holdout: SourceEntry | None = None  # labelled, for estimators; of methods only the moments are for them
     seeds: list[int] = Field(default=[0], min_length=1)
-    batch_size: int = Field(default=64, ge=1)
-    samples: int | None = Field(default=None, ge=1)  # cuts streams to this length; endless streams need it
+    batch_size: Count = 64
+    samples: Count | None = None  # cuts streams to this length; endless streams need it
     device: Annotated[str, AfterValidator(check_device)] = "cpu"  # auto, cpu, cuda, cuda:1, mps
     precision: Precision = "float32"  # the others under autocast
     memory_format: MemoryFormat = "contiguous"

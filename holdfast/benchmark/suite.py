@@ -14,7 +14,7 @@ from holdfast.benchmark.collapse import ScriptedCollapse
 from holdfast.benchmark.intruders import ScriptedIntruders
 from holdfast.benchmark.schema import Suite
 from holdfast.options.suite_files import KeyPath, SuiteError, line_of, lines_of, scaled, shipped_text, suite_names
-from holdfast.options.yaml_text import Loader, load_yaml
+from holdfast.options.yaml_text import compose, load_yaml
 from holdfast.registry import nearest
 
 __all__ = ["SuiteError", "checked", "load_suite", "parse_suite", "suite_names"]
@@ -47,10 +47,12 @@ def parse_suite(
 ) -> Suite:
     """Return the checked suite of YAML text."""
     try:
-        content, lines = load_yaml(text), dict(lines_of(yaml.compose(text, Loader)))
+        content, lines = load_yaml(text), dict(lines_of(compose(text)))
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 1
         raise SuiteError(f"{where}, line {line}: this is not YAML: {error.problem}") from error
+    except yaml.YAMLError as error:
+        raise SuiteError(f"{where} cannot be read: {error}") from error
     if not isinstance(content, dict):
         raise SuiteError(f"{where}: a suite is a mapping with name, models, streams and recipes")
     content = scaled(content, scale, overrides)

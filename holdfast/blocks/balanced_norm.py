@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from holdfast.blocks.finite import all_finite, if_finite
-from holdfast.blocks.norm import BatchNorm, NormLayer
+from holdfast.blocks.norm import BatchNormLayer, NormLayer
 from holdfast.blocks.sample_moments import sample_moments
 
 __all__ = ["BalancedStatistics", "given_labels", "grouped_sums"]
@@ -30,7 +30,7 @@ class BalancedStatistics(NormLayer):
     var: Tensor
 
     def __init__(
-        self, layer: BatchNorm, *, num_classes: int, class_momentum: float, agnostic_share: float = 0.0
+        self, layer: BatchNormLayer, *, num_classes: int, class_momentum: float, agnostic_share: float = 0.0
     ) -> None:
         super().__init__(layer)
         self.class_momentum, self.agnostic_share = class_momentum, agnostic_share  # η, γ

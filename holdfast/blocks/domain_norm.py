@@ -9,11 +9,11 @@ from torch import Tensor
 
 from holdfast.blocks.balanced_norm import BalancedStatistics, grouped_sums
 from holdfast.blocks.finite import all_finite, if_finite
-from holdfast.blocks.norm import BatchNorm
+from holdfast.blocks.norm import BatchNormLayer
 from holdfast.blocks.sample_moments import sample_moments
 from holdfast.state import Stateful
 
-__all__ = ["DomainMoments", "DomainStatistics", "Placement", "Regrouping", "Strata"]
+__all__ = ["DomainMoments", "DomainOfSamples", "DomainStatistics", "Regrouping", "Strata"]
 
 
 @dataclass(frozen=True)
@@ -23,17 +23,17 @@ class Strata:
     rows: Tensor  # where they are kept
     domains: Tensor
     counts: Tensor  # of samples in the batch
-    places: Tensor  # (batch,) of each sample among them
+    inverse: Tensor  # (batch,) of each sample among them
     room: int  # rows that are needed to keep them
     slots: int  # domains that are needed, with the reserve
 
 
 @dataclass(frozen=True)
-class Placement:
+class DomainOfSamples:
     """The domain of each sample of a batch and, in an updating pass, its stratum."""
 
     present: Tensor  # the domains of the batch
-    places: Tensor  # (batch,) of each sample among them
+    inverse: Tensor  # (batch,) of each sample among them
     strata: Strata | None
 
 
@@ -43,7 +43,7 @@ class Regrouping:
 
     domains: list[int]  # slots that stay
     rows: list[int]  # rows that stay
-    joined: list[int]  # places among these that take in another row
+    joined: list[int]  # inverse among these that take in another row
     joining: list[int]  # those other rows
     shares: list[float]  # of the samples of both that the other row brings
     row_domains: list[int]  # afterwards, of the rows that stay
@@ -82,7 +82,7 @@ class DomainMoments(Stateful):
         counts = taught.counts.unsqueeze(1).to(strata)
         step = torch.full_like(counts, momentum)
         step = step.minimum(1 / counts) if capped else step  # with a cap the weights of a stratum never exceed 1
-        away, square = grouped_sums(sample_mean.to(strata), sample_var.to(strata), taught.places, old_mean)
+        away, square = grouped_sums(sample_mean.to(strata), sample_var.to(strata), taught.inverse, old_mean)
         shift = step * away  # δ
         mean, var = old_mean + shift, old_var + step * (square - counts * old_var) - shift**2
         new = torch.stack([mean, var], 1)
@@ -126,16 +126,16 @@ class DomainStatistics(BalancedStatistics):
     2 / `class_momentum` samples in a batch diverges, and the layer's own epsilon in every pass, as in the paper.
     """
 
-    def __init__(self, layer: BatchNorm, *, num_classes: int, capped: bool = True, **options: float) -> None:
+    def __init__(self, layer: BatchNormLayer, *, num_classes: int, capped: bool = True, **options: float) -> None:
         super().__init__(layer, num_classes=num_classes, **options)
         self.capped = capped
         self.domains = DomainMoments(self.source_mean, num_classes=num_classes)
-        self.placed: Placement | None = None
+        self.placed: DomainOfSamples | None = None
         self.watched = False
-        self.seen: tuple[Tensor, Tensor] | None = None  # moments of the samples in the last pass without places
+        self.seen: tuple[Tensor, Tensor] | None = None  # moments of the samples in the last pass without inverse
 
     def adapted(self, features: Tensor) -> Tensor:
-        """Normalise (batch, channels, ...), after updating the statistics if the batch has labels or places."""
+        """Normalise (batch, channels, ...), after updating the statistics if the batch has labels or inverse."""
         if self.placed is None:
             self.watch(features)
             return super().adapted(features)
@@ -147,7 +147,7 @@ class DomainStatistics(BalancedStatistics):
         mean, var = mean.to(self.source_mean), var.to(self.source_mean)
         if len(mean) == 1:
             return self.normalise(features, mean[0], var[0])
-        return self.normalise_each(features, mean[self.placed.places], var[self.placed.places])
+        return self.normalise_each(features, mean[self.placed.inverse], var[self.placed.inverse])
 
     def fixed_statistics(self, features: Tensor | None) -> None:
         """Return None: each sample is normalised by itself."""

@@ -9,7 +9,7 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from holdfast.blocks.domain_norm import DomainStatistics, Placement, Regrouping, Strata
+from holdfast.blocks.domain_norm import DomainOfSamples, DomainStatistics, Regrouping, Strata
 from holdfast.registry import nearest
 from holdfast.state import Stateful
 
@@ -63,7 +63,7 @@ class Domains(Stateful):
         domains, classes = torch.stack([found, found if labels is None else labels]).cpu()
         strata = None if labels is None else self._admit(domains, classes, found.device)
         present, inverse = domains.unique(return_inverse=True)
-        placed = Placement(present.to(found.device), inverse.to(found.device), strata)
+        placed = DomainOfSamples(present.to(found.device), inverse.to(found.device), strata)
         try:
             for layer in self._layers:
                 layer.placed = placed

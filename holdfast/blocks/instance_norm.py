@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from holdfast.blocks.norm import BatchNorm
+from holdfast.blocks.norm import BatchNormLayer
 from holdfast.blocks.robust_norm import LearningLayer, normalise, pool_moments
 from holdfast.blocks.sample_moments import sample_moments
 
@@ -23,7 +23,7 @@ class InstanceAwareStatistics(LearningLayer):
     instance normalisation. Samples with a single position are not corrected.
     """
 
-    def __init__(self, layer: BatchNorm, *, momentum: float = 0.01, standard_errors: float = 4.0) -> None:
+    def __init__(self, layer: BatchNormLayer, *, momentum: float = 0.01, standard_errors: float = 4.0) -> None:
         super().__init__(layer, momentum=momentum)
         self.standard_errors = standard_errors  # k
 

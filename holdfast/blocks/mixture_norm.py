@@ -9,7 +9,7 @@ from torch import Generator, Tensor
 from torch.nn import functional as F
 
 from holdfast.blocks.finite import all_finite, if_finite
-from holdfast.blocks.norm import BatchNorm, NormLayer
+from holdfast.blocks.norm import BatchNormLayer, NormLayer
 from holdfast.blocks.sample_moments import sample_moments
 
 __all__ = ["MixtureStatistics"]
@@ -29,7 +29,7 @@ class MixtureStatistics(NormLayer):
 
     def __init__(
         self,
-        layer: BatchNorm,
+        layer: BatchNormLayer,
         *,
         generator: Generator,
         components: int = 16,

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from holdfast.state import Stateful
 
-__all__ = ["Filter", "NeighbourAverage", "check_filter", "surer"]
+__all__ = ["Filter", "NeighbourAverage", "surer"]
 
 Filter = Literal["official", "fixed", "off"]
 
@@ -36,17 +36,6 @@ class NeighbourAverage(Stateful):
             newest = features[-1:].detach()
             self.last = torch.where(torch.isfinite(newest).all(), newest, first.detach())
         return averages
-
-
-def check_filter(filter: Filter) -> Filter:
-    """Return the filter, or raise an error if it is unknown.
-
-    >>> check_filter("off")
-    'off'
-    """
-    if filter not in ("official", "fixed", "off"):
-        raise ValueError(f"filter must be 'official', 'fixed' or 'off', got {filter!r}")
-    return filter
 
 
 def surer(log_probs: Tensor, others: Tensor) -> Tensor:

@@ -14,7 +14,7 @@ from torch.nn import functional as F
 from holdfast.blocks.finite import if_finite
 
 __all__ = [
-    "BatchNorm",
+    "BatchNormLayer",
     "BatchStatistics",
     "BlendedStatistics",
     "CumulativeStatistics",
@@ -32,7 +32,7 @@ class NoStatisticsError(ValueError):
     """A BatchNorm layer keeps no running statistics."""
 
 
-class BatchNorm(Protocol):
+class BatchNormLayer(Protocol):
     """What a replacement reads from a BatchNorm layer: `nn.BatchNorm2d` and its kin have it."""
 
     eps: float
@@ -67,7 +67,7 @@ class NormLayer(nn.Module, ABC):
     weight: Tensor | None
     bias: Tensor | None
 
-    def __init__(self, layer: BatchNorm) -> None:
+    def __init__(self, layer: BatchNormLayer) -> None:
         super().__init__()
         if layer.running_mean is None or layer.running_var is None:
             raise NoStatisticsError(
@@ -185,7 +185,7 @@ def batch_moments(features: Tensor, *, unbiased: bool) -> tuple[Tensor, Tensor]:
 class BlendedStatistics(NormLayer):
     """Normalises with λ · source + (1 − λ) · batch statistics (Schneider et al., NeurIPS 2020, Eq. 3)."""
 
-    def __init__(self, layer: BatchNorm, *, source_share: Callable[[int], float], unbiased: bool = True) -> None:
+    def __init__(self, layer: BatchNormLayer, *, source_share: Callable[[int], float], unbiased: bool = True) -> None:
         super().__init__(layer)
         self.source_share = source_share  # λ from the batch size
         self.unbiased = unbiased
@@ -209,7 +209,7 @@ class CumulativeStatistics(NormLayer):
     var: Tensor
     batches: Tensor
 
-    def __init__(self, layer: BatchNorm) -> None:
+    def __init__(self, layer: BatchNormLayer) -> None:
         super().__init__(layer)
         self.register_buffer("mean", torch.zeros_like(self.source_mean))
         self.register_buffer("var", torch.ones_like(self.source_var))

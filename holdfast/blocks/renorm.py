@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from holdfast.blocks.finite import all_finite, if_finite
-from holdfast.blocks.norm import BatchNorm, NormLayer, batch_moments, needed
+from holdfast.blocks.norm import BatchNormLayer, NormLayer, batch_moments, needed
 
 __all__ = ["RenormalisedStatistics"]
 
@@ -26,7 +26,7 @@ class RenormalisedStatistics(NormLayer):
     seen: Tensor
 
     def __init__(
-        self, layer: BatchNorm, *, momentum: float = 0.95, start: Literal["batch", "source"] = "batch"
+        self, layer: BatchNormLayer, *, momentum: float = 0.95, start: Literal["batch", "source"] = "batch"
     ) -> None:
         super().__init__(layer)
         self.momentum = momentum

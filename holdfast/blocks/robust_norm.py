@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from holdfast.blocks.finite import all_finite, if_finite
-from holdfast.blocks.norm import BatchNorm, NormLayer, needed
+from holdfast.blocks.norm import BatchNormLayer, NormLayer, needed
 from holdfast.blocks.sample_moments import sample_moments
 
 __all__ = [
@@ -31,7 +31,7 @@ class LearningLayer(NormLayer):
     mean: Tensor
     var: Tensor
 
-    def __init__(self, layer: BatchNorm, *, momentum: float) -> None:
+    def __init__(self, layer: BatchNormLayer, *, momentum: float) -> None:
         super().__init__(layer)
         self.learning = False
         self.momentum = momentum
@@ -66,7 +66,7 @@ class RunningStatistics(LearningLayer):
     `predict_with_batch` every pass normalises with the batch.
     """
 
-    def __init__(self, layer: BatchNorm, *, momentum: float, predict_with_batch: bool = False) -> None:
+    def __init__(self, layer: BatchNormLayer, *, momentum: float, predict_with_batch: bool = False) -> None:
         super().__init__(layer, momentum=momentum)
         self.predict_with_batch = predict_with_batch
 
@@ -99,7 +99,7 @@ class RobustStatistics(LearningLayer):
     The variance is biased, and gradients flow through the batch's share of both moments.
     """
 
-    def __init__(self, layer: BatchNorm, *, momentum: float = 0.05) -> None:
+    def __init__(self, layer: BatchNormLayer, *, momentum: float = 0.05) -> None:
         super().__init__(layer, momentum=momentum)
 
     def adapted(self, features: Tensor) -> Tensor:

@@ -9,11 +9,11 @@ from torch import Tensor
 
 from holdfast.blocks.whitening import regularised
 
-__all__ = ["Moments", "SourceMoments"]
+__all__ = ["Embedded", "SourceMoments"]
 
 
 @dataclass(frozen=True)
-class Moments:
+class Embedded:
     """Statistics of embeddings of one width."""
 
     mean: Tensor  # (width,)
@@ -52,21 +52,21 @@ class SourceMoments:
         self._slip = self._slip + count * earlier**2 * step**2
         self._covariances = self._covariances + scatter / max(count - 1, 1)
 
-    def exact(self) -> Moments:
+    def exact(self) -> Embedded:
         """Return the moments of all embeddings together, whatever the batches were."""
         covariance = (self._within + self._between) / max(self._count - 1, 1)
-        return Moments(self._mean, covariance.diagonal().clone(), regularised(covariance))
+        return Embedded(self._mean, covariance.diagonal().clone(), regularised(covariance))
 
-    def of_tokens(self) -> Moments:
+    def of_tokens(self) -> Embedded:
         """Return the official moments of tokens: the variance a little too large, the covariance within batches only.
 
         Where Welford's formula has the mean before a batch, the official code has one that is further away.
         """
         freedom = max(self._count - 1, 1)
         var = ((self._within + self._between).diagonal() + self._slip) / freedom
-        return Moments(self._mean, var, regularised(self._within / freedom))
+        return Embedded(self._mean, var, regularised(self._within / freedom))
 
-    def of_pixels(self) -> Moments:
+    def of_pixels(self) -> Embedded:
         """Return the official moments of pixels: the biased variance, and the mean of the batches' covariances."""
         var = (self._within + self._between).diagonal() / self._count
-        return Moments(self._mean, var, regularised(self._covariances / self._batches))
+        return Embedded(self._mean, var, regularised(self._covariances / self._batches))

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from holdfast.blocks.finite import all_finite, if_finite
-from holdfast.blocks.norm import BatchNorm, NormLayer, batch_moments
+from holdfast.blocks.norm import BatchNormLayer, NormLayer, batch_moments
 from holdfast.blocks.sample_moments import sample_moments
 from holdfast.state import Stateful
 
@@ -137,10 +137,10 @@ class Following(Stateful):
         self.counted = None if bool(counted.all()) else counted
         if probabilities is not None and self.classes is not None and self.class_shares is not None:
             tells = counted * torch.isfinite(probabilities).all(1)
-            told = tells.sum()
-            mean = (tells @ probabilities.nan_to_num(0).to(tells) / told.clamp_min(TINY))[self.classes]
+            weight = tells.sum()
+            mean = (tells @ probabilities.nan_to_num(0).to(tells) / weight.clamp_min(TINY))[self.classes]
             before = self.class_shares if self.mix is None else self.mix
-            self.mix = before.lerp(mean.to(before), (self.share * told / added.clamp_min(TINY)).to(before))
+            self.mix = before.lerp(mean.to(before), (self.share * weight / added.clamp_min(TINY)).to(before))
 
     def return_to(self, samples: Tensor | None, mix: Tensor | None) -> None:
         """Go back to what was counted before a batch."""
@@ -190,7 +190,7 @@ class Tap(NormLayer):
     1.414
     """
 
-    def __init__(self, layer: BatchNorm, following: Following, *, source_share: float, axis: int = 1) -> None:
+    def __init__(self, layer: BatchNormLayer, following: Following, *, source_share: float, axis: int = 1) -> None:
         super().__init__(layer)
         self.source_share, self.axis = source_share, axis
         self.site = Site()

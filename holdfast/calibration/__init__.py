@@ -2,7 +2,7 @@
 
 from holdfast.calibration.calibrate import calibrate
 from holdfast.calibration.interpolate import interpolate_percent
-from holdfast.calibration.judge import Progress
+from holdfast.calibration.judge import Judging
 from holdfast.calibration.matrices import calibration_of, import_matrices
 from holdfast.calibration.settings import CalibrationSettings
 from holdfast.calibration.store import default_cache
@@ -11,7 +11,7 @@ from holdfast.streams import Calibration, Transition
 __all__ = [
     "Calibration",
     "CalibrationSettings",
-    "Progress",
+    "Judging",
     "Transition",
     "calibrate",
     "calibration_of",

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from torch import nn
 
-from holdfast.calibration.judge import Judge, Progress
+from holdfast.calibration.judge import Judge, Judging
 from holdfast.calibration.pairs import Pair, check_pairs, in_order, names_of, reaching, solve_pair
 from holdfast.calibration.settings import CalibrationSettings
 from holdfast.calibration.sharing import Execute, locked, measure_as_jobs, shared
@@ -31,7 +31,7 @@ def calibrate(
     settings: CalibrationSettings | None = None,
     *,
     cache: str | Path | None = None,
-    progress: Callable[[Progress], None] | None = None,
+    progress: Callable[[Judging], None] | None = None,
     execute: Execute | None = None,
 ) -> Calibration:
     """Calibrate a CCC walk (Press et al., NeurIPS 2023) for any model and data, with a fraction of its measurements.

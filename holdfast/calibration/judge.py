@@ -26,7 +26,7 @@ from holdfast.models import Classifier, weights_digest
 from holdfast.randomness import seeded_rng
 from holdfast.streams.walks.path import GridPoint
 
-__all__ = ["Judge", "Progress", "Treatment", "spread_over_classes", "treatment_of"]
+__all__ = ["Judge", "Judging", "Treatment", "spread_over_classes", "treatment_of"]
 
 VERSION = 1  # raised whenever the same key would give other outcomes than before
 USUAL_POINTS = 60  # of a pair, to estimate the remaining work
@@ -46,7 +46,7 @@ def treatment_of(pair: tuple[str, str], point: GridPoint) -> Treatment:
 
 
 @dataclass(frozen=True)
-class Progress:
+class Judging:
     """The progress of a calibration, counted in predictions on corrupted samples."""
 
     pair: str  # empty while the pool is measured
@@ -73,7 +73,7 @@ class Judge:
         storage_jpeg_quality: int | None,
         crop: Crop | None = None,
         cache: Path,
-        tell: Callable[[Progress], None],
+        tell: Callable[[Judging], None],
     ) -> None:
         example = as_inputs(data.inputs(np.zeros(1, np.int64)))
         self.model = model if isinstance(model, Classifier) else Classifier(model, example=example)
@@ -147,7 +147,7 @@ class Judge:
                     self.done += len(right)
                     left -= len(right)
                     later = max(0, self.pairs_left) * USUAL_POINTS * len(self.samples)
-                    self.tell(Progress(self.pair, self.done, self.saved, left + later))
+                    self.tell(Judging(self.pair, self.done, self.saved, left + later))
                     stop_if_asked()
                     if time.monotonic() - kept > KEEP_SECONDS:
                         self._keep(missing)
@@ -243,7 +243,7 @@ def spread_over_classes(labels: NDArray[np.int64], rng: np.random.Generator) -> 
     return by_class[np.argsort((ranks + rng.random(len(labels))) / np.repeat(sizes, sizes))]
 
 
-def _tell_nobody(_progress: Progress) -> None:
+def _tell_nobody(_progress: Judging) -> None:
     pass
 
 

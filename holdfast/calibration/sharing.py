@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 
 import torch
 
-from holdfast.calibration.judge import Judge, Progress
+from holdfast.calibration.judge import Judge, Judging
 from holdfast.calibration.pairs import Pair
 from holdfast.machine.folders import InUseError, held, made
 from holdfast.streams.walks.path import GridPoint
@@ -60,12 +60,12 @@ def measure_as_jobs(judge: Judge, solve: Callable[..., Transition], walk: Sequen
     """
     sent = pickle.dumps((judge, solve))  # not by torch, which would keep a file open for every tensor it sends
     for result in execute(partial(_measure_alone, sent=sent), list(dict.fromkeys(walk))):
-        if isinstance(result, Progress):
+        if isinstance(result, Judging):
             judge.done, judge.saved = judge.done + result.done, judge.saved + result.saved
-            judge.tell(Progress(result.pair, judge.done, judge.saved, result.left))
+            judge.tell(Judging(result.pair, judge.done, judge.saved, result.left))
 
 
-def _measure_alone(pair: Pair, sent: bytes) -> Progress:
+def _measure_alone(pair: Pair, sent: bytes) -> Judging:
     """Measure a pair in a process of its own, on one thread, and return the measurements made here."""
     judge, solve = pickle.loads(sent)  # our own objects, written by `measure_as_jobs` in the parent of this process
     before, threads = (judge.done, judge.saved), torch.get_num_threads()
@@ -74,7 +74,7 @@ def _measure_alone(pair: Pair, sent: bytes) -> Progress:
         _measure(judge, partial(solve, judge), pair)
     finally:
         torch.set_num_threads(threads)
-    return Progress("+".join(pair), judge.done - before[0], judge.saved - before[1], left=0)
+    return Judging("+".join(pair), judge.done - before[0], judge.saved - before[1], left=0)
 
 
 def _measure(judge: Judge, solve: Solve, pair: Pair) -> None:

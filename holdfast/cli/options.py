@@ -24,6 +24,7 @@ __all__ = [
     "Settings",
     "SuiteName",
     "Workers",
+    "parse_mapping",
     "parse_settings",
 ]
 
@@ -70,6 +71,21 @@ ModelText = Annotated[
         help="Use this model: a name, or YAML such as {name: …, option: …}.", autocompletion=completing.models
     ),
 ]
+
+
+def parse_mapping(option: str, text: str) -> dict[str, Any]:
+    """Return the mapping that an option holds as YAML.
+
+    >>> parse_mapping("--options", "{lr: 1e-3}")
+    {'lr': 0.001}
+    """
+    try:
+        parsed = load_yaml(text) or {}
+    except yaml.YAMLError as error:
+        raise ValueError(f"{option} is not YAML, got {text!r}; write e.g. '{{lr: 0.0001}}'") from error
+    if not isinstance(parsed, dict):
+        raise ValueError(f"{option} must be a mapping, got {text!r}; write e.g. '{{lr: 0.0001}}'")
+    return parsed
 
 
 def parse_settings(settings: list[str] | None) -> dict[str, Any]:

@@ -7,10 +7,9 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-import yaml
 
 from holdfast.cli import completing
-from holdfast.cli.options import CardFile
+from holdfast.cli.options import CardFile, parse_mapping
 from holdfast.cli.printing import console
 from holdfast.options.spec import Spec
 
@@ -72,14 +71,11 @@ def serve(
     if parsed.name.partition(":")[0] in RUNS_CODE:
         console.print(f"note: {parsed.name} runs Python code of its own with your rights", highlight=False)
     limits = Limits(body_bytes=int(max_body_mb * 1e6), requests_per_second=rate, tenants=max_tenants)
-    chosen = yaml.safe_load(options) or {}
-    if not isinstance(chosen, dict):
-        raise ValueError(f"--options must be a mapping, got {options!r}; write e.g. '{{lr: 0.0001}}'")
     building = {
         "model": parsed.to_text(),
         "method": method,
         "guarded": guard,
-        "options": chosen,
+        "options": parse_mapping("--options", options),
         "holdout": holdout,
         "card": None if card is None else str(card.resolve()),
         "budget": budget,

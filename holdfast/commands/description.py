@@ -129,7 +129,8 @@ def _needs(kind: type[Method]) -> str:
     if "base_options" in options_of(kind):  # it wraps another method
         base = options_of(kind)["base"].default
         own = "; unlabelled source inputs" * kind.needs_source
-        return f"what the method in `base` needs; {base}: {_needs(METHODS[base])}{own}"
+        needs = "any network" if base not in METHODS else _needs(METHODS[base])
+        return f"what the method in `base` needs; {base}: {needs}{own}"
     layers = "BatchNorm layers" if kind.needs_batch_norm else "normalisation layers" if kind.needs_norm else ""
     head, source = "a last linear layer" * kind.needs_head, "unlabelled source inputs" * kind.needs_source
     return ", ".join(filter(None, (layers, head, source))) or "any network"

@@ -87,7 +87,6 @@ def replayed_jobs(job: Job, recoveries: Sequence[Spec]) -> list[Job]:
     for recovery in recoveries:
         for _, problem in recovery.problems(RECOVERIES, GIVEN_TO_RECIPES):
             raise UnknownNameError(problem)
-        recovery.build(RECOVERIES)  # an option out of range is reported before the first run
         values = ", ".join(f"{option}={value}" for option, value in recovery.options.items())
         label = f"{name} + {recovery.name}" + (f"({values})" if values else "")
         options = {**kept, "recovery": recovery.name, "recovery_options": dict(recovery.options)}

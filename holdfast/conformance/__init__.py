@@ -6,11 +6,11 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 
 from holdfast.conformance import entropy, lame, long_streams, memories, statistics, teachers, unitta, without_batch_norm
-from holdfast.conformance.case import Case, Verdict, judge
+from holdfast.conformance.case import Case, Outcome, judge
 from holdfast.conformance.pack import PACKS, STREAMS
 from holdfast.registry import UnknownNameError, nearest
 
-__all__ = ["CASES", "STREAMS", "Case", "Verdict", "judge", "judge_all"]
+__all__ = ["CASES", "STREAMS", "Case", "Outcome", "judge", "judge_all"]
 
 CASES: tuple[Case, ...] = (
     *entropy.CASES,
@@ -24,7 +24,7 @@ CASES: tuple[Case, ...] = (
 )
 
 
-def judge_all(golden: Path, only: Collection[str] | None = None, *, device: str = "cpu") -> Iterator[Verdict]:
+def judge_all(golden: Path, only: Collection[str] | None = None, *, device: str = "cpu") -> Iterator[Outcome]:
     """Judge every case with a trace in the golden folder, on a device; `only` limits this to some recipes."""
     folders = sorted({pack.traces for pack in PACKS})
     if not any((golden / folder).is_dir() for folder in folders):

@@ -22,7 +22,7 @@ from holdfast.model.adapt import adapt
 from holdfast.model.adapted import AdaptedModel
 from holdfast.records import Update
 
-__all__ = ["Case", "Verdict", "judge", "recorded_arrays"]
+__all__ = ["Case", "Outcome", "judge", "recorded_arrays"]
 
 ROUNDING_NOISE = 2e-7  # standard deviation of noise on inputs in [0, 1]: about one last bit
 NOISE_DRAWS = 3
@@ -62,7 +62,7 @@ class Case:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class Outcome:
     """The largest difference of a logit or probability between a recipe and its trace, and whether it is allowed."""
 
     case: Case
@@ -93,7 +93,7 @@ class Verdict:
         }
 
 
-def judge(case: Case, stream: str, golden: Path, *, samples: int | None = None, device: str = "cpu") -> Verdict:
+def judge(case: Case, stream: str, golden: Path, *, samples: int | None = None, device: str = "cpu") -> Outcome:
     """Run a case on one stream of the golden folder and compare everything that its trace recorded.
 
     `samples` limits this to the first ones: double precision takes ten times as long as single precision.
@@ -142,7 +142,7 @@ def judge(case: Case, stream: str, golden: Path, *, samples: int | None = None, 
         problem = f"the domains differ in batches {wrong[:5]}"
     elif whole:
         problem = _state_problem(case, stream, model, expected, tolerance)
-    return Verdict(case, stream, reference, float(gaps.max()), tolerance, passed and problem is None, problem or note)
+    return Outcome(case, stream, reference, float(gaps.max()), tolerance, passed and problem is None, problem or note)
 
 
 def _run(

@@ -7,7 +7,7 @@ import os
 from collections.abc import Sequence
 from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,21 +16,26 @@ from PIL import Image
 from holdfast.data.base import DATASETS
 from holdfast.data.images import centre_crop, resize_shorter_side
 from holdfast.data.on_disk import folder_at
-from holdfast.decode.image_files import decode_image
+from holdfast.decode.image_files import decode_image, image_size
+from holdfast.options.problems import check
+from holdfast.options.ranges import Count
 from holdfast.records import InputSpec
 
 __all__ = ["ImageFolder"]
 
 SUFFIXES = {".bmp", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp"}
 DIGEST_BYTES = 4096  # of each file
+HEADERS = 1000  # files whose sizes are compared
 
 
 @DATASETS.register("image_folder")
 class ImageFolder:
     """Images in one folder per class, sorted by folder name, as in ImageNet's validation set.
 
-    The shorter side is resized to `resize` pixels, then the central `crop` × `crop` is cut out; None omits a step.
-    Images are upright by their EXIF orientation. At most `cache_bytes` of decoded images are kept.
+    The shorter side is resized to `resize` pixels, then the central `crop` × `crop` is cut out; None omits a step. By
+    default ("auto") images that all have one size are taken as they are, and images of several sizes are resized to 256
+    and cropped to 224, as is usual for ImageNet. Images are upright by their EXIF orientation. At most `cache_bytes` of
+    decoded images are kept.
     """
 
     citation = "Russakovsky et al., IJCV 2015"
@@ -39,15 +44,12 @@ class ImageFolder:
         self,
         *,
         folder: str | Path,
-        resize: int | None = 256,
-        crop: int | None = 224,
+        resize: Count | Literal["auto"] | None = "auto",
+        crop: Count | Literal["auto"] | None = "auto",
         cache_bytes: int = 2**28,
     ) -> None:
-        if any(pixels is not None and pixels < 1 for pixels in (resize, crop)):
-            raise ValueError(f"resize={resize} and crop={crop} leave no pixels; pass None to omit a step")
+        check(ImageFolder, {"folder": folder, "resize": resize, "crop": crop}, owner="data set 'image_folder'")
         self.folder = folder_at(folder, "pass a folder that holds one folder of images per class")
-        self.resize = resize
-        self.crop = crop
         self.cache_bytes = cache_bytes
         self.name = "image_folder"  # the digest identifies the folder; its path is not part of the protocol
         self.class_names: Sequence[str] = _class_folders(self.folder)
@@ -56,7 +58,10 @@ class ImageFolder:
         if not self.files:
             raise ValueError(f"{self.folder} has no class folders with images; make one folder per class")
         self.labels = np.repeat(np.arange(len(by_class)), [len(files) for files in by_class]).astype(np.int64)
-        width, height = self._open(0).size if crop is None else (crop, crop)
+        several = "auto" in (resize, crop) and self._sizes_differ()
+        self.resize = (256 if several else None) if resize == "auto" else resize
+        self.crop = (224 if several else None) if crop == "auto" else crop
+        width, height = self._open(0).size if self.crop is None else (self.crop, self.crop)
         self.input_spec = InputSpec("image", (3, height, width))
         self._keep_decoded()
         self._decoded(0)  # report a crop that does not fit now, not in the middle of a run
@@ -110,6 +115,13 @@ class ImageFolder:
                 f"{width}×{height}; pass a crop, and a resize that is not smaller"
             )
         return np.asarray(image)
+
+    def _sizes_differ(self) -> bool:
+        """Return whether the images have several sizes, by the headers of at most `HEADERS` files."""
+        every = -(-len(self.files) // HEADERS)
+        sizes = (image_size(self.folder / name) for name in self.files[::every])
+        first = next(sizes)
+        return any(size != first for size in sizes)
 
     def _open(self, index: int) -> Image.Image:
         path = self.folder / self.files[index]

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
 import numpy as np
 from PIL import Image, ImageOps
 
-__all__ = ["as_rgb", "decode_image"]
+__all__ = ["as_rgb", "decode_image", "image_size"]
 
 
 def decode_image(source: Path | BinaryIO, name: str | None = None) -> Image.Image:
@@ -17,15 +19,27 @@ def decode_image(source: Path | BinaryIO, name: str | None = None) -> Image.Imag
     16 bits per channel become the upper 8, as Pillow reads 16-bit colour. Images of 32-bit integers or floats have no
     known range and are refused.
     """
-    name = name or str(source)
+    with _readable(name or str(source)), Image.open(source) as image:
+        # Before Pillow 11.3 a grey PNG file of 16 bits has the mode of 32 bits.
+        sixteen_bits = image.mode.startswith("I;16") or (image.mode == "I" and image.format == "PNG")
+        upright = ImageOps.exif_transpose(image)
+        if sixteen_bits:
+            upright = Image.fromarray((np.asarray(upright).astype(np.uint16) >> 8).astype(np.uint8))
+        return as_rgb(upright)
+
+
+def image_size(path: Path) -> tuple[int, int]:
+    """Return width and height as the header of an image file gives them, before it is turned upright."""
+    with _readable(str(path)), Image.open(path) as image:
+        width, height = image.size
+        return width, height
+
+
+@contextmanager
+def _readable(name: str) -> Iterator[None]:
+    """Name the file that cannot be read."""
     try:
-        with Image.open(source) as image:
-            # Before Pillow 11.3 a grey PNG file of 16 bits has the mode of 32 bits.
-            sixteen_bits = image.mode.startswith("I;16") or (image.mode == "I" and image.format == "PNG")
-            upright = ImageOps.exif_transpose(image)
-            if sixteen_bits:
-                upright = Image.fromarray((np.asarray(upright).astype(np.uint16) >> 8).astype(np.uint8))
-            return as_rgb(upright)
+        yield
     # Pillow's readers raise any of these, depending on the format and on where a file is damaged.
     except (OSError, SyntaxError, ValueError, EOFError, Image.DecompressionBombError) as error:
         raise ValueError(f"{name} is not a readable image ({error}); replace or remove it") from error

@@ -47,10 +47,10 @@ def data_findings(
 ) -> Iterator[Finding]:
     """Yield what is found on a few batches of clean data; the labels are used for nothing but the report."""
     yield _shape(model, inputs)
-    told, _, remedy = (explain_dtype(inputs, model.input_spec, model.input_dtype) or "").partition("; ")
+    text, _, remedy = (explain_dtype(inputs, model.input_spec, model.input_dtype) or "").partition("; ")
     if not model.input_dtype.is_floating_point:
-        if told and model.input_spec.kind == "image":
-            yield Finding("input dtype", "fail", told, remedy)
+        if text and model.input_spec.kind == "image":
+            yield Finding("input dtype", "fail", text, remedy)
             return
         scale = "" if model.input_spec.kind == "image" else ", which have no scale"
         yield Finding("input dtype", "ok", f"{str(inputs.dtype).removeprefix('torch.')}{scale}")
@@ -59,8 +59,8 @@ def data_findings(
             yield from _labels(model, inputs, labels, expected_accuracy)
         yield _batch_size(model, batch_size)
         return
-    if told:
-        yield Finding("input dtype", "fail", told, remedy)
+    if text:
+        yield Finding("input dtype", "fail", text, remedy)
         inputs = inputs.float()
     if not torch.isfinite(inputs).all():
         yield Finding("input values", "fail", "non-finite values", "leave out or repair these samples")
@@ -75,7 +75,7 @@ def data_findings(
 def scale_findings(model: Classifier, inputs: Tensor, labels: Tensor | None) -> Iterator[Finding]:
     """Compare inputs as they are with other scales and channel orders, and yield the one that fits better, if any."""
     low, high = (float(value) for value in inputs.aminmax())
-    told = f"values from {low:.3g} to {high:.3g}"
+    text = f"values from {low:.3g} to {high:.3g}"
     others = _alternatives(model, inputs)
     given = _fit(model, inputs, labels)
     fits = {name: _fit(model, change(inputs), labels) for name, (change, _) in others.items()}
@@ -87,11 +87,11 @@ def scale_findings(model: Classifier, inputs: Tensor, labels: Tensor | None) -> 
         order = {name: (-fits[name].accuracy, fits[name].distance, -fits[name].confidence) for name in sure or perhaps}
         name = min(order, key=lambda name: [math.inf if math.isnan(part) else part for part in order[name]])
         verdict: Verdict = "fail" if sure or beyond else "warn"
-        yield Finding("input scale", verdict, f"{told}; {name} {_compared(fits[name], given)}", others[name][1])
+        yield Finding("input scale", verdict, f"{text}; {name} {_compared(fits[name], given)}", others[name][1])
     elif beyond:
-        yield Finding("input scale", "fail", told, "bring images to the scale of training, e.g. inputs / 255")
+        yield Finding("input scale", "fail", text, "bring images to the scale of training, e.g. inputs / 255")
     else:
-        yield Finding("input scale", "ok", told)
+        yield Finding("input scale", "ok", text)
 
 
 def _alternatives(model: Classifier, inputs: Tensor) -> Mapping[str, tuple[Callable[[Tensor], Tensor], str]]:
@@ -180,41 +180,41 @@ def _fit(model: Classifier, inputs: Tensor, labels: Tensor | None) -> Fit:
 
 def _shape(model: Classifier, inputs: Tensor) -> Finding:
     shape, prepared = tuple(inputs.shape[1:]), preprocessing_of(model.module)
-    told = "×".join(map(str, shape))
+    text = "×".join(map(str, shape))
     if prepared is not None and prepared.crop is not None and shape[1:] != prepared.crop:
         size = "×".join(map(str, prepared.crop))
         remedy = f"resize the shorter side to {prepared.resize} and crop {size}, {prepared.interpolation}"
-        return Finding("input shape", "warn", f"{told}, and the network was trained for {size}", remedy)
-    return Finding("input shape", "ok", told)
+        return Finding("input shape", "warn", f"{text}, and the network was trained for {size}", remedy)
+    return Finding("input shape", "ok", text)
 
 
 def _labels(model: Classifier, inputs: Tensor, labels: Tensor, expected_accuracy: float | None) -> Iterator[Finding]:
     low, high = int(labels.min()), int(labels.max())
-    told = f"labels {low} to {high} for {model.num_classes} classes"
+    text = f"labels {low} to {high} for {model.num_classes} classes"
     if low < 0 or high >= model.num_classes:
         remedy = "count labels from 0 in the order of the network's outputs"
-        yield Finding("labels", "fail", told, remedy)
+        yield Finding("labels", "fail", text, remedy)
         return
-    yield Finding("labels", "ok", told)
+    yield Finding("labels", "ok", text)
     fit, samples, chance = _fit(model, inputs, labels), len(labels), 1 / model.num_classes
     error = math.sqrt(max(fit.accuracy * (1 - fit.accuracy), 1 / samples) / samples)
-    told = f"{100 * fit.accuracy:.1f} % ± {196 * error:.1f} on {samples} samples"
+    text = f"{100 * fit.accuracy:.1f} % ± {196 * error:.1f} on {samples} samples"
     shifted = _fit(model, inputs, labels - 1)
     if shifted.accuracy > fit.accuracy + max(3 * error, CLEARLY):
-        yield Finding("clean accuracy", "fail", f"{told}; labels less 1 fit better", "count labels from 0: labels - 1")
+        yield Finding("clean accuracy", "fail", f"{text}; labels less 1 fit better", "count labels from 0: labels - 1")
     elif fit.accuracy < chance + 3 * math.sqrt(chance * (1 - chance) / samples):
         remedy = "check the order of the classes and the preprocessing: the network predicts by chance"
-        yield Finding("clean accuracy", "fail", f"{told}, chance is {100 * chance:.1f} %", remedy)
+        yield Finding("clean accuracy", "fail", f"{text}, chance is {100 * chance:.1f} %", remedy)
     elif expected_accuracy is not None and fit.accuracy + 3 * error < expected_accuracy:
         remedy = "compare the preprocessing with that of training, step by step"
-        yield Finding("clean accuracy", "fail", f"{told}, expected {100 * expected_accuracy:.1f} %", remedy)
+        yield Finding("clean accuracy", "fail", f"{text}, expected {100 * expected_accuracy:.1f} %", remedy)
     else:
-        yield Finding("clean accuracy", "ok", told)
+        yield Finding("clean accuracy", "ok", text)
 
 
 def _batch_size(model: Classifier, batch_size: int) -> Finding:
     if not has_batch_norm(model.module) or batch_size >= FEW_SAMPLES:
         return Finding("batch size", "ok", str(batch_size))
     remedy = "choose stored or blended statistics: 'robust_bn', 'rotta', or 'batch_norm' with prior_samples=16"
-    told = f"{batch_size}, too few samples for the statistics of a batch"
-    return Finding("batch size", "fail" if batch_size == 1 else "warn", told, remedy)
+    text = f"{batch_size}, too few samples for the statistics of a batch"
+    return Finding("batch size", "fail" if batch_size == 1 else "warn", text, remedy)

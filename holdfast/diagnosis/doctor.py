@@ -116,9 +116,9 @@ def _suitable(costs: Sequence[StepCost]) -> list[Finding]:
     suits = [cost.method for cost in costs if cost.refused is None and cost.follows]
     refused = [cost.method for cost in costs if cost.refused is not None]
     idle = [cost.method for cost in costs if not cost.follows]
-    told = f"{', '.join(suits)} suit this network" + (f"; {', '.join(refused)} do not" if refused else "")
+    text = f"{', '.join(suits)} suit this network" + (f"; {', '.join(refused)} do not" if refused else "")
     if idle:
-        told += f"; {', '.join(idle)}: no effect without source samples; pass source= or card="
+        text += f"; {', '.join(idle)}: no effect without source samples; pass source= or card="
     if len(suits) > 1 or not refused:
-        return [Finding("methods", "ok", told)]
-    return [Finding("methods", "fail", told, next(cost.refused for cost in costs if cost.refused) or "")]
+        return [Finding("methods", "ok", text)]
+    return [Finding("methods", "fail", text, next(cost.refused for cost in costs if cost.refused) or "")]

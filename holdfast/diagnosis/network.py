@@ -74,13 +74,13 @@ def _normalisation(module: nn.Module, layers: Sequence[NormAccount], inputs: Ten
         )
         return
     counts = Counter((layer.treatment, layer.kind) for layer in layers)
-    told = ", ".join(f"{count} {kind} {treatment}" for (treatment, kind), count in counts.items())
+    text = ", ".join(f"{count} {kind} {treatment}" for (treatment, kind), count in counts.items())
     refused = [layer for layer in layers if layer.treatment == "refused"]
     if refused:
-        why = f"{told}; {refused[0].name} {refused[0].reason}"
+        why = f"{text}; {refused[0].name} {refused[0].reason}"
         yield Finding("normalisation", "fail", why, f"build it with nn.BatchNorm2d, or {WITHOUT_LAYERS}")
     else:
-        yield Finding("normalisation", "ok", told)
+        yield Finding("normalisation", "ok", text)
     silent = _never_called(module, inputs)
     if silent:
         remedy = "adaptation has no effect there; call the layer instead of reading its buffers"

@@ -42,5 +42,5 @@ def stored_statistics(model: Classifier, inputs: Tensor) -> Finding | None:
     same = agreement([anchor.follow(network, inputs)], [own])
     if same >= FITS_FROM:
         return Finding("stored statistics", "ok", f"they fit your data: {100 * same:.0f} % of the predictions stay")
-    told = f"stored statistics do not fit your data: {100 * (1 - same):.0f} % of the predictions change"
-    return Finding("stored statistics", "warn", told, "pass source= or card=")
+    text = f"stored statistics do not fit your data: {100 * (1 - same):.0f} % of the predictions change"
+    return Finding("stored statistics", "warn", text, "pass source= or card=")

@@ -17,6 +17,7 @@ from holdfast.estimators._source_error import source_error_of
 from holdfast.models.classifier import Classifier
 from holdfast.models.partial_forward import Recorded, finished_parts, patched, recording, reusing
 from holdfast.models.probing import untouched
+from holdfast.options.ranges import Count, Momentum, Share
 from holdfast.randomness import seed_for
 from holdfast.state import Stateful
 
@@ -52,20 +53,12 @@ class Dropout(Stateful):
         self,
         *,
         points: Literal["stages", "features"] | Sequence[str],
-        rate: float | Literal["fitted"] | None,
-        masks: int,
-        source_error: float | None = None,
+        rate: Momentum | Literal["fitted"] | None,
+        masks: Count,
+        source_error: Share | None = None,
         seed: int = 0,
     ) -> None:
         super().__init__()
-        if isinstance(points, str) and points not in ("stages", "features"):
-            raise ValueError(f"points must be 'stages', 'features' or a list of module names, got {points!r}")
-        if isinstance(rate, str) and rate != "fitted":
-            raise ValueError(f"rate must be a number from 0 to below 1, None or 'fitted', got {rate!r}")
-        if isinstance(rate, (int, float)) and not 0 <= rate < 1:
-            raise ValueError(f"rate must be a number from 0 to below 1, None or 'fitted', got {rate}")
-        if masks < 1:
-            raise ValueError(f"masks must be at least 1, got {masks}")
         self.points = points if isinstance(points, str) else tuple(points)
         self.rate, self.masks, self.source_error, self.seed = rate, masks, source_error, seed
         self.add_state("batches", 0)

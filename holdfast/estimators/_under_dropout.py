@@ -10,6 +10,7 @@ from torch import Tensor
 from holdfast.estimators._base import Estimator
 from holdfast.estimators._dropout import Dropout
 from holdfast.models.classifier import Classifier
+from holdfast.options.ranges import Count, Momentum, Share
 
 __all__ = ["UnderDropout"]
 
@@ -23,9 +24,9 @@ class UnderDropout(Estimator):
         self,
         *,
         points: Literal["stages", "features"] | Sequence[str] = "stages",
-        rate: float | Literal["fitted"] | None = None,
-        masks: int = 10,
-        source_error: float | None = None,
+        rate: Momentum | Literal["fitted"] | None = None,
+        masks: Count = 10,
+        source_error: Share | None = None,
         seed: int = 0,
     ) -> None:
         super().__init__()

@@ -30,8 +30,6 @@ class AdvPerturb(Estimator):
 
     def __init__(self, *, norm: Literal["l2", "linf"] = "l2", size: float = 1 / 255) -> None:
         super().__init__()
-        if norm not in ("l2", "linf"):
-            raise ValueError(f"norm must be 'l2' or 'linf', got {norm!r}")
         self.norm, self.size = norm, size
         self.source: Classifier | None = None
 

@@ -15,6 +15,7 @@ from holdfast.blocks.norm import paused, source_statistics
 from holdfast.estimators._base import ESTIMATORS, Estimator
 from holdfast.estimators._observation import Observation
 from holdfast.models.classifier import Classifier
+from holdfast.options.ranges import Count, Positive, Share, Whole
 from holdfast.records import Estimate
 
 __all__ = ["Anchored"]
@@ -52,17 +53,13 @@ class Anchored(Estimator):
     def __init__(
         self,
         *,
-        temperature: float | None = None,
-        source_share: float = 0.5,
-        window: int = 64,
-        compare_every: int = 8,
-        clean_accuracy: float | None = None,
+        temperature: Positive | None = None,
+        source_share: Share = 0.5,
+        window: Count = 64,
+        compare_every: Whole = 8,
+        clean_accuracy: Share | None = None,
     ) -> None:
         super().__init__()
-        if not 0 <= source_share <= 1:
-            raise ValueError(f"source_share must be between 0 and 1, got {source_share}")
-        if compare_every < 0:
-            raise ValueError(f"compare_every must be 0 (never) or a positive number of batches, got {compare_every}")
         self.temperature, self.source_share, self.window = temperature, source_share, window
         self.compare_every, self.clean_accuracy = compare_every, clean_accuracy
         self.scale = AnchorScale(given=temperature is not None, clean_accuracy=clean_accuracy)

@@ -17,6 +17,7 @@ from holdfast.estimators._held_out import first_held_out
 from holdfast.estimators._observation import Observation
 from holdfast.evidence import RiskMonitor
 from holdfast.models.classifier import Classifier
+from holdfast.options.ranges import Count, Share
 from holdfast.records import Estimate
 
 __all__ = ["Risk"]
@@ -41,13 +42,9 @@ class Risk(Estimator):
     labels: Tensor
 
     def __init__(
-        self, *, tolerated: float = 0.05, level: float = 0.05, calibrate_every: int = 8, samples: int = 1000
+        self, *, tolerated: Share = 0.05, level: Share = 0.05, calibrate_every: Count = 8, samples: Count = 1000
     ) -> None:
         super().__init__()
-        if calibrate_every < 1:
-            raise ValueError(f"calibrate_every must be at least 1 batch, got {calibrate_every}")
-        if samples < 1:
-            raise ValueError(f"samples must be at least 1, got {samples}")
         self._monitor = RiskMonitor([0], tolerated=tolerated, level=level)  # checks both; `fit` replaces it
         self.tolerated, self.level, self.calibrate_every, self.samples = tolerated, level, calibrate_every, samples
         self.add_state("batches", 0)  # since the last alarm

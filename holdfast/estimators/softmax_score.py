@@ -13,6 +13,7 @@ from holdfast.estimators._base import ESTIMATORS, Estimator
 from holdfast.estimators._observation import Observation
 from holdfast.evidence import scale_from_labels
 from holdfast.models.classifier import Classifier
+from holdfast.options.ranges import Positive
 from holdfast.records import Estimate
 
 __all__ = ["SoftmaxScore"]
@@ -29,10 +30,8 @@ class SoftmaxScore(Estimator):
     citation = "Elsahar & Gallé, EMNLP 2019; as in Lee et al., CVPR 2024"
     fitted_temperature: float | None
 
-    def __init__(self, *, temperature: float | Literal["fitted"] = 2.0) -> None:
+    def __init__(self, *, temperature: Positive | Literal["fitted"] = 2.0) -> None:
         super().__init__()
-        if isinstance(temperature, str) and temperature != "fitted":
-            raise ValueError(f"temperature must be a positive number or 'fitted', got {temperature!r}")
         self.temperature = temperature
         self.add_state("fitted_temperature", None, kept=True)
 

@@ -12,6 +12,7 @@ from holdfast.estimators._base import ESTIMATORS, Estimator
 from holdfast.estimators._held_out import first_held_out
 from holdfast.estimators._observation import Observation
 from holdfast.models.classifier import Classifier
+from holdfast.options.ranges import Count
 from holdfast.records import Estimate
 
 __all__ = ["SourceValidation"]
@@ -28,10 +29,8 @@ class SourceValidation(Estimator):
     inputs: Tensor
     labels: Tensor
 
-    def __init__(self, *, samples: int = 1000) -> None:
+    def __init__(self, *, samples: Count = 1000) -> None:
         super().__init__()
-        if samples < 1:
-            raise ValueError(f"samples must be at least 1, got {samples}")
         self.samples = samples
 
     @property

@@ -19,6 +19,7 @@ from holdfast.blocks.norm import BatchStatistics, pause, paused
 from holdfast.blocks.teacher import MovingAverage
 from holdfast.blocks.wrapping import affine_parameters, contiguous_group_norm, has_batch_norm, replace_batch_norm
 from holdfast.models.classifier import Classifier
+from holdfast.options.ranges import Momentum, NotNegative
 from holdfast.records import Update
 from holdfast.registry import Registry
 from holdfast.restorable import Pull
@@ -50,6 +51,7 @@ class Method(Stateful):
     needs_norm: ClassVar[bool] = True  # requires normalisation layers of any kind
     needs_head: ClassVar[bool] = False  # requires a last linear layer, whose inputs are the features
     uses_reference: ClassVar[bool] = False  # follows inputs from the moments of the source's own data, if it is told
+    keeps_recovery: ClassVar[bool] = False  # of the recipe that it is put around
     learns: bool = True  # False: no batch changes it
     predicts_jointly: bool = False  # a prediction depends on its batch by more than normalisation
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {}  # published options by data set
@@ -60,11 +62,11 @@ class Method(Stateful):
         model: Classifier,
         *,
         optimizer: Literal["sgd", "adam"] = "sgd",
-        lr: float = 1e-3,
-        momentum: float = 0.9,
+        lr: NotNegative = 1e-3,
+        momentum: Momentum = 0.9,
         nesterov: bool = False,
-        betas: tuple[float, float] = (0.9, 0.999),
-        weight_decay: float = 0.0,
+        betas: tuple[Momentum, Momentum] = (0.9, 0.999),
+        weight_decay: NotNegative = 0.0,
         seed: int = 0,
     ) -> None:
         super().__init__()
@@ -148,6 +150,11 @@ class Method(Stateful):
 
     def begin_epoch(self, batches: Iterable[Tensor], order: Tensor) -> None:
         """See all inputs of an offline set before an epoch over them, which comes in the order given, (n,)."""
+
+    @property
+    def recovering(self) -> Method:
+        """The method that a recovery restores: itself, or the one that it is put around."""
+        return self
 
     @property
     def predictor(self) -> Classifier:
@@ -347,10 +354,8 @@ class Method(Stateful):
         groups = [{"params": parameters, "lr": lr} for parameters, lr in self.learning_rates()]
         if self.optimizer == "adam":
             return torch.optim.Adam(groups, self.lr, self.betas, weight_decay=self.weight_decay, foreach=True)
-        if self.optimizer == "sgd":
-            decay, nesterov = self.weight_decay, self.nesterov
-            return torch.optim.SGD(groups, self.lr, self.momentum, weight_decay=decay, nesterov=nesterov, foreach=True)
-        raise ValueError(f"optimizer must be 'sgd' or 'adam', got {self.optimizer!r}")
+        decay, nesterov = self.weight_decay, self.nesterov
+        return torch.optim.SGD(groups, self.lr, self.momentum, weight_decay=decay, nesterov=nesterov, foreach=True)
 
     def declared(self) -> dict[str, Any]:
         """Return the defaults of the declared attributes, and of the moments of the optimiser."""

@@ -14,11 +14,12 @@ from holdfast.blocks.balanced_norm import given_labels
 from holdfast.blocks.domain_align import Aligned, AlignedStatistics, align_norm_layers
 from holdfast.blocks.domain_norm import DomainStatistics
 from holdfast.blocks.domain_tracker import Distance, Domains, Overflow, prediction_layer
-from holdfast.blocks.neighbours import Filter, check_filter, surer
+from holdfast.blocks.neighbours import Filter, surer
 from holdfast.blocks.wrapping import replace_batch_norm
 from holdfast.methods._base import Method, PredictOnly
 from holdfast.models.classifier import Classifier
 from holdfast.models.probing import called_parts
+from holdfast.options.ranges import Several, Share
 
 __all__ = ["ByDomain"]
 
@@ -48,27 +49,18 @@ class ByDomain(Method):
         self,
         model: Classifier,
         *,
-        class_momentum: float = 0.01,
-        agnostic_share: float = 0.0,
+        class_momentum: Share = 0.01,
+        agnostic_share: Share = 0.0,
         filter: Filter = "official",
         distance: Distance = "w2",
         prediction_layer: str | None = None,
         step: Literal["capped", "official"] = "capped",
-        max_domains: int = 32,
+        max_domains: Several = 32,
         overflow: Overflow = "merge",
         seed: int = 0,
     ) -> None:
-        for name, value, first, second in (
-            ("distance", distance, "w2", "kl"),
-            ("step", step, "capped", "official"),
-            ("overflow", overflow, "merge", "prune"),
-        ):
-            if value not in (first, second):
-                raise ValueError(f"{name} must be {first!r} or {second!r}, got {value!r}")
-        if max_domains < 2:
-            raise ValueError(f"max_domains must be at least 2 (one domain and the reserve), got {max_domains}")
         self.class_momentum, self.agnostic_share = class_momentum, agnostic_share  # η, γ
-        self.filter, self.distance, self.step = check_filter(filter), distance, step
+        self.filter, self.distance, self.step = filter, distance, step
         self.prediction_layer, self.max_domains, self.overflow = prediction_layer, max_domains, overflow
         super().__init__(model, seed=seed)
 

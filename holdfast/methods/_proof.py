@@ -119,11 +119,11 @@ def _silent(model: Classifier, source: Trace) -> dict[str, NormLayer]:
 
 def _difference(network: nn.Module, source: Trace, found: Trace) -> str:
     largest = float((found.logits - source.logits).abs().max())
-    told = f"preparing this network changed it: its logits differ by up to {largest:.3g}, and "
+    change = f"preparing this network changed it: its logits differ by up to {largest:.3g}, and "
     missing = next((name for name in source.outputs if name not in found.outputs), None)
     if missing is not None:
         return (
-            f"{told}{missing!r} is no longer called; do not choose layers by their type in forward(), or "
+            f"{change}{missing!r} is no longer called; do not choose layers by their type in forward(), or "
             f"{ANOTHER_METHOD}"
         )
     tolerance = torch.finfo(source.logits.dtype).eps ** 0.5
@@ -135,4 +135,4 @@ def _difference(network: nn.Module, source: Trace, found: Trace) -> str:
     first = next(differs, "")
     layer = type(network.get_submodule(first)).__name__
     where = f"the first layer that differs is {first!r} ({layer})" if first else "no single layer was found to differ"
-    return f"{told}{where}; build the network with a plain nn.BatchNorm2d there, or {ANOTHER_METHOD}"
+    return f"{change}{where}; build the network with a plain nn.BatchNorm2d there, or {ANOTHER_METHOD}"

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, ClassVar, Literal, TypeAlias, get_args
+from typing import Any, ClassVar, Literal, TypeAlias
 
 import torch
 from torch import Tensor, nn
 
-from holdfast.blocks.norm import BatchNorm
+from holdfast.blocks.norm import BatchNormLayer
 from holdfast.blocks.robust_norm import RunningStatistics, learning_pass
 from holdfast.blocks.wrapping import replace_batch_norm
 from holdfast.methods._base import Method
 from holdfast.models.classifier import Classifier
+from holdfast.options.ranges import Share
 from holdfast.randomness import seed_for
 
 __all__ = ["WholeNetwork", "classifier_part"]
@@ -38,12 +39,10 @@ class WholeNetwork(Method):
         self,
         model: Classifier,
         *,
-        feature_lr_share: float = 1.0,
+        feature_lr_share: Share = 1.0,
         statistics: Statistics = "running",
         **learning: Any,
     ) -> None:
-        if statistics not in get_args(Statistics):
-            raise ValueError(f"statistics must be 'running' or 'batch', got {statistics!r}")
         self.feature_lr_share, self.statistics = feature_lr_share, statistics
         super().__init__(model, **learning)
 
@@ -81,7 +80,7 @@ class WholeNetwork(Method):
             finally:
                 self.model.eval()
 
-    def _as_in_training(self, layer: BatchNorm) -> RunningStatistics:
+    def _as_in_training(self, layer: BatchNormLayer) -> RunningStatistics:
         momentum = 0.1 if layer.momentum is None else layer.momentum
         return RunningStatistics(layer, momentum=momentum, predict_with_batch=self.statistics == "batch")
 

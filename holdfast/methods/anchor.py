@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from holdfast.anchor import Anchor, Reference, follows
 from holdfast.methods._base import METHODS, Method, PredictOnly
 from holdfast.models.classifier import Classifier
+from holdfast.options.ranges import Count, Positive, Share
 
 __all__ = ["AnchorMethod"]
 
@@ -49,10 +50,10 @@ class AnchorMethod(Method):
         self,
         model: Classifier,
         *,
-        source_share: float = 0.5,
-        window: int = 64,
+        source_share: Share = 0.5,
+        window: Count = 64,
         proportions: bool = True,
-        temperature: float = 1.0,
+        temperature: Positive = 1.0,
         seed: int = 0,
     ) -> None:
         self.source_share, self.window, self.proportions = source_share, window, proportions

@@ -11,6 +11,7 @@ from holdfast.blocks.balanced_norm import BalancedStatistics, given_labels
 from holdfast.blocks.wrapping import replace_batch_norm
 from holdfast.methods._base import METHODS, Method
 from holdfast.models.classifier import Classifier
+from holdfast.options.ranges import Share
 from holdfast.records import Update
 
 __all__ = ["BalancedBatchNorm"]
@@ -43,7 +44,7 @@ class BalancedBatchNorm(Method):
     }
 
     def __init__(
-        self, model: Classifier, *, class_momentum: float = 0.01, agnostic_share: float = 0.0, seed: int = 0
+        self, model: Classifier, *, class_momentum: Share = 0.01, agnostic_share: Share = 0.0, seed: int = 0
     ) -> None:
         self.class_momentum, self.agnostic_share = class_momentum, agnostic_share  # η, γ
         super().__init__(model, seed=seed)

@@ -11,6 +11,7 @@ from holdfast.blocks.norm import BatchStatistics, BlendedStatistics, CumulativeS
 from holdfast.blocks.wrapping import replace_batch_norm
 from holdfast.methods._base import METHODS, Method
 from holdfast.models.classifier import Classifier
+from holdfast.options.ranges import NotNegative, Share
 
 __all__ = ["BatchNorm"]
 
@@ -41,18 +42,13 @@ class BatchNorm(Method):
         self,
         model: Classifier,
         *,
-        prior_samples: float = 0.0,
-        source_share: float | None = None,
+        prior_samples: NotNegative = 0.0,
+        source_share: Share | None = None,
         cumulative: bool = False,
         seed: int = 0,
     ) -> None:
         self.prior_samples, self.source_share, self.cumulative = prior_samples, source_share, cumulative
         self.learns = cumulative
-        if prior_samples < 0 or (source_share is not None and not 0 <= source_share <= 1):
-            raise ValueError(
-                "prior_samples must be at least 0 and source_share between 0 and 1, "
-                f"got {prior_samples} and {source_share}"
-            )
         if (prior_samples > 0) + (source_share is not None) + cumulative > 1:
             raise ValueError("prior_samples, source_share and cumulative exclude each other; pass one of them")
         super().__init__(model, seed=seed)

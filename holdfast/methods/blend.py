@@ -13,6 +13,7 @@ from holdfast.methods._base import METHODS, Method, PredictOnly
 from holdfast.methods.anchor import log_of
 from holdfast.models.classifier import Classifier
 from holdfast.models.sharing import sharing_copy
+from holdfast.options.ranges import Count, Positive, Share
 
 __all__ = ["Blend", "blended"]
 
@@ -58,16 +59,14 @@ class Blend(Method):
         self,
         model: Classifier,
         *,
-        half_shift: float = 0.004,
-        source_share: float = 0.5,
-        window: int = 64,
+        half_shift: Positive = 0.004,
+        source_share: Share = 0.5,
+        window: Count = 64,
         proportions: bool = True,
-        temperature: float = 1.0,
+        temperature: Positive = 1.0,
         stored_reference: bool = False,
         seed: int = 0,
     ) -> None:
-        if half_shift <= 0:
-            raise ValueError(f"half_shift must be positive, got {half_shift}")
         self.half_shift, self.source_share, self.window = half_shift, source_share, window
         self.proportions, self.temperature, self.stored_reference = proportions, temperature, stored_reference
         super().__init__(model, seed=seed)

@@ -10,6 +10,7 @@ from torch import Tensor
 from holdfast.methods._base import METHODS
 from holdfast.methods.roid import Roid
 from holdfast.models.classifier import Classifier
+from holdfast.options.ranges import NotNegative, Share
 
 __all__ = ["Cmf"]
 
@@ -40,7 +41,12 @@ class Cmf(Roid):
     gain: float
 
     def __init__(
-        self, model: Classifier, *, source_momentum: float = 0.99, process_noise: float = 0.005, **consistency: Any
+        self,
+        model: Classifier,
+        *,
+        source_momentum: Share = 0.99,
+        process_noise: NotNegative = 0.005,
+        **consistency: Any,
     ) -> None:
         super().__init__(model, **consistency)
         self.source_momentum, self.process_noise = source_momentum, process_noise  # α, Q

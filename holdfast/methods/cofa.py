@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from torch import Tensor, nn
 
-from holdfast.blocks.neighbours import Filter, NeighbourAverage, check_filter, surer
+from holdfast.blocks.neighbours import Filter, NeighbourAverage, surer
 from holdfast.methods._base import METHODS, Method, PredictOnly
 from holdfast.models.classifier import Classifier
 
@@ -33,7 +33,7 @@ class Cofa(Method):
     }
 
     def __init__(self, model: Classifier, *, filter: Filter = "official", seed: int = 0) -> None:
-        self.filter = check_filter(filter)
+        self.filter = filter
         super().__init__(model, seed=seed)
         self.neighbours = NeighbourAverage()
 

@@ -16,6 +16,7 @@ from holdfast.corruptions.audio import shift_pitch
 from holdfast.methods._base import METHODS
 from holdfast.methods._whole_network import WholeNetwork
 from holdfast.models.classifier import Classifier
+from holdfast.options.ranges import Count, Momentum, NotNegative, Share
 from holdfast.randomness import seed_for
 from holdfast.records import Update
 
@@ -69,24 +70,22 @@ class Conmix(WholeNetwork):
         self,
         model: Classifier,
         *,
-        nuclear_weight: float = 6.0,
-        pseudo_label_weight: float = 0.2,
-        consistency_weight: float = 0.2,
-        refinement_trust: float = 0.9,
+        nuclear_weight: NotNegative = 6.0,
+        pseudo_label_weight: NotNegative = 0.2,
+        consistency_weight: NotNegative = 0.2,
+        refinement_trust: Share = 0.9,
         one_hot_refinement: bool = False,
-        pitch_semitones: float = 4.0,
-        shift_share: float = 0.25,
-        feature_lr_share: float = 0.1,
-        batches_per_epoch: int | None = None,
-        decay_epochs: int = 50,
-        decay_strength: float = 30.0,
-        lr: float = 1e-4,
-        momentum: float = 0.75,
-        weight_decay: float = 1e-3,
+        pitch_semitones: NotNegative = 4.0,
+        shift_share: Share = 0.25,
+        feature_lr_share: Share = 0.1,
+        batches_per_epoch: Count | None = None,
+        decay_epochs: Count = 50,
+        decay_strength: NotNegative = 30.0,
+        lr: NotNegative = 1e-4,
+        momentum: Momentum = 0.75,
+        weight_decay: NotNegative = 1e-3,
         **learning: Any,
     ) -> None:
-        if batches_per_epoch is not None and batches_per_epoch < 1:
-            raise ValueError(f"batches_per_epoch must be at least 1 or None, got {batches_per_epoch}")
         if model.input_spec.kind == "other" or not model.input_dtype.is_floating_point:
             raise ValueError(
                 f"'conmix' compares views of images or waveforms, and the network takes {model.input_dtype} inputs of "

@@ -15,6 +15,7 @@ from holdfast.blocks.views import View, named_view
 from holdfast.blocks.wrapping import replace_batch_norm
 from holdfast.methods._base import METHODS, Method
 from holdfast.models.classifier import Classifier
+from holdfast.options.ranges import Count, NotNegative, Share
 from holdfast.randomness import seed_for
 from holdfast.records import Update
 
@@ -65,17 +66,13 @@ class Cotta(Method):
         model: Classifier,
         *,
         trainable: Literal["all", "affine"] = "all",
-        confidence_threshold: float = 0.92,
-        views: int = 32,
+        confidence_threshold: NotNegative = 0.92,
+        views: Count = 32,
         view: str | View = "tta",
         symmetric: bool = False,
-        teacher_momentum: float = 0.999,
+        teacher_momentum: Share = 0.999,
         **learning: Any,
     ) -> None:
-        if trainable not in ("all", "affine"):
-            raise ValueError(f"trainable must be 'all' or 'affine', got {trainable!r}")
-        if views < 1:
-            raise ValueError(f"views must be at least 1, got {views}; pass confidence_threshold=0 to use none")
         self.trainable, self.teacher_momentum, self.symmetric = trainable, teacher_momentum, symmetric
         self.confidence_threshold, self.views = confidence_threshold, views
         self.view, self.augment = named_view(view, model.input_spec.kind, model.trial_inputs())

@@ -10,6 +10,7 @@ from torch import Tensor
 from holdfast.blocks.losses import conjugate_loss
 from holdfast.methods._base import METHODS, Method
 from holdfast.models.classifier import Classifier
+from holdfast.options.ranges import NotNegative, Positive
 from holdfast.records import Update
 
 __all__ = ["Cpl"]
@@ -50,14 +51,12 @@ class Cpl(Method):
         self,
         model: Classifier,
         *,
-        poly_epsilon: float = 0.0,
-        temperature: float = 1.0,
+        poly_epsilon: NotNegative = 0.0,
+        temperature: Positive = 1.0,
         predicts: Literal["before", "after"] = "before",
         **learning: Any,
     ) -> None:
         super().__init__(model, **learning)
-        if predicts not in ("before", "after"):
-            raise ValueError(f"predicts must be 'before' or 'after' the update, got {predicts!r}")
         self.poly_epsilon, self.temperature, self.predicts = poly_epsilon, temperature, predicts
         self._update = Update()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from functools import partial
-from typing import Any, ClassVar, Literal, get_args
+from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
@@ -15,6 +15,7 @@ from holdfast.blocks.renorm import RenormalisedStatistics
 from holdfast.blocks.wrapping import Restated, replace_batch_norm
 from holdfast.methods._base import METHODS, Method
 from holdfast.models.classifier import Classifier
+from holdfast.options.ranges import NotNegative, Share
 
 __all__ = ["Delta"]
 
@@ -54,18 +55,13 @@ class Delta(Method):
         model: Classifier,
         *,
         base: Base = "tent",
-        statistics_momentum: float = 0.95,
-        class_momentum: float = 0.95,
+        statistics_momentum: Share = 0.95,
+        class_momentum: Share = 0.95,
         start: Literal["batch", "source"] = "batch",
-        entropy_margin: float = 0.5,
-        min_confidence: float = 0.4,
+        entropy_margin: NotNegative = 0.5,
+        min_confidence: Share = 0.4,
         **learning: Any,
     ) -> None:
-        if base not in get_args(Base) or start not in ("batch", "source"):
-            raise ValueError(
-                f"base must be 'tent', 'entropy_weights' or 'pseudo_labels' and start 'batch' or 'source', "
-                f"got {base!r} and {start!r}"
-            )
         self.statistics_momentum, self.start = statistics_momentum, start
         super().__init__(model, **learning)
         self.base, self.class_momentum = base, class_momentum

@@ -14,6 +14,7 @@ from holdfast.blocks.losses import entropy
 from holdfast.blocks.views import View
 from holdfast.methods._base import METHODS, Method
 from holdfast.models.classifier import Classifier
+from holdfast.options.ranges import NotNegative
 from holdfast.randomness import seed_for
 
 __all__ = ["Deyo"]
@@ -62,8 +63,8 @@ class Deyo(Method):
         self,
         model: Classifier,
         *,
-        entropy_margin: float = 0.5,
-        weight_margin: float = 0.4,
+        entropy_margin: NotNegative = 0.5,
+        weight_margin: NotNegative = 0.4,
         min_drop: float = 0.2,
         destruction: str | View = "patch",
         frozen_layers: str | None = TOP_LAYERS,

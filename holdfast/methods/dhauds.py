@@ -13,6 +13,7 @@ from holdfast.methods._base import METHODS
 from holdfast.methods._dhauds_settings import PUBLISHED
 from holdfast.methods._whole_network import WholeNetwork
 from holdfast.models.classifier import Classifier
+from holdfast.options.ranges import Count, Momentum, NotNegative, Positive, Share, Whole
 from holdfast.randomness import seed_for
 from holdfast.records import Update
 
@@ -63,27 +64,25 @@ class Dhauds(WholeNetwork):
         self,
         model: Classifier,
         *,
-        nuclear_weight: float = 1.0,
-        entropy_weight: float = 1.0,
-        generalised_weight: float = 1.0,
-        exponent: float = 1.1,
-        consistency_weight: float = 0.1,
+        nuclear_weight: NotNegative = 1.0,
+        entropy_weight: NotNegative = 1.0,
+        generalised_weight: NotNegative = 1.0,
+        exponent: Positive = 1.1,
+        consistency_weight: NotNegative = 0.1,
         both_views: bool = False,
         exact_nuclear_norm: bool = False,
         consistency_order: Literal[1, 2] = 2,
-        entropy_eps: float = 1e-8,
-        feature_lr_share: float = 0.55,
-        batches_per_epoch: int | None = None,
-        decay_epochs: int = 40,
-        decay_strength: float = 10.0,
-        steady_epochs: int = 1,
-        lr: float = 1e-4,
-        momentum: float = 0.7,
-        weight_decay: float = 1e-3,
+        entropy_eps: NotNegative = 1e-8,
+        feature_lr_share: Share = 0.55,
+        batches_per_epoch: Count | None = None,
+        decay_epochs: Count = 40,
+        decay_strength: NotNegative = 10.0,
+        steady_epochs: Whole = 1,
+        lr: NotNegative = 1e-4,
+        momentum: Momentum = 0.7,
+        weight_decay: NotNegative = 1e-3,
         **learning: Any,
     ) -> None:
-        if batches_per_epoch is not None and batches_per_epoch < 1:
-            raise ValueError(f"batches_per_epoch must be at least 1 or None, got {batches_per_epoch}")
         if max(nuclear_weight, entropy_weight, generalised_weight, consistency_weight) <= 0:
             raise ValueError(
                 "at least one of nuclear_weight, entropy_weight, generalised_weight and consistency_weight must be "

@@ -13,6 +13,7 @@ from torch.nn import functional as F
 from holdfast.blocks.objectives import Objective, objective_named
 from holdfast.methods._base import METHODS, Method
 from holdfast.models.classifier import Classifier
+from holdfast.options.ranges import NotNegative, Share
 
 __all__ = ["Eata", "Eta"]
 
@@ -54,9 +55,9 @@ class Eta(Method):
         self,
         model: Classifier,
         *,
-        entropy_margin: float = 0.4,
-        redundancy_margin: float = 0.05,
-        probs_momentum: float = 0.9,
+        entropy_margin: NotNegative = 0.4,
+        redundancy_margin: NotNegative = 0.05,
+        probs_momentum: Share = 0.9,
         objective: Objective = "entropy",
         **learning: Any,
     ) -> None:
@@ -110,7 +111,7 @@ class Eata(Eta):
     fisher: Tensor | None
     _source: Tensor
 
-    def __init__(self, model: Classifier, *, fisher_weight: float = 2000.0, **selection: Any) -> None:
+    def __init__(self, model: Classifier, *, fisher_weight: NotNegative = 2000.0, **selection: Any) -> None:
         super().__init__(model, **selection)
         self.fisher_weight = fisher_weight  # β
         self.add_state("fisher", None, kept=True)

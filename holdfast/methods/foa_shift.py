@@ -11,6 +11,7 @@ from torch import Tensor
 from holdfast.methods._base import METHODS
 from holdfast.methods._centring import Centring
 from holdfast.models.classifier import Classifier
+from holdfast.options.ranges import Share
 from holdfast.records import Update
 
 __all__ = ["FoaShift"]
@@ -37,7 +38,7 @@ class FoaShift(Centring):
     source_mean: Tensor | None
     started: bool
 
-    def __init__(self, model: Classifier, *, mean_momentum: float = 0.1, seed: int = 0) -> None:
+    def __init__(self, model: Classifier, *, mean_momentum: Share = 0.1, seed: int = 0) -> None:
         self.mean_momentum = mean_momentum  # α
         super().__init__(model, seed=seed)
         self.add_state("source_mean", None, kept=True)  # μₛ

@@ -17,16 +17,15 @@ from holdfast.methods.anchor import log_of
 from holdfast.methods.blend import blended
 from holdfast.models.classifier import Classifier
 from holdfast.models.sharing import sharing_copy, unshare
+from holdfast.options.ranges import Count, Momentum, Positive, Share, Whole
 from holdfast.records import Update
 from holdfast.registry import options_of
 from holdfast.state import Stateful
 
 __all__ = ["Guard", "Verdict"]
 
-Served = Literal["mix", "choose", "choose_each", "adapted"]
 USUAL_TEMPERATURE = 1.75  # of estimates, until the scale is known
 COMPARE_EVERY = 8  # batches, once the scale has been estimated
-SERVED: tuple[Served, ...] = ("mix", "choose", "choose_each", "adapted")
 
 
 @dataclass(frozen=True)
@@ -64,9 +63,10 @@ class Guard(Method):
     compared with itself at the last comparison, at first with itself before any update; when it is worse by more than
     `margin` it goes back. An alarm with a probability of at most `level` of ever being false also sends it back when it
     stays worse than the source by more than `margin`. It goes back to the newest of the last `ring` snapshots that the
-    anchor believes as much as the source on the batch, else to the start. `base_options` are those of `base`;
-    `base="auto"` adapts nothing and serves the blend. Without source samples or a card the source is served, as by
-    `blend`, unless `stored_reference` says that the stored BatchNorm statistics are the network's own.
+    anchor believes as much as the source on the batch, else to the start. `base` is a method or recipe, with
+    `base_options`, and the recovery of a recipe acts on the adapted network; "auto" adapts nothing and serves the blend.
+    Without source samples or a card the source is served, as by `blend`, unless `stored_reference` says that the stored
+    BatchNorm statistics are the network's own.
     """
 
     citation = "ours; see docs/promise.md"
@@ -74,13 +74,14 @@ class Guard(Method):
     passes = "2 forwards, those of the method, and 1 every 4 batches"
     keeps = "recent moments, probabilities of the last samples, 3 snapshots of what the method has changed"
     predicts_jointly = True
+    keeps_recovery = True
     use_when = "a method that trains is wanted in a service: its gains are kept, and its failures are not served"
     fails_when = (
         "source and anchor are both wrong; or no source samples are given: nothing without labels can then tell that "
         "the method is right, and the source is served"
     )
     meanings: ClassVar = {
-        "base": "name of the guarded method; auto: none, serve the blend",
+        "base": "name of the guarded method or recipe; auto: none, serve the blend",
         "base_options": "options of the guarded method",
         "prediction": "what is served: mix, choose, choose_each or adapted",
         "share": "weight of the adapted network in the mix",
@@ -108,37 +109,23 @@ class Guard(Method):
         self,
         model: Classifier,
         *,
-        base: str = "tent",
+        base: str = "auto",
         base_options: Mapping[str, Any] | None = None,
-        prediction: Served = "mix",
-        share: float = 0.25,
+        prediction: Literal["mix", "choose", "choose_each", "adapted"] = "mix",
+        share: Share = 0.25,
         veto: bool = True,
-        gate_every: int = 4,
-        ring: int = 3,
-        margin: float = 0.02,
-        level: float = 0.001,
-        half_shift: float = 0.004,
-        source_share: float = 0.5,
-        window: int = 64,
-        temperature: float | None = None,
+        gate_every: Whole = 4,
+        ring: Count = 3,
+        margin: Momentum = 0.02,
+        level: Share = 0.001,
+        half_shift: Positive = 0.004,
+        source_share: Share = 0.5,
+        window: Count = 64,
+        temperature: Positive | None = None,
         stored_reference: bool = False,
-        clean_accuracy: float | None = None,
+        clean_accuracy: Share | None = None,
         seed: int = 0,
     ) -> None:
-        if prediction not in SERVED:
-            raise ValueError(f"prediction must be one of {', '.join(SERVED)}, got {prediction!r}")
-        if not 0 <= share <= 1:
-            raise ValueError(f"share must be between 0 and 1, got {share}")
-        if gate_every < 0:
-            raise ValueError(f"gate_every must be 0 (never) or a positive number of batches, got {gate_every}")
-        if ring < 1:
-            raise ValueError(f"ring must be at least 1 snapshot, got {ring}")
-        if not 0 <= margin < 1:
-            raise ValueError(f"margin must be at least 0 and less than 1, got {margin}")
-        if half_shift <= 0:
-            raise ValueError(f"half_shift must be positive, got {half_shift}")
-        if base != "auto" and (base not in METHODS or METHODS[base] is Guard):
-            raise ValueError(f"base must be 'auto' or the name of a method other than 'guard', got {base!r}")
         self.base, self.base_options = base, dict(base_options or {})
         self.prediction, self.share, self.veto = prediction, share, veto
         self.gate_every, self.ring, self.margin, self.level = gate_every, ring, margin, level
@@ -161,7 +148,7 @@ class Guard(Method):
     @classmethod
     def requires_source(cls, options: Mapping[str, Any], /) -> bool:
         """Return whether the guarded method does."""
-        name = options.get("base", "tent")
+        name = options.get("base", "auto")
         return name in METHODS and METHODS[name].needs_source
 
     # The networks -----------------------------------------------------------------------------------------
@@ -363,6 +350,17 @@ class Guard(Method):
         """Return the numbers of vetoes, of undone updates and of alarms, and the guarded method's own."""
         inner = {} if self.inner is None else self.inner.gauges()
         return {**inner, "vetoes": self.vetoes, "undone": self.undone, "alarms": self.alarms}
+
+    @property
+    def recovering(self) -> Method:
+        """The guarded method, which a recovery restores; snapshots, alarm and anchor stay."""
+        return self if self.inner is None else self.inner
+
+    def network_logits(self, logits: Tensor) -> Tensor:
+        """Return the logits of the guarded method's network."""
+        if self.inner is None or self._judged is None:
+            return logits
+        return self.inner.network_logits(self._judged.logits.detach())
 
     @property
     def predictor(self) -> Classifier:

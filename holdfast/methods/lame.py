@@ -11,6 +11,7 @@ from torch.nn import functional as F
 
 from holdfast.methods._base import METHODS, Method
 from holdfast.models.classifier import Classifier
+from holdfast.options.ranges import Count
 
 __all__ = ["Lame"]
 
@@ -44,11 +45,7 @@ class Lame(Method):
     learns = False
     presets: ClassVar = {"unitta": {"affinity": "knn", "neighbours": 5}}
 
-    def __init__(self, model: Classifier, *, affinity: Affinity = "rbf", neighbours: int = 5, seed: int = 0) -> None:
-        if affinity not in ("knn", "rbf", "linear"):
-            raise ValueError(f"affinity must be 'knn', 'rbf' or 'linear', got {affinity!r}")
-        if neighbours < 1:
-            raise ValueError(f"neighbours must be at least 1, got {neighbours}")
+    def __init__(self, model: Classifier, *, affinity: Affinity = "rbf", neighbours: Count = 5, seed: int = 0) -> None:
         self.affinity, self.neighbours = affinity, neighbours  # k
         super().__init__(model, seed=seed)
 
@@ -68,7 +65,7 @@ class Lame(Method):
 class JointClassifier(nn.Module):
     """A network whose predictions for the samples of a batch are corrected jointly."""
 
-    def __init__(self, model: Classifier, affinity: Affinity, neighbours: int) -> None:
+    def __init__(self, model: Classifier, affinity: Affinity, neighbours: Count) -> None:
         super().__init__()
         self.model, self.affinity, self.neighbours = model, affinity, neighbours
 

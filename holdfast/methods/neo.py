@@ -10,6 +10,7 @@ from torch import Tensor
 from holdfast.methods._base import METHODS
 from holdfast.methods._centring import Centring
 from holdfast.models.classifier import Classifier
+from holdfast.options.ranges import Share
 
 __all__ = ["Neo"]
 
@@ -33,7 +34,7 @@ class Neo(Centring):
     }
     samples: int
 
-    def __init__(self, model: Classifier, *, centre_momentum: float | None = None, seed: int = 0) -> None:
+    def __init__(self, model: Classifier, *, centre_momentum: Share | None = None, seed: int = 0) -> None:
         self.centre_momentum = centre_momentum
         super().__init__(model, seed=seed)
         self.add_state("samples", 0)

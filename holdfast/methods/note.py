@@ -15,6 +15,7 @@ from holdfast.blocks.sample_memory import Choices, ReservoirMemory
 from holdfast.blocks.wrapping import replace_batch_norm
 from holdfast.methods._base import METHODS, Method
 from holdfast.models.classifier import Classifier
+from holdfast.options.ranges import Count, NotNegative, Share
 from holdfast.records import Update
 
 __all__ = ["Note"]
@@ -63,10 +64,10 @@ class Note(Method):
         self,
         model: Classifier,
         *,
-        capacity: int = 64,
-        every_samples: int | None = 64,
-        standard_errors: float = 4.0,
-        statistics_momentum: float = 0.01,
+        capacity: Count = 64,
+        every_samples: Count | None = 64,
+        standard_errors: NotNegative = 4.0,
+        statistics_momentum: Share = 0.01,
         class_mean: bool = True,
         choices: Choices = "random",
         **learning: Any,

@@ -13,12 +13,13 @@ import torch
 from torch import Generator, Tensor, nn
 
 from holdfast.blocks.losses import entropy
-from holdfast.blocks.source_moments import Moments, SourceMoments
+from holdfast.blocks.source_moments import Embedded, SourceMoments
 from holdfast.blocks.views import VIEWS
 from holdfast.blocks.whitening import align, covariance_of, square_root
 from holdfast.methods._base import METHODS, Method, PredictOnly
 from holdfast.models.classifier import Classifier
 from holdfast.models.partial_forward import changing
+from holdfast.options.ranges import Count, NotNegative, Share
 from holdfast.randomness import seed_for
 from holdfast.records import SetupWarning, Update
 
@@ -111,21 +112,17 @@ class Pea(Method):
         self,
         model: Classifier,
         *,
-        statistics_momentum: float = 0.02,
-        average_momentum: float = 0.2,
-        spike_ratio: float = 4.0,
+        statistics_momentum: Share = 0.02,
+        average_momentum: Share = 0.2,
+        spike_ratio: NotNegative = 4.0,
         max_entropy_rise: float = 1.0,
-        group_size: int | None = None,
+        group_size: Count | None = None,
         views: Sequence[str] = (),
         views_together: bool = False,
         class_token: bool | None = None,
         source_statistics: SourceStatistics = "official",
         seed: int = 0,
     ) -> None:
-        if group_size is not None and group_size < 1:
-            raise ValueError(f"group_size must be at least 1 or None (all channels), got {group_size}")
-        if source_statistics not in ("official", "exact"):
-            raise ValueError(f"source_statistics must be 'official' or 'exact', got {source_statistics!r}")
         self.statistics_momentum, self.average_momentum = statistics_momentum, average_momentum  # m, α
         self.spike_ratio, self.max_entropy_rise = spike_ratio, max_entropy_rise  # γ, θ
         self.group_size, self.views_together, self.class_token = group_size, views_together, class_token
@@ -179,7 +176,7 @@ class Pea(Method):
         self.source_vars = {name: own.var for name, own in moments.items()}
         self.source_roots = {name: square_root(own.covariance, self.group_size) for name, own in moments.items()}
 
-    def _moments(self, name: str, found: SourceMoments) -> Moments:
+    def _moments(self, name: str, found: SourceMoments) -> Embedded:
         if self.source_statistics == "exact":
             return found.exact()
         return found.of_tokens() if self.layouts[name].tokens else found.of_pixels()

@@ -18,6 +18,7 @@ from holdfast.blocks.views import View, named_view
 from holdfast.blocks.wrapping import replace_batch_norm
 from holdfast.methods._base import METHODS, Method
 from holdfast.models.classifier import Classifier
+from holdfast.options.ranges import Count, NotNegative, Share
 from holdfast.randomness import seed_for
 from holdfast.records import Update
 
@@ -72,19 +73,17 @@ class Petta(Method):
         self,
         model: Classifier,
         *,
-        capacity: int = 64,
-        teacher_rate: float = 1e-3,
-        source_weight: float = 10.0,
-        anchor_weight: float = 1.0,
+        capacity: Count = 64,
+        teacher_rate: Share = 1e-3,
+        source_weight: NotNegative = 10.0,
+        anchor_weight: NotNegative = 1.0,
         loss_kind: Literal["symmetric", "cross_entropy"] = "symmetric",
-        means_momentum: float = 0.95,
-        statistics_momentum: float = 0.05,
+        means_momentum: Share = 0.95,
+        statistics_momentum: Share = 0.05,
         moving_source: bool = False,
         view: str | View = "tta",
         **learning: Any,
     ) -> None:
-        if loss_kind not in ("symmetric", "cross_entropy"):
-            raise ValueError(f"loss_kind must be 'symmetric' or 'cross_entropy', got {loss_kind!r}")
         self.capacity, self.teacher_rate, self.statistics_momentum = capacity, teacher_rate, statistics_momentum  # α_0
         self.source_weight, self.anchor_weight, self.loss_kind = source_weight, anchor_weight, loss_kind  # λ_0
         self.means_momentum, self.moving_source = means_momentum, moving_source

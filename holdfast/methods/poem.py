@@ -16,6 +16,7 @@ from holdfast.blocks.losses import entropy
 from holdfast.blocks.norm import source_statistics
 from holdfast.methods._base import METHODS, Method
 from holdfast.models.classifier import Classifier
+from holdfast.options.ranges import NotNegative, Positive, Whole
 
 __all__ = ["Poem"]
 
@@ -69,19 +70,15 @@ class Poem(Method):
         model: Classifier,
         *,
         bet_rate: float = 1 / (8 * math.sqrt(3)),
-        max_bet: float = 1.8,
-        warm_up_samples: int = 100,
+        max_bet: NotNegative = 1.8,
+        warm_up_samples: Whole = 100,
         weighted: bool = True,
-        entropy_margin: float = 0.4,
-        temperature: float = 1.0,
+        entropy_margin: NotNegative = 0.4,
+        temperature: Positive = 1.0,
         cdf_statistics: Literal["used", "source"] = "used",
         frozen_layers: str | None = TOP_LAYERS,
         **learning: Any,
     ) -> None:
-        if cdf_statistics not in ("used", "source"):
-            raise ValueError(f"cdf_statistics must be 'used' or 'source', got {cdf_statistics!r}")
-        if temperature <= 0:
-            raise ValueError(f"temperature must be positive, got {temperature}")
         self.frozen_layers = frozen_layers
         super().__init__(model, **learning)
         self.bet_rate, self.max_bet, self.warm_up_samples = bet_rate, max_bet, warm_up_samples  # γ, D

@@ -15,6 +15,7 @@ from holdfast.blocks.norm import source_statistics
 from holdfast.blocks.styles import StyleClusters, style_of
 from holdfast.methods._base import METHODS, Method, PredictOnly, preset_for
 from holdfast.models.classifier import Classifier
+from holdfast.options.ranges import Count, NotNegative, Share
 from holdfast.records import Update
 from holdfast.registry import options_of
 
@@ -60,22 +61,16 @@ class Reservoir(Method):
         *,
         base: str = "tent",
         base_options: Mapping[str, Any] | None = None,
-        max_models: int = 16,
-        buffer_size: int = 1024,
-        quantile: float = 0.999,
-        source_styles: int = 1000,
-        centroid_lr: float = 1e-4,
+        max_models: Count = 16,
+        buffer_size: Count = 1024,
+        quantile: Share = 0.999,
+        source_styles: Count = 1000,
+        centroid_lr: NotNegative = 1e-4,
         seed: int = 0,
     ) -> None:
-        if max_models < 1 or buffer_size < max_models:
-            raise ValueError(
-                f"max_models must be at least 1 and buffer_size at least max_models, got {max_models} and {buffer_size}"
-            )
-        if not 0 <= quantile <= 1:
-            raise ValueError(f"quantile must be between 0 and 1, got {quantile}")
+        if buffer_size < max_models:
+            raise ValueError(f"buffer_size must be at least max_models, got {buffer_size} and {max_models}")
         kind = METHODS[base]
-        if kind is Reservoir:
-            raise ValueError("base must be another method than 'reservoir', such as 'tent'")
         preset = preset_for(kind, model)
         known = {name: value for name, value in kind.presets.get(preset or "", {}).items() if name in options_of(kind)}
         self.base, self.base_options = base, {**known, "seed": seed, **(base_options or {})}

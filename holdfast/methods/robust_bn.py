@@ -11,6 +11,7 @@ from holdfast.blocks.robust_norm import RobustStatistics, set_learning
 from holdfast.blocks.wrapping import replace_batch_norm
 from holdfast.methods._base import METHODS, Method
 from holdfast.models.classifier import Classifier
+from holdfast.options.ranges import Share
 from holdfast.records import Update
 
 __all__ = ["RobustBatchNorm"]
@@ -38,7 +39,7 @@ class RobustBatchNorm(Method):
     }
 
     def __init__(
-        self, model: Classifier, *, statistics_momentum: float = 0.05, predict_first: bool = False, seed: int = 0
+        self, model: Classifier, *, statistics_momentum: Share = 0.05, predict_first: bool = False, seed: int = 0
     ) -> None:
         self.statistics_momentum, self.predict_first = statistics_momentum, predict_first  # α
         self.predicts = "before" if predict_first else "after"

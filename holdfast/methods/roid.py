@@ -14,6 +14,7 @@ from holdfast.blocks.views import View, named_view
 from holdfast.methods._base import METHODS, Method
 from holdfast.models.classifier import Classifier
 from holdfast.models.outputs import Output, logits_of
+from holdfast.options.ranges import Count, Positive, Share
 from holdfast.randomness import seed_for
 from holdfast.records import Update
 
@@ -57,12 +58,12 @@ class Roid(Method):
         self,
         model: Classifier,
         *,
-        temperature: float = 1 / 3,
-        probs_momentum: float = 0.9,
-        source_share: float = 0.01,
+        temperature: Positive = 1 / 3,
+        probs_momentum: Share = 0.9,
+        source_share: Share = 0.01,
         view: str | View = "roid",
         prior_correction: bool = True,
-        loss_divisor: int | None = None,
+        loss_divisor: Count | None = None,
         **learning: Any,
     ) -> None:
         super().__init__(model, **learning)

@@ -16,6 +16,7 @@ from holdfast.blocks.views import View, named_view
 from holdfast.blocks.wrapping import replace_batch_norm
 from holdfast.methods._base import METHODS, Method
 from holdfast.models.classifier import Classifier
+from holdfast.options.ranges import Count, NotNegative, Share
 from holdfast.randomness import seed_for
 from holdfast.records import Update
 
@@ -59,13 +60,13 @@ class Rotta(Method):
         self,
         model: Classifier,
         *,
-        capacity: int = 64,
-        every_samples: int = 64,
-        timeliness_weight: float = 1.0,
-        uncertainty_weight: float = 1.0,
+        capacity: Count = 64,
+        every_samples: Count = 64,
+        timeliness_weight: NotNegative = 1.0,
+        uncertainty_weight: NotNegative = 1.0,
         fill_first: bool = False,
-        statistics_momentum: float = 0.05,
-        teacher_momentum: float = 0.999,
+        statistics_momentum: Share = 0.05,
+        teacher_momentum: Share = 0.999,
         view: str | View = "tta",
         **learning: Any,
     ) -> None:

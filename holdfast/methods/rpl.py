@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from holdfast.blocks.losses import generalised_cross_entropy
 from holdfast.methods._base import METHODS, Method
 from holdfast.models.classifier import Classifier
+from holdfast.options.ranges import PositiveShare
 
 __all__ = ["Rpl"]
 
@@ -41,12 +42,12 @@ class Rpl(Method):
         "robusta-example": {**_ROBUSTA, "lr": 7.5e-4, "train_all": True},
     }
 
-    def __init__(self, model: Classifier, *, exponent: float = 0.8, train_all: bool = False, **learning: Any) -> None:
+    def __init__(
+        self, model: Classifier, *, exponent: PositiveShare = 0.8, train_all: bool = False, **learning: Any
+    ) -> None:
         self.train_all = train_all
         super().__init__(model, **learning)
         self.exponent = exponent  # q
-        if not 0 < exponent <= 1:
-            raise ValueError(f"exponent must be above 0 and at most 1, got {exponent}; the published value is 0.8")
 
     def prepare(self, model: Classifier) -> list[nn.Parameter]:
         """Use batch statistics, and train the affine parameters or all parameters."""

@@ -12,6 +12,7 @@ from holdfast.blocks.objectives import Objective, objective_named
 from holdfast.blocks.sharpness import climb
 from holdfast.methods._base import METHODS, Method
 from holdfast.models.classifier import Classifier
+from holdfast.options.ranges import NotNegative
 
 __all__ = ["Sar"]
 
@@ -55,7 +56,7 @@ class Sar(Method):
         self,
         model: Classifier,
         *,
-        entropy_margin: float = 0.4,
+        entropy_margin: NotNegative = 0.4,
         radius: float = 0.05,
         frozen_layers: str | None = TOP_LAYERS,
         keep_momentum: bool = False,

@@ -12,6 +12,7 @@ from holdfast.blocks.frozen_layers import affine_parameters_except
 from holdfast.blocks.losses import soft_likelihood_ratio
 from holdfast.methods._base import METHODS, Method
 from holdfast.models.classifier import Classifier
+from holdfast.options.ranges import NotNegative, Positive, Share
 
 __all__ = ["Slr"]
 
@@ -44,10 +45,10 @@ class Slr(Method):
         self,
         model: Classifier,
         *,
-        confidence_weight: float = 0.025,
-        probs_momentum: float = 0.9,
+        confidence_weight: NotNegative = 0.025,
+        probs_momentum: Share = 0.9,
         frozen_layers: str | None = "top",
-        clip: float | None = None,
+        clip: Positive | None = None,
         **learning: Any,
     ) -> None:
         self.frozen_layers = frozen_layers

@@ -16,6 +16,7 @@ from holdfast.blocks.sharpness import climb
 from holdfast.blocks.wrapping import replace_batch_norm
 from holdfast.methods._base import METHODS, Method
 from holdfast.models.classifier import Classifier
+from holdfast.options.ranges import Count, NotNegative, Share
 from holdfast.records import Update
 
 __all__ = ["Sotta"]
@@ -57,11 +58,11 @@ class Sotta(Method):
         self,
         model: Classifier,
         *,
-        capacity: int = 64,
-        every_samples: int = 64,
-        min_confidence: float = 0.99,
-        statistics_momentum: float = 0.2,
-        radius: float = 0.05,
+        capacity: Count = 64,
+        every_samples: Count = 64,
+        min_confidence: Share = 0.99,
+        statistics_momentum: Share = 0.2,
+        radius: NotNegative = 0.05,
         frozen_layers: str | None = TOP_LAYERS,
         choices: Choices = "random",
         **learning: Any,

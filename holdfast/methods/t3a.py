@@ -16,6 +16,7 @@ from holdfast.blocks.losses import entropy
 from holdfast.methods._base import METHODS, Method
 from holdfast.models.classifier import Classifier
 from holdfast.models.partial_forward import patched
+from holdfast.options.ranges import Count
 
 __all__ = ["T3a"]
 
@@ -45,9 +46,7 @@ class T3a(Method):
     labels: Tensor
     entropies: Tensor
 
-    def __init__(self, model: Classifier, *, supports_per_class: int | None = 100, seed: int = 0) -> None:
-        if supports_per_class is not None and supports_per_class < 1:
-            raise ValueError(f"supports_per_class must be at least 1 or None (keep all), got {supports_per_class}")
+    def __init__(self, model: Classifier, *, supports_per_class: Count | None = 100, seed: int = 0) -> None:
         self.supports_per_class = supports_per_class  # M
         super().__init__(model, seed=seed)
 

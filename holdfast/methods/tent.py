@@ -9,6 +9,7 @@ from torch import Tensor
 from holdfast.blocks.objectives import Objective, objective_named
 from holdfast.methods._base import METHODS, Method
 from holdfast.models.classifier import Classifier
+from holdfast.options.ranges import Count
 
 __all__ = ["Tent"]
 
@@ -40,11 +41,11 @@ class Tent(Method):
         "ccc": _IMAGENET,
     }
 
-    def __init__(self, model: Classifier, *, steps: int = 1, objective: Objective = "entropy", **learning: Any) -> None:
+    def __init__(
+        self, model: Classifier, *, steps: Count = 1, objective: Objective = "entropy", **learning: Any
+    ) -> None:
         self.objective, self.uncertainty = objective, objective_named(objective)
         super().__init__(model, **learning)
-        if steps < 1:
-            raise ValueError(f"steps must be at least 1, got {steps}")
         self.steps = steps
         self.predicts = "before" if steps == 1 else "after"
 

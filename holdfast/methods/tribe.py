@@ -17,6 +17,7 @@ from holdfast.blocks.views import View, named_view
 from holdfast.blocks.wrapping import replace_batch_norm
 from holdfast.methods._base import METHODS, Method
 from holdfast.models.classifier import Classifier
+from holdfast.options.ranges import NotNegative, Share
 from holdfast.randomness import seed_for
 from holdfast.records import Update
 
@@ -58,10 +59,10 @@ class Tribe(Method):
         self,
         model: Classifier,
         *,
-        class_momentum: float = 0.01,
-        agnostic_share: float = 0.0,
-        entropy_margin: float = 0.05,
-        anchor_weight: float = 0.5,
+        class_momentum: Share = 0.01,
+        agnostic_share: Share = 0.0,
+        entropy_margin: NotNegative = 0.05,
+        anchor_weight: NotNegative = 0.5,
         view: str | View = "tta",
         **learning: Any,
     ) -> None:

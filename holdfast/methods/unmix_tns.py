@@ -12,6 +12,7 @@ from holdfast.blocks.mixture_norm import MixtureStatistics
 from holdfast.blocks.wrapping import replace_batch_norm
 from holdfast.methods._base import METHODS, Method
 from holdfast.models.classifier import Classifier
+from holdfast.options.ranges import Count, Positive, Share, Whole
 
 __all__ = ["UnmixTns"]
 
@@ -55,18 +56,14 @@ class UnmixTns(Method):
         self,
         model: Classifier,
         *,
-        components: int = 16,
-        spread_share: float = 0.5,
-        temperature: float = 0.07,
-        full_batch_size: int = 64,
+        components: Count = 16,
+        spread_share: Share = 0.5,
+        temperature: Positive = 0.07,
+        full_batch_size: Count = 64,
         centred: bool = False,
-        skipped_draws: int = 0,
+        skipped_draws: Whole = 0,
         seed: int = 0,
     ) -> None:
-        if components < 1 or full_batch_size < 1:
-            raise ValueError(
-                f"components and full_batch_size must be at least 1, got {components} and {full_batch_size}"
-            )
         self.components, self.spread_share, self.temperature = components, spread_share, temperature
         self.full_batch_size = full_batch_size  # B_max: the batch size that the layers' momentum applies to
         self.centred, self.skipped_draws = centred, skipped_draws

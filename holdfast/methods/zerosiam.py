@@ -11,6 +11,7 @@ from torch.nn import functional as F
 from holdfast.blocks.losses import entropy
 from holdfast.methods._base import METHODS, Method
 from holdfast.models.classifier import Classifier
+from holdfast.options.ranges import NotNegative
 
 __all__ = ["ZeroSiam"]
 
@@ -54,9 +55,9 @@ class ZeroSiam(Method):
         self,
         model: Classifier,
         *,
-        lr: float = 2.5e-3,
-        predictor_lr: float = 2.5e-2,
-        alignment_weight: float = 1.0,
+        lr: NotNegative = 2.5e-3,
+        predictor_lr: NotNegative = 2.5e-2,
+        alignment_weight: NotNegative = 1.0,
         **learning: Any,
     ) -> None:
         self.predictor_lr, self.alignment_weight = predictor_lr, alignment_weight  # α

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from holdfast.anchor import Card, Reference, measure_reference, read_card
 from holdfast.estimators import ESTIMATORS, Estimator
-from holdfast.methods import Method, preset_for
+from holdfast.methods import Method
 from holdfast.methods._proof import prove_source, trace
 from holdfast.model.adapted import AdaptedModel, SourceBatch
 from holdfast.model.input_checks import check_dtype
@@ -24,6 +24,7 @@ from holdfast.models.inputs import inputs_alone, inputs_and_labels
 from holdfast.models.normalised import unwrapped
 from holdfast.models.outputs import Output, are_probabilities
 from holdfast.models.sharing import copies_of_empty, sharing_copy, unshare
+from holdfast.options.problems import check_built
 from holdfast.recipes import ResolvedRecipe, resolve, taken
 from holdfast.records import SetupWarning
 from holdfast.recovery import RECOVERIES, Recovery
@@ -164,9 +165,9 @@ def adapt_with(
                 SetupWarning,
                 stacklevel=3,
             )
-        preset = recipe.preset or preset_for(kind, classifier)
+        preset = recipe.preset_for(classifier)
         published = recipe.presets[preset] if preset else {}
-        recovery = recipe.build_recovery(published)
+        recovery = recipe.build_recovery(classifier)
         estimators = _build_estimators(estimator, recovery, recipe.options, known)
         if (
             known
@@ -267,6 +268,8 @@ def _build_estimators(
         else entry
         for name, entry in wanted.items()
     }
+    for watching in built.values():
+        check_built(watching, owner=f"estimator {ESTIMATORS.name_of(type(watching))!r}")
     for name in recovery.reads if recovery.reads_gain else ():
         if not built[name].compares:
             raise ValueError(

@@ -201,7 +201,7 @@ class AdaptedModel(nn.Module):
 
     def _begin(self, inputs: Tensor, savepoints: Sequence[Savepoint], *, learning: bool) -> _Begun:
         samples = self._samples()
-        recovered = self.recovery.begin(self.method) if learning else None
+        recovered = self.recovery.begin(self.method.recovering) if learning else None
         # When the logits are not finite, the method returns to here, not to before the reset.
         learnt = savepoints[0] if recovered is None else Savepoint(self._parts()[0])
         self.method.paused = not learning
@@ -241,7 +241,7 @@ class AdaptedModel(nn.Module):
             step = Step(
                 prediction, update.loss, estimates, reason, update.skipped, forwards, backwards, gauges, beside=beside
             )
-            reason = self.recovery.recover(self.method, step) if learning else None
+            reason = self.recovery.recover(self.method.recovering, step) if learning else None
             return step if reason is None else replace(step, recovered=reason)
         except Exception as error:
             forwards, backwards = self._passes(begun.samples, len(inputs))

@@ -195,7 +195,8 @@ def guard(
 ) -> GuardedModel:
     """Return an adapted model that serves source, anchor and a network adapted by `method` together.
 
-    `method="auto"` trains nothing. `options` are those of the method, further keywords those of the guard
+    `method` is a method or recipe by name, and "auto" trains nothing; the recovery of a recipe acts on the adapted
+    network. `options` are those that `adapt` takes for it, further keywords those of the guard
     (`docs/methods/guard.md`). `budget` is the share of samples whose label is asked for (`step.wants_label`);
     `feedback` takes labels, and `accuracy` and `gain` return bounds that hold at all times at once with probability
     `confidence`. Without labels everything is an estimate. `holdout` are held-out source data, best with labels, which

@@ -59,7 +59,7 @@ class Tokenizer(nn.Module):
         return tokens.transpose(1, 2)
 
 
-class Attention(nn.Module):
+class MelAttention(nn.Module):
     """Multi-head self-attention (Vaswani et al., NeurIPS 2017)."""
 
     def __init__(self, width: int, heads: int) -> None:
@@ -85,7 +85,7 @@ class EncoderLayer(nn.Module):
     def __init__(self, width: int, heads: int, hidden: int) -> None:
         super().__init__()
         self.attention_norm = nn.LayerNorm(width, NORM_EPS)
-        self.attention = Attention(width, heads)
+        self.attention = MelAttention(width, heads)
         self.ffn_norm = nn.LayerNorm(width, NORM_EPS)
         self.mlp = nn.Sequential(nn.Linear(width, hidden), nn.GELU(), nn.Linear(hidden, width))
 

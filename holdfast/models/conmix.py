@@ -92,7 +92,7 @@ class StandardisedConv2d(nn.Conv2d):
         return F.conv2d(input, weight, None, self.stride, self.padding)
 
 
-class Bottleneck(nn.Module):
+class ResidualBottleneck(nn.Module):
     """Three convolutions with group normalisation and a shortcut."""
 
     def __init__(self, width_in: int, width: int, stride: int = 1) -> None:
@@ -134,8 +134,8 @@ class CoNMix(nn.Module):
         stages, before = [], width
         for stage, count in enumerate(version.blocks):
             wide = 4 * width * 2**stage
-            stages.append(Bottleneck(before, wide, 2 if stage else 1))
-            stages += [Bottleneck(wide, wide) for _ in range(count - 1)]
+            stages.append(ResidualBottleneck(before, wide, 2 if stage else 1))
+            stages += [ResidualBottleneck(wide, wide) for _ in range(count - 1)]
             before = wide
         self.stages = nn.Sequential(*stages)
         self.projection = nn.Conv2d(before, tokens, 1)

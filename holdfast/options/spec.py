@@ -10,8 +10,9 @@ from typing import Any, TypeVar
 
 import yaml
 
+from holdfast.options.problems import problems
 from holdfast.options.yaml_text import load_yaml
-from holdfast.registry import Registry, UnknownNameError, choices_of, nearest, parameters_of
+from holdfast.registry import Registry, UnknownNameError, parameters_of
 
 __all__ = ["Spec"]
 
@@ -91,20 +92,8 @@ class Spec:
             builder = registry[self.name]
         except UnknownNameError as error:
             yield "name", str(error)
-            return
-        parameters = {name: each for name, each in parameters_of(builder).items() if name not in given}
-        choices = choices_of(builder)
-        entry = f"{registry.kind} {self.name!r}"
-        for option, value in self.options.items():
-            if option not in parameters:
-                yield option, f"{entry} has no option {option!r}; {nearest(option, parameters)}"
-            elif option in choices and value not in choices[option]:
-                allowed = ", ".join(map(repr, choices[option]))
-                yield option, f"{option} of {entry} must be one of {allowed}, got {value!r}"
-        for option, parameter in parameters.items():
-            needed = parameter.default is parameter.empty and parameter.kind is parameter.KEYWORD_ONLY
-            if needed and option not in self.options:
-                yield "", f"{entry} needs {option}; add {option}: …"
+        else:
+            yield from problems(builder, self.options, owner=f"{registry.kind} {self.name!r}", without=given)
 
     def __hash__(self) -> int:
         return hash(json.dumps(self.to_json(), sort_keys=True, default=str))

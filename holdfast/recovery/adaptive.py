@@ -8,6 +8,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
+from holdfast.options.ranges import Momentum, PositiveShare
 from holdfast.records import Step
 from holdfast.recovery._base import RECOVERIES, Recovery
 from holdfast.restorable import Restorable
@@ -36,13 +37,14 @@ class Adaptive(Recovery):
     variance: float
 
     def __init__(
-        self, *, momentum: float = 0.95, deviations: float = 4.0, min_margin: float = 0.1, min_share: float = 0.1
+        self,
+        *,
+        momentum: Momentum = 0.95,
+        deviations: float = 4.0,
+        min_margin: float = 0.1,
+        min_share: PositiveShare = 0.1,
     ) -> None:
         super().__init__()
-        if not 0 <= momentum < 1:
-            raise ValueError(f"momentum must be from 0 to below 1, got {momentum}")
-        if not 0 < min_share <= 1:
-            raise ValueError(f"min_share must be above 0 and at most 1, got {min_share}")
         self.momentum, self.deviations = momentum, deviations
         self.min_margin, self.min_share = min_margin, min_share  # in nats; of the parameters
         self.add_state("usual", None)

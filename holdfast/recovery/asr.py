@@ -8,6 +8,7 @@ from typing import ClassVar, Literal
 import torch
 from torch import Tensor
 
+from holdfast.options.ranges import NotNegative, Positive, Share
 from holdfast.records import Beside, Step
 from holdfast.recovery._base import RECOVERIES, Recovery
 from holdfast.restorable import Pull, Restorable
@@ -49,19 +50,15 @@ class Asr(Recovery):
     def __init__(
         self,
         *,
-        start_share: float | Literal["scaled"] = "scaled",
-        flip_momentum: float = 0.15,
-        penalty_weight: float = 5.0,
-        kept_share: float = 0.5,
-        kept_slope: float = 20.0,
-        fisher_momentum: float = 0.9,
+        start_share: Positive | Literal["scaled"] = "scaled",
+        flip_momentum: Share = 0.15,
+        penalty_weight: NotNegative = 5.0,
+        kept_share: Share = 0.5,
+        kept_slope: NotNegative = 20.0,
+        fisher_momentum: Share = 0.9,
         resets: Literal["weights", "anchor"] = "weights",
     ) -> None:
         super().__init__()
-        if start_share != "scaled" and (isinstance(start_share, str) or start_share <= 0):
-            raise ValueError(f"start_share must be positive or 'scaled', got {start_share!r}")
-        if resets not in ("weights", "anchor"):
-            raise ValueError(f"resets must be 'weights' or 'anchor', got {resets!r}")
         self.start_share, self.flip_momentum = start_share, flip_momentum  # a_0, m_0
         self.penalty_weight, self.fisher_momentum, self.resets = penalty_weight, fisher_momentum, resets  # p_0
         self.kept_share, self.kept_slope = kept_share, kept_slope  # r_0, r_1

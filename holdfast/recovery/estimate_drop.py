@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from statistics import fmean
 from typing import ClassVar
 
+from holdfast.options.ranges import Count
 from holdfast.records import Step
 from holdfast.recovery._base import RECOVERIES, Recovery
 from holdfast.restorable import Restorable
@@ -31,11 +32,9 @@ class EstimateDrop(Recovery):
     estimates: list[float]
 
     def __init__(
-        self, *, estimate: str = "aetta", threshold: float = 0.2, window: int = 5, margin: float = 0.02
+        self, *, estimate: str = "aetta", threshold: float = 0.2, window: Count = 5, margin: float = 0.02
     ) -> None:
         super().__init__()
-        if window < 1:
-            raise ValueError(f"window must be at least 1 batch, got {window}")
         self.estimate, self.threshold, self.window, self.margin = estimate, threshold, window, margin
         self.add_state("estimates", [])  # since the last reset, at most two windows
 

@@ -8,6 +8,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
+from holdfast.options.ranges import Share
 from holdfast.records import Step
 from holdfast.recovery._base import RECOVERIES, Recovery
 from holdfast.restorable import Restorable
@@ -29,10 +30,8 @@ class Fisher(Recovery):
         "restore_share": "share of the trained weights that is reset after each update",
     }
 
-    def __init__(self, *, restore_share: float = 0.03) -> None:
+    def __init__(self, *, restore_share: Share = 0.03) -> None:
         super().__init__()
-        if not 0 <= restore_share <= 1:
-            raise ValueError(f"restore_share must be between 0 and 1, got {restore_share}")
         self.restore_share = restore_share
 
     def recover(self, method: Restorable, step: Step) -> str | None:

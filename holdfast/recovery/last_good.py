@@ -7,6 +7,8 @@ from typing import Any, ClassVar
 
 from torch import Tensor
 
+from holdfast.options.problems import check
+from holdfast.options.ranges import Count, Whole
 from holdfast.records import Step
 from holdfast.recovery._base import RECOVERIES, Recovery
 from holdfast.restorable import Pull, Restorable
@@ -39,15 +41,14 @@ class LastGood(Recovery):
         *,
         trigger: str = "estimate_drop",
         trigger_options: Mapping[str, Any] | None = None,
-        every_batches: int = 10,
-        snapshots: int = 4,
-        settled_batches: int = 10,
+        every_batches: Count = 10,
+        snapshots: Count = 4,
+        settled_batches: Whole = 10,
     ) -> None:
         super().__init__()
-        if every_batches < 1 or snapshots < 1:
-            raise ValueError(f"every_batches and snapshots must be at least 1, got {every_batches} and {snapshots}")
         self.trigger, self.trigger_options = trigger, dict(trigger_options or {})
         self.every_batches, self.snapshots, self.settled_batches = every_batches, snapshots, settled_batches
+        check(RECOVERIES[trigger], self.trigger_options, owner=f"recovery {trigger!r}")
         self.decider = RECOVERIES[trigger](**self.trigger_options)
         self.add_state("ring", [])  # {"batch": number, "values": snapshot}, the oldest first
         self.add_state("batches", 0)
@@ -74,13 +75,13 @@ class LastGood(Recovery):
     def begin(self, method: Restorable) -> str | None:
         """Return to a snapshot when the other recovery would reset before a batch."""
         rewinding = Rewinding(method, self)
-        return rewinding.told(self.decider.begin(rewinding))
+        return rewinding.explained(self.decider.begin(rewinding))
 
     def recover(self, method: Restorable, step: Step) -> str | None:
         """Return to a snapshot when the other recovery would reset; otherwise take one when it is due."""
         self.batches += 1
         rewinding = Rewinding(method, self)
-        reason = rewinding.told(self.decider.recover(rewinding, step))
+        reason = rewinding.explained(self.decider.recover(rewinding, step))
         if reason is None and self.batches % self.every_batches == 0:
             snapshot = {"batch": self.batches, "values": method.snapshot()}
             self.ring = [*self.ring, snapshot][-self.snapshots :]
@@ -141,6 +142,6 @@ class Rewinding:
         """Return to a snapshot."""
         self._method.return_to(snapshot)
 
-    def told(self, reason: str | None) -> str | None:
+    def explained(self, reason: str | None) -> str | None:
         """Return the reason with how far back the model went."""
         return f"{reason}; back {self._where}" if reason and self._where else reason

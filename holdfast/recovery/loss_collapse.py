@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import ClassVar, Literal
 
+from holdfast.options.ranges import Share
 from holdfast.records import Step
 from holdfast.recovery._base import RECOVERIES, Recovery
 from holdfast.restorable import Restorable
@@ -33,12 +34,10 @@ class LossCollapse(Recovery):
         self,
         *,
         reset_threshold: float | Literal["scaled"] = 0.2,
-        loss_momentum: float = 0.9,
+        loss_momentum: Share = 0.9,
         keep_average: bool = False,
     ) -> None:
         super().__init__()
-        if isinstance(reset_threshold, str) and reset_threshold != "scaled":
-            raise ValueError(f"reset_threshold must be a number of nats or 'scaled', got {reset_threshold!r}")
         self.reset_threshold, self.loss_momentum, self.keep_average = reset_threshold, loss_momentum, keep_average
         self.add_state("average", None)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from holdfast.options.ranges import Count
 from holdfast.recovery._base import RECOVERIES, Recovery
 from holdfast.restorable import Restorable
 
@@ -20,10 +21,8 @@ class Periodic(Recovery):
     }
     batches: int
 
-    def __init__(self, *, every_batches: int = 1000) -> None:
+    def __init__(self, *, every_batches: Count = 1000) -> None:
         super().__init__()
-        if every_batches < 1:
-            raise ValueError(f"every_batches must be at least 1, got {every_batches}")
         self.every_batches = every_batches
         self.add_state("batches", 0)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
+from holdfast.options.ranges import Count, NotNegative
 from holdfast.records import Step
 from holdfast.recovery._base import RECOVERIES, Recovery
 from holdfast.restorable import Restorable
@@ -31,12 +32,8 @@ class Regret(Recovery):
 
     gains: list[list[float]]
 
-    def __init__(self, *, estimate: str = "anchored", margin: float = 0.05, samples: int = 320) -> None:
+    def __init__(self, *, estimate: str = "anchored", margin: NotNegative = 0.05, samples: Count = 320) -> None:
         super().__init__()
-        if margin < 0:
-            raise ValueError(f"margin must be at least 0, got {margin}")
-        if samples < 1:
-            raise ValueError(f"samples must be at least 1, got {samples}")
         self.estimate, self.margin, self.samples = estimate, margin, samples
         self.add_state("gains", [])  # [gain, samples] of each comparison since the last reset
 

@@ -7,6 +7,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
+from holdfast.options.ranges import Share
 from holdfast.randomness import seed_for
 from holdfast.records import Step
 from holdfast.recovery._base import RECOVERIES, Recovery
@@ -29,10 +30,8 @@ class Stochastic(Recovery):
     }
     updates: int
 
-    def __init__(self, *, restore_share: float = 0.01, seed: int = 0) -> None:
+    def __init__(self, *, restore_share: Share = 0.01, seed: int = 0) -> None:
         super().__init__()
-        if not 0 <= restore_share <= 1:
-            raise ValueError(f"restore_share must be between 0 and 1, got {restore_share}")
         self.restore_share, self.seed = restore_share, seed
         self.add_state("updates", 0)
 

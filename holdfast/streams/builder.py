@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar, cast
 
-from holdfast.registry import Registry
+from holdfast.options.problems import check
+from holdfast.registry import Registry, parameters_of
 from holdfast.streams.stream import Stream
 
 __all__ = ["STREAMS", "StreamBuilder", "StreamRegistry"]
@@ -17,8 +19,11 @@ Build = TypeVar("Build", bound=Callable[..., Stream])
 
 @dataclass(frozen=True)
 class StreamBuilder:
-    """A registered stream: call it with a data set and options to build one."""
+    """A registered stream: call it with a data set and options, which are checked, to build one."""
 
+    elsewhere: ClassVar[Mapping[str, str]] = {
+        "batch_size": "pass it to starting_at(batch_size=…) of the stream, or set it in the suite"
+    }
     build: Callable[..., Stream]
     citation: str = ""
     needs_model: bool = False  # it takes `calibrate`, which measures the model that will be adapted
@@ -26,6 +31,8 @@ class StreamBuilder:
 
     def __call__(self, *arguments: Any, **options: Any) -> Stream:
         """Build the stream."""
+        passed = list(parameters_of(self))[: len(arguments)]
+        check(self, options, owner=f"stream {self.build.__name__!r}", without=passed)
         return self.build(*arguments, **options)
 
     @property
@@ -50,16 +57,15 @@ class StreamRegistry(Registry[StreamBuilder]):
         needs_model: bool = False,
         extends: Callable[..., Stream] | None = None,
     ) -> Callable[[Build], Build]:
-        """Register a function that builds a stream, as a decorator; the function itself stays as it is.
+        """Register a function that builds a stream, as a decorator that has its options checked at each call.
 
         `extends` is the stream, or the function, that further keyword options are passed on to: `STREAMS["continual"]`.
         """
 
         def add(build: Build) -> Build:
-            super(StreamRegistry, self).register(name, alias=alias)(
-                StreamBuilder(build, citation, needs_model, extends)
-            )
-            return build
+            builder = StreamBuilder(build, citation, needs_model, extends)
+            super(StreamRegistry, self).register(name, alias=alias)(builder)
+            return cast(Build, functools.wraps(build)(lambda *arguments, **options: builder(*arguments, **options)))
 
         return add
 

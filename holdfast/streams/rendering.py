@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,7 @@ from holdfast.corruptions.audio.criteria import BOTH_WAYS
 from holdfast.corruptions.audio.dhauds import criteria
 from holdfast.corruptions.base import ORDER
 from holdfast.data import Crop, Dataset
+from holdfast.options.problems import check
 from holdfast.randomness import seed_for, seeded_rng
 from holdfast.records import Domain, InputSpec, Picks
 
@@ -49,10 +50,7 @@ class Rendering:
     own: Mapping[str, Corruption] = field(default_factory=dict)  # corruptions by name, besides the catalogue's
 
     def __post_init__(self) -> None:
-        if self.draws not in get_args(Draws):
-            raise ValueError(f"draws must be one of {', '.join(get_args(Draws))}, got {self.draws!r}")
-        if self.renderer not in get_args(Renderer):
-            raise ValueError(f"renderer must be one of {', '.join(get_args(Renderer))}, got {self.renderer!r}")
+        check(type(self), vars(self), owner="a rendering")
         if self.device != "cpu" and self.renderer == "numpy":
             raise ValueError(f"the numpy renderer has no device, got {self.device!r}; choose renderer='torch'")
 

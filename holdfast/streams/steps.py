@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from holdfast.data import Dataset
+from holdfast.options.ranges import Count, JpegQuality, Positive
 from holdfast.records import Domain
-from holdfast.registry import UnknownNameError, check_options, options_of
 from holdfast.streams.plans.block_plan import BlockPlan
 from holdfast.streams.plans.orders import order_named
 from holdfast.streams.plans.schedule import schedule_of
 from holdfast.streams.rendering import Draws, Renderer, Rendering
 from holdfast.streams.stream import Stream
 
-__all__ = ["Steps", "stream_in_steps", "stream_of"]
+__all__ = ["Steps", "stream_of"]
 
 Steps = Sequence[Sequence[tuple[Domain, float]]]
 
@@ -23,18 +22,18 @@ def stream_of(
     data: Dataset,
     steps: Steps,
     *,
-    samples_per_domain: int | None = None,
-    cycles: int | None = 1,
+    samples_per_domain: Count | None = None,
+    cycles: Count | None = 1,
     shuffle_steps: bool = False,
     episodes: bool = False,
     order: str = "shuffled",
-    concentration: float | None = None,
-    slots: int | None = None,
-    run: int | None = None,
-    spread: float | None = None,
+    concentration: Positive | None = None,
+    slots: Count | None = None,
+    run: Count | None = None,
+    spread: Positive | None = None,
     seed: int = 0,
     family: str | None = None,
-    storage_jpeg_quality: int | None = None,
+    storage_jpeg_quality: JpegQuality | None = None,
     draws: Draws = "sample",
     renderer: Renderer = "numpy",
     render_device: str = "cpu",
@@ -60,15 +59,3 @@ def stream_of(
         device=render_device,
     )
     return Stream(plan, data, rendering)
-
-
-def stream_in_steps(builder: Callable[..., Stream], data: Dataset, steps: Steps, options: Mapping[str, Any]) -> Stream:
-    """Return `stream_of` these steps, after checking the further options that the builder was called with."""
-    name = builder.__name__
-    if "batch_size" in options:
-        raise UnknownNameError(
-            f"{name} has no option 'batch_size'; pass it to starting_at(batch_size=…) of the stream, or set it in the "
-            "suite"
-        )
-    check_options(name, options, [*options_of(builder), *options_of(stream_of)])
-    return stream_of(data, steps, **options)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import torch
@@ -19,9 +19,10 @@ from torch.nn import functional as F
 from holdfast.data import DATASETS, Dataset
 from holdfast.models import MODELS, seeded_weights, weights_digest
 from holdfast.models.classifier import main_normalisation
+from holdfast.options.problems import annotation_of
 from holdfast.options.spec import Spec
 from holdfast.randomness import seeded_rng
-from holdfast.registry import choices_of, parameters_of
+from holdfast.registry import parameters_of
 from holdfast.training.augmentation import as_stored, cropping_spectrograms
 from holdfast.training.procedures import PROCEDURES, Procedure, procedure_of
 
@@ -229,7 +230,7 @@ def _untrained(network: Spec, seed: int) -> nn.Module:
 
 def _splits(data: Spec) -> dict[str, Dataset]:
     """Return the splits of a data set; without splits all of it is for training."""
-    known = choices_of(DATASETS[data.name]).get("split")
-    if known is None:
+    known = get_args(annotation_of(DATASETS[data.name], "split"))
+    if not known:
         return {"train": data.build(DATASETS)}
     return {split: data.build(DATASETS, split=split) for split in ("train", "validation", "test") if split in known}

@@ -116,13 +116,13 @@ _VALUES = {
 @pytest.mark.parametrize(
     ("old", "new", "words"),
     [
-        ("data: digits", "data: {name: digits, split: validate}", "must be one of 'train', 'validation', 'test'"),
+        ("data: digits", "data: {name: digits, split: validate}", "must be 'train', 'validation' or 'test'"),
         ("lr: 1.0e-4", "seed: 3", "no option 'seed'"),
         ("lr: 1.0e-4", "recovery: adaptive, momentum: 0.5", "both the method 'tent' and the recovery 'adaptive'"),
-        ("lr: 1.0e-4", "recovery_options: {every_batches: 3}", "the recovery 'never' has no option 'every_batches'"),
+        ("lr: 1.0e-4", "recovery_options: {every_batches: 3}", "recovery 'never' has no option 'every_batches'"),
         ("batch_size: 16", "source: {name: stream, split: train}", "source: stream has no option 'split'"),
         ("digits_resnet", "3", "3 has no name"),
-        ("samples_per_domain: 40", "draws: samples", "must be one of 'sample', 'position'"),
+        ("samples_per_domain: 40", "draws: samples", "must be 'sample' or 'position'"),
     ],
 )
 def test_a_suite_refuses_what_building_would_refuse(old: str, new: str, words: str) -> None:

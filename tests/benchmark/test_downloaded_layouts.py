@@ -60,7 +60,7 @@ def image_folders(folder: Path, size: int = 40) -> None:
         for number in range(2):
             path = folder / f"n{label:02}" / f"ILSVRC2012_val_{number}.png"
             path.parent.mkdir(parents=True, exist_ok=True)
-            Image.fromarray(noisy(size, size, 3)).save(path)
+            Image.fromarray(noisy(size, size + number * (size == 40), 3)).save(path)  # ImageNet has several sizes
 
 
 def stored_folders(folder: Path, names: list[str], severities: list[int]) -> None:

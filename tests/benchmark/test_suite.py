@@ -58,10 +58,25 @@ def test_a_job_is_named_by_its_content() -> None:
     [
         ("- source", "- soruce", 11, "did you mean 'source'"),
         ("lr: 1.0e-4", "leaning_rate: 1", 12, "no option 'leaning_rate'"),
-        ("lr: 1.0e-4", "lr: fast", 12, "lr must be a number, got 'fast'"),
-        ("lr: 1.0e-4", "optimizer: sgdd", 12, "optimizer must be 'sgd' or 'adam', got 'sgdd'"),
-        ("every_batches: 3", "every_batches: often", 13, "every_batches must be a whole number"),
-        ("samples_per_domain: 64", "samples_per_domain: many", 9, "samples_per_domain must be a whole number"),
+        ("lr: 1.0e-4", "lr: fast", 12, "lr of method 'tent' must be a number of at least 0, got 'fast'"),
+        ("lr: 1.0e-4", "optimizer: sgdd", 12, "optimizer of method 'tent' must be 'sgd' or 'adam', got 'sgdd'"),
+        ("every_batches: 3", "every_batches: often", 13, "every_batches of recovery 'periodic' must be a whole number"),
+        ("samples_per_domain: 64", "samples_per_domain: many", 9, "samples_per_domain of stream 'continual' must be a"),
+        (
+            "samples_per_domain: 64",
+            "samples_per_domain: 99999999999999999999",
+            9,
+            "must be a whole number from 1 to 1,000",
+        ),
+        (
+            "samples_per_domain: 64",
+            "severity: 9",
+            9,
+            "severity of stream 'continual' must be a number from 0 to 5, got 9",
+        ),
+        ("lr: 1.0e-4", "lr: .nan", 12, "lr of method 'tent' must be a finite number of at least 0, got nan"),
+        ("- eata", "- {name: guard, base: tent, base_options: {lrr: 1}}", 14, "method 'tent' has no option 'lrr'; did"),
+        ("- eata", "- {name: guard, base: tnet}", 14, "unknown method 'tnet'; did you mean 'tent'"),
         ("every_batches", "every_batch", 13, "did you mean 'every_batches'"),
         ("contrast]", "contrst]", 8, "did you mean 'contrast'"),
         ("name: continual", "name: continous", 6, "did you mean 'continual'"),
@@ -97,11 +112,11 @@ WATCHED = GOOD.replace("  - eata\n", "  - {name: tent, label: watched, recovery:
         ("split: validation", "split: test", 16, "the samples of the stream"),
         (", split: validation", "", 16, "the samples of the stream"),  # the default of the data set
         ("name: digits, split: validation", "name: digit", 16, "did you mean 'digits'"),
-        ("[aetta, ", "[{name: aetta, masks: 0}, ", 15, "masks must be at least 1, got 0"),
+        ("[aetta, ", "[{name: aetta, masks: 0}, ", 15, "masks of estimator 'aetta' must be a whole number from 1 to"),
         ("[aetta, ", "[aetta, {name: aetta, rate: 0.1}, ", 15, "two estimators 'aetta'"),
         ("[aetta, ", "[aetta, {name: aetta, label: at 0.1, rate: 0.1}, ", 15, "without full stops"),
         ("estimate: aetta", "estimate: aeta", 14, "did you mean 'aetta'"),
-        ("estimate: aetta", "window: 0", 14, "window must be at least 1 batch, got 0"),
+        ("estimate: aetta", "window: 0", 14, "window of recovery 'estimate_drop' must be a whole number from 1 to"),
     ],
 )
 def test_held_out_data_are_checked_before_anything_is_run(old: str, new: str, line: int, words: str) -> None:

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from holdfast.blocks.instance_norm import InstanceAwareStatistics
-from holdfast.blocks.norm import BatchNorm, pause
+from holdfast.blocks.norm import BatchNormLayer, pause
 from holdfast.blocks.robust_norm import (
     LearningLayer,
     RobustStatistics,
@@ -20,15 +20,15 @@ from holdfast.blocks.robust_norm import (
 )
 
 SHAPES = [(6, 3), (6, 3, 5), (6, 3, 4, 4), (1, 3, 4, 4), (2, 3, 2, 2, 2)]
-KINDS: dict[int, type[BatchNorm]] = {2: nn.BatchNorm1d, 3: nn.BatchNorm1d, 4: nn.BatchNorm2d, 5: nn.BatchNorm3d}
-LAYERS: list[Callable[[BatchNorm], LearningLayer]] = [
+KINDS: dict[int, type[BatchNormLayer]] = {2: nn.BatchNorm1d, 3: nn.BatchNorm1d, 4: nn.BatchNorm2d, 5: nn.BatchNorm3d}
+LAYERS: list[Callable[[BatchNormLayer], LearningLayer]] = [
     RobustStatistics,
     lambda layer: RunningStatistics(layer, momentum=0.2),
     InstanceAwareStatistics,
 ]
 
 
-def trained_layer(shape: tuple[int, ...], *, affine: bool = True) -> BatchNorm:
+def trained_layer(shape: tuple[int, ...], *, affine: bool = True) -> BatchNormLayer:
     generator = torch.Generator().manual_seed(1)
     layer = KINDS[len(shape)](3, affine=affine).double()
     for values in (layer.running_mean, *layer.parameters()):
@@ -43,7 +43,7 @@ def features_of(shape: tuple[int, ...]) -> Tensor:
     return features.requires_grad_()
 
 
-def normalised(features: Tensor, mean: Tensor, var: Tensor, layer: BatchNorm) -> Tensor:
+def normalised(features: Tensor, mean: Tensor, var: Tensor, layer: BatchNormLayer) -> Tensor:
     """Normalise with statistics of shape (channels,) or (batch, channels)."""
     flat = features.reshape(*features.shape[:2], -1)
     mean, var = (values.reshape(-1, 3, 1) for values in (mean, var))
@@ -128,7 +128,7 @@ def test_instance_aware_statistics_lie_between_batch_and_instance_normalisation(
 
 
 @pytest.mark.parametrize("build", LAYERS)
-def test_a_paused_layer_and_a_predicting_one_learn_nothing(build: Callable[[BatchNorm], LearningLayer]) -> None:
+def test_a_paused_layer_and_a_predicting_one_learn_nothing(build: Callable[[BatchNormLayer], LearningLayer]) -> None:
     source, features = trained_layer((6, 3, 4, 4)), features_of((6, 3, 4, 4))
     layer = build(source)
     prediction = layer(features)
@@ -140,7 +140,7 @@ def test_a_paused_layer_and_a_predicting_one_learn_nothing(build: Callable[[Batc
 
 
 @pytest.mark.parametrize("build", LAYERS)
-def test_what_is_not_finite_is_not_learnt(build: Callable[[BatchNorm], LearningLayer]) -> None:
+def test_what_is_not_finite_is_not_learnt(build: Callable[[BatchNormLayer], LearningLayer]) -> None:
     layer = build(trained_layer((6, 3, 4, 4)))
     features = features_of((6, 3, 4, 4)).detach()
     features[0, 0, 0, 0] = float("inf")
@@ -153,7 +153,7 @@ def test_what_is_not_finite_is_not_learnt(build: Callable[[BatchNorm], LearningL
 @pytest.mark.parametrize("affine", [False, True])
 @pytest.mark.parametrize("build", LAYERS)
 def test_one_value_per_channel_is_normalised_all_the_same(
-    build: Callable[[BatchNorm], LearningLayer], affine: bool
+    build: Callable[[BatchNormLayer], LearningLayer], affine: bool
 ) -> None:
     layer = build(trained_layer((1, 3), affine=affine))
     with learning_pass(layer):

@@ -14,7 +14,7 @@ import torch
 from torch import nn
 
 from holdfast.benchmark.executors import EXECUTORS, Lost
-from holdfast.calibration import Calibration, CalibrationSettings, Progress, calibrate
+from holdfast.calibration import Calibration, CalibrationSettings, Judging, calibrate
 from holdfast.calibration.judge import Judge
 from holdfast.calibration.pairs import margin_percent_of, names_of
 from holdfast.data import Crop, Dataset, Digits, InMemoryImages
@@ -100,11 +100,11 @@ def test_the_result_does_not_depend_on_the_cache(
 ) -> None:
     options, uncached = ({**given, "pictures": 12} for given in (options, uncached))
     shared = calibrated(model, few, **options)
-    seen: list[Progress] = []
+    seen: list[Judging] = []
     calibrated(model, few, **{**uncached, "difficulty": "easy"}, progress=seen.append)
     calibrated(model, few, **{**uncached, "pictures": 8, "path_rule": "squared"})
     assert calibrated(model, few, **uncached) == shared
-    again: list[Progress] = []
+    again: list[Judging] = []
     assert calibrated(model, few, **uncached, progress=again.append) == shared
     assert seen[-1].done > 400
     assert seen[-1].saved > 0
@@ -212,14 +212,14 @@ QUICK: dict[str, Any] = {"pool": POOL[:3], "pictures": 12, "refinements": 0, "cr
 def test_pairs_are_jobs_of_an_executor(
     executor: str, wanted: dict[str, Any], model: nn.Module, few: InMemoryImages, tmp_path: Path
 ) -> None:
-    done: list[Progress] = []
+    done: list[Judging] = []
 
     def execute(work: Callable[[Any], Any], pairs: Sequence[Any]) -> Iterator[Any]:
         for result in EXECUTORS[executor].with_workers(2)(work, pairs):
             done.append(result)
             yield result
 
-    told: list[Progress] = []
+    told: list[Judging] = []
     options = {**QUICK, **wanted}
     found = calibrated(model, few, **options, cache=tmp_path / "jobs", execute=execute, progress=told.append)
     assert {job.pair for job in done} <= {f"{path.first}+{path.second}" for path in found.transitions}

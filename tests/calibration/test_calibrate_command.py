@@ -20,7 +20,7 @@ from torch import nn
 from typer.testing import CliRunner
 
 from holdfast.benchmark.executors import EXECUTORS
-from holdfast.calibration import Progress
+from holdfast.calibration import Judging
 from holdfast.calibration.judge import Judge
 from holdfast.cli import app
 from holdfast.data import InMemoryImages
@@ -71,7 +71,7 @@ def test_a_cluster_measures_the_walk_of_a_serial_call(
 
             ray.shutdown()
     (job,) = results
-    assert isinstance(job, Progress)  # and not lost, which the caller would make good
+    assert isinstance(job, Judging)  # and not lost, which the caller would make good
     assert job.done > 100
     assert found == calibrated(tmp_path / "serial")
 

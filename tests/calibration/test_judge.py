@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch import nn
 
-from holdfast.calibration.judge import Judge, Progress, Treatment, spread_over_classes
+from holdfast.calibration.judge import Judge, Judging, Treatment, spread_over_classes
 from holdfast.calibration.store import Store, default_cache
 from holdfast.corruptions import CORRUPTIONS, store_as_jpeg
 from holdfast.data import InMemoryImages
@@ -59,7 +59,7 @@ def test_images_are_judged_as_they_are_stored(model: nn.Module, few: InMemoryIma
 
 
 def test_nothing_is_judged_twice(model: nn.Module, few: InMemoryImages, tmp_path: Path) -> None:
-    seen: list[Progress] = []
+    seen: list[Judging] = []
     found = judge(model, few, tmp_path, tell=seen.append)
     found.turn_to(("contrast", "gaussian_noise"))
     first = found.outcomes(TREATMENTS, 20)

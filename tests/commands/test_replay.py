@@ -77,7 +77,7 @@ def test_bad_input_is_reported_in_one_sentence(recorded: Path, tmp_path: Path) -
         replay(recorded, [{"name": "periodc"}], out=tmp_path)
     with pytest.raises(UnknownNameError, match="did you mean 'every_batches'"):
         replay(recorded, [{"name": "periodic", "every_batch": 3}], out=tmp_path)
-    with pytest.raises(ValueError, match="every_batches must be at least 1, got 0"):
+    with pytest.raises(ValueError, match="every_batches of recovery 'periodic' must be a whole number from 1 to"):
         replay(recorded, [{"name": "periodic", "every_batches": 0}], out=tmp_path)
     assert not (tmp_path / "replay").exists()
 

@@ -76,6 +76,7 @@ def test_resize_and_crop_are_those_of_published_evaluations(
     y, x = np.mgrid[0:height, 0:width]
     pixels = np.stack([127 + 120 * np.sin(x / 9), 127 + 120 * np.cos(y / 7), (x + y) % 256], axis=-1).astype(np.uint8)
     Image.fromarray(pixels).save(tmp_path / "n01" / "0.png")
+    Image.new("RGB", (8, 9)).save(tmp_path / "n01" / "1.png")  # of another size, so that a rule is needed
     shown = ImageFolder(folder=tmp_path).inputs(np.array([0]))[0]
     planes = torch.from_numpy(pixels).permute(2, 0, 1)[None].float()
     resized = F.interpolate(planes, (high, wide), mode="bilinear", antialias=True)[0].permute(1, 2, 0).numpy()
@@ -90,8 +91,19 @@ def test_images_of_different_sizes_need_a_crop_that_fits(class_folders: Path) ->
     assert ImageFolder(folder=class_folders, resize=None, crop=32).inputs(np.arange(6)).shape == (6, 32, 32, 3)
     with pytest.raises(ValueError, match=r"n01/c\.png has 30×32 pixels instead of 32×32"):
         ImageFolder(folder=class_folders, resize=30, crop=32)
-    with pytest.raises(ValueError, match="crop=0 leave no pixels"):
+    with pytest.raises(ValueError, match="crop of data set 'image_folder' must be a whole number from 1"):
         ImageFolder(folder=class_folders, crop=0)
+
+
+def test_images_of_one_size_are_taken_as_they_are(class_folders: Path) -> None:
+    plain = ImageFolder(folder=class_folders)
+    assert (plain.resize, plain.crop) == (None, None)
+    assert np.array_equal(plain.inputs(np.arange(5)), as_stored(class_folders).inputs(np.arange(5)))
+    assert plain.digest == as_stored(class_folders).digest
+    Image.new("RGB", (36, 41)).save(class_folders / "n10" / "z.png")
+    several = ImageFolder(folder=class_folders)
+    assert several.input_spec.shape == (3, 224, 224)
+    assert several.digest == ImageFolder(folder=class_folders, resize=256, crop=224).digest
 
 
 @pytest.mark.parametrize("suffix", ["png", "jpg", "bmp", "webp", "tif", "ppm"])

@@ -44,7 +44,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "note": {"every_samples": 8},
     "rotta": {"every_samples": 8},
     "sotta": {"every_samples": 8, "min_confidence": 0.0},
-    "guard": {"gate_every": 2},
+    "guard": {"base": "tent", "gate_every": 2},
 }
 DIAGONAL = [
     (

@@ -372,5 +372,5 @@ def test_a_network_that_relies_on_the_order_of_memory_is_left_in_it() -> None:
 )
 def test_options_that_make_no_sense_are_refused(options: dict[str, float]) -> None:
     (name,) = options
-    with pytest.raises(ValueError, match=f"{name} must be .*, got {options[name]}"):
-        Anchored(**options)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match=f"{name}.* must be .*, got {options[name]}"):
+        adapt(tiny_resnet(), "source", estimator=Anchored(**options))  # type: ignore[arg-type]

@@ -163,9 +163,9 @@ def test_a_rate_to_be_fitted_asks_for_inputs() -> None:
         ({"points": "stage"}, "'stages'"),
         ({"rate": "fited"}, "'fitted'"),
         ({"rate": 1.0}, "below 1"),
-        ({"masks": 0}, "1"),
+        ({"masks": 0}, "masks of estimator 'aetta' must be a whole number from 1 to"),
     ],
 )
 def test_options_that_make_no_sense_are_refused(options: dict[str, object], words: str) -> None:
     with pytest.raises(ValueError, match=words):
-        Aetta(**options)  # type: ignore[arg-type]
+        adapt(tiny_resnet(), "source", estimator=Aetta(**options))  # type: ignore[arg-type]

@@ -126,5 +126,5 @@ def test_the_anchor_and_the_way_back_survive_learning() -> None:
 
 
 def test_nothing_to_average_is_refused() -> None:
-    with pytest.raises(ValueError, match="at least 1"):
+    with pytest.raises(ValueError, match="views of method 'cotta' must be a whole number from 1 to"):
         build(views=0)

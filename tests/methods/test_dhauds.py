@@ -117,7 +117,7 @@ def test_batches_per_epoch_sets_the_epoch_and_the_first_has_no_momentum(clips: T
     assert seen == [(0.01, 0, 0), (0.01, 0, 0), (0.01, 0.7, 1e-3), (0.01, 0.7, 1e-3), (0.00703, 0.7, 1e-3)]
     once = adapt(tiny_amaut(), "dhauds").method.param_groups[1]
     assert (once["lr"], once["momentum"], once["weight_decay"]) == (1e-4, 0.7, 1e-3)
-    with pytest.raises(ValueError, match="batches_per_epoch must be at least 1"):
+    with pytest.raises(ValueError, match="batches_per_epoch of method 'dhauds' must be a whole number from 1 to"):
         adapt(tiny_amaut(), "dhauds", batches_per_epoch=0)
 
 

@@ -103,5 +103,5 @@ def test_a_network_without_a_head_is_refused() -> None:
 
 @pytest.mark.parametrize("options", [{"affinity": "cosine"}, {"neighbours": 0}])
 def test_unknown_affinities_are_refused(options: dict[str, object]) -> None:
-    with pytest.raises(ValueError, match=r"must be 'knn'|at least 1"):
+    with pytest.raises(ValueError, match=r"must be 'knn'|must be a whole number from 1"):
         adapt(tiny_resnet(), "lame", **options)

@@ -283,9 +283,9 @@ def test_the_contracts_hold_with_blocks_to_align(network: nn.Module) -> None:
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"group_size": 0}, "group_size must be at least 1"),
+        ({"group_size": 0}, "group_size of method 'pea' must be a whole number from 1 to"),
         ({"views": ["mirror"]}, "unknown view 'mirror'"),
-        ({"source_statistics": "welford"}, "source_statistics must be"),
+        ({"source_statistics": "welford"}, "source_statistics of method 'pea' must be"),
     ],
 )
 def test_wrong_options_are_refused(options: dict[str, Any], words: str) -> None:

@@ -66,5 +66,5 @@ def test_a_small_batch_opens_no_cluster() -> None:
 
 
 def test_a_reservoir_of_reservoirs_is_refused() -> None:
-    with pytest.raises(ValueError, match="base must be another method than 'reservoir'"):
+    with pytest.raises(ValueError, match="base of method 'reservoir' must be another method"):
         adapt(tiny_resnet(), "reservoir", source=[CLEAN[0]], base="reservoir")

@@ -50,5 +50,5 @@ def test_all_parameters_are_trained_on_request_only() -> None:
 
 
 def test_an_exponent_outside_the_loss_is_refused() -> None:
-    with pytest.raises(ValueError, match="at most 1"):
+    with pytest.raises(ValueError, match="above 0 and up to 1"):
         adapt(tiny_resnet(), "rpl", exponent=0.0)

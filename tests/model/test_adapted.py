@@ -142,7 +142,7 @@ def test_unknown_names_suggest_the_nearest() -> None:
         adapt(tiny_resnet(), "tent", recovery="periodical")
     with pytest.raises(UnknownNameError, match="did you mean 'imagenet-c'"):
         adapt(tiny_resnet(), "tent", preset="imagenet")
-    with pytest.raises(ValueError, match=r"lr must be a number, got '0\.1'"):
+    with pytest.raises(ValueError, match=r"lr of method 'tent' must be a number of at least 0, got '0\.1'"):
         adapt(tiny_resnet(), "tent", lr="0.1")
 
 

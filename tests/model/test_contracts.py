@@ -22,6 +22,7 @@ NETWORKS = (*NORMS, "audio")  # the last one has batch and layer normalisation
 # Memories so small that they are replaced and trained on within a batch of eight, and fewer views, which are slow.
 OPTIONS: dict[str, dict[str, Any]] = {
     "cotta": {"views": 2},
+    "guard": {"base": "tent"},
     "note": {"capacity": 4, "every_samples": 4},
     "rotta": {"capacity": 4, "every_samples": 4},
     "sotta": {"capacity": 4, "every_samples": 4, "min_confidence": 0.1},

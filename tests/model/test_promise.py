@@ -24,7 +24,7 @@ from holdfast.models import digits_resnet, tiny_resnet
 from holdfast.recipes import recipe_names
 from holdfast.state import SavedStateError
 
-OPTIONS: dict[str, dict[str, Any]] = {"cotta": {"views": 2}}
+OPTIONS: dict[str, dict[str, Any]] = {"cotta": {"views": 2}, "guard": {"base": "tent"}}
 
 
 @pytest.fixture(scope="module")
@@ -70,7 +70,9 @@ def test_one_class_per_batch_ruins_tent_and_not_the_guard(
     for name in ("blend", "anchor"):
         assert run(adapt(digits_resnet(), name, source=source)) >= plain - 0.01, name
     for prediction in ("mix", "choose"):
-        assert run(adapt(digits_resnet(), "guard", prediction=prediction, source=source)) >= plain - 0.01, prediction
+        assert (
+            run(adapt(digits_resnet(), "guard", base="tent", prediction=prediction, source=source)) >= plain - 0.01
+        ), prediction
 
 
 @pytest.mark.slow
@@ -102,7 +104,7 @@ def test_the_gate_undoes_what_made_the_network_worse_and_the_alarm_resets_it(
     rows = torch.randint(len(inputs), (8, 32), generator=torch.Generator().manual_seed(2))
 
     def guarded(**options: Any) -> AdaptedModel:
-        return adapt(digits_resnet(), "guard", base_options={"lr": 0.3}, source=source, **options)
+        return adapt(digits_resnet(), "guard", base="tent", base_options={"lr": 0.3}, source=source, **options)
 
     gated = guarded(gate_every=2, level=1e-12)
     open_gate = guarded(gate_every=0, level=0.01)
@@ -119,7 +121,9 @@ def test_the_alarm_is_raised_by_the_source_where_the_anchor_knows_nothing(
     digits: tuple[Tensor, Tensor], source: list[Tensor], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     inputs, _ = digits
-    model = adapt(digits_resnet(), "guard", base_options={"lr": 0.3}, gate_every=0, level=0.01, source=source)
+    model = adapt(
+        digits_resnet(), "guard", base="tent", base_options={"lr": 0.3}, gate_every=0, level=0.01, source=source
+    )
     assert isinstance(model.method, Guard)
     monkeypatch.setattr(model.method.following, "forward", lambda batch: torch.zeros(len(batch), 10))
     for chosen in torch.randint(len(inputs), (8, 32), generator=torch.Generator().manual_seed(2)):
@@ -135,7 +139,7 @@ def test_an_alarm_goes_back_to_the_newest_snapshot_that_is_good_on_the_batch(
 
     def built(ring: int) -> AdaptedModel:
         options = {"gate_every": 1, "ring": ring, "level": 0.2}
-        return adapt(digits_resnet(), "guard", base_options={"lr": 1e-3}, source=source, **options)
+        return adapt(digits_resnet(), "guard", base="tent", base_options={"lr": 1e-3}, source=source, **options)
 
     def guarded(ring: int) -> Guard:
         model = built(ring)
@@ -174,7 +178,7 @@ def test_a_healthy_stream_raises_no_alarm_and_undoes_next_to_nothing(
     digits: tuple[Tensor, Tensor], source: list[Tensor]
 ) -> None:
     inputs, _ = digits
-    model = adapt(digits_resnet(), "guard", source=source)
+    model = adapt(digits_resnet(), "guard", base="tent", source=source)
     for chosen in torch.randint(len(inputs), (24, 32), generator=torch.Generator().manual_seed(3)):
         step = model.step(inputs[chosen])
     assert step.gauges["alarms"] == 0
@@ -297,11 +301,11 @@ def test_labels_bound_accuracy_and_gain_and_survive_saving(
 
 
 def test_guards_say_what_is_wrong_with_their_options() -> None:
-    with pytest.raises(ValueError, match="base must be 'auto' or the name of a method"):
+    with pytest.raises(ValueError, match="base of method 'guard' must be another method, got 'guard'"):
         holdfast.guard(tiny_resnet(), "guard")
-    with pytest.raises(ValueError, match="ring must be at least 1 snapshot, got 0"):
+    with pytest.raises(ValueError, match="ring of method 'guard' must be a whole number from 1 to"):
         holdfast.guard(tiny_resnet(), "tent", ring=0)
-    with pytest.raises(ValueError, match="margin must be at least 0 and less than 1"):
+    with pytest.raises(ValueError, match="margin of method 'guard' must be a number from 0 to below 1, got 1"):
         holdfast.guard(tiny_resnet(), "tent", margin=1.5)
     with pytest.raises(ValueError, match="budget is the share"):
         holdfast.guard(tiny_resnet(), budget=2.0)

@@ -35,6 +35,7 @@ OFTEN: dict[str, dict[str, Any]] = {
     "note": {"every_samples": 3},
     "sotta": {"every_samples": 3, "min_confidence": 0.0},
     "cotta": {"views": 2},
+    "guard": {"base": "tent"},
 }
 
 

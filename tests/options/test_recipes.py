@@ -70,11 +70,11 @@ def test_options_that_only_the_recovery_has_need_no_mapping() -> None:
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"recovery_options": {"every_batch": 3}}, "the recovery 'periodic' has no option 'every_batch'; did you mean"),
+        ({"recovery_options": {"every_batch": 3}}, "recovery 'periodic' has no option 'every_batch'; did you mean"),
         ({"recovery_options": {}, "every_batches": 3}, "option of the recovery 'periodic'; put it in recovery_options"),
         ({"recovery_options": 3}, "recovery_options must be a mapping, got 3"),
         ({"recovery": Adaptive(), "recovery_options": {"momentum": 0.5}}, "already built"),
-        ({"learning_rate": 3}, "'rdumb' has no option 'learning_rate'"),
+        ({"learning_rate": 3}, "recipe 'rdumb' has no option 'learning_rate'"),
         ({"method": "tent"}, "'rdumb' has no option 'method'"),
         ({"recovery": "periodc"}, "did you mean 'periodic'"),
         ({"recovery": 3}, "unknown recovery 3"),

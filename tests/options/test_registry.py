@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
+from importlib.metadata import EntryPoint
 from pathlib import Path
 
 import pytest
@@ -101,6 +102,18 @@ def test_a_misspelt_alias_is_recognised() -> None:
     registry.register("something_long", alias="us8")(int)
     with pytest.raises(UnknownNameError, match="did you mean 'us8'"):
         registry["us9"]
+
+
+def test_an_entry_point_that_names_a_module_is_refused_in_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    points = [EntryPoint("mine", "json", "holdfast.methods"), EntryPoint("yours", "json:dumps", "holdfast.methods")]
+    monkeypatch.setattr("holdfast.registry.metadata.entry_points", lambda **_: points)
+    registry: Registry[object] = Registry("method", "methods")
+    words = "the entry point 'mine' of holdfast.methods names the module 'json'; name the method in it, 'json:…'"
+    with pytest.warns(UserWarning, match=words):
+        assert registry.names() == ["yours"]
+    assert "mine" not in registry
+    with pytest.raises(UnknownNameError, match=words):
+        registry["mine"]
 
 
 @pytest.mark.parametrize("short", CLIPS)

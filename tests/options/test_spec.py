@@ -70,7 +70,7 @@ def test_build_passes_options_and_refuses_those_that_the_caller_decides() -> Non
 
 def test_a_value_outside_a_literal_is_refused_before_building() -> None:
     with pytest.raises(
-        UnknownNameError, match="split of data set 'digits' must be one of 'train', 'validation', 'test'"
+        UnknownNameError, match="split of data set 'digits' must be 'train', 'validation' or 'test', got 'validate'"
     ):
         Spec("digits", options={"split": "validate"}).build(DATASETS)
 

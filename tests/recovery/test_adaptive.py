@@ -10,6 +10,7 @@ from torch import Tensor
 
 from holdfast.model.adapt import adapt
 from holdfast.models.tiny import tiny_resnet
+from holdfast.recipes import resolve
 from holdfast.records import Step
 from holdfast.recovery.adaptive import Adaptive
 
@@ -90,10 +91,10 @@ def test_the_layers_that_go_back_hold_source_values() -> None:
 
 
 def test_options_that_make_no_sense_are_refused() -> None:
-    with pytest.raises(ValueError, match="momentum must be from 0 to below 1, got 1"):
-        Adaptive(momentum=1)
-    with pytest.raises(ValueError, match="min_share must be above 0 and at most 1, got 0"):
-        Adaptive(min_share=0)
+    with pytest.raises(ValueError, match="momentum of recovery 'adaptive' must be a number from 0 to below 1, got 1"):
+        resolve("tent", recovery=Adaptive(momentum=1))
+    with pytest.raises(ValueError, match="of recovery 'adaptive' must be a number above 0 and up to 1, got 0"):
+        resolve("tent", recovery="adaptive", min_share=0)
 
 
 def test_faulty_inputs_are_no_evidence() -> None:

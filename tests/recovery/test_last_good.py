@@ -11,8 +11,10 @@ from torch import Tensor
 
 from holdfast.model.adapt import adapt
 from holdfast.models.tiny import tiny_resnet
+from holdfast.recipes import resolve
 from holdfast.records import Estimate, Step
 from holdfast.recovery.last_good import LastGood
+from holdfast.registry import UnknownNameError
 from holdfast.testing.comparison import first_difference
 
 BATCHES = torch.rand(6, 8, 3, 16, 16, generator=torch.Generator().manual_seed(0))
@@ -97,5 +99,7 @@ def test_any_recovery_can_be_the_trigger() -> None:
 
 
 def test_nothing_to_go_back_to_is_refused() -> None:
-    with pytest.raises(ValueError, match="at least 1"):
-        LastGood(snapshots=0)
+    with pytest.raises(ValueError, match="snapshots of recovery 'last_good' must be a whole number from 1"):
+        resolve("tent", recovery=LastGood(snapshots=0))
+    with pytest.raises(UnknownNameError, match="'periodic' has no option 'every'; did you mean 'every_batches'"):
+        LastGood(trigger="periodic", trigger_options={"every": 3})

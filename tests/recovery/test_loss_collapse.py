@@ -9,6 +9,7 @@ import torch
 
 from holdfast.model.adapt import adapt
 from holdfast.models.tiny import tiny_resnet
+from holdfast.recipes import resolve
 from holdfast.records import Step
 from holdfast.recovery.loss_collapse import LossCollapse
 
@@ -81,7 +82,7 @@ def test_the_threshold_can_follow_the_number_of_classes() -> None:
 
 def test_an_unknown_threshold_is_refused() -> None:
     with pytest.raises(ValueError, match="'scaled'"):
-        LossCollapse(reset_threshold="scalled")  # type: ignore[arg-type]
+        resolve("sar", reset_threshold="scalled")
 
 
 def test_it_guards_other_methods_too() -> None:

@@ -36,8 +36,8 @@ def test_reset_takes_the_clock_back_too() -> None:
 
 
 def test_a_period_of_nothing_is_refused() -> None:
-    with pytest.raises(ValueError, match="at least 1"):
-        Periodic(every_batches=0)
+    with pytest.raises(ValueError, match="every_batches of recovery 'periodic' must be a whole number from 1 to"):
+        adapt(tiny_resnet(), "tent", recovery=Periodic(every_batches=0))
 
 
 def test_restore_puts_single_weights_back() -> None:

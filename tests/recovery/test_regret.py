@@ -74,10 +74,10 @@ def test_it_needs_somebody_who_compares() -> None:
             adapt(digits_resnet(), "tent", recovery=recovery)
     with pytest.raises(ValueError, match="the estimator 'anchored' gives none"):
         adapt(digits_resnet(), "tent", recovery="regret", estimator=Anchored(compare_every=0))
-    with pytest.raises(ValueError, match="margin must be at least 0, got -1"):
-        Regret(margin=-1)
-    with pytest.raises(ValueError, match="samples must be at least 1, got 0"):
-        Regret(samples=0)
+    with pytest.raises(ValueError, match="margin of recovery 'regret' must be a number of at least 0, got -1"):
+        adapt(digits_resnet(), "tent", recovery=Regret(margin=-1))
+    with pytest.raises(ValueError, match="samples of recovery 'regret' must be a whole number from 1 to"):
+        adapt(digits_resnet(), "tent", recovery="regret", samples=0)
     assert list(adapt(digits_resnet(), "tent", recovery="regret").estimators) == ["anchored"]
 
 

@@ -106,5 +106,5 @@ def test_somebody_takes_every_option_of_every_preset() -> None:
 
 
 def test_a_share_beyond_one_is_refused() -> None:
-    with pytest.raises(ValueError, match="between 0 and 1"):
-        Stochastic(restore_share=1.5)
+    with pytest.raises(ValueError, match=r"must be a number from 0 to 1, got 1\.5"):
+        resolve("cotta", restore_share=1.5)

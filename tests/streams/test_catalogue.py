@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import subprocess
 import sys
 from importlib.metadata import EntryPoint
@@ -63,7 +64,7 @@ def test_functions_of_third_parties_become_entries(few: InMemoryImages, monkeypa
     monkeypatch.setattr("holdfast.registry.metadata.entry_points", lambda **_: points)
     monkeypatch.setattr(EntryPoint, "load", lambda _: plain)
     registry = StreamRegistry("stream", "streams")
-    assert registry.register("ours")(plain) is plain
+    assert inspect.unwrap(registry.register("ours")(plain)) is plain
     assert registry["ours"] == registry["theirs"] == StreamBuilder(plain)
     assert [entry.summary for entry in registry.entries()] == ["A third-party stream."] * 2
     assert list(options_of(registry["theirs"])) == ["corruptions", "seed"]

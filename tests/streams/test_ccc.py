@@ -171,7 +171,7 @@ def test_length_is_cycles_or_samples_or_endless(few: InMemoryImages, calibration
     assert length(samples=50) == 50
     assert length(cycles=None) is None
     assert length(cycles=None, samples=500) == 500
-    with pytest.raises(ValueError, match="cycles must be at least 1"):
+    with pytest.raises(ValueError, match="cycles of stream 'ccc' must be a whole number from 1 to"):
         length(cycles=0)
     endless = ccc(few, calibration=calibration, images_per_step=10, cycles=None)
     assert next(endless.starting_at(10**9, batch_size=4)).position == 10**9

@@ -4,7 +4,7 @@ import pytest
 
 from holdfast.data import InMemoryImages
 from holdfast.records import Domain
-from holdfast.registry import UnknownNameError, check_options, options_of
+from holdfast.registry import UnknownNameError, options_of
 from holdfast.streams import ORDERS, STREAMS, continual, gradual, mixed_domains
 
 
@@ -30,11 +30,11 @@ def test_unknown_names_are_answered_with_the_nearest(few: InMemoryImages) -> Non
     with pytest.raises(UnknownNameError, match="did you mean 'sorted'"):
         continual(few, corruptions=["brightness"], order="sort")
     with pytest.raises(UnknownNameError, match="did you mean 'concentration'"):
-        check_options("correlated", ["concentraton"], options_of(STREAMS["correlated"]))
+        STREAMS["correlated"](few, corruptions=["clean"], concentraton=3)
 
 
 def test_an_option_without_effect_is_refused(few: InMemoryImages) -> None:
-    with pytest.raises(UnknownNameError, match="the order 'shuffled' has no option 'concentration'"):
+    with pytest.raises(UnknownNameError, match=r"^order 'shuffled' has no option 'concentration'"):
         continual(few, corruptions=["brightness"], concentration=0.1)
 
 
@@ -56,10 +56,12 @@ def test_a_short_name_is_the_same_stream(few: InMemoryImages) -> None:
     ("options", "problem"),
     [
         ({"corruptions": []}, "pass at least one corruption"),
-        ({"corruptions": "brightness"}, r"pass \['brightness'\]"),
-        ({"severity": 6}, "severity must be between 0 and 5, got 6"),
-        ({"samples_per_domain": 0}, "must be at least 1, got 0 and 50"),
-        ({"cycles": 0}, "cycles must be at least 1, or None"),
+        ({"corruptions": "brightness"}, r"must be a list \(text or Domain\), got 'brightness'; write \['brightness'\]"),
+        ({"severity": 6}, "severity of stream 'continual' must be a number from 0 to 5, got 6"),
+        ({"samples_per_domain": 0}, "samples_per_domain of stream 'continual' must be a whole number from 1 to"),
+        ({"samples_per_domain": 10**20}, "must be a whole number from 1 to 1,000,000,000 or nothing, got 1000"),
+        ({"samples_per_domain": 10**9}, "takes 20000000 passes .* repeat the steps with cycles instead"),
+        ({"cycles": 0}, "cycles of stream 'continual' must be a whole number from 1 to"),
     ],
 )
 def test_impossible_streams_are_refused_at_once(few: InMemoryImages, options: dict[str, object], problem: str) -> None:
@@ -76,10 +78,12 @@ def test_only_images_and_audio_are_rendered(few: InMemoryImages) -> None:
 
 def test_unknown_options_of_streams_in_steps_are_explained(few: InMemoryImages) -> None:
     for build in (continual, gradual, mixed_domains):
-        elsewhere = rf"^{build.__name__} has no option 'batch_size'; pass it to starting_at\(batch_size=…\)"
+        elsewhere = rf"^stream '{build.__name__}' has no option 'batch_size'; pass it to starting_at\(batch_size=…\)"
         with pytest.raises(UnknownNameError, match=elsewhere):
             build(few, corruptions=["clean"], batch_size=64)
+        with pytest.raises(UnknownNameError, match=elsewhere):  # whatever else is missing
+            build(few, batch_size=64)
         with pytest.raises(UnknownNameError, match="no option 'sample_per_domain'; did you mean 'samples_per_domain'"):
             build(few, corruptions=["clean"], sample_per_domain=3)
-    with pytest.raises(UnknownNameError, match="continual has no option 'severty'; did you mean 'severity'"):
+    with pytest.raises(UnknownNameError, match="stream 'continual' has no option 'severty'; did you mean 'severity'"):
         continual(few, corruptions=["clean"], severty=3)

@@ -137,7 +137,7 @@ def test_draws_follow_the_sample_or_the_position(few: InMemoryImages) -> None:
     assert not any(torch.equal(*visits) for visits in looks(draws="position").values())
     one, other = looks(), looks(seed=1)
     assert not any(torch.equal(one[sample][0], other[sample][0]) for sample in one)
-    with pytest.raises(ValueError, match="draws must be one of sample, position, got"):
+    with pytest.raises(ValueError, match="draws of stream 'continual' must be 'sample' or 'position', got"):
         looks(draws="sampel")
 
 

@@ -77,7 +77,7 @@ streams: [{name: continual, data: digits, corruptions: [fog], samples_per_domain
 
 
 def test_an_unknown_renderer_is_refused() -> None:
-    with pytest.raises(ValueError, match="renderer must be one of numpy, torch"):
+    with pytest.raises(ValueError, match="renderer of a rendering must be 'numpy' or 'torch'"):
         Rendering(renderer="cupy")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="numpy renderer has no device"):
         Rendering(device="cuda")

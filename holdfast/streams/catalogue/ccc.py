@@ -10,6 +10,7 @@ from typing import Any
 
 from holdfast.data import Dataset
 from holdfast.data.crops import CropName
+from holdfast.options.ranges import Count, JpegQuality, Percent
 from holdfast.registry import UnknownNameError, nearest
 from holdfast.streams.builder import STREAMS
 from holdfast.streams.rendering import Renderer, Rendering
@@ -47,17 +48,17 @@ def ccc(
     calibration: Calibration | str | Path | None = None,
     calibrate: Callable[..., Calibration] | None = None,
     difficulty: str | None = None,
-    target_percent: float | None = None,
-    pairs: int | Sequence[Sequence[str]] | None = None,
+    target_percent: Percent | None = None,
+    pairs: Count | Sequence[Sequence[str]] | None = None,
     pool: Sequence[str] | None = None,
     path_rule: str | None = None,
-    pictures: int | None = None,
+    pictures: Count | None = None,
     family: str | None = None,
-    storage_jpeg_quality: int | None = None,
+    storage_jpeg_quality: JpegQuality | None = None,
     crop: CropName | None = None,
-    images_per_step: int = 1000,
-    cycles: int | None = 1,
-    samples: int | None = None,
+    images_per_step: Count = 1000,
+    cycles: Count | None = 1,
+    samples: Count | None = None,
     seed: int = 43,
     renderer: Renderer = "numpy",
     render_device: str = "cpu",
@@ -102,8 +103,6 @@ def ccc(
             "`holdfast calibrate`"
         )
     if samples is None and cycles is not None:
-        if cycles < 1:
-            raise ValueError(f"cycles must be at least 1, or None for an endless stream, got {cycles}")
         samples = cycles * found.steps * images_per_step
     plan = Walk(found, len(data.labels), images_per_step=images_per_step, length=samples, seed=seed)
     stored = found.storage_jpeg_quality

@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from holdfast.data import Dataset
+from holdfast.options.ranges import Severity
 from holdfast.records import Domain
 from holdfast.streams.builder import STREAMS
 from holdfast.streams.plans.domains import domains_named
-from holdfast.streams.steps import stream_in_steps, stream_of
+from holdfast.streams.steps import stream_of
 from holdfast.streams.stream import Stream
 
 __all__ = ["continual"]
@@ -20,7 +21,7 @@ def continual(
     data: Dataset,
     *,
     corruptions: Sequence[str | Domain],
-    severity: float = 5,
+    severity: Severity = 5,
     **options: Any,
 ) -> Stream:
     """One domain after the other, in the given order; the model is not told when the domain changes.
@@ -30,6 +31,4 @@ def continual(
     >>> stream.length, [len(batch) for batch in stream]
     (300, [64, 36, 64, 36, 64, 36])
     """
-    return stream_in_steps(
-        continual, data, [[(domain, severity)] for domain in domains_named(corruptions, data)], options
-    )
+    return stream_of(data, [[(domain, severity)] for domain in domains_named(corruptions, data)], **options)

@@ -9,6 +9,7 @@ from holdfast.audio import short_name
 from holdfast.corruptions.audio.criteria import BOTH_WAYS, Noise, criterion_corruption
 from holdfast.corruptions.audio.dhauds import CLIPS, SEEDS, Copy, criteria
 from holdfast.data import Dataset, StoredCorruptions
+from holdfast.options.ranges import Count
 from holdfast.records import Domain
 from holdfast.registry import UnknownNameError, nearest
 from holdfast.streams.builder import STREAMS
@@ -30,7 +31,7 @@ def dhauds(
     noise: Noise = None,
     compat: bool = False,
     episodes: bool = True,
-    samples_per_domain: int | None = None,
+    samples_per_domain: Count | None = None,
     order: str = "shuffled",
     seed: int = 0,
 ) -> Stream:
@@ -79,8 +80,6 @@ def dhauds(
 
 def _known(wanted: Sequence[str] | None, rules: str) -> list[str]:
     known = criteria(rules)
-    if isinstance(wanted, str):
-        raise ValueError(f"criteria must be a list of names, got {wanted!r}; pass [{wanted!r}]")
     for name in wanted or ():
         if name not in known:
             raise UnknownNameError(f"{rules} has no criterion {name!r}; {nearest(name, known)}")

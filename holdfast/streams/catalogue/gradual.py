@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from holdfast.data import Dataset
+from holdfast.options.ranges import Severity
 from holdfast.records import Domain
 from holdfast.streams.builder import STREAMS
 from holdfast.streams.plans.domains import domains_named
-from holdfast.streams.steps import stream_in_steps, stream_of
+from holdfast.streams.steps import stream_of
 from holdfast.streams.stream import Stream
 
 __all__ = ["gradual"]
@@ -20,7 +21,7 @@ def gradual(
     data: Dataset,
     *,
     corruptions: Sequence[str | Domain],
-    severities: Sequence[float] = (1, 2, 3, 4, 5, 4, 3, 2, 1),
+    severities: Sequence[Severity] = (1, 2, 3, 4, 5, 4, 3, 2, 1),
     **options: Any,
 ) -> Stream:
     """One domain after the other, each rising through the severities and falling again.
@@ -28,4 +29,4 @@ def gradual(
     As published, the samples of a domain come at every severity: `samples_per_domain` counts those of one severity.
     """
     steps = [[(domain, severity)] for domain in domains_named(corruptions, data) for severity in severities]
-    return stream_in_steps(gradual, data, steps, options)
+    return stream_of(data, steps, **options)

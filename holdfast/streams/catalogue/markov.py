@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from holdfast.data import Dataset
+from holdfast.options.ranges import Count, JpegQuality, Severity
 from holdfast.records import Domain
 from holdfast.streams.builder import STREAMS
 from holdfast.streams.chains.chain import Chain, chain_of
@@ -27,18 +28,18 @@ def markov(
     data: Dataset,
     *,
     corruptions: Sequence[str | Domain],
-    severity: float = 5,
+    severity: Severity = 5,
     domains: Options | None = None,
     classes: Options | Sequence[Options] | None = None,
     class_head_shift: int = 0,
     mode: Mode = "stationary",
-    samples: int | None = None,
-    samples_per_stratum: int | None = None,
+    samples: Count | None = None,
+    samples_per_stratum: Count | None = None,
     exhaust: Exhaust = "cycle",
     endless: bool = False,
     seed: int = 0,
     family: str | None = None,
-    storage_jpeg_quality: int | None = None,
+    storage_jpeg_quality: JpegQuality | None = None,
     draws: Draws = "sample",
     renderer: Renderer = "numpy",
     render_device: str = "cpu",

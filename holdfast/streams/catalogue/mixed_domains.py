@@ -6,18 +6,19 @@ from collections.abc import Sequence
 from typing import Any
 
 from holdfast.data import Dataset
+from holdfast.options.ranges import Severity
 from holdfast.records import Domain
 from holdfast.streams.builder import STREAMS
 from holdfast.streams.plans.domains import domains_named
-from holdfast.streams.steps import stream_in_steps, stream_of
+from holdfast.streams.steps import stream_of
 from holdfast.streams.stream import Stream
 
 __all__ = ["mixed_domains"]
 
 
 @STREAMS.register("mixed_domains", citation="Marsden et al., WACV 2024", extends=stream_of)
-def mixed_domains(data: Dataset, *, corruptions: Sequence[str | Domain], severity: float = 5, **options: Any) -> Stream:
+def mixed_domains(
+    data: Dataset, *, corruptions: Sequence[str | Domain], severity: Severity = 5, **options: Any
+) -> Stream:
     """All domains at once: the domain is drawn for every sample, so that a batch holds several."""
-    return stream_in_steps(
-        mixed_domains, data, [[(domain, severity) for domain in domains_named(corruptions, data)]], options
-    )
+    return stream_of(data, [[(domain, severity) for domain in domains_named(corruptions, data)]], **options)

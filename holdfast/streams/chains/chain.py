@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from functools import cached_property
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
+from annotated_types import Interval
 from numpy.typing import NDArray
 
-from holdfast.registry import check_options, nearest
+from holdfast.options.problems import check
+from holdfast.options.ranges import Count, Share
+from holdfast.registry import nearest
 from holdfast.streams.chains.holding import HOLDINGS
 
 __all__ = ["Chain", "States", "chain_of", "states_along"]
@@ -41,23 +44,18 @@ class Chain:
 more, imbalance=1.8 or less, or stay='iid'
     """
 
-    size: int
-    stay: float | Literal["iid", "continual"] = "iid"  # α₁; below 1/n the chain is anti-correlated
-    imbalance: float = 1.0  # β
+    size: Count
+    stay: Share | Literal["iid", "continual"] = "iid"  # α₁; below 1/n the chain is anti-correlated
+    imbalance: Annotated[float, Interval(ge=1)] = 1.0  # β
     head: int = 0  # place of the head in `head_to_tail`; counted modulo the number of states
     head_to_tail: tuple[int, ...] | None = None  # None: in the order of the states
     leaving: tuple[float, ...] | None = None  # weights w: P(i→j) = (1 − α_i)·w_j/Σ_{l≠i} w_l; None: equal
     holding: str = "geometric"
-    order: int = 1  # how many of the last visits decide where the chain goes; see `revisit`
-    revisit: float = 0.5  # with order m > 1: probability of leaving for one of the m − 1 visits before this one
+    order: Count = 1  # how many of the last visits decide where the chain goes; see `revisit`
+    revisit: Share = 0.5  # with order m > 1: probability of leaving for one of the m − 1 visits before this one
 
     def __post_init__(self) -> None:
-        if self.size < 1 or not 1 <= self.imbalance < np.inf:
-            raise ValueError(
-                f"a chain needs at least 1 state and an imbalance of at least 1, got {self.size} and {self.imbalance}"
-            )
-        if self.stay not in ("iid", "continual") and (isinstance(self.stay, str) or not 0 <= self.stay <= 1):
-            raise ValueError(f"stay must be between 0 and 1, 'iid' or 'continual', got {self.stay!r}")
+        check(type(self), vars(self), owner="a chain")
         if self.head_to_tail is not None and sorted(self.head_to_tail) != list(range(self.size)):
             raise ValueError(f"head_to_tail must name each of the states 0 to {self.size - 1} once")
         if self.holding not in HOLDINGS:
@@ -65,10 +63,6 @@ more, imbalance=1.8 or less, or stay='iid'
         if self.leaving is not None and (len(self.leaving) != self.size or min(self.leaving) <= 0):
             raise ValueError(
                 f"leaving must have a positive weight for each of the {self.size} states, got {self.leaving}"
-            )
-        if self.order < 1 or not 0 <= self.revisit <= 1:
-            raise ValueError(
-                f"order must be at least 1 and revisit between 0 and 1, got {self.order} and {self.revisit}"
             )
         if self.order > 2 and self.leaving is not None:
             raise ValueError(f"order={self.order} would change the shares that `leaving` gives; pass order=2 or less")
@@ -220,8 +214,8 @@ def chain_of(what: str, size: int, options: Chain | Mapping[str, Any]) -> Chain:
         if options.size != size:
             raise ValueError(f"the chain of {what} must have size={size}, got {options.size}")
         return options
-    check_options(f"the chain of {what}", options, [field.name for field in fields(Chain) if field.name != "size"])
     given: dict[str, Any] = {n: tuple(value) if isinstance(value, list) else value for n, value in options.items()}
+    check(Chain, given, owner=f"the chain of {what}", without={"size"})
     return Chain(size=size, **given)
 
 

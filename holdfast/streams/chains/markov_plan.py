@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -139,16 +139,9 @@ class MarkovPlan(Plan):
         return domains, states_along(self.class_chains, domains, rng)
 
     def _check(self) -> None:
-        if self.mode not in get_args(Mode) or self.exhaust not in get_args(Exhaust):
-            raise ValueError(
-                f"mode must be one of {', '.join(get_args(Mode))} and exhaust one of {', '.join(get_args(Exhaust))}, "
-                f"got {self.mode!r} and {self.exhaust!r}"
-            )
         wanted = [number for number in (self.samples, self.samples_per_stratum) if number is not None]
         if min([*wanted, len(self.labels), len(self.domains)]) < 1:
             raise ValueError("the stream needs at least one sample and one domain, and data with at least one sample")
-        if not 0 <= self.severity <= 5:
-            raise ValueError(f"severity must be between 0 and 5, got {self.severity:g}")
         sizes = [self.domain_chain.size, *(chain.size for chain in self.class_chains)]
         if sizes not in ([len(self.domains), *[len(self.classes)] * count] for count in (1, len(self.domains))):
             raise ValueError(

@@ -10,7 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast.registry import Registry, check_options, options_of
+from holdfast.options.problems import check
+from holdfast.options.ranges import Count, Positive
+from holdfast.registry import Registry
 
 __all__ = ["ORDERS", "Correlated", "Drifting", "Order", "Shuffled", "SingleClass", "Sorted", "order_named"]
 
@@ -18,6 +20,9 @@ __all__ = ["ORDERS", "Correlated", "Drifting", "Order", "Shuffled", "SingleClass
 @dataclass(frozen=True)
 class Order(ABC):
     """Arranges the samples of one block; the fields are its options."""
+
+    def __post_init__(self) -> None:
+        check(type(self), vars(self), owner=f"order {ORDERS.name_of(type(self))!r}")
 
     @abstractmethod
     def arrange(self, labels: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.int64]:
@@ -69,14 +74,8 @@ class Correlated(Order):
 
     citation = "Boudiaf et al., CVPR 2022; Gong et al., NeurIPS 2022; Marsden et al., WACV 2024"
 
-    concentration: float = 0.1
-    slots: int | None = None  # None: the number of classes in the block
-
-    def __post_init__(self) -> None:
-        if not 0 < self.concentration < np.inf:
-            raise ValueError(f"concentration must be positive and finite, got {self.concentration}")
-        if self.slots is not None and self.slots < 1:
-            raise ValueError(f"slots must be at least 1, or None for one per class, got {self.slots}")
+    concentration: Positive = 0.1
+    slots: Count | None = None  # None: the number of classes in the block
 
     def spec(self) -> dict[str, Any]:
         """Return name and options; concentrations of 1 and 1.0 are equal."""
@@ -105,11 +104,7 @@ class SingleClass(Order):
     [[1, 1], [0, 0], [1, 1], [0, 0]]
     """
 
-    run: int = 64  # samples
-
-    def __post_init__(self) -> None:
-        if self.run < 1:
-            raise ValueError(f"run must be at least 1 sample, got {self.run}")
+    run: Count = 64  # samples
 
     def arrange(self, labels: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.int64]:
         """Return a permutation in runs; the rest of each class, shorter than a run, comes at the end."""
@@ -129,11 +124,7 @@ class Drifting(Order):
     Every class has its time, and its samples come around it with a standard deviation of `spread` of the block.
     """
 
-    spread: float = 0.1
-
-    def __post_init__(self) -> None:
-        if not 0 < self.spread < np.inf:
-            raise ValueError(f"spread must be positive and finite, got {self.spread}")
+    spread: Positive = 0.1
 
     def arrange(self, labels: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.int64]:
         """Return the permutation that sorts the samples by their drawn times; time runs in a circle."""
@@ -150,5 +141,5 @@ def order_named(name: str, **options: Any) -> Order:
     """
     order = ORDERS[name]
     given = {option: value for option, value in options.items() if value is not None}
-    check_options(f"the order {name!r}", given, options_of(order))
+    check(order, given, owner=f"order {name!r}")
     return order(**given)

@@ -11,6 +11,9 @@ from holdfast.records import Domain
 __all__ = ["Block", "Condition", "Schedule", "schedule_of"]
 
 
+MOST_BLOCKS = 100_000  # of one cycle
+
+
 @dataclass(frozen=True)
 class Condition:
     """One domain, with a severity for each of its corruptions."""
@@ -79,15 +82,20 @@ def schedule_of(
     samples = data_size if samples_per_condition is None else samples_per_condition
     if not steps or not all(steps):
         raise ValueError("the stream has no domains; pass at least one corruption, or 'clean'")
-    if samples < 1 or data_size < 1:
+    if min(samples, data_size, 1 if cycles is None else cycles) < 1:
         raise ValueError(
-            f"samples_per_domain and the size of the data set must be at least 1, got {samples} and {data_size}"
+            "samples_per_domain, cycles and the size of the data set must be at least 1, got "
+            f"{samples}, {cycles} and {data_size}"
         )
-    if cycles is not None and cycles < 1:
-        raise ValueError(f"cycles must be at least 1, or None for an endless stream, got {cycles}")
     for severity in (severity for step in steps for _, severity in step):
         if not 0 <= severity <= 5:
-            raise ValueError(f"severity must be between 0 and 5, got {severity}")
+            raise ValueError(f"severity must be a number from 0 to 5, got {severity}")
+    passes = -(-samples // data_size)
+    if passes * len(steps) > MOST_BLOCKS:
+        raise ValueError(
+            f"samples_per_domain={samples} takes {passes} passes through {data_size} samples in each of {len(steps)} "
+            f"steps, over {MOST_BLOCKS} in all; repeat the steps with cycles instead"
+        )
     domains = tuple(dict.fromkeys(domain for step in steps for domain, _ in step))
     blocks = []
     for step in steps:
