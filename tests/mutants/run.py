@@ -72,7 +72,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     problems += [problem for mutant in chosen for problem in mutant.problems(ROOT)]
     with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
         copy = _copied(Path(folder))
-        if not problems and _tested(copy, sorted({test for mutant in chosen for test in mutant.tests})) != 0:
+        if not problems and _tested(copy, sorted({test for mutant in chosen for test in mutant.tests}))[0] != 0:
             problems = ["the named tests do not pass without a mutant; run them first"]
         if problems:
             print(*problems, sep="\n")
@@ -99,29 +99,30 @@ def _is_caught(mutant: Mutant, copy: Path) -> bool:
     text = path.read_text()
     path.write_text(text.replace(mutant.old, mutant.new))
     try:
-        code = _tested(copy, mutant.tests)
+        code, failed = _tested(copy, mutant.tests, LIMIT)
     finally:
         path.write_text(text)
-    word = {FAILED: "caught", 0: "SURVIVED"}.get(code, f"SURVIVED (pytest ended with {code}, not with a failed test)")
+    word = {FAILED: f"caught by {failed}", 0: "SURVIVED"}.get(code, f"SURVIVED: pytest ended with {code}")
     print(f"{mutant.name}: {word}, {time.monotonic() - began:.0f} s", flush=True)
     return code == FAILED
 
 
-def _tested(copy: Path, tests: Sequence[str]) -> int:
-    """Run tests on the copy, whose package hides the installed one, and return pytest's exit code."""
+def _tested(copy: Path, tests: Sequence[str], limit: float | None = None) -> tuple[int, str]:
+    """Run tests on the copy, whose package hides the installed one; return pytest's exit code and the failed test."""
     # `python -m` puts the working folder first; processes that tests start have it from PYTHONPATH. Compiled files are
     # known by time and size, which a mutant may leave as they are.
     environment = {**os.environ, "PYTHONPATH": str(copy), "PYTHONDONTWRITEBYTECODE": "1"}
     command = [sys.executable, "-m", "pytest", "-q", "-n", "0", "-x", "-p", "no:cacheprovider", "--tb=line", *tests]
     try:
         done = subprocess.run(
-            command, cwd=copy, env=environment, check=False, capture_output=True, text=True, timeout=LIMIT
+            command, cwd=copy, env=environment, check=False, capture_output=True, text=True, timeout=limit
         )
     except subprocess.TimeoutExpired:
-        return FAILED
+        return FAILED, f"the limit of {limit} s"
     if done.returncode > FAILED:
         print(done.stdout[-2000:], done.stderr[-2000:])
-    return done.returncode
+    failed = [line.split()[1] for line in done.stdout.splitlines() if line.startswith("FAILED ")]
+    return done.returncode, failed[0] if failed else ""
 
 
 if __name__ == "__main__":
