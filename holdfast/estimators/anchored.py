@@ -81,13 +81,17 @@ class Anchored(Estimator):
         """Whether `compare_every` asks for it."""
         return self.compare_every > 0
 
+    def passes(self, batch_size: int) -> float:
+        """Return a pass of the anchor, and now and then one of the source."""
+        return 1.0 + 1.0 / self.compare_every
+
     def prepare(self, source: Classifier) -> None:
         """Copy the source, and let the copy follow its inputs."""
         self.network = copy.deepcopy(source).eval().requires_grad_(False)
         self.anchor.tap(self.network, source_share=self.source_share)
-        self.follows = self.anchor.proportions = follows(self.network)
+        self.follows = follows(self.network)
+        self.anchor.reweigh_only_if(self.follows)
         _quicken(self.network)
-        self.network.samples_forwarded = 0
 
     def refer_to(self, reference: Reference) -> None:
         """Follow inputs from the moments of the source's own data if the stored statistics do not fit them (`fit`)."""
