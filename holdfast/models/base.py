@@ -36,6 +36,11 @@ class Catalogue(Registry[Callable[..., nn.Module]]):
 
     def __getitem__(self, name: str) -> Callable[..., nn.Module]:
         zoo, colon, network = name.partition(":")
+        if Path(zoo).suffix in CHECKPOINTS and zoo not in self.names():
+            raise UnknownNameError(
+                f"{name} is a file of weights, which does not say what network they belong to; write "
+                f"file:net.py:make,{name} with a Python file and its function that builds the network"
+            )
         builder = super().__getitem__(zoo)
         return _with_network(builder, network) if colon else builder
 
@@ -60,6 +65,7 @@ def _with_network(builder: Callable[..., nn.Module], network: str) -> Callable[.
 MODELS = Catalogue("model", "models", hint="networks of zoos are named timm:resnet50.a1_in1k and the like")
 WEIGHTS = Path(__file__).parent / "weights"
 RUNS_CODE = ("imported", "file", "hub")  # zoos whose networks run Python code of their own
+CHECKPOINTS = (".pt", ".pth", ".ckpt", ".bin", ".safetensors")
 
 
 def load(name: str, **options: Any) -> nn.Module:

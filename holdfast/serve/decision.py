@@ -20,7 +20,7 @@ class Decision:
 
     time: float  # seconds since 1970
     tenant: str
-    kind: str  # batch, reset, freeze, resume, export, feedback, restored, damaged, stalled, started, stopped
+    kind: str  # batch, reset, freeze, resume, feedback, damaged, missing, started, stopped
     batch: int  # batches of this tenant before
     before: str  # digest of the state
     after: str
@@ -31,6 +31,7 @@ class Decision:
     classes: tuple[int, ...] = ()  # what was predicted
     chosen: str = ""  # which prediction was served
     estimate: float | None = None
+    unknown: str = ""  # why there is no estimate
     low: float | None = None
     high: float | None = None
     gain: float | None = None  # estimated, over the source
@@ -41,6 +42,7 @@ class Decision:
     inputs: str = ""  # where the inputs of the batch are stored
     sample: int | None = None  # id of the sample that a label belongs to
     label: int | None = None
+    correct: bool | None = None  # whether the predicted class is right, instead of a label
 
     def to_dict(self) -> dict[str, Any]:
         """Return all fields as JSON can hold them."""
@@ -80,6 +82,7 @@ def decide(
         classes=tuple(step.logits.argmax(1).tolist()),
         chosen="source and anchor" if "veto" in names else served,
         estimate=_finite(estimate.value),
+        unknown=estimate.unknown or "",
         low=_finite(estimate.low),
         high=_finite(estimate.high),
         gain=_finite(estimate.gain),
