@@ -1,7 +1,7 @@
 """Write docs/methods: one page per method from its class and a committed result, and a table to choose from.
 
-The curves on the pages, in docs/curves, the catalogue and the generated parts of README are written too, and so are the
-signatures for type checkers, holdfast/signatures.pyi.
+The curves on the pages, in docs/curves, the catalogue, the pages on the papers and the generated parts of README are
+written too, and so are the signatures for type checkers, holdfast/signatures.pyi.
 
 `python docs/pages.py build` writes them.
 """
@@ -30,7 +30,7 @@ OURS = ("anchor", "blend", "guard", "unitta_auto")
 GUIDE = (
     "# Choosing a method",
     "",
-    "`holdfast recommend --model … --data … --scenario …` measures methods on your data and says which to use, if any.",
+    "`holdfast recommend MODEL DATA --scenario …` measures methods on your data and says which to use, if any.",
     "Without measuring:",
     "",
     "| your stream | start with |",
@@ -170,7 +170,7 @@ def traces() -> list[str]:
     """Return which methods and recipes are compared with recorded outputs of their official code."""
     traced = {case.recipe for case in CASES}
     small = {case.recipe for case in CASES if case.pack is not CIFAR}
-    explained = {*OURS, "conmix", "dhauds", "foa_shift"}
+    explained = {*OURS, "conmix", "dhauds", "foa_shift", "tda"}
     if explained != set(names()) - traced:
         raise ValueError(f"say in docs/build.py why there is no trace of {sorted(set(names()) - traced - explained)}")
     ours = [f"`{name}`" for name in OURS]
@@ -179,7 +179,8 @@ def traces() -> list[str]:
         f"logit by logit on two streams: most with BatchNorm, {len(small)} with LayerNorm or GroupNorm. There is no "
         f"trace of {', '.join(ours[:-1])} and {ours[-1]}, which are ours; of `dhauds` and `conmix`, which are compared "
         "with recorded losses and steps in `tests/methods`; and of `foa_shift`, whose official code has a "
-        "non-commercial licence: it is compared with the published formulas. The trace of `slr`, which has no official "
+        "non-commercial licence, and `tda`, whose official code takes CLIP only: these are compared with the published "
+        "formulas. The trace of `slr`, which has no official "
         "code, is of a reference written from the published formulas."
     )
     return textwrap.wrap(text, 120, break_long_words=False, break_on_hyphens=False)
@@ -189,6 +190,8 @@ def pages() -> dict[Path, str]:
     """Return every file with its content."""
     catalogued = {HERE / "catalogue.md": whole_catalogue(), FOLDER / "README.md": chooser()}
     catalogued[HERE.parent / "README.md"] = readme()
+    for name in ("papers", "paper_and_code"):
+        catalogued[HERE / f"{name}.md"] = runpy.run_path(str(HERE / f"{name}.py"))["page"]()
     catalogued[HERE.parent / "holdfast" / "signatures.pyi"] = runpy.run_path(str(HERE / "signatures.py"))[
         "signatures"
     ]()

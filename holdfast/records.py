@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 __all__ = [
+    "NOT_IN_TIME",
     "Alarm",
     "Batch",
     "Beside",
@@ -34,6 +35,8 @@ __all__ = [
     "Veto",
 ]
 
+NOT_IN_TIME = "not in time: an earlier batch was still being adapted to"  # why an update of a timed run was left out
+
 
 class SetupWarning(UserWarning):
     """Something in the set-up makes adaptation fail, though it runs; `holdfast doctor` says what to do."""
@@ -50,10 +53,19 @@ class InputSpec:
 
 @dataclass(frozen=True)
 class Domain:
-    """What happens to a sample: the named corruptions, one after the other; none of them is the clean domain."""
+    """Where samples come from and what happens to them: the named corruptions, one after the other.
+
+    Without a part and corruptions it is the clean domain.
+    """
 
     name: str
     corruptions: tuple[str, ...] = ()
+    part: str | None = None  # the natural domain of the data that its samples come from; None: any
+
+    def spec(self) -> dict[str, Any]:
+        """Return the domain as plain JSON."""
+        part = {} if self.part is None else {"part": self.part}
+        return {"name": self.name, "corruptions": list(self.corruptions), **part}
 
 
 @dataclass(frozen=True)

@@ -33,6 +33,9 @@ class Restorable(Protocol):
     def reset(self) -> None:
         """Return to the state at construction: weights, statistics, optimiser and declared state."""
 
+    def reset_weights(self) -> None:
+        """Return weights, statistics and optimiser to the source; declared state, such as a memory, stays."""
+
     def reset_after(self, kept: int) -> None:
         """Return to the source, except that the first `kept` trained parameters keep their values."""
 

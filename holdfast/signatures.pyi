@@ -55,6 +55,7 @@ MethodName: TypeAlias = Literal[
     "sotta",
     "source",
     "t3a",
+    "tda",
     "tent",
     "tribe",
     "unitta",
@@ -94,6 +95,7 @@ class Shared(TypedDict, total=False):
     resets: Literal["weights", "anchor"]
     estimate: str
     threshold: float
+    scope: Literal["full", "aetta"]
     restore_share: float
     trigger: str
     trigger_options: Mapping[str, Any] | None
@@ -477,6 +479,7 @@ class Sotta(Shared, total=False):
     radius: float
     frozen_layers: str | None
     choices: Literal["random", "first"]
+    keep_momentum: bool
     optimizer: Literal["sgd", "adam"]
     lr: float
     momentum: float
@@ -496,6 +499,17 @@ class Source(Shared, total=False):
 
 class T3a(Shared, total=False):
     supports_per_class: int | None
+    seed: int
+
+class Tda(Shared, total=False):
+    positives: int
+    strength: float
+    sharpness: float
+    negatives: int
+    negative_strength: float
+    negative_sharpness: float
+    uncertain: tuple[float, float]
+    possible: float
     seed: int
 
 class Tent(Shared, total=False):
@@ -728,6 +742,8 @@ def adapt(model: nn.Module | str, method: Literal["sotta"], **options: Unpack[So
 def adapt(model: nn.Module | str, method: Literal["source"], **options: Unpack[Source]) -> AdaptedModel: ...
 @overload
 def adapt(model: nn.Module | str, method: Literal["t3a"], **options: Unpack[T3a]) -> AdaptedModel: ...
+@overload
+def adapt(model: nn.Module | str, method: Literal["tda"], **options: Unpack[Tda]) -> AdaptedModel: ...
 @overload
 def adapt(model: nn.Module | str, method: Literal["tent"], **options: Unpack[Tent]) -> AdaptedModel: ...
 @overload

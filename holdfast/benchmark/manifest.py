@@ -21,12 +21,14 @@ from holdfast.methods import METHODS
 from holdfast.models import preprocessing_of
 from holdfast.recipes import RECIPES
 from holdfast.registry import describe
+from holdfast.streams import Calibration
 
-__all__ = ["SCHEMA", "make_manifest", "resolved_names"]
+__all__ = ["SCHEMA", "make_manifest", "material_of", "resolved_names"]
 
 SCHEMA = 1
 PROTOCOLS = {
     "online": "online",
+    "online-timed": "online-timed",
     "offline-fixed": "offline-fixed",
     "offline-oracle": "offline-oracle (labels chose the epoch)",
 }
@@ -34,19 +36,19 @@ PROTOCOLS = {
 
 def make_manifest(job: Job, built: Built) -> dict[str, Any]:
     """Return everything that determines the numbers of a run, and a fingerprint of its protocol."""
-    model, stream = built.model, built.stream
+    model, stream, material = built.model, built.stream, material_of(built)
     recipe = model.recipe
-    protocol = {
+    protocol: dict[str, Any] = {
         "stream": stream.protocol,
         "samples": job.samples,
         "protocol": PROTOCOLS[job.protocol],
-        "epochs": None if job.protocol == "online" else job.epochs,
+        "epochs": None if job.is_online else job.epochs,
         "seed": job.seed,
         "model": job.model.label,
         "weights": model.weights,
         "preprocessing": stream.preprocessing,
         "batch_size": job.batch_size,
-        "order": f"predicts {model.method.predicts if job.protocol == 'online' else 'after'} its update",
+        "order": f"predicts {model.method.predicts if job.is_online else 'after'} its update",
         "recovery": _call(recipe["recovery"], recipe["recovery_options"]),
         **built.seen,
         "metric": "accuracy, every sample weighs the same",
@@ -59,6 +61,16 @@ def make_manifest(job: Job, built: Built) -> dict[str, Any]:
         },
     }
     protocol |= job.placement.described
+    if job.protocol == "online-timed":
+        protocol |= {"speed": job.speed, "cost": "passes, as counted" if job.cost is None else job.cost}
+    own = job.recipe_imports
+    shared = [file for file in job.imports if file not in own]
+    # Other code may give other numbers under the same name.
+    protocol |= {
+        field: {file.name: file.digest for file in files}
+        for field, files in (("imports", shared), ("recipe_imports", own))
+        if files
+    }
     if job.oracle_score != "accuracy":
         protocol["oracle_score"] = job.oracle_score
     if job.collapse is not None:
@@ -78,10 +90,17 @@ def make_manifest(job: Job, built: Built) -> dict[str, Any]:
         "averages": {name: list(labels) for name, labels in job.averages.items()},
         "asked": job.to_json(),
         "resolved": resolved_names(job),
-        "recipe": {**recipe, "label": job.recipe.label, "citation": entry.citation, "summary": entry.summary},
+        "material": material,
+        "recipe": {
+            **recipe,
+            "label": job.recipe.label,
+            "citation": entry.citation,
+            "summary": entry.summary,
+            **({"code": ", ".join(f"{file.name} {file.digest[:8]}" for file in own)} if own else {}),
+        },
         "model": {
             "name": job.model.label,
-            "parameters": sum(parameter.numel() for parameter in classifier.parameters()),
+            "parameters": material["weights"]["parameters"],
             "normalisation": classifier.normalisation,
         },
         "stream": {
@@ -104,6 +123,36 @@ def resolved_names(job: Job) -> dict[str, Any]:
     name = DATASETS.name_of(DATASETS[job.data.name])
     aliases = [alias for alias, known in DATASETS.aliases.items() if known == name]
     return {"data_names": list(dict.fromkeys([job.data.name, name, *aliases])), "preset_epochs": job.resolved.epochs}
+
+
+def material_of(built: Built) -> dict[str, Any]:
+    """Return sizes and digests of the data and the weights, and how a walk was calibrated, whatever their files' names.
+
+    A calibration without a model comes from matrices that were measured elsewhere.
+    """
+    classifier, stream = built.model.method.model, built.stream
+    material: dict[str, Any] = {
+        "data": {
+            "samples": len(stream.data.labels),
+            "classes": len(stream.data.class_names),
+            "digest": stream.data.digest,
+        },
+        "weights": {
+            "parameters": sum(parameter.numel() for parameter in classifier.parameters()),
+            "digest": built.model.weights,
+        },
+    }
+    calibration = getattr(stream.plan, "calibration", None)
+    if isinstance(calibration, Calibration):
+        measured = [len(entry.measured) for entry in calibration.transitions]
+        images = [entry.pictures for entry in calibration.transitions if entry.pictures is not None]
+        material["calibration"] = {
+            "imported": not calibration.model,
+            "target_percent": calibration.target_percent,
+            "images": min(images, default=None),
+            "points": min(measured),
+        }
+    return material
 
 
 def _call(name: str, options: dict[str, Any]) -> str:

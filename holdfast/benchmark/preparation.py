@@ -2,57 +2,45 @@
 
 from __future__ import annotations
 
+import math
+import re
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from importlib.util import find_spec
-from pathlib import Path
-from typing import Any
 
 import torch
 
 from holdfast.benchmark.job import Job
-from holdfast.benchmark.sources import PACKAGES, SIZES, SOURCES, WEIGHTS, Source
 from holdfast.data import DATASETS
+from holdfast.model.adapt import estimator_named
 from holdfast.models import MODELS, Classifier
+from holdfast.options.needs import Need, needs_in
+from holdfast.options.sources import SIZES
 from holdfast.options.spec import Spec
+from holdfast.registry import options_of
 from holdfast.streams import UNITTA_DOMAINS
 
-__all__ = ["Cost", "MissingError", "Need", "check_ready", "cost_of", "missing", "needs_of", "rate_of"]
+__all__ = [
+    "Cost",
+    "MissingError",
+    "Need",
+    "check_ready",
+    "cost_of",
+    "declared_passes",
+    "missing",
+    "needs_of",
+    "passes_of",
+    "rate_of",
+]
 
-SUFFIXES = (".safetensors", ".pt", ".pth", ".tar", ".ckpt", ".bin")  # of weights that are files
 BYTES_PER_BATCH = 600  # of a row on disk
-UPDATE_PASSES = 3  # an update costs about two further forward passes
+LARGE = 50_000  # numbers of an input, above which fewer are timed together
+FORWARD, BACKWARD = re.compile(r"(\d+) (?:more )?forwards?"), re.compile(r"(\d+) backward")
+CASES = re.compile(r"\b(where|if|with|to predict)\b")  # of words that describe passes
 
 
 class MissingError(ValueError):
     """Data, weights or packages of a suite are missing; the message lists each once."""
-
-
-@dataclass(frozen=True)
-class Need:
-    """One thing that jobs need: what it is, where it is expected, and where to get it."""
-
-    kind: str  # data, weights, calibration, card or package
-    name: str
-    location: str  # folder, file or package
-    source: Source
-    jobs: int = 1  # that need it
-
-    @property
-    def is_there(self) -> bool:
-        """Whether the folder or file exists, or the package is installed; its content is checked when it is read."""
-        return (
-            find_spec(self.location) is not None
-            if self.kind == "package"
-            else Path(self.location).expanduser().exists()
-        )
-
-    def __str__(self) -> str:
-        parts = (self.source.size, self.source.checksum)
-        known = f" ({', '.join(part for part in parts if part)})" if any(parts) else ""
-        where = f"install {self.location}" if self.kind == "package" else f"expected at {self.location}"
-        return f"{self.kind} {self.name}: {where}; {self.source.address}{known}; needed by {self.jobs} jobs"
 
 
 @dataclass(frozen=True)
@@ -72,13 +60,7 @@ class Cost:
 
 def needs_of(jobs: Sequence[Job]) -> list[Need]:
     """Return everything that jobs need besides this package, each once, with the number of jobs that need it."""
-    counted: dict[tuple[str, str], Need] = {}
-    for job in jobs:
-        for need in dict.fromkeys(_needs(job)):
-            before = counted.get((need.kind, need.location))
-            count = 1 if before is None else before.jobs + 1
-            counted[need.kind, need.location] = Need(need.kind, need.name, need.location, need.source, count)
-    return list(counted.values())
+    return needs_in(job.to_json() for job in jobs)
 
 
 def missing(jobs: Sequence[Job]) -> list[Need]:
@@ -95,7 +77,7 @@ def check_ready(jobs: Sequence[Job]) -> None:
 
 
 def cost_of(jobs: Iterable[Job]) -> Cost:
-    """Return what jobs will cost."""
+    """Return what jobs will cost, by the passes that methods and estimators declare."""
     samples = passes = unknown = batches = 0
     for job in jobs:
         length = _length(job)
@@ -103,12 +85,46 @@ def cost_of(jobs: Iterable[Job]) -> Cost:
             unknown += 1
             continue
         samples += length * job.epochs
-        passes += length * job.epochs * (1 if job.recipe.name == "source" else UPDATE_PASSES)
+        passes += round(length * job.epochs * passes_of(job))
         batches += -(-length // job.batch_size)
     return Cost(samples, passes, unknown, batches)
 
 
-def rate_of(model: Spec, batch_size: int = 16) -> float | None:
+def passes_of(job: Job) -> float:
+    """Return the forward passes of a job for each sample, a backward pass counted as two."""
+    own = declared_passes(job.resolved.kind.passes)
+    usual = options_of(job.resolved.kind).get("views")
+    if usual is not None and "views" in job.recipe.options:  # the declared passes have the default number
+        own += job.recipe.options["views"] - usual.default
+    asked = (*job.estimators, *(Spec(name) for name in job.resolved.build_recovery().reads))
+    shared: dict[str, float] = {}
+    for estimator in {entry.label: entry for entry in asked}.values():
+        built = estimator_named(estimator.name, **estimator.options)
+        shared[built.shares] = max(shared.get(built.shares, 0.0), built.passes(job.batch_size))
+    return own + sum(shared.values())
+
+
+def declared_passes(text: str) -> float:
+    """Return the forward passes that a method declares in words, a backward pass counted as two.
+
+    Parts that begin another case ("3 forward where the source is confident") are left out.
+
+    >>> declared_passes("34 forward, 1 backward; 3 forward where the source is confident")
+    36.0
+    >>> declared_passes("3 forward, 1 backward through two of them")
+    7.0
+    """
+    total = 0.0
+    for part in text.split(";"):
+        if CASES.search(part):
+            continue
+        total += sum(int(number) for number in FORWARD.findall(part))
+        through = 2 if re.search("through (both|two of them)", part) else 1
+        total += 2 * through * sum(int(number) for number in BACKWARD.findall(part))
+    return total
+
+
+def rate_of(model: Spec) -> float | None:
     """Return forward passes per second of a model on this machine; None if it cannot be built here.
 
     Missing weights do not matter: the same network without them is as fast.
@@ -116,12 +132,13 @@ def rate_of(model: Spec, batch_size: int = 16) -> float | None:
     classifier = _built(model) or _built(Spec(model.name, options={**model.options, "weights": None}))
     if classifier is None:
         return None
-    inputs = torch.rand(batch_size, *classifier.input_spec.shape)
+    shape = classifier.input_spec.shape
+    inputs = torch.rand(4 if math.prod(shape) > LARGE else 16, *shape)
     with torch.inference_mode():
         classifier(inputs)
         began = time.perf_counter()
         classifier(inputs)
-    return batch_size / (time.perf_counter() - began)
+    return len(inputs) / (time.perf_counter() - began)
 
 
 def _built(model: Spec) -> Classifier | None:
@@ -129,48 +146,6 @@ def _built(model: Spec) -> Classifier | None:
         return Classifier(model.build(MODELS))
     except (ValueError, RuntimeError, OSError, ImportError, TypeError):
         return None
-
-
-def _needs(job: Job) -> Iterator[Need]:
-    yield from _data_needs(job.data)
-    for given in (job.source, job.holdout):
-        if given is not None and given.data.name != "stream":
-            yield from _data_needs(given.data)
-    noise = job.stream.options.get("noise")
-    for name, folder in (noise if isinstance(noise, Mapping) else {"noise": noise}).items():
-        if isinstance(folder, str):
-            yield Need("data", Path(folder).name, folder, SOURCES.get(name, Source("see docs/audio.md")))
-    calibration = job.stream.options.get("calibration")
-    if isinstance(calibration, str):
-        file = calibration.replace("{seed}", str(job.seed))
-        yield Need("calibration", Path(file).name, file, Source("make it with holdfast calibrate"))
-    yield from _model_needs(job.model)
-    if job.card is not None:
-        yield Need("card", Path(job.card).name, job.card, Source("make it with holdfast card"))
-
-
-def _data_needs(data: Spec) -> Iterator[Need]:
-    name = DATASETS.name_of(DATASETS[data.name])
-    for option, key in (("folder", name), ("clean", f"{name} clean"), ("file", name), ("paths", name)):
-        for path in _paths(data.options.get(option)):
-            source = SOURCES.get(f"{name} {Path(path).name}") or SOURCES.get(key) or Source("see the documentation")
-            yield Need("data", Path(path).name, path, source)
-
-
-def _model_needs(model: Spec) -> Iterator[Need]:
-    zoo = model.name.partition(":")[0]
-    package = "torchvision" if str(model.options.get("target", "")).startswith("torchvision") else PACKAGES.get(zoo)
-    if package:
-        yield Need("package", package, package, Source(f"pip install {package}"))
-    weights = model.options.get("weights")
-    if isinstance(weights, str) and (weights.endswith(SUFFIXES) or "/" in weights):
-        name = Path(weights).name
-        known = WEIGHTS.get(name) or WEIGHTS.get(zoo) or Source("train it with holdfast train")
-        yield Need("weights", f"{model.label} ({name})", weights, known)
-
-
-def _paths(given: Any) -> list[str]:
-    return [] if given is None else [given] if isinstance(given, str) else [str(path) for path in given]
 
 
 def _length(job: Job) -> int | None:

@@ -22,7 +22,10 @@ def audit(
     events: Annotated[bool, typer.Option(help="Leave out labels and batches in which nothing happened.")] = True,
     last: Annotated[int, typer.Option(min=1, help="Show this many decisions at most.")] = 50,
     head: Annotated[
-        list[str] | None, typer.Option(help="Fail unless the log contains this hash, noted earlier; may be repeated.")
+        list[str] | None,
+        typer.Option(
+            help="Fail unless the log contains this hash, noted earlier, or ends as this file says (serve --head)."
+        ),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -32,9 +35,11 @@ def audit(
 
     start = 0.0 if since is None else datetime.fromisoformat(since).timestamp()
     paths = (audit_logs(log) or [log / "audit.db"]) if log.is_dir() else [log]
-    found = {path: verify_audit(path) for path in paths}
+    files = [Path(one) for one in head or [] if Path(one).is_file()]
+    found = {path: verify_audit(path, head=next(iter(files), None)) for path in paths}
     problems = {path: one.problem for path, one in found.items() if one.problem is not None}
-    lost = [one for one in head or [] if not any(contains_hash(path, one) for path in paths)]
+    hashes = [one for one in head or [] if Path(one) not in files]
+    lost = [one for one in hashes if not any(contains_hash(path, one) for path in paths)]
     problem = next(iter(problems.values()), f"no record has the hash {lost[0]}: records were removed" if lost else None)
     decisions = [
         one

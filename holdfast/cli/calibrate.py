@@ -43,6 +43,13 @@ def calibrate(
     images: Annotated[
         int, typer.Option("--images", "--pictures", min=2, help="Measure on at most this many images.")
     ] = 500,
+    full_grid: Annotated[
+        bool, typer.Option(help="Measure all 441 points of a pair on all images, as published, without interpolation.")
+    ] = False,
+    matrices: Annotated[
+        Path | None,
+        typer.Option(help="Use accuracies measured elsewhere, such as the official ones, from .npz or .json."),
+    ] = None,
     family: Annotated[str, typer.Option(help="Use the severities for 32, 64 or 224 px.")] = "224",
     crop: Annotated[
         str,
@@ -60,12 +67,25 @@ def calibrate(
     """Find a walk of changing corruptions (CCC) on which a model's accuracy stays near a target."""
     import numpy as np
 
-    from holdfast.calibration import CalibrationSettings
+    from holdfast.calibration import CalibrationSettings, calibration_of, import_matrices
     from holdfast.data import DATASETS
     from holdfast.machine.devices import Placement, resolve_device
     from holdfast.models import MODELS
     from holdfast.streams import walk_strip
 
+    if matrices is not None:
+        imported = calibration_of(
+            import_matrices(matrices),
+            difficulty=difficulty,
+            target_percent=target,
+            pairs=None if steps else pairs,
+            steps=steps,
+            seed=seed,
+            family=family,
+            storage_jpeg_quality=jpeg or 85,
+        )
+        typer.echo(imported.save(out / "calibration.json"))
+        return
     samples = Spec.parse(data).build(DATASETS)
     network = Placement(resolve_device(device or "cpu")).place(Spec.parse(model).build(MODELS))
     settings = CalibrationSettings(
@@ -75,6 +95,8 @@ def calibrate(
         steps=steps,
         storage_jpeg_quality=jpeg,
         pictures=images,
+        coarse=not full_grid,
+        margin_percent=0.0 if full_grid else 1.0,
         family=family,
         crop=crop,  # type: ignore[arg-type]
         seed=seed,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import Enum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -13,9 +13,12 @@ from holdfast.cli.options import CardFile, parse_mapping
 from holdfast.cli.printing import console
 from holdfast.options.spec import Spec
 
-__all__ = ["serve"]
+if TYPE_CHECKING:
+    from torch import Tensor
 
-RUNS_CODE = ("imported", "file", "hub")
+    from holdfast.models.classifier import Classifier
+
+__all__ = ["serve"]
 
 
 class Engine(str, Enum):
@@ -37,10 +40,16 @@ def serve(
         typer.Option(help="Fit estimates to these held-out, labelled data: a name, or YAML {name: …, option: …}."),
     ] = None,
     card: CardFile = None,
+    classes: Annotated[
+        Path | None, typer.Option(help="Name classes as in this text file, a name on each line, in answers and page.")
+    ] = None,
     clean_accuracy: Annotated[
         float | None, typer.Option(help="Fit estimates to this accuracy on clean data, 0 to 1, instead of --holdout.")
     ] = None,
     state: Annotated[Path | None, typer.Option(help="Keep states and the audit log in this folder.")] = None,
+    head: Annotated[
+        Path | None, typer.Option(help="Note the head of the audit log in this file, by default audit.head in --state.")
+    ] = None,
     host: Annotated[
         str, typer.Option(help="Listen at this address; one that others reach needs a token.")
     ] = "127.0.0.1",
@@ -59,10 +68,15 @@ def serve(
     max_body_mb: Annotated[float, typer.Option(help="Refuse larger bodies, in MB.")] = 16,
     rate: Annotated[float, typer.Option(help="Refuse more requests per second from one tenant.")] = 1000,
     store_inputs: Annotated[bool, typer.Option(help="Keep every batch in the state folder, for replay.")] = False,
+    otel: Annotated[
+        bool,
+        typer.Option(help="Send traces and metrics to the OpenTelemetry collector of OTEL_EXPORTER_OTLP_ENDPOINT."),
+    ] = False,
     engine: Annotated[Engine, typer.Option(help="Run here, or on Ray Serve with several replicas.")] = Engine.here,
     replicas: Annotated[int, typer.Option(min=1, help="Divide tenants among this many replicas of Ray Serve.")] = 2,
 ) -> None:
     """Serve a model that adapts to the inputs of each tenant, with an audit log, metrics and a live page."""
+    from holdfast.models.base import RUNS_CODE
     from holdfast.serve.gate import check_address, read_token
     from holdfast.serve.limits import Limits
 
@@ -70,6 +84,13 @@ def serve(
     check_address(host, token)
     if parsed.name.partition(":")[0] in RUNS_CODE:
         console.print(f"note: {parsed.name} runs Python code of its own with your rights", highlight=False)
+        if parsed.name.startswith("file") and not {"mean", "std", "size"} & parsed.options.keys():
+            console.print(
+                "note: inputs are passed on as they come, images in [0, 1] and of the network's size; if it was "
+                "trained on normalised images, serve '{name: \"" + parsed.name + "\", mean: […], std: […], size: 224}'",
+                highlight=False,
+                markup=False,
+            )
     limits = Limits(body_bytes=int(max_body_mb * 1e6), requests_per_second=rate, tenants=max_tenants)
     building = {
         "model": parsed.to_text(),
@@ -78,6 +99,7 @@ def serve(
         "options": parse_mapping("--options", options),
         "holdout": holdout,
         "card": None if card is None else str(card.resolve()),
+        "classes": None if classes is None else str(classes.resolve()),
         "budget": budget,
         "clean_accuracy": clean_accuracy,
         "active": active,
@@ -85,11 +107,14 @@ def serve(
         "batch": batch,
         "wait": wait_ms / 1000,
         "store_inputs": store_inputs,
+        "otel": otel,
     }
 
     def told(address: str) -> None:
         typer.echo(f"serving {model} at {address}")
 
+    if head is not None and (state is None or engine is Engine.ray):
+        raise ValueError("--head needs --state and --engine local; on Ray each replica keeps its own head in --state")
     if engine is Engine.ray:
         from holdfast.serve.on_ray import run_on_ray
 
@@ -100,9 +125,18 @@ def serve(
         from holdfast.serve.build import build_service
         from holdfast.serve.run import run
 
-        service = build_service(building, folder=state, limits=limits)
+        service = build_service(building, folder=state, limits=limits, head=head)
+        service.check_first(lambda inputs: _misscaled(service.tenants.model.source_network, inputs))
         if service.tenants.model.method.predicts == "after":
             typer.echo(f"{method} predicts after its update: a prediction takes as long as the whole step")
         run(service, host=host, port=port, token=token, told=told)
     where = f" states and audit log: {state}; next: holdfast audit {state}" if state else ""
     typer.echo(f"stopped.{where}")
+
+
+def _misscaled(network: Classifier, inputs: Tensor) -> str | None:
+    """Return what `holdfast doctor` says of the scale of inputs, unless it is fine."""
+    from holdfast.diagnosis.data import scale_findings
+
+    wrong = [finding for finding in scale_findings(network, inputs, None) if finding.verdict != "ok"]
+    return f"the first inputs look wrong: {wrong[0].found}; {wrong[0].remedy}" if wrong else None

@@ -34,6 +34,15 @@ class Estimator(Stateful):
         """Whether its estimates have a `gain` over the source."""
         return False
 
+    @property
+    def shares(self) -> str:
+        """A name for its passes: estimators of the same name use the same ones."""
+        return type(self).__name__
+
+    def passes(self, batch_size: int) -> float:
+        """Return its forward passes for each sample of a batch, besides the prediction; a backward pass is two."""
+        return 0.0
+
     def prepare(self, source: Classifier) -> None:
         """Receive the source network before a method changes it; copy what is needed later."""
 

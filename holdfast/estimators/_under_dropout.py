@@ -38,6 +38,15 @@ class UnderDropout(Estimator):
         """Source inputs if the rate is fitted."""
         return self.dropout.needs
 
+    @property
+    def shares(self) -> str:
+        """The masks, which estimators with the same dropout draw once."""
+        return f"dropout {self.points} {self.rate} {self.seed}"
+
+    def passes(self, batch_size: int) -> float:
+        """Return one pass for each mask; networks that are split at the first dropout need less."""
+        return float(self.masks)
+
     def fit(self, batches: Sequence[tuple[Tensor, Tensor | None]], model: Classifier) -> None:
         """Fit the rate of the dropout."""
         self.dropout.fit(batches, model)

@@ -33,6 +33,10 @@ class AdvPerturb(Estimator):
         self.norm, self.size = norm, size
         self.source: Classifier | None = None
 
+    def passes(self, batch_size: int) -> float:
+        """Return two passes of the source and one backward pass."""
+        return 4.0
+
     def prepare(self, source: Classifier) -> None:
         """Copy the source, with its own statistics."""
         if not source.input_dtype.is_floating_point:

@@ -81,6 +81,10 @@ class Anchored(Estimator):
         """Whether `compare_every` asks for it."""
         return self.compare_every > 0
 
+    def passes(self, batch_size: int) -> float:
+        """Return a pass of the anchor, and now and then one of the source."""
+        return 1.0 + 1.0 / self.compare_every
+
     def prepare(self, source: Classifier) -> None:
         """Copy the source, and let the copy follow its inputs."""
         self.network = copy.deepcopy(source).eval().requires_grad_(False)

@@ -40,6 +40,10 @@ class Gde(Estimator):
         self.network = f"weights {weights_digest(network)}" if isinstance(network, nn.Module) else network
         self.add_state("previous", None)  # values of everything that adaptation changes
 
+    def passes(self, batch_size: int) -> float:
+        """Return one pass of the network before its last update."""
+        return 1.0
+
     def prepare(self, source: Classifier) -> None:
         """Move the other network to the device of this one, and check that it predicts the same classes."""
         if self.other is None:

@@ -44,6 +44,10 @@ class SourceValidation(Estimator):
         self.register_buffer("inputs", inputs, persistent=False)
         self.register_buffer("labels", labels, persistent=False)
 
+    def passes(self, batch_size: int) -> float:
+        """Return the held-out samples for each sample of a batch."""
+        return self.samples / batch_size
+
     def estimate(self, seen: Observation) -> Estimate:
         """Return the accuracy of the network as it is now on the held-out data."""
         with paused(seen.model):

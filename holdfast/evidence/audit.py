@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from holdfast.evidence.checks import numbers_within
+from holdfast.evidence.checks import class_or_none, numbers_within
 from holdfast.evidence.line import CorrectionLine
 from holdfast.evidence.mean import BoundedMean, Interval
 from holdfast.evidence.sampling import coins, label_worth
@@ -80,6 +80,17 @@ class _Request:
     before: _Stretch
     label: int | None = None  # None: not yet
     given_up: bool = False
+    wrong: bool = False  # the served class is known to be wrong, and the true one is not known
+
+    @property
+    def answered(self) -> bool:
+        """Whether nothing is waited for any more."""
+        return self.label is not None or self.given_up or self.wrong
+
+    @property
+    def source_gain(self) -> float:
+        """The expected gain if the served class is wrong: minus the chance that the source's class is right."""
+        return -min(1.0, max(0.0, self.right - self.gained) / (1 - self.right)) if self.right < 1 else 0.0
 
 
 class _Means(Stateful):
@@ -103,8 +114,11 @@ class LabelAudit(Stateful):
 
     The target is the average over the samples served so far, up to the first whose requested label is missing; drift
     is allowed. `window` adds bounds for about the last `window` samples, each of which holds with `confidence` on
-    its own. A label that does not arrive within `patience` further samples (None: wait), or that is given as None,
-    counts as wrong in the lower bound and as right in the upper one.
+    its own. Instead of a label `feedback` takes whether the served class is right (binary feedback, as in BiTTA, Lee et
+    al., ICML 2025): the accuracy is bounded as by labels; where the served class is wrong and differs from that of the
+    source, the gain counts as -1 in its lower bound and as 0 in its upper one. A label that does not arrive within
+    `patience` further samples (None: wait), or that is given as None, counts as wrong in the lower bound and as right
+    in the upper one.
 
     >>> audit = LabelAudit(budget=0.5)
     >>> for _ in range(20):
@@ -154,12 +168,13 @@ class LabelAudit(Stateful):
         stakes = STAKES + math.ceil(-math.log2(budget))
         self.whole = _Means(stakes)
         # Of two overlapping windows.
-        self.older, self.newer = (None, None) if window is None else (_Means(stakes), _Means(stakes))
+        self.older: _Means | None = None if window is None else _Means(stakes)
+        self.newer: _Means | None = None if window is None else _Means(stakes)
 
     @property
     def waiting(self) -> list[int]:
         """The ids whose requested labels are missing."""
-        return [request.id for request in self.requests.values() if request.label is None and not request.given_up]
+        return [request.id for request in self.requests.values() if not request.answered]
 
     def serve(
         self, *, served: ArrayLike, source: ArrayLike, right: ArrayLike, source_right: ArrayLike
@@ -194,17 +209,21 @@ class LabelAudit(Stateful):
         self._settle()
         return LabelRequests(first + np.arange(len(now)), wanted, rates)
 
-    def feedback(self, sample_id: int, label: int | None) -> bool:
-        """Take the label of a sample, or None when it cannot be had; return whether it counts.
+    def feedback(self, sample_id: int, label: int | None = None, *, correct: bool | None = None) -> bool:
+        """Take the label of a sample, or whether its prediction is `correct`; neither says that it cannot be had.
 
-        Only requested labels count, and only once: those that someone chose to give are not a random sample.
+        Returns whether it counts. Only requested labels count, and only once: those that someone chose to give are not
+        a random sample.
         """
+        label = class_or_none(label, correct)
         if not 0 <= sample_id < self.served:
             raise ValueError(f"no sample has the id {sample_id}; {self.served} samples were served, from 0 on")
         request = self.requests.get(sample_id)
-        if request is None or request.label is not None or request.given_up:
+        if request is None or request.answered:
             return False
-        self.requests[sample_id] = replace(request, label=label, given_up=label is None)
+        label = request.served if correct else label
+        wrong = correct is False
+        self.requests[sample_id] = replace(request, label=label, wrong=wrong, given_up=label is None and not wrong)
         self._settle()
         return True
 
@@ -259,7 +278,7 @@ class LabelAudit(Stateful):
         while self.requests:
             request = next(iter(self.requests.values()))
             overdue = self.patience is not None and self.served - request.id > self.patience
-            if request.label is None and not request.given_up and not overdue:
+            if not request.answered and not overdue:
                 return
             del self.requests[request.id]
             self._count_stretch(request.before)
@@ -287,11 +306,11 @@ class LabelAudit(Stateful):
         differs = request.served != request.source
         expected = self.right_line.at(request.right)
         gained = self.gain_line.at(request.gained) if differs else 0.0
-        known = request.label is not None
+        known = request.label is not None or request.wrong
         right = float(request.served == request.label)
-        gain = right - float(request.source == request.label)
+        gain = request.source_gain if request.wrong else right - float(request.source == request.label)
         rights = (right, right) if known else (0.0, 1.0)
-        gains = (0.0, 0.0) if not differs else (gain, gain) if known else (-1.0, 1.0)
+        gains = (0.0, 0.0) if not differs else (-1.0, 0.0) if request.wrong else (gain, gain) if known else (-1.0, 1.0)
         for means in self._means:
             accuracy_mean, gain_mean = means.accuracy, means.gain
             accuracy_mean.bets.allow(-1 / request.rate, 1 / request.rate)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import operator
+from typing import Any
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["numbers_within"]
+__all__ = ["class_or_none", "numbers_within"]
 
 
 def numbers_within(values: ArrayLike, lowest: float, highest: float, what: str) -> NDArray[np.float64]:
@@ -20,4 +23,29 @@ def numbers_within(values: ArrayLike, lowest: float, highest: float, what: str) 
     outside = ~((found >= lowest) & (found <= highest))  # true of nan too
     if outside.any():
         raise ValueError(f"{what} must be between {lowest:g} and {highest:g}, got {found[outside][0]:g}")
+    return found
+
+
+def class_or_none(label: Any, correct: Any = None, *, classes: int | None = None) -> int | None:
+    """Return a label as an integer, or None; raise unless it is a class, or `correct` a bool without a label.
+
+    >>> class_or_none(3), class_or_none(None, True), class_or_none(np.int64(2), classes=3)
+    (3, None, 2)
+    >>> class_or_none(3.7, classes=10)
+    Traceback (most recent call last):
+    ValueError: label must be a class from 0 to 9, or None, got 3.7
+    """
+    if correct is not None and not isinstance(correct, (bool, np.bool_)):
+        raise ValueError(f"correct must be True or False, got {correct!r}")
+    if label is None:
+        return None
+    if correct is not None:
+        raise ValueError(f"give label or correct, not both, got {label!r} and {correct!r}")
+    known = "a class from 0 on" if classes is None else f"a class from 0 to {classes - 1}"
+    try:
+        found = -1 if isinstance(label, (bool, np.bool_)) else operator.index(label)
+    except TypeError:
+        found = -1
+    if found < 0 or (classes is not None and found >= classes):
+        raise ValueError(f"label must be {known}, or None, got {label!r}")
     return found

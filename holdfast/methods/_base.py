@@ -51,6 +51,7 @@ class Method(Stateful):
     needs_norm: ClassVar[bool] = True  # requires normalisation layers of any kind
     needs_head: ClassVar[bool] = False  # requires a last linear layer, whose inputs are the features
     uses_reference: ClassVar[bool] = False  # follows inputs from the moments of the source's own data, if it is told
+    keep_momentum: bool = False  # whether a reset leaves the optimiser as it is
     keeps_recovery: ClassVar[bool] = False  # of the recipe that it is put around
     learns: bool = True  # False: no batch changes it
     predicts_jointly: bool = False  # a prediction depends on its batch by more than normalisation
@@ -212,8 +213,15 @@ class Method(Stateful):
 
     def reset(self) -> None:
         """Return to the source exactly: weights, statistics, optimiser and declared state."""
-        self.set_moving({})
+        self.reset_weights()
         self.reset_state()
+
+    def reset_weights(self) -> None:
+        """Return weights, statistics and, unless it keeps its momentum, the optimiser to the source; no other state."""
+        kept = dict(self._optimizer.state) if self._optimizer and self.keep_momentum else {}
+        self.set_moving({})
+        if self._optimizer:
+            self._optimizer.state.update(kept)
 
     @torch.no_grad()
     def reset_after(self, kept: int) -> None:

@@ -107,7 +107,7 @@ class Eata(Eta):
     presets: ClassVar = {
         name: {**options, "fisher_weight": 1.0 if name.startswith("cifar") else 2000.0}
         for name, options in _PRESETS.items()
-    }
+    } | {"aetta": {**_CIFAR, "fisher_weight": 1.0, "weight_decay": 5e-4}}  # on CIFAR, as in AETTA's code
     fisher: Tensor | None
     _source: Tensor
 

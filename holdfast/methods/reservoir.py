@@ -212,6 +212,11 @@ class Reservoir(Method):
         super().reset()
         self.inner.reset()
 
+    def reset_weights(self) -> None:
+        """Return the weights of the base method to the source too."""
+        super().reset_weights()
+        self.inner.reset_weights()
+
     def export(self) -> nn.Module:
         """Return the network with its bank of weights as one module that no longer adapts."""
         return PredictOnly(self)

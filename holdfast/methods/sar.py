@@ -49,7 +49,7 @@ class Sar(Method):
         "imagenet-c-batch-of-one": {**_SGD, "lr": 4 * 2.5e-4 / 64},
         "imagenet-c-layer-batch-of-one": {**_SGD, "lr": 2 * 1e-3 / 64},
         "ccc": _SGD,
-        "aetta": {**_SGD, "keep_momentum": True, "keep_average": True},  # as in the official code
+        "aetta": {**_SGD, "keep_momentum": True, "keep_average": True, "scope": "aetta"},  # as in the official code
     }
 
     def __init__(
@@ -89,10 +89,3 @@ class Sar(Method):
     def _reliable(self, uncertainty: Tensor) -> Tensor:
         """Return the indices of the certain samples; unlike a mask, they let the host wait once only."""
         return (uncertainty.detach() < self.max_entropy).nonzero()[:, 0]
-
-    def reset(self) -> None:
-        """Go back to the source; with `keep_momentum` the optimiser keeps its momentum."""
-        kept = dict(self._optimizer.state) if self._optimizer and self.keep_momentum else {}
-        super().reset()
-        if self._optimizer:
-            self._optimizer.state.update(kept)

@@ -22,6 +22,7 @@ from holdfast.records import Update
 __all__ = ["Sotta"]
 
 _ADAM = {"optimizer": "adam", "lr": 1e-3}
+_AETTA = {**_ADAM, "keep_momentum": True}
 
 
 @METHODS.register("sotta")
@@ -44,14 +45,16 @@ class Sotta(Method):
         "statistics_momentum": "share of a new pass in the running statistics",
         "radius": "distance to the worst nearby weights (ρ)",
         "frozen_layers": "regular expression of layers that are not trained",
+        "keep_momentum": "whether a reset keeps the momentum of the optimiser, as in AETTA's code",
         "choices": "which candidate is replaced: a random one, or the first",
     }
     presets: ClassVar = {
         "cifar10-c": {**_ADAM, "min_confidence": 0.99},
         "cifar100-c": {**_ADAM, "min_confidence": 0.66},
         "imagenet-c": {**_ADAM, "min_confidence": 0.33},
-        "aetta": {**_ADAM, "min_confidence": 0.99, "weight_decay": 5e-4},
-        "aetta-cifar100-c": {**_ADAM, "min_confidence": 0.66, "weight_decay": 5e-4},
+        "aetta": {**_AETTA, "min_confidence": 0.99, "weight_decay": 5e-4},
+        "aetta-cifar100-c": {**_AETTA, "min_confidence": 0.66, "weight_decay": 5e-4},
+        "aetta-imagenet-c": {**_AETTA, "min_confidence": 0.33},
     }
 
     def __init__(
@@ -65,11 +68,12 @@ class Sotta(Method):
         radius: NotNegative = 0.05,
         frozen_layers: str | None = TOP_LAYERS,
         choices: Choices = "random",
+        keep_momentum: bool = False,
         **learning: Any,
     ) -> None:
         self.capacity, self.every_samples, self.min_confidence = capacity, every_samples, min_confidence
         self.statistics_momentum, self.radius = statistics_momentum, radius
-        self.frozen_layers, self.choices = frozen_layers, choices
+        self.frozen_layers, self.choices, self.keep_momentum = frozen_layers, choices, keep_momentum
         super().__init__(model, **learning)
         options = {"capacity": capacity, "every_samples": every_samples, "seed": self.seed, "choices": choices}
         self.memory = ConfidentMemory(min_confidence=min_confidence, **options)

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from holdfast.anchor import Card, latest
 from holdfast.evidence import Interval, LabelAudit, LabelRequests
+from holdfast.evidence.checks import class_or_none
 from holdfast.methods.guard import Guard
 from holdfast.model.adapt import Watching, adapt_with, check_order
 from holdfast.model.adapted import AdaptedModel, SourceBatch
@@ -104,14 +105,15 @@ class GuardedModel(AdaptedModel):
         self.labels.serve(verdict, asked, self.guard.window)
         return asked, self._estimate_of(verdict)
 
-    def feedback(self, sample_id: int, label: int | None) -> bool:
-        """Take the true label of a sample, or None if it cannot be had, and return whether it counts in the audit.
+    def feedback(self, sample_id: int, label: int | None = None, *, correct: bool | None = None) -> bool:
+        """Take the true label of a sample, or whether its prediction is `correct`; neither says that it cannot be had.
 
-        Only labels that a step asked for count: others are not a random sample. Late labels and any order are fine.
-        After 20 labels the anchor's temperature is fitted to them.
+        Returns whether it counts in the audit. Only what a step asked for does: the rest is no random sample. Late
+        labels and any order are fine. After 20 labels the anchor's temperature is fitted to them.
         """
+        label = class_or_none(label, correct, classes=self.method.model.num_classes)
         with self._changing():
-            counts = self.audit.feedback(sample_id, label)
+            counts = self.audit.feedback(sample_id, label, correct=correct)
             if counts and self.labels.answer(sample_id, label):
                 self._fit_temperature()
             return counts

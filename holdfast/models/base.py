@@ -16,7 +16,17 @@ from torch import Tensor, nn
 
 from holdfast.registry import Registry, UnknownNameError
 
-__all__ = ["MODELS", "WEIGHTS", "Catalogue", "load", "load_weights", "predicting", "read_weights", "seeded_weights"]
+__all__ = [
+    "MODELS",
+    "RUNS_CODE",
+    "WEIGHTS",
+    "Catalogue",
+    "load",
+    "load_weights",
+    "predicting",
+    "read_weights",
+    "seeded_weights",
+]
 
 ModuleT = TypeVar("ModuleT", bound=nn.Module)
 
@@ -26,6 +36,11 @@ class Catalogue(Registry[Callable[..., nn.Module]]):
 
     def __getitem__(self, name: str) -> Callable[..., nn.Module]:
         zoo, colon, network = name.partition(":")
+        if Path(zoo).suffix in CHECKPOINTS and zoo not in self.names():
+            raise UnknownNameError(
+                f"{name} is a file of weights, which does not say what network they belong to; write "
+                f"file:net.py:make,{name} with a Python file and its function that builds the network"
+            )
         builder = super().__getitem__(zoo)
         return _with_network(builder, network) if colon else builder
 
@@ -49,12 +64,15 @@ def _with_network(builder: Callable[..., nn.Module], network: str) -> Callable[.
 
 MODELS = Catalogue("model", "models", hint="networks of zoos are named timm:resnet50.a1_in1k and the like")
 WEIGHTS = Path(__file__).parent / "weights"
+RUNS_CODE = ("imported", "file", "hub")  # zoos whose networks run Python code of their own
+CHECKPOINTS = (".pt", ".pth", ".ckpt", ".bin", ".safetensors")
 
 
 def load(name: str, **options: Any) -> nn.Module:
     """Return a network by name, in eval mode: `digits_resnet`, or one of a zoo.
 
     Zoos are written as `timm:resnet50.a1_in1k`, `torchvision:resnet50/IMAGENET1K_V2`, `hf:folder-or-name`,
+    `clip:folder-or-name`,
     `robustbench:cifar10/corruptions/Standard`, `hub:folder:entry`, `file:net.py:make,weights.safetensors` and
     `imported:package.module:function`. Options go to the loader of the zoo.
 

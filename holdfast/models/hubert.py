@@ -7,7 +7,6 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from holdfast.audio import CLIPS
 from holdfast.models.amaut import MeanHead
 from holdfast.models.base import predicting
 from holdfast.models.residual1d import Bottleneck, stem
@@ -53,18 +52,23 @@ class ConvolutionHead(nn.Module):
 
 
 class HuBERT(nn.Module):
-    """HuBERT and a head, for clips of a data set of DHAuDS (Hsu et al., 2021; Shao et al., arXiv 2511.18421).
+    """HuBERT and a head, for clips of one sample rate and length (Hsu et al., 2021; Shao et al., arXiv 2511.18421).
 
     Waveforms are not normalised. Other rates, 44.1 kHz in "us8", are resampled to 16 kHz inside the network, so that
     all networks use the same streams; the official code adapts to audio that was corrupted at 16 kHz.
     """
 
     def __init__(
-        self, backbone: nn.Module, width: int, version: str, head_widths: tuple[int, int] = (2048, 256)
+        self,
+        backbone: nn.Module,
+        width: int,
+        clip: tuple[int, int],
+        num_classes: int,
+        blocks: Sequence[int] = (),
+        head_widths: tuple[int, int] = (2048, 256),
     ) -> None:
         super().__init__()
-        rate, samples = CLIPS[version]
-        num_classes, blocks = HUBERT_VERSIONS[version]
+        rate, samples = clip
         self.input_spec = InputSpec("audio", (samples,), rate)
         self.samples = samples * HUBERT_RATE // rate
         self.backbone = backbone

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,13 +11,27 @@ from torch import nn
 
 from holdfast.models.base import MODELS
 from holdfast.models.imported import built
+from holdfast.models.normalised import Normalised
+from holdfast.models.preprocessing import Preprocessing
 
 __all__ = ["local_file"]
 
 
 @MODELS.register("file")
-def local_file(target: str, *, weights: str | None = None, arguments: dict[str, Any] | None = None) -> nn.Module:
-    """The network that a function in a Python file returns, with weights from a checkpoint: `file:net.py:make,w.pt`."""
+def local_file(
+    target: str,
+    *,
+    weights: str | None = None,
+    arguments: dict[str, Any] | None = None,
+    mean: Sequence[float] | None = None,
+    std: Sequence[float] | None = None,
+    size: int | None = None,
+) -> nn.Module:
+    """The network that a function in a Python file returns, with weights from a checkpoint: `file:net.py:make,w.pt`.
+
+    With `mean` and `std` of each channel the network takes images in [0, 1]; with `size` encoded images are resized and
+    cropped to that many pixels. Without them inputs are passed on as they are.
+    """
     code, comma, path = target.partition(",")
     file, colon, name = code.rpartition(":")
     if not colon or not file:
@@ -31,4 +46,10 @@ def local_file(target: str, *, weights: str | None = None, arguments: dict[str, 
     spec.loader.exec_module(module)
     if not hasattr(module, name):
         raise ValueError(f"{source} defines no {name}; write file:{file}:function with one that it defines")
-    return built(target, getattr(module, name), path if comma else weights, arguments)
+    network = built(target, getattr(module, name), path if comma else weights, arguments)
+    if (mean is None) != (std is None):
+        raise ValueError(f"mean and std belong together, got mean={mean} and std={std}; pass both or neither")
+    if mean is None and size is None:
+        return network
+    crop = None if size is None else (size, size)
+    return Normalised.behind(network, Preprocessing(tuple(mean or ()), tuple(std or ()), crop, size))

@@ -7,10 +7,11 @@ from pathlib import Path
 
 from holdfast.models.amaut import AMAUT_VERSIONS, AMAuT, AMAuTVersion
 from holdfast.models.base import MODELS, WEIGHTS, load_weights, seeded_weights
+from holdfast.models.conmix import CONMIX_VERSIONS, CoNMix
 from holdfast.models.resnet import ResNet
 from holdfast.models.vit import ViT
 
-__all__ = ["digits_resnet", "digits_resnet_gn", "digits_vit", "keywords_amaut", "small_amaut"]
+__all__ = ["digits_resnet", "digits_resnet_gn", "digits_vit", "keywords_amaut", "small_amaut", "small_conmix"]
 
 
 @MODELS.register("digits_resnet")
@@ -63,6 +64,39 @@ def small_amaut(
     """
     with seeded_weights(seed):
         network = AMAuT(_version(num_classes, sample_rate, seconds))
+    return network.eval() if weights is None else load_weights(network, Path(weights))
+
+
+@MODELS.register("small_conmix")
+def small_conmix(
+    *,
+    num_classes: int,
+    sample_rate: int = 16_000,
+    seconds: float = 1.0,
+    weights: str | Path | None = None,
+    seed: int = 0,
+) -> CoNMix:
+    """A CoNMix++ of 0.2 million weights for mono clips of any rate and length, to be trained on custom audio data.
+
+    Its front-end is the one for Speech Commands; without a safetensors file the weights are random.
+    """
+    published = CONMIX_VERSIONS["sc2"]
+    version = replace(
+        published,
+        sample_rate=sample_rate,
+        samples=round(seconds * sample_rate),
+        num_classes=num_classes,
+        hop=round(published.hop * seconds * sample_rate / published.samples),  # as many frames
+        width=16,
+        blocks=(1, 1, 1),
+        token_width=64,
+        depth=2,
+        heads=4,
+        hidden=128,
+        head_widths=(128, 64),
+    )
+    with seeded_weights(seed):
+        network = CoNMix(version)
     return network.eval() if weights is None else load_weights(network, Path(weights))
 
 

@@ -31,7 +31,8 @@ def timm(
         import timm as zoo
         from timm.data.config import resolve_model_data_config
     except (ImportError, RuntimeError) as error:  # torchvision, which it imports, raises either
-        raise ImportError(f"timm cannot be imported ({error}): pip install 'holdfast[timm]'") from error
+        missing = "torchvision" if "torchvision" in str(error) else getattr(error, "name", None) or "timm"
+        raise ImportError(f"timm needs {missing} ({error}): pip install 'holdfast[timm]' {missing}") from error
     try:
         with seeded_weights(0):
             network = zoo.create_model(architecture, pretrained=pretrained and weights is None, **(arguments or {}))

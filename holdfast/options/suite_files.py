@@ -4,13 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from importlib import resources
+from pathlib import Path
 from typing import Any, TypeAlias
 
 import yaml
 
+from holdfast.options.yaml_text import load_yaml
 from holdfast.registry import nearest
 
-__all__ = ["KeyPath", "SuiteError", "line_of", "lines_of", "override", "scaled", "shipped_text", "suite_names"]
+__all__ = [
+    "KeyPath",
+    "SuiteError",
+    "line_of",
+    "lines_of",
+    "override",
+    "scale_names",
+    "scaled",
+    "shipped_text",
+    "suite_content",
+    "suite_names",
+]
 
 FOLDER = "benchmark/suites"  # of shipped suites, in this package
 
@@ -30,6 +43,27 @@ def suite_names() -> list[str]:
 def shipped_text(name: str) -> str:
     """Return the YAML of a suite in this package."""
     return (resources.files("holdfast") / FOLDER / f"{name}.yaml").read_text()
+
+
+def suite_content(name_or_path: str | Path) -> dict[str, Any]:
+    """Return the content of a suite in this package or of a file, unchecked."""
+    path = Path(name_or_path)
+    content = load_yaml(path.read_text() if path.suffix in (".yaml", ".yml") else shipped_text(str(name_or_path)))
+    if not isinstance(content, dict):
+        raise SuiteError(f"{name_or_path}: a suite is a mapping with name, models, streams and recipes")
+    return content
+
+
+def scale_names(name_or_path: str | Path) -> list[str]:
+    """Return the scales of a suite; none if it cannot be read, which `load_suite` then explains.
+
+    >>> scale_names("ccc")
+    ['smoke', 'small', 'paper', 'paper-shards', 'paper-matrices']
+    """
+    try:
+        return list(suite_content(name_or_path).get("scales") or {})
+    except (OSError, ValueError, yaml.YAMLError):
+        return []
 
 
 def lines_of(node: yaml.Node | None, path: KeyPath = ()) -> Iterator[tuple[KeyPath, int]]:

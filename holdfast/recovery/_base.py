@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
+from typing import ClassVar, Literal, TypeAlias
 
 from holdfast.records import Step
 from holdfast.registry import Registry
 from holdfast.restorable import Restorable
 from holdfast.state import Stateful
 
-__all__ = ["RECOVERIES", "Recovery"]
+__all__ = ["RECOVERIES", "Recovery", "ResetScope", "Resetting"]
+
+ResetScope: TypeAlias = Literal["full", "aetta"]
 
 
 class Recovery(Stateful):
@@ -44,6 +46,29 @@ class Recovery(Stateful):
     def recover(self, method: Restorable, step: Step) -> str | None:
         """Restore after the update on a batch, for recoveries that follow its outcome."""
         return None
+
+
+class Resetting(Recovery):
+    """A recovery that returns the whole network to the source."""
+
+    meanings: ClassVar = {
+        "scope": "what a reset returns: full, all that adaptation has changed; aetta, all but memories and means",
+    }
+
+    def __init__(self, *, scope: ResetScope = "full") -> None:
+        super().__init__()
+        self.scope = scope
+
+    def reset(self, method: Restorable) -> None:
+        """Return a method to the source; with the scope `aetta`, as that paper's code does.
+
+        There the memory of RoTTA and SoTTA and the mean prediction of EATA survive, and so does the momentum of methods
+        with a sharpness-aware optimiser (`keep_momentum`, part of their presets `aetta`).
+        """
+        if self.scope == "full":
+            method.reset()
+        else:
+            method.reset_weights()
 
 
 RECOVERIES: Registry[type[Recovery]] = Registry("recovery", "recovery")

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from statistics import fmean
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from holdfast.options.ranges import Count
 from holdfast.records import Step
-from holdfast.recovery._base import RECOVERIES, Recovery
+from holdfast.recovery._base import RECOVERIES, Resetting
 from holdfast.restorable import Restorable
 
 __all__ = ["EstimateDrop"]
 
 
 @RECOVERIES.register("estimate_drop")
-class EstimateDrop(Recovery):
+class EstimateDrop(Resetting):
     """Resets to the source when an estimate is below a threshold, or a window's mean below that of the window before.
 
     The rule is AETTA's, for any estimator. Its code asks for a drop of two points between windows of five; the paper's
@@ -32,9 +32,15 @@ class EstimateDrop(Recovery):
     estimates: list[float]
 
     def __init__(
-        self, *, estimate: str = "aetta", threshold: float = 0.2, window: Count = 5, margin: float = 0.02
+        self,
+        *,
+        estimate: str = "aetta",
+        threshold: float = 0.2,
+        window: Count = 5,
+        margin: float = 0.02,
+        **reset: Any,
     ) -> None:
-        super().__init__()
+        super().__init__(**reset)
         self.estimate, self.threshold, self.window, self.margin = estimate, threshold, window, margin
         self.add_state("estimates", [])  # since the last reset, at most two windows
 
@@ -58,7 +64,7 @@ class EstimateDrop(Recovery):
         self.estimates = [*self.estimates, newest.value][-2 * self.window :]
         reason = self._reason()
         if reason is not None:
-            method.reset()
+            self.reset(method)
             self.estimates = []
         return reason
 

@@ -117,6 +117,10 @@ class Rewinding:
         """Return to the last good state."""
         self._where = self._ring.rewind(self._method)
 
+    def reset_weights(self) -> None:
+        """Return to the last good state, in whole."""
+        self.reset()
+
     def reset_after(self, kept: int) -> None:
         """Return to the last good state, in whole."""
         self.reset()

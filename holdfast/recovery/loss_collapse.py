@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import math
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from holdfast.options.ranges import Share
 from holdfast.records import Step
-from holdfast.recovery._base import RECOVERIES, Recovery
+from holdfast.recovery._base import RECOVERIES, Resetting
 from holdfast.restorable import Restorable
 
 __all__ = ["LossCollapse"]
 
 
 @RECOVERIES.register("loss_collapse")
-class LossCollapse(Recovery):
+class LossCollapse(Resetting):
     """Resets to the source when the moving average of the loss falls below a threshold: a sign of collapse.
 
     It suits losses that measure uncertainty, such as entropy. The published threshold was chosen for 1000 classes, and
@@ -36,8 +36,9 @@ class LossCollapse(Recovery):
         reset_threshold: float | Literal["scaled"] = 0.2,
         loss_momentum: Share = 0.9,
         keep_average: bool = False,
+        **reset: Any,
     ) -> None:
-        super().__init__()
+        super().__init__(**reset)
         self.reset_threshold, self.loss_momentum, self.keep_average = reset_threshold, loss_momentum, keep_average
         self.add_state("average", None)
 
@@ -52,7 +53,7 @@ class LossCollapse(Recovery):
         if self.average is None or self.average >= threshold:
             return None
         reason = f"moving average of the loss {self.average:.3g} below {threshold:.3g}"
-        method.reset()
+        self.reset(method)
         if not self.keep_average:
             self.average = None
         return reason

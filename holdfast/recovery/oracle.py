@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from holdfast.recovery._base import RECOVERIES, Recovery
+from typing import Any
+
+from holdfast.recovery._base import RECOVERIES, Resetting
 from holdfast.restorable import Restorable
 
 __all__ = ["Oracle"]
 
 
 @RECOVERIES.register("oracle")
-class Oracle(Recovery):
+class Oracle(Resetting):
     """Resets to the source before the first batch of a new domain.
 
     A benchmark announces domains with `AdaptedModel.enter_domain`; in deployment they are unknown. Labels are never
@@ -20,8 +22,8 @@ class Oracle(Recovery):
     domain: str | None
     left: str | None
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, **reset: Any) -> None:
+        super().__init__(**reset)
         self.add_state("domain", None)
         self.add_state("left", None)  # the previous domain, until the reset is done
 
@@ -37,5 +39,5 @@ class Oracle(Recovery):
             return None
         reason = f"told that {self.domain} follows {self.left}"
         self.left = None
-        method.reset()
+        self.reset(method)
         return reason

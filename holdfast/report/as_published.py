@@ -2,29 +2,30 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import lru_cache
-from itertools import product
+from importlib import resources
 from pathlib import PurePath
 from typing import Any, TypeAlias
 
-from holdfast.options.spec import Spec
+from holdfast.options.plain_jobs import plain_jobs
 from holdfast.options.suite_files import scaled, shipped_text, suite_names
 from holdfast.options.yaml_text import load_yaml
+from holdfast.report.paper_and_code import accepted
 
-__all__ = ["Publication", "publication_of"]
+__all__ = ["Publication", "calibrated_on", "publication_of", "published_material"]
 
 Job: TypeAlias = Mapping[str, Any]  # as a manifest keeps it in `asked`
 
-LOCATIONS = frozenset({"folder", "clean", "noise", "calibration"})  # options that say where data are
+LOCATIONS = frozenset({"folder", "paths", "clean", "noise", "calibration"})  # options that say where data are
 COMPARED = ("model", "stream", "recipe", "source", "holdout", "batch_size", "samples", "protocol", "epochs")
 EMBEDDED = frozenset({"digits", "keywords"})  # in no published table
-OF_MODELS = frozenset({"streams", "recipes", "batch_size"})  # keys of a suite's models and streams that are no options
-OF_STREAMS = frozenset({"recipes", "batch_size", "oracle_score"})
-INTRUDERS = {"every_batches": 3, "share": 1.0, "mixed": False}  # defaults of a suite's schema
+TARGETS_PERCENT = {"easy": 40.0, "medium": 20.0, "hard": 0.0}  # of the source on the published matrices of CCC
 
 
 @dataclass(frozen=True)
@@ -38,8 +39,9 @@ class Publication:
 def publication_of(manifest: Mapping[str, Any]) -> Publication | None:
     """Compare a run with the published one of the same stream, recipe and protocol; None if its suite is not published.
 
-    The job is the one that the manifest keeps. Folders may differ; everything else must be equal, and weights are
-    compared by the name of their file.
+    The job is the one that the manifest keeps. Folders and files may have any names: data and weights are known by
+    their digest, or where none is published by their documented size, and a walk by who measured its accuracies. Where
+    the paper says otherwise than its code (`paper_and_code.yaml`), both are as published.
 
     >>> asked = {"suite": "cin-c", "stream": {"label": "new", "data": {"name": "imagenet"}}, "protocol": "online"}
     >>> publication_of({"asked": {**asked, "recipe": {"label": "tent"}}}).deviations
@@ -50,11 +52,12 @@ def publication_of(manifest: Mapping[str, Any]) -> Publication | None:
     if known is None or asked["stream"]["data"]["name"] in EMBEDDED:
         return None
     names = _names(asked)
-    published = [_as_run(job, manifest.get("resolved", {})) for job in known.get(names, ())]
+    published = [(job, _as_run(job, manifest.get("resolved", {}))) for job in known.get(names, ())]
     if not published:
         return Publication((f"no published run is labelled {', '.join(map(repr, names))}",))
-    seeds = tuple(dict.fromkeys(job["seed"] for job in published))
-    closest = min((tuple(_differences(asked, job)) for job in published), key=len)
+    seeds = tuple(dict.fromkeys(job["seed"] for job, _ in published))
+    material = manifest.get("material")
+    closest = min(((*_differences(asked, named), *_other_material(material, job)) for job, named in published), key=len)
     if asked["seed"] not in seeds:
         closest = (*closest, f"seed is {asked['seed']} instead of {' or '.join(map(str, seeds))}")
     return Publication(closest, seeds)
@@ -71,60 +74,15 @@ def _published(suite: str) -> Mapping[tuple[str, str, str], Sequence[Job]] | Non
         return None
     text, jobs = shipped_text(suite), dict[tuple[str, str, str], list[Job]]()
     for scale in load_yaml(text).get("scales", {}):
-        for job in _jobs(scaled(load_yaml(text), scale)) if scale.startswith("paper") else ():
+        for job in plain_jobs(scaled(load_yaml(text), scale)) if scale.startswith("paper") else ():
             jobs.setdefault(_names(job), []).append(json.loads(json.dumps(job)))
     return jobs
-
-
-def _jobs(suite: Mapping[str, Any]) -> Iterator[Job]:
-    """Yield the compared part of every job of a suite, with the defaults of its schema."""
-    protocols = suite.get("protocol", "online")
-    chosen = product(
-        [protocols] if isinstance(protocols, str) else protocols,
-        suite["models"],
-        suite["streams"],
-        suite.get("seeds", [0]),
-    )
-    for protocol, model, stream, seed in chosen:
-        of_model = model if isinstance(model, Mapping) else {}
-        for entry in stream.get("recipes") or suite["recipes"]:
-            job = {
-                "model": _entry(model, OF_MODELS),
-                "stream": _entry(stream, OF_STREAMS) | {"data": _entry(stream["data"])},
-                "recipe": _entry(entry),
-                "estimators": [_entry(estimator) for estimator in suite.get("estimators", [])],
-                **{key: _samples(suite.get(key)) for key in ("source", "holdout")},
-                "seed": seed,
-                "batch_size": stream.get("batch_size") or of_model.get("batch_size") or suite.get("batch_size", 64),
-                "samples": suite.get("samples"),
-                "protocol": protocol,
-                "epochs": 1 if protocol == "online" else suite.get("epochs", 1),
-            }
-            if "preset" in job["recipe"]:
-                job["recipe"]["preset"] = job["recipe"]["preset"].replace("{stream}", job["stream"]["label"])
-            if "intruders" in stream:
-                job["stream"]["intruders"] = INTRUDERS | stream["intruders"]
-            if protocol == "offline-oracle" and stream.get("oracle_score", "accuracy") != "accuracy":
-                job["stream"]["oracle_score"] = stream["oracle_score"]
-            labels = (("streams", job["stream"]["label"]), ("recipes", job["recipe"]["label"]))
-            if all(any(fnmatchcase(label, name) for name in of_model.get(key, ["*"])) for key, label in labels):
-                yield job
-
-
-def _entry(given: Any, besides: frozenset[str] = frozenset()) -> dict[str, Any]:
-    """Return an entry of a suite as a job holds it, without the keys that are the suite's own."""
-    options = {key: given[key] for key in given if key not in besides} if isinstance(given, Mapping) else given
-    return Spec.parse(options).to_json()
-
-
-def _samples(given: Any) -> dict[str, Any] | None:
-    return None if given is None else {"samples": 512} | _entry(given)
 
 
 def _as_run(job: Job, resolved: Mapping[str, Any]) -> Job:
     """Return a published job with the number of epochs of the run's preset, and the run's name for the same data."""
     data, names = job["stream"]["data"], resolved.get("data_names", [])
-    epochs = resolved.get("preset_epochs") if job["protocol"] != "online" else None
+    epochs = resolved.get("preset_epochs") if job["protocol"].startswith("offline") else None
     named = {**job["stream"], "data": {**data, "name": names[0] if data["name"] in names else data["name"]}}
     return {**job, "stream": named, "epochs": epochs or job["epochs"]}
 
@@ -132,12 +90,68 @@ def _as_run(job: Job, resolved: Mapping[str, Any]) -> Job:
 def _differences(asked: Job, published: Job) -> Iterator[str]:
     given, wanted = (dict(_settings(job)) for job in (asked, published))
     for key in dict.fromkeys((*wanted, *given)):
-        if given.get(key) != wanted.get(key):
+        if given.get(key) != wanted.get(key) and given.get(key) not in accepted(asked["suite"], key):
             yield f"{key} is {_shown(given.get(key))} instead of {_shown(wanted.get(key))}"
     own = {estimator["label"]: estimator for estimator in asked["estimators"]}
     for estimator in published["estimators"]:
         if own.get(estimator["label"], estimator) != estimator:
             yield f"the estimator {estimator['label']} has other options"
+
+
+def _other_material(material: Mapping[str, Any] | None, published: Job) -> Iterator[str]:
+    """Yield how data, weights and calibration differ from the documented ones, by digest or else by size."""
+    if material is None:
+        yield "the run does not say which data and weights it used; run it again"
+        return
+    data, model = published["stream"]["data"], published["model"]
+    folder = PurePath(data.get("folder") or data.get("paths") or "").name
+    size = model.get("num_classes")
+    for kind, name, unit in (
+        ("data", f"{data['name']} {folder}", "samples"),
+        ("weights", " ".join([model["name"], model["label"], *([] if size is None else [str(size)])]), "parameters"),
+    ):
+        for row in published_material():
+            if row["kind"] == kind and fnmatchcase(name, row["name"]):
+                yield from _other_sizes(kind, unit, material[kind], row)
+    if published["stream"]["name"] == "ccc":
+        yield from _other_walk(material.get("calibration"), published["stream"]["label"])
+
+
+def _other_sizes(kind: str, unit: str, used: Mapping[str, Any], row: Mapping[str, str]) -> Iterator[str]:
+    if row["digest"] and used["digest"] != row["digest"]:
+        yield f"the digest of the {kind} is {used['digest']} instead of {row['digest']}"
+    for key, wanted in ((unit, row["count"]), ("classes", row["classes"])):
+        if wanted and used[key] != int(wanted):
+            yield f"the {kind} {'have' if kind == 'weights' else 'has'} {used[key]:,} {key} instead of {int(wanted):,}"
+
+
+def _other_walk(used: Mapping[str, Any] | None, label: str) -> Iterator[str]:
+    """Yield why a walk is not the published one: its accuracies were measured here, or its target is another."""
+    if used is None or not used["imported"]:
+        yield f"the walk is self-calibrated{calibrated_on(used)}, not made from the published accuracy matrices"
+        return
+    target = TARGETS_PERCENT[label.partition("-")[0]]
+    if used["target_percent"] != target:
+        yield f"the target of the walk is {used['target_percent']:g} % instead of {target:g} %"
+
+
+def calibrated_on(used: Mapping[str, Any] | None) -> str:
+    """Return in words what a calibration was measured on, as a manifest keeps it.
+
+    >>> calibrated_on({"imported": False, "images": 5000, "points": 441})
+    ' on 5,000 images at all 441 points'
+    """
+    if not used or not used.get("images"):
+        return ""
+    points = "all 441 points" if used["points"] == 441 else f"{used['points']} of 441 points of a pair"
+    return f" on {used['images']:,} images at {points}"
+
+
+@lru_cache
+def published_material() -> Sequence[Mapping[str, str]]:
+    """Return the documented sizes, and digests where they are known, of published data and weights."""
+    text = (resources.files("holdfast.report") / "published_material.csv").read_text(encoding="utf-8")
+    return list(csv.DictReader(io.StringIO(text)))
 
 
 def _settings(job: Job) -> Iterator[tuple[str, Any]]:
@@ -150,8 +164,8 @@ def _flat(key: str, value: Any) -> Iterator[tuple[str, Any]]:
         for inner, entry in value.items():
             if inner in LOCATIONS or (inner == "label" and key != "model"):
                 continue
-            if inner == "weights" and isinstance(entry, str):
-                entry = PurePath(entry).name
+            if inner == "weights" and isinstance(entry, str) and PurePath(entry).suffix:
+                continue  # a file: its content counts, not its name
             yield from _flat(f"{key}.{inner}", entry)
     else:
         yield key, value

@@ -17,7 +17,7 @@ from holdfast.report.plots import collapse_shapes
 from holdfast.report.runs import Rows
 from holdfast.report.tables import Line, Table
 
-__all__ = ["calibration", "estimates_over_time", "scatter"]
+__all__ = ["against_confidence", "calibration", "estimates_over_time", "scatter"]
 
 BINS = 10
 BAND_OPACITY = 0.18
@@ -37,24 +37,61 @@ def estimates_over_time(table: Table) -> Figure:
     """Return estimate and truth along the stream for one recipe at a time, with intervals and resets."""
     watched = [line for line in table.lines if line.runs[0].rows.estimates]
     watched.sort(key=lambda line: line.is_source)  # recipes that adapt come first
-    groups = [one_recipe(table, line, visible=line is watched[0]) for line in watched]
-    traces = [trace for group in groups for trace in group]
-    owners = [number for number, group in enumerate(groups) for _ in group]
     length = max(int(line.runs[0].rows.ends[-1]) for line in watched)
     axes = axis("samples seen", range=[0, length]), axis("accuracy (%)", range=[0, 107], dtick=20)
     laid_out = layout(420, *axes, margin={"t": 48}, shapes=collapse_shapes(table))
-    if len(watched) > 1:
-        choices = [
-            {
-                "label": escape(line.label),
-                "method": "restyle",
-                "args": [{"visible": [owner == one for owner in owners]}],
-            }
-            for one, line in enumerate(watched)
-        ]
-        above = {"x": 0, "xanchor": "left", "y": 1.02, "yanchor": "bottom", "pad": {"b": 4}}
-        laid_out["updatemenus"] = [{"buttons": choices, **above}]
-    return {"data": traces, "layout": laid_out}
+    groups = [one_recipe(table, line, visible=line is watched[0]) for line in watched]
+    return one_at_a_time([line.label for line in watched], groups, laid_out)
+
+
+def one_at_a_time(labels: Sequence[str], groups: Sequence[Sequence[Figure]], laid_out: Figure) -> Figure:
+    """Return a figure that shows one group of traces, with a menu to choose another."""
+    owners = [number for number, group in enumerate(groups) for _ in group]
+    choices = [
+        {"label": escape(label), "method": "restyle", "args": [{"visible": [owner == one for owner in owners]}]}
+        for one, label in enumerate(labels)
+    ]
+    above = {"x": 0, "xanchor": "left", "y": 1.02, "yanchor": "bottom", "pad": {"b": 4}}
+    menu = {"updatemenus": [{"buttons": choices, **above}]} if len(labels) > 1 else {}
+    return {"data": [trace for group in groups for trace in group], "layout": {**laid_out, **menu}}
+
+
+def against_confidence(table: Table) -> Figure | None:
+    """Return correct and consistent predictions over the confidence of a batch (AETTA, Figure 3); None without `pdd`.
+
+    Batches are sorted by their mean confidence into ten bins of equal size. Predictions that are consistent under
+    dropout are the estimate `pdd`; `aetta` weights them by how few classes are predicted.
+    """
+    watched = [line for line in table.lines if all("pdd" in run.rows.estimates for run in line.runs)]
+    watched.sort(key=lambda line: line.is_source)
+    groups = [_by_confidence(line, visible=line is watched[0]) for line in watched]
+    if not any(groups):
+        return None
+    laid_out = square("confidence (%)", "share of predictions (%)") | {"margin": {"t": 48}}
+    return one_at_a_time([line.label for line in watched], groups, laid_out)
+
+
+def _by_confidence(line: Line, *, visible: bool) -> list[Figure]:
+    confidence = np.concatenate([run.rows.confidence for run in line.runs])
+    order = np.argsort(confidence, kind="stable")
+    bins = [chosen for chosen in np.array_split(order, BINS) if len(chosen)]
+    curves = {"correct": np.concatenate([run.rows.accuracy for run in line.runs])}
+    for name, words in (("pdd", "consistent (pdd)"), ("aetta", "weighted (aetta)")):
+        if all(name in run.rows.estimates for run in line.runs):
+            curves[words] = np.concatenate([run.rows.estimates[name].value for run in line.runs])
+    x = _percent(confidence, bins)
+    return [
+        trace(
+            name,
+            x,
+            _percent(values, bins),
+            "lines+markers",
+            visible=visible,
+            hovertemplate=HOVER,
+            line={"width": 2, "color": GREY if name == "correct" else COLOURS[number % len(COLOURS)]},
+        )
+        for number, (name, values) in enumerate(curves.items())
+    ]
 
 
 def one_recipe(table: Table, line: Line, *, visible: bool) -> list[Figure]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from statistics import fmean, stdev
+from typing import Any
 
 from holdfast.report.cells import Cell, WordTable
 from holdfast.report.metrics import (
@@ -15,12 +16,12 @@ from holdfast.report.metrics import (
     interval_width,
     unknown_share,
 )
-from holdfast.report.published import beside, published_on, withheld
+from holdfast.report.published import Number, beside, published_on, withheld
 from holdfast.report.runs import Rows
 from holdfast.report.scores import mean_or_nan, printed
 from holdfast.report.tables import Line, Table
 
-__all__ = ["error_table", "estimators_of", "interval_table", "spread"]
+__all__ = ["error_table", "estimators_of", "interval_table", "option_table", "spread"]
 
 
 def estimators_of(table: Table) -> list[str]:
@@ -57,6 +58,40 @@ def error_table(table: Table) -> WordTable | None:
     return WordTable("Accuracy estimated without labels", ["recipe", *names, "floor"], rows, note)
 
 
+def option_table(table: Table) -> WordTable | None:
+    """Return the error over each option that varies between estimators of one name (AETTA, Figure 5); None without.
+
+    The value of an estimator that leaves the option at its default stands in the same row.
+    """
+    estimators = table.runs[0].manifest.recipe.estimators
+    if not isinstance(estimators, Mapping):
+        return None
+    rows = []
+    adapting = [line for line in table.lines if not line.is_source] or list(table.lines)
+    for name, option, labels in _varied(estimators):
+        for value, label in sorted(labels.items(), key=lambda entry: entry[0]):
+            errors = [mean_or_nan(by_seed(line, label, estimate_error)) for line in adapting]
+            average = printed(100 * mean_or_nan(errors))
+            rows.append([name, option, f"{value:g}", *(printed(100 * error) for error in errors), average])
+    note = "Mean absolute error in points, everything else equal; the last column is the average over the recipes."
+    titles = ["estimator", "option", "value", *(line.label for line in adapting), "average"]
+    return WordTable("Options of estimators", titles, rows, note) if rows else None
+
+
+def _varied(estimators: Mapping[str, Any]) -> Iterator[tuple[str, str, dict[float, str]]]:
+    """Yield name, option and label by value of estimators that differ from the first of their name in one number."""
+    named = {label: {"name": label, **entry} for label, entry in estimators.items()}
+    first = {entry["name"]: label for label, entry in reversed(named.items())}
+    for name, usual in first.items():
+        by_option: dict[str, dict[float, str]] = {}
+        for label, entry in named.items():
+            changed = [key for key in entry if entry["name"] == name and entry[key] != named[usual].get(key)]
+            if len(changed) == 1 and isinstance(named[usual].get(changed[0]), (int, float)):
+                (option,) = changed
+                by_option.setdefault(option, {named[usual][option]: usual})[entry[option]] = label
+        yield from ((name, option, labels) for option, labels in by_option.items())
+
+
 def interval_table(table: Table) -> WordTable | None:
     """Return coverage, width, gain and the share of unknown estimates; None if nothing is unknown or has intervals."""
     rows = []
@@ -81,11 +116,11 @@ def by_seed(line: Line, name: str, measure: Callable[[Rows], Mapping[str, float]
     return [value for value in measured if not math.isnan(value)]
 
 
-def spread(values: Sequence[float], known: float | None = None, form: str = ".1f") -> str:
+def spread(values: Sequence[float], known: Number | None = None, form: str = ".1f") -> str:
     """Return mean ± standard deviation over seeds, with the published number, as every table prints it.
 
-    >>> spread([4.0, 6.0], 4.8), spread([4.0], form="+.1f"), spread([])
-    ('5.0 ± 1.4 (4.8)', '+4.0', '–')
+    >>> spread([4.0, 6.0], Number(4.8, 0.3)), spread([4.0], form="+.1f"), spread([])
+    ('5.0 ± 1.4 (4.8 ± 0.3)', '+4.0', '–')
     """
     interval = stdev(values) if len(values) > 1 else None
-    return Cell(mean_or_nan(values), interval, note="" if known is None else printed(known, form), form=form).text
+    return Cell(mean_or_nan(values), interval, note="" if known is None else known.text(form), form=form).text

@@ -5,24 +5,47 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from importlib import resources
 
 from holdfast.report.runs import RunRecord
+from holdfast.report.scores import printed
 
-__all__ = ["beside", "published", "published_on", "published_rows", "withheld"]
+__all__ = ["Number", "beside", "published", "published_on", "published_rows", "withheld"]
 
 PARTS = {"unitta-main": "unitta"}  # suites that hold streams of another
+IN_BRACKETS = (
+    " In brackets: as published for the same network, data, options and length; data and weights without a published "
+    "digest are known by their size."
+)
 MENTIONED = 5  # reasons in a caption
 
 
-def published_on(stream: str, runs: Sequence[RunRecord], measure: str) -> dict[str, float]:
+@dataclass(frozen=True)
+class Number:
+    """A published number, with its standard deviation over seeds where the paper has one."""
+
+    value: float
+    spread: float | None = None
+
+    def text(self, form: str = ".1f") -> str:
+        """Return it as tables print it.
+
+        >>> Number(4.83, 0.31).text(), Number(4.83).text("+.1f")
+        ('4.8 ± 0.31', '+4.8')
+        """
+        spread = "" if self.spread is None else f" ± {self.spread:g}"
+        return f"{printed(self.value, form)}{spread}"
+
+
+def published_on(stream: str, runs: Sequence[RunRecord], measure: str) -> dict[str, Number]:
     """Return recipe -> value on one stream, by its label."""
     return {recipe: value for (recipe, column), value in published(runs, measure).items() if column == stream}
 
 
-def published(runs: Sequence[RunRecord], measure: str) -> dict[tuple[str, str], float]:
-    """Return (recipe, column) -> value, in % or points, of a measure, for recipes whose runs are the published ones.
+def published(runs: Sequence[RunRecord], measure: str) -> dict[tuple[str, str], Number]:
+    """Return (recipe, column) -> number, in % or points, of a measure, for recipes whose runs are the published ones.
 
     Measures are `accuracy`, `mae:` with an estimator (mean absolute error) and `gain:` with a recovery.
     """
@@ -31,7 +54,8 @@ def published(runs: Sequence[RunRecord], measure: str) -> dict[tuple[str, str], 
         if row["measure"] == measure:
             same = _runs_of(row, runs)
             if same and not list(_differences(row, same)):
-                values[row["recipe"], row["column"]] = float(row["value"])
+                spread = float(row["spread"]) if row["spread"] else None
+                values[row["recipe"], row["column"]] = Number(float(row["value"]), spread)
     return values
 
 
@@ -52,7 +76,7 @@ def beside(shown: bool, missing: Sequence[str] = ()) -> str:
     >>> beside(False, ["tent on cin-c: seed is 7 instead of 0"])
     ' Published numbers are not shown where something else was measured (tent on cin-c: seed is 7 instead of 0).'
     """
-    text = " In brackets: as published for the same network, data, options and length." if shown else ""
+    text = IN_BRACKETS if shown else ""
     if missing:
         more = [f"and {len(missing) - MENTIONED} more"] if len(missing) > MENTIONED else []
         listed = "; ".join([*missing[:MENTIONED], *more])

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+from holdfast.report.as_published import calibrated_on
 from holdfast.report.runs import RunRecord
 
 if TYPE_CHECKING:
@@ -56,6 +57,10 @@ def _stream_in_words(run: RunRecord) -> Iterator[str]:
     if len(each) == 1 and not (length and each[0] > length):  # unless the stream was cut before
         yield f"{each[0]:,.0f} samples in each domain"
     yield f"{length:,} samples" if length else "an endless stream"
+    calibration = run.manifest.material.get("calibration")
+    if calibration:
+        imported = "walk from imported accuracy matrices"
+        yield imported if calibration["imported"] else f"self-calibrated walk{calibrated_on(calibration)}"
 
 
 def _numbers_under(key: str, content: Any) -> set[float]:

@@ -9,13 +9,14 @@ import numpy as np
 
 from holdfast.report import estimate_plots, plots
 from holdfast.report.cells import WordTable
-from holdfast.report.estimates import error_table, interval_table
+from holdfast.report.estimates import error_table, interval_table, option_table
 from holdfast.report.figures import POINTS
 from holdfast.report.formats import to_html
 from holdfast.report.gains import gain_table
 from holdfast.report.order import LEVEL, RESAMPLES
 from holdfast.report.report import Chapter, folder_below
 from holdfast.report.section import Section, chart, joined, side_by_side, word_section
+from holdfast.report.speed import normalised_over_time, speed_table
 from holdfast.report.strips import read_strip, strip_to_html
 from holdfast.report.tables import RECIPE_FIELDS
 
@@ -147,7 +148,7 @@ def estimates(chapter: Chapter) -> Section | None:
     errors = error_table(table)
     if errors is None:
         return None
-    intervals = interval_table(table)
+    intervals, varied = interval_table(table), option_table(table)
     shade = ", the shade is the scripted collapse" if "collapse" in table.protocol else ""
     course = chart(
         estimate_plots.estimates_over_time(table),
@@ -159,10 +160,28 @@ def estimates(chapter: Chapter) -> Section | None:
     parts = [
         word_section(errors, f"{chapter.name}-estimates"),
         *([_words(intervals)] if intervals else []),
+        *([word_section(varied, f"{chapter.name}-estimator-options")] if varied else []),
         Section("Estimate and truth over time", course),
         Section("Estimate against truth", side_by_side(dots, bins)),
     ]
+    confidence = estimate_plots.against_confidence(table)
+    if confidence is not None:
+        note = (
+            "Batches in ten bins of equal size by their mean confidence, one recipe at a time. Consistent predictions "
+            "do not change under dropout; where they leave the correct ones, disagreement alone misses a collapse."
+        )
+        parts.append(Section("Correct and consistent predictions against confidence", chart(confidence, note)))
     return joined(parts)
+
+
+def speed(chapter: Chapter) -> Section | None:
+    """Return how fast recipes adapt, where every domain starts from the source."""
+    figure, steps = normalised_over_time(chapter.table), speed_table(chapter.table)
+    if figure is None or steps is None:
+        return None
+    note = "Accuracy as a share of its maximum in each domain, averaged over domains and seeds."
+    parts = [word_section(steps, f"{chapter.name}-speed")]
+    return Section("Accuracy since the start of a domain", chart(figure, note), parts=parts)
 
 
 def protocol(chapter: Chapter) -> Section:
@@ -231,6 +250,7 @@ TABLE_SECTIONS: tuple[Callable[[Chapter], Section | None], ...] = (
     certainty,
     epochs,
     severities_over_time,
+    speed,
     gauges,
     cost,
     recovery_gains,

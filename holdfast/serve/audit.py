@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
+import os
 import sqlite3
-import threading
+import time
+from collections import deque
 from collections.abc import Iterator
-from contextlib import suppress
-from dataclasses import dataclass
+from contextlib import closing, suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from holdfast.serve.decision import Decision
+from holdfast.serve.head import Head, HeadFile, head_beside, read_head
 
-__all__ = ["AuditLog", "Verified", "contains_hash", "read_audit", "verify_audit"]
+__all__ = ["AuditLog", "Verified", "contains_hash", "labels_after", "read_audit", "verify_audit"]
+
+LOG = logging.getLogger(__name__)
 
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS decisions (
@@ -31,6 +37,7 @@ CREATE TRIGGER IF NOT EXISTS no_delete BEFORE DELETE ON decisions
   BEGIN SELECT RAISE(ABORT, 'the audit log is append-only'); END;
 """
 START = "0" * 32  # the hash before the first record
+KEPT = 10_000  # decisions that wait for a disk to take them
 
 
 @dataclass(frozen=True)
@@ -43,60 +50,94 @@ class Verified:
 
 
 class AuditLog:
-    """Appends decisions to a log; a record is on its way to the disk when `append` returns.
+    """Appends decisions to a log, one thread at a time; a record is on its way to the disk when `append` returns.
+
+    The head of the chain is also in a file of its own, by default `audit.head` beside the log: a log that does not end
+    as that says is refused.
 
     >>> import tempfile
     >>> path = Path(tempfile.mkdtemp()) / "audit.db"
     >>> log = AuditLog(path)
-    >>> _ = log.append(Decision(time=1.0, tenant="a", kind="reset", batch=0, before="", after=""))
+    >>> log.append(Decision(time=1.0, tenant="a", kind="reset", batch=0, before="", after=""))
     >>> log.close(); verify_audit(path).records
     1
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, head: Path | None = None) -> None:
         self.path = path
-        self._lock = threading.Lock()
+        self._late: deque[Decision] = deque()  # that the disk did not take yet, in their order
+        self._missing = 0  # decisions after those, when there were too many
         try:
+            os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))  # private, as the files that SQLite puts beside it
             self._connection = sqlite3.connect(path, check_same_thread=False, isolation_level=None)
             last = self._prepared()
-        except sqlite3.OperationalError as error:  # a full disk, a folder that takes no changes
+            self.records, self.head, self.ended = last or (0, START, "stopped")
+            self._noted = self._opened_head(head or head_beside(path))
+        except (sqlite3.OperationalError, OSError) as error:  # a full disk, a folder that takes no changes
             raise OSError(f"the audit log {path} cannot be opened ({error}); free space, or choose another") from error
         except sqlite3.DatabaseError as error:
             raise ValueError(f"{path} is not an audit log ({error}); choose another --state folder") from error
-        self._number: int = last[0] if last else 0
-        self.head: str = last[1] if last else START
 
-    def _prepared(self) -> tuple[int, str] | None:
-        """Create what is missing, and return the number and hash of the last record."""
+    def _opened_head(self, noted: Path) -> HeadFile:
+        try:
+            return HeadFile(_agreed(self.path, noted, self.records, self.head))
+        except (OSError, ValueError):
+            self._connection.close()
+            raise
+
+    def _prepared(self) -> tuple[int, str, str] | None:
+        """Create what is missing, and return number, hash and kind of the last record."""
         try:
             self._connection.execute("PRAGMA journal_mode=WAL")
             self._connection.execute("PRAGMA synchronous=NORMAL")
             self._connection.executescript(SCHEMA)
-            newest = self._connection.execute("SELECT number, hash FROM decisions ORDER BY number DESC LIMIT 1")
-            last: tuple[int, str] | None = newest.fetchone()
+            newest = "SELECT number, hash, json_extract(record, '$.kind') FROM decisions ORDER BY number DESC LIMIT 1"
+            last: tuple[int, str, str] | None = self._connection.execute(newest).fetchone()
             return last
         except sqlite3.Error:
             self._connection.close()
             raise
 
-    def append(self, decision: Decision) -> str:
-        """Write a decision and return its hash; raises OSError if the disk does not take it."""
+    def append(self, decision: Decision) -> None:
+        """Write a decision after those that wait; if the disk does not take it, it waits too, and OSError is raised."""
+        if len(self._late) < KEPT:
+            self._late.append(decision)
+        else:
+            self._missing += 1
+        self._catch_up()
+
+    def write(self, decision: Decision) -> None:
+        """Write a decision now or not at all: raises OSError if the disk does not take it."""
+        self._catch_up()
+        self._insert(decision)
+
+    def _catch_up(self) -> None:
+        while self._late:
+            self._insert(self._late[0])
+            self._late.popleft()
+        if self._missing:
+            told = f"{self._missing} decisions before this record were not logged: the disk took no records"
+            self._insert(
+                Decision(time=time.time(), tenant="", kind="missing", batch=0, before="", after="", reason=told)
+            )
+            self._missing = 0
+
+    def _insert(self, decision: Decision) -> None:
         record = json.dumps(decision.to_dict(), sort_keys=True, allow_nan=False)
-        with self._lock:
-            head = _chained(self.head, record)
-            try:
-                self._connection.execute(
-                    "INSERT INTO decisions (number, record, hash) VALUES (?, ?, ?)", (self._number + 1, record, head)
-                )
-            except sqlite3.Error as error:
-                raise OSError(f"the audit log takes no records ({error})") from error
-            self._number, self.head = self._number + 1, head
-            return head
+        following = _chained(self.head, record)
+        try:
+            self._noted.note(Head(self.records, self.head, following))
+            self._connection.execute(
+                "INSERT INTO decisions (number, record, hash) VALUES (?, ?, ?)", (self.records + 1, record, following)
+            )
+        except sqlite3.Error as error:
+            raise OSError(f"the audit log takes no records ({error})") from error
+        self.records, self.head = self.records + 1, following
 
     def latest(self, tenant: str, count: int) -> list[Decision]:
         """Return the last decisions of one tenant but for labels, oldest first; none if the disk cannot be read."""
         rows: list[tuple[str]] = []
-        with self._lock, suppress(sqlite3.Error):
+        with suppress(sqlite3.Error):
             rows = self._connection.execute(
                 "SELECT record FROM decisions WHERE tenant = ? AND json_extract(record, '$.kind') != 'feedback' "
                 "ORDER BY number DESC LIMIT ?",
@@ -105,11 +146,31 @@ class AuditLog:
         return [_decision(record) for (record,) in reversed(rows)]
 
     def close(self) -> None:
-        """Bring everything into the one file and close it."""
-        with self._lock:
-            with suppress(sqlite3.Error):  # a full disk: the records stay in the log beside the file
-                self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-            self._connection.close()
+        """Write what waits, bring everything into the one file and close it."""
+        try:
+            self._catch_up()
+            self._noted.note(Head(self.records, self.head))
+        except OSError as error:
+            LOG.error("%d decisions are not in the log: %s", len(self._late) + self._missing, error)
+        with suppress(sqlite3.Error):  # a full disk: the records stay in the log beside the file
+            self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        self._connection.close()
+        self._noted.close()
+
+
+def labels_after(path: Path, tenant: str, number: int, head: str) -> list[Decision] | None:
+    """Return the labels of a tenant in a log after the record with a number and hash; None if it has no such record."""
+    since = "FROM decisions WHERE tenant = ? AND number > ? AND json_extract(record, '$.kind') = 'feedback'"
+    try:
+        with closing(_opened(path)) as connection:
+            known = connection.execute("SELECT 1 FROM decisions WHERE number = ? AND hash = ?", (number, head))
+            if (number, head) != (0, START) and known.fetchone() is None:
+                return None
+            rows = connection.execute(f"SELECT record {since} ORDER BY number", (tenant, number)).fetchall()
+    except (sqlite3.DatabaseError, ValueError) as error:
+        LOG.error("the labels of tenant %s in %s cannot be read: %s", tenant, path, error)
+        return None
+    return [_decision(record) for (record,) in rows]
 
 
 def read_audit(path: Path, *, tenant: str | None = None, since: float = 0.0) -> Iterator[Decision]:
@@ -125,8 +186,20 @@ def read_audit(path: Path, *, tenant: str | None = None, since: float = 0.0) -> 
         connection.close()
 
 
-def verify_audit(path: Path) -> Verified:
-    """Check every record of a log against the chain of hashes."""
+def verify_audit(path: Path, *, head: Path | None = None) -> Verified:
+    """Check every record of a log against the chain of hashes, and its end against the head noted beside it."""
+    noted = head or head_beside(path)
+    before, found = read_head(noted), _verified(path)
+    if before is None or found.problem is not None:
+        return found
+    if read_head(noted) == before:
+        agrees = before.is_end(found.records, found.head)
+    else:  # a service is writing: the head from before is not the end any more, and has to be in the log
+        agrees = before.records == 0 or contains_hash(path, before.hash)
+    return found if agrees else replace(found, problem=_disagreement(noted, before, found.records))
+
+
+def _verified(path: Path) -> Verified:
     connection = _opened(path)
     head, records = START, 0
     try:
@@ -172,3 +245,22 @@ def _decision(record: str) -> Decision:
     fields: dict[str, Any] = json.loads(record)
     fields["events"], fields["classes"] = tuple(fields["events"]), tuple(fields["classes"])
     return Decision(**fields)
+
+
+def _agreed(path: Path, noted: Path, records: int, last: str) -> Path:
+    """Return the file of a log's head; refuse a log that does not end as it says."""
+    head = read_head(noted)
+    if head is not None and not head.is_end(records, last):
+        raise ValueError(
+            f"{path} is not the log that was written here: {_disagreement(noted, head, records)}; restore it from a "
+            f"backup, or move {path.name} and {noted.name} away to begin a new log"
+        )
+    if head is None and records:
+        LOG.warning("the head of %s was not noted before; its %d records are trusted", path, records)
+    return noted
+
+
+def _disagreement(noted: Path, head: Head, records: int) -> str:
+    if records < head.records:
+        return f"{noted.name} says that it has {head.records} records, and it has {records}: records were removed"
+    return f"it does not end with the record that {noted.name} names: it was swapped, or records were added"

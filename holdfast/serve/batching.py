@@ -106,7 +106,8 @@ class Worker:
             try:
                 self._serve(tenant, requests)
             except Exception as error:
-                LOG.exception("a batch failed")
+                if not isinstance(error, RefusedError):
+                    LOG.exception("a batch failed")
                 for request in requests:
                     request.answer(error)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 import math
 import re
 import warnings
@@ -23,6 +22,7 @@ from holdfast.decode.image_files import decode_image
 from holdfast.model.input_checks import has_scale
 from holdfast.models.preprocessing import Preprocessing
 from holdfast.records import InputSpec
+from holdfast.serve.json_arrays import json_array
 from holdfast.serve.limits import Limits, RefusedError
 
 __all__ = ["Decoder"]
@@ -31,7 +31,6 @@ IMAGES = ("image/png", "image/jpeg")
 AUDIO = ("audio/wav", "audio/x-wav", "audio/wave", "audio/vnd.wave", "audio/flac", "audio/x-flac")
 ARRAYS = ("application/x-npy", "application/npy", "application/octet-stream")
 KNOWN = "application/json, application/x-npy, image/png, image/jpeg, audio/wav, audio/flac or multipart/form-data"
-DEEPEST = 8  # axes of an array in JSON
 
 
 class Decoder:
@@ -69,9 +68,13 @@ class Decoder:
         except Exception as error:  # readers raise anything, depending on where a body is damaged
             raise RefusedError(422, f"the body is not readable as {kind or 'anything known'}") from error
 
+    def tensor(self, values: NDArray[Any]) -> Tensor:
+        """Return an array that was read elsewhere as a batch that the network takes."""
+        return self._checked(self._array(values))
+
     def _one(self, body: bytes, kind: str, spent: _Spent) -> Tensor:
         if kind in ("application/json", ""):
-            return self._array(self._json_numbers(_json_array(body)))
+            return self._array(self._json_numbers(json_array(body, self.spec.shape, self.limits.batch)))
         if kind in ARRAYS:
             return self._array(_npy_array(body))
         if kind in IMAGES:
@@ -173,17 +176,6 @@ class _Spent:
             raise RefusedError(413, too_large)
         if self._left < 0:
             raise RefusedError(413, "the parts of the form are too large together; send fewer in one request")
-
-
-def _json_array(body: bytes) -> NDArray[Any]:
-    found = json.loads(body)
-    values = found.get("inputs") if isinstance(found, dict) else found
-    if not isinstance(values, list):
-        raise RefusedError(422, 'send an array, or {"inputs": [...]}')
-    array = np.asarray(values)
-    if array.dtype.kind not in "fiu" or array.ndim > DEEPEST:
-        raise RefusedError(422, "the array must hold numbers, and rows of equal length")
-    return array.astype(np.float64) if array.dtype.kind == "f" else array
 
 
 def _npy_array(body: bytes) -> NDArray[Any]:

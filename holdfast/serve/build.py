@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -20,9 +21,14 @@ from holdfast.models import MODELS
 from holdfast.options.spec import Spec
 from holdfast.randomness import seeded_rng
 from holdfast.records import SetupWarning
+from holdfast.serve.class_names import class_names, read_class_names
 from holdfast.serve.limits import Limits
 from holdfast.serve.service import Service
+from holdfast.serve.state_folder import private
 from holdfast.serve.tenants import Tenants
+
+if TYPE_CHECKING:
+    from holdfast.connect.otel import Telemetry
 
 __all__ = ["build_service", "building_of", "held_out"]
 
@@ -32,27 +38,48 @@ HELD_OUT = 512  # samples
 BATCH = 64
 
 
-def build_service(building: Mapping[str, Any], *, folder: Path | None, limits: Limits) -> Service:
-    """Return a service that is not started; `building` has the options of the command by name.
+def build_service(
+    building: Mapping[str, Any], *, folder: Path | None, limits: Limits, head: Path | None = None
+) -> Service:
+    """Return a service that is not started; `building` has the options of the command by name, `head` is
+    where the head of the audit log is noted.
 
     A `card` that belongs to a network with other weights is refused.
     """
     given = dict(building)
     network = Spec.parse(given.pop("model")).build(MODELS).eval()
     holdout = given.pop("holdout")
-    shown = None if holdout is None else held_out(Spec.parse(holdout))
+    data = None if holdout is None else Spec.parse(holdout).build(DATASETS)
+    shown = None if data is None else _batches_of(data)
+    named = given.pop("classes", None)
     serving = {name: given.pop(name) for name in ("batch", "wait", "store_inputs")}
+    telemetry = _telemetry() if given.pop("otel", False) else None
     guarding = {name: given.pop(name) for name in ("budget", "clean_accuracy")}
     if given["guarded"]:
         given.update(guarding)
     source = None if shown is None else [inputs for inputs, _ in shown]
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", ".*has no source samples", SetupWarning)  # the service says so itself
-        tenants = Tenants(network, folder=folder, limit=limits.tenants, source=source, holdout=shown, **given)
+        tenants = Tenants(
+            network, folder=folder, head=head, limit=limits.tenants, source=source, holdout=shown, **given
+        )
     if folder is not None:
         _say_if_other_samples(folder, building, tenants.names())
         write_whole(folder / BUILDING, json.dumps(dict(building), indent=1, default=str).encode())
-    return Service(tenants, limits=limits, **serving)
+        private(folder / BUILDING)
+    classes = tenants.model.method.model.num_classes
+    names = class_names(network, data, classes) if named is None else read_class_names(Path(named), classes)
+    fitted = {
+        name: building.get(name) for name in ("holdout", "card", "clean_accuracy") if building.get(name) is not None
+    }
+    name = re.sub(r"[^A-Za-z0-9._-]+", "-", Spec.parse(building["model"]).name)
+    return Service(tenants, limits=limits, name=name, names=names, given=fitted, telemetry=telemetry, **serving)
+
+
+def _telemetry() -> Telemetry:
+    from holdfast.connect.otel import Telemetry
+
+    return Telemetry.to_collector()
 
 
 def _say_if_other_samples(folder: Path, building: Mapping[str, Any], tenants: list[str]) -> None:
@@ -72,13 +99,16 @@ def building_of(folder: Path) -> dict[str, Any]:
     path = folder / BUILDING
     try:
         return dict(json.loads(path.read_text()))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise ValueError(f"{path} cannot be read, so it is not known what was served ({error})") from error
 
 
 def held_out(data: Spec) -> list[tuple[Tensor, Tensor]]:
     """Return samples of a data set in batches, with labels."""
-    dataset = data.build(DATASETS)
+    return _batches_of(data.build(DATASETS))
+
+
+def _batches_of(dataset: Any) -> list[tuple[Tensor, Tensor]]:
     order = seeded_rng(0, "serve").permutation(len(dataset.labels))[:HELD_OUT].astype(np.int64)
     batches = [order[start : start + BATCH] for start in range(0, len(order), BATCH)]
     labels = np.asarray(dataset.labels)

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from holdfast.records import Alarm, Estimate, Event, Refused, Reset, Step, Undone, Veto
+from holdfast.model.events import event_names
+from holdfast.records import Estimate, Refused, Step, Undone, Veto
 
 __all__ = ["Decision", "decide"]
 
 # What the log calls the events of a step, in this order.
-EVENTS: Mapping[str, type[Event]] = {"veto": Veto, "gate": Undone, "alarm": Alarm, "reset": Reset, "skipped": Refused}
 
 
 @dataclass(frozen=True)
@@ -21,7 +20,7 @@ class Decision:
 
     time: float  # seconds since 1970
     tenant: str
-    kind: str  # batch, reset, freeze, resume, export, feedback, restored, damaged, stalled, started, stopped
+    kind: str  # batch, reset, freeze, resume, feedback, damaged, missing, started, stopped
     batch: int  # batches of this tenant before
     before: str  # digest of the state
     after: str
@@ -32,6 +31,7 @@ class Decision:
     classes: tuple[int, ...] = ()  # what was predicted
     chosen: str = ""  # which prediction was served
     estimate: float | None = None
+    unknown: str = ""  # why there is no estimate
     low: float | None = None
     high: float | None = None
     gain: float | None = None  # estimated, over the source
@@ -42,6 +42,7 @@ class Decision:
     inputs: str = ""  # where the inputs of the batch are stored
     sample: int | None = None  # id of the sample that a label belongs to
     label: int | None = None
+    correct: bool | None = None  # whether the predicted class is right, instead of a label
 
     def to_dict(self) -> dict[str, Any]:
         """Return all fields as JSON can hold them."""
@@ -63,7 +64,7 @@ def decide(
 ) -> Decision:
     """Return the decision of a step; `frozen` says why nothing was adapted."""
     kept = [event for event in step.events if frozen is None or not isinstance(event, Refused)]
-    names = [name for name, kind in EVENTS.items() if any(isinstance(event, kind) for event in kept)]
+    names = event_names(kept)
     reasons = [frozen, step.recovered, step.skipped]
     reasons += [event.reason for kind in (Undone, Veto) for event in step.events if isinstance(event, kind)]
     estimate = _estimate(step) or Estimate(math.nan)
@@ -76,11 +77,12 @@ def decide(
         after=digests[1],
         committed=digests[0] != digests[1] and not {"reset", "gate"} & {*names},
         reason="; ".join(reason for reason in reasons if reason),
-        events=tuple(names),
+        events=names,
         samples=len(step.logits),
         classes=tuple(step.logits.argmax(1).tolist()),
         chosen="source and anchor" if "veto" in names else served,
         estimate=_finite(estimate.value),
+        unknown=estimate.unknown or "",
         low=_finite(estimate.low),
         high=_finite(estimate.high),
         gain=_finite(estimate.gain),

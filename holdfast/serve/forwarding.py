@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-__all__ = ["Call", "Reply", "answered"]
+if TYPE_CHECKING:
+    from fastapi import Response
+
+__all__ = ["Call", "Reply", "answered", "json_reply"]
 
 DROPPED = (b"content-length", b"transfer-encoding", b"connection", b"authorization")  # for the front alone
 
@@ -64,3 +68,10 @@ async def answered(app: Any, call: Call) -> Reply:
     await app(scope, receive, send)
     start, *pieces = sent
     return Reply(start["status"], tuple(start["headers"]), b"".join(piece.get("body", b"") for piece in pieces))
+
+
+def json_reply(content: Any, status: int = 200) -> Response:
+    """Return content as a response in JSON, which has no NaN."""
+    from fastapi import Response
+
+    return Response(json.dumps(content, allow_nan=False), status, media_type="application/json")

@@ -6,10 +6,10 @@ import hmac
 import json
 import logging
 import os
+import re
 from collections.abc import Awaitable, Callable, Collection, MutableMapping
 from pathlib import Path
 from typing import Any, TypeAlias
-from urllib.parse import urlsplit
 
 from holdfast.serve.limits import RefusedError
 from holdfast.serve.metrics import Metrics
@@ -18,9 +18,11 @@ __all__ = ["LOOPBACK", "Gate", "check_address", "read_token"]
 
 LOG = logging.getLogger(__name__)
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
-OPEN = ("/", "/healthz", "/readyz")  # without a token: they hold no data
+OPEN = ("/", "/healthz", "/readyz", "/v2/health/live", "/v2/health/ready")  # without a token: they hold no data
 TOKEN_VARIABLE = "HOLDFAST_TOKEN"
 SHORTEST_TOKEN = 16
+ONCE = ("host", "origin", "authorization", "x-tenant", "content-type", "content-length")  # headers that decide
+HOST = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([A-Za-z0-9._-]+))(?::[0-9]{1,5})?")  # nothing before the name, no path
 Message: TypeAlias = MutableMapping[str, Any]
 Receive: TypeAlias = Callable[[], Awaitable[Message]]
 Send: TypeAlias = Callable[[Message], Awaitable[None]]
@@ -98,9 +100,13 @@ class Gate:
         self.metrics.requests.labels(path, str(started[0]) if started else "none").inc()
 
     def _check(self, scope: Message) -> None:
-        headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
+        pairs = [(name.decode("latin-1").lower(), value.decode("latin-1")) for name, value in scope["headers"]]
+        headers = dict(pairs)
+        names = [name for name, _ in pairs]
+        if twice := next((name for name in ONCE if names.count(name) > 1), None):
+            raise RefusedError(400, f"the header {twice} is given twice; send it once")
         host = headers.get("host", "")
-        if self.hosts is not None and _host_name(f"//{host}") not in self.hosts:
+        if self.hosts is not None and _host_name(host) not in self.hosts:
             raise RefusedError(421, "the service does not answer to this host name")
         origin = headers.get("origin")
         if origin is not None and origin.partition("://")[2] != host:  # another site in the user's browser
@@ -112,11 +118,14 @@ class Gate:
             raise RefusedError(401, "send the token of the service: Authorization: Bearer …")
 
 
-def _host_name(url: str) -> str | None:
-    try:
-        return urlsplit(url).hostname
-    except ValueError:  # such as an open bracket
-        return None
+def _host_name(header: str) -> str | None:
+    """Return the name in a Host header without its port, or None if there is anything else in it.
+
+    >>> _host_name("127.0.0.1:8000"), _host_name("[::1]"), _host_name("evil@127.0.0.1")
+    ('127.0.0.1', '::1', None)
+    """
+    found = HOST.fullmatch(header)
+    return None if found is None else (found[1] or found[2]).lower()
 
 
 async def _refuse(send: Send, status: int, message: str) -> None:

@@ -32,6 +32,9 @@ class Limits:
     batch: int = 256  # samples in one request
     requests_per_second: float = 1000.0  # of one tenant
     queued: int = 4096  # samples that wait for their prediction, of all tenants
+    decoding: int = 64  # bodies that wait to be decoded, of all tenants
+    connections: int = 512
+    head_seconds: float = 10.0  # until the head of a request has arrived, from the connection or its first byte on
     tenants: int = 1000
     body_seconds: float = 20.0  # until the whole body of a request has arrived
 

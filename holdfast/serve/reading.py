@@ -11,27 +11,31 @@ from holdfast.serve.limits import Limits, RefusedError
 __all__ = ["DEFAULT_TENANT", "body_of", "object_of", "tenant_of"]
 
 DEFAULT_TENANT = "default"
+OBJECT_BYTES = 64 * 1024  # it is read on the event loop
 
 
-def tenant_of(request: Any, tenant: str | None, body: dict[str, Any] | None = None) -> str:
-    """Return the tenant that a request names in its path, header or body, in this order; else the default one."""
-    given = (tenant, request.headers.get("x-tenant"), (body or {}).get("tenant"))
-    found = next((one for one in given if one is not None), DEFAULT_TENANT)
-    return found if isinstance(found, str) else ""  # an empty name is refused: it is not the default tenant
+def tenant_of(*named: str | None) -> str:
+    """Return the first name that was given, also an empty one, which is refused; else that of the default tenant.
+
+    >>> tenant_of(None, "north"), tenant_of("", "north"), tenant_of(None)
+    ('north', '', 'default')
+    """
+    return next((one for one in named if one is not None), DEFAULT_TENANT)
 
 
-async def body_of(request: Any, limits: Limits) -> bytes:
+async def body_of(request: Any, limits: Limits, most: int | None = None) -> bytes:
     """Read a body of limited size in limited time."""
-    too_large = RefusedError(413, f"the body has over {limits.body_bytes} bytes")
+    largest = limits.body_bytes if most is None else most
+    too_large = RefusedError(413, f"the body has over {largest} bytes")
     announced = request.headers.get("content-length", "0")
-    if not announced.isdecimal() or int(announced) > limits.body_bytes:
+    if not announced.isdecimal() or int(announced) > largest:
         raise too_large
     content = bytearray()
 
     async def read() -> None:
         async for piece in request.stream():
             content.extend(piece)
-            if len(content) > limits.body_bytes:
+            if len(content) > largest:
                 raise too_large
 
     try:
@@ -44,7 +48,7 @@ async def body_of(request: Any, limits: Limits) -> bytes:
 async def object_of(request: Any, limits: Limits) -> dict[str, Any]:
     """Read a JSON object; an empty body is an empty one."""
     try:
-        found = json.loads(await body_of(request, limits) or b"{}")
+        found = json.loads(await body_of(request, limits, OBJECT_BYTES) or b"{}")
     except (ValueError, RecursionError) as error:
         if isinstance(error, RefusedError):
             raise

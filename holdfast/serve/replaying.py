@@ -71,7 +71,7 @@ def read_served(folder: Path, *, tenant: str | None = None) -> list[ServedBatch]
         if problem is not None:
             raise ValueError(f"{path} is not intact ({problem}); replay needs the log as it was written")
         decisions = list(read_audit(path, tenant=tenant))
-        labels = {(one.tenant, one.run, one.sample): one.label for one in decisions if one.kind == "feedback"}
+        labels = {(one.tenant, one.run, one.sample): one.label for one in decisions if one.label is not None}
         for one in decisions:
             if one.kind == "batch" and one.inputs:
                 first = 0 if one.first is None else one.first

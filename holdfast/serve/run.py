@@ -7,14 +7,19 @@ import socket
 import sys
 from collections.abc import Callable
 from types import FrameType
+from typing import TYPE_CHECKING, Any
 
 from holdfast.serve.app import create_app
 from holdfast.serve.gate import LOOPBACK, check_address
+from holdfast.serve.limits import Limits
 from holdfast.serve.memory import keep_freed_memory
 from holdfast.serve.metrics import needs_serve
 from holdfast.serve.service import Service
 
-__all__ = ["run"]
+if TYPE_CHECKING:
+    import uvicorn
+
+__all__ = ["run", "server_of"]
 
 GRACE_SECONDS = 30
 SWITCH_SECONDS = 0.0005  # between the thread that adapts and the one that answers
@@ -29,24 +34,8 @@ def run(
     told: Callable[[str], None] = lambda _: None,
 ) -> None:
     """Serve at an address until SIGINT or SIGTERM; then answer what is under way and bring all states to the disk."""
-    try:
-        import uvicorn
-    except ImportError as error:
-        raise needs_serve(error) from error
     check_address(host, token)
-    app = create_app(service, token=token, hosts=LOOPBACK if host in LOOPBACK else None)
-    config = uvicorn.Config(
-        app,
-        log_level="warning",
-        access_log=False,
-        server_header=False,
-        ws="none",
-        http="h11",
-        timeout_keep_alive=5,
-        timeout_graceful_shutdown=GRACE_SECONDS,
-        h11_max_incomplete_event_size=16 * 1024,
-        limit_concurrency=1024,
-    )
+    server = server_of(create_app(service, token=token, hosts=LOOPBACK if host in LOOPBACK else None), service.limits)
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     with socket.socket(family, socket.SOCK_STREAM) as listening:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -56,11 +45,9 @@ def run(
             raise OSError(f"cannot listen at {host}:{port} ({error.strerror}); choose another --port") from error
         address = f"[{host}]" if ":" in host else host
         told(f"http://{address}:{listening.getsockname()[1]}/")
-        sys.setswitchinterval(SWITCH_SECONDS)
         keep_freed_memory()
         for stopping in (signal.SIGINT, signal.SIGTERM):  # uvicorn raises them again after it has stopped
             signal.signal(stopping, lambda *_: None)
-        server = uvicorn.Server(config)
         leave = server.handle_exit
 
         def leaving(number: int, frame: FrameType | None) -> None:
@@ -69,3 +56,28 @@ def run(
 
         server.handle_exit = leaving  # type: ignore[method-assign, assignment]
         server.run(sockets=[listening])
+
+
+def server_of(app: Any, limits: Limits) -> uvicorn.Server:
+    """Return the server of an application, with limits on connections, idle time and heads; it is not started."""
+    try:
+        import uvicorn
+
+        from holdfast.serve.connections import ACCEPTED_AT_ONCE, files_left, limited_connection
+    except ImportError as error:
+        raise needs_serve(error) from error
+    sys.setswitchinterval(SWITCH_SECONDS)
+    return uvicorn.Server(
+        uvicorn.Config(
+            app,
+            log_level="warning",
+            access_log=False,
+            server_header=False,
+            ws="none",
+            http=limited_connection(min(limits.connections, files_left()), limits.head_seconds),
+            backlog=ACCEPTED_AT_ONCE,
+            timeout_keep_alive=5,
+            timeout_graceful_shutdown=GRACE_SECONDS,
+            h11_max_incomplete_event_size=16 * 1024,
+        )
+    )

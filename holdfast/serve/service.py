@@ -3,31 +3,36 @@
 from __future__ import annotations
 
 import logging
-import threading
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
 from holdfast.models.preprocessing import preprocessing_of
-from holdfast.serve.audit import AuditLog
 from holdfast.serve.batching import Request, Worker
 from holdfast.serve.bodies import Decoder
 from holdfast.serve.decision import Decision
+from holdfast.serve.decoding import DecodingPool
 from holdfast.serve.limits import Limits, Rate, RefusedError, check_tenant
 from holdfast.serve.metrics import Metrics
 from holdfast.serve.stored_inputs import stored
 from holdfast.serve.tenants import Tenants
 
+if TYPE_CHECKING:
+    from holdfast.connect.otel import Telemetry
+
 __all__ = ["Answer", "Service"]
 
 LOG = logging.getLogger(__name__)
+LOOKED_AT = 32  # of the first samples, to see if they are scaled as in training
 REMEMBERED = 600  # decisions of each tenant for the page
 NO_REFERENCE = "no source samples are known, so it predicts as the source does; start it with --card or --holdout"
+KILLED = "the service before was killed: decisions that it did not log are missing"
+NOT_FINITE = "the network returns values that are not finite for these inputs; scale them as in training"
 
 
 @dataclass(frozen=True)
@@ -41,12 +46,13 @@ class Answer:
     classes: list[int]
     confidences: list[float]
     wants_label: list[bool]
+    names: list[str] | None  # of the classes, where they are known
     predicts: str  # before or after the update on the same batch
     logits: Tensor  # (samples, classes)
 
     def to_dict(self, *, logits: bool = False) -> dict[str, Any]:
         """Return the fields as JSON can hold them, with the logits if they are asked for."""
-        content = {name: value for name, value in vars(self).items() if name != "logits"}
+        content = {name: value for name, value in vars(self).items() if name != "logits" and value is not None}
         return {**content, "logits": self.logits.tolist()} if logits else content
 
 
@@ -61,45 +67,72 @@ class Service:
         batch: int = 64,
         wait: float = 0.01,
         store_inputs: bool = False,
+        name: str = "model",
+        names: Sequence[str] | None = None,
+        given: Mapping[str, Any] | None = None,
+        telemetry: Telemetry | None = None,
     ) -> None:
+        self.name = name  # of the model
+        self.names = None if names is None else tuple(names)  # of the classes
         self.tenants, self.limits = tenants, limits or Limits()
         network = tenants.model.method.model
-        self.decoder = Decoder(
+        decoder = Decoder(
             network.input_spec, self.limits, preprocessing=preprocessing_of(network), dtype=network.input_dtype
         )
+        self.decoding = DecodingPool(decoder, waiting=self.limits.decoding)
         if store_inputs and tenants.folder is None:
             raise ValueError("inputs are stored in the state folder; pass --state with --store-inputs")
-        self.audit = None if tenants.folder is None else AuditLog(tenants.folder / "audit.db")
         self.metrics = Metrics()
         tenants.tell(self.record)
         self.rate = Rate(self.limits.requests_per_second)
         self.worker = Worker(self._serve, batch=batch, wait=wait, queued=self.limits.queued)
         self.started = time.time()
-        self.unrecorded: str | None = None  # why the audit log is not written
+        self.telemetry = telemetry
         self._inputs = tenants.folder if store_inputs else None
+        self._check: Callable[[Tensor], str | None] | None = None
+        self._first: list[Tensor] = []  # inputs for it
         self._history: dict[str, deque[Decision]] = {}
-        self._turn = threading.Lock()  # of a batch or an action with its record, so that the log has their order
         self.note = None if tenants.model.method.referred else NO_REFERENCE  # what has to be known of the set-up
         if self.note is not None:
             LOG.warning(self.note)
+        recipe = tenants.model.recipe
+        self.described: dict[str, Any] = {  # once: a step may be changing the model when someone asks
+            "name": name,
+            "recipe": recipe["name"],
+            "method": recipe["options"].get("base") or recipe["method"],
+            "guarded": recipe["method"] == "guard",
+            "predicts": tenants.model.method.predicts,
+            "weights": tenants.model.weights,
+            "classes": network.num_classes,
+            "names": self.names,
+            "given": dict(given or {}),
+            "input": asdict(network.input_spec),
+            "note": self.note,
+        }
 
     # Predict ----------------------------------------------------------------------------------------------
 
-    def submit(self, tenant: str, inputs: Tensor, answer: Callable[[object], None]) -> None:
-        """Queue inputs; `answer` is called once, with an `Answer` or an exception, from another thread."""
+    def admit(self, tenant: str) -> None:
+        """Refuse a request by its tenant's name or rate, before its body is read."""
         check_tenant(tenant)
         if not self.rate.take(tenant):
             raise RefusedError(429, "this tenant sends too many requests; slow down")
+
+    def submit(self, tenant: str, inputs: Tensor, answer: Callable[[object], None]) -> None:
+        """Queue inputs; `answer` is called once, with an `Answer` or an exception, from another thread."""
+        if self.telemetry is not None:
+            answer = self.telemetry.request(tenant, len(inputs), answer)
         self.worker.put(Request(tenant, inputs, answer))
 
     def _serve(self, tenant: str, requests: Sequence[Request]) -> None:
-        with self._turn:
+        with self.tenants.lock:
             self._serve_batch(tenant, requests)
 
     def _serve_batch(self, tenant: str, requests: Sequence[Request]) -> None:
         inputs = requests[0].inputs if len(requests) == 1 else torch.cat([request.inputs for request in requests])
         serving = self.tenants.begin(tenant, inputs)
         confidences, classes = serving.logits.float().softmax(1).max(1)
+        finite = torch.isfinite(serving.logits).all(1)
         ids = [f"{tenant}:{place}-{serving.tag}" for place in serving.ids] or [f"{tenant}:-" for _ in inputs]
         wanted = list(serving.wants_label) or [False] * len(inputs)
         start = 0
@@ -113,14 +146,33 @@ class Service:
                 classes=classes[part].tolist(),
                 confidences=[round(value, 6) for value in confidences[part].tolist()],
                 wants_label=wanted[part],
+                names=None if self.names is None else [self.names[one] for one in classes[part].tolist()],
                 predicts=serving.predicts,
                 logits=serving.logits[part],
             )
             self.metrics.latency.labels(tenant).observe(time.perf_counter() - request.arrived)
-            request.answer(answer)
+            request.answer(answer if finite[part].all() else RefusedError(422, NOT_FINITE))
             start += len(request.inputs)
         serving.finish()
         self.record(replace(serving.decision, inputs=self._store(tenant, serving.batch, inputs)))
+        self._look_at(inputs)
+
+    def check_first(self, check: Callable[[Tensor], str | None]) -> None:
+        """Call this once with the first inputs; what it returns is noted, e.g. that they are not scaled."""
+        self._check = check
+
+    def _look_at(self, inputs: Tensor) -> None:
+        if self._check is None:
+            return
+        self._first.append(inputs)
+        if sum(len(one) for one in self._first) < LOOKED_AT:
+            return
+        check, first, self._check, self._first = self._check, torch.cat(self._first), None, []
+        told = check(first)
+        if told is not None:
+            LOG.warning(told)
+            self.note = told if self.note is None else f"{self.note}; {told}"
+            self.described["note"] = self.note
 
     def _store(self, tenant: str, batch: int, inputs: Tensor) -> str:
         if self._inputs is None:
@@ -133,42 +185,23 @@ class Service:
 
     # Everything else --------------------------------------------------------------------------------------
 
-    def feedback(self, prediction_id: str, label: int | None) -> bool:
-        """Take the true class of a prediction, or None if it cannot be had; return whether it counts."""
+    def feedback(self, prediction_id: str, label: int | None = None, *, correct: bool | None = None) -> bool:
+        """Take the true class of a prediction, or whether it is `correct`; return whether that counts."""
         tenant, colon, named = prediction_id.rpartition(":")
         place, _, tag = named.partition("-")
         if not colon or not place.isdecimal() or len(place) > 18:
             raise RefusedError(422, "no prediction has this id; send the id of a prediction of a guarded model")
-        classes = self.tenants.model.method.model.num_classes
-        if label is not None and not 0 <= label < classes:
-            raise RefusedError(422, f"a label is a class from 0 to {classes - 1}, or null")
         try:
-            counts = self.tenants.feedback(tenant, int(place), label, tag=tag)
+            return self.tenants.feedback(tenant, int(place), label, correct=correct, tag=tag)
         except RefusedError:
             raise
-        except ValueError as error:
-            raise RefusedError(404, "no prediction has this id") from error
-        entry = self.tenants.status(tenant)
-        self.record(
-            Decision(
-                time=time.time(),
-                tenant=tenant,
-                kind="feedback",
-                batch=entry.batches,
-                before=entry.digest,
-                after=entry.digest,
-                reason="it counts" if counts else "it was not asked for, or came twice",
-                run=tag,
-                sample=int(place),
-                label=label,
-            )
-        )
-        return counts
+        except ValueError as error:  # the label is no class
+            raise RefusedError(422, str(error)) from error
 
     def act(self, action: str, tenant: str) -> Decision:
         """Reset, freeze or resume a tenant."""
         actions = {"reset": self.tenants.reset, "freeze": self.tenants.freeze, "resume": self.tenants.resume}
-        with self._turn:
+        with self.tenants.lock:
             decision = actions[action](tenant)
             self.record(decision)
         return decision
@@ -178,23 +211,17 @@ class Service:
         return self.tenants.saved(tenant)
 
     def record(self, decision: Decision) -> None:
-        """Write a decision to the log; if the disk does not take it, nothing is adapted until it does."""
-        if decision.kind != "feedback":
+        """Remember, count and log a decision."""
+        with self.tenants.lock:
             self._recent(decision.tenant).append(decision)
-        self.metrics.count(decision)
-        if self.audit is None:
-            return
-        try:
-            self.audit.append(decision)
-            self.unrecorded = None
-        except OSError as error:
-            self.unrecorded = str(error)
-            self.tenants.stall(self.unrecorded)
+            self.metrics.count(decision)
+            self.tenants.record(decision)
+        if self.telemetry is not None:
+            self.telemetry.record(decision)
 
     def _recent(self, tenant: str) -> deque[Decision]:
         if tenant not in self._history:
-            earlier = [] if self.audit is None else self.audit.latest(tenant, REMEMBERED)
-            self._history.setdefault(tenant, deque(earlier, maxlen=REMEMBERED))
+            self._history.setdefault(tenant, deque(self.tenants.latest(tenant, REMEMBERED), maxlen=REMEMBERED))
         return self._history[tenant]
 
     def history(self, tenant: str, since: float = 0.0) -> list[dict[str, Any]]:
@@ -207,33 +234,31 @@ class Service:
 
     def status(self, tenant: str | None = None) -> dict[str, Any]:
         """Return the state of the service, and of one tenant or all."""
-        model = self.tenants.model
         names = self.tenants.names() if tenant is None else [tenant]
+        log = self.tenants.log
         return {
-            "model": {
-                "recipe": model.recipe["name"],
-                "method": model.recipe["options"].get("base") or model.recipe["method"],
-                "guarded": model.recipe["method"] == "guard",
-                "predicts": model.method.predicts,
-                "weights": model.weights,
-                "classes": model.method.model.num_classes,
-                "input": asdict(model.method.model.input_spec),
-                "note": self.note,
-            },
+            "model": self.described,
             "uptime_seconds": round(time.time() - self.started, 1),
             "ready": self.ready,
             "learning_stopped": self.tenants.stalled,
             "queue": self.worker.waiting,
             "batch": self.worker.batch,
             "wait_ms": 1000 * self.worker.wait,
-            "audit": None if self.audit is None else {"head": self.audit.head, "problem": self.unrecorded},
+            "audit": None if log is None else {"head": log.head, "problem": self.tenants.unrecorded},
             "tenants": {name: self._status_of(name) for name in names},
             **({} if tenant is None else {"bounds": self.tenants.bounds(tenant)}),
         }
 
+    def newest(self, tenant: str) -> Decision | None:
+        """Return the decision on the last batch of a tenant, if there is one."""
+        if tenant not in self._history:  # an unknown one is not remembered
+            return None
+        return next((one for one in reversed(list(self._history[tenant])) if one.kind == "batch"), None)
+
     def _status_of(self, name: str) -> dict[str, Any]:
         entry = self.tenants.status(name)
-        newest = next((one for one in reversed(list(self._recent(name))) if one.kind == "batch"), None)
+        self._recent(name)
+        newest = self.newest(name)
         shown = {field.name for field in fields(Decision)} & {"estimate", "low", "high", "gain", "time"}
         found = {} if newest is None else {key: value for key, value in newest.to_dict().items() if key in shown}
         return {
@@ -253,17 +278,21 @@ class Service:
     def start(self) -> None:
         """Start to serve."""
         self.worker.start()
-        known = f"{len(self.tenants.names())} tenants on disk"
-        self.record(self._event("started", known if self.note is None else f"{known}; {self.note}"))
+        log = self.tenants.log
+        killed = KILLED if log is not None and log.ended != "stopped" else None
+        said = (f"{len(self.tenants.names())} tenants on disk", killed, self.note)
+        self.record(self._event("started", "; ".join(one for one in said if one is not None)))
 
     def stop(self) -> None:
         """Serve what waits, then bring every state and the log to the disk."""
         if self.worker.alive:
             self.worker.stop()
-        self.tenants.close()
+        self.decoding.close()
+        self.tenants.checkpoint()
         self.record(self._event("stopped", "every state is on disk"))
-        if self.audit is not None:
-            self.audit.close()
+        self.tenants.close()
+        if self.telemetry is not None:
+            self.telemetry.close()
 
     def _event(self, kind: str, reason: str) -> Decision:
         return Decision(time=time.time(), tenant="", kind=kind, batch=0, before="", after="", reason=reason)

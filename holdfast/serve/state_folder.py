@@ -14,11 +14,27 @@ from holdfast.machine.folders import held, write_whole
 from holdfast.model.adapted import AdaptedModel
 from holdfast.models.classifier import weights_digest
 
-__all__ = ["audit_logs", "check_model", "check_weights", "divided", "divided_among", "shard_folder", "shard_of", "sign"]
+__all__ = [
+    "LOG_NAME",
+    "audit_logs",
+    "check_model",
+    "check_weights",
+    "divided",
+    "divided_among",
+    "private",
+    "shard_folder",
+    "shard_of",
+    "sign",
+]
 
 SIGNED = "service.json"
 LOG_NAME = "audit.db"
 STATES = "*.safetensors"
+
+
+def private(path: Path) -> None:
+    """Let nobody but the owner use a file or folder."""
+    path.chmod(0o700 if path.is_dir() else 0o600)
 
 
 def sign(folder: Path, model: AdaptedModel) -> None:
@@ -34,7 +50,7 @@ def check_model(folder: Path, model: AdaptedModel) -> None:
         return
     try:
         found = json.loads(signed.read_text())
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ValueError(f"{signed} is damaged; restore it from a backup, or choose another folder") from error
     if found != json.loads(json.dumps(_signature(model))):
         raise ValueError(

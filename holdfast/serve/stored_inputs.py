@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from holdfast.machine.folders import write_whole
+from holdfast.serve.state_folder import private
 
 __all__ = ["read_stored", "stored"]
 
@@ -24,7 +25,11 @@ def stored(folder: Path, tenant: str, batch: int, inputs: Tensor) -> str:
     file = io.BytesIO()
     np.save(file, inputs.detach().cpu().float().numpy() if _unknown(inputs) else inputs.cpu().numpy())
     place = f"inputs/{tenant}/{batch:08d}-{_digest(file.getvalue())}.npy"
-    write_whole(folder / place, file.getvalue())
+    path = folder / place
+    made = [] if path.parent.exists() else [path.parent.parent, path.parent]
+    write_whole(path, file.getvalue())
+    for one in (*made, path):
+        private(one)
     return place
 
 

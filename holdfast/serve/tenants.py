@@ -9,12 +9,13 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
 from torch import Tensor, nn
 
+from holdfast.evidence.checks import class_or_none
 from holdfast.machine.folders import held, sweep
 from holdfast.methods.guard import Guard
 from holdfast.model.adapt import adapt
@@ -22,10 +23,11 @@ from holdfast.model.adapted import AdaptedModel, SourceBatch
 from holdfast.model.guarded import GuardedModel, guard
 from holdfast.model.pending import Pending
 from holdfast.records import Step
+from holdfast.serve.audit import AuditLog, labels_after
 from holdfast.serve.decision import Decision, decide
 from holdfast.serve.limits import RefusedError, check_tenant
 from holdfast.serve.resident import Resident
-from holdfast.serve.state_folder import divided, sign
+from holdfast.serve.state_folder import LOG_NAME, audit_logs, divided, private, sign
 from holdfast.state import SavedStateError, read_state
 
 __all__ = ["Serving", "Tenant", "Tenants"]
@@ -44,6 +46,7 @@ class Tenant:
     samples: int = 0
     saved_at: int = -1  # batches at the last write; -1: never
     labelled: bool = False  # whether labels came since then
+    saved_ids: int = 0  # samples served at the last write: their labels outlive a crash once they are logged
     frozen: bool = False
     digest: str = ""  # of the state
     resident: Resident | None = None
@@ -93,7 +96,8 @@ class Tenants:
 
     The state of a stream is put into the network when a batch of it arrives, under one lock. The `active` streams used
     last stay in memory; the others are on disk in `folder`, where every state is also written each `checkpoint_every`
-    batches. Without a folder all stay in memory. `guarded=False` serves the method alone; further keywords go to
+    batches, beside the audit log. A label is in the log before it counts, and its sample in a state on disk. Without a
+    folder all stay in memory. `guarded=False` serves the method alone; further keywords go to
     `holdfast.guard`, or to `holdfast.adapt` without the guard. `model` may also be an adapted model.
 
     >>> import torch
@@ -112,6 +116,7 @@ class Tenants:
         *,
         guarded: bool = True,
         folder: str | Path | None = None,
+        head: Path | None = None,
         active: int = 64,
         limit: int = 1000,
         checkpoint_every: int = 16,
@@ -130,8 +135,9 @@ class Tenants:
         else:
             self.model = adapt(model, method, source=source, holdout=holdout, **{**(options or {}), **building})
         self.active, self.limit, self.checkpoint_every = active, limit, checkpoint_every
-        self._told: Callable[[Decision], None] = lambda _: None
+        self._told: Callable[[Decision], None] = self.record
         self.stalled: str | None = None  # why nothing is adapted: the disk takes no states
+        self.unrecorded: str | None = None  # why the log is not written
         self._retry_at = 0.0
         self.lock = threading.RLock()
         self._pending: Serving | None = None
@@ -141,12 +147,9 @@ class Tenants:
         self._tenants: OrderedDict[str, Tenant] = OrderedDict()  # used last at the end
         self._owned = ExitStack()
         self.folder = None if folder is None else Path(folder)
+        self.log: AuditLog | None = None
         if self.folder is not None:
-            self._open(self.folder)
-
-    def tell(self, told: Callable[[Decision], None]) -> None:
-        """Call a function with each state that was lost, from now on."""
-        self._told = told
+            self._open(self.folder, head)
 
     # Use --------------------------------------------------------------------------------------------------
 
@@ -188,26 +191,97 @@ class Tenants:
         self._checkpoint(entry)
         return step, decision
 
-    def feedback(self, tenant: str, sample_id: int, label: int | None, *, tag: str | None = None) -> bool:
-        """Take the label of a sample, and return whether it counts in the tenant's audit.
+    def tell(self, told: Callable[[Decision], None]) -> None:
+        """Call this with each decision that no caller asked for, such as a damaged state, instead of `record`."""
+        self._told = told
 
-        With a `tag` (`Serving.tag`) ids of predictions that a crash has lost are refused: other samples have them now.
+    def record(self, decision: Decision) -> None:
+        """Write a decision to the log; if the disk does not take it, it waits, and nothing is adapted until it does."""
+        with self.lock:
+            if self.log is None:
+                return
+            try:
+                self.log.append(decision)
+                self.unrecorded = None
+            except OSError as error:
+                self.unrecorded = str(error)
+                self.stall(self.unrecorded)
+
+    def latest(self, tenant: str, count: int) -> list[Decision]:
+        """Return the last decisions of one stream in the log, oldest first."""
+        with self.lock:
+            return [] if self.log is None else self.log.latest(tenant, count)
+
+    def feedback(
+        self,
+        tenant: str,
+        sample_id: int,
+        label: int | None = None,
+        *,
+        correct: bool | None = None,
+        tag: str | None = None,
+    ) -> bool:
+        """Take the label of a sample, or whether its prediction is correct, and return whether it counts.
+
+        What counts in the tenant's audit outlives a crash. With a `tag` (`Serving.tag`) ids of predictions that a crash
+        has lost are refused: other samples have them now.
         """
         if not isinstance(self.model, GuardedModel):
             raise RefusedError(409, "labels are taken by guarded models only; start the service without --no-guard")
+        label = class_or_none(label, correct, classes=self.model.method.model.num_classes)
         with self.lock:
             entry = self._enter(tenant, new=False)
             if tag is not None and not _issued(entry.runs, tag, sample_id):
                 raise RefusedError(404, "no prediction has this id")
-            counts = self.model.feedback(sample_id, label)
+            audit = self.model.audit
+            if sample_id >= audit.served:
+                raise RefusedError(404, "no prediction has this id")
+            self._log_label(entry, sample_id, label, correct, counts=sample_id in audit.waiting)
+            counts = self.model.feedback(sample_id, label, correct=correct)
             entry.labelled = True
             return counts
+
+    def _log_label(
+        self, entry: Tenant, sample_id: int, label: int | None, correct: bool | None, *, counts: bool
+    ) -> None:
+        """Write the sample and then its label to the disk, or refuse the label."""
+        if self.log is None:
+            return
+        if counts and sample_id >= entry.saved_ids:
+            self._write(entry)
+            if sample_id >= entry.saved_ids:
+                raise RefusedError(503, "the disk takes no states now; send the label again later")
+        decision = replace(
+            self._done(
+                entry, "feedback", entry.digest, "it counts" if counts else "it was not asked for, or came twice"
+            ),
+            run=next((tag for tag, first in reversed(entry.runs) if first <= sample_id), ""),
+            sample=sample_id,
+            label=label,
+            correct=correct,
+        )
+        try:
+            self.log.write(decision)
+        except OSError as error:
+            self.stall(str(error))
+            raise RefusedError(503, "the disk takes no records now; send the label again later") from error
+
+    def _replay_labels(self, entry: Tenant, logged: Sequence[Any]) -> None:
+        """Take the labels that came after a state was written; `logged` are number and hash of the record before."""
+        assert self.folder is not None
+        assert isinstance(self.model, GuardedModel)
+        number, head = int(logged[0]), str(logged[1])
+        family = {path: None for one in (self.folder, self.folder.parent) for path in audit_logs(one)}
+        found = (labels_after(path, entry.name, number, head) for path in family)  # it may have moved to another shard
+        for one in next((labels for labels in found if labels is not None), []):
+            if one.sample is not None and _issued(entry.runs, one.run, one.sample):
+                self.model.feedback(one.sample, one.label, correct=one.correct)
+                entry.labelled = True
 
     def _tag(self, entry: Tenant) -> str:
         """Return the tag of the ids that a stream gives out, a new one after each restore."""
         if not entry.tagged:
-            first = self.model.audit.served if isinstance(self.model, GuardedModel) else 0
-            entry.runs, entry.tagged = (*entry.runs, (secrets.token_hex(3), first))[-RUNS_KEPT:], True
+            entry.runs, entry.tagged = (*entry.runs, (secrets.token_hex(3), self._ids()))[-RUNS_KEPT:], True
         return entry.runs[-1][0]
 
     def bounds(self, tenant: str) -> dict[str, tuple[float, float]]:
@@ -265,7 +339,7 @@ class Tenants:
         with self.lock:
             self._settle()
             for entry in list(self._tenants.values()):
-                if entry.dirty:
+                if entry.dirty and (entry is self._inside or entry.resident is not None):
                     self._swap(entry)
                     self._write(entry)
 
@@ -278,6 +352,9 @@ class Tenants:
         """Write every state, and give the folder to others."""
         with self.lock:
             self.checkpoint()
+            if self.log is not None:
+                self.log.close()
+                self.log = None
             self._owned.close()
 
     def nbytes(self, tenant: str) -> int:
@@ -369,8 +446,8 @@ class Tenants:
 
     # On disk ----------------------------------------------------------------------------------------------
 
-    def _open(self, folder: Path) -> None:
-        """Own the folder, check that its states are of this model, and list them."""
+    def _open(self, folder: Path, head: Path | None) -> None:
+        """Own the folder, check that its states are of this model, list them, and open the log."""
         try:
             folder.mkdir(parents=True, exist_ok=True)
             self._owned.enter_context(held(folder))
@@ -380,10 +457,13 @@ class Tenants:
             sweep(folder)
             divided(folder, 0, self.model)  # replicas may have had it before
             sign(folder, self.model)
+            for one in (folder, *folder.iterdir()):
+                private(one)
             for path in sorted(folder.glob("*.safetensors")):
                 self._tenants[path.stem] = entry = Tenant(path.stem)
-                with suppress(SavedStateError, KeyError, TypeError, ValueError):  # reported when it is used
+                with suppress(SavedStateError, KeyError, TypeError, ValueError, OSError):  # reported when it is used
                     self._count(entry, read_state(path)[1]["note"])
+            self.log = AuditLog(folder / LOG_NAME, head=head)
         except BaseException:
             self._owned.close()
             raise
@@ -400,26 +480,51 @@ class Tenants:
             "frozen": entry.frozen,
             "digest": entry.digest,
             "runs": [list(run) for run in entry.runs],
+            "ids": self._ids(),
+            "logged": None if self.log is None else [self.log.records, self.log.head],
         }
+
+    def _ids(self) -> int:
+        """Return how many samples of the stream in the model have ids."""
+        return self.model.audit.served if isinstance(self.model, GuardedModel) else 0
 
     def _count(self, entry: Tenant, note: Mapping[str, Any]) -> None:
         entry.batches, entry.samples = int(note["batches"]), int(note["samples"])
         entry.frozen, entry.digest, entry.saved_at = bool(note["frozen"]), str(note["digest"]), entry.batches
         entry.runs = tuple((str(tag), int(first)) for tag, first in note.get("runs", ()))
+        entry.saved_ids = int(note.get("ids", 0))
 
     def _read(self, entry: Tenant) -> None:
-        """Load a state into the model; a damaged file is kept aside, and the stream starts from the source."""
+        """Load a state into the model; a damaged file is kept aside, and the stream starts from the source.
+
+        Damage is content that fails its check, or a file that is gone. What hinders reading it leaves it as it is.
+        """
         path = self._path(entry)
         try:
-            self._count(entry, self.model.load(path))
-        except (SavedStateError, OSError, KeyError, TypeError, ValueError) as error:
-            LOG.error("the state of tenant %s cannot be used and is set aside: %s", entry.name, error)
-            with suppress(OSError):  # it may be gone, or the folder take no changes
-                path.rename(path.with_suffix(".damaged"))
-            before = entry.digest
-            self.model.return_to(self._fresh.snapshot())
-            entry.digest, entry.saved_at, entry.runs, entry.tagged = self._fresh_digest, -1, (), False
-            self._told(self._done(entry, "damaged", before, "its file was damaged: it starts from the source"))
+            note = self.model.load(path)
+            self._count(entry, note)
+        except OSError as error:
+            if not isinstance(error, FileNotFoundError):
+                LOG.error("the state of tenant %s cannot be read now: %s", entry.name, error)
+                reason = f"the state of this tenant cannot be read now ({error.strerror}); try again later"
+                raise RefusedError(503, reason) from error
+            self._set_aside(entry, error)
+        except (SavedStateError, KeyError, TypeError, ValueError) as error:
+            self._set_aside(entry, error)
+        else:
+            if note.get("logged") is not None and isinstance(self.model, GuardedModel):
+                self._replay_labels(entry, note["logged"])
+
+    def _set_aside(self, entry: Tenant, error: Exception) -> None:
+        path = self._path(entry)
+        LOG.error("the state of tenant %s cannot be used and is set aside: %s", entry.name, error)
+        with suppress(OSError):  # it may be gone, or the folder take no changes
+            path.rename(path.with_suffix(".damaged"))
+        before = entry.digest
+        self.model.return_to(self._fresh.snapshot())
+        entry.digest, entry.saved_at, entry.runs, entry.tagged = self._fresh_digest, -1, (), False
+        entry.saved_ids = 0
+        self._told(self._done(entry, "damaged", before, "its file was damaged: it starts from the source"))
 
     def _checkpoint(self, entry: Tenant) -> None:
         if entry.batches - max(entry.saved_at, 0) >= self.checkpoint_every or entry.saved_at < 0:
@@ -431,12 +536,14 @@ class Tenants:
             return
         try:
             self.model.save(self._path(entry), note=self._note(entry))
+            private(self._path(entry))
         except OSError as error:
             self.stalled = f"the disk takes no states ({error.strerror or error}); nothing is adapted until it does"
             self._retry_at = time.monotonic() + RETRY_SECONDS
             LOG.error("%s", self.stalled)
             return
         entry.saved_at, entry.labelled, self.stalled = entry.batches, False, None
+        entry.saved_ids = self._ids()
 
     def _stalled(self) -> str | None:
         if self.stalled is not None and time.monotonic() >= self._retry_at and self._inside is not None:

@@ -43,7 +43,7 @@ def read_state(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     try:
         metadata = _metadata(content)
         tensors = load_tensors(content)
-    except (SafetensorError, ValueError, KeyError, TypeError) as error:
+    except (SafetensorError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise SavedStateError(f"{path} is damaged ({error}); use another copy of it") from error
     if metadata.get("schema") != SCHEMA:
         raise SavedStateError(
@@ -56,7 +56,7 @@ def read_state(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
             raise ValueError("its checksum does not match")
         header = json.loads(body)
         return dict(joined(header.pop("state"), tensors)), dict(header)
-    except (ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError) as error:
         raise SavedStateError(f"{path} is damaged ({error}); use another copy of it") from error
 
 

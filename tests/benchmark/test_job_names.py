@@ -23,9 +23,9 @@ PINNED = {
         "guard's alarm-collapse-digits_resnet-seed0-ba0fe81f",
     ),
     ("ccc", "paper"): (
-        "2787cc4447ebdef8",
-        "batch_norm-easy-1000-ResNet-50-seed43-df70a4a6",
-        "rdumb-hard-5000-ResNet-50-seed45-6133d668",
+        "e3989455357dc150",
+        "batch_norm-easy-1000-ResNet-50-seed43-ebea4f59",
+        "rdumb-hard-5000-ResNet-50-seed45-87f3d85f",
     ),
     ("dhauds", "paper"): (
         "1a831b3390f92da7",
@@ -38,9 +38,9 @@ PINNED = {
         "dhauds-walk in severity-keywords_amaut-seed0-70700f14",
     ),
     ("recovery", "paper"): (
-        "ffc908ed2d851d8d",
+        "2ba9cf2c37cd806b",
         "tent-cifar100-c-ResNet-18-seed0-c0f5100a",
-        "sotta + estimate_drop-cifar100-c-ResNet-18-seed2-2a089d0a",
+        "sotta + estimate_drop-cifar100-c-ResNet-18-seed2-6283fcec",
     ),
     ("unitta-sensitivity", "smoke"): (
         "12a0f557e6f4b63e",

@@ -3,18 +3,35 @@
 from __future__ import annotations
 
 import shlex
+import subprocess
+import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from holdfast.benchmark import load_suite
-from holdfast.benchmark.preparation import MissingError, check_ready, cost_of, missing, needs_of, rate_of
+from holdfast.benchmark import load_suite, parse_suite, suite_names
+from holdfast.benchmark.preparation import (
+    MissingError,
+    check_ready,
+    cost_of,
+    declared_passes,
+    missing,
+    needs_of,
+    passes_of,
+    rate_of,
+)
 from holdfast.cli.commands import app
 from holdfast.data import DATASETS
+from holdfast.methods import METHODS
 from holdfast.models import MODELS
+from holdfast.options.needs import needs_in
+from holdfast.options.plain_jobs import plain_jobs
+from holdfast.options.sources import FULL_NAMES
 from holdfast.options.spec import Spec
+from holdfast.options.suite_files import scaled, suite_content
 from holdfast.training import PROCEDURES
 
 runner = CliRunner()
@@ -34,6 +51,20 @@ def test_everything_is_listed_once_with_address_size_and_checksum() -> None:
     assert (stored.kind, stored.jobs, stored.source.size) == ("data", 21, "2.9 GB")
     assert "md5" in str(stored)
     assert "zenodo.org/records/2535967" in str(stored)
+
+
+def test_a_need_that_one_job_has_twice_counts_as_one_job() -> None:
+    suite = """\
+name: shared
+models: [cifar_resnet18]
+streams: [{name: continual, data: {name: stored_cifar_c, folder: data/C, clean: data/cifar10}, corruptions: [fog]}]
+source: {name: cifar10, folder: data/cifar10}
+holdout: {name: cifar10, folder: data/cifar10, split: test}
+estimators: [aetta]
+recipes: [eata, poem]
+"""
+    needs = needs_of(parse_suite(suite).jobs())
+    assert {need.location: need.jobs for need in needs} == {"data/C": 2, "data/cifar10": 2}
 
 
 def test_packages_noise_and_calibrations_are_needed_too() -> None:
@@ -86,6 +117,52 @@ def test_the_cost_is_known_before_the_data_are_there() -> None:
     assert source.passes == source.samples
     assert cost_of(load_suite("unitta", scale="paper").jobs()[:1]).samples == 150_000  # at most
     assert cost_of(load_suite("dhauds", scale="paper").jobs()[:1]).samples == 2_459 * 15
+
+
+@pytest.mark.parametrize(("samples", "batches"), [(127, 2), (128, 2), (129, 3)])
+def test_a_partial_batch_is_a_row_too(samples: int, batches: int) -> None:
+    cost = cost_of([replace(load_suite("demo").jobs()[0], samples=samples, batch_size=64)])
+    assert (cost.batches, cost.disk_mb) == (batches, pytest.approx(batches * 600 / 1e6))
+
+
+def test_passes_are_those_that_methods_and_estimators_declare() -> None:
+    jobs = {job.recipe.label: job for job in load_suite("cin-c", scale="paper").jobs()}
+    assert [passes_of(jobs[name]) for name in ("source", "tent", "cotta", "eata")] == [1, 3, 36, 3]
+    few = replace(jobs["cotta"], recipe=Spec("cotta", options={"views": 4}), known=None)
+    assert passes_of(few) == 8
+    watched = next(job for job in load_suite("aetta-fully", scale="paper").jobs() if job.recipe.label == "tent")
+    # SrcValid 1000 / 64, GDE 1, AdvPerturb 4, AETTA and PDD the same ten masks, ours 1 and an eighth.
+    assert passes_of(watched) == pytest.approx(3 + 1000 / 64 + 1 + 4 + 10 + 1.125)
+    recovered = next(job for job in load_suite("recovery", scale="paper").jobs() if "estimate_drop" in job.recipe.label)
+    assert passes_of(recovered) == 3 + 10
+
+
+@pytest.mark.parametrize("name", METHODS.names())
+def test_the_passes_of_every_method_can_be_counted(name: str) -> None:
+    assert declared_passes(METHODS[name].passes) >= 1
+
+
+def test_the_list_of_what_is_missing_comes_before_torch() -> None:
+    code = (
+        "import sys; sys.modules['torch'] = None; "
+        "from holdfast.cli.commands import app; app(['prepare', 'dhauds', '--scale', 'paper'])"
+    )
+    ended = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True)
+    assert ended.returncode != 0  # nothing beyond the list
+    assert ended.stdout.startswith("1044 jobs; 20 things needed, ")
+    assert "\n- data US8-C: expected at data/US8-C" in ended.stdout
+    assert "cost" not in ended.stdout
+
+
+@pytest.mark.parametrize("suite", suite_names())
+def test_the_list_from_the_file_alone_is_that_of_the_jobs(suite: str) -> None:
+    for scale in load_suite(suite).scales:
+        plain = needs_in(plain_jobs(scaled(suite_content(suite), scale)))
+        assert plain == needs_of(load_suite(suite, scale=scale).jobs())
+
+
+def test_other_names_of_data_sets_are_those_of_the_registry() -> None:
+    assert {alias: DATASETS.name_of(DATASETS[alias]) for alias in FULL_NAMES} == FULL_NAMES
 
 
 def test_the_rate_is_measured_without_weights_where_they_are_missing() -> None:

@@ -1,136 +1,62 @@
-"""Every table and figure of the four papers is a job of a suite, a part of the report, or explained."""
+"""Every table and figure of the four papers is a job of a suite, and a report shows its numbers, or it is explained."""
 
 from __future__ import annotations
 
 import importlib
-from dataclasses import dataclass
+import json
+import re
+import runpy
+from collections.abc import Callable, Iterator
 from functools import lru_cache
+from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 import yaml
 
-from holdfast.benchmark import Job, load_suite, suite_names
+from holdfast.benchmark import Job, load_suite, run, suite_names
+from holdfast.calibration import calibration_of
+from holdfast.report import report_sections, table_sections
+from holdfast.report.make import make_report
 from holdfast.report.published import published_rows
+from holdfast.report.report import Report
+from holdfast.report.section import Section
+from holdfast.streams import Calibration
 
+PAPERS = Path(__file__).resolve().parents[2] / "docs" / "papers.py"
+ENTRIES = list(runpy.run_path(str(PAPERS))["entries"]()) if PAPERS.exists() else []
 
-@dataclass(frozen=True)
-class Jobs:
-    """Jobs of a suite at a scale, at least one of which has these labels."""
-
-    suite: str
-    scale: str = "paper"
-    stream: str = ""
-    recipe: str = ""
-    model: str = ""
-
-
-@dataclass(frozen=True)
-class Shown:
-    """A function that draws or prints it, from the runs of a suite or without any."""
-
-    function: str
-
-
-@dataclass(frozen=True)
-class Explained:
-    """Why there is no job."""
-
-    reason: str
-
-
-PLACES: dict[str, list[Jobs | Shown | Explained]] = {
-    # RDumb (Press et al., NeurIPS 2023)
-    "RDumb Figure 1": [Jobs("ccc", stream="medium-1000", recipe="rdumb"), Shown("holdfast.report.plots:over_time")],
-    "RDumb Figure 2": [Shown("holdfast.streams:walk_strip")],
-    "RDumb Figure 3": [Jobs("ccc", recipe="eta"), Shown("holdfast.report.plots:over_time")],
-    "RDumb Figure 4": [
-        Jobs("ccc-backbones", stream="medium-1000", model="ViT-B16"),
-        Jobs("ccc-backbones", stream="cin-c", model="ViT-B16"),
-    ],
-    "RDumb Figure 5": [Jobs("eta-speed", stream="severity-5", recipe="eta"), Jobs("eta-speed", recipe="eata")],
-    "RDumb Figure 6": [Jobs("ccc", recipe="cpl"), Shown("holdfast.report.plots:over_time")],
-    "RDumb Figure 7": [Shown("holdfast.streams:write_walk_gif")],
-    "RDumb Table 1": [
-        Jobs("ccc", stream="hard-5000", recipe="rdumb"),
-        Jobs("cin-c", stream="cin-c"),
-        Jobs("cin-c", stream="cin-3dcc"),
-    ],
-    "RDumb Table 2": [Jobs("ccc-backbones", model=label) for label in ("RN18", "RN50-augmix", "MaxViT", "Swin-T")],
-    "RDumb Table 3": [Jobs("cin-c-holdout", recipe="rdumb-125"), Jobs("cin-c-holdout", recipe="rdumb-2000")],
-    "RDumb Table 4": [Jobs("ccc-studies", recipe="eata-H0-0.1"), Jobs("ccc-studies", recipe="rdumb-H0-0.7")],
-    "RDumb Table 5": [Shown("holdfast.cli.calibrate:calibrate")],  # prints the steps of every transition
-    "RDumb Table 6": [Jobs("cin-c-holdout", recipe="eata-25"), Jobs("cin-c-holdout", recipe="eata-2000")],
-    "RDumb Table 7": [Jobs("ccc-studies", recipe="eata-100"), Jobs("cin-c", stream="cin-c", recipe="eata-100")],
-    "RDumb Table 8": [Jobs("ccc-backbones", recipe="eata-4000", model="ViT-B16")],
-    # UniTTA (Du et al., arXiv 2407.20080)
-    "UniTTA Figure 1": [Explained("a drawing of how the chains are sampled")],
-    "UniTTA Figure 2": [Explained("a drawing of the method")],
-    "UniTTA Figure 3": [
-        Jobs("unitta-sensitivity", stream="class-stay-0.99"),
-        Jobs("unitta-sensitivity", stream="domain-imbalance-6"),
-        Shown("holdfast.report.sweeps:sweep_figure"),
-    ],
-    "UniTTA Figure 4": [Jobs("unitta-sensitivity", stream="batch-16", recipe=name) for name in ("lame", "note")],
-    "UniTTA Figure 5": [Jobs("unitta-sensitivity", "paper-layer", recipe="bdn (2,0)")],
-    "UniTTA Figure 6": [Jobs("unitta", recipe="bdn"), Shown("holdfast.report.plots:gauge_over_time")],
-    "UniTTA Table 1": [Shown("holdfast.streams:unitta_setting")],  # settings of other papers by name
-    "UniTTA Table 2": [Jobs("unitta-main", "paper-imagenet", stream="(n,u)/(n,u)", recipe="unitta")],
-    "UniTTA Table 3": [Jobs("unitta", scale) for scale in ("paper", "paper-cifar100", "paper-imagenet")],
-    "UniTTA Table 4": [Jobs("unitta", recipe="robust_bn (tables)"), Jobs("unitta", recipe="lame")],
-    "UniTTA Table 5": [Explained("time of sampling: benchmarks/sampler.py measures it on your machine")],
-    "UniTTA Table 6": [Jobs("unitta-main", stream="(n,1)/(1,1)", recipe="note")],
-    "UniTTA Table 7": [Jobs("unitta", stream="(i,u)/(1,u)", recipe="roid")],
-    "UniTTA Table 8": [Jobs("unitta-main", "paper-cifar100", stream="(n,1)/(1,1)")],
-    "UniTTA Table 9": [Jobs("unitta", "paper-cifar100", stream="(i,u)/(1,u)")],
-    "UniTTA Table 10": [Jobs("unitta-main", "paper-imagenet", stream="(n,1)/(1,1)")],
-    "UniTTA Table 11": [Jobs("unitta", "paper-imagenet", stream="(i,u)/(1,u)")],
-    "UniTTA Appendix C.2": [Explained("higher-order chains are discussed, and no number is given for them")],
-    # AETTA (Lee et al., CVPR 2024)
-    "AETTA Figure 1": [Explained("a drawing of the method")],
-    "AETTA Figure 2": [
-        Jobs("aetta-continual", recipe="tent"),
-        Shown("holdfast.report.plots:confidence_over_time"),
-        Shown("holdfast.report.plots:entropy_over_time"),
-    ],
-    "AETTA Figure 3": [Jobs("aetta-continual", recipe="tent"), Shown("holdfast.report.estimate_plots:calibration")],
-    "AETTA Figure 4": [
-        Jobs("aetta-continual", "paper-imagenet"),
-        Shown("holdfast.report.estimate_plots:estimates_over_time"),
-    ],
-    "AETTA Figure 5": [Jobs("aetta-sensitivity", stream="cifar100-c", recipe="tent")],
-    "AETTA Figure 6": [Jobs("recovery", recipe="tent + estimate_drop"), Shown("holdfast.report.plots:over_time")],
-    "AETTA Table 1": [Jobs("aetta-fully", scale) for scale in ("paper", "paper-cifar100", "paper-imagenet")],
-    "AETTA Table 2": [Jobs("aetta-continual", scale) for scale in ("paper", "paper-cifar100", "paper-imagenet")],
-    "AETTA Table 3": [Jobs("recovery", recipe="sotta + oracle")],
-    "AETTA Appendix B": [
-        Explained("the original GDE is gde with network=…, another trained network; none were released")
-    ],
-    # DHAuDS (Shao et al., arXiv 2511.18421)
-    "DHAuDS Figure 1": [Jobs("dhauds", "paper-curves", recipe="amaut momentum 0.9")],
-    "DHAuDS Figure 2": [Jobs("dhauds", "paper-curves", recipe="amaut one rate")],
-    "DHAuDS Figure 3": [Jobs("dhauds", "paper-curves", stream="rs-TST-L1", recipe="conmix")],
-    "DHAuDS Figure 4": [Jobs("dhauds", "paper-curves", recipe="hubert momentum 0.9")],
-    "DHAuDS Figure 5": [Jobs("dhauds", "paper-curves", recipe="conmix momentum 0.9")],
-    "DHAuDS Figure 6": [Jobs("dhauds", "paper-curves", recipe="hubert one rate")],
-    "DHAuDS Figure 7": [Jobs("dhauds", "paper-curves", recipe="conmix one rate")],
-    "DHAuDS Table 1": [Explained("a comparison of other papers")],
-    "DHAuDS Table 2": [Shown("holdfast.corruptions.audio.dhauds:criteria")],
-    "DHAuDS Table 3": [Shown("holdfast.corruptions.audio.dhauds:criteria")],
-    "DHAuDS Table 4": [Shown("holdfast.audio:CLIPS")],
-    "DHAuDS Table 5": [
-        Jobs("dhauds", stream="rs-PSH-L2", recipe="dhauds as published for AMAuT"),
-        Jobs("dhauds", stream="vs-PSH-L2", recipe="dhauds as published for HuBERT"),
-        Jobs("dhauds", "paper-hubert-us8", recipe="dhauds as published for HuBERT"),
-        Jobs("dhauds", stream="sc2-WHN-L1", recipe="conmix"),
-    ],
-    "DHAuDS Table 6": [Jobs("dhauds"), Shown("holdfast.report.before_after:make_gains")],  # number, extent and mean
-    "DHAuDS Table 7": [Jobs("dhauds", stream="sc2-WHN-L1"), Shown("holdfast.report.before_after:make_gains")],
-    "DHAuDS Table 8": [Jobs("dhauds", stream="rs-WHN-L1"), Shown("holdfast.report.before_after:make_gains")],
-    "DHAuDS Table 9": [Jobs("dhauds", recipe="conmix without pseudo-labels")],
-    "DHAuDS Table 10": [Explained("`--set scores=[silhouette]` with `dhauds`: the tokens of all clips need memory")],
-    "DHAuDS Table 11": [Jobs("dhauds-clean", model="amaut-us8"), Jobs("dhauds-clean", model="conmix-rs")],
-}
 COUNTS = {"RDumb": (7, 8), "UniTTA": (6, 11), "AETTA": (6, 3), "DHAuDS": (7, 11)}  # figures, tables
+
+
+# A few jobs of each suite at its smallest scale: labels of streams and recipes, and overrides.
+SMALLEST: dict[str, tuple[str, str, dict[str, Any]]] = {
+    "ccc": ("easy-1000|medium-1000", "source|eta", {"streams.*.samples": 128}),
+    "cin-c": ("cin-c", "source|eta", {}),
+    "ccc-backbones": (".*", "source|eata", {}),
+    "ccc-studies": (
+        ".*",
+        ".*",
+        {
+            "recipes": [
+                "source",
+                *({"name": "eata", "label": f"eata-{m}", "entropy_margin": m} for m in (0.2, 0.4, 0.6)),
+            ]
+        },
+    ),
+    "cin-c-holdout": (".*", "source|eta", {"seeds": [0]}),
+    "eta-speed": ("severity-5", ".*", {}),
+    "unitta": (r"\(i,1\)/\(1,.\)", "source|bdn", {}),
+    "unitta-main": (r"\(n,1\)/\(1,1\)|\(n,u\)/\(1,1\)", "source|unitta", {}),
+    "unitta-sensitivity": ("base|layer|class-stay-.*", ".*", {}),
+    "aetta-fully": (".*", "tent", {}),
+    "aetta-continual": (".*", "tent", {}),
+    "aetta-sensitivity": (".*", "tent", {}),
+    "recovery": (".*", r"tent|tent \+ episodic", {}),
+    "dhauds": ("WHN-L1", "source|dhauds", {"protocol": "offline-oracle", "epochs": 2}),
+    "dhauds-clean": (".*", ".*", {}),
+}
 
 
 @lru_cache
@@ -138,30 +64,113 @@ def jobs_of(suite: str, scale: str) -> tuple[Job, ...]:
     return tuple(load_suite(suite, scale=scale).jobs())
 
 
+@pytest.fixture(scope="module")
+def report_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Report]:
+    """Return the report of a few jobs of a suite, which are run once."""
+
+    @lru_cache
+    def made(suite: str) -> Report:
+        streams, recipes, overrides = SMALLEST[suite]
+        folder = tmp_path_factory.mktemp(suite)
+        jobs = load_suite(suite, overrides, scale="smoke").jobs()
+        chosen = [
+            job for job in jobs if re.fullmatch(streams, job.stream.label) and re.fullmatch(recipes, job.recipe.label)
+        ]
+        assert chosen, [(job.stream.label, job.recipe.label) for job in jobs]
+        for job in chosen:
+            run(job, folder)
+        return make_report(folder)
+
+    return made
+
+
 def test_the_list_is_complete() -> None:
     for paper, (figures, tables) in COUNTS.items():
-        numbers = [f"{paper} Figure {k + 1}" for k in range(figures)] + [
-            f"{paper} Table {k + 1}" for k in range(tables)
-        ]
-        assert set(numbers) <= set(PLACES)
+        numbers = [f"Figure {k + 1}" for k in range(figures)] + [f"Table {k + 1}" for k in range(tables)]
+        assert [entry.name for entry in ENTRIES if entry.paper == paper] == numbers
 
 
-@pytest.mark.parametrize("name", PLACES)
-def test_a_table_or_figure_has_its_place(name: str) -> None:
-    assert PLACES[name]
-    for place in PLACES[name]:
-        if isinstance(place, Jobs):
-            assert any(
-                job.stream.label.startswith(place.stream)
-                and place.recipe in ("", job.recipe.label)
-                and place.model in ("", job.model.label)
-                for job in jobs_of(place.suite, place.scale)
-            ), place
-        elif isinstance(place, Shown):
-            module, _, function = place.function.partition(":")
-            assert hasattr(importlib.import_module(module), function)
-        else:
-            assert place.reason
+def named(entries: list[Any]) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize("entry", entries, ids=lambda entry: f"{entry.paper} {entry.name}")
+
+
+@named(ENTRIES)
+def test_a_table_or_figure_has_jobs_or_is_explained(entry: Any) -> None:
+    assert bool(entry.jobs) + bool(entry.call) + bool(entry.explained) == 1
+    assert bool(entry.jobs) == bool(entry.shown) == bool(entry.needs)
+    for wanted in entry.jobs:
+        assert any(
+            job.stream.label.startswith(wanted.stream)
+            and wanted.recipe in ("", job.recipe.label)
+            and wanted.model in ("", job.model.label)
+            for job in jobs_of(wanted.suite, wanted.scale)
+        ), wanted
+
+
+@named([entry for entry in ENTRIES if entry.shown])
+def test_a_report_of_a_smoke_run_shows_its_numbers(entry: Any, report_of: Callable[[str], Report]) -> None:
+    for suite in dict.fromkeys(jobs.suite for jobs in entry.jobs):
+        report = report_of(suite)
+        for wanted in entry.shown:
+            name, _, heading = wanted.partition(": ")
+            found = [section for section in sections(report, name) if not heading or section.title == heading]
+            assert found, f"{suite} has no section {wanted}"
+            assert any(numbers(section) for section in found), f"{wanted} of {suite} holds no numbers"
+
+
+def sections(report: Report, name: str) -> Iterator[Section]:
+    """Yield what a function of the report makes, and all parts of it."""
+    if hasattr(report_sections, name):
+        made = [getattr(report_sections, name)(report)]
+    else:
+        made = [getattr(table_sections, name)(chapter) for chapter in report.chapters]
+    for section in made:
+        if section is not None:
+            yield from parts_of(section)
+
+
+def parts_of(section: Section) -> Iterator[Section]:
+    yield section
+    for part in section.parts:
+        yield from parts_of(part)
+
+
+def numbers(section: Section) -> list[float]:
+    """Return the numbers in the cells of its tables and along the second axis of its charts."""
+    cells = re.findall(r"<td[^>]*>[^<\d]*(-?\d+(?:\.\d+)?)", section.html)
+    charts = re.findall(r"<script type='application/json'>(.*?)</script>", section.html, re.DOTALL)
+    drawn = [y for chart in charts for trace in json.loads(chart)["data"] for y in trace.get("y") or []]
+    return [float(value) for value in [*cells, *(y for y in drawn if isinstance(y, int | float))]]
+
+
+def test_numbers_are_not_seen_where_there_are_none() -> None:
+    assert numbers(Section("", "<table><tr><th>12</th><td>–</td></tr></table>")) == []
+    assert numbers(Section("", '<script type=\'application/json\'>{"data":[{"y":[null]}]}</script>')) == []
+    assert numbers(Section("", "<td class='x'>12.5 ± 1</td>")) == [12.5]
+
+
+def walk() -> Calibration:
+    matrix = np.tile(np.linspace(76, 5, 21)[:, None], 21) - np.linspace(0, 5, 21)
+    return calibration_of({("fog", "snow"): matrix}, pairs=[["fog", "snow"]])
+
+
+CALLS: dict[str, Callable[[Any, Path], Any]] = {
+    "holdfast.streams:walk_strip": lambda draw, _: draw(walk(), np.zeros((32, 32, 3), np.uint8)).size,
+    "holdfast.streams:write_walk_gif": lambda draw, folder: [
+        draw(folder / "walk.gif", walk(), np.zeros((32, 32, 3), np.uint8)),
+        (folder / "walk.gif").stat().st_size,
+    ][1:],
+    "holdfast.streams:unitta_setting": lambda setting, _: json.dumps(setting("(n,u)/(n,u)"), default=str),
+    "holdfast.corruptions.audio.dhauds:criterion": lambda criterion, _: criterion("WHN-L1", "sc2").grid,
+    "holdfast.corruptions.audio.dhauds:noises_of": lambda noises, _: [noise.name for noise in noises("END1", "L2")],
+    "holdfast.audio:CLIPS": lambda clips, _: clips,
+}
+
+
+@named([entry for entry in ENTRIES if entry.call])
+def test_a_function_draws_or_prints_the_rest(entry: Any, tmp_path: Path) -> None:
+    module, _, name = entry.call.partition(":")
+    assert re.search(r"\d", str(CALLS[entry.call](getattr(importlib.import_module(module), name), tmp_path)))
 
 
 def test_every_published_number_belongs_to_a_job() -> None:

@@ -13,7 +13,9 @@ from typer.testing import CliRunner
 from holdfast.benchmark import SuiteError, run
 from holdfast.benchmark.suite import parse_suite
 from holdfast.cli import app
+from holdfast.data import Digits
 from holdfast.streams import Calibration, ccc_setting
+from holdfast.streams.walks.difficulty import POOLS
 
 SUITE = """\
 name: walk
@@ -98,3 +100,33 @@ def test_runs_that_differ_in_the_seed_alone_share_a_protocol(tmp_path: Path) -> 
     pairs = [manifest["stream"]["spec"]["plan"]["transitions"][0]["domain"] for manifest in (first, second)]
     assert pairs[0] != pairs[1]
     assert first["protocol"]["stream"] == second["protocol"]["stream"]
+
+
+def test_the_manifest_says_who_calibrated_a_walk_and_on_what(tmp_path: Path) -> None:
+    quick, _ = parse_suite(SUITE).jobs()
+    whole, _ = parse_suite(SUITE.replace("pictures: 12", "pictures: 3, full_grid: true")).jobs()
+    material = [json.loads((run(job, tmp_path) / "manifest.json").read_text())["material"] for job in (quick, whole)]
+    assert [entry["calibration"]["imported"] for entry in material] == [False, False]
+    assert material[0]["calibration"]["points"] < 441
+    assert (material[1]["calibration"]["points"], material[1]["calibration"]["images"]) == (441, 3)
+    assert material[0]["data"] == material[1]["data"]
+    assert material[0]["data"]["samples"] == len(Digits("test").labels)
+
+
+def test_matrices_make_a_walk_that_counts_as_imported(tmp_path: Path) -> None:
+    case = json.loads((Path(__file__).parents[1] / "streams" / "ccc_paths.json").read_text())["cases"][0]
+    pool = POOLS["hard"]
+    matrices = {f"{first}+{second}": case["matrix"] for first in pool for second in pool if first != second}
+    (tmp_path / "matrices.json").write_text(json.dumps(matrices))
+    words = ["calibrate", "--matrices", str(tmp_path / "matrices.json"), "--difficulty", "hard", "--steps", "50"]
+    path = Path(invoke(*words, "--out", str(tmp_path / "out")).strip())
+    assert Calibration.load(path).storage_jpeg_quality == 85
+    given = SUITE.replace("difficulty: medium, ", f"calibration: {path}, ").replace("pictures: 12, ", "samples: 32, ")
+    given = given.replace("pairs: [[gaussian_noise, contrast]], ", "")
+    manifest = json.loads((run(parse_suite(given).jobs()[0], tmp_path) / "manifest.json").read_text())
+    assert manifest["material"]["calibration"] == {
+        "imported": True,
+        "target_percent": 0.0,
+        "images": None,
+        "points": 441,
+    }

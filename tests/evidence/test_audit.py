@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pytest
@@ -43,24 +45,73 @@ def stream(samples: int, estimates: str, seed: int = 0) -> Served:
     return Served(served, source, right, np.where(source == served, right, 1 - right), labels)
 
 
-def answer(audit: LabelAudit, asked: LabelRequests, data: Served) -> None:
-    """Give all wanted labels."""
+def answer(audit: LabelAudit, asked: LabelRequests, data: Served, *, binary: float = 0.0) -> None:
+    """Give all wanted labels, a share of them as yes or no."""
     for sample_id in asked.wanted_ids:
-        assert audit.feedback(sample_id, int(data.labels[sample_id]))
+        label = int(data.labels[sample_id])
+        if coins(1, sample_id, 1)[0] < binary:
+            assert audit.feedback(sample_id, correct=bool(data.served[sample_id] == label))
+        else:
+            assert audit.feedback(sample_id, label)
 
 
+@pytest.mark.parametrize("binary", [0.0, 0.5, 1.0])
 @pytest.mark.parametrize("estimates", ["honest", "overconfident", "reversed"])
-def test_all_intervals_hold_at_once_whatever_the_estimates(estimates: str) -> None:
+def test_all_intervals_hold_at_once_whatever_the_estimates(estimates: str, binary: float) -> None:
     data, wrong = stream(400, estimates), np.zeros(2)
     for seed in range(40):
         audit, missed = LabelAudit(budget=0.2, confidence=0.8, seed=seed), np.zeros(2, bool)
         for start in range(0, 400, 100):
-            answer(audit, audit.serve(**data.part(start, start + 100)), data)
+            answer(audit, audit.serve(**data.part(start, start + 100)), data, binary=binary)
             found, true = (audit.accuracy(), audit.gain()), data.averages(start + 100)
             assert found[0].samples == start + 100
             missed |= [not now.low <= value <= now.high for now, value in zip(found, true, strict=True)]
         wrong += missed
     assert (wrong <= 8).all()
+
+
+def test_yes_and_no_bound_the_accuracy_as_labels_do_and_the_gain_less_closely() -> None:
+    data, found = stream(2000, "honest"), {}
+    for binary in (0.0, 1.0):
+        audit = LabelAudit(budget=0.3)
+        answer(audit, audit.serve(**data.part(0, 2000)), data, binary=binary)
+        found[binary] = (audit.accuracy(), audit.gain())
+    assert found[1.0][0] == found[0.0][0]
+    labels, yes_or_no = found[0.0][1], found[1.0][1]
+    assert yes_or_no.low < labels.low
+    assert labels.high < yes_or_no.high < 1
+    assert yes_or_no.low <= data.averages(2000)[1] <= yes_or_no.high
+    assert abs(yes_or_no.value - labels.value) < 0.05
+
+
+def test_yes_is_the_label_that_was_served() -> None:
+    first, second = LabelAudit(budget=1.0), LabelAudit(budget=1.0)
+    for audit, given in ((first, {"correct": True}), (second, {"label": 3})):
+        audit.serve(served=[3], source=[7], right=[0.5], source_right=[0.2])
+        assert audit.feedback(0, **given)
+        assert not audit.feedback(0, correct=False)
+    assert first.state_dict() == second.state
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        ({"label": -1}, "label must be a class from 0 on, or None, got -1"),
+        ({"label": 3.7}, "label must be a class from 0 on, or None, got 3.7"),
+        ({"label": True}, "label must be a class from 0 on, or None, got True"),
+        ({"label": "3"}, "label must be a class from 0 on, or None, got '3'"),
+        ({"correct": 1}, "correct must be True or False, got 1"),
+        ({"label": 3, "correct": True}, "give label or correct, not both, got 3 and True"),
+    ],
+)
+def test_what_is_no_label_is_refused_and_changes_nothing(given: dict[str, Any], sentence: str) -> None:
+    audit = LabelAudit(budget=1.0)
+    audit.serve(served=[3], source=[7], right=[0.5], source_right=[0.2])
+    before = audit.state_dict()
+    with pytest.raises(ValueError, match=re.escape(sentence)):
+        audit.feedback(0, **given)
+    assert audit.state_dict() == before
+    assert audit.feedback(0, np.int64(3))
 
 
 def test_values_are_unbiased() -> None:
@@ -156,6 +207,28 @@ def test_a_label_that_never_comes_widens_the_bounds() -> None:
         hopeless.feedback(sample_id, None)
     assert hopeless.accuracy().low < 0.05
     assert hopeless.accuracy().high > 0.95
+
+
+def test_a_label_is_overdue_after_as_many_further_samples_as_patience_says() -> None:
+    audit = LabelAudit(budget=1.0, patience=3)
+    waiting = []
+    for _ in range(5):
+        audit.serve(served=[1], source=[0], right=[0.5], source_right=[0.5])
+        waiting.append(audit.waiting)
+    assert waiting == [[0], [0, 1], [0, 1, 2], [1, 2, 3], [2, 3, 4]]
+
+
+def test_labels_weigh_by_how_unlikely_their_sample_was_to_be_chosen() -> None:
+    audit = LabelAudit(budget=0.5)
+    right = np.linspace(0.05, 0.95, 40)
+    asked = audit.serve(served=[1] * 40, source=[1] * 40, right=right, source_right=right)
+    for sample_id in asked.wanted_ids:
+        audit.feedback(sample_id, 1)
+    weights = 0.5 / asked.rates[asked.wanted]
+    assert len(set(weights.round(6))) > 3
+    line = audit.state["lines"][0]
+    assert line["weight"] == line["y"] == pytest.approx(weights.sum())
+    assert line["x"] == pytest.approx(weights @ right[asked.wanted])
 
 
 def test_only_requested_labels_count_and_only_once() -> None:

@@ -311,3 +311,14 @@ def test_guards_say_what_is_wrong_with_their_options() -> None:
         holdfast.guard(tiny_resnet(), budget=2.0)
     with pytest.raises(ValueError, match="needs unlabelled source inputs"):
         holdfast.guard(tiny_resnet(), "eata")
+
+
+@pytest.mark.parametrize("label", [99, -1, 3.7, True, "3"])
+def test_a_label_that_is_no_class_is_refused(label: Any) -> None:
+    model = holdfast.guard(tiny_resnet(), "tent", budget=1.0)
+    model.step(torch.rand(2, 3, 32, 32))
+    with pytest.raises(ValueError, match=r"^label must be a class from 0 to 9, or None, got "):
+        model.feedback(0, label=label)
+    assert model.audit.waiting == [0, 1]
+    assert model.feedback(0, correct=True)
+    assert model.feedback(1, label=torch.tensor(3))  # type: ignore[arg-type]

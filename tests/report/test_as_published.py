@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from fnmatch import fnmatchcase
+from pathlib import PurePath
 from typing import Any
 
 import pytest
@@ -15,9 +17,12 @@ from holdfast.benchmark import load_suite, suite_names
 from holdfast.benchmark.job import Job, SourceData
 from holdfast.benchmark.manifest import resolved_names
 from holdfast.options.spec import Spec
-from holdfast.report.as_published import Publication
+from holdfast.report import as_published
+from holdfast.report.as_published import Publication, published_material
 from holdfast.report.as_published import publication_of as publication_of_manifest
+from holdfast.report.published import published_rows
 from holdfast.report.runs import Manifest
+from holdfast.streams.walks.difficulty import OFFICIAL_TARGETS_PERCENT
 
 
 @pytest.fixture(scope="module")
@@ -27,9 +32,34 @@ def job() -> Job:
     return next(job for job in jobs if job.recipe.label == "sotta")
 
 
-def publication_of(job: Job) -> Publication | None:
-    """Compare a job as its manifest keeps it."""
-    return publication_of_manifest(json.loads(json.dumps({"asked": job.to_json(), "resolved": resolved_names(job)})))
+def publication_of(job: Job, material: dict[str, Any] | None = None) -> Publication | None:
+    """Compare a job as its manifest keeps it, by default with the documented data and weights."""
+    content = {"asked": job.to_json(), "resolved": resolved_names(job), "material": material or documented(job)}
+    return publication_of_manifest(json.loads(json.dumps(content)))
+
+
+def documented(job: Job) -> dict[str, Any]:
+    """Return data and weights of the documented sizes, and a walk made from imported matrices."""
+    folder = PurePath(job.data.options.get("folder") or job.data.options.get("paths") or "").name
+    aliases = {"stored_speech_commands_c": "sc2_c"}
+    data = row_of("data", f"{aliases.get(job.data.name, job.data.name)} {folder}")
+    classes = job.model.options.get("num_classes")
+    weights = row_of("weights", " ".join(map(str, [job.model.name, job.model.label, *([classes] if classes else [])])))
+    return {
+        "data": {"samples": int(data.get("count", 0)), "classes": int(data.get("classes", 0)), "digest": "d"},
+        "weights": {"parameters": int(weights.get("count", 0)), "digest": "w"},
+        "calibration": {
+            "imported": True,
+            "target_percent": OFFICIAL_TARGETS_PERCENT.get(job.stream.label.partition("-")[0], 0.0),
+            "images": None,
+            "points": 441,
+        },
+    }
+
+
+def row_of(kind: str, name: str) -> Mapping[str, str]:
+    rows = (row for row in published_material() if row["kind"] == kind and fnmatchcase(name, row["name"]))
+    return next(rows, {})
 
 
 def with_options(spec: Spec, **options: Any) -> Spec:
@@ -40,18 +70,21 @@ def test_the_published_job_has_no_deviation_wherever_the_data_are(job: Job) -> N
     for elsewhere in (
         job,
         replace(job, data=with_options(job.data, folder="/mnt/CIFAR-10-C")),
-        replace(job, model=with_options(job.model, weights="/mnt/cp_last.pth.tar")),
+        replace(job, model=with_options(job.model, weights="/mnt/mine.pt")),
         replace(job, estimators=(*job.estimators, Spec("gde", "another"))),
         replace(job, estimators=()),
     ):
-        found = publication_of(elsewhere)
+        found = publication_of(elsewhere, documented(job))
         assert found is not None
         assert (found.deviations, found.seeds) == ((), (0, 1, 2))
 
 
 CHANGES: dict[str, tuple[Callable[[Job], Job], str]] = {
     "network": (lambda job: replace(job, model=Spec("cifar_resnet", job.model.label)), "model.name is cifar_resnet"),
-    "weights": (lambda job: replace(job, model=with_options(job.model, weights="own.pt")), "model.weights is own.pt"),
+    "weights": (
+        lambda job: replace(job, model=with_options(job.model, weights="IMAGENET1K_V1")),
+        "model.weights is IMAGENET1K_V1",
+    ),
     "model label": (lambda job: replace(job, model=Spec(job.model.name, "mine", job.model.options)), "model.label"),
     "data": (lambda job: replace(job, data=Spec("cifar10", options={"folder": "x"})), "stream.data.name is cifar10"),
     "severity": (lambda job: replace(job, stream=with_options(job.stream, severity=3)), "stream.severity is 3"),
@@ -81,6 +114,116 @@ def test_a_change_of_any_field_is_a_deviation(job: Job, field: str) -> None:
     assert any(words in deviation for deviation in found.deviations)
 
 
+MATERIAL: dict[str, tuple[str, Any, str]] = {
+    "samples": ("data.samples", 500, "the data has 500 samples instead of 10,000"),
+    "classes": ("data.classes", 100, "the data has 100 classes instead of 10"),
+    "parameters": ("weights.parameters", 1000, "the weights have 1,000 parameters instead of 11,173,962"),
+}
+
+
+@pytest.mark.parametrize("field", MATERIAL)
+def test_other_data_or_weights_are_a_deviation_whatever_their_files_are_called(job: Job, field: str) -> None:
+    path, value, words = MATERIAL[field]
+    kind, key = path.split(".")
+    material = documented(job)
+    found = publication_of(job, {**material, kind: {**material[kind], key: value}})
+    assert found is not None
+    assert found.deviations == (words,)
+
+
+@pytest.mark.parametrize("kind", ["data", "weights"])
+def test_another_digest_is_a_deviation_where_one_is_known(job: Job, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = [{**row, "digest": "known"} if row["kind"] == kind else row for row in published_material()]
+    monkeypatch.setattr(as_published, "published_material", lambda: rows)
+    found = publication_of(job)
+    assert found is not None
+    assert found.deviations == (f"the digest of the {kind} is {kind[0]} instead of known",)
+    material = documented(job)
+    same = publication_of(job, {**material, kind: {**material[kind], "digest": "known"}})
+    assert same is not None
+    assert same.deviations == ()
+
+
+def test_a_run_that_does_not_say_what_it_used_is_not_as_published(job: Job) -> None:
+    found = publication_of_manifest(json.loads(json.dumps({"asked": job.to_json(), "resolved": resolved_names(job)})))
+    assert found is not None
+    assert "does not say which data" in found.deviations[0]
+
+
+def ccc_job(scale: str) -> Job:
+    return next(job for job in load_suite("ccc", scale=scale).jobs() if job.recipe.label == "rdumb")
+
+
+def test_official_shards_and_imported_matrices_are_the_published_protocol() -> None:
+    for scale in ("paper-shards", "paper-matrices"):
+        found = publication_of(ccc_job(scale))
+        assert found is not None
+        assert (found.deviations, found.seeds) == ((), (43, 44, 45))
+    short = documented(ccc_job("paper-shards"))
+    found = publication_of(ccc_job("paper-shards"), {**short, "data": {**short["data"], "samples": 25_000}})
+    assert found is not None
+    assert found.deviations == ("the data has 25,000 samples instead of 7,500,000",)
+
+
+WALKS: dict[str, tuple[str, dict[str, Any], str]] = {
+    "self-calibrated": ("paper", {"imported": False, "images": 5000}, "self-calibrated on 5,000 images at all 441"),
+    "quickly": ("paper", {"imported": False, "images": 500, "points": 70}, "on 500 images at 70 of 441 points"),
+    "own file": ("paper-matrices", {"imported": False, "images": 5000}, "the walk is self-calibrated"),
+    "target": ("paper-matrices", {"target_percent": 34.0}, "the target of the walk is 34 % instead of 40 %"),
+}
+
+
+@pytest.mark.parametrize("case", WALKS)
+def test_a_walk_that_was_calibrated_here_is_called_so(case: str) -> None:
+    scale, changes, words = WALKS[case]
+    material = documented(ccc_job(scale))
+    found = publication_of(ccc_job(scale), {**material, "calibration": {**material["calibration"], **changes}})
+    assert found is not None
+    (deviation,) = found.deviations
+    assert words in deviation
+
+
+def test_the_paper_scale_calibrates_as_the_matrices_were_measured() -> None:
+    for suite in ("ccc", "ccc-studies"):
+        streams = [entry.spec.options for entry in load_suite(suite, scale="paper").streams]
+        assert {(stream["pictures"], stream["full_grid"]) for stream in streams} == {(5000, True)}
+
+
+def test_figure_4a_takes_ten_orders() -> None:
+    job = next(iter(load_suite("ccc-backbones", scale="paper-cin-c").jobs()))
+    found = publication_of(job)
+    assert found is not None
+    assert (found.deviations, found.seeds) == ((), tuple(range(10)))
+    other = publication_of(replace(job, seed=43))
+    assert other is not None
+    assert other.deviations
+
+
+def test_material_is_documented_for_every_suite_with_published_numbers() -> None:
+    for suite in {row["suite"] for row in published_rows()} | {"dhauds"}:
+        for scale in (scale for scale in load_suite(suite).scales if scale.startswith("paper")):
+            for job in load_suite(suite, scale=scale).jobs():
+                material = documented(job)
+                assert material["data"]["samples"], job.data
+                assert material["weights"]["parameters"] or job.model.label == "MaxViT", job.model  # no number of it
+
+
+def test_settings_of_the_paper_are_as_published_as_those_of_the_code() -> None:
+    jobs = {job.recipe.label: job for job in load_suite("unitta", scale="paper").jobs()}
+    (imagenet, *_) = load_suite("unitta", scale="paper-imagenet").jobs()
+    unitta = jobs["unitta"]
+    for same in (
+        replace(unitta, recipe=with_options(unitta.recipe, distance="kl", class_momentum=0.005)),
+        replace(imagenet, batch_size=32),
+    ):
+        found = publication_of(same)
+        assert found is not None
+        assert found.deviations == ()
+    other = publication_of(replace(unitta, recipe=with_options(unitta.recipe, class_momentum=0.02)))
+    assert other is not None
+    assert other.deviations == ("recipe.class_momentum is 0.02 instead of not set",)
+
+
 def test_own_suites_and_embedded_data_have_nothing_to_compare_with(job: Job) -> None:
     assert publication_of(replace(job, suite="mine")) is None
     assert publication_of(load_suite("aetta-continual", scale="smoke").jobs()[0]) is None
@@ -99,9 +242,14 @@ def test_every_job_at_the_scale_of_a_paper_is_as_published(suite: str) -> None:
     for scale in load_suite(suite).scales:
         jobs = load_suite(suite, scale=scale).jobs() if scale.startswith("paper") else []
         for job in jobs[:: max(1, len(jobs) // 30)]:
-            found = publication_of(job)
+            material = documented(job)
+            if job.stream.name == "ccc" and "calibration" not in job.stream.options:  # calibrated when it is run
+                material["calibration"]["imported"] = False
+            found = publication_of(job, material)
             assert found is not None
-            assert found.deviations == (), job.name
+            walk = () if material["calibration"]["imported"] else ("the walk is self-calibrated",)
+            assert len(found.deviations) == len(walk), (job.name, found.deviations)
+            assert all(map(str.startswith, found.deviations, walk))
             assert job.seed in found.seeds
 
 
@@ -143,7 +291,7 @@ def test_a_manifest_that_holds_the_comparison_keeps_it(job: Job) -> None:
         "asked": json.loads(json.dumps(job.to_json())),
     }
     for published, deviations in ((kept, ("batch_size is 32 instead of 64",)), (None, ())):
-        manifest = Manifest.model_validate({**content, "published": published})
+        manifest = Manifest.model_validate({**content, "material": documented(job), "published": published})
         assert manifest.published is not None
         assert manifest.published.deviations == deviations
     for other in ({}, {"suite": job.suite}, {"suite": job.suite, "stream": []}):  # jobs of another version

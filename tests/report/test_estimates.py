@@ -77,7 +77,7 @@ def test_resets_and_a_scripted_collapse_are_marked(write_run: WriteRun, tmp_path
     assert [not shown for shown in tent["args"][0]["visible"]] == eta["args"][0]["visible"]
 
 
-@pytest.mark.parametrize(("parameters", "cell"), [(11_173_962, "20.0 (4.0)"), (77_754, "20.0")])
+@pytest.mark.parametrize(("parameters", "cell"), [(11_173_962, "20.0 (4.0 ± 0.03)"), (77_754, "20.0")])
 def test_published_errors_stand_beside_the_same_network_and_length_only(
     write_run: WriteRun, tmp_path: Path, parameters: int, cell: str
 ) -> None:

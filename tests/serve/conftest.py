@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -17,6 +18,7 @@ from torch import Tensor
 from holdfast.models.tiny import tiny_resnet
 from holdfast.serve.app import create_app
 from holdfast.serve.limits import Limits
+from holdfast.serve.run import server_of
 from holdfast.serve.service import Service
 from holdfast.serve.tenants import Tenants
 
@@ -36,7 +38,8 @@ def batches(count: int, size: int = 4, seed: int = 0) -> Tensor:
 
 def make_service(folder: Path | None = None, *, limits: Limits | None = None, **options: Any) -> Service:
     """Return a service that is not started; options of the micro-batches, then those of the tenants."""
-    serving = {name: options.pop(name) for name in ("batch", "wait", "store_inputs") if name in options}
+    own = ("batch", "wait", "store_inputs", "names")
+    serving = {name: options.pop(name) for name in own if name in options}
     method = options.pop("method", "tent")
     return Service(
         Tenants(network(), method, folder=folder, **options), limits=limits, **{"batch": 4, "wait": 0.0, **serving}
@@ -57,19 +60,17 @@ def client(tmp_path: Path) -> Iterator[Any]:
 @contextmanager
 def listening(service: Service, **options: Any) -> Iterator[str]:
     """Serve at a loopback address from a thread, and yield the address."""
-    import uvicorn
-
-    config = uvicorn.Config(create_app(service, **options), port=0, log_level="error", ws="none", access_log=False)
-    server = uvicorn.Server(config)
-    thread = threading.Thread(target=server.run)
-    thread.start()
-    wait_until(lambda: server.started)
-    port = server.servers[0].sockets[0].getsockname()[1]
-    try:
-        yield f"http://127.0.0.1:{port}"
-    finally:
-        server.should_exit = True
-        thread.join()
+    server = server_of(create_app(service, **options), service.limits)
+    with socket.socket() as at:
+        at.bind(("127.0.0.1", 0))
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [at]})
+        thread.start()
+        wait_until(lambda: server.started)
+        try:
+            yield f"http://127.0.0.1:{at.getsockname()[1]}"
+        finally:
+            server.should_exit = True
+            thread.join()
 
 
 def wait_until(holds: Callable[[], Any], seconds: float = 60.0) -> Any:

@@ -20,6 +20,7 @@ from fastapi.testclient import TestClient
 from PIL import Image
 
 from holdfast import guard
+from holdfast.models import load
 from holdfast.models.tiny import tiny_amaut
 from holdfast.serve.app import create_app
 from holdfast.serve.audit import read_audit, verify_audit
@@ -127,6 +128,21 @@ def test_labels_come_back_by_id_and_count_once(client: Any) -> None:
         assert client.post("/v1/feedback", json=body).status_code in (404, 422), body
 
 
+def test_yes_or_no_comes_back_instead_of_a_label(client: Any) -> None:
+    found = client.post("/v1/predict", content=npy(INPUTS[0].numpy()), headers=NPY).json()
+    for sample, correct in zip(found["ids"], (True, False, True, True), strict=True):
+        sent = {"id": sample, "correct": correct}
+        assert client.post("/v1/feedback", json=sent).json() == {"counts": True}
+        assert client.post("/v1/feedback", json=sent).json() == {"counts": False}
+    wrong: list[dict[str, Any]] = [{"correct": 1}, {"correct": None}, {"correct": True, "label": 3}, {"label": 3.0}, {}]
+    for given in wrong:
+        assert client.post("/v1/feedback", json={"id": found["ids"][0], **given}).status_code == 422, given
+    answer = client.post("/v1/feedback", json={"id": found["ids"][0], "label": 99})
+    assert answer.json() == {"error": "label must be a class from 0 to 9, or None, got 99"}
+    bounds = client.get("/v1/tenants/default/status").json()["bounds"]["accuracy"]
+    assert bounds[0] <= 0.75 <= bounds[1]
+
+
 def test_reset_freeze_resume_and_export_by_header_path_and_body(client: Any, tmp_path: Path) -> None:
     sent = {"content": npy(INPUTS[0].numpy()), "headers": {**NPY, "X-Tenant": "north"}}
     first = client.post("/v1/predict?logits=1", **sent).json()["logits"]
@@ -212,8 +228,9 @@ def test_a_full_disk_is_told_and_predictions_go_on(client: Any, monkeypatch: pyt
         def close(self) -> None:
             pass
 
-    whole = vars(client.service.audit)["_connection"]
-    monkeypatch.setattr(client.service.audit, "_connection", Full())
+    log = client.service.tenants.log
+    whole = vars(log)["_connection"]
+    monkeypatch.setattr(log, "_connection", Full())
     assert client.post("/v1/predict", **sent).status_code == 200
     wait_until(lambda: client.get("/v1/status").json()["learning_stopped"])
     before = client.get("/v1/status").json()
@@ -221,7 +238,7 @@ def test_a_full_disk_is_told_and_predictions_go_on(client: Any, monkeypatch: pyt
     assert client.post("/v1/predict", **sent).status_code == 200
     assert client.get("/v1/status").json()["tenants"]["default"]["digest"] == before["tenants"]["default"]["digest"]
     assert "holdfast_learning_stopped 1.0" in client.get("/metrics").text
-    monkeypatch.setattr(client.service.audit, "_connection", whole)
+    monkeypatch.setattr(log, "_connection", whole)
 
 
 # What is refused ------------------------------------------------------------------------------------------
@@ -258,7 +275,8 @@ def test_wrong_bodies_are_refused_without_internals(client: Any) -> None:
         (npy(good)[:-5], "application/x-npy", 422),
         (pickle.dumps(good), "application/x-npy", 422),
         (b"[[1, 2], [3]]", "application/json", 422),
-        (b"[" * 100_000, "application/json", 422),
+        (b"[" * 10_000, "application/json", 422),
+        (b"[" * 100_000, "application/json", 413),
         (b'{"inputs": "a"}', "application/json", 422),
         (b"", "application/json", 422),
         (b"\xff\xfe", "application/json", 422),
@@ -380,7 +398,8 @@ def test_other_sites_and_other_host_names_are_refused() -> None:
     with TestClient(create_app(make_service(), hosts=("127.0.0.1",)), base_url="http://127.0.0.1:8000") as client:
         assert client.get("/v1/status").status_code == 200
         assert client.get("/v1/status", headers={"Origin": "http://127.0.0.1:8000"}).status_code == 200
-        assert client.post("/v1/reset", headers={"Origin": "http://evil.example"}).status_code == 403
+        for other in ("http://evil.example", "http://127.0.0.1:8001", "http://127.0.0.1"):
+            assert client.post("/v1/reset", headers={"Origin": other}).status_code == 403
         assert client.get("/v1/status", headers={"Host": "evil.example"}).status_code == 421
 
 
@@ -420,3 +439,19 @@ def test_an_error_inside_says_nothing_of_it(client: Any, monkeypatch: pytest.Mon
     assert answer.status_code == 500
     assert "secret" not in answer.text
     assert client.get("/readyz").status_code == 200
+
+
+@pytest.mark.filterwarnings("ignore")  # of transformers
+def test_a_clip_with_class_names_is_served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("transformers")
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[1] / "models"))
+    from small_clip import save_clip
+
+    save_clip(tmp_path / "clip")
+    network = load(f"clip:{tmp_path / 'clip'}", class_names=["dog", "cat", "fox"])
+    service = Service(Tenants(network, "tda", guarded=False), batch=4, wait=0.0)
+    with TestClient(create_app(service)) as client:
+        for size in (2, 1):  # an image at a time too
+            found = client.post("/v1/predict?logits=true", content=npy(INPUTS[0][:size].numpy()), headers=NPY)
+            assert found.status_code == 200, found.text
+            assert np.shape(found.json()["logits"]) == (size, 3)

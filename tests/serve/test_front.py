@@ -197,3 +197,21 @@ def test_ray_is_named_when_it_is_missing(tmp_path: Path, monkeypatch: pytest.Mon
     result = CliRunner().invoke(commands, [*command, "--state", str(tmp_path)])
     assert result.exit_code != 0
     assert 'pip install "holdfast[serve,ray]"' in str(result.exception or result.output)
+
+
+def test_both_engines_have_the_same_addresses_described_by_their_messages(parts: Parts) -> None:
+    front = create_front(parts.reach, shards=2, limits=Limits())
+    described = parts.apps[0].openapi()
+    assert front.openapi() == described
+    models = described["components"]["schemas"]
+    assert {"Prediction", "Counted", "Status", "Decision", "Failure", "Readiness"} <= set(models)
+    predict = described["paths"]["/v1/tenants/{tenant}/predict"]["post"]
+    assert predict["responses"]["200"]["content"]
+    assert {one["name"] for one in predict["parameters"]} == {"tenant", "x-tenant", "logits"}
+    label = described["paths"]["/v1/feedback"]["post"]["requestBody"]["content"]["application/json"]["schema"]
+    assert set(label["properties"]) == {"id", "label", "correct"}
+
+
+def test_objects_are_small_because_they_are_read_on_the_event_loop(client: Any) -> None:
+    for path in ("/v1/reset", "/v1/feedback"):
+        assert client.post(path, json={"tenant": "x" * 2**16}).status_code == 413

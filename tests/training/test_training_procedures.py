@@ -10,6 +10,7 @@ import torch
 from safetensors.torch import save_file
 from scipy.io import wavfile
 
+from holdfast.audio import CLIPS
 from holdfast.corruptions.audio import environments
 from holdfast.data import AudioFolder, InMemoryAudio
 from holdfast.models import CoNMix, CoNMixVersion, tiny_amaut, weights_digest
@@ -122,7 +123,7 @@ def test_hubert_trains_by_its_procedure() -> None:
         sizes = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 24}
         front = {"conv_dim": (8, 8), "conv_kernel": (80, 8), "conv_stride": (40, 8), "num_conv_pos_embeddings": 8}
         config = transformers.HubertConfig(**sizes, **front, num_conv_pos_embedding_groups=2)
-        network = HuBERT(transformers.HubertModel(config), 16, "rs", (8, 8))
+        network = HuBERT(transformers.HubertModel(config), 16, CLIPS["rs"], 37, head_widths=(8, 8))
     before = {name: weight.clone() for name, weight in network.state_dict().items()}
     fit(network, data, procedure=procedure_of("hubert-rs"), epochs=1)
     moved = [name for name, weight in network.state_dict().items() if not torch.equal(weight, before[name])]

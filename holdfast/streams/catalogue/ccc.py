@@ -53,6 +53,7 @@ def ccc(
     pool: Sequence[str] | None = None,
     path_rule: str | None = None,
     pictures: Count | None = None,
+    full_grid: bool = False,
     family: str | None = None,
     storage_jpeg_quality: JpegQuality | None = None,
     crop: CropName | None = None,
@@ -66,9 +67,10 @@ def ccc(
     """One corruption fades out while the next fades in, at an accuracy of the source model near a target.
 
     The paths come from a `calibration` or the file of one, in whose name `{seed}` stands for the seed: other networks
-    can be run on the stream of one. Without it, `calibrate(data, …)` makes one from the options
-    before `images_per_step`; a suite passes the function for its model. The walk is repeated `cycles` times (None:
-    endlessly), or until it has `samples` samples.
+    can be run on the stream of one. Without it, `calibrate(data, …)` makes one from the options before
+    `images_per_step`; a suite passes the function for its model. With `full_grid` it measures all 21 × 21 points of a
+    pair on all `pictures`, as the published matrices were (5000); without it, it interpolates and stops when the mean
+    of the path is known. The walk is repeated `cycles` times (None: endlessly), or until it has `samples` samples.
 
     Every image is randomly cropped and flipped before it is corrupted, anew at every position, by the rule that the
     calibration was measured with. For images of 128 px and more that is RandomResizedCrop, for smaller ones a shift by
@@ -87,6 +89,8 @@ def ccc(
         "crop": crop,
     }
     wanted = {option: value for option, value in wanted.items() if value is not None}
+    if full_grid:
+        wanted |= {"coarse": False, "margin_percent": 0.0}
     if calibration is not None:
         if wanted:
             raise ValueError(

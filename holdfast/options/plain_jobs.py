@@ -1,0 +1,66 @@
+"""The jobs of a suite as plain data, from its file alone: as a manifest keeps them, without importing torch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from fnmatch import fnmatchcase
+from itertools import product
+from typing import Any
+
+from holdfast.options.spec import Spec
+
+__all__ = ["plain_jobs"]
+
+OF_MODELS = frozenset({"streams", "recipes", "batch_size", "card"})  # keys of models and streams that are no options
+OF_STREAMS = frozenset({"recipes", "batch_size", "oracle_score"})
+INTRUDERS = {"every_batches": 3, "share": 1.0, "mixed": False}  # defaults of a suite's schema
+
+
+def plain_jobs(suite: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield the jobs of a suite's content, with the defaults of its schema; nothing is checked."""
+    protocols = suite.get("protocol", "online")
+    chosen = product(
+        [protocols] if isinstance(protocols, str) else protocols,
+        suite["models"],
+        suite["streams"],
+        suite.get("seeds", [0]),
+    )
+    for protocol, model, stream, seed in chosen:
+        of_model = model if isinstance(model, Mapping) else {}
+        for entry in stream.get("recipes") or suite["recipes"]:
+            job = {
+                "model": _entry(model, OF_MODELS),
+                "stream": _entry(stream, OF_STREAMS) | {"data": _for_seed(_entry(stream["data"]), seed)},
+                "recipe": _entry(entry),
+                "estimators": [_entry(estimator) for estimator in suite.get("estimators", [])],
+                **{key: _samples(suite.get(key)) for key in ("source", "holdout")},
+                "card": of_model.get("card"),
+                "seed": seed,
+                "batch_size": stream.get("batch_size") or of_model.get("batch_size") or suite.get("batch_size", 64),
+                "samples": suite.get("samples"),
+                "protocol": protocol,
+                "epochs": 1 if protocol.startswith("online") else suite.get("epochs", 1),
+            }
+            if "preset" in job["recipe"]:
+                job["recipe"]["preset"] = job["recipe"]["preset"].replace("{stream}", job["stream"]["label"])
+            if "intruders" in stream:
+                job["stream"]["intruders"] = INTRUDERS | stream["intruders"]
+            if protocol == "offline-oracle" and stream.get("oracle_score", "accuracy") != "accuracy":
+                job["stream"]["oracle_score"] = stream["oracle_score"]
+            labels = (("streams", job["stream"]["label"]), ("recipes", job["recipe"]["label"]))
+            if all(any(fnmatchcase(label, name) for name in of_model.get(key, ["*"])) for key, label in labels):
+                yield job
+
+
+def _entry(given: Any, besides: frozenset[str] = frozenset()) -> dict[str, Any]:
+    """Return an entry of a suite as a job holds it, without the keys that are the suite's own."""
+    options = {key: given[key] for key in given if key not in besides} if isinstance(given, Mapping) else given
+    return Spec.parse(options).to_json()
+
+
+def _samples(given: Any) -> dict[str, Any] | None:
+    return None if given is None else {"samples": 512} | _entry(given)
+
+
+def _for_seed(data: Mapping[str, Any], seed: int) -> dict[str, Any]:
+    return {key: value.replace("{seed}", str(seed)) if isinstance(value, str) else value for key, value in data.items()}

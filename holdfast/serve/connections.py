@@ -1,0 +1,85 @@
+"""Connections of the server: their number is limited, and those that send nothing make room for others."""
+
+from __future__ import annotations
+
+import asyncio
+import resource
+from typing import Any, ClassVar
+
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+__all__ = ["ACCEPTED_AT_ONCE", "Connection", "files_left", "limited_connection"]
+
+ACCEPTED_AT_ONCE = 64  # connections that are accepted before the first of them can be refused
+RESERVED = 128  # file descriptors for states, the log and libraries
+
+
+def files_left() -> int:
+    """Return how many connections can be open while states and the log can still be opened.
+
+    >>> files_left() > 0
+    True
+    """
+    allowed, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    left = 2**31 if allowed == resource.RLIM_INFINITY else allowed - RESERVED - ACCEPTED_AT_ONCE
+    if left < 1:
+        raise OSError(f"a service needs over {RESERVED + ACCEPTED_AT_ONCE} open files, and {allowed} are allowed; "
+                      "raise the limit with ulimit -n")  # fmt: skip
+    return left
+
+
+class Connection(H11Protocol):
+    """One connection; without a request under way it is idle.
+
+    One more than `most` closes the oldest idle one, those that have never sent a request first; if all are busy, the
+    new one is closed. `overdue` runs while the head of a request is awaited.
+    """
+
+    most: ClassVar[int]
+    head_seconds: ClassVar[float]
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self.opened = self.loop.time()
+        self.overdue: asyncio.TimerHandle | None = None
+
+    @property
+    def idle(self) -> bool:
+        """Whether no request is under way."""
+        return self.cycle is None or self.cycle.response_complete
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Await a head, and make room for it."""
+        super().connection_made(transport)
+        self._await_head()
+        if len(self.connections) > self.most:
+            closing = [one for one in self.connections if isinstance(one, Connection) and one.idle]
+            oldest = min(closing, key=lambda one: (one is self, one.cycle is not None, one.opened))
+            self.connections.discard(oldest)
+            oldest.transport.abort()
+
+    def data_received(self, data: bytes) -> None:
+        """Take bytes of a head or body."""
+        super().data_received(data)
+        if not self.idle:
+            self._head_arrived()
+        elif self.overdue is None:
+            self._await_head()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Await nothing any more."""
+        self._head_arrived()
+        super().connection_lost(exc)
+
+    def _await_head(self) -> None:
+        self.overdue = self.loop.call_later(self.head_seconds, self.transport.abort)
+
+    def _head_arrived(self) -> None:
+        if self.overdue is not None:
+            self.overdue.cancel()
+            self.overdue = None
+
+
+def limited_connection(most: int, head_seconds: float) -> type[Connection]:
+    """Return the protocol of a server with at most `most` connections, whose heads have to arrive in time."""
+    return type("LimitedConnection", (Connection,), {"most": most, "head_seconds": head_seconds})

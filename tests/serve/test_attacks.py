@@ -1,0 +1,294 @@
+"""Attacks over loopback, each of bounded size: one client never stops the service for the others."""
+
+from __future__ import annotations
+
+import errno
+import io
+import json
+import math
+import os
+import resource
+import socket
+import stat
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import httpx
+import numpy as np
+import pytest
+import torch
+from fastapi.testclient import TestClient
+
+from holdfast.model.adapted import AdaptedModel
+from holdfast.models.tiny import tiny_amaut
+from holdfast.serve.app import create_app
+from holdfast.serve.limits import Limits, RefusedError
+from holdfast.serve.service import Service
+from holdfast.serve.tenants import Tenants
+from tests.serve.conftest import batches, listening, make_service, network, wait_until
+from tests.serve.test_app import npy, png
+
+NPY = {"content-type": "application/x-npy"}
+SENT: dict[str, Any] = {"content": npy(batches(1)[0].numpy()), "headers": NPY}
+HEALTHY_SECONDS = 0.1
+
+
+def address(url: str) -> tuple[str, int]:
+    parts = urlsplit(url)
+    return str(parts.hostname), int(parts.port or 0)
+
+
+@contextmanager
+def at_most_files(count: int) -> Iterator[None]:
+    """Allow this process so many open files, as `ulimit -n` does."""
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (count, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+
+
+def test_idle_connections_make_room_for_others(tmp_path: Path) -> None:
+    service = make_service(tmp_path, guarded=False, limits=Limits(connections=8), active=1)
+    with listening(service) as url, ExitStack() as opened, httpx.Client(base_url=url, trust_env=False) as client:
+        assert client.post("/v1/tenants/north/predict", **SENT).status_code == 200
+        for _ in range(40):
+            opened.enter_context(socket.create_connection(address(url)))
+        for tenant in ("north", "south", "north"):
+            with httpx.Client(base_url=url, trust_env=False) as another:
+                assert another.post(f"/v1/tenants/{tenant}/predict", **SENT).status_code == 200
+        assert service.tenants.status("north").batches == 3
+    assert not list(tmp_path.glob("*.damaged"))
+
+
+def test_half_sent_heads_are_closed_in_time_however_slowly_they_drip() -> None:
+    service = make_service(guarded=False, limits=Limits(head_seconds=0.5))
+    with listening(service) as url:
+        with socket.create_connection(address(url)) as silent, socket.create_connection(address(url)) as dripping:
+            end = time.monotonic() + 10
+            closed = False
+            while not closed and time.monotonic() < end:
+                try:
+                    dripping.sendall(b"G")
+                except OSError:
+                    closed = True
+                time.sleep(0.1)
+            assert closed, "a byte now and then keeps no connection open"
+            silent.settimeout(10)
+            with suppress(ConnectionResetError):
+                assert silent.recv(1) == b""
+        with socket.create_connection(address(url)) as second:  # a half-sent second head after a whole first one
+            second.sendall(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
+            second.settimeout(10)
+            assert b" 200 " in second.recv(4096)
+            second.sendall(b"GET /hea")
+            with suppress(ConnectionResetError):
+                while second.recv(4096):
+                    pass
+
+
+def test_states_that_cannot_be_opened_are_not_damaged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tenants = Tenants(network(), "tent", guarded=False, folder=tmp_path, active=1)
+    for name in ("north", "south"):
+        tenants.step(name, batches(1)[0])
+    tenants.close()
+    again = Tenants(network(), "tent", guarded=False, folder=tmp_path, active=1)
+    digest = again.status("north").digest
+
+    for number in (errno.EMFILE, errno.EIO, errno.EACCES):
+
+        def unreadable(*_: Any, number: int = number) -> None:
+            raise OSError(number, os.strerror(number))
+
+        with monkeypatch.context() as patched:
+            patched.setattr(AdaptedModel, "load", unreadable)
+            with pytest.raises(RefusedError, match=r"cannot be read now .*try again") as refused:
+                again.step("north", batches(1)[0])
+            assert refused.value.status == 503
+    again.close()
+    assert sorted(path.name for path in tmp_path.glob("*.*s")) == ["north.safetensors", "south.safetensors"]
+    more = Tenants(network(), "tent", guarded=False, folder=tmp_path)
+    assert more.status("north").digest == digest
+    more.step("north", batches(1)[0])
+    assert more.status("north").batches == 2
+    more.close()
+
+
+def test_a_process_without_file_descriptors_keeps_its_states(tmp_path: Path) -> None:
+    tenants = Tenants(network(), "tent", guarded=False, folder=tmp_path, active=1)
+    for name in ("north", "south"):
+        tenants.step(name, batches(1)[0])
+    used = len(os.listdir("/proc/self/fd"))
+    with at_most_files(used + 4), ExitStack() as opened:
+        with suppress(OSError):
+            while True:
+                opened.enter_context(Path("/dev/null").open())
+        with pytest.raises(RefusedError, match="Too many open files"):
+            tenants.step("north", batches(1)[0])
+    assert tenants.step("north", batches(1)[0]).logits.shape == (4, 10)
+    assert tenants.status("north").batches == 2
+    tenants.close()
+    assert not list(tmp_path.glob("*.damaged"))
+
+
+def hostile_bodies() -> dict[str, tuple[bytes, str]]:
+    large = png(np.zeros((4096, 4096, 3), np.uint8))
+    part = b"--a\r\nContent-Type: image/png\r\n\r\n" + large + b"\r\n"
+    rows = np.random.default_rng(0).random((250, 3, 32, 32), np.float32)
+    return {
+        "tiny rows": (b"[" + b"[1]," * 3_900_000 + b"[1]]", "application/json"),
+        "the largest batch": (json.dumps(rows.tolist()).encode()[: 15 * 10**6], "application/json"),
+        "one row": (b"[" + b"1," * 700_000 + b"1]", "application/json"),
+        "spaces": (b"[" + b" " * 15 * 10**6 + b"]", "application/json"),
+        "escapes": (b'{"inputs": "' + b"\\u0041" * 2_500_000 + b'"}', "application/json"),
+        "brackets": (b"[" * 15 * 10**6, "application/json"),
+        "digits": (b"[" + b"1" * 15 * 10**6 + b"]", "application/json"),
+        "large images": (part * 12 + b"--a--", "multipart/form-data; boundary=a"),
+        "npy": (npy(np.zeros((256, 3, 32, 32))), "application/x-npy"),
+    }
+
+
+def slowest_health(url: str, attackers: list[threading.Thread]) -> float:
+    """Return the longest time that /healthz takes while attackers work."""
+    taken = [0.0]
+    with httpx.Client(base_url=url, trust_env=False, timeout=60) as client:
+        client.get("/healthz")
+        for thread in attackers:
+            thread.start()
+        while any(thread.is_alive() for thread in attackers):
+            start = time.perf_counter()
+            assert client.get("/healthz").status_code == 200
+            taken.append(time.perf_counter() - start)
+    return max(taken)
+
+
+def least_of_three(measure: Callable[[], float]) -> float:
+    """Measure until it is fast, at most three times: the machine may be busy, and attackers share the interpreter."""
+    found = math.inf
+    for _ in range(3):
+        found = min(found, measure())
+        if found < HEALTHY_SECONDS:
+            break
+    return found
+
+
+@pytest.mark.parametrize("name", hostile_bodies())
+def test_health_is_answered_while_hostile_bodies_are_decoded(name: str) -> None:
+    body, kind = hostile_bodies()[name]
+    found: list[int] = []
+    with listening(make_service(guarded=False, method="source")) as url:
+
+        def attack() -> None:
+            sent = httpx.post(
+                f"{url}/v1/predict", content=body, headers={"content-type": kind}, trust_env=False, timeout=60
+            )
+            found.append(sent.status_code)
+
+        slowest = least_of_three(lambda: slowest_health(url, [threading.Thread(target=attack) for _ in range(2)]))
+    assert set(found) <= {200, 413, 422}
+    assert slowest < HEALTHY_SECONDS
+
+
+def test_a_long_recording_stalls_nobody() -> None:
+    soundfile = pytest.importorskip("soundfile")
+    file = io.BytesIO()
+    soundfile.write(file, np.zeros((48_000 * 50, 2), np.float32), 48_000, format="FLAC")
+    assert len(file.getvalue()) < 256 * 1024
+    with listening(Service(Tenants(tiny_amaut(), "source", guarded=False), wait=0.0)) as url:
+        found: list[int] = []
+
+        def attack() -> None:
+            body, headers = file.getvalue(), {"content-type": "audio/flac"}
+            found.append(httpx.post(f"{url}/v1/predict", content=body, headers=headers, trust_env=False).status_code)
+
+        slowest = least_of_three(lambda: slowest_health(url, [threading.Thread(target=attack)]))
+    assert set(found) == {200}
+    assert slowest < HEALTHY_SECONDS
+
+
+def test_bodies_that_wait_to_be_decoded_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+    service = make_service(guarded=False, limits=Limits(decoding=1))
+    hold, decode = threading.Event(), service.decoding.decoder.decode
+
+    def slow(body: bytes, kind: str) -> torch.Tensor:
+        hold.wait(30)
+        return decode(body, kind)
+
+    monkeypatch.setattr(service.decoding.decoder, "decode", slow)
+    with listening(service) as url:
+        first: list[int] = []
+        thread = threading.Thread(
+            target=lambda: first.append(
+                httpx.post(f"{url}/v1/predict", trust_env=False, timeout=60, **SENT).status_code
+            )
+        )
+        thread.start()
+
+        def refused() -> bool:
+            answer = httpx.post(f"{url}/v1/predict", trust_env=False, timeout=60, **SENT)
+            return answer.status_code == 503 and "decoded" in answer.json()["error"]
+
+        threading.Timer(10, hold.set).start()
+        wait_until(refused, 9)
+        hold.set()
+        thread.join()
+    assert first == [200]
+
+
+@pytest.mark.parametrize("guarded", [False, True])
+def test_inputs_that_overflow_are_refused_and_no_answer_holds_nan(guarded: bool) -> None:
+    def strict(text: str) -> Any:
+        return json.loads(text, parse_constant=lambda found: pytest.fail(f"{found} is not JSON"))
+
+    huge = npy(np.full((2, 3, 32, 32), 3e38, np.float32))
+    with TestClient(create_app(make_service(guarded=guarded))) as client:
+        for _ in range(2):
+            answer = client.post("/v1/predict?logits=1", content=huge, headers=NPY)
+            assert (answer.status_code, "not finite" in strict(answer.text)["error"]) == (422, True), answer.text
+        good = strict(client.post("/v1/predict?logits=1", **SENT).text)
+        assert all(math.isfinite(value) for row in good["logits"] for value in row)
+        for path in ("/v1/status", "/v1/history", "/v1/tenants/default/status"):
+            assert client.get(path).status_code == 200
+            strict(client.get(path).text)
+
+
+def test_states_and_logs_are_private(tmp_path: Path) -> None:
+    folder = tmp_path / "state"
+    folder.mkdir(mode=0o755)
+    before = os.umask(0o022)
+    try:
+        for _ in range(2):
+            with TestClient(create_app(make_service(folder, store_inputs=True))) as client:
+                client.post("/v1/predict", **SENT)
+                client.post("/v1/freeze")
+                wait_until(lambda: list(folder.glob("inputs/*/*")))
+                modes = {path: stat.S_IMODE(path.stat().st_mode) for path in (folder, *folder.rglob("*"))}
+                for path, mode in modes.items():
+                    assert mode == (0o700 if path.is_dir() else 0o600), path
+    finally:
+        os.umask(before)
+    assert {"audit.db", "default.safetensors", "service.json"} <= {path.name for path in modes}
+
+
+@pytest.mark.parametrize("host", ["evil@127.0.0.1", "127.0.0.1@evil", "127.0.0.1/x", "127.0.0.1:8:9", "127.0.0.1#", ""])
+def test_hosts_with_anything_before_or_after_the_name_are_refused(host: str) -> None:
+    with TestClient(create_app(make_service(), hosts=("127.0.0.1",)), base_url="http://127.0.0.1:8000") as client:
+        assert client.get("/v1/status", headers={"Host": host}).status_code == 421
+        assert client.get("/v1/status", headers={"Host": "127.0.0.1:1234"}).status_code == 200
+
+
+def test_headers_that_decide_are_taken_once() -> None:
+    token = "a-token-of-sixteen-characters"
+    good = ("Authorization", f"Bearer {token}")
+    with TestClient(create_app(make_service(), token=token)) as client:
+        for wrong in (("Authorization", "Bearer x"), good):
+            for pair in ([good, wrong], [wrong, good]):
+                assert client.get("/v1/status", headers=pair).status_code == 400
+        assert client.get("/v1/status", headers=[good, ("X-Tenant", "a"), ("X-Tenant", "b")]).status_code == 400
+        assert client.get("/v1/status", headers=[good]).status_code == 200
