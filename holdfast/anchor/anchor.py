@@ -178,10 +178,7 @@ class Anchor(Stateful):
         return latest(before, now.where(tells[:, None], 1 / now.shape[1]), self.window)
 
     def _followed(self, taps: list[Tap]) -> list[tuple[Tensor | None, Tensor | None]]:
-        return [
-            (self.following.samples, self.following.mix),
-            *((tap.site.mean, tap.site.var) for tap in taps),
-        ]
+        return [(self.following.samples, self.following.mix), *[(tap.site.mean, tap.site.var) for tap in taps]]
 
     def _return_to(self, taps: list[Tap], before: list[tuple[Tensor | None, Tensor | None]]) -> None:
         self.following.return_to(*before[0])

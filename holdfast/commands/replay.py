@@ -19,14 +19,14 @@ from holdfast.registry import UnknownNameError, nearest, options_of
 from holdfast.report import RunRecord, read_run
 from holdfast.report.metrics import accuracy, last_accuracy, passes_per_sample
 
-__all__ = ["Replayed", "Reset", "job_of", "replay", "replayed_jobs"]
+__all__ = ["RecordedReset", "Replayed", "job_of", "replay", "replayed_jobs"]
 
 # Protocol fields that must be the same as when the run was recorded.
 RECORDED_FIELDS = ("stream", "weights", "preprocessing", "seed", "batch_size", "samples")
 
 
 @dataclass(frozen=True)
-class Reset:
+class RecordedReset:
     """One reset: the index of its batch, and the reason."""
 
     batch: int
@@ -41,7 +41,7 @@ class Replayed:
     accuracy: float
     last_tenth: float  # accuracy over the end of the stream
     passes: float
-    resets: Sequence[Reset]
+    resets: Sequence[RecordedReset]
     folder: str
 
     def to_dict(self) -> dict[str, Any]:
@@ -153,6 +153,6 @@ def _replayed(job: Job, found: RunRecord) -> Replayed:
         accuracy=100 * accuracy(rows),
         last_tenth=100 * last_accuracy(rows, 0.1),
         passes=passes_per_sample(rows),
-        resets=[Reset(batch, reason) for batch, reason in enumerate(rows.recovered) if reason is not None],
+        resets=[RecordedReset(batch, reason) for batch, reason in enumerate(rows.recovered) if reason is not None],
         folder=str(found.folder),
     )
