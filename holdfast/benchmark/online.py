@@ -16,7 +16,7 @@ from holdfast.benchmark.clock import missed_batches, passes_of
 from holdfast.benchmark.feeding import fed
 from holdfast.benchmark.prefetch import Prefetch
 from holdfast.machine.stopping import Stopped, was_asked_to_stop
-from holdfast.records import NOT_IN_TIME, Batch
+from holdfast.records import NOT_IN_TIME, Batch, Refused
 
 __all__ = ["online"]
 
@@ -83,4 +83,4 @@ def _serve(attempt: Attempt, batch: Batch) -> None:
     began = time.perf_counter()
     step = attempt.model.predict(batch.inputs)
     attempt.job.placement.wait()
-    attempt.record(batch, replace(step, skipped=NOT_IN_TIME), time.perf_counter() - began)
+    attempt.record(batch, replace(step, events=(*step.events, Refused(NOT_IN_TIME))), time.perf_counter() - began)
