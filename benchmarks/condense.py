@@ -47,9 +47,14 @@ def condensed(run: RunRecord, *, batches: bool = False) -> dict[str, Any]:
         kept["reset_batches"] = [batch for batch, reason in enumerate(run.rows.recovered) if reason is not None]
     manifest = json.loads((run.folder / "manifest.json").read_text())
     manifest |= {"published": None if run.manifest.published is None else asdict(run.manifest.published)}
-    for key in ("asked", "resolved"):  # redundant with the other parts, except for file paths
-        manifest.pop(key, None)
+    manifest.pop("resolved", None)  # redundant with the other parts
     return {**kept, "manifest": manifest}
+
+
+def imports_of(runs: Sequence[RunRecord]) -> list[dict[str, str]]:
+    """Return every Python file outside the package that runs depend on, once, so that `holdfast verify` has it."""
+    files = dict.fromkeys((path.name, path.read_text()) for run in runs for path in run.folder.glob("imports/*.py"))
+    return [{"name": name, "text": text} for name, text in files]
 
 
 def _rounded(values: Any) -> Any:
@@ -84,7 +89,8 @@ def one_line_each(content: dict[str, Any]) -> str:
     """Return JSON with one line per part and per run, so that a change to one of them changes one line."""
     parts = ",\n".join(f"{json.dumps(name)}: {json.dumps(part)}" for name, part in content["parts"].items())
     runs = ",\n".join(map(json.dumps, content["runs"]))
-    return f'{{"parts": {{\n{parts}\n}}, "runs": [\n{runs}\n]}}\n'
+    imports = f', "imports": {json.dumps(content["imports"])}' if content.get("imports") else ""
+    return f'{{"parts": {{\n{parts}\n}}, "runs": [\n{runs}\n]{imports}}}\n'
 
 
 def main() -> None:
@@ -99,6 +105,7 @@ def main() -> None:
         if not run.finished:
             print(f"Skipping unfinished run {run.folder}")
     content = shared([condensed(run, batches=options.batches) for run in runs if run.finished])
+    content["imports"] = imports_of([run for run in runs if run.finished])
     options.out.write_text(one_line_each(content))
     print(f"Wrote {len(content['runs'])} runs to {options.out}")
 

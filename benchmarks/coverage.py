@@ -161,7 +161,7 @@ def adapting(network: nn.Module, onset: int | None, factor: float = 100.0) -> Ca
     model = holdfast.adapt(network, "tent")
 
     def predict(place: int, inputs: Tensor) -> Tensor:
-        model.method.lr_scale = factor if onset is not None and place >= onset else 1.0
+        model.method.scale_rates(factor if onset is not None and place >= onset else 1.0)
         return model.step(inputs).logits.detach()
 
     return predict

@@ -106,7 +106,7 @@ def failing(name: str, count: int) -> dict[str, Any]:
     right = dict.fromkeys(models, 0)
     for place, (inputs, labels) in enumerate(batches(count, **HEALTHY["severe"])):
         for label, model in models.items():
-            model.method.lr_scale = FAILING[name](place)
+            model.method.scale_rates(FAILING[name](place))
             step = model.step(inputs)
             right[label] += int((step.logits.argmax(1) == labels).sum()) if place >= SETTLED else 0
     shares = {label: round(number / ((count - SETTLED) * BATCH), 4) for label, number in right.items()}

@@ -30,7 +30,7 @@ OURS = ("anchor", "blend", "guard", "unitta_auto")
 GUIDE = (
     "# Choosing a method",
     "",
-    "`holdfast recommend --model … --data … --scenario …` measures methods on your data and says which to use, if any.",
+    "`holdfast recommend MODEL DATA --scenario …` measures methods on your data and says which to use, if any.",
     "Without measuring:",
     "",
     "| your stream | start with |",
@@ -170,7 +170,7 @@ def traces() -> list[str]:
     """Return which methods and recipes are compared with recorded outputs of their official code."""
     traced = {case.recipe for case in CASES}
     small = {case.recipe for case in CASES if case.pack is not CIFAR}
-    explained = {*OURS, "conmix", "dhauds", "foa_shift"}
+    explained = {*OURS, "conmix", "dhauds", "foa_shift", "tda"}
     if explained != set(names()) - traced:
         raise ValueError(f"say in docs/build.py why there is no trace of {sorted(set(names()) - traced - explained)}")
     ours = [f"`{name}`" for name in OURS]
@@ -179,7 +179,8 @@ def traces() -> list[str]:
         f"logit by logit on two streams: most with BatchNorm, {len(small)} with LayerNorm or GroupNorm. There is no "
         f"trace of {', '.join(ours[:-1])} and {ours[-1]}, which are ours; of `dhauds` and `conmix`, which are compared "
         "with recorded losses and steps in `tests/methods`; and of `foa_shift`, whose official code has a "
-        "non-commercial licence: it is compared with the published formulas. The trace of `slr`, which has no official "
+        "non-commercial licence, and `tda`, whose official code takes CLIP only: these are compared with the published "
+        "formulas. The trace of `slr`, which has no official "
         "code, is of a reference written from the published formulas."
     )
     return textwrap.wrap(text, 120, break_long_words=False, break_on_hyphens=False)

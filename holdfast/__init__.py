@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from holdfast.methods import Method
     from holdfast.model.adapted import AdaptedModel
     from holdfast.model.guarded import GuardedModel
+    from holdfast.options.own_code import import_file
     from holdfast.records import Step
     from holdfast.recovery import Recovery
     from holdfast.report.results import results
@@ -36,6 +37,7 @@ _HOMES = {
     "describe": "holdfast.commands.description",
     "doctor": "holdfast.diagnosis",
     "guard": "holdfast.model.guarded",
+    "import_file": "holdfast.options.own_code",
     "list_methods": "holdfast.commands.description",
     "make_card": "holdfast.anchor",
     "read_card": "holdfast.anchor",
@@ -56,6 +58,7 @@ __all__ = [
     "describe",
     "doctor",
     "guard",
+    "import_file",
     "list_methods",
     "make_card",
     "read_card",

@@ -12,7 +12,7 @@ from holdfast.methods import METHODS, Method, preset_for
 from holdfast.models.classifier import Classifier
 from holdfast.options.problems import check_built, problems
 from holdfast.recovery import RECOVERIES, Recovery
-from holdfast.registry import Registry, UnknownNameError, nearest, options_of, parameters_of
+from holdfast.registry import OWN, Registry, UnknownNameError, nearest, options_of, parameters_of
 
 __all__ = [
     "RECIPES",
@@ -233,7 +233,7 @@ def resolve(
     name = method if isinstance(method, str) else METHODS.name_of(method)
     published = recipe_of(name)
     if isinstance(method, str) and published.method not in METHODS:
-        raise RecipeError("name", f"unknown method {name!r}; {nearest(name, recipe_names())}")
+        raise RecipeError("name", f"unknown method {name!r}; {nearest(name, recipe_names())} ({OWN})")
     kind = METHODS[published.method] if isinstance(method, str) else method
     base = _base_of(name, kind, options)
     if base is not None:
@@ -242,7 +242,7 @@ def resolve(
             recovery, recovery_options = base.recovery, {**base.recovery_options, **(recovery_options or {})}
     recovery = recovery or published.recovery
     if not isinstance(recovery, Recovery) and recovery not in RECOVERIES:
-        raise RecipeError("recovery", f"unknown recovery {recovery!r}; {nearest(str(recovery), RECOVERIES)}")
+        raise RecipeError("recovery", f"unknown recovery {recovery!r}; {nearest(str(recovery), RECOVERIES)} ({OWN})")
     of_method, of_recovery = _assigned(name, kind, recovery, options, recovery_options)
     resolved = ResolvedRecipe(name, kind, recovery, preset, of_method, of_recovery, published, base)
     if preset is not None and preset not in resolved.presets:

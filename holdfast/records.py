@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +13,29 @@ from numpy.typing import NDArray
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["Batch", "Beside", "Domain", "Estimate", "InputSpec", "Picks", "Row", "SetupWarning", "Step", "Update"]
+__all__ = [
+    "NOT_IN_TIME",
+    "Alarm",
+    "Batch",
+    "Beside",
+    "Domain",
+    "Estimate",
+    "Event",
+    "InputSpec",
+    "LabelWanted",
+    "Picks",
+    "Refused",
+    "Reset",
+    "Row",
+    "SetupWarning",
+    "Step",
+    "Undone",
+    "Update",
+    "Verdict",
+    "Veto",
+]
+
+NOT_IN_TIME = "not in time: an earlier batch was still being adapted to"  # why an update of a timed run was left out
 
 
 class SetupWarning(UserWarning):
@@ -31,10 +53,19 @@ class InputSpec:
 
 @dataclass(frozen=True)
 class Domain:
-    """What happens to a sample: the named corruptions, one after the other; none of them is the clean domain."""
+    """Where samples come from and what happens to them: the named corruptions, one after the other.
+
+    Without a part and corruptions it is the clean domain.
+    """
 
     name: str
     corruptions: tuple[str, ...] = ()
+    part: str | None = None  # the natural domain of the data that its samples come from; None: any
+
+    def spec(self) -> dict[str, Any]:
+        """Return the domain as plain JSON."""
+        part = {} if self.part is None else {"part": self.part}
+        return {"name": self.name, "corruptions": list(self.corruptions), **part}
 
 
 @dataclass(frozen=True)
@@ -65,12 +96,51 @@ class Batch:
 
 
 @dataclass(frozen=True)
+class Event:
+    """Something that a step did besides predicting and adapting: why, and the numbers behind it, by name."""
+
+    reason: str
+    numbers: Mapping[str, float] = field(default_factory=dict)
+
+
+class Reset(Event):
+    """The network went back to the source, or to an earlier state."""
+
+
+class Refused(Event):
+    """The batch was predicted and not adapted to."""
+
+
+class Veto(Event):
+    """The guard served the batch without the adapted network."""
+
+
+class Undone(Event):
+    """The guard took back an update that made the network worse."""
+
+
+class Alarm(Event):
+    """The guard is certain that the adapted network has been worse than the source."""
+
+
+@dataclass(frozen=True)
+class LabelWanted(Event):
+    """Labels of some samples are worth having."""
+
+    ids: tuple[int, ...] = ()  # of these samples
+
+
+def _newest(events: Sequence[Event], kind: type[Event]) -> str | None:
+    """Return the reason of the last event of one kind, if there is any."""
+    return next((event.reason for event in reversed(events) if isinstance(event, kind)), None)
+
+
+@dataclass(frozen=True)
 class Update:
-    """What a method learnt from a batch: a loss, or nothing, or nothing because it would have done harm."""
+    """What a method learnt from a batch: a loss, or nothing, and what else happened."""
 
     loss: float | None = None
-    skipped: str | None = None
-    recovered: str | None = None  # why the method has reset itself, where it has
+    events: tuple[Event, ...] = ()
 
 
 @dataclass(frozen=True, repr=False)
@@ -107,26 +177,54 @@ class Beside:
 
 
 @dataclass(frozen=True)
+class Verdict:
+    """What the anchor thinks of the predictions that the guard serves for one batch."""
+
+    served: Tensor  # predicted classes, (batch,)
+    source: Tensor  # those of the source
+    right: Tensor  # probabilities that the served ones are right
+    source_right: Tensor
+    weighed: Tensor  # probabilities by the anchor for the last samples, (samples, classes)
+    logits: Tensor  # of the anchor, (batch, classes), up to a constant
+    shift: float  # divergence of recent moments from the source's
+
+
+@dataclass(frozen=True)
 class Step:
     """What one batch did to an adapted model: its predictions, and what is worth recording."""
 
     logits: Tensor
     loss: float | None = None  # None: nothing was learnt from this batch
     estimates: Mapping[str, Estimate] = field(default_factory=dict)  # by the name of the estimator
-    recovered: str | None = None  # the reason of a reset, where there was one
-    skipped: str | None = None  # why the update was left out, where it was
+    events: tuple[Event, ...] = ()  # what else happened, in order
     forwards: float = 0.0  # network passes per sample, estimators included
     backwards: float = 0.0
     gauges: Mapping[str, float] = field(default_factory=dict)  # the method's own numbers, after its update
     ids: tuple[int, ...] = ()  # of the samples, for `feedback`; only of guarded models
-    wants_label: tuple[bool, ...] = ()  # which of them are worth a label
     beside: Beside | None = None  # for recoveries that ask for it
+    verdict: Verdict | None = None  # of the guard
+
+    @property
+    def recovered(self) -> str | None:
+        """The reason of a reset, where there was one."""
+        return _newest(self.events, Reset)
+
+    @property
+    def skipped(self) -> str | None:
+        """Why the update was left out, where it was."""
+        return _newest(self.events, Refused)
+
+    @property
+    def wants_label(self) -> tuple[bool, ...]:
+        """Which of the samples are worth a label; only of guarded models."""
+        wanted = {sample for event in self.events if isinstance(event, LabelWanted) for sample in event.ids}
+        return tuple(sample in wanted for sample in self.ids)
 
     def __repr__(self) -> str:
         """Return the size of the batch and what is worth knowing of it; logits by their shape.
 
         >>> import torch
-        >>> Step(torch.zeros(64, 10), loss=0.31, recovered="collapse")
+        >>> Step(torch.zeros(64, 10), loss=0.31, events=(Reset("collapse"),))
         Step(64 samples, 10 classes, loss 0.31, recovered: collapse)
         """
         found = [f"{len(self.logits)} samples", f"{self.logits.shape[1]} classes"]

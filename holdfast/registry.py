@@ -6,6 +6,7 @@ import difflib
 import importlib
 import inspect
 import pkgutil
+import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -13,6 +14,8 @@ from importlib import metadata
 from typing import Any, Generic, TypeVar
 
 __all__ = [
+    "OWN",
+    "REGISTRIES",
     "Entry",
     "Registry",
     "UnknownNameError",
@@ -25,6 +28,8 @@ __all__ = [
 ]
 
 T = TypeVar("T")
+REGISTRIES: list[Registry[Any]] = []  # all of them, as their rooms are imported
+OWN = "load your own with --import FILE.py, in Python with holdfast.import_file"
 
 
 @dataclass(frozen=True)
@@ -60,8 +65,10 @@ class Registry(Generic[T]):
         self.hint = hint  # what else a name may be, for messages
         self.aliases: dict[str, str] = {}  # other names of entries; `names` does not list them
         self._entries: dict[str, T] = {}
+        self._owners: dict[str, str] = {}  # the module that registered each name
         self._refused: dict[str, str] = {}  # entry points that are none, and why
         self._plugins_loaded = False
+        REGISTRIES.append(self)
 
     def register(self, name: str, *, alias: str | None = None) -> Callable[[T], T]:
         """Add a class or function under a name, and under an alias if there is one, as a decorator.
@@ -76,16 +83,21 @@ class Registry(Generic[T]):
             for new in filter(None, (name, alias)):
                 if self._entries.get(self.aliases.get(new, new), entry) is not entry:
                     raise ValueError(f"the {self.kind} {new!r} is registered already; choose another name")
-            self._entries[name] = entry
+            self._entries[name], self._owners[name] = entry, _running_module()
             if alias:
-                self.aliases[alias] = name
+                self.aliases[alias], self._owners[alias] = name, self._owners[name]
             return entry
 
         return add
 
     def discard(self, name: str) -> None:
         """Remove an entry if it exists, for tests and notebooks that register their own."""
-        self._entries.pop(name, None)
+        for known in (self._entries, self.aliases, self._owners):
+            known.pop(name, None)
+
+    def owned_by(self, module: str) -> list[str]:
+        """Return the names and aliases that a module registered while it was imported."""
+        return [name for name, owner in self._owners.items() if owner == module]
 
     def __getitem__(self, name: str) -> T:
         name = self.aliases.get(name, name)
@@ -95,7 +107,9 @@ class Registry(Generic[T]):
             raise UnknownNameError(self._refused[name])
         if name not in self._entries:
             near = nearest(name, [*self._entries, *self.aliases])
-            raise UnknownNameError(f"unknown {self.kind} {name!r}; {near}{self.hint and f' ({self.hint})'}")
+            raise UnknownNameError(
+                f"unknown {self.kind} {name!r}; {near} ({'; '.join(filter(None, (self.hint, OWN)))})"
+            )
         return self._entries[name]
 
     def __contains__(self, name: object) -> bool:
@@ -139,6 +153,14 @@ class Registry(Generic[T]):
                     warnings.warn(self._refused[point.name], stacklevel=4)
                 elif point.name not in self.aliases:
                     self._entries.setdefault(point.name, self.adopted(plugin))
+
+
+def _running_module() -> str:
+    """Return the name of the module that is being imported, or that the interpreter runs."""
+    frame = sys._getframe(1)  # noqa: SLF001
+    while frame.f_back is not None and frame.f_code.co_name != "<module>":
+        frame = frame.f_back
+    return str(frame.f_globals.get("__name__", ""))
 
 
 def import_entries(package: str, *, skip: Iterable[str] = ()) -> None:

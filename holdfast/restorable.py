@@ -23,7 +23,8 @@ class Pull:
 class Restorable(Protocol):
     """What a recovery may do to a method: return to the source, in whole or in part, or to an earlier state."""
 
-    pull: Pull | None  # added to the gradient of the next updates; the parameters keep the gradient of the loss alone
+    def pull_towards(self, pull: Pull | None) -> None:
+        """Add a penalty to the gradient of the next updates; the parameters keep the gradient of the loss alone."""
 
     @property
     def trained(self) -> Sequence[Tensor]:

@@ -55,6 +55,7 @@ MethodName: TypeAlias = Literal[
     "sotta",
     "source",
     "t3a",
+    "tda",
     "tent",
     "tribe",
     "unitta",
@@ -500,6 +501,17 @@ class T3a(Shared, total=False):
     supports_per_class: int | None
     seed: int
 
+class Tda(Shared, total=False):
+    positives: int
+    strength: float
+    sharpness: float
+    negatives: int
+    negative_strength: float
+    negative_sharpness: float
+    uncertain: tuple[float, float]
+    possible: float
+    seed: int
+
 class Tent(Shared, total=False):
     steps: int
     objective: Literal["entropy", "come", "come_released"]
@@ -730,6 +742,8 @@ def adapt(model: nn.Module | str, method: Literal["sotta"], **options: Unpack[So
 def adapt(model: nn.Module | str, method: Literal["source"], **options: Unpack[Source]) -> AdaptedModel: ...
 @overload
 def adapt(model: nn.Module | str, method: Literal["t3a"], **options: Unpack[T3a]) -> AdaptedModel: ...
+@overload
+def adapt(model: nn.Module | str, method: Literal["tda"], **options: Unpack[Tda]) -> AdaptedModel: ...
 @overload
 def adapt(model: nn.Module | str, method: Literal["tent"], **options: Unpack[Tent]) -> AdaptedModel: ...
 @overload

@@ -101,6 +101,15 @@ class Anchor(Stateful):
         """Give a tapped network the moments of the source's own data."""
         refer(network, self.following, reference)
 
+    def reweigh_only_if(self, proportions: bool) -> None:
+        """Say whether class proportions of recent samples count."""
+        self.proportions = proportions
+
+    def rescale(self, *, fitted: float | None = None, estimated: float | None = None) -> None:
+        """Take a temperature that was fitted to held-out data, or one that was estimated from the stream."""
+        self.fitted_temperature = fitted or self.fitted_temperature
+        self.stream_temperature = estimated or self.stream_temperature
+
     @property
     def now_temperature(self) -> float:
         """The fitted temperature if there is one, else the one estimated from the stream, else the given one."""
@@ -178,10 +187,7 @@ class Anchor(Stateful):
         return latest(before, now.where(tells[:, None], 1 / now.shape[1]), self.window)
 
     def _followed(self, taps: list[Tap]) -> list[tuple[Tensor | None, Tensor | None]]:
-        return [
-            (self.following.samples, self.following.mix),
-            *((tap.site.mean, tap.site.var) for tap in taps),
-        ]
+        return [(self.following.samples, self.following.mix), *[(tap.site.mean, tap.site.var) for tap in taps]]
 
     def _return_to(self, taps: list[Tap], before: list[tuple[Tensor | None, Tensor | None]]) -> None:
         self.following.return_to(*before[0])

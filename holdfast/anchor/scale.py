@@ -88,7 +88,7 @@ class AnchorScale(Stateful):
         elif source_logits and agreement(logits, source_logits) >= FITTING:
             found = scale_from_agreement(_array(logits), _array(source_logits))
         if found is not None:
-            anchor.fitted_temperature = found.temperature
+            anchor.rescale(fitted=found.temperature)
             self.fitted, self.error = True, found.error
             self.clean_confidence = float(anchor.scaled(torch.cat(list(logits))).amax(1).mean())
 
@@ -114,7 +114,8 @@ class AnchorScale(Stateful):
         self.compared, self.agreed = compared, agreed
         same = known[:, -1].to(torch.promote_types(agreed.dtype, torch.float32)).numpy()  # numpy has no bfloat16
         found = scale_from_stream(known[:, :-1].contiguous().numpy(), same, self.clean_accuracy)
-        anchor.stream_temperature, self.error = found.temperature, found.error
+        anchor.rescale(estimated=found.temperature)
+        self.error = found.error
 
     def unknown(self, *, follows: bool) -> str | None:
         """Return why nothing is known of the scale, or None."""

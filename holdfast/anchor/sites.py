@@ -61,8 +61,11 @@ def follow_inputs(network: Classifier, following: Following, *, source_share: fl
 def taps_of(network: nn.Module) -> dict[str, Tap]:
     """Return the taps of a network by the name of the tapped layer."""
     module = network.module if isinstance(network, Classifier) else network
-    named = ((name, part) for name, part in module.named_modules() if isinstance(part, Tap))
-    return {name.removesuffix(".statistics").removesuffix(".tap"): tap for name, tap in named}
+    return {
+        name.removesuffix(".statistics").removesuffix(".tap"): part
+        for name, part in module.named_modules()
+        if isinstance(part, Tap)
+    }
 
 
 def follows(network: nn.Module) -> bool:
@@ -72,7 +75,7 @@ def follows(network: nn.Module) -> bool:
 
 def is_referred(network: nn.Module) -> bool:
     """Return whether the taps of a network know the moments of the source's own data."""
-    return any(tap.referred for tap in taps_of(network).values())
+    return bool([tap for tap in taps_of(network).values() if tap.site.reference is not None])
 
 
 def refer(network: Classifier, following: Following, reference: Reference) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +38,7 @@ class Checkpoint:
     correct: int = 0
     row_bytes: int = 0
     offline: Mapping[str, Any] = field(default_factory=dict)  # added by offline protocols
+    busy: int = 0  # batches that pass before the next is adapted to, on a stream that does not wait
 
 
 @dataclass
@@ -77,9 +78,15 @@ class Attempt:
         """Save the rows, then the state: a state may be older than the rows on disk, but not newer."""
         recorder = self.recorder
         row_bytes = recorder.sync()
-        self.checkpoint = Checkpoint(recorder.samples, recorder.correct, row_bytes, self.checkpoint.offline)
+        self.checkpoint = replace(
+            self.checkpoint, samples=recorder.samples, correct=recorder.correct, row_bytes=row_bytes
+        )
         self.model.save(self.folder / "state.safetensors", note=asdict(self.checkpoint))
         self.saved = time.monotonic()
+
+    def let_pass(self, batches: int) -> None:
+        """Adapt to no batch before this many have passed."""
+        self.checkpoint = replace(self.checkpoint, busy=batches)
 
     def tell(self, doing: str = "", *, finished: bool = False) -> None:
         """Report the progress."""

@@ -83,7 +83,7 @@ def bench(
 def _carried_out(
     executor: Executor, work: Callable[[Group], list[Outcome]], groups: Sequence[Group], workers: int
 ) -> Iterator[Outcome]:
-    for result in executor.execute(work, groups, workers):
+    for result in executor.with_workers(workers)(work, groups):
         if isinstance(result, Lost):
             yield from (Outcome(job, error=result.reason) for job in result.item)
         else:

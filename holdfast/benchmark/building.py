@@ -19,13 +19,13 @@ from holdfast.data.tensors import as_inputs
 from holdfast.estimators import ESTIMATORS
 from holdfast.model.adapt import adapt_with, estimator_named
 from holdfast.model.adapted import AdaptedModel
-from holdfast.models import MODELS
+from holdfast.models import MODELS, with_classes
 from holdfast.options.spec import Spec
 from holdfast.randomness import seeded_rng
 from holdfast.records import InputSpec
 from holdfast.streams import STREAMS, Stream
 
-__all__ = ["GIVEN_TO_RECIPES", "GIVEN_TO_STREAMS", "Built", "build", "build_stream", "forget_data"]
+__all__ = ["GIVEN_TO_RECIPES", "GIVEN_TO_STREAMS", "Built", "build", "build_stream", "forget_data", "network_for"]
 
 # Arguments that the run passes itself, so that a suite cannot set them.
 GIVEN_TO_STREAMS = frozenset({"data", "seed", "calibrate"})
@@ -51,15 +51,28 @@ def build(job: Job, stream: Stream | None = None) -> Built:
     placement.check()
     # Severities are chosen in float32; only then the network gets the precision and memory format of the run.
     network: nn.Module = job.model.build(MODELS).to(placement.device)
+    whole = network
+    network = network_for(network, job.data)
+    if network is not whole and job.card is not None:
+        raise ValueError(
+            f"the card of {job.model.label} is for all of its classes, and {job.data.label} has some of them; name the "
+            "model class_subset with its indices, and make a card for that"
+        )
     if stream is None:
         stream = build_stream(job.stream, job.data, job.seed, network)
     total = min(filter(None, (job.samples, stream.length)), default=None)
     with placement.computing():
         model, seen = _build_model(job, placement.place(network), stream)
-    if job.protocol != "online" and total:
+    if not job.is_online and total:
         start, stop = stream.episodes(total)[0]
         model.method.prepare_offline(batches_per_epoch=-(-(stop - start) // job.batch_size))
     return Built(stream, model, total, seen)
+
+
+def network_for(network: nn.Module, data: Spec) -> nn.Module:
+    """Return the network for the classes of a data set, whose `class_indices` are some of its outputs."""
+    indices = getattr(_read_data(data), "class_indices", None)
+    return network if indices is None else with_classes(network, indices)
 
 
 def build_stream(stream: Spec, data: Spec, seed: int, network: nn.Module) -> Stream:

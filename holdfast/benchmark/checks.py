@@ -17,7 +17,7 @@ from holdfast.models import MODELS
 from holdfast.options.spec import Spec
 from holdfast.options.suite_files import KeyPath
 from holdfast.recipes import RecipeError
-from holdfast.registry import Registry, nearest
+from holdfast.registry import OWN, Registry, nearest
 from holdfast.streams import STREAMS
 
 __all__ = ["problems_of"]
@@ -49,6 +49,7 @@ def problems_of(suite: Suite) -> Problems:
         if estimator.label in (earlier.label for earlier in suite.estimators[:index]):
             yield ("estimators", index, "label"), f"there are two estimators {estimator.label!r}; label one of them"
     yield from _source_problems(suite)
+    yield from _cost_problems(suite)
 
 
 def _spec_problems(path: KeyPath, spec: Spec, registry: Registry[Any], given: frozenset[str] = frozenset()) -> Problems:
@@ -61,13 +62,14 @@ def _stream_problems(path: KeyPath, stream: StreamEntry, suite: Suite) -> Proble
     yield from _spec_problems(path, stream.spec, STREAMS, GIVEN_TO_STREAMS)
     for index, recipe in enumerate(stream.recipes or []):
         yield from _recipe_problems((*path, "recipes", index), recipe, [stream], suite)
-    if stream.data.name in DATASETS and hasattr(DATASETS[stream.data.name], "corrupted"):
-        return  # the data hold their corruptions, and only they know which
+    kind = stream.data.name in DATASETS and DATASETS[stream.data.name]
+    if hasattr(kind, "corrupted") or hasattr(kind, "domain_names"):
+        return  # the data hold corruptions or natural domains, and only they know which
     for index, name in enumerate(stream.spec.options.get("corruptions", [])):
         for part in str(name).split("+"):
             if part != "clean" and part not in CORRUPTIONS:
                 hint = nearest(part, [*CORRUPTIONS.names(), "clean"])
-                yield (*path, "corruptions", index), f"unknown corruption {part!r}; {hint}"
+                yield (*path, "corruptions", index), f"unknown corruption {part!r}; {hint} ({OWN})"
 
 
 def _recipe_problems(path: KeyPath, entry: Spec, streams: Sequence[StreamEntry], suite: Suite) -> Problems:
@@ -109,6 +111,14 @@ def _need_problems(path: KeyPath, name: str, options: Mapping[str, Any], suite: 
         return
     if needs in ("inputs", "labels") and suite.holdout is None:
         yield path, f"{name!r} needs held-out source data; add e.g. holdout: {{name: digits, split: validation}}"
+
+
+def _cost_problems(suite: Suite) -> Problems:
+    """Find recipes of a timed suite that its costs leave out."""
+    labels = [recipe.label for stream in suite.streams for recipe in stream.recipes or suite.recipes]
+    for label in dict.fromkeys(labels if suite.costs and "online-timed" in suite.protocol else []):
+        if label not in suite.costs:
+            yield ("costs",), f"costs has no entry for the recipe {label!r}; add it, or leave costs out"
 
 
 def _source_problems(suite: Suite) -> Problems:

@@ -7,7 +7,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from holdfast.benchmark.building import build_stream, forget_data
+from holdfast.benchmark.building import build_stream, forget_data, network_for
 from holdfast.benchmark.job import Job
 from holdfast.machine.folders import write_whole
 from holdfast.models import MODELS, weights_digest
@@ -79,7 +79,7 @@ def read_manifest(path: Path) -> dict[str, Any]:
 def _inputs_of(model: Spec, stream: Spec, data: Spec, seed: int) -> tuple[str | None, str | None]:
     """Return the digest of the weights and the spec of the stream as JSON; None if they cannot be read."""
     try:
-        network = model.build(MODELS)
+        network = network_for(model.build(MODELS), data)
         weights = weights_digest(network)
         return weights, json.dumps(build_stream(stream, data, seed, network).spec, sort_keys=True)
     except (ValueError, RuntimeError, OSError, ImportError, TypeError):

@@ -1,13 +1,18 @@
-"""Models that run code: a suite file or a received run folder may name one only if the user says so."""
+"""Code that a suite file or a received run folder brings along: it runs only if the user says so."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from pathlib import Path
 
 from holdfast.benchmark.job import Job
+from holdfast.machine.folders import write_whole
+from holdfast.options.own_code import OwnFile, read_file
 from holdfast.options.spec import Spec
 
-__all__ = ["check_code", "check_model_code", "runs_code"]
+__all__ = ["admit_code", "admit_files", "check_model_code", "keep_files", "kept_files", "runs_code"]
+
+FILES = "imports"  # the folder inside that of a run
 
 RUN_CODE = ("imported", "file", "hub")  # models that call a function of any package, file or repository
 KNOWN = ("holdfast.", "torchvision.models", "timm")  # packages whose functions return networks and do nothing else
@@ -28,9 +33,35 @@ def runs_code(model: Spec) -> bool:
     return kind != "imported" or not target.startswith(KNOWN)
 
 
-def check_code(jobs: Iterable[Job], origin: str, allowed: bool) -> None:
-    """Raise if a job from a file runs code that it names itself, and the user has not allowed that."""
+def admit_code(jobs: Sequence[Job], origin: str, allowed: bool) -> None:
+    """Load the files that jobs depend on; raise if jobs run code that they name, and the user has not allowed that."""
     check_model_code([job.model for job in jobs], origin, allowed)
+    admit_files([file for job in jobs for file in job.imports], origin, allowed)
+
+
+def admit_files(files: Iterable[OwnFile], origin: str, allowed: bool) -> None:
+    """Load files; raise if one is not loaded yet and the user has not allowed that."""
+    wanted = [file for file in dict.fromkeys(files) if not file.is_loaded]
+    if wanted and not allowed:
+        names = ", ".join(file.name for file in wanted)
+        raise ValueError(
+            f"{origin} imports Python files: {names}; read them, and repeat the command with --allow-code, or with "
+            f"--import {wanted[0].name}, if you trust them"
+        )
+    for file in wanted:
+        file.load()
+
+
+def keep_files(folder: Path, files: Iterable[OwnFile]) -> None:
+    """Write the files that a run depends on into its folder."""
+    for file in files:
+        (folder / FILES).mkdir(exist_ok=True)
+        write_whole(folder / FILES / file.name, file.text.encode())
+
+
+def kept_files(folder: Path) -> tuple[OwnFile, ...]:
+    """Return the files that `keep_files` wrote, without running them."""
+    return tuple(read_file(path) for path in sorted((folder / FILES).glob("*.py")))
 
 
 def check_model_code(models: Iterable[Spec], origin: str, allowed: bool) -> None:

@@ -20,7 +20,7 @@ def groups_of(jobs: Sequence[Job], *, at_least: int = 1, at_most: int = 10) -> l
         raise ValueError(f"together must be at least 1, got {at_most}")
     by_key: dict[Any, list[Job]] = {}
     for number, job in enumerate(jobs):
-        by_key.setdefault(number if job.protocol != "online" else _key(job), []).append(job)
+        by_key.setdefault(_key(job) if job.is_online else number, []).append(job)
     groups = [
         tuple(same[first : first + at_most]) for same in by_key.values() for first in range(0, len(same), at_most)
     ]

@@ -5,24 +5,25 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import InitVar, dataclass, field
+from dataclasses import InitVar, dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal, TypeAlias
 
 from holdfast.benchmark.collapse import ScriptedCollapse
 from holdfast.benchmark.intruders import ScriptedIntruders
 from holdfast.machine.devices import MemoryFormat, Placement, Precision
+from holdfast.options.own_code import OwnFile, files_used, loaded_files
 from holdfast.options.spec import Spec
 from holdfast.recipes import ResolvedRecipe, resolve
 
-__all__ = ["Job", "OracleScore", "Protocol", "Score", "SourceData"]
+__all__ = ["Job", "OracleScore", "Protocol", "Score", "SourceData", "with_own_files"]
 
-Protocol: TypeAlias = Literal["online", "offline-fixed", "offline-oracle"]
+Protocol: TypeAlias = Literal["online", "online-timed", "offline-fixed", "offline-oracle"]
 Score: TypeAlias = Literal["macro_f1", "macro_roc_auc", "silhouette"]
 OracleScore: TypeAlias = Literal["accuracy", "macro_f1", "macro_roc_auc"]
 
 PLAIN_FIELDS = (
-    *("card", "seed", "batch_size", "samples", "protocol", "epochs"),
+    *("card", "seed", "batch_size", "samples", "protocol", "epochs", "speed", "cost"),
     *("device", "precision", "memory_format", "place"),
 )
 
@@ -67,6 +68,8 @@ class Job:
     batch_size: int = 64
     samples: int | None = None
     protocol: Protocol = "online"
+    speed: float = 1.0  # of a timed stream: batches that arrive while the source predicts one
+    cost: float | None = None  # of a step under online-timed, in forward passes; None: as it is counted
     epochs: int = 1
     scores: tuple[Score, ...] = ()
     oracle_score: OracleScore = "accuracy"  # by which offline-oracle chooses the epoch
@@ -75,6 +78,7 @@ class Job:
     memory_format: MemoryFormat = "contiguous"
     place: int = 0  # index in the suite: tables keep its order
     averages: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # name -> labels of streams
+    imports: tuple[OwnFile, ...] = ()  # your own files that it depends on; before all that may refer to them
     known: InitVar[ResolvedRecipe | None] = None  # the recipe, if the suite has resolved it already
 
     def __post_init__(self, known: ResolvedRecipe | None) -> None:
@@ -92,7 +96,13 @@ class Job:
     @property
     def label(self) -> str:
         """What a reader of the progress needs to know the job by."""
-        return f"{self.recipe.label}, {self.stream.label}, {self.model.label}, seed {self.seed}"
+        timed = f", speed {self.speed:g}" if self.protocol == "online-timed" else ""
+        return f"{self.recipe.label}, {self.stream.label}, {self.model.label}, seed {self.seed}{timed}"
+
+    @property
+    def is_online(self) -> bool:
+        """Whether it goes through the stream once; offline protocols adapt to a set for epochs."""
+        return self.protocol in ("online", "online-timed")
 
     @cached_property
     def resolved(self) -> ResolvedRecipe:
@@ -103,6 +113,12 @@ class Job:
     def placement(self) -> Placement:
         """Where the job computes and how."""
         return Placement(self.device, self.precision, self.memory_format)
+
+    @property
+    def recipe_imports(self) -> tuple[OwnFile, ...]:
+        """Your own files that only the recipe depends on, so that other recipes can be compared with it."""
+        others = files_used(json.dumps({**self.to_json(), "recipe": None, "imports": None}))
+        return tuple(file for file in self.imports if file not in others)
 
     @cached_property
     def name(self) -> str:
@@ -117,7 +133,8 @@ class Job:
         if self.holdout is None:  # jobs without one keep the names they had before there was any
             del content["holdout"]
         digest = hashlib.blake2b(json.dumps(content, sort_keys=True).encode(), digest_size=4).hexdigest()
-        protocol = [] if self.protocol == "online" else [self.protocol]
+        protocol: list[str] = [] if self.protocol == "online" else [self.protocol]
+        protocol += [f"speed{self.speed:g}"] if self.protocol == "online-timed" else []
         words = [self.recipe.label, self.stream.label, self.model.label, *protocol, f"seed{self.seed}", digest]
         return "-".join(word.replace("/", "_") for word in words)
 
@@ -127,6 +144,7 @@ class Job:
         scripted = {name: script.model_dump() for name, script in scripts.items() if script is not None}
         oracle = {} if self.oracle_score == "accuracy" else {"oracle_score": self.oracle_score}
         card = {} if self.card is None else {"card": self.card}  # jobs without one keep their names
+        timed = {"speed": self.speed, "cost": self.cost} if self.protocol == "online-timed" else {}
         return {
             "suite": self.suite,
             "model": self.model.to_json(),
@@ -136,10 +154,16 @@ class Job:
             "source": None if self.source is None else self.source.to_json(),
             "holdout": None if self.holdout is None else self.holdout.to_json(),
             **card,
+            **(
+                {"imports": [{"name": file.name, "digest": file.digest} for file in self.imports]}
+                if self.imports
+                else {}
+            ),
             "seed": self.seed,
             "batch_size": self.batch_size,
             "samples": self.samples,
             "protocol": self.protocol,
+            **timed,
             "epochs": self.epochs,
             "scores": list(self.scores),
             **({key: getattr(self, key) for key in self.placement.described}),  # none for the CPU in float32
@@ -148,8 +172,8 @@ class Job:
         }
 
     @classmethod
-    def from_json(cls, content: Mapping[str, Any]) -> Job:
-        """Return the job that `to_json` wrote, for example into a manifest."""
+    def from_json(cls, content: Mapping[str, Any], imports: tuple[OwnFile, ...] = ()) -> Job:
+        """Return the job that `to_json` wrote, for example into a manifest; it names the files in `imports` only."""
         stream = dict(content["stream"])
         data, collapse, intruders = (stream.pop(key, None) for key in ("data", "collapse", "intruders"))
         oracle_score = stream.pop("oracle_score", "accuracy")
@@ -168,5 +192,15 @@ class Job:
             averages={name: tuple(labels) for name, labels in content.get("averages", {}).items()},
             scores=tuple(content.get("scores", ())),
             oracle_score=oracle_score,
+            imports=imports,
             **{key: content[key] for key in PLAIN_FIELDS if key in content},
         )
+
+
+def with_own_files(job: Job) -> Job:
+    """Return the job with the loaded files of yours that it depends on; without any it is the job itself."""
+    if not loaded_files():
+        return job
+    recipe = job.resolved
+    used = files_used(json.dumps(job.to_json()), [recipe.published.method, str(recipe.recovery)])
+    return replace(job, imports=used, known=recipe) if used else job

@@ -28,6 +28,7 @@ __all__ = ["SCHEMA", "make_manifest", "material_of", "resolved_names"]
 SCHEMA = 1
 PROTOCOLS = {
     "online": "online",
+    "online-timed": "online-timed",
     "offline-fixed": "offline-fixed",
     "offline-oracle": "offline-oracle (labels chose the epoch)",
 }
@@ -37,17 +38,17 @@ def make_manifest(job: Job, built: Built) -> dict[str, Any]:
     """Return everything that determines the numbers of a run, and a fingerprint of its protocol."""
     model, stream, material = built.model, built.stream, material_of(built)
     recipe = model.recipe
-    protocol = {
+    protocol: dict[str, Any] = {
         "stream": stream.protocol,
         "samples": job.samples,
         "protocol": PROTOCOLS[job.protocol],
-        "epochs": None if job.protocol == "online" else job.epochs,
+        "epochs": None if job.is_online else job.epochs,
         "seed": job.seed,
         "model": job.model.label,
         "weights": model.weights,
         "preprocessing": stream.preprocessing,
         "batch_size": job.batch_size,
-        "order": f"predicts {model.method.predicts if job.protocol == 'online' else 'after'} its update",
+        "order": f"predicts {model.method.predicts if job.is_online else 'after'} its update",
         "recovery": _call(recipe["recovery"], recipe["recovery_options"]),
         **built.seen,
         "metric": "accuracy, every sample weighs the same",
@@ -60,6 +61,16 @@ def make_manifest(job: Job, built: Built) -> dict[str, Any]:
         },
     }
     protocol |= job.placement.described
+    if job.protocol == "online-timed":
+        protocol |= {"speed": job.speed, "cost": "passes, as counted" if job.cost is None else job.cost}
+    own = job.recipe_imports
+    shared = [file for file in job.imports if file not in own]
+    # Other code may give other numbers under the same name.
+    protocol |= {
+        field: {file.name: file.digest for file in files}
+        for field, files in (("imports", shared), ("recipe_imports", own))
+        if files
+    }
     if job.oracle_score != "accuracy":
         protocol["oracle_score"] = job.oracle_score
     if job.collapse is not None:
@@ -80,7 +91,13 @@ def make_manifest(job: Job, built: Built) -> dict[str, Any]:
         "asked": job.to_json(),
         "resolved": resolved_names(job),
         "material": material,
-        "recipe": {**recipe, "label": job.recipe.label, "citation": entry.citation, "summary": entry.summary},
+        "recipe": {
+            **recipe,
+            "label": job.recipe.label,
+            "citation": entry.citation,
+            "summary": entry.summary,
+            **({"code": ", ".join(f"{file.name} {file.digest[:8]}" for file in own)} if own else {}),
+        },
         "model": {
             "name": job.model.label,
             "parameters": material["weights"]["parameters"],

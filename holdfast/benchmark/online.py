@@ -1,4 +1,4 @@
-"""The online protocol: one pass; every batch is predicted, then adapted to once.
+"""The online protocols: one pass; every batch is predicted, then adapted to once, or missed if the stream is timed.
 
 Runs of one stream go through it in lock-step, so that each batch is rendered once for all of them.
 """
@@ -12,10 +12,11 @@ from dataclasses import replace
 import torch
 
 from holdfast.benchmark.attempt import Attempt
+from holdfast.benchmark.clock import missed_batches, passes_of
 from holdfast.benchmark.feeding import fed
 from holdfast.benchmark.prefetch import Prefetch
 from holdfast.machine.stopping import Stopped, was_asked_to_stop
-from holdfast.records import Batch
+from holdfast.records import NOT_IN_TIME, Batch, Refused
 
 __all__ = ["online"]
 
@@ -49,9 +50,13 @@ def _take(attempt: Attempt, batch: Batch) -> None:
     try:
         if batch.new_episode:
             model.reset()
+            attempt.let_pass(0)
         model.enter_domain(batch.domains[0])
+        if attempt.checkpoint.busy:
+            _serve(attempt, batch)
+            return
         if job.collapse:
-            model.method.lr_scale = job.collapse.scale_at(batch.position)
+            model.method.scale_rates(job.collapse.scale_at(batch.position))
         inputs = batch.inputs
         if job.intruders and job.intruders.due(batch.position // job.batch_size):
             intruders = job.intruders.inputs(batch, model.source_network)
@@ -63,8 +68,19 @@ def _take(attempt: Attempt, batch: Batch) -> None:
         step = model.step(inputs)
         job.placement.wait()
         seconds = time.perf_counter() - began
+        if job.protocol == "online-timed":
+            attempt.let_pass(missed_batches(passes_of(step) if job.cost is None else job.cost, job.speed))
         if len(inputs) > len(batch):  # intruders are not scored
             step = replace(step, logits=step.logits[-len(batch) :])
         attempt.record(batch, step, seconds)
     except Exception as error:
         attempt.failure = error
+
+
+def _serve(attempt: Attempt, batch: Batch) -> None:
+    """Predict a batch by the latest state while an earlier one is still being adapted to."""
+    attempt.let_pass(attempt.checkpoint.busy - 1)
+    began = time.perf_counter()
+    step = attempt.model.predict(batch.inputs)
+    attempt.job.placement.wait()
+    attempt.record(batch, replace(step, events=(*step.events, Refused(NOT_IN_TIME))), time.perf_counter() - began)

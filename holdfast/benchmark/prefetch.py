@@ -16,6 +16,7 @@ import torch
 from threadpoolctl import threadpool_limits
 
 from holdfast.machine.children import CHILDREN
+from holdfast.options.own_code import OwnFile, loaded_files
 from holdfast.records import Batch
 from holdfast.streams import Stream
 
@@ -118,7 +119,7 @@ class Prefetch:
 
     def _started(self) -> Callable[[Span], Future[dict[str, Any]]]:
         if self._pool is None:
-            self._pool = ProcessPoolExecutor(self.workers, CHILDREN, _prepare, (self.stream,))
+            self._pool = ProcessPoolExecutor(self.workers, CHILDREN, _prepare, (loaded_files(), self.stream))
         pool = self._pool
         return lambda span: pool.submit(_render, *span)
 
@@ -126,7 +127,7 @@ class Prefetch:
 _stream: Stream  # of a worker, which serves one stream only
 
 
-def _prepare(stream: Stream) -> None:
+def _prepare(_files: tuple[OwnFile, ...], stream: Stream) -> None:
     global _stream
     torch.set_num_threads(1)
     threadpool_limits(1, user_api="blas")  # for good: workers share the cores

@@ -15,6 +15,7 @@ from threadpoolctl import threadpool_limits
 from holdfast.benchmark.attempt import Attempt, Checkpoint, Progress
 from holdfast.benchmark.building import build
 from holdfast.benchmark.finished import check_finished, forget_inputs, settle_manifest, write_json
+from holdfast.benchmark.foreign_code import keep_files
 from holdfast.benchmark.job import Job
 from holdfast.benchmark.manifest import make_manifest
 from holdfast.benchmark.offline import offline
@@ -132,6 +133,7 @@ def _opened(job: Job, folder: Path, stream: Stream | None, checkpoint_seconds: f
         forget_peak()
         built = build(job, stream)
         settle_manifest(folder / "manifest.json", make_manifest(job, built))
+        keep_files(folder, job.imports)
         state = folder / "state.safetensors"
         checkpoint = Checkpoint(**built.model.load(state)) if state.exists() else Checkpoint()
         with Recorder(folder / "rows.jsonl", keep_bytes=checkpoint.row_bytes) as recorder:
@@ -146,7 +148,7 @@ def _carry_out(attempts: Sequence[Attempt], pace: Pace) -> float:
     first = attempts[0]
     write_strip(first.folder.parent / "strips", first.stream, first.job.seed, first.total)
     with first.job.placement.computing(), Prefetch(first.stream, pace.render_workers, pace.cores) as prefetch:
-        if first.job.protocol == "online":
+        if first.job.is_online:
             online(attempts, prefetch)
             details: dict[str, Any] = {}
         else:

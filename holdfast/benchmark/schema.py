@@ -10,9 +10,10 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
+from holdfast.benchmark.clock import read_costs
 from holdfast.benchmark.collapse import ScriptedCollapse
 from holdfast.benchmark.intruders import ScriptedIntruders
-from holdfast.benchmark.job import Job, OracleScore, Protocol, Score, SourceData
+from holdfast.benchmark.job import Job, OracleScore, Protocol, Score, SourceData, with_own_files
 from holdfast.machine.devices import MemoryFormat, Precision, check_device, resolve_device
 from holdfast.options.ranges import Count
 from holdfast.options.spec import Spec
@@ -21,6 +22,11 @@ from holdfast.recipes import ResolvedRecipe, resolve
 __all__ = ["ModelEntry", "SourceEntry", "StreamEntry", "Suite", "recipe_for"]
 
 Entry = Annotated[Spec, BeforeValidator(Spec.parse)]
+
+
+def costs_of(given: Any) -> Any:
+    """Return the costs of recipes, read from a file or a folder of runs if it names one."""
+    return read_costs(given) if isinstance(given, str) else given
 
 
 class _WithSpec(BaseModel):
@@ -82,15 +88,21 @@ class SourceEntry(_WithSpec):
 class Suite(BaseModel):
     """A benchmark: every model × stream × recipe × seed × protocol is one job.
 
-    Under `online` each batch is predicted, then adapted to, once. Under `offline-fixed` the model adapts to the whole
-    stream for `epochs` epochs and then predicts it, with other draws of its corruptions; under `offline-oracle` the
-    epoch that predicts is chosen with the labels.
+    Under `online` each batch is predicted, then adapted to, once. Under `online-timed` the stream does not wait: while
+    a recipe adapts, the batches that arrive are predicted by its latest state and not adapted to, at each of `speeds`
+    (batches that arrive while the source predicts one); `costs` are those of recipes in forward passes, as a mapping,
+    a JSON file or a folder of online runs, and by default what each step counts. Under `offline-fixed` the model adapts
+    to the whole stream for `epochs` epochs and then predicts it, with other draws of its corruptions; under
+    `offline-oracle` the epoch that predicts is chosen with the labels.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
     name: str
     summary: str = ""
+    imports: list[str] = []  # Python files of yours, relative to the suite file, that are loaded first
     protocol: list[Protocol] = Field(default=["online"], min_length=1)
+    speeds: list[Annotated[float, Field(gt=0, allow_inf_nan=False)]] = Field(default=[1.0], min_length=1)
+    costs: Annotated[dict[str, Annotated[float, Field(gt=0, allow_inf_nan=False)]], BeforeValidator(costs_of)] = {}
     epochs: Count = 1  # of offline protocols; a preset that was published with its own keeps them
     scores: list[Score] = []  # of the predictions under offline protocols, besides the accuracy
     models: list[ModelEntry] = Field(min_length=1)
@@ -125,13 +137,14 @@ class Suite(BaseModel):
     def jobs(self) -> list[Job]:
         """Return the jobs, all recipes of one stream and seed together."""
         combinations = [
-            (*chosen, recipe, self.resolved(recipe))
+            (*chosen, speed, recipe, self.resolved(recipe))
             for chosen in itertools.product(self.protocol, self.models, self.streams, self.seeds)
+            for speed in (self.speeds if chosen[0] == "online-timed" else [1.0])
             for entry in chosen[2].recipes or self.recipes
             if chosen[1].meets(chosen[2], entry)
             for recipe in [recipe_for(entry, chosen[2].spec)]
         ]
-        return [
+        jobs = [
             Job(
                 suite=self.name,
                 model=model.spec,
@@ -148,8 +161,10 @@ class Suite(BaseModel):
                 batch_size=stream.batch_size or model.batch_size or self.batch_size,
                 samples=self.samples,
                 protocol=protocol,
-                epochs=1 if protocol == "online" else known.epochs or self.epochs,
-                scores=() if protocol == "online" else tuple(self.scores),
+                speed=speed,
+                cost=self.costs.get(recipe.label) if protocol == "online-timed" else None,
+                epochs=1 if protocol in ("online", "online-timed") else known.epochs or self.epochs,
+                scores=() if protocol in ("online", "online-timed") else tuple(self.scores),
                 oracle_score=stream.oracle_score if protocol == "offline-oracle" else "accuracy",
                 device=resolve_device(self.device),
                 precision=self.precision,
@@ -158,8 +173,9 @@ class Suite(BaseModel):
                 averages={name: tuple(labels) for name, labels in self.averages.items()},
                 known=known,
             )
-            for index, (protocol, model, stream, seed, recipe, known) in enumerate(combinations)
+            for index, (protocol, model, stream, seed, speed, recipe, known) in enumerate(combinations)
         ]
+        return [with_own_files(job) for job in jobs]
 
 
 def data_for(data: Spec, seed: int) -> Spec:

@@ -11,8 +11,10 @@ from pydantic import BaseModel, ValidationError
 
 from holdfast.benchmark.checks import problems_of
 from holdfast.benchmark.collapse import ScriptedCollapse
+from holdfast.benchmark.foreign_code import admit_files
 from holdfast.benchmark.intruders import ScriptedIntruders
 from holdfast.benchmark.schema import Suite
+from holdfast.options.own_code import read_file
 from holdfast.options.suite_files import KeyPath, SuiteError, line_of, lines_of, scaled, shipped_text, suite_names
 from holdfast.options.yaml_text import compose, load_yaml
 from holdfast.registry import nearest
@@ -21,11 +23,16 @@ __all__ = ["SuiteError", "checked", "load_suite", "parse_suite", "suite_names"]
 
 
 def load_suite(
-    name_or_path: str | Path, overrides: Mapping[str, Any] | None = None, *, scale: str | None = None
+    name_or_path: str | Path,
+    overrides: Mapping[str, Any] | None = None,
+    *,
+    scale: str | None = None,
+    allow_code: bool = False,
 ) -> Suite:
     """Read a suite by name or from a file; `overrides` set dotted keys, such as `{"streams.0.severity": 3}`.
 
-    `scale` names one of the suite's own sets of overrides, such as `smoke` or `paper`.
+    `scale` names one of the suite's own sets of overrides, such as `smoke` or `paper`. The Python files in its
+    `imports` are run only with `allow_code`, or if they were loaded before (`holdfast.import_file`).
 
     >>> load_suite("demo").name
     'demo'
@@ -39,13 +46,18 @@ def load_suite(
         text, where = shipped_text(str(name_or_path)), f"{name_or_path}.yaml"
     else:
         raise SuiteError(f"unknown suite {str(name_or_path)!r}; {nearest(str(name_or_path), suite_names())}")
-    return parse_suite(text, where, overrides, scale=scale)
+    return parse_suite(text, where, overrides, scale=scale, allow_code=allow_code)
 
 
 def parse_suite(
-    text: str, where: str = "suite", overrides: Mapping[str, Any] | None = None, *, scale: str | None = None
+    text: str,
+    where: str = "suite",
+    overrides: Mapping[str, Any] | None = None,
+    *,
+    scale: str | None = None,
+    allow_code: bool = False,
 ) -> Suite:
-    """Return the checked suite of YAML text."""
+    """Return the checked suite of YAML text; its `imports` are relative to `where`, the path of its file."""
     try:
         content, lines = load_yaml(text), dict(lines_of(compose(text)))
     except yaml.MarkedYAMLError as error:
@@ -61,6 +73,10 @@ def parse_suite(
     except ValidationError as error:
         path, message = _first_mistake(error)
         raise SuiteError(f"{where}, line {line_of(path, lines)}: {message}") from error
+    try:
+        admit_files([read_file(Path(where).parent / path) for path in suite.imports], where, allow_code)
+    except ValueError as error:
+        raise SuiteError(f"{where}, line {line_of(('imports',), lines)}: {error}") from error
     return checked(suite, where, lines)
 
 

@@ -27,7 +27,7 @@ def differing(tensors: Mapping[str, Tensor], others: Mapping[str, Tensor]) -> li
     >>> differing({"a": torch.ones(2), "b": torch.zeros(2)}, {"a": torch.ones(2), "b": torch.ones(2)})
     ['b']
     """
-    if all(tensor.device.type == "cpu" for tensor in tensors.values()):
+    if {tensor.device.type for tensor in tensors.values()} <= {"cpu"}:
         return [name for name, tensor in tensors.items() if not torch.equal(tensor, others[name])]
     found = torch.stack([(tensor != others[name]).any() for name, tensor in tensors.items()]).tolist()
     return [name for name, differs in zip(tensors, found, strict=True) if differs]

@@ -56,6 +56,7 @@ class DomainMoments(Stateful):
     three sums from which the moments of a domain are computed. A batch changes the sums by the change of its strata.
     """
 
+    writes_rows = True
     strata: Tensor  # (rows, 2, channels): mean and variance
     sums: Tensor  # (slots, 3, channels): of means, squared means and variances over the strata of a domain
 

@@ -14,8 +14,10 @@ def all_finite(*values: Tensor) -> Tensor:
     >>> all_finite(torch.ones(2), torch.tensor([torch.inf]))
     tensor(False)
     """
-    sums = [part.detach().sum() for part in values]
-    return torch.isfinite(sums[0] if len(sums) == 1 else torch.stack(sums).sum())
+    total = values[0].detach().sum()
+    for part in values[1:]:
+        total = total + part.detach().sum()
+    return torch.isfinite(total)
 
 
 def if_finite(finite: Tensor, new: Tensor, old: Tensor) -> Tensor:

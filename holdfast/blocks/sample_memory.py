@@ -37,6 +37,7 @@ class Memory(Stateful):
     the first candidate, and the middle of a range, instead.
     """
 
+    writes_rows = True
     draws: random.Random | None = None  # replaces the seed: Python's generator reproduces the official code's choices
     held: Tensor | None
     slots: dict[int, list[int]]

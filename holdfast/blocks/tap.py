@@ -207,26 +207,18 @@ class Tap(NormLayer):
         """The source's moments: those given to `refer_to`, or those that the layer stores where none were measured."""
         if self.site.reference is not None:
             return Moments(*self.site.reference)
-        if self.following.classes is not None:  # source samples were measured, and this layer could not be
+        if self._shared[0].classes is not None:  # source samples were measured, and this layer could not be
             return None
-        mean, var = (stored.to(self._precision) for stored in (self.source_mean, self.source_var))
+        precision = torch.promote_types(self.source_mean.dtype, torch.float32)  # single where the network is half
+        mean = self.source_mean.to(precision)
         none = mean.new_zeros(0, len(mean))
-        return Moments(mean, var, none, none)
-
-    @property
-    def _precision(self) -> torch.dtype:
-        """That of moments: single where the network computes in half."""
-        return torch.promote_types(self.source_mean.dtype, torch.float32)
-
-    @property
-    def referred(self) -> bool:
-        """Whether the moments of the source's own data were given."""
-        return self.site.reference is not None
+        return Moments(mean, self.source_var.to(precision), none, none)
 
     def refer_to(self, moments: Moments) -> None:
         """Take these for the moments of the source's own data."""
         fields = (moments.mean, moments.var, moments.class_means, moments.class_squares)
-        self.site.reference = [part.to(self.source_mean.device, self._precision) for part in fields]
+        precision = torch.promote_types(self.source_mean.dtype, torch.float32)
+        self.site.reference = [part.to(self.source_mean.device, precision) for part in fields]
 
     @torch.no_grad()
     def adapted(self, features: Tensor) -> Tensor:
@@ -244,13 +236,14 @@ class Tap(NormLayer):
         return self.normalise(features, *self._composed(scale, shift))
 
     def _follow(self, features: Tensor, reference: Moments) -> None:
-        mean, var = moments_of(features, self.axis, self.following.counted)
+        following = self._shared[0]
+        mean, var = moments_of(features, self.axis, following.counted)
         old_mean, old_var = (
             (reference.mean, reference.var)
             if self.site.mean is None or self.site.var is None
             else (self.site.mean, self.site.var)
         )
-        share = self.following.share
+        share = following.share
         share = share.to(mean) if isinstance(share, Tensor) else share
         # The distance between the means adds to the variance; for single images it is a large part of it.
         spread = old_var.lerp(var.to(old_var), share) + share * (1 - share) * (mean - old_mean).square()
@@ -265,7 +258,7 @@ class Tap(NormLayer):
         eps = self._eps(reference)
         moved = self.site.mean - reference.mean
         spread = ((self.site.var + eps) / (reference.var + eps)).log()
-        mix = self.following.mix
+        mix = self._shared[0].mix
         if mix is not None and len(mix) == len(reference.class_means):
             distance, var = reference.of_classes(mix.to(reference.class_means))
             moved, spread = beyond(moved, distance), beyond(spread, ((var + eps) / (reference.var + eps)).log())

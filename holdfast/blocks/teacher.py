@@ -9,6 +9,8 @@ from typing import Generic, TypeVar
 import torch
 from torch import nn
 
+from holdfast.state import Moving
+
 __all__ = ["MovingAverage", "copy_sharing_frozen"]
 
 Network = TypeVar("Network", bound=nn.Module)
@@ -27,7 +29,7 @@ def copy_sharing_frozen(network: Network, moving: Iterable[nn.Parameter]) -> Net
     return copy.deepcopy(network, dict(shared))
 
 
-class MovingAverage(nn.Module, Generic[Network]):
+class MovingAverage(Moving, Generic[Network]):
     """Follow the trained parameters of a student, θ_T ← m·θ_T + (1 − m)·θ_S (Tarvainen & Valpola, 2017).
 
     Buffers are separate and not averaged, as in the published implementations.

@@ -14,11 +14,13 @@ from holdfast.cli.options import (
     AsJson,
     Device,
     Executor,
+    MetricName,
     Out,
     Scale,
     Settings,
     SuiteName,
     Workers,
+    checked_metric,
     parse_settings,
 )
 from holdfast.cli.printing import console, plain_table
@@ -50,6 +52,7 @@ def bench(
         typer.Option(min=0, help="Render batches ahead in this many processes; by default chosen by measurement."),
     ] = None,
     allow_code: AllowCode = False,
+    metric: MetricName = "error",
     settings: Settings = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Measure a few batches, print the jobs and their cost, and run none.")
@@ -72,6 +75,7 @@ def bench(
         together=together,
         render_workers=render_workers,
         allow_code=allow_code,
+        metric=metric,
     )
     if as_json:
         typer.echo(json.dumps([str(folder) for folder in folders]))
@@ -90,21 +94,22 @@ def run_suite(
     workers: int,
     scale: str | None = None,
     allow_code: bool = False,
+    metric: str = "error",
     **pace: Any,
 ) -> list[Path]:
     """Run a suite with live progress and return the folders of its runs."""
     from holdfast.benchmark import bench as run_jobs
     from holdfast.benchmark import load_suite, suite_names
-    from holdfast.benchmark.foreign_code import check_code
+    from holdfast.benchmark.foreign_code import admit_code
     from holdfast.benchmark.live import LiveProgress
     from holdfast.benchmark.preparation import check_ready
     from holdfast.machine.stopping import Stopped
 
-    jobs = load_suite(name, overrides, scale=scale).jobs()
-    check_code(jobs, name, allow_code or name in suite_names())
+    jobs = load_suite(name, overrides, scale=scale, allow_code=allow_code).jobs()
+    admit_code(jobs, name, allow_code or name in suite_names())
     check_ready([job for job in jobs if not (out / job.suite / job.name / "summary.json").exists()])
     try:
-        with LiveProgress(len(jobs)) as live:
+        with LiveProgress(len(jobs), metric=checked_metric(metric)) as live:
             outcomes = run_jobs(jobs, out, executor=executor, workers=workers, progress=live, **pace)
     except Stopped as stopped:
         typer.echo(f"holdfast: {stopped}", err=True)
@@ -161,7 +166,7 @@ def _print_jobs(
     from holdfast.benchmark.foreign_code import runs_code
     from holdfast.benchmark.preparation import missing
 
-    jobs = load_suite(name, overrides, scale=scale).jobs()
+    jobs = load_suite(name, overrides, scale=scale, allow_code=allow_code).jobs()
     if as_json:
         typer.echo(json.dumps([job.to_json() for job in jobs]))
         return

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import inspect
 import sys
 from collections.abc import Callable
-from typing import Annotated
+from functools import wraps
+from pathlib import Path
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
@@ -21,12 +24,15 @@ from holdfast.cli.demo import demo
 from holdfast.cli.doctor import doctor
 from holdfast.cli.export import export
 from holdfast.cli.list import list_
+from holdfast.cli.new import new
+from holdfast.cli.options import Imports
 from holdfast.cli.prepare import prepare
 from holdfast.cli.recommend import recommend
 from holdfast.cli.replay import replay
 from holdfast.cli.report import report
 from holdfast.cli.serve import serve
 from holdfast.cli.train import train
+from holdfast.cli.verify import verify
 
 __all__ = ["app", "main"]
 
@@ -45,6 +51,8 @@ COMMANDS: dict[str, tuple[Callable[..., None], str]] = {
     "bench": (bench, "Run a suite; interrupted runs resume."),
     "report": (report, "Write one self-contained HTML page for a folder of runs."),
     "compare": (compare, "Compare runs pair by pair."),
+    "verify": (verify, "Run stored results again and compare."),
+    "new": (new, "Write the files of your own method: code, test and suite."),
     "prepare": (prepare, "List the data, weights and packages that a suite needs."),
     "replay": (replay, "Run a recorded stream again with another recovery."),
     "list": (list_, "List methods, streams, suites, models, data and more."),
@@ -56,8 +64,31 @@ COMMANDS: dict[str, tuple[Callable[..., None], str]] = {
     "serve": (serve, "Serve a model that adapts to the inputs of each tenant."),
     "audit": (audit, "Verify the chain of an audit log."),
 }
+
+
+def _with_imports(command: Callable[..., None]) -> Callable[..., None]:
+    """Return the command with the option `--import`, which loads files before the command runs."""
+
+    @wraps(command)
+    def run(*, imports: list[Path] | None = None, **options: Any) -> None:
+        if imports:
+            from holdfast.options.own_code import import_file
+
+            if len({path.name for path in imports}) < len(imports):
+                raise ValueError("two files of --import have the same name; rename one of them")
+            for path in imports:
+                import_file(path)
+        command(**options)
+
+    signature = inspect.signature(command, eval_str=True)
+    option = inspect.Parameter("imports", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Imports)
+    parameters = [*signature.parameters.values(), option]
+    vars(run)["__signature__"] = signature.replace(parameters=parameters)
+    return run
+
+
 for name, (command, line) in COMMANDS.items():
-    app.command(name, short_help=line)(command)
+    app.command(name, short_help=line)(_with_imports(command))
 
 
 def _print_version(wanted: bool) -> None:

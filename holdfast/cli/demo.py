@@ -42,4 +42,4 @@ def print_story(folder: Path) -> None:
     page = reports.write_report(made)
     print_markdown(f"\n{made.sections[0].markdown}")
     typer.echo(f"report: {page.resolve()}")
-    typer.echo("next: holdfast doctor MODEL DATA, then holdfast recommend --model MODEL --data DATA")
+    typer.echo("next: holdfast doctor MODEL DATA, then holdfast recommend MODEL DATA")

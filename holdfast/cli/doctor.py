@@ -63,7 +63,7 @@ def doctor(
                 )
             console.print(table, "")
         counts = [sum(finding.verdict == verdict for finding in found.findings) for verdict in ("ok", "warn", "fail")]
-        named = f"--model '{model}'" + (f" --data '{data}'" if data else "") + (f" --card '{card}'" if card else "")
+        named = f"'{model}'" + (f" '{data}'" if data else "") + (f" --card '{card}'" if card else "")
         following = "mend what fails first" if counts[2] else f"holdfast recommend {named}"
         typer.echo(f"{counts[0]} ok, {counts[1]} warn, {counts[2]} fail; next: {following}")
     raise typer.Exit(1 if found.failed else 0)

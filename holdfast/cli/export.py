@@ -34,13 +34,13 @@ def export(
     """Write the streams of a suite as WebDataset shards; existing shards are kept, so that an export resumes."""
     from holdfast.benchmark import load_suite, suite_names
     from holdfast.benchmark.building import build_stream
-    from holdfast.benchmark.foreign_code import check_code
+    from holdfast.benchmark.foreign_code import admit_code
     from holdfast.benchmark.preparation import check_ready
     from holdfast.models import MODELS
     from holdfast.streams import export_shards
 
-    jobs = load_suite(suite, parse_settings(settings), scale=scale).jobs()
-    check_code(jobs, suite, allow_code or suite in suite_names())
+    jobs = load_suite(suite, parse_settings(settings), scale=scale, allow_code=allow_code).jobs()
+    admit_code(jobs, suite, allow_code or suite in suite_names())
     chosen = {(job.stream.label, job.model.label, job.seed): job for job in jobs if stream in (None, job.stream.label)}
     if not chosen:
         labels = ", ".join(dict.fromkeys(job.stream.label for job in jobs))

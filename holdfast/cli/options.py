@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast, get_args
 
 import typer
 import yaml
 
 from holdfast.cli import completing
 from holdfast.options.yaml_text import load_yaml
+from holdfast.registry import UnknownNameError, nearest
+
+if TYPE_CHECKING:
+    from holdfast.report import Metric
 
 __all__ = [
     "AllowCode",
@@ -17,6 +21,7 @@ __all__ = [
     "CardFile",
     "Device",
     "Executor",
+    "Imports",
     "MetricName",
     "ModelText",
     "Out",
@@ -24,13 +29,17 @@ __all__ = [
     "Settings",
     "SuiteName",
     "Workers",
+    "checked_metric",
     "parse_mapping",
     "parse_settings",
 ]
 
 AllowCode = Annotated[
     bool,
-    typer.Option("--allow-code", help="Allow a suite file or run folder to name models that run code: imported, file."),
+    typer.Option(
+        "--allow-code",
+        help="Allow a suite file or run folder to run code that it names: imports, models such as imported: and file:.",
+    ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of text, for scripts.")]
 CardFile = Annotated[
@@ -39,6 +48,12 @@ CardFile = Annotated[
 Device = Annotated[
     str | None,
     typer.Option(help="Compute on auto, cpu, cuda, cuda:1 or mps; by default where the suite says, else on the CPU."),
+]
+Imports = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--import", metavar="FILE.py", help="Load this Python file, which registers your own methods, data or streams."
+    ),
 ]
 Out = Annotated[Path, typer.Option("--out", help="Keep runs in this folder; finished ones are not repeated.")]
 Scale = Annotated[
@@ -71,6 +86,19 @@ ModelText = Annotated[
         help="Use this model: a name, or YAML such as {name: …, option: …}.", autocompletion=completing.models
     ),
 ]
+
+
+def checked_metric(name: str) -> Metric:
+    """Return a metric by name.
+
+    >>> checked_metric("error")
+    'error'
+    """
+    from holdfast.report.scores import Metric
+
+    if name not in get_args(Metric):
+        raise UnknownNameError(f"unknown metric {name!r}; {nearest(name, get_args(Metric))}")
+    return cast("Metric", name)
 
 
 def parse_mapping(option: str, text: str) -> dict[str, Any]:

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.console import Console
+from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
 
-from holdfast.cli.options import AsJson, Scale, Settings, SuiteName, parse_settings
+from holdfast.cli.options import AllowCode, AsJson, Scale, Settings, SuiteName, parse_settings
 
 if TYPE_CHECKING:
     from holdfast.options.needs import Need
@@ -23,6 +27,10 @@ def prepare(
     measure: Annotated[
         bool, typer.Option(help="Measure the speed of networks that can be built here, to estimate hours.")
     ] = True,
+    fetch: Annotated[
+        bool, typer.Option(help="Download missing data that are free to use; print the address of the others.")
+    ] = False,
+    allow_code: AllowCode = False,
     as_json: AsJson = False,
 ) -> None:
     """List the data, weights and packages that a suite needs and that are missing, each once, and what it will cost."""
@@ -35,8 +43,11 @@ def prepare(
     from holdfast.benchmark import load_suite
     from holdfast.benchmark.preparation import cost_of, missing, rate_of
 
-    jobs = load_suite(suite, asked, scale=scale).jobs()
+    jobs = load_suite(suite, asked, scale=scale, allow_code=allow_code).jobs()
     cost = cost_of(jobs)
+    if fetch:
+        _fetch([need for need in missing(jobs) if need.source.archives])
+        absent = missing(jobs)
     models = {job.model.label: job.model for job in jobs} if measure else {}
     if as_json:
         rates = {label: rate for label, model in models.items() if (rate := rate_of(model)) is not None}
@@ -56,6 +67,22 @@ def prepare(
         typer.echo(f"time: {label} at {rate:,.0f} passes per second on this machine: about {hours:,.1f} hours")
     ending = "get what is missing, then" if absent else "everything is there; next:"
     typer.echo(f"{ending} holdfast bench {suite}{f' --scale {scale}' if scale else ''}")
+
+
+def _fetch(needs: Sequence[Need]) -> None:
+    """Download what is missing, with a bar for each file."""
+    from holdfast.benchmark.fetching import fetch
+
+    columns = TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn()
+    with Progress(*columns, console=Console(stderr=True)) as bars:
+        tasks = {archive.name: bars.add_task(archive.name) for need in needs for archive in need.source.archives}
+        for need in needs:
+            fetch(
+                need.source.archives,
+                Path(need.location).expanduser(),
+                lambda name, done, total: bars.update(tasks[name], completed=done, total=total),
+            )
+            typer.echo(f"fetched {need.location} ({need.source.licence})", err=True)
 
 
 def _list_missing(suite: str, scale: str | None, asked: dict[str, Any]) -> list[Need]:

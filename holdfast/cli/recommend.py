@@ -9,17 +9,24 @@ from typing import Annotated
 
 import typer
 
-from holdfast.cli.options import AsJson, CardFile, Device, ModelText, Out
+from holdfast.cli import completing
+from holdfast.cli.options import AsJson, CardFile, Device, MetricName, Out, checked_metric
 from holdfast.cli.printing import console, plain_table
 
 __all__ = ["recommend"]
 
 
 def recommend(
-    model: ModelText = "digits_resnet",
+    model: Annotated[
+        str,
+        typer.Argument(
+            help="Rank methods for this model: a name, timm:…, hf:…, or YAML {name: …, option: …}.",
+            autocompletion=completing.models,
+        ),
+    ] = "digits_resnet",
     data: Annotated[
         str,
-        typer.Option(
+        typer.Argument(
             help="Make the stream from your validation data: a name, or YAML such as {name: digits, split: validation}."
         ),
     ] = "{name: digits, split: validation}",
@@ -49,15 +56,18 @@ def recommend(
     card: CardFile = None,
     device: Device = None,
     out: Out = Path("runs"),
+    metric: MetricName = "error",
     as_json: AsJson = False,
 ) -> None:
     """Run methods on your model and data under the stream that you expect, and say which one to use, if any."""
     from holdfast.benchmark.live import LiveProgress
     from holdfast.commands.recommend import CANDIDATES, scenario_of
     from holdfast.commands.recommend import recommend as rank
+    from holdfast.report.scores import percent
 
     known = {"class_stay": class_stay, "class_imbalance": class_imbalance, "domain_stay": domain_stay}
-    with LiveProgress(len(CANDIDATES) * seeds) as live:
+    chosen = checked_metric(metric)
+    with LiveProgress(len(CANDIDATES) * seeds, metric=chosen) as live:
         found = rank(
             model,
             data,
@@ -75,12 +85,19 @@ def recommend(
     if as_json:
         typer.echo(json.dumps(found.to_dict()))
         return
-    table = plain_table("method", "accuracy %", "gain over source", "95 % interval", "time ×")
+    table = plain_table("method", f"{chosen} %", "gain over source", "95 % interval", "time ×")
     for choice in found.choices:
         interval = f"{choice.low:+.1f} … {choice.high:+.1f}"
         cost = f"{choice.time:.1f}" if choice.affordable else f"{choice.time:.1f}, over budget"
-        table.add_row(choice.name, f"{choice.accuracy:.1f}", f"{choice.gain:+.1f}", interval, cost)
+        table.add_row(
+            choice.name, f"{percent(choice.accuracy / 100, chosen):.1f}", f"{choice.gain:+.1f}", interval, cost
+        )
     console.print(table)
+    stopped = [choice.name for choice in found.choices if choice.seeds < seeds]
+    if stopped:
+        console.print(f"stopped early, because another was better: {', '.join(stopped)}")
+    for choice in found.best_per_cost:
+        console.print(f"best at up to {choice.time:.1f} times the time: {choice.name}, {choice.gain:+.1f} points")
     for name, reason in found.unfit.items():
         console.print(f"does not fit: {name} ({reason})")
     typer.echo(found.verdict)

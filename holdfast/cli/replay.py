@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from holdfast.cli.options import AllowCode, AsJson, Device, Out, Scale
+from holdfast.cli.options import AllowCode, AsJson, Device, MetricName, Out, Scale, checked_metric
 from holdfast.cli.printing import console, plain_table
 
 __all__ = ["replay"]
@@ -39,6 +39,7 @@ def replay(
     device: Device = None,
     allow_code: AllowCode = False,
     out: Out = Path("runs"),
+    metric: MetricName = "error",
     as_json: AsJson = False,
 ) -> None:
     """Run a recorded stream again, with the same model, method and seed, through several recoveries.
@@ -48,27 +49,30 @@ def replay(
     from holdfast.serve.replaying import is_served
 
     if is_served(target):
-        _replay_served(Path(target), methods or [], recoveries or [], tenant, allow_code, as_json)
+        _replay_served(Path(target), methods or [], recoveries or [], tenant, allow_code, metric, as_json)
         return
     if methods or tenant is not None:
         raise ValueError("--method and --tenant are for the --state folder of a service; a suite names its own recipes")
     from holdfast.benchmark import suite_names
-    from holdfast.benchmark.foreign_code import check_code
+    from holdfast.benchmark.foreign_code import admit_code
     from holdfast.benchmark.live import LiveProgress
     from holdfast.commands.replay import job_of
     from holdfast.commands.replay import replay as replay_run
     from holdfast.recovery import RECOVERIES
+    from holdfast.report.scores import percent
 
-    check_code([job_of(target, job=job, scale=scale)], target, allow_code or target in suite_names())
-    recoveries = recoveries or RECOVERIES.names()
-    with LiveProgress(1 + len(recoveries)) as live:
+    recorded = job_of(target, job=job, scale=scale, allow_code=allow_code)
+    admit_code([recorded], target, allow_code or target in suite_names())
+    recoveries, chosen = recoveries or RECOVERIES.names(), checked_metric(metric)
+    with LiveProgress(1 + len(recoveries), metric=chosen) as live:
         found = replay_run(target, recoveries, out=out, job=job, scale=scale, device=device, progress=live)
     if as_json:
         typer.echo(json.dumps([one.to_dict() for one in found]))
         return
-    table = plain_table("recovery", "accuracy %", "last tenth %", "× forward", "resets", "at batch")
+    table = plain_table("recovery", f"{chosen} %", "last tenth %", "× forward", "resets", "at batch")
     for one in found:
-        shares = f"{one.accuracy:.1f}", f"{one.last_tenth:.1f}", f"{one.passes:.2f}"
+        scores = [f"{percent(share / 100, chosen):.1f}" for share in (one.accuracy, one.last_tenth)]
+        shares = (*scores, f"{one.passes:.2f}")
         places = [str(reset.batch) for reset in one.resets]
         table.add_row(
             one.recovery, *shares, str(len(places)), ", ".join(places[:8]) + (" …" if len(places) > 8 else "")
@@ -81,11 +85,19 @@ def replay(
 
 
 def _replay_served(
-    folder: Path, methods: list[str], recoveries: list[str], tenant: str | None, allow_code: bool, as_json: bool
+    folder: Path,
+    methods: list[str],
+    recoveries: list[str],
+    tenant: str | None,
+    allow_code: bool,
+    metric: str,
+    as_json: bool,
 ) -> None:
     from holdfast.benchmark.foreign_code import check_model_code
+    from holdfast.report.scores import percent
     from holdfast.serve.replaying import replay_served, served_model
 
+    chosen = checked_metric(metric)
     check_model_code([served_model(folder)], str(folder), allow_code)
     with console.status("replaying") as waiting:
         found = replay_served(
@@ -94,12 +106,12 @@ def _replay_served(
     if as_json:
         typer.echo(json.dumps([one.to_dict() for one in found]))
         return
-    table = plain_table("recipe", "accuracy %", "same class as served %", "resets")
+    table = plain_table("recipe", f"{chosen} %", "same class as served %", "resets")
     for one in found:
-        accuracy = "" if one.accuracy is None else f"{one.accuracy:.1f}"
-        table.add_row(one.name, accuracy, f"{one.as_served:.1f}", str(one.resets))
+        score = "" if one.accuracy is None else f"{percent(one.accuracy / 100, chosen):.1f}"
+        table.add_row(one.name, score, f"{one.as_served:.1f}", str(one.resets))
     console.print(table)
     labelled = (
-        f"accuracy: on the {found[0].labelled} that were labelled" if found[0].labelled else "no labels came back"
+        f"{chosen}: on the {found[0].labelled} that were labelled" if found[0].labelled else "no labels came back"
     )
     typer.echo(f"{found[0].samples} samples were served; {labelled}")

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, cast, get_args
+from typing import Annotated
 
 import typer
 
-from holdfast.cli.options import MetricName
+from holdfast.cli.options import MetricName, checked_metric
 from holdfast.cli.printing import print_markdown
-from holdfast.registry import UnknownNameError, nearest
 
 __all__ = ["print_report", "report"]
 
@@ -28,11 +27,8 @@ def report(
 def print_report(runs: Path, out: Path | None = None, metric: str = "error") -> None:
     """Write a report, and print its tables and where it is."""
     from holdfast import report as reports
-    from holdfast.report import Metric
 
-    if metric not in get_args(Metric):
-        raise UnknownNameError(f"unknown metric {metric!r}; {nearest(metric, get_args(Metric))}")
-    made = reports.make_report(runs, cast(Metric, metric))
+    made = reports.make_report(runs, checked_metric(metric))
     page = reports.write_report(made, out)
     print_markdown(reports.report_to_markdown(made))
     typer.echo(f"report: {page.resolve()}")

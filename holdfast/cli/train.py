@@ -105,6 +105,6 @@ def _suitable(kind: type) -> str:
     from holdfast.data.audio_arrays import InMemoryAudio
     from holdfast.data.audio_files import ListedAudio
 
-    if issubclass(kind, (InMemoryAudio, ListedAudio)):
+    if isinstance(kind, type) and issubclass(kind, (InMemoryAudio, ListedAudio)):
         return "{name: small_amaut, num_classes: …}"
     return "{name: cifar_resnet, num_classes: …}"

@@ -83,6 +83,7 @@ class Choice:
     high: float
     time: float  # of the median step, as a multiple of the source's time
     affordable: bool = True
+    seeds: int = 1  # fewer than the others: it had lost by then
 
     @property
     def helps(self) -> bool:
@@ -104,6 +105,15 @@ class Recommendation:
         return next((choice for choice in self.choices if choice.helps and choice.affordable), None)
 
     @property
+    def best_per_cost(self) -> list[Choice]:
+        """The candidates that help and that no cheaper one equals, from cheap to expensive."""
+        found: list[Choice] = []
+        for choice in sorted(self.choices, key=lambda choice: (choice.time, -choice.gain)):
+            if choice.helps and (not found or choice.gain > found[-1].gain):
+                found.append(choice)
+        return found
+
+    @property
     def verdict(self) -> str:
         """The recommendation in one sentence."""
         if self.best is None:
@@ -116,7 +126,8 @@ class Recommendation:
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain JSON values."""
-        return {**asdict(self), "verdict": self.verdict}
+        frontier = [choice.name for choice in self.best_per_cost]
+        return {**asdict(self), "verdict": self.verdict, "best_per_cost": frontier}
 
 
 def recommend(
@@ -140,7 +151,8 @@ def recommend(
     `model` and `data` are Specs, or anything that `Spec.parse` takes; runs are kept in `out` like those of any suite.
     `max_time` is the longest allowed time of a step, as a multiple of the time without adapting. Candidates that follow
     inputs from source data are shown a few hundred of these, uncorrupted and without labels, or the `card` of the
-    model. Intervals are over batches (as in `holdfast compare`), pooled over seeds.
+    model. Intervals are over batches (as in `holdfast compare`), pooled over seeds. All candidates share the rendered
+    batches of a seed; one whose interval lies below that of another has lost, and is not run with further seeds.
     """
     stream = Spec(
         "markov",
@@ -163,24 +175,43 @@ def recommend(
         batch_size=scenario.batch_size,
         device=device,
     )
-    outcomes = bench(checked(suite, "recommend").jobs(), out, progress=progress)
-    unfit = {outcome.job.recipe.label: outcome.error for outcome in outcomes if outcome.error}
-    if "source" in unfit:
-        raise ValueError(f"the model cannot run on this stream: {unfit['source']}; choose data that fit the model")
-    folders = {outcome.folder for outcome in outcomes if outcome.folder}
-    (table,) = make_tables([run for run in read_runs(out) if run.folder in folders], "accuracy")
-    ranked = sorted((_choice(table, line, max_time) for line in table.lines), key=lambda choice: -choice.accuracy)
-    return Recommendation(scenario, ranked, unfit)
+    jobs = checked(suite, "recommend").jobs()
+    left, folders, unfit = {job.recipe.label for job in jobs}, set[Path](), dict[str, str]()
+    choices: list[Choice] = []
+    for seed in range(seeds):
+        chosen = [job for job in jobs if job.seed == seed and job.recipe.label in left]
+        outcomes = bench(chosen, out, together=max(1, len(chosen)), progress=progress)
+        unfit |= {outcome.job.recipe.label: outcome.error for outcome in outcomes if outcome.error}
+        if "source" in unfit:
+            raise ValueError(f"the model cannot run on this stream: {unfit['source']}; choose data that fit the model")
+        folders |= {outcome.folder for outcome in outcomes if outcome.folder}
+        (table,) = make_tables([run for run in read_runs(out) if run.folder in folders], "accuracy")
+        choices = [_choice(table, line, max_time) for line in table.lines]
+        left -= _lost(table, choices) | {*unfit}
+    return Recommendation(scenario, sorted(choices, key=lambda choice: -choice.accuracy), unfit)
+
+
+def _lost(table: Table, choices: Sequence[Choice]) -> set[str]:
+    """Return the candidates that are worse than the best affordable one, by an interval that excludes zero."""
+    lines = {line.label: line for line in table.lines}
+    best = max((choice for choice in choices if choice.affordable), key=lambda choice: choice.gain)
+    others = [choice.name for choice in choices if choice.name not in (best.name, "source")]
+    leads = {name: _gain(lines[name], lines[best.name]) for name in others}
+    return {name for name, (lead, margin) in leads.items() if lead - margin > 0}
+
+
+def _gain(base: Line, line: Line) -> tuple[float, float]:
+    """Return how far a line is above another on the seeds of both, and half the width of its 95 % interval."""
+    known = {run.manifest.seed: run for run in base.runs}
+    runs = [run for run in line.runs if run.manifest.seed in known]
+    pairs = [paired_difference(*matched(known[run.manifest.seed].rows, run.rows)) for run in runs]
+    gain = sum(difference for difference, _ in pairs) / len(pairs)
+    return gain, math.sqrt(sum(half_width**2 for _, half_width in pairs)) / len(pairs)
 
 
 def _choice(table: Table, line: Line, max_time: float) -> Choice:
     assert table.source is not None
-    pairs = [
-        paired_difference(*matched(source.rows, run.rows))
-        for source, run in zip(table.source.runs, line.runs, strict=True)
-    ]
-    gain = sum(difference for difference, _ in pairs) / len(pairs)
-    margin = math.sqrt(sum(half_width**2 for _, half_width in pairs)) / len(pairs)
+    gain, margin = _gain(table.source, line)
     time = table.relative_time(line) or math.nan
     return Choice(
         line.label,
@@ -190,4 +221,5 @@ def _choice(table: Table, line: Line, max_time: float) -> Choice:
         high=100 * (gain + margin),
         time=time,
         affordable=line.is_source or time <= max_time,
+        seeds=len(line.runs),
     )

@@ -10,6 +10,8 @@ from typing import Any
 
 from holdfast.benchmark import Job, Progress, load_suite, run, suite_names
 from holdfast.benchmark.building import GIVEN_TO_RECIPES
+from holdfast.benchmark.foreign_code import kept_files
+from holdfast.benchmark.job import with_own_files
 from holdfast.machine.devices import resolve_device
 from holdfast.methods import METHODS
 from holdfast.options.spec import Spec
@@ -19,14 +21,14 @@ from holdfast.registry import UnknownNameError, nearest, options_of
 from holdfast.report import RunRecord, read_run
 from holdfast.report.metrics import accuracy, last_accuracy, passes_per_sample
 
-__all__ = ["Replayed", "Reset", "job_of", "replay", "replayed_jobs"]
+__all__ = ["RecordedReset", "Replayed", "job_of", "replay", "replayed_jobs"]
 
 # Protocol fields that must be the same as when the run was recorded.
 RECORDED_FIELDS = ("stream", "weights", "preprocessing", "seed", "batch_size", "samples")
 
 
 @dataclass(frozen=True)
-class Reset:
+class RecordedReset:
     """One reset: the index of its batch, and the reason."""
 
     batch: int
@@ -41,7 +43,7 @@ class Replayed:
     accuracy: float
     last_tenth: float  # accuracy over the end of the stream
     passes: float
-    resets: Sequence[Reset]
+    resets: Sequence[RecordedReset]
     folder: str
 
     def to_dict(self) -> dict[str, Any]:
@@ -49,14 +51,15 @@ class Replayed:
         return asdict(self)
 
 
-def job_of(target: str | Path, *, job: str = "", scale: str | None = None) -> Job:
+def job_of(target: str | Path, *, job: str = "", scale: str | None = None, allow_code: bool = False) -> Job:
     """Return the job of a run's folder, or the first adapting job of a suite whose name begins with `job`.
 
     >>> job_of("demo", job="tent").recipe.name
     'tent'
     """
     if _names_a_suite(target):
-        jobs = [one for one in load_suite(target, scale=scale).jobs() if one.recipe.name != "source"]
+        suite = load_suite(target, scale=scale, allow_code=allow_code)
+        jobs = [one for one in suite.jobs() if one.recipe.name != "source"]
         found = next((one for one in jobs if one.name.startswith(job)), None)
         if found is None:
             raise ValueError(
@@ -69,7 +72,7 @@ def job_of(target: str | Path, *, job: str = "", scale: str | None = None) -> Jo
     manifest = _manifest(folder)
     if "asked" not in manifest:
         raise ValueError(f"{folder} was recorded by a version that did not keep its job; run that job again")
-    return Job.from_json(manifest["asked"])
+    return Job.from_json(manifest["asked"], kept_files(folder))
 
 
 def replayed_jobs(job: Job, recoveries: Sequence[Spec]) -> list[Job]:
@@ -91,7 +94,8 @@ def replayed_jobs(job: Job, recoveries: Sequence[Spec]) -> list[Job]:
         label = f"{name} + {recovery.name}" + (f"({values})" if values else "")
         options = {**kept, "recovery": recovery.name, "recovery_options": dict(recovery.options)}
         recipes.append(Spec(name, label, options))
-    return [replace(job, suite="replay", recipe=recipe, place=place) for place, recipe in enumerate(recipes)]
+    jobs = [replace(job, suite="replay", recipe=recipe, place=place) for place, recipe in enumerate(recipes)]
+    return [with_own_files(one) for one in jobs]
 
 
 def replay(
@@ -153,6 +157,6 @@ def _replayed(job: Job, found: RunRecord) -> Replayed:
         accuracy=100 * accuracy(rows),
         last_tenth=100 * last_accuracy(rows, 0.1),
         passes=passes_per_sample(rows),
-        resets=[Reset(batch, reason) for batch, reason in enumerate(rows.recovered) if reason is not None],
+        resets=[RecordedReset(batch, reason) for batch, reason in enumerate(rows.recovered) if reason is not None],
         folder=str(found.folder),
     )

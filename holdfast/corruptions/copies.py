@@ -21,6 +21,7 @@ from holdfast.audio.decoding import open_audio
 from holdfast.corruptions.base import CORRUPTION_VERSION, CORRUPTIONS, Corruption, Rng
 from holdfast.corruptions.listing import NAMES, files_in, kind_of, read_image
 from holdfast.machine.folders import write_whole
+from holdfast.options.own_code import load_files, loaded_files
 from holdfast.randomness import seeded_rng
 
 __all__ = ["MANIFEST", "AudioFormat", "corrupt_files"]
@@ -147,7 +148,7 @@ def _worked(work: partial[_Outcome], copies: Sequence[_Copy], workers: int) -> I
     if workers == 1 or len(copies) < 2:
         yield from map(work, copies)
         return
-    with ProcessPoolExecutor(workers, multiprocessing.get_context("spawn")) as pool:
+    with ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"), load_files, (loaded_files(),)) as pool:
         yield from pool.map(work, copies, chunksize=min(16, -(-len(copies) // workers)))
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import wraps
 from typing import Any, Protocol
 
 import numpy as np
@@ -31,7 +32,42 @@ class Dataset(Protocol):
         """Return samples by index: images, uint8 (n, height, width, 3), or waveforms, float32 (n, samples)."""
 
 
-DATASETS: Registry[type] = Registry("data set", "data")
+class DataRegistry(Registry[type]):
+    """The data sets by name: classes like those here, and functions or classes of other libraries.
+
+    What a registered function returns may be a torch or Hugging Face data set, or arrays with labels (`as_dataset`).
+    """
+
+    def register(self, name: str, *, alias: str | None = None) -> Callable[[Any], Any]:
+        """Register a class or function that builds a data set, as a decorator; it stays as it is."""
+
+        def add(entry: Any) -> Any:
+            super(DataRegistry, self).register(name, alias=alias)(_wrapping(entry, name))
+            return entry
+
+        return add
+
+    def adopted(self, plugin: Any) -> type:
+        """Return an entry point's class or function as an entry."""
+        entry: type = _wrapping(plugin, getattr(plugin, "__name__", "data"))
+        return entry
+
+
+def _wrapping(entry: Any, name: str) -> Any:
+    """Return an entry whose results are data sets of this package."""
+    if isinstance(entry, type) and hasattr(entry, "inputs"):
+        return entry
+
+    @wraps(entry)
+    def build(*arguments: Any, **options: Any) -> Dataset:
+        from holdfast.data.wrapped import as_dataset  # it builds on this module
+
+        return as_dataset(entry(*arguments, **options), name=name)
+
+    return build
+
+
+DATASETS = DataRegistry("data set", "data")
 
 
 class InMemoryImages:

@@ -1,4 +1,4 @@
-"""Image files in one folder per class, decoded on demand."""
+"""Image files, decoded on demand: in one folder per class, or listed with their labels."""
 
 from __future__ import annotations
 
@@ -21,43 +21,39 @@ from holdfast.options.problems import check
 from holdfast.options.ranges import Count
 from holdfast.records import InputSpec
 
-__all__ = ["ImageFolder"]
+__all__ = ["ImageFiles", "ImageFolder", "Pixels", "class_folders", "image_files"]
 
 SUFFIXES = {".bmp", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp"}
 DIGEST_BYTES = 4096  # of each file
 HEADERS = 1000  # files whose sizes are compared
+Pixels = Count | Literal["auto"] | None
 
 
-@DATASETS.register("image_folder")
-class ImageFolder:
-    """Images in one folder per class, sorted by folder name, as in ImageNet's validation set.
+class ImageFiles:
+    """Image files of a folder with their labels; what data sets of files have in common.
 
-    The shorter side is resized to `resize` pixels, then the central `crop` × `crop` is cut out; None omits a step. By
-    default ("auto") images that all have one size are taken as they are, and images of several sizes are resized to 256
-    and cropped to 224, as is usual for ImageNet. Images are upright by their EXIF orientation. At most `cache_bytes` of
-    decoded images are kept.
+    The shorter side is resized to `resize` pixels, then the central `crop` × `crop` is cut out; None omits a step.
+    "auto" takes images that all have one size as they are, and resizes others to 256 and crops them to 224.
     """
-
-    citation = "Russakovsky et al., IJCV 2015"
 
     def __init__(
         self,
+        name: str,
+        folder: Path,
+        files: Sequence[str],
+        labels: Sequence[int] | NDArray[np.int64],
+        class_names: Sequence[str],
         *,
-        folder: str | Path,
-        resize: Count | Literal["auto"] | None = "auto",
-        crop: Count | Literal["auto"] | None = "auto",
+        resize: Pixels = "auto",
+        crop: Pixels = "auto",
         cache_bytes: int = 2**28,
     ) -> None:
-        check(ImageFolder, {"folder": folder, "resize": resize, "crop": crop}, owner="data set 'image_folder'")
-        self.folder = folder_at(folder, "pass a folder that holds one folder of images per class")
-        self.cache_bytes = cache_bytes
-        self.name = "image_folder"  # the digest identifies the folder; its path is not part of the protocol
-        self.class_names: Sequence[str] = _class_folders(self.folder)
-        by_class = [_image_files(self.folder, name) for name in self.class_names]
-        self.files = tuple(file for files in by_class for file in files)  # relative to the folder
-        if not self.files:
-            raise ValueError(f"{self.folder} has no class folders with images; make one folder per class")
-        self.labels = np.repeat(np.arange(len(by_class)), [len(files) for files in by_class]).astype(np.int64)
+        check(ImageFiles, {"resize": resize, "crop": crop}, owner=f"data set {name!r}")
+        self.name = name  # the digest identifies the folder; its path is not part of the protocol
+        self.folder, self.cache_bytes = folder, cache_bytes
+        self.files = tuple(files)  # relative to the folder
+        self.labels = np.asarray(labels, np.int64)
+        self.class_names: Sequence[str] = tuple(class_names)
         several = "auto" in (resize, crop) and self._sizes_differ()
         self.resize = (256 if several else None) if resize == "auto" else resize
         self.crop = (224 if several else None) if crop == "auto" else crop
@@ -131,11 +127,45 @@ class ImageFolder:
         return image if self.crop is None else centre_crop(image, self.crop)
 
 
-def _class_folders(folder: Path) -> tuple[str, ...]:
+@DATASETS.register("image_folder")
+class ImageFolder(ImageFiles):
+    """Images in one folder per class, sorted by folder name, as in ImageNet's validation set.
+
+    The shorter side is resized to `resize` pixels, then the central `crop` × `crop` is cut out; None omits a step. By
+    default ("auto") images that all have one size are taken as they are, and images of several sizes are resized to 256
+    and cropped to 224, as is usual for ImageNet. Images are upright by their EXIF orientation. At most `cache_bytes` of
+    decoded images are kept.
+    """
+
+    citation = "Russakovsky et al., IJCV 2015"
+
+    def __init__(
+        self,
+        *,
+        folder: str | Path,
+        resize: Pixels = "auto",
+        crop: Pixels = "auto",
+        cache_bytes: int = 2**28,
+    ) -> None:
+        check(ImageFolder, {"folder": folder, "resize": resize, "crop": crop}, owner="data set 'image_folder'")
+        folder = folder_at(folder, "pass a folder that holds one folder of images per class")
+        names = class_folders(folder)
+        by_class = [image_files(folder, name) for name in names]
+        files = [file for files in by_class for file in files]
+        if not files:
+            raise ValueError(f"{folder} has no class folders with images; make one folder per class")
+        labels = np.repeat(np.arange(len(by_class)), [len(files) for files in by_class])
+        super().__init__(
+            "image_folder", folder, files, labels, names, resize=resize, crop=crop, cache_bytes=cache_bytes
+        )
+
+
+def class_folders(folder: Path) -> tuple[str, ...]:
+    """Return the names of the folders in a folder, sorted; hidden ones are left out."""
     return tuple(sorted(entry.name for entry in folder.iterdir() if entry.is_dir() and entry.name[0] != "."))
 
 
-def _image_files(folder: Path, class_name: str) -> list[str]:
+def image_files(folder: Path, class_name: str) -> list[str]:
     """Return the image files of one class, subfolders included, in an order that does not depend on the machine."""
     found = (path for path in (folder / class_name).rglob("*") if path.suffix.lower() in SUFFIXES)
     return sorted(path.relative_to(folder).as_posix() for path in found if path.name[0] != ".")

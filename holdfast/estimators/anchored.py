@@ -89,9 +89,9 @@ class Anchored(Estimator):
         """Copy the source, and let the copy follow its inputs."""
         self.network = copy.deepcopy(source).eval().requires_grad_(False)
         self.anchor.tap(self.network, source_share=self.source_share)
-        self.follows = self.anchor.proportions = follows(self.network)
+        self.follows = follows(self.network)
+        self.anchor.reweigh_only_if(self.follows)
         _quicken(self.network)
-        self.network.samples_forwarded = 0
 
     def refer_to(self, reference: Reference) -> None:
         """Follow inputs from the moments of the source's own data if the stored statistics do not fit them (`fit`)."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import torch
@@ -37,7 +37,6 @@ class Risk(Estimator):
 
     citation = "Schirmer et al., arXiv 2507.08721"
     batches: int
-    evidence: dict[str, Any] | None
     inputs: Tensor
     labels: Tensor
 
@@ -48,7 +47,6 @@ class Risk(Estimator):
         self._monitor = RiskMonitor([0], tolerated=tolerated, level=level)  # checks both; `fit` replaces it
         self.tolerated, self.level, self.calibrate_every, self.samples = tolerated, level, calibrate_every, samples
         self.add_state("batches", 0)  # since the last alarm
-        self.add_state("evidence", None)  # the state of the monitor
 
     @property
     def needs(self) -> Literal["labels"]:
@@ -65,15 +63,13 @@ class Risk(Estimator):
     def estimate(self, seen: Observation) -> Estimate:
         """Return the largest accuracy so far that the entropies allow, with an alarm if that is too little."""
         monitor = self._monitor
-        if self.evidence is None:
-            monitor.restart()
-        else:
-            monitor.state = self.evidence
         if self.batches % self.calibrate_every == 0:
             monitor.calibrate(*self._held_out(seen.model))
         raised = monitor.observe(entropy(seen.logits.float()).tolist())
         low = max(monitor.low, 0.0)
-        self.batches, self.evidence = (0, None) if raised else (self.batches + 1, monitor.state)
+        self.batches += 1
+        if raised:
+            self.reset_state()
         reason = f"error of at least {100 * low:.3g} %, where {100 * monitor.allowed:.3g} % is allowed"
         return Estimate(1 - low, alarm=reason if raised else None)
 

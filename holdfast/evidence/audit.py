@@ -14,6 +14,7 @@ from holdfast.evidence.checks import numbers_within
 from holdfast.evidence.line import CorrectionLine
 from holdfast.evidence.mean import BoundedMean, Interval
 from holdfast.evidence.sampling import coins, label_worth
+from holdfast.state import Stateful, put_back, snapshot_of
 
 __all__ = ["LabelAudit", "LabelRequests"]
 
@@ -81,7 +82,16 @@ class _Request:
     given_up: bool = False
 
 
-class LabelAudit:
+class _Means(Stateful):
+    """Means of accuracy and gain over the same samples."""
+
+    def __init__(self, stakes: int) -> None:
+        super().__init__()
+        self.accuracy = BoundedMean(largest=0.9, stakes=stakes)
+        self.gain = BoundedMean(largest=0.45, stakes=stakes)
+
+
+class LabelAudit(Stateful):
     """Bound the accuracy of what was served, and its gain over the source, by labels of a few random samples.
 
     `serve` flips a coin for each sample, with a higher rate where the outcome is uncertain and where prediction and
@@ -105,6 +115,13 @@ class LabelAudit:
     (True, True)
     """
 
+    served: int
+    requested: int
+    worth: float
+    spent: float
+    requests: dict[int, _Request]
+    open: _Stretch
+
     def __init__(
         self,
         *,
@@ -123,30 +140,26 @@ class LabelAudit:
             raise ValueError(f"gain_weight must be between 0 (accuracy only) and 1 (gain only), got {gain_weight}")
         if (window is not None and window < 2) or (patience is not None and patience < 0):
             raise ValueError(f"window must be at least 2 samples and patience at least 0, got {window} and {patience}")
+        super().__init__()
         self.budget, self.confidence, self.gain_weight = budget, confidence, gain_weight
         self.window, self.patience, self.seed = window, patience, seed
-        self._served, self._requested, self._worth, self._spent = 0, 0, 0.0, 0.0
-        self._waiting: dict[int, _Request] = {}  # in order of their ids
-        self._open = _Stretch()
-        self._right = CorrectionLine(lowest=0.0, highest=1.0)
-        self._gained = CorrectionLine(lowest=-1.0, highest=1.0)
-        # Accuracy and gain: of all samples, and of two overlapping windows.
-        self._means = [self._fresh() for _ in range(1 if window is None else 3)]
-
-    @property
-    def served(self) -> int:
-        """The number of samples served."""
-        return self._served
-
-    @property
-    def requested(self) -> int:
-        """The number of labels requested so far."""
-        return self._requested
+        self.add_state("served", 0)  # samples
+        self.add_state("requested", 0)  # labels
+        self.add_state("worth", 0.0)
+        self.add_state("spent", 0.0)
+        self.add_state("requests", {})  # by id, in their order
+        self.add_state("open", _Stretch())
+        self.right_line = CorrectionLine(lowest=0.0, highest=1.0)
+        self.gain_line = CorrectionLine(lowest=-1.0, highest=1.0)
+        stakes = STAKES + math.ceil(-math.log2(budget))
+        self.whole = _Means(stakes)
+        # Of two overlapping windows.
+        self.older, self.newer = (None, None) if window is None else (_Means(stakes), _Means(stakes))
 
     @property
     def waiting(self) -> list[int]:
         """The ids whose requested labels are missing."""
-        return [request.id for request in self._waiting.values() if request.label is None and not request.given_up]
+        return [request.id for request in self.requests.values() if request.label is None and not request.given_up]
 
     def serve(
         self, *, served: ArrayLike, source: ArrayLike, right: ArrayLike, source_right: ArrayLike
@@ -165,19 +178,19 @@ class LabelAudit:
                 f"{now.shape}, {before.shape}, {sure.shape} and {source_sure.shape}"
             )
         differs = now != before
-        first, gains = self._served, np.where(differs, sure - source_sure, 0.0)
+        first, gains = self.served, np.where(differs, sure - source_sure, 0.0)
         rates = self._rates(label_worth(sure, source_sure, differs, self.gain_weight))
         wanted = coins(self.seed, first, len(now)) < rates
         start = 0
         for end in (*np.flatnonzero(wanted).tolist(), len(now)):
             part = slice(start, end)
-            self._open = self._open.longer(sure[part], gains[part], rates[part], differs[part])
+            self.open = self.open.longer(sure[part], gains[part], rates[part], differs[part])
             if end < len(now):
                 classes, estimates = (int(now[end]), int(before[end])), (float(sure[end]), float(gains[end]))
-                self._waiting[first + end] = _Request(first + end, *classes, *estimates, float(rates[end]), self._open)
-                self._open = _Stretch()
+                self.requests[first + end] = _Request(first + end, *classes, *estimates, float(rates[end]), self.open)
+                self.open = _Stretch()
             start = end + 1
-        self._served, self._requested = first + len(now), self._requested + int(wanted.sum())
+        self.served, self.requested = first + len(now), self.requested + int(wanted.sum())
         self._settle()
         return LabelRequests(first + np.arange(len(now)), wanted, rates)
 
@@ -186,94 +199,83 @@ class LabelAudit:
 
         Only requested labels count, and only once: those that someone chose to give are not a random sample.
         """
-        if not 0 <= sample_id < self._served:
-            raise ValueError(f"no sample has the id {sample_id}; {self._served} samples were served, from 0 on")
-        request = self._waiting.get(sample_id)
+        if not 0 <= sample_id < self.served:
+            raise ValueError(f"no sample has the id {sample_id}; {self.served} samples were served, from 0 on")
+        request = self.requests.get(sample_id)
         if request is None or request.label is not None or request.given_up:
             return False
-        self._waiting[sample_id] = replace(request, label=label, given_up=label is None)
+        self.requests[sample_id] = replace(request, label=label, given_up=label is None)
         self._settle()
         return True
 
     def accuracy(self, *, recent: bool = False) -> Interval:
         """Return the bounds of the accuracy of what was served, over all samples or about the last `window`."""
-        return self._chosen(recent)[0].interval(self.confidence, 0.0, 1.0)
+        return self._chosen(recent).accuracy.interval(self.confidence, 0.0, 1.0)
 
     def gain(self, *, recent: bool = False) -> Interval:
         """Return the bounds of that accuracy minus the accuracy of the source on the same samples."""
-        return self._chosen(recent)[1].interval(self.confidence, -1.0, 1.0)
+        return self._chosen(recent).gain.interval(self.confidence, -1.0, 1.0)
+
+    def declared(self) -> dict[str, Any]:
+        """Return the defaults of all that `get_extra_state` returns."""
+        return {**super().declared(), "requests": [], "open": {}}
+
+    def get_extra_state(self) -> dict[str, Any]:
+        """Return the declared attributes, with records as dictionaries."""
+        requests = [asdict(request) for request in self.requests.values()]
+        return {**super().get_extra_state(), "requests": requests, "open": asdict(self.open)}
+
+    def set_extra_state(self, state: Mapping[str, Any]) -> None:
+        """Set the declared attributes from such dictionaries."""
+        requests = [_Request(**{**request, "before": _Stretch(**request["before"])}) for request in state["requests"]]
+        records = {"requests": {request.id: request for request in requests}, "open": _Stretch(**state["open"])}
+        super().set_extra_state({**state, **records})
 
     @property
-    def state(self) -> dict[str, Any]:
-        """All that changes, as new dictionaries and lists; assign an earlier one to return to it exactly."""
-        return {
-            "served": self._served,
-            "requested": self._requested,
-            "worth": self._worth,
-            "spent": self._spent,
-            "waiting": [asdict(request) for request in self._waiting.values()],
-            "open": asdict(self._open),
-            "lines": [line.state for line in (self._right, self._gained)],
-            "means": [mean.state for pair in self._means for mean in pair],
-        }
+    def _means(self) -> list[_Means]:
+        return [means for means in (self.whole, self.older, self.newer) if means is not None]
 
-    @state.setter
-    def state(self, earlier: Mapping[str, Any]) -> None:
-        if earlier.keys() != self.state.keys():
-            raise ValueError(f"the state of an audit has {sorted(self.state)}, got {sorted(earlier)}")
-        self._served, self._requested = int(earlier["served"]), int(earlier["requested"])
-        self._worth, self._spent = earlier["worth"], earlier["spent"]
-        requests = [_Request(**{**request, "before": _Stretch(**request["before"])}) for request in earlier["waiting"]]
-        self._waiting = {request.id: request for request in requests}
-        self._open = _Stretch(**earlier["open"])
-        for line, sums in zip((self._right, self._gained), earlier["lines"], strict=True):
-            line.state = sums
-        for mean, sums in zip([mean for pair in self._means for mean in pair], earlier["means"], strict=True):
-            mean.state = sums
-
-    def _fresh(self) -> tuple[BoundedMean, BoundedMean]:
-        """Return the means of accuracy and gain over no samples."""
-        stakes = STAKES + math.ceil(-math.log2(self.budget))
-        return BoundedMean(largest=0.9, stakes=stakes), BoundedMean(largest=0.45, stakes=stakes)
-
-    def _chosen(self, recent: bool) -> tuple[BoundedMean, BoundedMean]:
-        if recent and self.window is None:
+    def _chosen(self, recent: bool) -> _Means:
+        if not recent:
+            return self.whole
+        if self.older is None:
             raise ValueError("there are no recent bounds without a window; pass window= to LabelAudit")
-        return self._means[1 if recent else 0]
+        return self.older
 
     def _rates(self, worth: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the probabilities of choosing the samples of a batch: on average the budget."""
         # Samples become more or less uncertain over time: what was spent so far decides on what comes.
-        thrift = min(max((self.budget * self._served / self._spent) ** THRIFT, 0.5), 2.0) if self._spent else 1.0
-        self._worth += float(worth.sum())
-        typical = self._worth / max(1, self._served + len(worth)) or 1.0
+        thrift = min(max((self.budget * self.served / self.spent) ** THRIFT, 0.5), 2.0) if self.spent else 1.0
+        self.worth += float(worth.sum())
+        typical = self.worth / max(1, self.served + len(worth)) or 1.0
         rates: NDArray[np.float64] = np.minimum(
             1.0, thrift * self.budget * (EVEN_SHARE + (1 - EVEN_SHARE) * worth / typical)
         )
-        self._spent += float(rates.sum())
+        self.spent += float(rates.sum())
         return rates
 
     def _settle(self) -> None:
         """Count samples in their order, up to the first whose label is missing."""
-        while self._waiting:
-            request = next(iter(self._waiting.values()))
-            overdue = self.patience is not None and self._served - request.id > self.patience
+        while self.requests:
+            request = next(iter(self.requests.values()))
+            overdue = self.patience is not None and self.served - request.id > self.patience
             if request.label is None and not request.given_up and not overdue:
                 return
-            del self._waiting[request.id]
+            del self.requests[request.id]
             self._count_stretch(request.before)
             self._count_labelled(request)
-        self._count_stretch(self._open)
-        self._open = _Stretch()
+        self._count_stretch(self.open)
+        self.open = _Stretch()
 
     def _count_stretch(self, stretch: _Stretch) -> None:
         if not stretch.samples:
             return
-        offset, slope = self._right.coefficients
+        offset, slope = self.right_line.coefficients
         right = offset * stretch.samples + slope * stretch.right
-        offset, slope = self._gained.coefficients
+        offset, slope = self.gain_line.coefficients
         gained = offset * stretch.differing + slope * stretch.gained
-        for accuracy, gain in self._means:
+        for means in self._means:
+            accuracy, gain = means.accuracy, means.gain
             accuracy.bets.allow(-1 / stretch.lowest_rate, 1 / stretch.lowest_rate)
             accuracy.count(stretch.samples, right, right)
             if stretch.differing:
@@ -283,14 +285,15 @@ class LabelAudit:
 
     def _count_labelled(self, request: _Request) -> None:
         differs = request.served != request.source
-        expected = self._right.at(request.right)
-        gained = self._gained.at(request.gained) if differs else 0.0
+        expected = self.right_line.at(request.right)
+        gained = self.gain_line.at(request.gained) if differs else 0.0
         known = request.label is not None
         right = float(request.served == request.label)
         gain = right - float(request.source == request.label)
         rights = (right, right) if known else (0.0, 1.0)
         gains = (0.0, 0.0) if not differs else (gain, gain) if known else (-1.0, 1.0)
-        for accuracy_mean, gain_mean in self._means:
+        for means in self._means:
+            accuracy_mean, gain_mean = means.accuracy, means.gain
             accuracy_mean.bets.allow(-1 / request.rate, 1 / request.rate)
             accuracy_mean.bets.add_between(*((value - expected) / request.rate for value in rights))
             error = (right - expected) / request.rate if known else 0.0
@@ -302,17 +305,17 @@ class LabelAudit:
             gain_mean.count(1, gained + error, gained)
         if known:
             weight = self.budget / request.rate
-            self._right.add(request.right, right, weight)
+            self.right_line.add(request.right, right, weight)
             if differs:
-                self._gained.add(request.gained, gain, weight)
+                self.gain_line.add(request.gained, gain, weight)
         self._turn_window()
 
     def _turn_window(self) -> None:
         """Drop the older of the two windows when it is full; the newer starts when that is half full."""
-        if self.window is None:
+        if self.window is None or self.older is None or self.newer is None:
             return
-        _, (older, _), (newer, _) = self._means
-        if older.samples >= self.window:
-            self._means[1:] = [self._means[2], self._fresh()]
-        elif older.samples < self.window / 2 and newer.samples:
-            self._means[2] = self._fresh()
+        older, newer = self.older.accuracy.samples, self.newer.accuracy.samples
+        if older >= self.window:
+            put_back(self.older, snapshot_of(self.newer, {}, kept=True)["declared"])
+        if older >= self.window or (older < self.window / 2 and newer):
+            self.newer.reset_state()

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+
+from holdfast.state import Stateful
 
 __all__ = ["SumBets"]
 
@@ -14,7 +16,7 @@ RUINED = -1e9  # logarithm of the wealth of a stake that is bet no more
 STEPS = 50  # Newton's method converges from one side; it takes 5 to 10
 
 
-class SumBets:
+class SumBets(Stateful):
     """Bound S = Σ (expected value − centre) from deviations = observed values − centres, in both directions.
 
     For a stake λ, Π (1 + λ · deviation) / (1 + λ · expected deviation) is a martingale, and the denominator is at most
@@ -23,27 +25,29 @@ class SumBets:
     Centres must be chosen before their observations; the expectations may be anything.
     """
 
+    up: list[float]
+    down: list[float]
+
     def __init__(self, *, largest: float, stakes: int) -> None:
+        super().__init__()
         self._stakes = np.array([largest / 2**halved for halved in range(stakes)], np.float64)
-        self._up, self._down = _Side(stakes), _Side(stakes)
-
-    @property
-    def state(self) -> dict[str, list[float]]:
-        """The logarithms of the wealth of each stake, as a new dictionary; assign an earlier one to return to it."""
-        return {"up": self._up.logs.tolist(), "down": self._down.logs.tolist()}
-
-    @state.setter
-    def state(self, earlier: Mapping[str, Sequence[float]]) -> None:
-        if {name: len(logs) for name, logs in earlier.items()} != dict.fromkeys(("up", "down"), len(self._stakes)):
-            raise ValueError(f"the state of bets has {len(self._stakes)} numbers for up and for down, got {earlier}")
-        for side, logs in ((self._up, earlier["up"]), (self._down, earlier["down"])):
-            side.logs = np.array(logs, np.float64)
-            side.ruined = int((side.logs == RUINED).sum())
+        self.add_state("up", [0.0] * stakes)  # logarithms of the wealth, the largest stakes first
+        self.add_state("down", [0.0] * stakes)
 
     def allow(self, least: float, most: float) -> None:
         """Stop betting stakes that a deviation between `least` and `most` could ruin; call it before the outcome."""
-        self._up.allow(self._stakes, least)
-        self._down.allow(self._stakes, -most)
+        self.up, self.down = self._allowed(self.up, least), self._allowed(self.down, -most)
+
+    def _allowed(self, logs: list[float], least: float) -> list[float]:
+        ruined = logs.count(RUINED)
+        while ruined < len(logs) and 1 + self._stakes[ruined] * least <= 0:
+            ruined += 1
+        return [RUINED] * ruined + logs[ruined:]
+
+    def check_state(self) -> None:
+        """Refuse wealth of other stakes."""
+        if not len(self.up) == len(self.down) == len(self._stakes):
+            raise ValueError(f"there are {len(self._stakes)} stakes, and wealth of {len(self.up)} and {len(self.down)}")
 
     def add(self, deviations: ArrayLike) -> None:
         """Add deviations of observed values from their centres, all within what was allowed."""
@@ -51,30 +55,20 @@ class SumBets:
 
     def add_between(self, lowest: ArrayLike, highest: ArrayLike) -> None:
         """Add deviations that are not known, only between which values they are."""
-        self._up.add(self._stakes, np.atleast_1d(np.asarray(lowest, np.float64)))
-        self._down.add(self._stakes, -np.atleast_1d(np.asarray(highest, np.float64)))
+        self.up = self._added(self.up, np.atleast_1d(np.asarray(lowest, np.float64)))
+        self.down = self._added(self.down, -np.atleast_1d(np.asarray(highest, np.float64)))
+
+    def _added(self, logs: list[float], deviations: NDArray[np.float64]) -> list[float]:
+        ruined, wealth = logs.count(RUINED), np.array(logs, np.float64)
+        wealth[ruined:] += np.log1p(np.multiply.outer(deviations, self._stakes[ruined:])).sum(0)
+        added: list[float] = wealth.tolist()
+        return added
 
     def bounds(self, confidence: float) -> tuple[float, float]:
         """Return between which values S lies."""
         needed = math.log(2 / (1 - confidence)) + math.log(len(self._stakes))
         stakes = self._stakes.tolist()
-        return _least(self._up.logs.tolist(), stakes, needed), -_least(self._down.logs.tolist(), stakes, needed)
-
-
-class _Side:
-    """The logarithms of the wealth of bets in one direction, the largest stakes first."""
-
-    def __init__(self, stakes: int) -> None:
-        self.logs: NDArray[np.float64] = np.zeros(stakes)
-        self.ruined = 0  # that many of the largest stakes are bet no more
-
-    def allow(self, stakes: NDArray[np.float64], least: float) -> None:
-        while self.ruined < len(stakes) and 1 + stakes[self.ruined] * least <= 0:
-            self.logs[self.ruined] = RUINED
-            self.ruined += 1
-
-    def add(self, stakes: NDArray[np.float64], deviations: NDArray[np.float64]) -> None:
-        self.logs[self.ruined :] += np.log1p(np.multiply.outer(deviations, stakes[self.ruined :])).sum(0)
+        return _least(self.up, stakes, needed), -_least(self.down, stakes, needed)
 
 
 def _least(logs: Sequence[float], stakes: Sequence[float], needed: float) -> float:

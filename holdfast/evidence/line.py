@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from holdfast.state import Stateful
 
 __all__ = ["CorrectionLine"]
 
@@ -10,7 +10,7 @@ PRIOR_LABELS = 10.0  # weight of "the estimates are right"
 SUMS = ("weight", "x", "xx", "y", "xy")
 
 
-class CorrectionLine:
+class CorrectionLine(Stateful):
     """Predict an outcome from an estimate of it by weighted least squares, starting from the identity.
 
     Within [`lowest`, `highest`] of the outcome at both ends, so that a correction cannot leave the possible range.
@@ -24,25 +24,17 @@ class CorrectionLine:
     0.6
     """
 
+    sums: dict[str, float]
+
     def __init__(self, *, lowest: float, highest: float) -> None:
+        super().__init__()
         self.lowest, self.highest = lowest, highest
-        self._sums = dict.fromkeys(SUMS, 0.0)
-
-    @property
-    def state(self) -> dict[str, float]:
-        """The sums of the fit, as a new dictionary; assign an earlier one to return to it exactly."""
-        return dict(self._sums)
-
-    @state.setter
-    def state(self, earlier: Mapping[str, float]) -> None:
-        if earlier.keys() != self._sums.keys():
-            raise ValueError(f"the state of a line has {sorted(self._sums)}, got {sorted(earlier)}")
-        self._sums = dict(earlier)
+        self.add_state("sums", dict.fromkeys(SUMS, 0.0))
 
     def add(self, estimate: float, outcome: float, weight: float = 1.0) -> None:
         """Add one labelled sample."""
         values = (1.0, estimate, estimate * estimate, outcome, estimate * outcome)
-        self._sums = {name: self._sums[name] + weight * value for name, value in zip(SUMS, values, strict=True)}
+        self.sums = {name: self.sums[name] + weight * value for name, value in zip(SUMS, values, strict=True)}
 
     def at(self, estimate: float) -> float:
         """Return the corrected estimate."""
@@ -52,7 +44,7 @@ class CorrectionLine:
     @property
     def coefficients(self) -> tuple[float, float]:
         """The offset and the slope."""
-        sums, low, high = self._sums, self.lowest, self.highest
+        sums, low, high = self.sums, self.lowest, self.highest
         # The prior: outcomes equal to estimates at both ends of the range, with half the weight each.
         ends, squares = PRIOR_LABELS * (low + high) / 2, PRIOR_LABELS * (low * low + high * high) / 2
         weight, x, y = sums["weight"] + PRIOR_LABELS, sums["x"] + ends, sums["y"] + ends

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from holdfast.evidence.bets import SumBets
+from holdfast.state import Stateful
 
 __all__ = ["BoundedMean", "Interval"]
 
@@ -26,24 +25,19 @@ class Interval:
         return f"{self.value:.3f} [{self.low:.3f}, {self.high:.3f}] over {self.samples} samples"
 
 
-class BoundedMean:
+class BoundedMean(Stateful):
     """Keep the sums behind an interval: how many samples, their total, and the total of their centres."""
 
+    samples: int
+    total: float
+    centres: float
+
     def __init__(self, *, largest: float, stakes: int) -> None:
+        super().__init__()
         self.bets = SumBets(largest=largest, stakes=stakes)
-        self.samples, self.total, self.centres = 0, 0.0, 0.0
-
-    @property
-    def state(self) -> dict[str, Any]:
-        """The numbers that change, as a new dictionary; assign an earlier one to return to it exactly."""
-        return {"samples": self.samples, "total": self.total, "centres": self.centres, **self.bets.state}
-
-    @state.setter
-    def state(self, earlier: Mapping[str, Any]) -> None:
-        if earlier.keys() != self.state.keys():
-            raise ValueError(f"the state of a mean has {sorted(self.state)}, got {sorted(earlier)}")
-        self.bets.state = {name: earlier[name] for name in ("up", "down")}
-        self.samples, self.total, self.centres = int(earlier["samples"]), earlier["total"], earlier["centres"]
+        self.add_state("samples", 0)
+        self.add_state("total", 0.0)
+        self.add_state("centres", 0.0)
 
     def count(self, samples: int, total: float, centres: float) -> None:
         """Count samples whose deviations the bets were told."""

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from holdfast.evidence.sequence import ConfidenceSequence
+from holdfast.state import Stateful
 
 __all__ = ["RiskMonitor"]
 
 ABOVE_ALL = sys.float_info.max  # a threshold that no proxy exceeds; files of states hold finite numbers only
 
 
-class RiskMonitor:
+class RiskMonitor(Stateful):
     """Raise an alarm when the running error on a stream has risen above that on source data by more than `tolerated`.
 
     After Schirmer et al., arXiv 2507.08721: the lower end of a confidence sequence for the running error of the
@@ -38,38 +37,29 @@ class RiskMonitor:
     (False, True)
     """
 
+    threshold: float
+    right_above: float
+
     def __init__(self, source_errors: ArrayLike, *, tolerated: float = 0.05, level: float = 0.05) -> None:
         if not 0 < level < 1:
             raise ValueError(f"level must be between 0 and 1, got {level}")
         if not 0 <= tolerated < 1:
             raise ValueError(f"tolerated must be at least 0 and below 1, got {tolerated}")
+        super().__init__()
         self.tolerated, self.level = tolerated, level
         # A third of the level is for the error on source data, one for the calibration, and one for the stream; of an
         # interval, only one end is used, which alone is wrong with half the probability.
         source = ConfidenceSequence(confidence=1 - 2 * level / 3)
         source.observe(_flags(source_errors).astype(np.float64))
         self.allowed = source.interval().high + tolerated
-        self.restart()
-
-    @property
-    def state(self) -> dict[str, Any]:
-        """The numbers that change, as a new dictionary; assign an earlier one to return to it exactly."""
-        return {"threshold": self._threshold, "right_above": self._right_above, "stream": self._stream.state}
-
-    @state.setter
-    def state(self, earlier: Mapping[str, Any]) -> None:
-        self._threshold, self._right_above = earlier["threshold"], earlier["right_above"]
-        self._stream.state = earlier["stream"]
-
-    def restart(self) -> None:
-        """Forget the stream and the calibration; the error that is allowed stays."""
-        self._stream = ConfidenceSequence(confidence=1 - 2 * self.level / 3, lowest=-1.0, highest=1.0)
-        self._threshold, self._right_above = ABOVE_ALL, 0.0
+        self.stream = ConfidenceSequence(confidence=1 - 2 * level / 3, lowest=-1.0, highest=1.0)
+        self.add_state("threshold", ABOVE_ALL)
+        self.add_state("right_above", 0.0)
 
     @property
     def low(self) -> float:
         """The lower bound on the running error of the stream so far; -1 before the first sample."""
-        return self._stream.interval().low
+        return self.stream.interval().low
 
     def calibrate(self, proxies: ArrayLike, errors: ArrayLike) -> None:
         """Set the threshold from held-out source data, predicted by the network that will see the next samples."""
@@ -82,19 +72,19 @@ class RiskMonitor:
         caught, right = np.cumsum(wrong)[ends], np.cumsum(~wrong)[ends]
         best = int(np.argmax(caught - right))
         if caught[best] <= right[best]:  # the proxy tells nothing: no sample may count as wrong
-            self._threshold, self._right_above = ABOVE_ALL, 0.0
+            self.threshold, self.right_above = ABOVE_ALL, 0.0
             return
         after = ends[best] + 1
-        self._threshold = float(values[ends[best]] + values[after]) / 2 if after < len(values) else -ABOVE_ALL
+        self.threshold = float(values[ends[best]] + values[after]) / 2 if after < len(values) else -ABOVE_ALL
         slack = math.sqrt(math.log(3 / self.level) / (2 * len(values)))  # Hoeffding's inequality
-        self._right_above = min(1.0, float(right[best]) / len(values) + slack)
+        self.right_above = min(1.0, float(right[best]) / len(values) + slack)
 
     def observe(self, proxies: ArrayLike) -> bool:
         """Add the proxies of samples of the stream, in order, and return whether the alarm is raised."""
         values = np.asarray(proxies, dtype=np.float64).ravel()
         if np.isnan(values).any():
             raise ValueError("a proxy is not a number; leave out samples without a prediction")
-        self._stream.observe((values > self._threshold) - self._right_above)
+        self.stream.observe((values > self.threshold) - self.right_above)
         return self.low > self.allowed
 
 

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import numpy as np
 from numpy.typing import ArrayLike
 
 from holdfast.evidence.checks import numbers_within
 from holdfast.evidence.mean import BoundedMean, Interval
+from holdfast.state import Stateful
 
 __all__ = ["ConfidenceSequence"]
 
 STAKES = 10  # enough for a million observations
 
 
-class ConfidenceSequence:
+class ConfidenceSequence(Stateful):
     """Bound the running average of the conditional means of observations in [`lowest`, `highest`].
 
     With probability `confidence` all intervals, one after each observation, hold at once. Nothing is assumed of the
@@ -35,27 +33,19 @@ class ConfidenceSequence:
             raise ValueError(f"confidence must be between 0 and 1, got {confidence}")
         if not lowest < highest:
             raise ValueError(f"lowest must be below highest, got {lowest} and {highest}")
+        super().__init__()
         self.confidence, self.lowest, self.highest = confidence, lowest, highest
-        self._mean = BoundedMean(largest=0.9 / (highest - lowest), stakes=STAKES)
-
-    @property
-    def state(self) -> dict[str, Any]:
-        """The numbers that change, as a new dictionary; assign an earlier one to return to it exactly."""
-        return self._mean.state
-
-    @state.setter
-    def state(self, earlier: Mapping[str, Any]) -> None:
-        self._mean.state = earlier
+        self.mean = BoundedMean(largest=0.9 / (highest - lowest), stakes=STAKES)
 
     def observe(self, values: ArrayLike) -> None:
         """Add one observation, or several in order."""
         found = numbers_within(values, self.lowest, self.highest, "an observation")
-        before = self._mean.total + np.cumsum(found) - found
-        counts = self._mean.samples + np.arange(1, len(found) + 1)
+        before = self.mean.total + np.cumsum(found) - found
+        counts = self.mean.samples + np.arange(1, len(found) + 1)
         centres = (before + (self.lowest + self.highest) / 2) / counts  # each known before its observation
-        self._mean.bets.add(found - centres)
-        self._mean.count(len(found), float(found.sum()), float(centres.sum()))
+        self.mean.bets.add(found - centres)
+        self.mean.count(len(found), float(found.sum()), float(centres.sum()))
 
     def interval(self) -> Interval:
         """Return the interval after the observations so far; it is [`lowest`, `highest`] before the first."""
-        return self._mean.interval(self.confidence, self.lowest, self.highest)
+        return self.mean.interval(self.confidence, self.lowest, self.highest)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import secrets
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -43,16 +44,33 @@ def sweep(folder: Path) -> None:
         left.unlink(missing_ok=True)
 
 
-def write_whole(path: Path, content: bytes) -> None:
-    """Write a file atomically, creating its folder if necessary."""
+def write_whole(path: Path, content: bytes, *, durably: bool = False) -> None:
+    """Replace a file in one step, creating its folder if necessary; `durably` waits until the disk has it.
+
+    A crash leaves the old file or the new one. Each call has a temporary file of its own, so that calls at the same
+    time do not meet. A symbolic link keeps pointing to its target, and a device or pipe is written to, not replaced.
+    """
+    path = path.resolve()
+    if path.exists() and not stat.S_ISREG(path.stat().st_mode):
+        path.write_bytes(content)  # a folder says so itself
+        return
     path.parent.mkdir(parents=True, exist_ok=True)
-    partial = temporary_for(path)
+    temporary = temporary_for(path)
     try:
-        with writing(path):
-            partial.write_bytes(content)
-        os.replace(partial, path)
+        with writing(path), temporary.open("xb") as file:
+            file.write(content)
+            if durably:
+                file.flush()
+                os.fsync(file.fileno())
+        os.replace(temporary, path)
     finally:
-        partial.unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
+    if durably:
+        folder = os.open(path.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
 
 
 @contextmanager

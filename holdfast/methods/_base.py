@@ -20,10 +20,10 @@ from holdfast.blocks.teacher import MovingAverage
 from holdfast.blocks.wrapping import affine_parameters, contiguous_group_norm, has_batch_norm, replace_batch_norm
 from holdfast.models.classifier import Classifier
 from holdfast.options.ranges import Momentum, NotNegative
-from holdfast.records import Update
+from holdfast.records import Refused, Update
 from holdfast.registry import Registry
 from holdfast.restorable import Pull
-from holdfast.state import Stateful
+from holdfast.state import Stateful, put_back, snapshot_of
 
 __all__ = ["METHODS", "Method", "PredictOnly", "preset_for"]
 
@@ -95,7 +95,7 @@ class Method(Stateful):
         self._optimizer = self._make_optimizer() if self.trained else None
         self._origin = {name: tensor.detach().clone() for name, tensor in self.moving().items()}
         self._paused, self._lr_scale = False, 1.0
-        self.pull: Pull | None = None  # set by a recovery, for the next updates
+        self._pull: Pull | None = None  # by a recovery, for the next updates
         self.samples_backwarded = 0
         self.add_state("batches", 0)
 
@@ -189,12 +189,16 @@ class Method(Stateful):
         total = loss.detach() + norms.sum()
         value, size = torch.stack([loss.detach().to(total.dtype), total]).tolist()  # the host waits once
         if not math.isfinite(size):
-            return Update(skipped="non-finite loss or gradient")
-        if self.pull is None:
+            return Update(events=(Refused("non-finite loss or gradient"),))
+        if self._pull is None:
             self._optimizer.step()
         else:
-            self._step_pulled(self._optimizer, self.pull)
+            self._step_pulled(self._optimizer, self._pull)
         return Update(loss=value)
+
+    def pull_towards(self, pull: Pull | None) -> None:
+        """Add a penalty to the gradient of the next updates; the parameters keep the gradient of the loss alone."""
+        self._pull = pull
 
     @torch.no_grad()
     def _step_pulled(self, optimizer: torch.optim.Optimizer, pull: Pull) -> None:
@@ -215,7 +219,7 @@ class Method(Stateful):
     def reset_weights(self) -> None:
         """Return weights, statistics and, unless it keeps its momentum, the optimiser to the source; no other state."""
         kept = dict(self._optimizer.state) if self._optimizer and self.keep_momentum else {}
-        self._set_moving({})
+        self.set_moving({})
         if self._optimizer:
             self._optimizer.state.update(kept)
 
@@ -253,26 +257,17 @@ class Method(Stateful):
         """Return the logits of the network behind the newest prediction, without corrections of the method."""
         return logits
 
-    def snapshot(self, *, whole: bool = False) -> dict[str, Any]:
+    def snapshot(self) -> dict[str, Any]:
         """Return a copy of all that adaptation has changed: weights, statistics, optimiser and declared state."""
-        moving, origin = self.moving(), self._origin
-        names = list(origin) if whole else differing({name: moving[name] for name in origin}, origin)
-        moved = {name: moving[name].detach().clone() for name in names}
-        declared = {
-            name: {key: value for key, value in part.get_extra_state().items() if key not in part.kept_state}
-            for name, part in self._declaring()
-        }
-        return {"tensors": moved, "declared": declared}
+        return snapshot_of(self, self.changed(), kept=False)
 
     def return_to(self, snapshot: Mapping[str, Any]) -> None:
         """Return to a snapshot exactly; what fitting source data has left stays as it is now."""
-        self._set_moving(snapshot["tensors"])
-        for name, part in self._declaring():
-            kept = {kept: getattr(part, kept) for kept in part.kept_state}
-            part.set_extra_state({**snapshot["declared"][name], **kept})
+        self.set_moving(snapshot["tensors"])
+        put_back(self, snapshot["declared"])
 
     @torch.no_grad()
-    def _set_moving(self, values: Mapping[str, Tensor]) -> None:
+    def set_moving(self, values: Mapping[str, Tensor]) -> None:
         """Set every moving tensor to the value given or else to its source value, and clear the optimiser."""
         moving = self.moving()
         for name, source in self._origin.items():
@@ -280,9 +275,6 @@ class Method(Stateful):
         if self._optimizer is not None:
             self._optimizer.state.clear()
             self._optimizer.zero_grad(set_to_none=True)
-
-    def _declaring(self) -> list[tuple[str, Stateful]]:
-        return [(name, part) for name, part in self.named_modules() if isinstance(part, Stateful)]
 
     @torch.no_grad()
     def restore(self, mask: Callable[[Tensor, Tensor | None], Tensor]) -> None:
@@ -313,6 +305,16 @@ class Method(Stateful):
         chosen = {name: tensor for name, tensor in self.named_parameters() if id(tensor) in chosen_ids}
         return {**chosen, **dict(self.named_buffers())}
 
+    def tensors(self) -> dict[str, Tensor]:
+        """Return every tensor that adaptation may change and that has a source value, by name."""
+        moving = self.moving()
+        return {name: moving[name] for name in self._origin}
+
+    def changed(self) -> dict[str, Tensor]:
+        """Return those that differ from their source values."""
+        now = self.tensors()
+        return {name: now[name] for name in differing(now, self._origin)}
+
     @property
     def origin(self) -> Mapping[str, Tensor]:
         """The source values of every tensor in `moving`, by the same names."""
@@ -323,19 +325,19 @@ class Method(Stateful):
         """Whether it predicts without changing weights, statistics or declared state."""
         return self._paused
 
-    @paused.setter
-    def paused(self, paused: bool) -> None:
-        if paused != self._paused:
-            self._paused = paused
-            pause(self, paused)
+    def pause(self, pausing: bool = True) -> None:
+        """Predict without changing anything from now on, or learn again."""
+        if pausing != self._paused:
+            self._paused = pausing
+            pause(self, pausing)
 
     @property
     def lr_scale(self) -> float:
         """A factor on all learning rates; a benchmark can provoke a collapse with it."""
         return self._lr_scale
 
-    @lr_scale.setter
-    def lr_scale(self, scale: float) -> None:
+    def scale_rates(self, scale: float) -> None:
+        """Multiply all learning rates by a factor from now on."""
         if self._optimizer is not None and scale != self._lr_scale:
             for group, (_, lr) in zip(self._optimizer.param_groups, self.learning_rates(), strict=True):
                 group["lr"] = scale * lr
@@ -400,7 +402,7 @@ def _step_dtype() -> torch.dtype:
 def _check_moments(moments: Mapping[int, Mapping[str, Any]], optimizer: torch.optim.Optimizer) -> None:
     """Raise unless these are moments of the optimiser: for each parameter in order, of its shape."""
     expected = {"step", "exp_avg", "exp_avg_sq"} if isinstance(optimizer, torch.optim.Adam) else {"momentum_buffer"}
-    parameters = _parameters(optimizer)
+    parameters, counting = _parameters(optimizer), _step_dtype()
     if list(moments) != list(range(len(parameters))):
         raise ValueError(f"the optimiser has {len(parameters)} parameters, and moments of {list(moments)}")
     for place, own in moments.items():
@@ -410,7 +412,7 @@ def _check_moments(moments: Mapping[int, Mapping[str, Any]], optimizer: torch.op
         for name, tensor in own.items():
             if tensor is None:  # SGD without momentum, or before its first step
                 continue
-            shape, dtype = (torch.Size(), _step_dtype()) if name == "step" else (parameter.shape, parameter.dtype)
+            shape, dtype = (torch.Size(), counting) if name == "step" else (parameter.shape, parameter.dtype)
             if tensor.shape != shape or tensor.dtype != dtype:
                 raise ValueError(f"{name!r} of parameter {place} is {tensor.dtype} of shape {tuple(tensor.shape)}")
 
@@ -421,7 +423,7 @@ class PredictOnly(nn.Module):
     def __init__(self, method: Method) -> None:
         super().__init__()
         self.method = copy.deepcopy(method).requires_grad_(False)
-        self.method.paused = True
+        self.method.pause()
 
     def forward(self, inputs: Tensor) -> Tensor:
         """Return the logits of a batch."""

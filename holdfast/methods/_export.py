@@ -68,8 +68,8 @@ def _prediction(method: Method, module: nn.Module, inputs: Tensor) -> Tensor:
 def _paused_prediction(method: Method, inputs: Tensor) -> Tensor:
     """Return what the method predicts without learning, and leave it as it was."""
     before = method.paused
-    method.paused = True
+    method.pause()
     try:
         return method.predict(inputs)
     finally:
-        method.paused = before
+        method.pause(before)

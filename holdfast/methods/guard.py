@@ -18,14 +18,17 @@ from holdfast.methods.blend import blended
 from holdfast.models.classifier import Classifier
 from holdfast.models.sharing import sharing_copy, unshare
 from holdfast.options.ranges import Count, Momentum, Positive, Share, Whole
-from holdfast.records import Update
+from holdfast.records import Alarm, Event, Reset, Undone, Update, Verdict, Veto
 from holdfast.registry import options_of
-from holdfast.state import Stateful
+from holdfast.state import Savepoint, Stateful
 
-__all__ = ["Guard", "Verdict"]
+__all__ = ["Guard"]
 
 USUAL_TEMPERATURE = 1.75  # of estimates, until the scale is known
 COMPARE_EVERY = 8  # batches, once the scale has been estimated
+VETOED = "the source is believed more than the adapted network, which was left out"
+UNDONE = "the update made the network worse and was undone"
+ALARMED = "the adapted network stayed worse than the source"
 
 
 @dataclass(frozen=True)
@@ -37,19 +40,7 @@ class Judged:
     source: Tensor  # probability that the source's predictions are right, (batch,)
     adapted: Tensor  # the same for the adapted network
     losses: Tensor  # by how much it is worse than the source, sample by sample, on the CPU
-
-
-@dataclass(frozen=True)
-class Verdict:
-    """What the anchor thinks of the served predictions of one batch."""
-
-    served: Tensor  # predicted classes, (batch,)
-    source: Tensor  # those of the source
-    right: Tensor  # probabilities that the served ones are right
-    source_right: Tensor
-    weighed: Tensor  # probabilities by the anchor for the last samples, (samples, classes)
-    logits: Tensor  # of the anchor, (batch, classes), up to a constant
-    shift: float  # divergence of recent moments from the source's
+    events: tuple[Event, ...] = ()
 
 
 @METHODS.register("guard")
@@ -64,9 +55,9 @@ class Guard(Method):
     `margin` it goes back. An alarm with a probability of at most `level` of ever being false also sends it back when it
     stays worse than the source by more than `margin`. It goes back to the newest of the last `ring` snapshots that the
     anchor believes as much as the source on the batch, else to the start. `base` is a method or recipe, with
-    `base_options`, and the recovery of a recipe acts on the adapted network; "auto" adapts nothing and serves the blend.
-    Without source samples or a card the source is served, as by `blend`, unless `stored_reference` says that the stored
-    BatchNorm statistics are the network's own.
+    `base_options`, and the recovery of a recipe acts on the adapted network; "auto" adapts nothing and serves the
+    blend. Without source samples or a card the source is served, as by `blend`, unless `stored_reference` says that the
+    stored BatchNorm statistics are the network's own.
     """
 
     citation = "ours; see docs/promise.md"
@@ -102,7 +93,6 @@ class Guard(Method):
     vetoes: int
     undone: int
     alarms: int
-    evidence: dict[str, float]
     good: list[dict[str, Any]]
 
     def __init__(
@@ -137,13 +127,12 @@ class Guard(Method):
         self.scale = scale
         # The anchor predicts, as in `blend`; the judge is the same at the network's scale.
         self.judge = Anchor(temperature=USUAL_TEMPERATURE if temperature is None else temperature, window=window)
+        self.alarm = LossAlarm(level=level, tolerated=margin)
         self.add_state("vetoes", 0)
         self.add_state("undone", 0)
         self.add_state("alarms", 0)
-        self.add_state("evidence", {})  # the state of the alarm
         self.add_state("good", [])  # snapshots of the adapted network that were not worse than the one before
         self._judged: Judged | None = None
-        self.verdict: Verdict | None = None  # of the last batch
 
     @classmethod
     def requires_source(cls, options: Mapping[str, Any], /) -> bool:
@@ -182,9 +171,13 @@ class Guard(Method):
 
     def predict(self, inputs: Tensor) -> Tensor:
         """Return the logarithms of the served probabilities."""
+        return self.serve(inputs)[0]
+
+    def serve(self, inputs: Tensor) -> tuple[Tensor, Verdict | None]:
+        """Return the logarithms of the served probabilities, and what the judge thinks of them if it can say."""
         logits = None
         if self.inner is not None:
-            self.inner.paused = self.paused
+            self.inner.pause(self.paused)
             logits = self.inner.predict(inputs)
         with torch.no_grad():
             source_logits = self.source(inputs)
@@ -192,8 +185,8 @@ class Guard(Method):
             judge = None if opinion is None else self._judgement(opinion, inputs, source_logits)
             served, judged = self._serve(source_logits, opinion, judge, logits)
         self._judged = None if self.paused else judged
-        self.verdict = None if judge is None else self._verdict(served, source_logits, judge)
-        return log_of(served).to(self.model.dtype)
+        verdict = None if judge is None else self._verdict(served, source_logits, judge)
+        return log_of(served).to(self.model.dtype), verdict
 
     def _judgement(self, opinion: Opinion, inputs: Tensor, source_logits: Tensor) -> Opinion:
         """Return the same opinion at the scale of the network, which may be estimated before."""
@@ -258,9 +251,9 @@ class Guard(Method):
             return own, judged
         if not self.referred:  # the judge may be wrong about this network
             return usual, judged
-        if self.veto and float(judged.losses.mean()) > 0:
+        if self.veto and (loss := float(judged.losses.mean())) > 0:
             self.vetoes += not self.paused
-            return usual, judged
+            return usual, replace(judged, events=(Veto(VETOED, {"loss": loss}),))
         if self.prediction == "mix":
             return usual.lerp(opinion.reweigh(own), self.share), judged
         if self.prediction == "choose":
@@ -279,33 +272,29 @@ class Guard(Method):
         before = self.inner.snapshot() if due else None
         update = self.inner.adapt(inputs, judged.logits)
         self.samples_backwarded = self.inner.samples_backwarded
-        if self._alarmed(judged.losses):
+        events = judged.events + update.events
+        if self.alarm.observe(judged.losses.tolist()):
             self.alarms += 1
-            back = self._go_back(inputs, judged)
-            return Update(update.loss, update.skipped, f"the adapted network stayed worse than the source; {back}")
-        if before is not None and self._worse_than_before(inputs, judged):
+            back = Reset(f"{ALARMED}; {self._go_back(inputs, judged)}", {"snapshots": len(self.good)})
+            return Update(update.loss, (*events, Alarm(ALARMED, {"alarms": self.alarms}), back))
+        if before is not None and (loss := self._loss_since(inputs, judged)) > self.margin:
             self.undone += 1
             self._go_back(inputs, judged)
-            return Update(update.loss, update.skipped)
+            return Update(update.loss, (*events, Undone(UNDONE, {"loss": loss})))
         if before is not None:
             self.good = [*self.good, before][-self.ring :]
-        return update
+        return Update(update.loss, events)
 
-    def _alarmed(self, losses: Tensor) -> bool:
-        alarm = LossAlarm(level=self.level, tolerated=self.margin)
-        alarm.state = self.evidence or alarm.state
-        raised = alarm.observe(losses.tolist())
-        self.evidence = alarm.state
-        return raised
-
-    def _worse_than_before(self, inputs: Tensor, judged: Judged) -> bool:
-        """Return whether the newest snapshot, or the start, predicts this batch better than the network did."""
+    def _loss_since(self, inputs: Tensor, judged: Judged) -> float:
+        """Return by how much the network predicts this batch worse than the newest snapshot, or the start, does."""
         assert self.inner is not None
-        now = self.inner.snapshot(whole=True)  # for a moment only: not worth a comparison
+        # Without the networks' own attributes: what passes through them is counted.
+        now = Savepoint([part for part in self.inner.modules() if not isinstance(part, Classifier)])
         self._return_to(self.good[-1] if self.good else None)
-        worse = float((judged.adapted - self._belief(inputs, judged)).mean()) < -self.margin
-        self.inner.return_to(now)
-        return worse
+        loss = -float((judged.adapted - self._belief(inputs, judged)).mean())
+        now.restore()
+        now.release()
+        return loss
 
     def _go_back(self, inputs: Tensor, judged: Judged) -> str:
         """Return to the newest snapshot that is believed as much as the source on this batch, or to the start."""
@@ -328,9 +317,9 @@ class Guard(Method):
     def _belief(self, inputs: Tensor, judged: Judged) -> Tensor:
         """Return the probabilities that what the guarded method predicts now is right; nothing is learnt."""
         assert self.inner is not None
-        self.inner.paused = True
+        self.inner.pause()
         belief = judged.opinion.belief(self.inner.predict(inputs).argmax(1))
-        self.inner.paused = False
+        self.inner.pause(False)
         return belief
 
     def reset(self) -> None:
@@ -382,10 +371,10 @@ class Guard(Method):
         """A factor on all learning rates of the guarded method."""
         return 1.0 if self.inner is None else self.inner.lr_scale
 
-    @lr_scale.setter
-    def lr_scale(self, scale: float) -> None:
+    def scale_rates(self, scale: float) -> None:
+        """Multiply all learning rates by a factor from now on."""
         if self.inner is not None:
-            self.inner.lr_scale = scale
+            self.inner.scale_rates(scale)
 
     def export(self) -> nn.Module:
         """Return a module that predicts as the guard does now and no longer adapts."""

@@ -21,7 +21,7 @@ from holdfast.models.classifier import Classifier
 from holdfast.models.partial_forward import changing
 from holdfast.options.ranges import Count, NotNegative, Share
 from holdfast.randomness import seed_for
-from holdfast.records import SetupWarning, Update
+from holdfast.records import Reset, SetupWarning, Update
 
 __all__ = ["Pea"]
 
@@ -221,7 +221,7 @@ class Pea(Method):
         self.mean_entropy = (
             now if before is None else (1 - self.average_momentum) * before + self.average_momentum * now
         )
-        return Update(recovered=reason)
+        return Update(events=() if reason is None else (Reset(reason),))
 
     def predictor_head(self) -> AbstractContextManager[None]:
         """Align the embeddings as in the newest prediction while the context is open."""

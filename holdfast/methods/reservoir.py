@@ -195,11 +195,11 @@ class Reservoir(Method):
         before = {name: moving[name].detach().clone() for name in self.inner.origin}
         with torch.no_grad():
             self._copy(moving, {**self.inner.origin, **values})
-            self.inner.paused = True
+            self.inner.pause()
             try:
                 yield
             finally:
-                self.inner.paused = was_paused
+                self.inner.pause(was_paused)
                 self._copy(moving, before)
 
     @staticmethod
@@ -226,24 +226,20 @@ class Reservoir(Method):
         """The network of the base method that predicts."""
         return self.inner.predictor
 
-    @property
-    def paused(self) -> bool:
-        """Whether it predicts without changing weights, statistics or declared state."""
-        return self._paused
-
-    @paused.setter
-    def paused(self, paused: bool) -> None:
-        if paused != self._paused:
-            self._paused = self.inner.paused = paused
+    def pause(self, pausing: bool = True) -> None:
+        """Predict without changing anything from now on, or learn again."""
+        if pausing != self.paused:
+            super().pause(pausing)
+            self.inner.pause(pausing)
 
     @property
     def lr_scale(self) -> float:
         """A factor on the learning rates of the base method."""
         return self.inner.lr_scale
 
-    @lr_scale.setter
-    def lr_scale(self, scale: float) -> None:
-        self.inner.lr_scale = scale
+    def scale_rates(self, scale: float) -> None:
+        """Multiply all learning rates by a factor from now on."""
+        self.inner.scale_rates(scale)
 
     @property
     def param_groups(self) -> list[dict[str, Any]]:

@@ -12,17 +12,18 @@ import torch
 from torch import Tensor, nn
 
 from holdfast.anchor import Card, latest
-from holdfast.evidence import Interval, LabelAudit
-from holdfast.methods.guard import Guard, Verdict
+from holdfast.evidence import Interval, LabelAudit, LabelRequests
+from holdfast.methods.guard import Guard
 from holdfast.model.adapt import Watching, adapt_with, check_order
 from holdfast.model.adapted import AdaptedModel, SourceBatch
+from holdfast.model.parts import Parts
 from holdfast.model.pending import Pending
 from holdfast.models.base import load
-from holdfast.models.inputs import inputs_and_labels, single_input
+from holdfast.models.inputs import inputs_and_labels
 from holdfast.models.outputs import Output
 from holdfast.recipes import resolve
-from holdfast.records import Estimate, Step
-from holdfast.state import Stateful
+from holdfast.records import Estimate, Event, LabelWanted, Step, Verdict
+from holdfast.state import Savepoint, Stateful
 
 __all__ = ["GuardedModel", "guard"]
 
@@ -39,7 +40,6 @@ class Feedback(Stateful):
     gains: Tensor | None
     asked: dict[int, Tensor]
     answered: list[list[Any]]
-    audit: dict[str, Any] | None
 
     def __init__(self) -> None:
         super().__init__()
@@ -47,68 +47,62 @@ class Feedback(Stateful):
         self.add_state("gains", None)  # the same minus that of the source's predictions
         self.add_state("asked", {}, kept=True)  # the anchor's logits of samples whose label is wanted, by id
         self.add_state("answered", [], kept=True)  # [logits, label]
-        self.add_state("audit", None, kept=True)  # the state of the audit
+
+    def serve(self, verdict: Verdict, asked: LabelRequests, window: int) -> None:
+        """Remember what the guard thinks of a batch, and the anchor's logits of samples whose label is wanted."""
+        self.beliefs = latest(self.beliefs, verdict.right, window)
+        self.gains = latest(self.gains, verdict.right - verdict.source_right, window)
+        rows = dict(zip(asked.ids.tolist(), verdict.logits, strict=True))
+        wanted = [*self.asked.items(), *[(sample, rows[sample]) for sample in asked.wanted_ids]]
+        self.asked = dict(wanted[-LABELS_KEPT:])
+
+    def answer(self, sample_id: int, label: int | None) -> bool:
+        """Take a wanted label, and return whether there is one more to fit the temperature to."""
+        logits = self.asked.get(sample_id)
+        if logits is None:
+            return False
+        self.asked = {sample: row for sample, row in self.asked.items() if sample != sample_id}
+        if label is not None:
+            self.answered = [*self.answered, [logits, int(label)]][-LABELS_KEPT:]
+        return label is not None
 
 
 class GuardedModel(AdaptedModel):
-    """An adapted model whose steps say which labels are worth having, and that bounds its accuracy by them."""
+    """An adapted model whose steps say which labels are worth having, and that bounds its accuracy by them.
+
+    What `step` and `begin` predict counts as served, and its labels can be wanted, also with `adapt=False`, which
+    changes nothing else; `predict` counts nothing.
+    """
+
+    beside_adaptation = ("labels", "audit")
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
-        self.labels = Feedback()
-        self._audit_options: dict[str, Any] = {}
+        self.labels, self.audit = Feedback(), LabelAudit()
 
     def asking(self, **options: Any) -> GuardedModel:
         """Set the options of the audit (`LabelAudit`) before the first batch, and return the model."""
-        LabelAudit(**options)
-        self._audit_options = options
+        self.audit = LabelAudit(**options)
         return self
 
-    @property
-    def audit(self) -> LabelAudit:
-        """The audit as it is now, as a copy."""
-        audit = LabelAudit(**self._audit_options)
-        if self.labels.audit is not None:
-            audit.state = self.labels.audit
-        return audit
+    def _pending(self, parts: Parts, inputs: Tensor, *, learning: bool, counted: bool) -> Pending:
+        if not counted:
+            return super()._pending(parts, inputs, learning=learning, counted=False)
+        return GuardedPending(self, parts, self._transactions, inputs, learning=learning)
 
-    def begin(
-        self, inputs: Tensor | Mapping[str, Tensor] | None = None, *, adapt: bool = True, **named: Tensor
-    ) -> Pending:
-        """Predict a batch now and adapt to it later; ids and wanted labels come with the prediction.
+    def _changeable(self) -> list[list[nn.Module]]:
+        return [*super()._changeable(), [*self.labels.modules(), *self.audit.modules()]]
 
-        With `adapt=False` nothing but the audit changes: what is served counts, and its labels can be wanted.
-        """
-        with self._transactions.exclusive():
-            self._guard.verdict = None
-            pending = super().begin(single_input(inputs, named), adapt=adapt)
-            verdict = self._guard.verdict
-            if verdict is None:
-                return pending
-            audit = self.audit
-            asked = audit.serve(
-                served=verdict.served.tolist(),
-                source=verdict.source.tolist(),
-                right=verdict.right.clamp(0, 1).tolist(),
-                source_right=verdict.source_right.clamp(0, 1).tolist(),
-            )
-            rows = dict(zip(asked.ids.tolist(), verdict.logits, strict=True))
-            wanted = [*self.labels.asked.items(), *((place, rows[place]) for place in asked.wanted_ids)]
-            self.labels.asked = dict(wanted[-LABELS_KEPT:])
-            self.labels.audit = audit.state
-            guarded = {"guard": self._estimate_of(verdict)}
-            ids, wants_label = tuple(asked.ids.tolist()), tuple(asked.wanted.tolist())
-
-        def finish() -> Step:
-            step = pending.finish()
-            return replace(step, estimates={**step.estimates, **guarded}, ids=ids, wants_label=wants_label)
-
-        return Pending(pending.logits, finish, predicts=pending.predicts, ids=ids, wants_label=wants_label)
-
-    def predict(self, inputs: Tensor | Mapping[str, Tensor] | None = None, **named: Tensor) -> Step:
-        """Predict a batch and estimate the accuracy without changing anything, and without counting it as served."""
-        with self._transactions.exclusive():
-            return super().begin(single_input(inputs, named), adapt=False).finish()
+    def count(self, verdict: Verdict) -> tuple[LabelRequests, Estimate]:
+        """Count a batch as served, and return which of its labels are wanted and the guard's estimate."""
+        asked = self.audit.serve(
+            served=verdict.served.tolist(),
+            source=verdict.source.tolist(),
+            right=verdict.right.clamp(0, 1).tolist(),
+            source_right=verdict.source_right.clamp(0, 1).tolist(),
+        )
+        self.labels.serve(verdict, asked, self.guard.window)
+        return asked, self._estimate_of(verdict)
 
     def feedback(self, sample_id: int, label: int | None) -> bool:
         """Take the true label of a sample, or None if it cannot be had, and return whether it counts in the audit.
@@ -116,42 +110,39 @@ class GuardedModel(AdaptedModel):
         Only labels that a step asked for count: others are not a random sample. Late labels and any order are fine.
         After 20 labels the anchor's temperature is fitted to them.
         """
-        with self._transactions.exclusive():
-            audit = self.audit
-            counts = audit.feedback(sample_id, label)
-            logits = self.labels.asked.get(sample_id)
-            if counts and logits is not None:
-                self.labels.asked = {place: row for place, row in self.labels.asked.items() if place != sample_id}
-                if label is not None:
-                    self.labels.answered = [*self.labels.answered, [logits, int(label)]][-LABELS_KEPT:]
-                    self._fit_temperature()
-            self.labels.audit = audit.state
+        with self._changing():
+            counts = self.audit.feedback(sample_id, label)
+            if counts and self.labels.answer(sample_id, label):
+                self._fit_temperature()
             return counts
 
     def accuracy(self) -> Interval:
         """Return bounds of the accuracy of all that was served, guaranteed by labels; everything before the first."""
-        return self.audit.accuracy()
+        with self._transactions.settled():
+            return self.audit.accuracy()
 
     def gain(self) -> Interval:
         """Return bounds of that accuracy minus the source's on the same samples, guaranteed by labels."""
-        return self.audit.gain()
+        with self._transactions.settled():
+            return self.audit.gain()
 
     def fit_holdout(self, batches: Iterable[SourceBatch]) -> None:
         """Fit the scale of the anchor to held-out source data, and show them to the estimators."""
         shown = list(batches)
         super().fit_holdout(shown)
         if shown:
-            with torch.inference_mode(False), torch.no_grad(), self._transactions.exclusive():
-                self._guard.fit_scale([inputs_and_labels(batch) for batch in shown])
+            with self._changing(), torch.no_grad():
+                self.guard.fit_scale([inputs_and_labels(batch) for batch in shown])
 
     def reset(self) -> None:
         """Return to the state at construction; labels, their audit and the fitted temperature stay."""
-        with self._transactions.exclusive():
+        with self._changing():
             super().reset()
             self.labels.reset_state()
 
     @property
-    def _guard(self) -> Guard:
+    def guard(self) -> Guard:
+        """The method, which guards another one."""
         assert isinstance(self.method, Guard)
         return self.method
 
@@ -159,20 +150,63 @@ class GuardedModel(AdaptedModel):
         if len(self.labels.answered) >= LABELS_TO_FIT:
             logits = torch.stack([row for row, _ in self.labels.answered])
             known = torch.tensor([label for _, label in self.labels.answered], device=logits.device)
-            self._guard.scale.fit(self._guard.judge, [logits], [known])
+            self.guard.scale.fit(self.guard.judge, [logits], [known])
 
     def _estimate_of(self, verdict: Verdict) -> Estimate:
-        window, scale = self._guard.window, self._guard.scale
-        self.labels.beliefs = latest(self.labels.beliefs, verdict.right, window)
-        self.labels.gains = latest(self.labels.gains, verdict.right - verdict.source_right, window)
-        gain = round(float(self.labels.gains.mean()), 6)
-        unknown, recent = scale.unknown(follows=self._guard.compares), self._guard.judge.recent
+        beliefs, gains, scale = self.labels.beliefs, self.labels.gains, self.guard.scale
+        assert beliefs is not None
+        assert gains is not None
+        gain = round(float(gains.mean()), 6)
+        unknown, recent = scale.unknown(follows=self.guard.compares), self.guard.judge.recent
         if verdict.shift > TOO_FAR:
             unknown = f"the inputs are too far from the source data (divergence {verdict.shift:.2f}, over {TOO_FAR})"
         if unknown is not None or recent is None:  # a paused guard has seen nothing yet
             return Estimate(math.nan, unknown=unknown or "no batch was adapted to yet", gain=gain)
-        found = scale.judge(self.labels.beliefs, verdict.weighed, recent, follows=self._guard.follows)
+        found = scale.judge(beliefs, verdict.weighed, recent, follows=self.guard.follows)
         return Estimate(found.value, found.low, found.high, gain=gain)
+
+
+class GuardedPending(Pending):
+    """A step whose prediction counts as served: it has ids, and labels that are wanted."""
+
+    def __init__(self, model: GuardedModel, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self._model = model
+        self._verdict: Verdict | None = None
+        self._estimate: Estimate | None = None
+        self._wanted: tuple[Event, ...] = ()
+
+    def predict(self, savepoints: Sequence[Savepoint]) -> None:
+        """Predict the batch and count it as served, unless nothing can be said about the prediction."""
+        super().predict(savepoints)
+        if self._verdict is None:
+            return
+        before = Savepoint([*self._model.labels.modules(), *self._model.audit.modules()])
+        try:
+            asked, self._estimate = self._model.count(self._verdict)
+        except BaseException:
+            before.restore()
+            raise
+        finally:
+            before.release()
+        self.ids, self.wants_label = tuple(asked.ids.tolist()), tuple(asked.wanted.tolist())
+        if wanted := asked.wanted_ids:
+            reason = f"{len(wanted)} of {len(self.ids)} samples were drawn for the audit"
+            rates = {"lowest_rate": float(asked.rates[asked.wanted].min())}
+            self._wanted = (LabelWanted(reason, rates, tuple(wanted)),)
+
+    def logits_of(self, inputs: Tensor) -> Tensor:
+        """Return what the guard serves, and keep its verdict."""
+        logits, self._verdict = self._model.guard.serve(inputs)
+        return logits
+
+    def report(self, step: Step) -> Step:
+        """Return the step with the guard's estimate and verdict, ids and wanted labels."""
+        if self._estimate is None:
+            return step
+        estimates = {**step.estimates, "guard": self._estimate}
+        events = step.events + self._wanted
+        return replace(step, estimates=estimates, events=events, ids=self.ids, verdict=self._verdict)
 
 
 def guard(

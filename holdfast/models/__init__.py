@@ -5,11 +5,20 @@ from holdfast.models.base import MODELS, WEIGHTS, load, load_weights, seeded_wei
 from holdfast.models.cifar_resnet import CifarResNet, cifar_resnet
 from holdfast.models.cifar_resnet18 import CifarResNet18, cifar_resnet18
 from holdfast.models.cifar_resnext import CifarResNeXt, cifar_resnext
+from holdfast.models.class_subset import MaskedClasses, class_subset, with_classes
 from holdfast.models.classifier import Classifier, weights_digest
 from holdfast.models.conmix import CONMIX_VERSIONS, CoNMix, CoNMixVersion, conmix
 from holdfast.models.efficientnet_lite import efficientnet_lite0, efficientnet_lite1, efficientnet_lite2
 from holdfast.models.hubert import HUBERT_VERSIONS, HuBERT
-from holdfast.models.hugging_face import HuggingFaceAudio, hubert, hugging_face, hugging_face_audio, small_hubert
+from holdfast.models.hugging_face import (
+    ClipClassifier,
+    HuggingFaceAudio,
+    clip,
+    hubert,
+    hugging_face,
+    hugging_face_audio,
+    small_hubert,
+)
 from holdfast.models.imported import imported
 from holdfast.models.local_file import local_file
 from holdfast.models.mel import LogMel
@@ -38,11 +47,13 @@ __all__ = [
     "CifarResNet",
     "CifarResNet18",
     "Classifier",
+    "ClipClassifier",
     "CoNMix",
     "CoNMixVersion",
     "HuBERT",
     "HuggingFaceAudio",
     "LogMel",
+    "MaskedClasses",
     "Normalised",
     "Preprocessing",
     "ResNet",
@@ -52,6 +63,8 @@ __all__ = [
     "cifar_resnet",
     "cifar_resnet18",
     "cifar_resnext",
+    "class_subset",
+    "clip",
     "conmix",
     "digits_resnet",
     "digits_resnet_gn",
@@ -81,6 +94,7 @@ __all__ = [
     "torchvision",
     "weights_digest",
     "wide_resnet",
+    "with_classes",
 ]
 
 import_entries(__name__)

@@ -55,6 +55,7 @@ def load(name: str, **options: Any) -> nn.Module:
     """Return a network by name, in eval mode: `digits_resnet`, or one of a zoo.
 
     Zoos are written as `timm:resnet50.a1_in1k`, `torchvision:resnet50/IMAGENET1K_V2`, `hf:folder-or-name`,
+    `clip:folder-or-name`,
     `robustbench:cifar10/corruptions/Standard`, `hub:folder:entry`, `file:net.py:make,weights.safetensors` and
     `imported:package.module:function`. Options go to the loader of the zoo.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ from holdfast.models.preprocessing import Preprocessing
 from holdfast.records import InputSpec
 from holdfast.registry import UnknownNameError, nearest
 
-__all__ = ["HuggingFaceAudio", "hubert", "hugging_face", "hugging_face_audio", "small_hubert"]
+__all__ = ["ClipClassifier", "HuggingFaceAudio", "clip", "hubert", "hugging_face", "hugging_face_audio", "small_hubert"]
 
 SMALL: dict[str, Any] = {  # a hundredth of HuBERT-base: the same strides, fewer and narrower layers
     "hidden_size": 96,
@@ -53,6 +53,73 @@ def hugging_face(model: str, *, seconds: float | None = None) -> nn.Module:
     if architecture.endswith(("ForAudioClassification", "ForSequenceClassification")):
         return hugging_face_audio(model=model, seconds=seconds)
     raise ValueError(f"{model} is a {architecture or 'network without a head'}; name an image or audio classifier")
+
+
+@MODELS.register("clip")
+def clip(
+    model: str, *, class_names: Sequence[str] | str, templates: Sequence[str] = ("a photo of a {}.",)
+) -> nn.Module:
+    """CLIP or SigLIP of Hugging Face as a classifier: `clip:openai/clip-vit-base-patch16`; needs the extra `hf`.
+
+    The embeddings of the class names, averaged over all templates, are its last layer, so that every method works with
+    it; underscores in names become spaces. `class_names` may be a text file with a name in each line.
+    """
+    transformers = _transformers()
+    names = Path(class_names).read_text().splitlines() if isinstance(class_names, str) else list(class_names)
+    if len(names) < 2 or not templates or not all("{}" in template for template in templates):
+        raise ValueError(
+            f"a classifier needs two class names and templates with {{}}, got {len(names)} names and {list(templates)}"
+        )
+    try:
+        with seeded_weights(0):
+            whole = transformers.AutoModel.from_pretrained(model).eval()
+        tokenizer = transformers.AutoTokenizer.from_pretrained(model)
+    except (OSError, ValueError) as error:
+        raise ValueError(f"{model} cannot be loaded ({error}); name a folder or a model of the hub") from error
+    if not hasattr(whole, "get_text_features") or not hasattr(whole, "vision_model"):
+        raise ValueError(f"{model} is a {type(whole).__name__}, which has no embeddings of text; name a CLIP or SigLIP")
+    embeddings = _text_embeddings(whole, tokenizer, names, templates)
+    return Normalised.behind(ClipClassifier(whole, embeddings).eval(), _image_preprocessing(model, transformers))
+
+
+class ClipClassifier(nn.Module):
+    """The image tower of CLIP or SigLIP, and the embeddings of class names as its last layer (Radford et al., 2021).
+
+    The logits are s · cos(image, name) + b, with the scale s and the bias b of the trained model.
+    """
+
+    def __init__(self, model: Any, embeddings: Tensor) -> None:
+        super().__init__()
+        self.vision = model.vision_model
+        self.projection = getattr(model, "visual_projection", nn.Identity())  # SigLIP has none
+        self.head = nn.Linear(embeddings.shape[1], len(embeddings))
+        bias = getattr(model, "logit_bias", torch.zeros(1))  # CLIP has none
+        with torch.no_grad():
+            self.head.weight.copy_(model.logit_scale.exp() * embeddings)
+            self.head.bias.copy_(bias.expand(len(embeddings)))
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        """Return logits for normalised images."""
+        features = self.projection(self.vision(pixel_values=inputs).pooler_output)
+        logits: Tensor = self.head(nn.functional.normalize(features, dim=1))
+        return logits
+
+
+@torch.no_grad()
+def _text_embeddings(model: Any, tokenizer: Any, names: Sequence[str], templates: Sequence[str]) -> Tensor:
+    """Return the mean direction of the templates of each name, (names, width)."""
+    # SigLIP was trained on texts of full length; CLIP masks what is shorter.
+    padding: bool | str = "max_length" if hasattr(model, "logit_bias") else True
+    longest = model.config.text_config.max_position_embeddings
+    embeddings = []
+    for name in names:
+        texts = [template.format(name.replace("_", " ")) for template in templates]
+        tokens = tokenizer(texts, padding=padding, truncation=True, max_length=longest, return_tensors="pt")
+        tokens.pop("token_type_ids", None)
+        found = model.get_text_features(**tokens)
+        found = getattr(found, "pooler_output", found)  # a tensor before transformers 5
+        embeddings.append(nn.functional.normalize(found, dim=1).mean(0))
+    return nn.functional.normalize(torch.stack(embeddings), dim=1)
 
 
 @MODELS.register("hubert")

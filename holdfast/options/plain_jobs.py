@@ -39,7 +39,7 @@ def plain_jobs(suite: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
                 "batch_size": stream.get("batch_size") or of_model.get("batch_size") or suite.get("batch_size", 64),
                 "samples": suite.get("samples"),
                 "protocol": protocol,
-                "epochs": 1 if protocol == "online" else suite.get("epochs", 1),
+                "epochs": 1 if protocol.startswith("online") else suite.get("epochs", 1),
             }
             if "preset" in job["recipe"]:
                 job["recipe"]["preset"] = job["recipe"]["preset"].replace("{stream}", job["stream"]["label"])

@@ -80,12 +80,12 @@ class Asr(Recovery):
         """Pull the next update to what was learnt before the resets."""
         self._before = [weight.detach().clone() for weight in method.trained]
         if self.fisher is not None and self.means is not None and self.penalty:
-            method.pull = Pull([self.penalty * part for part in self.fisher], self.means)
+            method.pull_towards(Pull([self.penalty * part for part in self.fisher], self.means))
         return None
 
     def recover(self, method: Restorable, step: Step) -> str | None:
         """Reset the last layers if the predictions of this batch concentrate, or move the threshold."""
-        method.pull = None
+        method.pull_towards(None)
         before, self._before = self._before, []
         if step.skipped or step.beside is None:
             return None

@@ -109,14 +109,9 @@ class Rewinding:
         """The trained parameters."""
         return self._method.trained
 
-    @property
-    def pull(self) -> Pull | None:
-        """What is added to the gradient of the next updates."""
-        return self._method.pull
-
-    @pull.setter
-    def pull(self, pull: Pull | None) -> None:
-        self._method.pull = pull
+    def pull_towards(self, pull: Pull | None) -> None:
+        """Pull the next updates of the method."""
+        self._method.pull_towards(pull)
 
     def reset(self) -> None:
         """Return to the last good state."""

@@ -10,13 +10,14 @@ from holdfast.report.gains import gain_table
 from holdfast.report.make import make_report
 from holdfast.report.page import write_report
 from holdfast.report.plots import against_cost, over_time
-from holdfast.report.report import Report, report_to_markdown
+from holdfast.report.report import SECTIONS, Report, report_to_markdown
 from holdfast.report.runs import DamagedRunError, Manifest, Rows, RunRecord, read_run, read_runs
 from holdfast.report.scores import Metric
 from holdfast.report.section import File, Section
 from holdfast.report.tables import Line, Table, make_tables
 
 __all__ = [
+    "SECTIONS",
     "Cell",
     "Column",
     "Comparison",

@@ -82,7 +82,7 @@ def _published(suite: str) -> Mapping[tuple[str, str, str], Sequence[Job]] | Non
 def _as_run(job: Job, resolved: Mapping[str, Any]) -> Job:
     """Return a published job with the number of epochs of the run's preset, and the run's name for the same data."""
     data, names = job["stream"]["data"], resolved.get("data_names", [])
-    epochs = resolved.get("preset_epochs") if job["protocol"] != "online" else None
+    epochs = resolved.get("preset_epochs") if job["protocol"].startswith("offline") else None
     named = {**job["stream"], "data": {**data, "name": names[0] if data["name"] in names else data["name"]}}
     return {**job, "stream": named, "epochs": epochs or job["epochs"]}
 

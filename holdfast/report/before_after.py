@@ -86,7 +86,7 @@ def _title(table: Table) -> str:
 
 
 def _is_criteria(run: RunRecord) -> bool:
-    return run.manifest.stream.name == "dhauds" or run.manifest.protocol["protocol"] != "online"
+    return run.manifest.stream.name == "dhauds" or run.manifest.protocol["protocol"].startswith("offline")
 
 
 def _gains(tables: Sequence[Table], label: str, score: str) -> Gains | None:

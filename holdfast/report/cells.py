@@ -63,8 +63,9 @@ class CellTable:
 
     title: str
     columns: Sequence[CellColumn]
-    note: str = ""
+    note: str = ""  # below the table
     warning: str = ""  # after the note in files; the page shows it elsewhere
+    caption: str = ""  # one short sentence: what the numbers are
     name: str = ""  # of its label in LaTeX
     css: str = "words"  # class of its figure
     groups: Sequence[tuple[str, int]] = ()  # names above the columns after the first, with their widths

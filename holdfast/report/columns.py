@@ -11,13 +11,13 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Literal
 
 from holdfast.report.cells import WORSE, Cell, CellColumn, CellTable
-from holdfast.report.scores import emphasis_of
+from holdfast.report.scores import emphasis_of, margin_in_words
 from holdfast.report.setting import smoke
 
 if TYPE_CHECKING:
     from holdfast.report.tables import Line, Table
 
-__all__ = ["Column", "caption", "columns_of", "recipe_cells"]
+__all__ = ["Column", "caption", "columns_of", "notes", "recipe_cells"]
 
 MOST_DOMAINS = 24  # with more domains only the mean is printed; the CSV file holds them all
 FEW_DOMAINS = 8  # with more domains their titles are printed vertically
@@ -59,8 +59,9 @@ def columns_of(table: Table) -> list[Column]:
             )
             for name in table.domains
         ),
-        Column("mean", lambda line: Cell(line.mean, line.std), "mean", f"mean {unit}", css="mean", ranked=True),
+        Column("mean", lambda line: Cell(line.mean, line.margin), "mean", f"mean {unit}", css="mean", ranked=True),
         Column("std", lambda line: math.nan if line.std is None else line.std, csv_title=f"std {unit}"),
+        Column("error", lambda line: _bootstrapped(line), csv_title=f"standard error (bootstrap) {unit}"),
         Column("seeds", lambda line: Cell(len(line.runs), form="d"), "seeds", "seeds"),
         Column("passes", lambda line: Cell(line.passes, form=".2f"), "passes ×", "passes per sample"),
         Column("step_seconds", attrgetter("step_seconds"), csv_title="median step (s)"),
@@ -76,6 +77,10 @@ def columns_of(table: Table) -> list[Column]:
 def _protocol_column(field: str) -> Column:
     title = field.replace("_", " ")
     return Column(field, methodcaller("protocol", field), title, title, align="left", css="protocol")
+
+
+def _bootstrapped(line: Line) -> float:
+    return math.nan if line.std is not None or line.margin is None else line.margin
 
 
 def _domain_score(name: str, line: Line) -> float:
@@ -101,7 +106,8 @@ def recipe_cells(table: Table) -> CellTable:
         title = column.title if tells else None
         columns.append(CellColumn(title, column.csv_title, cells, column.align, column.css))
     width = "many" if len(domains_shown(table)) > FEW_DOMAINS else "few"
-    return CellTable(table.title, columns, caption(table), smoke(table), css=f"scores {width}")
+    css = f"scores {width}"
+    return CellTable(table.title, columns, notes(table), smoke(table), css=css, caption=caption(table))
 
 
 def ranked_cells(table: Table, column: Column) -> list[Cell]:
@@ -117,12 +123,17 @@ def ranked_cells(table: Table, column: Column) -> list[Cell]:
 
 
 def caption(table: Table) -> str:
-    """Return the caption of a table: its numbers, emphasis and protocol."""
-    answers, direction = ("wrong", "lower") if table.metric == "error" else ("correct", "higher")
+    """Return the caption of a table: what its numbers are."""
+    direction = "lower" if table.metric == "error" else "higher"
     counts = [len(line.runs) for line in table.lines]
     fewest, most = min(counts), max(counts)
-    number = f"{most}" if fewest == most else f"{fewest} to {most}"
-    seeds = f"mean ± standard deviation over {number} seeds" if most > 1 else "one seed"
+    seeds = margin_in_words(most if fewest == most else f"{fewest} to {most}")
+    return f"{table.metric.capitalize()} in %, {direction} is better; {seeds}."
+
+
+def notes(table: Table) -> str:
+    """Return what a reader of the table may want to know besides: emphasis, words, protocol and cost."""
+    answers = "wrong" if table.metric == "error" else "correct"
     hidden = "" if domains_shown(table) else f" The {len(table.domains)} domains have their columns in the CSV file."
     tied = ", and every mean that cannot be told from the best" if len(table.leading) > 1 else ""
     marks = f" Bold: best of its column{tied}{WORSE if table.source else ''}."
@@ -130,8 +141,8 @@ def caption(table: Table) -> str:
     time = " Time ×: median step, as a multiple of the source's." if table.source else ""
     watched = ", with those of its estimates" if table.runs[0].rows.estimates else ""
     return (
-        f"{table.metric.capitalize()} in %, {direction} is better: {answers} predictions per hundred samples, "
-        f"equal weight for each sample; {seeds}.{hidden}{marks}{words} {protocol_sentence(table)} "
+        f"{answers.capitalize()} predictions per hundred samples, equal weight for each sample.{hidden}{marks}{words} "
+        f"{protocol_sentence(table)} "
         f"Passes ×: forward and backward passes per sample{watched}, as a multiple of one forward.{time}"
     )
 
@@ -141,6 +152,11 @@ def protocol_sentence(table: Table) -> str:
     protocol = str(table.protocol["protocol"])
     if protocol == "online":
         return "Protocol online: one pass, each batch once."
+    if protocol == "online-timed":
+        return (
+            f"Protocol online-timed: the stream does not wait. {table.protocol['speed']:g} batches arrive while the "
+            "source predicts one; those that arrive during an update are predicted by the latest state (skipped)."
+        )
     twice = "every set was adapted to for several epochs, then predicted under new draws of its corruptions"
     if protocol == "offline-fixed":
         return f"Protocol offline-fixed: {twice}; no label was used."

@@ -14,7 +14,8 @@ from scipy.special import stdtrit
 
 from holdfast.registry import nearest
 from holdfast.report.formats import markdown_text
-from holdfast.report.runs import Rows, RunRecord, read_runs
+from holdfast.report.runs import Rows, RunRecord, flattened, read_runs
+from holdfast.report.scores import Metric, percent
 
 __all__ = ["Comparison", "Pair", "UnequalProtocolsError", "compare"]
 
@@ -54,6 +55,7 @@ class Comparison:
     pairs: Sequence[Pair]
     only_a: Sequence[str]
     only_b: Sequence[str]
+    metric: Metric = "error"  # of the printed table
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain JSON values; a missing interval is None."""
@@ -68,11 +70,12 @@ class Comparison:
             f"A: {self.a}",
             f"B: {self.b}",
             "",
-            "Accuracy in %, higher is better; B − A in points with its 95 % interval over batches matched by position.",
+            f"{self.metric.capitalize()} in %, {'lower' if self.metric == 'error' else 'higher'} is better; B − A in "
+            "points with its 95 % interval over batches matched by position.",
             "",
             "| recipe | stream | model | seed | A | B | B − A | 95 % interval | batches |",
             "| --- | --- | --- | ---: | ---: | ---: | ---: | ---: | ---: |",
-            *map(markdown_line, self.pairs),
+            *(markdown_line(pair, self.metric) for pair in self.pairs),
         ]
         unequal = {f"{field}: A {a!r}, B {b!r}" for pair in self.pairs for field, (a, b) in pair.unequal.items()}
         lines += [f"\nUnequal, as allowed: {difference}" for difference in sorted(unequal)]
@@ -81,16 +84,19 @@ class Comparison:
         return "\n".join(lines) + "\n"
 
 
-def markdown_line(pair: Pair) -> str:
+def markdown_line(pair: Pair, metric: Metric = "error") -> str:
     """Return the line of one pair."""
     recipe = pair.recipe_a if pair.recipe_a == pair.recipe_b else f"{pair.recipe_a} → {pair.recipe_b}"
-    interval = "–" if math.isnan(pair.low) else f"{100 * pair.low:+.2f} … {100 * pair.high:+.2f}"
-    scores = f"{100 * pair.accuracy_a:.2f} | {100 * pair.accuracy_b:.2f} | {100 * pair.difference:+.2f}"
+    sign = -100 if metric == "error" else 100
+    low, high = sorted((sign * pair.low, sign * pair.high))
+    interval = "–" if math.isnan(pair.low) else f"{low:+.2f} … {high:+.2f}"
+    shares = [f"{percent(share, metric):.2f}" for share in (pair.accuracy_a, pair.accuracy_b)]
+    scores = f"{' | '.join(shares)} | {sign * pair.difference:+.2f}"
     names = " | ".join(map(markdown_text, (recipe, pair.stream, pair.model)))
     return f"| {names} | {pair.seed} | {scores} | {interval} | {pair.batches} |"
 
 
-def compare(a: Path | str, b: Path | str, *, allow: Collection[str] = ()) -> Comparison:
+def compare(a: Path | str, b: Path | str, *, allow: Collection[str] = (), metric: Metric = "error") -> Comparison:
     """Compare two runs, or the runs of two folders paired by recipe, stream, model and seed.
 
     Every protocol field has to be equal, except those that `allow` names ("recovery", "order", "versions", …).
@@ -98,7 +104,7 @@ def compare(a: Path | str, b: Path | str, *, allow: Collection[str] = ()) -> Com
     runs_a, runs_b = read_runs(a), read_runs(b)
     check_allowed(allow, runs_a + runs_b)
     if len(runs_a) == len(runs_b) == 1:
-        return Comparison(str(a), str(b), [compared(runs_a[0], runs_b[0], allow)], [], [])
+        return Comparison(str(a), str(b), [compared(runs_a[0], runs_b[0], allow)], [], [], metric)
     keyed_a, keyed_b = keyed(runs_a), keyed(runs_b)
     pairs = [compared(run, keyed_b[key], allow) for key, run in keyed_a.items() if key in keyed_b]
     if not pairs:
@@ -108,7 +114,7 @@ def compare(a: Path | str, b: Path | str, *, allow: Collection[str] = ()) -> Com
         )
     only_a = [key for key in keyed_a if key not in keyed_b]
     only_b = [key for key in keyed_b if key not in keyed_a]
-    return Comparison(str(a), str(b), pairs, only_a, only_b)
+    return Comparison(str(a), str(b), pairs, only_a, only_b, metric)
 
 
 def check_allowed(allow: Collection[str], runs: Sequence[RunRecord]) -> None:
@@ -136,6 +142,8 @@ def compared(a: RunRecord, b: RunRecord, allow: Collection[str]) -> Pair:
     unequal = unequal_fields(a, b)
     for field, values in unequal.items():
         if field not in allow:
+            if field == "stream" and a.manifest.stream.spec != b.manifest.stream.spec:  # fields instead of two digests
+                values = flattened(a.manifest.stream.spec), flattened(b.manifest.stream.spec)
             raise UnequalProtocolsError(
                 f"{a.folder} and {b.folder} differ in {field}: {difference_in_words(*values)}; compare runs under one "
                 f"protocol, or allow this difference with allow=[{field!r}] (--allow {field})"

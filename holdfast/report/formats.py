@@ -49,10 +49,10 @@ def to_html(table: Tabular) -> str:
     )
     spans, above = _html_groups(made)
     body = end.join(f"<tr>{_html_row(columns, row)}</tr>" for row in _rows(columns))
-    note = escape(made.note)
+    said = [escape(text) for text in (made.caption, made.note) if text]
     if scores:
-        note = note.replace(" ×", "&nbsp;×").replace(" %", "&nbsp;%")
-    caption = f"{end}<figcaption>{note}</figcaption>" if note else ""
+        said = [text.replace(" ×", "&nbsp;×").replace(" %", "&nbsp;%") for text in said]
+    caption = f"{end}<figcaption>{'<br>'.join(said)}</figcaption>" if said else ""
     return (
         f'<figure class="{made.css}">{end}<div class="scroll"><table>{end}{spans}<thead>{above}<tr>{heads}</tr></thead>'
         f"{end}<tbody>{end}{body}{end}</tbody>{end}</table></div>{caption}{end}</figure>"
@@ -137,7 +137,11 @@ words_to_markdown = to_markdown  # its public name for small tables
 
 
 def _whole_note(table: CellTable) -> str:
-    return f"{table.note} {table.warning}".rstrip()
+    return " ".join(filter(None, (table.caption, table.note, table.warning)))
+
+
+def _below(table: CellTable) -> str:
+    return " ".join(filter(None, (table.note, table.warning)))
 
 
 def _markdown_cell(cell: Cell) -> str:
@@ -186,7 +190,7 @@ def to_latex(table: Tabular) -> str:
             r"% needs \usepackage{booktabs,graphicx,xcolor}",
             r"\begin{table}",
             r"\centering",
-            rf"\caption{{{_latex_text(made.title)}. {_latex_text(_whole_note(made))}}}",
+            rf"\caption{{{_latex_text(made.title)}. {_latex_text(made.caption or _whole_note(made))}}}",
             rf"\label{{tab:{made.name or slug(made.title)}}}",
             r"\resizebox{\linewidth}{!}{%",
             rf"\begin{{tabular}}{{{''.join(column.align[0] for column in columns)}}}",
@@ -197,6 +201,7 @@ def to_latex(table: Tabular) -> str:
             *(" & ".join(map(_latex_cell, row)) + r" \\" for row in _rows(columns)),
             r"\bottomrule",
             r"\end{tabular}}",
+            *([rf"\par\smallskip\footnotesize {_latex_text(_below(made))}"] if made.caption else []),
             r"\end{table}",
             "",
         ]

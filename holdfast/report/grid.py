@@ -6,12 +6,14 @@ import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
+from statistics import fmean, stdev
 
 from holdfast.report.cells import WORSE, Cell, CellColumn, CellTable, slug
+from holdfast.report.metrics import accuracy
 from holdfast.report.published import beside, published, withheld
 from holdfast.report.runs import RunRecord
-from holdfast.report.scores import Metric, emphasis_of, mean_or_nan, percent, printed
-from holdfast.report.tables import Table, grouped, named
+from holdfast.report.scores import Metric, emphasis_of, margin_in_words, mean_or_nan, percent, printed
+from holdfast.report.tables import Line, Table, grouped, named
 
 __all__ = ["Grid", "StreamColumn", "make_grids", "stream_columns"]
 
@@ -43,6 +45,8 @@ class Grid:
     published: Mapping[tuple[str, str], float] = field(default_factory=dict)  # (recipe, column) -> score
     withheld: Sequence[str] = ()  # why other published scores are not shown
     tied: Collection[tuple[str, str]] = ()  # (recipe, stream) that the data do not tell from the best
+    margins: Mapping[tuple[str, str], float] = field(default_factory=dict)  # (recipe, column) -> what follows the ±
+    seeds: int = 1
 
     def cell(self, recipe: str, column: StreamColumn) -> Cell:
         """Return a score, with the published one beside it."""
@@ -51,7 +55,8 @@ class Grid:
         source = self.scores.get("source", {}).get(column.name, math.nan)
         tied = (recipe, column.name) in self.tied
         emphasis = emphasis_of(self.metric, score, others, source, tied=tied)
-        return Cell(score, emphasis=emphasis, note="" if known is None else printed(known))
+        margin = self.margins.get((recipe, column.name))
+        return Cell(score, margin, emphasis=emphasis, note="" if known is None else printed(known))
 
     def cells(self) -> CellTable:
         """Return the table of cells; published scores have their own columns in the CSV file."""
@@ -64,8 +69,21 @@ class Grid:
             if any(column.name == name for _, name in self.published):
                 known = [Cell(self.published.get((recipe, column.name), math.nan)) for recipe in self.scores]
                 columns.append(CellColumn(None, f"published {column.name} {unit}", known))
+        for column in self.columns:
+            margins = [Cell(self.margins.get((recipe, column.name), math.nan)) for recipe in self.scores]
+            if any(margin.text != "–" for margin in margins):
+                columns.append(CellColumn(None, f"± {column.name} {unit}", margins))
         name = f"all-{slug(self.title)}"
-        return CellTable(self.title, columns, self.note, name=name, css="grid", groups=self.groups, digits=6)
+        return CellTable(
+            self.title,
+            columns,
+            self.note,
+            name=name,
+            css="grid",
+            groups=self.groups,
+            digits=6,
+            caption=self.caption,
+        )
 
     @property
     def groups(self) -> list[tuple[str, int]]:
@@ -74,13 +92,18 @@ class Grid:
         return [(group, len(list(columns))) for (group, _), columns in neighbours]
 
     @property
-    def note(self) -> str:
-        """The caption: scores, marks and protocol."""
+    def caption(self) -> str:
+        """What the numbers are."""
         direction = "lower" if self.metric == "error" else "higher"
+        return f"{self.metric.capitalize()} in %, {direction} is better; {margin_in_words(self.seeds)}."
+
+    @property
+    def note(self) -> str:
+        """Means, marks and protocol."""
         tied = ", and every score of one stream that cannot be told from it" if self.tied else ""
         return (
-            f"{self.metric.capitalize()} in %, {direction} is better; mean over samples, seeds and, in means, streams. "
-            f"Protocol {self.protocol}. Bold: best of its column{tied}{WORSE if 'source' in self.scores else ''}."
+            f"Mean over samples, seeds and, in means, streams. Protocol {self.protocol}. "
+            f"Bold: best of its column{tied}{WORSE if 'source' in self.scores else ''}."
             f"{beside(bool(self.published), self.withheld)}"
         )
 
@@ -152,8 +175,42 @@ def _make_grid(tables: Sequence[Table]) -> Grid:
         for line in first.leading
     }
     return Grid(
-        named(tables[0].suite_and_model, tables[0].runs[0]), metric, columns, scores, protocol, known, missing, tied
+        named(tables[0].suite_and_model, tables[0].runs[0]),
+        metric,
+        columns,
+        scores,
+        protocol,
+        known,
+        missing,
+        tied,
+        margins={
+            (recipe, column.name): margin
+            for recipe in means
+            for column in columns
+            if (margin := _margin([_lines(by_stream[stream], recipe) for stream in column.streams])) is not None
+        },
+        seeds=max(len(line.runs) for table in tables for line in table.lines),
     )
+
+
+def _lines(tables: Sequence[Table], recipe: str) -> list[Line]:
+    return [line for table in tables for line in table.lines if line.recipe.label == recipe]
+
+
+def _margin(by_stream: Sequence[Sequence[Line]]) -> float | None:
+    """Return the ± of a mean over streams; None where one of them has no single line with one.
+
+    Over the seeds if all streams have the same ones; else the errors of streams are independent.
+    """
+    if any(len(lines) != 1 or lines[0].margin is None for lines in by_stream):
+        return None
+    lines = [lines[0] for lines in by_stream]
+    seeds = {tuple(run.manifest.seed for run in line.runs) for line in lines}
+    if len(seeds) == 1 and len(lines[0].runs) > 1:
+        return stdev(
+            fmean(100 * accuracy(run.rows) for run in runs) for runs in zip(*(line.runs for line in lines), strict=True)
+        )
+    return math.hypot(*(line.margin or 0.0 for line in lines)) / len(lines)
 
 
 def _mean(by_stream: Iterable[Sequence[float]]) -> float:

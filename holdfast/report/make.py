@@ -19,5 +19,5 @@ def make_report(runs_folder: Path | str, metric: Metric = "error") -> Report:
     folder = Path(runs_folder)
     runs = read_runs(folder)
     report = Report(folder, metric, runs, make_tables(runs, metric))
-    made = [section(report) for section in SECTIONS]
+    made = [SECTIONS[name](report) for name in SECTIONS]
     return replace(report, sections=[section for section in made if section is not None])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -10,7 +11,7 @@ from numpy.typing import NDArray
 
 from holdfast.report.runs import RunRecord
 
-__all__ = ["Standing", "standings"]
+__all__ = ["Standing", "bootstrap_error", "standings"]
 
 RESAMPLES = 1000
 MOST_BLOCKS = 200  # of neighbouring batches, whose errors depend on each other, in each run
@@ -24,7 +25,7 @@ class Standing:
     difference: float  # best minus this one, in points
     low: float  # of the interval
     high: float
-    first: float  # share of the resamples in which it is the best
+    first: float  # share of the resamples in which it is the best; ties are shared
 
     @property
     def tied(self) -> bool:
@@ -56,11 +57,26 @@ def standings(recipes: Sequence[Sequence[RunRecord]], best: int) -> list[Standin
     low, high = np.quantile(lead, [(1 - LEVEL) / 2, (1 + LEVEL) / 2], axis=0)
     whole = np.sum([counts.sum(0) for counts in blocks], axis=0)
     means = 100 * whole[1:] / whole[0]
-    winners = np.bincount(scores.argmax(1), minlength=len(recipes)) / RESAMPLES
+    top = scores == scores.max(axis=1, keepdims=True)
+    winners = (top / top.sum(axis=1, keepdims=True)).mean(axis=0)  # recipes that tie for the best share it
     return [
         Standing(float(means[best] - mean), float(lowest), float(highest), float(share))
         for mean, lowest, highest, share in zip(means, low, high, winners, strict=True)
     ]
+
+
+def bootstrap_error(run: RunRecord) -> float:
+    """Return the standard error of a run's accuracy, in points, from resampled blocks of batches; `nan` for one block.
+
+    The draws are the same for all runs with as many batches, so that recipes are resampled in pairs.
+    """
+    counts = _blocks([run])
+    number = len(counts)
+    if number < 2:
+        return math.nan
+    weights = np.random.default_rng(0).multinomial(number, np.full(number, 1 / number), RESAMPLES)
+    drawn = weights @ counts
+    return round(float(100 * (drawn[:, 1] / drawn[:, 0]).std(ddof=1)), 9)  # equal batches have none
 
 
 def _run(runs: Sequence[RunRecord], seed: int) -> RunRecord:

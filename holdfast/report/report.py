@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from holdfast.registry import Registry
 from holdfast.report.cells import slug
 from holdfast.report.runs import RunRecord
 from holdfast.report.scores import Metric
 from holdfast.report.section import Section
 from holdfast.report.tables import Table
 
-__all__ = ["Chapter", "Report", "folder_below", "report_to_markdown"]
+__all__ = ["SECTIONS", "Chapter", "Report", "folder_below", "report_to_markdown"]
 
 MANY = 20  # tables
 
@@ -61,6 +62,10 @@ class Report:
                 name += "-too"
             names.append(name)
         return [Chapter(self.folder, table, name) for table, name in zip(self.tables, names, strict=True)]
+
+
+SECTIONS: Registry[Callable[[Report], Section | None]] = Registry("report section", "report_sections")
+"""The sections of a report in the order of the page, functions that return a section or None; yours come last."""
 
 
 def folder_below(folder: Path, run: RunRecord) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from html import escape
 
@@ -11,10 +10,11 @@ from holdfast.report.before_after import all_gains, cost_table, criteria_tables,
 from holdfast.report.cells import WordTable, slug
 from holdfast.report.formats import to_html, to_markdown
 from holdfast.report.grid import make_grids
-from holdfast.report.report import Chapter, Report, folder_below
+from holdfast.report.report import SECTIONS, Chapter, Report, folder_below
 from holdfast.report.rescue import scenes, sentences, story_figures, story_table
 from holdfast.report.section import File, Section, chart, joined, side_by_side, table_files, word_section
 from holdfast.report.setting import setting
+from holdfast.report.speeds import course_figure, course_table, make_courses
 from holdfast.report.suite_text import suite_text
 from holdfast.report.sweeps import make_sweeps, sweep_figure
 from holdfast.report.table_sections import TABLE_SECTIONS
@@ -29,6 +29,7 @@ RESCUE_NOTE = (
 FILTER = "<input type='search' placeholder='Filter tables' aria-label='Filter tables'>"
 
 
+@SECTIONS.register("rescue")
 def rescue(report: Report) -> Section | None:
     """Return what the demo shows: one table, three sentences and one chart."""
     streams = scenes(report.tables)
@@ -41,6 +42,7 @@ def rescue(report: Report) -> Section | None:
     return Section(table.title, html, "rescue", markdown="\n".join([to_markdown(table), *story, ""]))
 
 
+@SECTIONS.register("all_streams")
 def all_streams(report: Report) -> Section | None:
     """Return one table for each suite and model with several streams, or with published numbers."""
     parts = []
@@ -51,6 +53,7 @@ def all_streams(report: Report) -> Section | None:
     return joined(parts)
 
 
+@SECTIONS.register("before_after")
 def before_after(report: Report) -> Section | None:
     """Return the gains of recipes over the source, for criteria of DHAuDS and offline sets, and their cost."""
     gains = make_gains(report.tables)
@@ -62,6 +65,7 @@ def before_after(report: Report) -> Section | None:
     return Section("Before → after", anchor="before-after", parts=parts)
 
 
+@SECTIONS.register("sensitivity")
 def sensitivity(report: Report) -> Section | None:
     """Return the scores over the values of each option that was varied while everything else was equal."""
     charts = [
@@ -72,18 +76,33 @@ def sensitivity(report: Report) -> Section | None:
     return Section("Sensitivity", side_by_side(*charts), "sensitivity") if charts else None
 
 
+@SECTIONS.register("speeds")
+def speeds(report: Report) -> Section | None:
+    """Return how each recipe fares on streams that do not wait, for every speed of the stream."""
+    parts = []
+    for course in make_courses(report.tables):
+        table = course_table(course)
+        drawn = chart(course_figure(course), "The further right, the more batches arrive while a recipe adapts to one.")
+        files = table_files(table, slug(table.title), "csv", "md", "tex")
+        parts.append(Section(table.title, f"{to_html(table)}\n{drawn}", slug(table.title), files))
+    return Section("Time", anchor="time", parts=parts) if parts else None
+
+
+@SECTIONS.register("walks")
 def walks(report: Report) -> Section | None:
     """Return the lengths of the transitions of walks."""
     table = walk_table(report.runs)
     return word_section(table, "transitions", anchor="transitions") if table else None
 
 
+@SECTIONS.register("arena")
 def arena(report: Report) -> Section | None:
     """Return one table for each suite and model in which a collapse was scripted."""
     tables = arena_tables(report.tables)
     return joined([word_section(table, slug(table.title), anchor=slug(table.title)) for table in tables])
 
 
+@SECTIONS.register("contents")
 def contents(report: Report) -> Section | None:
     """Return links to the tables with their verdicts, where there are several."""
     if len(report.tables) < 2:
@@ -95,6 +114,7 @@ def contents(report: Report) -> Section | None:
     return Section("", f"<nav>{FILTER if report.paged else ''}<ul class='contents'>{''.join(items)}</ul></nav>")
 
 
+@SECTIONS.register("every_table")
 def every_table(report: Report) -> Section | None:
     """Return a section for each table, in which every entry of `TABLE_SECTIONS` has its part."""
     parts = [_table_section(number, chapter) for number, chapter in enumerate(report.chapters)]
@@ -116,6 +136,7 @@ def _table_section(number: int, chapter: Chapter) -> Section:
     )
 
 
+@SECTIONS.register("unfinished")
 def unfinished(report: Report) -> Section | None:
     """Return the list of unfinished runs, which are in no table, with how far each got."""
     rows = []
@@ -128,6 +149,7 @@ def unfinished(report: Report) -> Section | None:
     return Section(table.title, to_html(table), "unfinished") if rows else None
 
 
+@SECTIONS.register("suites")
 def suites(report: Report) -> Section | None:
     """Return the YAML of every suite; runs of versions that kept no jobs have none."""
     asked: dict[str, list[dict[str, object]]] = {}
@@ -142,17 +164,3 @@ def suites(report: Report) -> Section | None:
 def _suite_section(name: str, text: str) -> Section:
     fold = f"<details><summary>{escape(name)}.yaml</summary><pre><code>{escape(text)}</code></pre></details>"
     return Section("", fold, files=[File(f"suite-{slug(name)}.yaml", "YAML", text)], files_note="This suite as")
-
-
-SECTIONS: tuple[Callable[[Report], Section | None], ...] = (
-    rescue,
-    all_streams,
-    before_after,
-    sensitivity,
-    walks,
-    arena,
-    contents,
-    every_table,
-    unfinished,
-    suites,
-)

@@ -18,7 +18,17 @@ from holdfast.decode.row_tables import read_compact
 from holdfast.records import Estimate, Row
 from holdfast.report.as_published import Publication, publication_of
 
-__all__ = ["DamagedRunError", "Manifest", "Rows", "RunRecord", "StoredRecipe", "read_run", "read_runs", "run_folders"]
+__all__ = [
+    "DamagedRunError",
+    "Manifest",
+    "Rows",
+    "RunRecord",
+    "StoredRecipe",
+    "flattened",
+    "read_run",
+    "read_runs",
+    "run_folders",
+]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -28,6 +38,14 @@ AGAIN = "delete its folder and run that job again"
 
 class DamagedRunError(ValueError):
     """A run folder whose files cannot be read; the message names the file and what to do."""
+
+
+def flattened(content: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Return nested settings under dotted names."""
+    flat: dict[str, Any] = {}
+    for name, value in content.items():
+        flat |= flattened(value, f"{prefix}{name}.") if isinstance(value, Mapping) else {prefix + name: value}
+    return flat
 
 
 class _Stored(BaseModel):
@@ -47,6 +65,7 @@ class StoredRecipe(_Stored):
     estimators: dict[str, Any] | list[Any] = {}
     citation: str = ""
     summary: str = ""  # what it does, in one sentence
+    code: str = ""  # Python files outside the package, each with its digest
 
     @field_validator("options", "recovery_options", "estimators")
     @classmethod

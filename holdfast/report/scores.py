@@ -7,7 +7,17 @@ from collections.abc import Iterable, Sequence
 from statistics import fmean
 from typing import Literal
 
-__all__ = ["SCORES", "Emphasis", "Metric", "better", "emphasis_of", "mean_or_nan", "percent", "printed"]
+__all__ = [
+    "SCORES",
+    "Emphasis",
+    "Metric",
+    "better",
+    "emphasis_of",
+    "margin_in_words",
+    "mean_or_nan",
+    "percent",
+    "printed",
+]
 
 Metric = Literal["error", "accuracy"]
 Emphasis = Literal["", "best", "worse"]  # best of its column; worse than the source
@@ -44,6 +54,17 @@ def emphasis_of(metric: Metric, score: float, column: Iterable[float], source: f
     if not math.isnan(score) and (tied or not any(better(metric, other, score) for other in column)):
         return "best"
     return "worse" if better(metric, source, score) else ""
+
+
+def margin_in_words(seeds: int | str) -> str:
+    """Return what follows the ±.
+
+    >>> margin_in_words(3), margin_in_words(1)
+    ('± standard deviation over 3 seeds', '± standard error by a paired bootstrap over batches (one seed)')
+    """
+    if seeds == 1:
+        return "± standard error by a paired bootstrap over batches (one seed)"
+    return f"± standard deviation over {seeds} seeds"
 
 
 def mean_or_nan(values: Sequence[float]) -> float:

@@ -36,7 +36,10 @@ def suite_text(asked: Iterable[Job]) -> str:
         streams = [{**_mapping(stream), "recipes": own} for stream, own in zip(streams, recipes, strict=True)]
     content = {
         "name": jobs[0]["suite"],
+        "imports": _distinct(file["name"] for job in jobs for file in job.get("imports", [])),
         "protocol": [] if protocols == ["online"] else protocols,
+        "speeds": _distinct(job["speed"] for job in jobs if "speed" in job),
+        "costs": {job["recipe"]["label"]: job["cost"] for job in jobs if job.get("cost") is not None},
         "epochs": max(job.get("epochs") or 1 for job in jobs),
         "scores": _distinct(score for job in jobs for score in job.get("scores", [])),
         "models": _distinct(_entry({**job["model"], **_card(job)}) for job in jobs),
@@ -52,7 +55,8 @@ def suite_text(asked: Iterable[Job]) -> str:
         key: value for key, value in content.items() if value not in ([], {}, None) and (key, value) != ("epochs", 1)
     }
     text: str = yaml.safe_dump(written, sort_keys=False, default_flow_style=None, width=110, allow_unicode=True)
-    listed = len(protocols) * len(content["models"]) * len(content["seeds"]) * sum(map(len, recipes))
+    timed = len(content["speeds"]) - 1 if content["speeds"] else 0  # besides the one of each protocol
+    listed = (len(protocols) + timed) * len(content["models"]) * len(content["seeds"]) * sum(map(len, recipes))
     comment = "" if listed == len(jobs) else f"# {len(jobs)} of the {listed} jobs of this suite are in the report.\n"
     return comment + text
 

@@ -8,8 +8,9 @@ from html import escape
 from typing import Any
 
 from holdfast.report.figures import COLOURS, GREY, HOVER, Figure, axis, trace
+from holdfast.report.runs import flattened
 from holdfast.report.scores import Metric
-from holdfast.report.tables import Line, Table, canonical, flattened
+from holdfast.report.tables import Line, Table, canonical
 
 __all__ = ["Sweep", "make_sweeps", "sweep_figure"]
 
@@ -95,6 +96,7 @@ def _settings(line: Line) -> dict[str, Any]:
         "suite_and_model": [manifest.suite, manifest.model.name],  # a list is no axis
         "batch_size": manifest.protocol.get("batch_size"),
         "samples": manifest.protocol.get("samples"),
+        "speed": [manifest.protocol.get("speed")],  # has a section of its own
         "stream": manifest.stream.spec or {"protocol": manifest.protocol.get("stream")},
         "recipe": manifest.recipe.model_dump(exclude=NOT_SETTINGS),
     }

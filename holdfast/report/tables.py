@@ -13,16 +13,16 @@ from typing import Any, TypeVar
 from holdfast.report import metrics
 from holdfast.report.cells import CellTable
 from holdfast.report.columns import recipe_cells
-from holdfast.report.order import Standing, standings
-from holdfast.report.runs import Manifest, RunRecord, StoredRecipe
+from holdfast.report.order import Standing, bootstrap_error, standings
+from holdfast.report.runs import Manifest, RunRecord, StoredRecipe, flattened
 from holdfast.report.scores import SCORES, Metric, better, mean_or_nan, percent, printed
 
-__all__ = ["RECIPE_FIELDS", "Line", "Table", "canonical", "flattened", "grouped", "make_tables", "named", "told_apart"]
+__all__ = ["RECIPE_FIELDS", "Line", "Table", "canonical", "grouped", "make_tables", "named", "told_apart"]
 
 T = TypeVar("T")
 
 # Protocol fields that a recipe sets itself: they may differ within a table, and are printed in its line.
-RECIPE_FIELDS = ("seed", "epochs", "order", "recovery", "source_data")
+RECIPE_FIELDS = ("seed", "epochs", "order", "recovery", "source_data", "recipe_imports", "cost")
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,6 +56,12 @@ class Line:
     def is_source(self) -> bool:
         """Whether this is the source: the network as it was given, without adaptation."""
         return self.recipe.method == "source"
+
+    @cached_property
+    def margin(self) -> float | None:
+        """What follows the ±: standard deviation over the seeds, or with one seed the bootstrap's standard error."""
+        error = bootstrap_error(self.runs[0]) if self.std is None else self.std
+        return None if math.isnan(error) else error
 
     def protocol(self, field: str) -> str:
         """Return a protocol field of this recipe, as text."""
@@ -229,14 +235,6 @@ def told_apart(names: Sequence[str], contents: Sequence[Mapping[str, Any]]) -> l
         suffix = ", ".join(f"{key.rpartition('.')[2]}={own.get(key, 'default')}" for key in differing)
         apart.append(f"{name} ({suffix})" if suffix else name)
     return apart
-
-
-def flattened(content: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Return nested settings under dotted names."""
-    flat: dict[str, Any] = {}
-    for name, value in content.items():
-        flat |= flattened(value, f"{prefix}{name}.") if isinstance(value, Mapping) else {prefix + name: value}
-    return flat
 
 
 def shared_protocol(run: RunRecord) -> dict[str, Any]:

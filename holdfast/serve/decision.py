@@ -7,9 +7,12 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from holdfast.records import Estimate, Step
+from holdfast.records import Alarm, Estimate, Event, Refused, Reset, Step, Undone, Veto
 
 __all__ = ["Decision", "decide"]
+
+# What the log calls the events of a step, in this order.
+EVENTS: Mapping[str, type[Event]] = {"veto": Veto, "gate": Undone, "alarm": Alarm, "reset": Reset, "skipped": Refused}
 
 
 @dataclass(frozen=True)
@@ -52,25 +55,17 @@ def decide(
     tenant: str,
     batch: int,
     digests: tuple[str, str],
-    gauges: Mapping[str, float],
     frozen: str | None,
     served: str,
     seconds: tuple[float, float],
     run: str = "",
     first: int | None = None,
 ) -> Decision:
-    """Return the decision of a step; `gauges` are the method's numbers before it, `frozen` why nothing was adapted."""
-    grown = {name: step.gauges.get(name, 0) > gauges.get(name, 0) for name in ("vetoes", "undone", "alarms")}
-    events = {
-        "veto": grown["vetoes"],
-        "gate": grown["undone"],
-        "alarm": grown["alarms"],
-        "reset": step.recovered is not None,
-        "skipped": step.skipped is not None and frozen is None,
-    }
+    """Return the decision of a step; `frozen` says why nothing was adapted."""
+    kept = [event for event in step.events if frozen is None or not isinstance(event, Refused)]
+    names = [name for name, kind in EVENTS.items() if any(isinstance(event, kind) for event in kept)]
     reasons = [frozen, step.recovered, step.skipped]
-    reasons += ["the update made the network worse and was undone"] if grown["undone"] else []
-    reasons += ["the source is believed more than the adapted network, which was left out"] if grown["vetoes"] else []
+    reasons += [event.reason for kind in (Undone, Veto) for event in step.events if isinstance(event, kind)]
     estimate = _estimate(step) or Estimate(math.nan)
     return Decision(
         time=time,
@@ -79,12 +74,12 @@ def decide(
         batch=batch,
         before=digests[0],
         after=digests[1],
-        committed=digests[0] != digests[1] and step.recovered is None and not grown["undone"],
+        committed=digests[0] != digests[1] and not {"reset", "gate"} & {*names},
         reason="; ".join(reason for reason in reasons if reason),
-        events=tuple(name for name, happened in events.items() if happened),
+        events=tuple(names),
         samples=len(step.logits),
         classes=tuple(step.logits.argmax(1).tolist()),
-        chosen="source and anchor" if grown["vetoes"] else served,
+        chosen="source and anchor" if "veto" in names else served,
         estimate=_finite(estimate.value),
         low=_finite(estimate.low),
         high=_finite(estimate.high),

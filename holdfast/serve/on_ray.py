@@ -9,11 +9,12 @@ import signal
 import socket
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from holdfast.options.own_code import OwnFile, load_files, loaded_files
 from holdfast.serve.app import create_app
 from holdfast.serve.build import build_service
 from holdfast.serve.forwarding import Call, Reply, answered
@@ -42,7 +43,8 @@ GPUS = "HOLDFAST_RAY_GPUS"  # share of a GPU for each replica; by default none
 class Replica:
     """One shard of the tenants in a process of Ray: the application of `holdfast serve`, without an address."""
 
-    def __init__(self, building: Mapping[str, Any], folder: str, limits: Limits) -> None:
+    def __init__(self, building: Mapping[str, Any], folder: str, limits: Limits, files: Iterable[OwnFile] = ()) -> None:
+        load_files(files)
         keep_freed_memory()
         self.service = build_service(building, folder=Path(folder), limits=limits)
         self.app = create_app(self.service)
@@ -153,7 +155,9 @@ def run_on_ray(
             num_replicas=1, ray_actor_options=actor, health_check_period_s=HEALTH_SECONDS, **common
         )
         parts = [
-            deployment.options(name=_name(shard)).bind(dict(building), str(shard_folder(folder, shard)), limits)
+            deployment.options(name=_name(shard)).bind(
+                dict(building), str(shard_folder(folder, shard)), limits, loaded_files()
+            )
             for shard in range(replicas)
         ]
         front = _Front(replicas, limits, token, LOOPBACK if host in LOOPBACK else None)

@@ -9,6 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from holdfast.state import rebuild
+
 __all__ = ["Resident"]
 
 ALIGNED = 16  # bytes
@@ -41,34 +43,30 @@ class Resident:
         parts: list[Tensor] = []
         end = 0
 
-        def pack(value: Any) -> Any:
+        def pack(leaf: Any) -> Any:
             nonlocal end
-            if isinstance(value, Tensor):
-                flat = value.detach().cpu().reshape(-1).view(torch.uint8)
-                place = _Place(end, end + len(flat), value.dtype, value.shape, value.device)
-                gap = -len(flat) % ALIGNED
-                parts.extend([flat, flat.new_zeros(gap)] if gap else [flat])
-                end += len(flat) + gap
-                return place
-            if isinstance(value, Mapping):
-                return {key: pack(item) for key, item in value.items()}
-            return [pack(item) for item in value] if isinstance(value, list) else value
+            if not isinstance(leaf, Tensor):
+                return leaf
+            flat = leaf.detach().cpu().reshape(-1).view(torch.uint8)
+            place = _Place(end, end + len(flat), leaf.dtype, leaf.shape, leaf.device)
+            gap = -len(flat) % ALIGNED
+            parts.extend([flat, flat.new_zeros(gap)] if gap else [flat])
+            end += len(flat) + gap
+            return place
 
-        outline = pack(snapshot)
+        outline = rebuild(pack, snapshot)
         return cls(torch.cat(parts) if parts else torch.empty(0, dtype=torch.uint8), outline)
 
     def snapshot(self) -> dict[str, Any]:
         """Return the snapshot; on the CPU its tensors are views of `content`."""
 
-        def unpack(value: Any) -> Any:
-            if isinstance(value, _Place):
-                flat = self.content[value.start : value.stop].view(value.dtype)
-                return flat.reshape(value.shape).to(value.device)
-            if isinstance(value, Mapping):
-                return {key: unpack(item) for key, item in value.items()}
-            return [unpack(item) for item in value] if isinstance(value, list) else value
+        def unpack(leaf: Any) -> Any:
+            if not isinstance(leaf, _Place):
+                return leaf
+            flat = self.content[leaf.start : leaf.stop].view(leaf.dtype)
+            return flat.reshape(leaf.shape).to(leaf.device)
 
-        return dict(unpack(self.outline))
+        return dict(rebuild(unpack, self.outline))
 
     @property
     def nbytes(self) -> int:

@@ -71,7 +71,7 @@ class Service:
             raise ValueError("inputs are stored in the state folder; pass --state with --store-inputs")
         self.audit = None if tenants.folder is None else AuditLog(tenants.folder / "audit.db")
         self.metrics = Metrics()
-        tenants.told = self.record
+        tenants.tell(self.record)
         self.rate = Rate(self.limits.requests_per_second)
         self.worker = Worker(self._serve, batch=batch, wait=wait, queued=self.limits.queued)
         self.started = time.time()

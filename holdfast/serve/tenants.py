@@ -56,13 +56,36 @@ class Tenant:
         return self.saved_at != self.batches or self.labelled
 
 
-class Serving(Pending):
+class Serving:
     """A pending batch of one tenant; after `finish`, `decision` says what was done."""
 
-    tenant: str
-    batch: int  # batches of this tenant before
-    tag: str  # of the ids: those of a state that was lost in a crash are nobody's
     decision: Decision
+
+    def __init__(
+        self,
+        tenants: Tenants,
+        entry: Tenant,
+        pending: Pending,
+        *,
+        frozen: str | None,
+        tag: str,
+        seconds: tuple[float, float],
+    ) -> None:
+        self.logits, self.predicts = pending.logits, pending.predicts
+        self.ids, self.wants_label = pending.ids, pending.wants_label
+        self.seconds = seconds  # when predicting began and ended
+        self.tag = tag  # of the ids: those of a state that was lost in a crash are nobody's
+        self.entry, self.batch, self.before = entry, entry.batches, entry.digest
+        self.pending, self.frozen = pending, frozen  # why nothing is adapted
+        self._tenants = tenants
+        self._step: Step | None = None
+
+    def finish(self) -> Step:
+        """Adapt to the batch and write down what was done; a second call returns the same step."""
+        with self._tenants.lock:
+            if self._step is None:
+                self._step, self.decision = self._tenants.finish(self)
+            return self._step
 
 
 class Tenants:
@@ -107,10 +130,10 @@ class Tenants:
         else:
             self.model = adapt(model, method, source=source, holdout=holdout, **{**(options or {}), **building})
         self.active, self.limit, self.checkpoint_every = active, limit, checkpoint_every
-        self.told: Callable[[Decision], None] = lambda _: None  # hears of states that were lost
+        self._told: Callable[[Decision], None] = lambda _: None
         self.stalled: str | None = None  # why nothing is adapted: the disk takes no states
         self._retry_at = 0.0
-        self._lock = threading.RLock()
+        self.lock = threading.RLock()
         self._pending: Serving | None = None
         self._inside: Tenant | None = None  # whose state is in the model
         self._fresh = Resident.of(self.model.snapshot())
@@ -121,55 +144,49 @@ class Tenants:
         if self.folder is not None:
             self._open(self.folder)
 
+    def tell(self, told: Callable[[Decision], None]) -> None:
+        """Call a function with each state that was lost, from now on."""
+        self._told = told
+
     # Use --------------------------------------------------------------------------------------------------
 
     def step(self, tenant: str, inputs: Tensor) -> Step:
         """Predict a batch of one stream and adapt to it."""
-        with self._lock:
+        with self.lock:
             return self.begin(tenant, inputs).finish()
 
     def begin(self, tenant: str, inputs: Tensor) -> Serving:
         """Predict a batch of one stream now and adapt to it later; any other use finishes it first."""
-        with self._lock:
+        with self.lock:
             entry = self._enter(tenant)
             frozen = "the tenant is frozen" if entry.frozen else self._stalled()
-            gauges, batch, before = dict(self.model.method.gauges()), entry.batches, entry.digest
-            tag = self._tag(entry)
-            started = time.perf_counter()
+            tag, started = self._tag(entry), time.perf_counter()
             pending = self.model.begin(inputs, adapt=frozen is None)
-            predicted = time.perf_counter()
-            done: list[Step] = []
+            seconds = started, time.perf_counter()
+            self._pending = Serving(self, entry, pending, frozen=frozen, tag=tag, seconds=seconds)
+            return self._pending
 
-            def finish() -> Step:
-                with self._lock:
-                    if not done:
-                        self._pending = None
-                        step = pending.finish()
-                        after = before if frozen is not None else self.model.digest()
-                        entry.batches, entry.samples, entry.digest = batch + 1, entry.samples + len(inputs), after
-                        serving.decision = decide(
-                            step,
-                            time=time.time(),
-                            tenant=tenant,
-                            batch=batch,
-                            digests=(before, after),
-                            gauges=gauges,
-                            frozen=frozen,
-                            served=self._served,
-                            seconds=(predicted - started, time.perf_counter() - started),
-                            run=tag,
-                            first=pending.ids[0] if pending.ids else None,
-                        )
-                        done.append(step)
-                        self._checkpoint(entry)
-                    return done[0]
-
-            serving = Serving(
-                pending.logits, finish, predicts=pending.predicts, ids=pending.ids, wants_label=pending.wants_label
-            )
-            serving.tenant, serving.batch, serving.tag = tenant, batch, tag
-            self._pending = serving
-            return serving
+    def finish(self, serving: Serving) -> tuple[Step, Decision]:
+        """Adapt to a pending batch; return the step and what is written down of it."""
+        self._pending = None
+        started, predicted = serving.seconds
+        step, entry = serving.pending.finish(), serving.entry
+        after = serving.before if serving.frozen is not None else self.model.digest()
+        entry.batches, entry.samples, entry.digest = serving.batch + 1, entry.samples + len(step.logits), after
+        decision = decide(
+            step,
+            time=time.time(),
+            tenant=entry.name,
+            batch=serving.batch,
+            digests=(serving.before, after),
+            frozen=serving.frozen,
+            served=self._served,
+            seconds=(predicted - started, time.perf_counter() - started),
+            run=serving.tag,
+            first=serving.ids[0] if serving.ids else None,
+        )
+        self._checkpoint(entry)
+        return step, decision
 
     def feedback(self, tenant: str, sample_id: int, label: int | None, *, tag: str | None = None) -> bool:
         """Take the label of a sample, and return whether it counts in the tenant's audit.
@@ -178,7 +195,7 @@ class Tenants:
         """
         if not isinstance(self.model, GuardedModel):
             raise RefusedError(409, "labels are taken by guarded models only; start the service without --no-guard")
-        with self._lock:
+        with self.lock:
             entry = self._enter(tenant, new=False)
             if tag is not None and not _issued(entry.runs, tag, sample_id):
                 raise RefusedError(404, "no prediction has this id")
@@ -197,14 +214,14 @@ class Tenants:
         """Return the bounds of accuracy and gain that labels guarantee; empty without the guard."""
         if not isinstance(self.model, GuardedModel):
             return {}
-        with self._lock:
+        with self.lock:
             self._enter(tenant, new=False)
             found = {"accuracy": self.model.accuracy(), "gain": self.model.gain()}
         return {name: (interval.low, interval.high) for name, interval in found.items()}
 
     def reset(self, tenant: str) -> Decision:
         """Return a stream to the state at construction; the labels of a guarded model stay."""
-        with self._lock:
+        with self.lock:
             entry = self._enter(tenant, new=False)
             before = entry.digest
             self.model.reset()
@@ -222,30 +239,30 @@ class Tenants:
 
     def export(self, tenant: str, *, statistics: Literal["batch", "frozen"] = "batch") -> nn.Module:
         """Return the network of a stream as a plain module that no longer adapts."""
-        with self._lock:
+        with self.lock:
             self._enter(tenant, new=False)
             return self.model.export(statistics=statistics)
 
     def saved(self, tenant: str) -> bytes:
         """Return the state of a stream as the file that `AdaptedModel.load` reads."""
-        with self._lock:
+        with self.lock:
             entry = self._enter(tenant, new=False)
             return self.model.saved(note=self._note(entry))
 
     def status(self, tenant: str) -> Tenant:
         """Return the counts of a stream as they are now; an unknown one is refused."""
-        with self._lock:
+        with self.lock:
             self._settle()
             return self._known(tenant)
 
     def names(self) -> list[str]:
         """Return the names of all streams, in alphabetical order."""
-        with self._lock:
+        with self.lock:
             return sorted(self._tenants)
 
     def checkpoint(self) -> None:
         """Write every state that the disk does not have."""
-        with self._lock:
+        with self.lock:
             self._settle()
             for entry in list(self._tenants.values()):
                 if entry.dirty:
@@ -254,18 +271,18 @@ class Tenants:
 
     def stall(self, reason: str) -> None:
         """Adapt to nothing until the disk takes a state again."""
-        with self._lock:
+        with self.lock:
             self.stalled, self._retry_at = reason, time.monotonic() + RETRY_SECONDS
 
     def close(self) -> None:
         """Write every state, and give the folder to others."""
-        with self._lock:
+        with self.lock:
             self.checkpoint()
             self._owned.close()
 
     def nbytes(self, tenant: str) -> int:
         """Return the memory that the state of a stream takes beside the network; 0 if it is on disk."""
-        with self._lock:
+        with self.lock:
             self._settle()
             entry = self._known(tenant)
             if entry is self._inside:
@@ -325,7 +342,7 @@ class Tenants:
                 entry.resident = None
 
     def _set_frozen(self, tenant: str, frozen: bool) -> Decision:
-        with self._lock:
+        with self.lock:
             entry = self._enter(tenant, new=False)
             entry.frozen, entry.saved_at = frozen, -1
             self._write(entry)
@@ -402,7 +419,7 @@ class Tenants:
             before = entry.digest
             self.model.return_to(self._fresh.snapshot())
             entry.digest, entry.saved_at, entry.runs, entry.tagged = self._fresh_digest, -1, (), False
-            self.told(self._done(entry, "damaged", before, "its file was damaged: it starts from the source"))
+            self._told(self._done(entry, "damaged", before, "its file was damaged: it starts from the source"))
 
     def _checkpoint(self, entry: Tenant) -> None:
         if entry.batches - max(entry.saved_at, 0) >= self.checkpoint_every or entry.saved_at < 0:

@@ -17,6 +17,7 @@ from holdfast.streams.catalogue.unitta import UNITTA_DOMAINS, UNITTA_MAIN, UNITT
 from holdfast.streams.chains.chain import Chain
 from holdfast.streams.chains.chain_report import ChainReport, StreamReport
 from holdfast.streams.chains.markov_plan import MarkovPlan
+from holdfast.streams.listed import ListedStream
 from holdfast.streams.plans.block_plan import BlockPlan
 from holdfast.streams.plans.orders import ORDERS, Correlated, Order, Shuffled, Sorted
 from holdfast.streams.plans.plan import Plan
@@ -43,6 +44,7 @@ __all__ = [
     "Condition",
     "Correlated",
     "CrossPlan",
+    "ListedStream",
     "MarkovPlan",
     "Order",
     "Plan",

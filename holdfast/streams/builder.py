@@ -10,11 +10,12 @@ from typing import Any, ClassVar, TypeVar, cast
 
 from holdfast.options.problems import check
 from holdfast.registry import Registry, parameters_of
+from holdfast.streams.listed import ListedStream, builder_of
 from holdfast.streams.stream import Stream
 
 __all__ = ["STREAMS", "StreamBuilder", "StreamRegistry"]
 
-Build = TypeVar("Build", bound=Callable[..., Stream])
+Build = TypeVar("Build", bound=Callable[..., Any])
 
 
 @dataclass(frozen=True)
@@ -63,15 +64,23 @@ class StreamRegistry(Registry[StreamBuilder]):
         """
 
         def add(build: Build) -> Build:
-            builder = StreamBuilder(build, citation, needs_model, extends)
+            builder = StreamBuilder(_function(build), citation, needs_model, extends)
             super(StreamRegistry, self).register(name, alias=alias)(builder)
+            if isinstance(build, type):  # a `ListedStream` stays as it is
+                return build
             return cast(Build, functools.wraps(build)(lambda *arguments, **options: builder(*arguments, **options)))
 
         return add
 
     def adopted(self, plugin: Any) -> StreamBuilder:
         """Return an entry point's function as a builder."""
-        return plugin if isinstance(plugin, StreamBuilder) else StreamBuilder(plugin)
+        return plugin if isinstance(plugin, StreamBuilder) else StreamBuilder(_function(plugin))
+
+
+def _function(build: Any) -> Callable[..., Stream]:
+    """Return the function that builds a stream, also of a class that lists its samples."""
+    listed = isinstance(build, type) and issubclass(build, ListedStream)
+    return builder_of(build) if listed else build
 
 
 STREAMS = StreamRegistry("stream", "streams")

@@ -3,7 +3,8 @@
 >>> import torch
 >>> from holdfast.models.tiny import tiny_resnet
 >>> batches = torch.rand(3, 8, 3, 32, 32, generator=torch.Generator().manual_seed(0))
->>> check_method("tent", tiny_resnet(), list(batches))
+>>> check_method("tent", tiny_resnet(), list(batches))  # doctest: +ELLIPSIS
+holds: ...
 """
 
 from holdfast.testing.corruptions import check_corruption

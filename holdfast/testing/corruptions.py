@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from holdfast.corruptions import CORRUPTIONS, Corruption
 from holdfast.randomness import seeded_rng
+from holdfast.testing.contract import contract, sentence_of
 from holdfast.testing.global_state import untouched_global_generators
 
 __all__ = ["check_corruption"]
@@ -20,33 +21,40 @@ SEVERITIES = (1, 2, 3, 4, 5)
 def check_corruption(
     corruption: str | Corruption, samples: NDArray[Any] | None = None, *, ordered: bool = True
 ) -> None:
-    """Run every contract of a corruption; the first that does not hold raises an AssertionError.
+    """Run every contract of a corruption and print a line for each; one that fails raises an AssertionError.
 
     `samples` are images, uint8 (n, height, width, 3), or waveforms, float32 (n, samples) at 16 kHz; by default four
     synthetic ones. Pass `ordered=False` for a corruption whose stronger severities do not differ more from the clean
     sample value by value, such as a change of tempo.
 
-    >>> check_corruption("contrast")
+    >>> check_corruption("contrast")  # doctest: +ELLIPSIS
+    holds: ...
     """
     entry = CORRUPTIONS[corruption] if isinstance(corruption, str) else corruption
     samples = _examples(entry.kind) if samples is None else samples
     kept = samples.copy()
-    with untouched_global_generators(entry.name):
+    with contract("No random number is drawn from a global generator."), untouched_global_generators(entry.name):
         corrupted = [_batch(entry, samples, severity) for severity in SEVERITIES]
+    with contract("Outputs have the shape and type of the samples, which stay as they are."):
         assert np.array_equal(samples, kept), f"{entry.name} changes the samples that it is given"
         for severity, found in zip(SEVERITIES, corrupted, strict=True):
             _check_output(entry, samples, found, severity)
+    with contract(sentence_of(_check_severities)):
         _check_severities(entry, samples, corrupted, ordered)
+    with contract("The same samples and generators give the same, one by one or in a batch."):
         again = _batch(entry, samples, 3)
         assert np.array_equal(corrupted[2], again), f"{entry.name} differs for the same samples and generators"
         for row, sample in enumerate(samples):
             alone = entry(sample, 3, _rng(row))
             assert np.array_equal(alone, corrupted[2][row]), f"{entry.name} differs for one sample and for a batch"
-    _check_refusals(entry, samples)
-    _check_description(entry)
+    with contract("Severities that it does not have are refused."):
+        _check_refusals(entry, samples)
+    with contract("It has a summary and a citation."):
+        _check_description(entry)
     if CORRUPTIONS.name_of(entry) in CORRUPTIONS.names():
-        travelled = pickle.loads(pickle.dumps(entry))
-        assert np.array_equal(_batch(travelled, samples, 3), corrupted[2]), f"{entry.name} differs after pickling"
+        with contract("A pickled copy gives the same."):
+            travelled = pickle.loads(pickle.dumps(entry))
+            assert np.array_equal(_batch(travelled, samples, 3), corrupted[2]), f"{entry.name} differs after pickling"
 
 
 def _check_output(entry: Corruption, samples: NDArray[Any], found: NDArray[Any], severity: int) -> None:

@@ -12,31 +12,39 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.data import DATASETS, Dataset
+from holdfast.testing.contract import contract
 from holdfast.testing.global_state import untouched_global_generators
 
 __all__ = ["check_dataset"]
 
 
 def check_dataset(dataset: str | Callable[..., Dataset], /, **options: Any) -> None:
-    """Run every contract of a data set; the first that does not hold raises an AssertionError.
+    """Run every contract of a data set and print a line for each; one that fails raises an AssertionError.
 
     `dataset` is a registered name, or a class or function; it is built twice with these options.
 
-    >>> check_dataset("digits", split="validation")
+    >>> check_dataset("digits", split="validation")  # doctest: +ELLIPSIS
+    holds: ...
     """
     build = partial(DATASETS[dataset] if isinstance(dataset, str) else dataset, **options)
     data = build()  # the first build may import a library that draws
-    with untouched_global_generators(data.name):
-        again = build()
-        _check_labels(data)
-        _check_inputs(data)
-        _check_indices(data)
-        _check_digest(data, again)
     few = np.arange(min(4, len(data.labels)))
-    travelled = pickle.loads(pickle.dumps(data))
-    for other, how in ((again, "a second build"), (travelled, "pickling")):
-        assert np.array_equal(data.labels, other.labels), f"the labels of {data.name} differ after {how}"
-        assert np.array_equal(data.inputs(few), other.inputs(few)), f"the inputs of {data.name} differ after {how}"
+    with contract("No random number is drawn from a global generator."), untouched_global_generators(data.name):
+        again = build()
+        again.inputs(few)
+    with contract("Labels are whole numbers from 0, and every class has a name."):
+        _check_labels(data)
+    with contract("Inputs have the type and shape of input_spec."):
+        _check_inputs(data)
+    with contract("Samples do not depend on their index and company, and writing to them does not change the data."):
+        _check_indices(data)
+    with contract("The digest is hexadecimal and stable."):
+        _check_digest(data, again)
+    with contract("A second build and a pickled copy hold the same samples."):
+        travelled = pickle.loads(pickle.dumps(data))
+        for other, how in ((again, "a second build"), (travelled, "pickling")):
+            assert np.array_equal(data.labels, other.labels), f"the labels of {data.name} differ after {how}"
+            assert np.array_equal(data.inputs(few), other.inputs(few)), f"the inputs of {data.name} differ after {how}"
 
 
 def _check_labels(data: Dataset) -> None:

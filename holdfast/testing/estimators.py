@@ -16,12 +16,13 @@ from holdfast.model.adapt import adapt
 from holdfast.model.adapted import AdaptedModel
 from holdfast.records import Estimate
 from holdfast.testing.comparison import Batches, assert_equal, hooks_of, weights_of
+from holdfast.testing.contract import contract
 
 __all__ = ["check_estimator"]
 
 
 def check_estimator(estimator: str | Estimator, model: nn.Module, batches: Batches, *, method: str = "tent") -> None:
-    """An estimate lies in 0 … 1 or says why it is unknown, is remade after loading, and no answer changes for it."""
+    """Run every contract of an estimator and print a line for each; one that fails raises an AssertionError."""
     name = estimator if isinstance(estimator, str) else ESTIMATORS.name_of(type(estimator))
     holdout = [(batch, torch.zeros(len(batch), dtype=torch.long)) for batch in batches[:1]]
 
@@ -31,19 +32,25 @@ def check_estimator(estimator: str | Estimator, model: nn.Module, batches: Batch
     watched, again, alone = build(estimator), build(estimator), build(None)
     hooks = hooks_of(watched)
     state = torch.get_rng_state()
-    for batch in (*batches, batches[0][:1]):
-        step = watched.step(batch)
-        _check_estimate(name, step.estimates[name])
-        assert_equal([alone(batch)], [step.logits], f"answers beside {name}")
-    assert torch.equal(state, torch.get_rng_state()), f"{name} draws from the global generator"
-    assert_equal(weights_of(alone), weights_of(watched), f"weights beside {name}")
-    assert hooks_of(watched) == hooks, f"{name} left hooks"
-    with tempfile.TemporaryDirectory() as folder:
-        watched.save(Path(folder) / "state.safetensors")
-        again.load(Path(folder) / "state.safetensors")
-    expected, found = (model.step(batches[0]).estimates[name] for model in (watched, again))
-    same = repr(astuple(expected)) == repr(astuple(found))  # by text, since nan differs from nan
-    assert same, f"{name} forgot its state: {expected} became {found}"
+    seen = (*batches, batches[0][:1])
+    with contract("An estimate lies between 0 and 1, or says why it is unknown."):
+        steps = [watched.step(batch) for batch in seen]
+        for step in steps:
+            _check_estimate(name, step.estimates[name])
+    with contract("No random number is drawn from the global generator."):
+        assert torch.equal(state, torch.get_rng_state()), f"{name} draws from the global generator"
+    with contract("Predictions, weights and hooks are those of a model without it."):
+        for batch, step in zip(seen, steps, strict=True):
+            assert_equal([alone(batch)], [step.logits], f"answers beside {name}")
+        assert_equal(weights_of(alone), weights_of(watched), f"weights beside {name}")
+        assert hooks_of(watched) == hooks, f"{name} left hooks"
+    with contract("Saved and loaded, it estimates the same."):
+        with tempfile.TemporaryDirectory() as folder:
+            watched.save(Path(folder) / "state.safetensors")
+            again.load(Path(folder) / "state.safetensors")
+        expected, found = (model.step(batches[0]).estimates[name] for model in (watched, again))
+        same = repr(astuple(expected)) == repr(astuple(found))  # by text, since nan differs from nan
+        assert same, f"{name} forgot its state: {expected} became {found}"
 
 
 def _check_estimate(name: str, estimate: Estimate) -> None:

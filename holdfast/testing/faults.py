@@ -17,6 +17,7 @@ from holdfast.model.adapted import AdaptedModel
 from holdfast.model.input_range import magnitude
 from holdfast.records import Step
 from holdfast.testing.comparison import assert_equal, first_difference
+from holdfast.testing.contract import InjectedError
 from holdfast.testing.trial import Trial
 
 __all__ = [
@@ -28,10 +29,6 @@ __all__ = [
     "failing_at",
     "module_calls",
 ]
-
-
-class InjectedError(RuntimeError):
-    """An error that a contract raises on purpose."""
 
 
 def check_failed_steps(trial: Trial, *, points: int | None = 3) -> None:

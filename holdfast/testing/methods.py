@@ -18,6 +18,7 @@ from holdfast.model.adapted import AdaptedModel
 from holdfast.models.classifier import weights_digest
 from holdfast.recipes import recipe_names, recipe_of
 from holdfast.testing.comparison import Batches, assert_equal, logits_of, weights_of
+from holdfast.testing.contract import contract, sentence_of
 from holdfast.testing.faults import (
     check_autocast,
     check_empty_batch,
@@ -40,7 +41,7 @@ def check_method(
     source: Batches | None = None,
     **options: Any,
 ) -> None:
-    """Run every contract of a method on one network; the first that does not hold raises an AssertionError.
+    """Run every contract of a method on one network and print a line for each; one that fails raises AssertionError.
 
     A method may refuse a network, if it does so before the first batch and names an alternative.
     """
@@ -50,11 +51,15 @@ def check_method(
         trial.unused()
     except ValueError as error:
         refusal = str(error)
-        assert any(repr(name) in refusal for name in recipe_names()), f"the refusal names no alternative: {refusal}"
+        with contract("A network that does not suit is refused before the first batch, naming an alternative."):
+            named = any(repr(name) in refusal for name in recipe_names())
+            assert named, f"the refusal names no alternative: {refusal}"
         return
     for check in METHOD_CHECKS:
-        check(trial)
-    assert weights_digest(model) == before, "the caller's model was changed"
+        with contract(sentence_of(check)):
+            check(trial)
+    with contract("The network that is passed stays as it is."):
+        assert weights_digest(model) == before, "the caller's model was changed"
 
 
 def _build(method: str | type[Method], model: nn.Module, source: Batches, options: dict[str, Any]) -> AdaptedModel:
@@ -170,7 +175,7 @@ def check_export(trial: Trial) -> None:
     with torch.no_grad():
         first, second = (logits_of(exported(last)) for _ in range(2))
     assert_equal([first], [second], "two calls of the exported module")
-    model.method.paused = True  # some methods predict after they have adapted to the batch; an export does not adapt
+    model.method.pause()  # some methods predict after they have adapted to the batch; an export does not adapt
     with torch.no_grad():
         expected = model.method.predict(last)
     assert_equal([expected], [first], "predictions of the exported module")

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from holdfast.models import MODELS, Classifier, weights_digest
 from holdfast.testing.comparison import assert_equal, logits_of
+from holdfast.testing.contract import contract
 from holdfast.testing.global_state import untouched_global_generators
 
 __all__ = ["check_model"]
@@ -20,27 +21,33 @@ TOLERANCE = 1e-4  # relative: kernels round differently for other batch sizes
 
 
 def check_model(model: str | Callable[..., nn.Module], /, *, inputs: Tensor | None = None, **options: Any) -> None:
-    """Run every contract of a model; the first that does not hold raises an AssertionError.
+    """Run every contract of a model and print a line for each; one that fails raises an AssertionError.
 
     `model` is a registered name, or a class or function; it is built twice with these options. `inputs` are at least
     two samples; without them random ones are drawn in the shape that the network is found to take.
 
-    >>> check_model("digits_resnet")
+    >>> check_model("digits_resnet")  # doctest: +ELLIPSIS
+    holds: ...
     """
     build = partial(MODELS[model] if isinstance(model, str) else model, **options)
     network = build()  # the first build may import a library that draws
-    with untouched_global_generators("building the model"):
-        again = build()
-    training = [name or "the network" for name, part in network.named_modules() if part.training]
-    assert not training, f"{training[0]} is in training mode; call .eval() before returning the network"
     digest = weights_digest(network)
-    assert digest == weights_digest(again), "two builds have different weights; draw them under seeded_weights(seed)"
-    with untouched_global_generators("the model"):
+    with contract("Two builds have the same weights and draw nothing from a global generator."):
+        with untouched_global_generators("building the model"):
+            again = build()
+        same = digest == weights_digest(again)
+        assert same, "two builds have different weights; draw them under seeded_weights(seed)"
+    with contract("All layers are in eval mode."):
+        training = [name or "the network" for name, part in network.named_modules() if part.training]
+        assert not training, f"{training[0]} is in training mode; call .eval() before returning the network"
+    recognised = "Inputs are recognised, and logits are finite, repeatable and independent of the batch."
+    with contract(recognised), untouched_global_generators("the model"):
         classifier = Classifier(network, example=inputs)
         _check_spec(network, classifier)
         samples = _samples(classifier) if inputs is None else inputs
         _check_logits(network, again, samples, classifier.num_classes)
-    assert weights_digest(network) == digest, "a forward pass in eval mode changes weights or buffers"
+    with contract("A forward pass changes no weights and no buffers."):
+        assert weights_digest(network) == digest, "a forward pass in eval mode changes weights or buffers"
 
 
 def _check_spec(network: nn.Module, classifier: Classifier) -> None:

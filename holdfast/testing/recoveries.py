@@ -8,22 +8,29 @@ from pathlib import Path
 from torch import nn
 
 from holdfast.model.adapt import adapt
+from holdfast.model.adapted import AdaptedModel
 from holdfast.recovery import RECOVERIES, Recovery
 from holdfast.testing.comparison import Batches, assert_equal
+from holdfast.testing.contract import contract
 
 __all__ = ["check_recovery"]
 
 
 def check_recovery(recovery: str | Recovery, model: nn.Module, batches: Batches) -> None:
-    """A recovery gives a reason whenever it goes back, and its own state survives saving."""
+    """Run every contract of a recovery and print a line for each; one that fails raises an AssertionError."""
     name = recovery if isinstance(recovery, str) else RECOVERIES.name_of(type(recovery))
     adapted = adapt(model, "tent", recovery=recovery)
-    for batch in batches:
-        reason = adapted.step(batch).recovered
-        assert reason is None or reason.strip(), f"{name} went back without a reason"
+    with contract("Whenever it goes back, it gives a reason."):
+        for batch in batches:
+            reason = adapted.step(batch).recovered
+            assert reason is None or reason.strip(), f"{name} went back without a reason"
+    with contract("Saved and loaded, it recovers and predicts the same."):
+        _check_saving(name, adapted, adapt(model, "tent", recovery=recovery), batches)
+
+
+def _check_saving(name: str, adapted: AdaptedModel, again: AdaptedModel, batches: Batches) -> None:
     with tempfile.TemporaryDirectory() as folder:
         adapted.save(Path(folder) / "state.safetensors")
-        again = adapt(model, "tent", recovery=recovery)
         again.load(Path(folder) / "state.safetensors")
     expected = [adapted.step(batch) for batch in batches]
     found = [again.step(batch) for batch in batches]

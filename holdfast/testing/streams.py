@@ -12,6 +12,7 @@ import torch
 
 from holdfast.records import Batch
 from holdfast.streams import Stream
+from holdfast.testing.contract import contract, sentence_of
 
 __all__ = ["STREAM_CHECKS", "check_stream"]
 
@@ -19,21 +20,24 @@ FAR = 10**6  # where an endless stream is read as well
 
 
 def check_stream(stream: Stream | Callable[[int], Stream], *, samples: int = 40) -> None:
-    """Run every contract on the first samples of a stream; the first violation raises an AssertionError.
+    """Run every contract on the first samples of a stream and print a line for each; a violation raises AssertionError.
 
     Pass a function that builds the stream from a seed to check the seeds too.
 
     >>> from holdfast.data import Digits
     >>> from holdfast.streams import continual
-    >>> check_stream(lambda seed: continual(Digits(), corruptions=["contrast"], samples_per_domain=20, seed=seed))
+    >>> check_stream(lambda seed: continual(Digits(), corruptions=["fog"], seed=seed))  # doctest: +ELLIPSIS
+    holds: ...
     """
     if not isinstance(stream, Stream):
-        check_seeds(stream, samples)
+        with contract(sentence_of(check_seeds)):
+            check_seeds(stream, samples)
         stream = stream(0)
     end = samples if stream.length is None else min(samples, stream.length)
     assert end > 0, "the stream has no samples"
     for check in STREAM_CHECKS:
-        check(stream, end)
+        with contract(sentence_of(check)):
+            check(stream, end)
 
 
 def check_seeds(build: Callable[[int], Stream], samples: int) -> None:

@@ -36,7 +36,7 @@ def test_at_the_moments_of_the_source_a_tapped_network_is_the_network(name: str)
     network, _, reference = tapped(name)
     assert len(reference.sites) == NETWORKS[name].sites
     for tap in taps_of(network).values():
-        if tap.referred:
+        if tap.site.reference is not None:
             assert tap.reference is not None
             tap.site.return_to(tap.reference.mean, tap.reference.var)
     pause(network)

@@ -10,11 +10,13 @@ from typing import Any
 
 import pytest
 import torch
+from PIL import Image
 from torch import nn
 
 from holdfast.benchmark import EXECUTORS, Executor, Job, Progress, SuiteError, bench, load_suite, parse_suite
 from holdfast.benchmark.building import GIVEN_TO_STREAMS, build
 from holdfast.data import Digits
+from holdfast.data.imagenet_classes import IMAGENET_R, imagenet_wnids
 from holdfast.models import MODELS, digits_resnet
 from holdfast.options.spec import Spec
 from holdfast.recipes import resolve
@@ -176,3 +178,23 @@ def test_recipes_of_one_stream_share_its_rendered_batches() -> None:
     assert torch.equal(streams[1].render(0, 8).inputs, batches[1].inputs)
     other = build(replace(first, seed=first.seed + 1)).stream
     assert not torch.equal(other.render(0, 8).inputs, batches[1].inputs)
+
+
+def test_a_network_of_imagenet_predicts_the_classes_of_the_data_only(tmp_path: Path) -> None:
+    for index in (2, 988):
+        path = tmp_path / "imagenet-r" / imagenet_wnids()[index] / "art_1.png"
+        path.parent.mkdir(parents=True)
+        Image.new("RGB", (32, 32)).save(path)
+    network = Spec(
+        "imported", options={"target": "holdfast.models.tiny:tiny_resnet", "arguments": {"num_classes": 1000}}
+    )
+    data = Spec("imagenet_r", options={"folder": str(tmp_path / "imagenet-r"), "resize": None, "crop": 32})
+    job = Job("one", network, Spec("continual", options={"corruptions": ["clean"]}), data, Spec("tent"))
+    built = build(job)
+    (batch,) = built.stream
+    whole = network.build(MODELS)(batch.inputs)
+    torch.testing.assert_close(built.model.source_network(batch.inputs), whole[:, list(IMAGENET_R)])
+    assert built.model(batch.inputs).shape == (2, 200)
+    assert sorted(batch.labels.tolist()) == [IMAGENET_R.index(2), IMAGENET_R.index(988)]
+    with pytest.raises(ValueError, match=r"is for all of its classes, and imagenet_r has some of them"):
+        build(replace(job, card="some.card"))

@@ -13,7 +13,9 @@ from PIL import Image
 from scipy.io import wavfile
 
 from holdfast.benchmark import Job, load_suite, run, suite_names
-from holdfast.data import Crop, ReefSet
+from holdfast.data import DATASETS, Crop, ReefSet
+from holdfast.data.image_folder import ImageFiles
+from holdfast.data.imagenet_classes import IMAGENET_A, IMAGENET_R, imagenet_wnids
 from holdfast.options.spec import Spec
 from holdfast.report import make_report
 from holdfast.streams import Calibration, Transition
@@ -131,6 +133,42 @@ def reefset(data: Path) -> None:
     (data / "RS-C/test_annotations.csv").write_text("\n".join(["file_name,label", *lines]))
 
 
+def picture(path: Path) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    Image.fromarray(noisy(36, 36, 3)).save(path)
+
+
+def natural(data: Path) -> None:
+    """Write variants of ImageNet, domain folders and WILDS, two classes each."""
+    wnids = {"imagenet-r": IMAGENET_R, "imagenet-a": IMAGENET_A, "imagenet-sketch/sketch": (0, 999)}
+    for folder, indices in wnids.items():
+        for index in (indices[0], indices[-1]):
+            for number in range(4):
+                picture(data / folder / imagenet_wnids()[index] / f"{number}.png")
+    for number in range(8):
+        picture(data / f"imagenet-v2/imagenetv2-matched-frequency-format-val/{number % 2 * 999}/{number}.png")
+    sets = {
+        "DomainNet": (["clipart", "infograph", "painting", "real", "sketch"], ["tiger", "zebra"]),
+        "PACS": (["art_painting", "cartoon", "photo", "sketch"], ["dog", "horse"]),
+        "OfficeHome": (["Art", "Clipart", "Product", "Real World"], ["Bed", "Fan"]),
+        "DomainNet-126": (["clipart", "painting", "real", "sketch"], ["ant", "axe"]),
+        "VisDA": (["train", "validation"], ["bus", "car"]),
+    }
+    for name, (domains, classes) in sets.items():
+        for domain in domains:
+            for number in range(8):
+                picture(data / name / domain / classes[number % 2] / f"{number}.png")
+    lines = ["split,location_remapped,y,filename", *(f"test,{number % 2},{number},{number}.png" for number in range(8))]
+    patches = [",patient,node,x_coord,y_coord,tumor,slide,center,split"]
+    for number in range(8):
+        picture(data / f"iwildcam_v2.0/train/{number}.png")
+        slide = f"patient_046_node_{number}"
+        picture(data / f"camelyon17_v1.0/patches/{slide}/patch_{slide}_x_1_y_2.png")
+        patches.append(f"{number},046,{number},1,2,{number % 2},{number},2,0")
+    (data / "iwildcam_v2.0/metadata.csv").write_text("\n".join(lines))
+    (data / "camelyon17_v1.0/metadata.csv").write_text("\n".join(patches))
+
+
 @pytest.fixture(scope="module")
 def downloads(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder in which the suites expect `data`."""
@@ -152,7 +190,7 @@ def downloads(tmp_path_factory: pytest.TempPathFactory) -> Path:
         Calibration((path,), 40.0, crop=Crop("shifted")).save(data / f"ccc/medium-{seed}.json")
     walk = Transition("white_noise", "pitch_shift", ((1, 0), (0, 0), (0, 1)), (30.0, 50.0, 40.0))
     Calibration((walk,), 40.0).save(data / "ccc/audio.json")
-    for write in (speech_commands, vocalsound, urbansound, reefset):
+    for write in (speech_commands, vocalsound, urbansound, reefset, natural):
         write(data)
     (root / "net.py").write_text(NETWORK)
     return root
@@ -164,7 +202,7 @@ AUDIO = {"us8": 10, "sc2": 35, "vs": 2, "rs": 2}  # classes
 def small(job: Job) -> Job:
     """Return a job with a tiny network and few samples; its data, streams and recipes are the suite's."""
     audio = AUDIO.get(job.data.name.removesuffix("_c"))
-    classes = 100 if "100" in str(job.data.options) else CLASSES
+    classes = 100 if "100" in str(job.data.options) else 1000 if job.data.name.startswith("imagenet_") else CLASSES
     target = {"target": "holdfast.models.tiny:tiny_resnet", "arguments": {"num_classes": classes}}
     model = Spec("imported", options=target)
     if audio is not None:
@@ -194,7 +232,9 @@ def small(job: Job) -> Job:
 
 def cut(data: Spec) -> Spec:
     """Return images of 32 px."""
-    return Spec(data.name, options={**data.options, "resize": 36, "crop": 32}) if data.name == "image_folder" else data
+    smaller = {"side": 32} if data.name == "iwildcam" else {"resize": 36, "crop": 32}
+    files = data.name in DATASETS and issubclass(DATASETS[data.name], ImageFiles) and data.name != "imagenet_c"
+    return Spec(data.name, options={**data.options, **smaller}) if files else data
 
 
 def chosen(suite: str) -> list[Job]:

@@ -19,10 +19,9 @@ from torch import nn
 
 from holdfast.benchmark import Job, Progress, bench, parse_suite, run
 from holdfast.benchmark.recorder import Recorder
-from holdfast.machine.folders import held
+from holdfast.machine.folders import held, write_whole
 from holdfast.models import MODELS
 from holdfast.records import Row
-from holdfast.state import write_durably
 
 SUITE = """\
 name: small
@@ -229,7 +228,7 @@ def test_rows_and_states_that_do_not_fit_are_named(tmp_path: Path) -> None:
         with pytest.raises(OSError, match=r"rows\.jsonl cannot be written \(File too large\)"):
             recorder.sync()
         with pytest.raises(OSError, match=r"state\.safetensors cannot be written \(File too large\)"):
-            write_durably(tmp_path / "state.safetensors", bytes(100))
+            write_whole(tmp_path / "state.safetensors", bytes(100), durably=True)
     assert [path.name for path in tmp_path.iterdir()] == ["rows.jsonl"]
 
 

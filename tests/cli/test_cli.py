@@ -243,7 +243,7 @@ def test_progress_outside_of_a_terminal_is_a_line_for_each_finished_run() -> Non
     with LiveProgress(2, Console(file=text)) as live:
         live(Progress("tent-0123abcd", "tent, gradual, digits_resnet, seed 0", 32, 64, 16, False))
         live(Progress("tent-0123abcd", "tent, gradual, digits_resnet, seed 0", 64, 64, 48, True))
-    assert text.getvalue() == "1 of 2: tent, gradual, digits_resnet, seed 0, accuracy 75.0 %\n"
+    assert text.getvalue() == "1 of 2: tent, gradual, digits_resnet, seed 0, error 25.0 %\n"
 
 
 def test_progress_in_a_terminal_shows_the_runs_that_fit_and_counts_the_others() -> None:
@@ -286,7 +286,7 @@ def test_words_of_a_calibration_are_checked_before_anything_is_measured(monkeypa
         ("bench aetta-fully --scale sm", "smoke"),
         ("bench demo --executor pro", "processes"),
         ("serve --method rdu", "rdumb"),
-        ("recommend --model digits_", "digits_resnet"),
+        ("recommend digits_", "digits_resnet"),
         ("list meth", "methods"),
     ],
 )

@@ -64,6 +64,14 @@ def test_candidates_that_follow_source_data_are_shown_them_or_the_card(tmp_path:
         ranked(tmp_path, scenario, "blend", samples=96, seeds=1, card=str(tmp_path / "digits.card"))
 
 
+def test_a_candidate_that_has_lost_is_not_run_again(tmp_path: Path) -> None:
+    found = ranked(tmp_path, scenario_of("few domains"), "batch_norm", "lame", seeds=2)
+    seeds = {choice.name: choice.seeds for choice in found.choices}
+    assert seeds == {"batch_norm": 2, "source": 2, "lame": 1}
+    assert [choice.name for choice in found.best_per_cost][-1] == "batch_norm"
+    assert len(list(tmp_path.glob("*/lame-*"))) == 1
+
+
 def test_phrases_are_checked_and_numbers_override_them() -> None:
     with pytest.raises(UnknownNameError, match="did you mean 'correlated classes'"):
         scenario_of("corelated classes")

@@ -24,8 +24,8 @@ from holdfast.recipes import recipe_names
 SHIPPED = Path(__file__).parent / "golden"
 WHOLE = Path(__file__).resolve().parents[3] / "shared" / "golden"
 # Methods without a recorded official run: ours, those whose official values are compared in tests/methods, and
-# foa_shift, whose official code has a non-commercial licence.
-NEW_WITHOUT_TRACE = {"unitta_auto", "dhauds", "conmix", "anchor", "blend", "guard", "foa_shift"}
+# foa_shift, whose official code has a non-commercial licence; tda, whose official code takes CLIP only.
+NEW_WITHOUT_TRACE = {"unitta_auto", "dhauds", "conmix", "anchor", "blend", "guard", "foa_shift", "tda"}
 # Traces in double precision are those whose later batches rounding decides in single precision.
 DOUBLE = [case for case in CASES if not case.twin and (SHIPPED / case.pack.traces / f"{case.trace}_f64.npz").exists()]
 SINGLE = [case for case in CASES if not case.twin and case not in DOUBLE]

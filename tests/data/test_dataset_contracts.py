@@ -144,6 +144,57 @@ def stored_imagenet_c(folder: Path) -> dict[str, Any]:
     return {"folder": folder / "c", "clean": folder / "val"}
 
 
+def domain_folders(folder: Path) -> dict[str, Any]:
+    for row, pixels in enumerate(images(6, 36)):
+        write_png(folder / ("photo", "sketch")[row % 2] / f"class {row % 3}" / f"{row}.png", pixels)
+    return {"folder": folder, "resize": 34, "crop": 32}
+
+
+def folders(*names: str) -> Callable[[Path], dict[str, Any]]:
+    def write(folder: Path) -> dict[str, Any]:
+        for row, pixels in enumerate(images(4, 36)):
+            write_png(folder / names[row % 2] / f"{row}.png", pixels)
+        return {"folder": folder, "resize": 34, "crop": 32}
+
+    return write
+
+
+def imagenet_d109(folder: Path) -> dict[str, Any]:
+    for row, pixels in enumerate(images(6, 36)):
+        write_png(folder / ("real", "sketch")[row % 2] / ("zebra", "couch", "cow")[row % 3] / f"{row}.png", pixels)
+    return {"folder": folder, "resize": 34, "crop": 32}
+
+
+def cifar10_1(folder: Path) -> dict[str, Any]:
+    np.save(folder / "cifar10.1_v6_data.npy", images(5))
+    np.save(folder / "cifar10.1_v6_labels.npy", np.arange(5))
+    return {"folder": folder}
+
+
+def cifar10_2(folder: Path) -> dict[str, Any]:
+    np.savez(folder / "cifar102_test.npz", images=images(5), labels=np.arange(5))
+    return {"folder": folder}
+
+
+def iwildcam(folder: Path) -> dict[str, Any]:
+    lines = ["split,location_remapped,y,filename"]
+    for row, pixels in enumerate(images(4, 40)):
+        write_png(folder / "train" / f"{row}.png", pixels)
+        lines.append(f"{('train', 'test')[row > 0]},{row},{row % 3},{row}.png")
+    (folder / "metadata.csv").write_text("\n".join(lines))
+    return {"folder": folder, "side": 32}
+
+
+def camelyon17(folder: Path) -> dict[str, Any]:
+    lines = [",patient,node,x_coord,y_coord,tumor,slide,center,split"]
+    for row, pixels in enumerate(images(6)):
+        slide = f"patient_00{row}_node_1"
+        write_png(folder / "patches" / slide / f"patch_{slide}_x_8_y_{row}.png", pixels)
+        lines.append(f"{row},00{row},1,8,{row},{row % 2},0,2,0")
+    (folder / "metadata.csv").write_text("\n".join(lines))
+    return {"folder": folder}
+
+
 def released(original: Callable[[Path], dict[str, Any]], below: str = "") -> Callable[[Path], dict[str, Any]]:
     """Return a function that writes an original data set, and its test clips as the criterion WHN-L1 of a released one.
 
@@ -173,13 +224,23 @@ FILES: dict[str, Callable[[Path], dict[str, Any]]] = {
     "audio_folder": audio_folder,
     "audio_parquet": audio_parquet,
     "ccc_shards": ccc_shards,
+    "camelyon17": camelyon17,
     "cifar10": cifar,
     "cifar100": cifar,
+    "cifar10_1": cifar10_1,
+    "cifar10_2": cifar10_2,
     "cifar_c": cifar_c,
     "cochlscene": cochlscene,
     "digits": lambda _: {},
+    "domain_folder": domain_folders,
     "image_folder": class_folders,
+    "imagenet_a": folders("n01498041", "n01531178"),
     "imagenet_c": imagenet_c,
+    "imagenet_d109": imagenet_d109,
+    "imagenet_r": folders("n01443537", "n01484850"),
+    "imagenet_sketch": folders("n01440764", "n15075141"),
+    "imagenet_v2": folders("0", "999"),
+    "iwildcam": iwildcam,
     "keywords": few_keywords,
     "reefset": reefset,
     "speech_commands": speech_commands,

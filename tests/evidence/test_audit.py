@@ -192,12 +192,12 @@ def test_saved_state_continues_exactly() -> None:
     late = whole.serve(**data.part(0, 300)).wanted_ids
     for sample_id in late[10:]:
         whole.feedback(sample_id, 0)
-    second.state = json.loads(json.dumps(whole.state))
+    second.load_state_dict(json.loads(json.dumps(whole.state_dict())))
     for audit in (whole, second):
         for sample_id in late[:10]:
             audit.feedback(sample_id, 0)
         answer(audit, audit.serve(**data.part(300, 600)), data)
-    assert second.state == whole.state
+    assert second.state_dict() == whole.state_dict()
     assert second.gain(recent=True) == whole.gain(recent=True)
 
 
@@ -215,6 +215,6 @@ def test_wrong_settings_and_values_are_refused() -> None:
         audit.serve(served=[1, 2], source=[1], right=[0.5], source_right=[0.5])
     with pytest.raises(ValueError, match="the probability of being right must be between 0 and 1"):
         audit.serve(served=[1], source=[1], right=[1.5], source_right=[0.5])
-    assert audit.state == LabelAudit().state
-    with pytest.raises(ValueError, match="the state of an audit has"):
-        audit.state = {}
+    assert audit.state_dict() == LabelAudit().state_dict()
+    with pytest.raises(RuntimeError, match="Missing key"):
+        audit.load_state_dict({})

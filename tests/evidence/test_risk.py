@@ -50,10 +50,10 @@ def test_a_state_is_returned_to_exactly() -> None:
     rng = np.random.default_rng(0)
     monitor = RiskMonitor(predicted(rng, 500, 0.1)[1])
     monitor.calibrate(*predicted(rng, 500, 0.1))
-    earlier = monitor.state
+    earlier = monitor.state_dict()
     monitor.observe(predicted(rng, 300, 0.9)[0])
     later = monitor.low
-    monitor.state = earlier
+    monitor.load_state_dict(earlier)
     assert monitor.low < later
 
 

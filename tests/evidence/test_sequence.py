@@ -62,11 +62,11 @@ def test_saved_state_continues_exactly() -> None:
     values = np.random.default_rng(0).random(200)
     first, second = ConfidenceSequence(), ConfidenceSequence()
     first.observe(values[:100])
-    second.state = json.loads(json.dumps(first.state))
+    second.load_state_dict(json.loads(json.dumps(first.state_dict())))
     first.observe(values[100:])
     second.observe(values[100:])
     assert second.interval() == first.interval()
-    assert second.state == first.state
+    assert second.state_dict() == first.state_dict()
 
 
 def test_nothing_is_known_before_the_first_observation() -> None:
@@ -79,12 +79,15 @@ def test_wrong_settings_and_values_are_refused() -> None:
     sequence = ConfidenceSequence()
     with pytest.raises(ValueError, match="an observation must be between 0 and 1"):
         sequence.observe([0.5, 1.5])
-    assert sequence.state == ConfidenceSequence().state
+    assert sequence.state_dict() == ConfidenceSequence().state_dict()
     with pytest.raises(ValueError, match="confidence must be between 0 and 1, got 95"):
         ConfidenceSequence(confidence=95)
     with pytest.raises(ValueError, match="lowest must be below highest"):
         ConfidenceSequence(lowest=1)
     with pytest.raises(ValueError, match="one number or a flat list"):
         sequence.observe(np.zeros((2, 2)))
-    with pytest.raises(ValueError, match="the state of"):
-        sequence.state = {"count": 0, "total": 0.0, "centres": 0.0}
+    with pytest.raises(RuntimeError, match="Missing key"):
+        sequence.load_state_dict({"mean._extra_state": {"samples": 0, "total": 0.0, "centres": 0.0}})
+    sequence.mean.bets.set_extra_state({"up": [0.0], "down": [0.0]})
+    with pytest.raises(ValueError, match="there are 10 stakes, and wealth of 1 and 1"):
+        sequence.mean.bets.check_state()

@@ -43,7 +43,7 @@ def test_a_shift_of_all_features_is_taken_out(network: nn.Module, inputs: Tensor
 def test_paused_it_predicts_with_the_current_centre(network: nn.Module, inputs: Tensor) -> None:
     model = adapt(network, "neo", example=inputs)
     model(inputs[:16])
-    model.method.paused = True
+    model.method.pause()
     expected = network[1](inputs[16:] - inputs[:16].mean(0)).detach()
     torch.testing.assert_close(model.method.predict(inputs[16:]), expected)
 
@@ -61,7 +61,7 @@ def test_the_export_centres_whatever_the_last_layer_is(network: nn.Module, input
     model = adapt(network.eval(), "neo", example=inputs)
     model(inputs)
     assert model.method.centre.shape == (6,)
-    model.method.paused = True
+    model.method.pause()
     assert torch.equal(model.export()(inputs), model.method.predict(inputs))
 
 

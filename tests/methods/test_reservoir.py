@@ -41,7 +41,7 @@ def test_the_bank_keeps_values_only() -> None:
 
 def test_the_prediction_is_that_of_the_average_weights() -> None:
     method = visited()
-    method.paused = True
+    method.pause()
     probs = torch.tensor([0.3, 0.7])
     found = method.predict_average(DARK[0], probs)
     entries = [entry["tensors"] for entry in method.snapshots()]

@@ -49,7 +49,7 @@ def test_a_batch_is_predicted_after_or_before_it_updates_the_average(
 def test_paused_it_predicts_with_the_current_average(network: nn.Module, batches: tuple[Tensor, Tensor]) -> None:
     model = adapt(network, "robust_bn", example=batches[0], statistics_momentum=0.1)
     model(batches[0])
-    model.method.paused = True
+    model.method.pause()
     expected = normalised(batches[1], *moved(network, [batches[0]]))
     for _ in range(2):
         torch.testing.assert_close(model.method.predict(batches[1]), expected)

@@ -76,7 +76,7 @@ def test_the_last_layer_itself_stays_and_the_export_has_the_prototypes(
     assert not torch.equal(exported[1].weight, network[1].weight)
     assert not exported[1].bias.any()
     torch.testing.assert_close(exported[1].weight.norm(dim=1), torch.ones(CLASSES))
-    method.paused = True
+    method.pause()
     before = method.supports.clone()
     assert torch.equal(method.predict(batches[1]), exported(batches[1]))
     assert torch.equal(method.supports, before)
@@ -89,7 +89,7 @@ def test_a_convolution_may_be_the_last_layer(network: nn.Module, batches: list[T
     convolutional = nn.Sequential(nn.Unflatten(1, (WIDTH, 1, 1)), convolution, nn.Flatten()).eval()
     (linear, _), (model, method) = (build(part, batches[0]) for part in (network, convolutional))
     torch.testing.assert_close(model(batches[0]), linear(batches[0]))
-    method.paused = True
+    method.pause()
     assert torch.equal(model.export()(batches[1]), method.predict(batches[1]))
 
 

@@ -31,7 +31,7 @@ def test_it_may_adapt_later_without_the_prediction_and_its_graph(model: AdaptedM
 
 def test_frozen_it_learns_nothing(model: AdaptedModel) -> None:
     method: Any = model.method
-    method.paused = True
+    method.pause()
     before = {name: tensor.clone() for name, tensor in method.moving().items()}
     method.adapt(BATCH)
     assert method.batches == method.memory.offers == 0

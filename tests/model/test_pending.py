@@ -141,7 +141,7 @@ def test_a_failed_update_is_audited_with_its_own_prediction() -> None:
     with mock.patch.object(torch.optim.Adam, "step", side_effect=RuntimeError("no memory")):
         step = model.step(BATCHES[1])
     assert step.skipped == "RuntimeError: no memory"
-    served = [request["served"] for request in model.audit.state["waiting"]][8:]
+    served = [request.served for request in model.audit.requests.values()][8:]
     assert served == step.logits.argmax(1).tolist()
 
 

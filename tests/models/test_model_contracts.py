@@ -68,6 +68,7 @@ OPTIONS: dict[str, Callable[[Path], dict[str, Any]]] = {
     "hub": hub_folder,
     "hubert": hubert,
     "hugging_face_audio": hugging_face,
+    "class_subset": lambda _: {"model": "digits_resnet", "indices": [1, 7, 3]},
     "imported": lambda _: {"target": "holdfast.models.tiny:tiny_resnet"},
     "keywords_amaut": lambda _: {},
     "robustbench": robustbench,

@@ -11,7 +11,7 @@ from torch import Tensor
 from holdfast.model.adapt import adapt
 from holdfast.models.tiny import tiny_resnet
 from holdfast.recipes import resolve
-from holdfast.records import Step
+from holdfast.records import Refused, Step
 from holdfast.recovery.adaptive import Adaptive
 
 LABELS = torch.arange(64) % 10
@@ -100,5 +100,5 @@ def test_options_that_make_no_sense_are_refused() -> None:
 def test_faulty_inputs_are_no_evidence() -> None:
     logits: Tensor = torch.zeros(4, 10)
     recovery = Adaptive()
-    recovery.recover(Network(), Step(logits, skipped="non-finite logits"))  # type: ignore[arg-type]
+    recovery.recover(Network(), Step(logits, events=(Refused("non-finite logits"),)))  # type: ignore[arg-type]
     assert recovery.usual is None

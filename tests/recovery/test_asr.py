@@ -25,6 +25,9 @@ class Network:
         self.pull: Pull | None = None
         self.kept: list[int] = []
 
+    def pull_towards(self, pull: Pull | None) -> None:
+        self.pull = pull
+
     def reset_after(self, kept: int) -> None:
         self.kept.append(kept)
 

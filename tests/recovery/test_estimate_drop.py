@@ -12,7 +12,7 @@ import torch
 from holdfast.estimators.aetta import Aetta
 from holdfast.model.adapt import adapt
 from holdfast.models.tiny import tiny_resnet
-from holdfast.records import Estimate, Step
+from holdfast.records import Estimate, Refused, Step
 from holdfast.recovery.estimate_drop import EstimateDrop
 
 GOLDEN = Path(__file__).parents[1] / "estimators" / "aetta_golden.npz"
@@ -29,7 +29,12 @@ class Counted:
 
 
 def step(estimate: float, *, skipped: str | None = None, unknown: str | None = None) -> Step:
-    return Step(torch.zeros(2, 10), 0.5, {"aetta": Estimate(estimate, unknown=unknown)}, skipped=skipped)
+    return Step(
+        torch.zeros(2, 10),
+        0.5,
+        {"aetta": Estimate(estimate, unknown=unknown)},
+        () if skipped is None else (Refused(skipped),),
+    )
 
 
 def test_decisions_and_memory_are_the_recorded_ones() -> None:

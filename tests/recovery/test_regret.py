@@ -13,7 +13,7 @@ from holdfast.data import DATASETS
 from holdfast.estimators.anchored import Anchored
 from holdfast.model.adapt import adapt
 from holdfast.models import digits_resnet
-from holdfast.records import Estimate, Step
+from holdfast.records import Estimate, Refused, Step
 from holdfast.recovery.last_good import LastGood
 from holdfast.recovery.regret import Regret
 
@@ -33,7 +33,12 @@ def told(recovery: Regret, gains: list[float | None], size: int = 64, skipped: s
     reasons = [
         recovery.recover(
             method,  # type: ignore[arg-type]
-            Step(torch.zeros(size, 10), 0.5, {"anchored": Estimate(0.5, gain=gain)}, skipped=skipped),
+            Step(
+                torch.zeros(size, 10),
+                0.5,
+                {"anchored": Estimate(0.5, gain=gain)},
+                () if skipped is None else (Refused(skipped),),
+            ),
         )
         for gain in gains
     ]

@@ -10,7 +10,7 @@ from holdfast.methods import METHODS
 from holdfast.model.adapt import adapt
 from holdfast.models.tiny import tiny_resnet
 from holdfast.recipes import recipe_names, recipe_of, resolve
-from holdfast.records import Step
+from holdfast.records import Refused, Step
 from holdfast.recovery import RECOVERIES
 from holdfast.recovery.stochastic import Stochastic
 from holdfast.registry import UnknownNameError, options_of
@@ -47,7 +47,7 @@ def test_each_weight_goes_back_with_the_given_probability() -> None:
 
 def test_nothing_goes_back_where_nothing_was_learnt() -> None:
     recovery = Stochastic(restore_share=1.0)
-    assert not restored(recovery, Step(torch.zeros(1, 1), skipped="non-finite logits")).any()
+    assert not restored(recovery, Step(torch.zeros(1, 1), events=(Refused("non-finite logits"),))).any()
     assert recovery.updates == 0
 
 

@@ -20,6 +20,7 @@ from fastapi.testclient import TestClient
 from PIL import Image
 
 from holdfast import guard
+from holdfast.models import load
 from holdfast.models.tiny import tiny_amaut
 from holdfast.serve.app import create_app
 from holdfast.serve.audit import read_audit, verify_audit
@@ -420,3 +421,19 @@ def test_an_error_inside_says_nothing_of_it(client: Any, monkeypatch: pytest.Mon
     assert answer.status_code == 500
     assert "secret" not in answer.text
     assert client.get("/readyz").status_code == 200
+
+
+@pytest.mark.filterwarnings("ignore")  # of transformers
+def test_a_clip_with_class_names_is_served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("transformers")
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[1] / "models"))
+    from small_clip import save_clip
+
+    save_clip(tmp_path / "clip")
+    network = load(f"clip:{tmp_path / 'clip'}", class_names=["dog", "cat", "fox"])
+    service = Service(Tenants(network, "tda", guarded=False), batch=4, wait=0.0)
+    with TestClient(create_app(service)) as client:
+        for size in (2, 1):  # an image at a time too
+            found = client.post("/v1/predict?logits=true", content=npy(INPUTS[0][:size].numpy()), headers=NPY)
+            assert found.status_code == 200, found.text
+            assert np.shape(found.json()["logits"]) == (size, 3)

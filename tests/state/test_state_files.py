@@ -20,6 +20,7 @@ from holdfast import adapt
 from holdfast.model.adapted import AdaptedModel
 from holdfast.models.tiny import tiny_resnet
 from holdfast.state import SavedStateError, pack_state, read_state, write_state
+from holdfast.state.digest import joined
 from holdfast.testing.comparison import first_difference
 
 BATCHES = torch.rand(4, 8, 3, 16, 16, generator=torch.Generator().manual_seed(0))
@@ -54,28 +55,37 @@ def refused(model: AdaptedModel, path: Path) -> str:
 
 
 def trained_name(state: Mapping[str, Any]) -> str:
-    return next(name for name, value in state.items() if isinstance(value, Tensor) and value.dim() == 1)
+    tensors: dict[str, Tensor] = state["tensors"]
+    return next(name for name, value in tensors.items() if value.dim() == 1)
+
+
+def optimizer_of(state: Mapping[str, Any]) -> dict[int, dict[str, Any]]:
+    found: dict[int, dict[str, Any]] = state["declared"]["method"]["optimizer"]
+    return found
 
 
 @pytest.mark.parametrize(
     ("change", "words"),
     [
         (
-            lambda state, _: state.update({"method.model.module.fc.weight": torch.zeros(10, 16)}),
+            lambda state, _: state["tensors"].update({"model.module.fc.weight": torch.zeros(10, 16)}),
             "nothing that adaptation",
         ),
-        (lambda state, _: state.pop(trained_name(state)), "missing"),
-        (lambda state, _: state.pop("recovery._extra_state"), "missing"),
-        (lambda state, _: state[trained_name(state)].fill_(float("nan")), "not finite"),
-        (lambda state, _: state.update({trained_name(state): torch.zeros(3)}), "shape"),
-        (lambda state, _: state.update({trained_name(state): state[trained_name(state)].double()}), "torch.float64"),
-        (lambda state, _: state["method._extra_state"].update(batches=None), "NoneType"),
-        (lambda state, _: state["method._extra_state"].update(batches=2.5), "float"),
-        (lambda state, _: state["method._extra_state"].update(other=1), "expected"),
-        (lambda state, _: state["method._extra_state"]["optimizer"].update({99: {}}), "moments of"),
-        (lambda state, _: state["method._extra_state"]["optimizer"].pop(0), "moments of"),
-        (lambda state, _: state["method._extra_state"]["optimizer"][0].update(step=torch.ones(())), "no such moments"),
-        (lambda state, _: state["method._extra_state"]["optimizer"][0].update(momentum_buffer=torch.zeros(1)), "shape"),
+        (lambda state, _: state.update(other={}), "nothing that adaptation"),
+        (lambda state, _: state.pop("tensors"), "missing"),
+        (lambda state, _: state["tensors"].pop(trained_name(state)), "missing"),
+        (lambda state, _: state["declared"].pop("recovery"), "missing"),
+        (lambda state, _: state["tensors"][trained_name(state)].fill_(float("nan")), "not finite"),
+        (lambda state, _: state["tensors"].update({trained_name(state): torch.zeros(3)}), "shape"),
+        (lambda state, _: state["tensors"].update({trained_name(state): torch.zeros(16).double()}), "torch.float64"),
+        (lambda state, _: state["tensors"].update({trained_name(state): 3}), "int"),
+        (lambda state, _: state["declared"]["method"].update(batches=None), "NoneType"),
+        (lambda state, _: state["declared"]["method"].update(batches=2.5), "float"),
+        (lambda state, _: state["declared"]["method"].update(other=1), "expected"),
+        (lambda state, _: optimizer_of(state).update({99: {}}), "moments of"),
+        (lambda state, _: optimizer_of(state).pop(0), "moments of"),
+        (lambda state, _: optimizer_of(state)[0].update(step=torch.ones(())), "no such moments"),
+        (lambda state, _: optimizer_of(state)[0].update(momentum_buffer=torch.zeros(1)), "shape"),
         (lambda _, header: header.pop("note"), "not the state of an adapted model"),
         (lambda _, header: header.update(weights=7), "other weights"),
         (lambda _, header: header.update(recipe=None), "another recipe"),
@@ -105,8 +115,9 @@ def test_declared_state_that_contradicts_itself_is_refused(
 ) -> None:
     model = adapted(name, **options)
     model.save(tmp_path / "state")
-    key = ".".join(word for word in ("method", part, "_extra_state") if word)
-    assert "does not fit" in refused(model, rewritten(tmp_path / "state", lambda state, _: change(state[key])))
+    key = ".".join(word for word in ("method", part) if word)
+    changed = rewritten(tmp_path / "state", lambda state, _: change(state["declared"][key]))
+    assert "does not fit" in refused(model, changed)
 
 
 def test_a_model_that_is_used_to_small_inputs_loads_its_state(tmp_path: Path) -> None:
@@ -131,7 +142,7 @@ def mutations(content: bytes, rng: random.Random) -> bytes:
     length = int.from_bytes(content[:8], "little")
     header = json.loads(json.loads(content[8 : 8 + length])["__metadata__"]["holdfast"])
     tensors = load_tensors(content)
-    state = unpacked(header.pop("state"), tensors)
+    state = joined(header.pop("state"), {name: tensor.clone() for name, tensor in tensors.items()})
     target, key = rng.choice(places(state))
     value = target[key]
     if kind == "rename":
@@ -147,23 +158,13 @@ def mutations(content: bytes, rng: random.Random) -> bytes:
     return pack_state(state, header)
 
 
-def unpacked(value: Any, tensors: Mapping[str, Tensor]) -> Any:
-    if not isinstance(value, dict):
-        return value
-    if "tensor" in value:
-        return tensors[value["tensor"]].clone()
-    if "pairs" in value:
-        return {key: unpacked(item, tensors) for key, item in value["pairs"]}
-    return [unpacked(item, tensors) for item in value["list"]]
-
-
 def places(value: Any) -> list[tuple[dict[Any, Any], Any]]:
-    """Return every entry of every mapping in a nested state, except under the free keys of a declared mapping."""
-    found = []
-    for key, item in value.items():
-        found.append((value, key))
-        if isinstance(item, dict) and (str(key).endswith("_extra_state") or isinstance(key, int) or key == "optimizer"):
-            found += places(item)
+    """Return every entry of every mapping in a snapshot, except under the free keys of a declared mapping."""
+    found = [(value, key) for key in value] + [(value["tensors"], key) for key in value["tensors"]]
+    found += [(value["declared"], key) for key in value["declared"]]
+    for part in value["declared"].values():
+        moments = part.get("optimizer", {})
+        found += [(owner, key) for owner in (part, moments, *moments.values()) for key in owner]
     return found
 
 

@@ -10,6 +10,7 @@ from multiprocessing.managers import SyncManager
 from typing import Any
 
 from holdfast.machine.children import CHILDREN
+from holdfast.options.own_code import WithOwnFiles, loaded_files
 from holdfast.registry import Registry
 
 __all__ = ["EXECUTORS", "Executor", "Lost", "queued"]
@@ -64,10 +65,12 @@ class Executor:
     def with_workers(self, workers: int) -> Callable[[Callable[[Any], Any], Sequence[Any]], Iterator[Any]]:
         """Return the function for a number of workers, for parts that know neither: `calibrate(…, execute=…)`.
 
+        Your own files that are loaded here are loaded by the workers too.
+
         >>> list(EXECUTORS["serial"].with_workers(2)(abs, [-1, 2]))
         [1, 2]
         """
-        return lambda work, items: self.execute(work, items, workers)
+        return lambda work, items: self.execute(WithOwnFiles(loaded_files(), work), items, workers)
 
 
 EXECUTORS: Registry[Executor] = Registry("executor", "executors")

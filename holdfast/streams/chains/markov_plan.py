@@ -14,7 +14,8 @@ from holdfast.records import Domain, Picks
 from holdfast.streams.chains.capped import official_chain, official_states
 from holdfast.streams.chains.chain import Chain, States, states_along
 from holdfast.streams.chains.chain_report import StreamReport, report_on
-from holdfast.streams.chains.strata import deal, turns
+from holdfast.streams.chains.strata import deal, stratum_sizes, turns
+from holdfast.streams.plans.domains import Pools, classes_of_all
 from holdfast.streams.plans.pieces import Pieces
 from holdfast.streams.plans.plan import Plan
 
@@ -32,7 +33,8 @@ class MarkovPlan(Plan):
     ("cycle"), the stream ends before the first repeat ("stop"), or an error is raised ("error"). With `endless`, such
     pieces follow one another, each drawn anew, so that any position costs one piece.
     `mode="official"`: the rules of the official code, see `official_states`; `samples_per_stratum` is by default the
-    number that the data holds. All domains share one class chain, or each domain has its own.
+    number that the data holds. All domains share one class chain, or each domain has its own. `pools` are the samples
+    of each domain, by default all of them; classes that a domain lacks are left out.
 
     >>> labels = np.repeat(np.arange(10), 100)
     >>> chains = Chain(size=2, stay=0.9), [Chain(size=10, stay=0.95, imbalance=10)]
@@ -49,6 +51,7 @@ class MarkovPlan(Plan):
         class_chains: Sequence[Chain],
         *,
         severity: float = 5,
+        pools: Pools | None = None,
         mode: Mode = "stationary",
         samples: int | None = None,
         samples_per_stratum: int | None = None,
@@ -58,7 +61,10 @@ class MarkovPlan(Plan):
     ) -> None:
         self.domains = tuple(domains)
         self.labels = labels
-        self.classes, self._codes = np.unique(labels, return_inverse=True)
+        self.classes, self.pools = classes_of_all(labels, pools), pools
+        self._codes = np.searchsorted(self.classes, labels)  # of a class that a domain lacks: never read
+        held = [np.arange(len(labels))] * len(domains) if pools is None else pools
+        self._held = [pool[np.isin(labels[pool], self.classes)] for pool in held]
         self.domain_chain, self.class_chains = domain_chain, tuple(class_chains)
         self.severity = float(severity)
         self.mode, self.exhaust, self.endless = mode, exhaust, endless
@@ -69,9 +75,10 @@ class MarkovPlan(Plan):
         for row, domain in zip(self._severities, domains, strict=True):
             row[: len(domain.corruptions)] = severity
         if mode == "official":
-            self.samples_per_stratum = samples_per_stratum or max(1, len(labels) // len(self.classes))
+            smallest = min(len(pool) for pool in self._held)
+            self.samples_per_stratum = samples_per_stratum or max(1, smallest // len(self.classes))
         else:
-            self.samples = samples or len(domains) * len(labels)
+            self.samples = samples or sum(len(pool) for pool in self._held)
         # Without a fixed number of samples the length is known only after drawing.
         self._pieces = Pieces(self._draw, self.samples if exhaust == "cycle" else None)
         self.length = None if endless else self._pieces.length
@@ -97,7 +104,7 @@ class MarkovPlan(Plan):
         return {
             "kind": "markov",
             "version": 1,
-            "domains": [{"name": domain.name, "corruptions": list(domain.corruptions)} for domain in self.domains],
+            "domains": [domain.spec() for domain in self.domains],
             "severity": self.severity,
             "domain_chain": self.domain_chain.spec(),
             "class_chains": [chain.spec() for chain in self.class_chains],
@@ -110,7 +117,7 @@ class MarkovPlan(Plan):
 
     def __reduce__(self) -> tuple[Callable[..., MarkovPlan], tuple[Any, ...]]:
         # Only the arguments are pickled, not what was drawn so far.
-        names = ("severity", "mode", "samples", "samples_per_stratum", "exhaust", "endless", "seed")
+        names = ("severity", "pools", "mode", "samples", "samples_per_stratum", "exhaust", "endless", "seed")
         rebuild = partial(MarkovPlan, **{name: getattr(self, name) for name in names})
         return rebuild, (self.domains, self.labels, self.domain_chain, self.class_chains)
 
@@ -119,12 +126,13 @@ class MarkovPlan(Plan):
         domains, classes = self._draw_states(index)
         turn = turns(domains * np.int32(len(self.classes)) + classes)
         if self.exhaust != "cycle":
-            repeats = np.flatnonzero(turn >= np.bincount(self._codes)[classes])
+            repeats = np.flatnonzero(turn >= stratum_sizes(self._codes, self._held)[domains, classes])
             end = int(repeats[0]) if len(repeats) else len(turn)
             if len(repeats) and self.exhaust == "error":
                 raise ValueError(f"the first sample repeats at position {end}; pass samples={end}, or exhaust='cycle'")
             domains, classes, turn = domains[:end], classes[:end], turn[:end]
-        samples = deal(domains, classes, turn, self._codes, seeded_rng(self.seed, "samples", index))
+        rng = seeded_rng(self.seed, "samples", index)
+        samples = deal(domains, classes, turn, self._codes, rng, None if self.pools is None else self._held)
         return np.stack([samples, domains])
 
     def _draw_states(self, index: int) -> tuple[States, States]:
@@ -140,6 +148,8 @@ class MarkovPlan(Plan):
 
     def _check(self) -> None:
         wanted = [number for number in (self.samples, self.samples_per_stratum) if number is not None]
+        if len(self.labels) and not len(self.classes):
+            raise ValueError("no class occurs in every domain, so that no chain can leave both; pass other domains")
         if min([*wanted, len(self.labels), len(self.domains)]) < 1:
             raise ValueError("the stream needs at least one sample and one domain, and data with at least one sample")
         sizes = [self.domain_chain.size, *(chain.size for chain in self.class_chains)]

@@ -6,9 +6,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.streams.chains.chain import States
+from holdfast.streams.plans.domains import Pools
 from holdfast.streams.plans.orders import Sorted
 
-__all__ = ["deal", "turns"]
+__all__ = ["deal", "stratum_sizes", "turns"]
 
 
 def turns(strata: NDArray[np.integer]) -> NDArray[np.int64]:
@@ -28,14 +29,32 @@ def turns(strata: NDArray[np.integer]) -> NDArray[np.int64]:
 
 
 def deal(
-    domains: States, classes: States, turn: NDArray[np.int64], codes: NDArray[np.integer], rng: np.random.Generator
+    domains: States,
+    classes: States,
+    turn: NDArray[np.int64],
+    codes: NDArray[np.integer],
+    rng: np.random.Generator,
+    pools: Pools | None = None,
 ) -> NDArray[np.int32]:
     """Return the sample at each position: number `turn` of its stratum, which is shuffled once per domain.
 
-    `codes` are the labels as states, 0 to the number of classes. A stratum that is used up starts again.
+    `codes` are the labels as states, 0 to the number of classes. A stratum that is used up starts again. `pools` are
+    the samples of each domain; by default every domain has all of them.
     """
-    sizes = np.bincount(codes)
-    firsts = sizes.cumsum() - sizes
-    small = codes.astype(np.min_scalar_type(len(sizes)))
-    decks = np.stack([Sorted().arrange(small, rng) for _ in range(int(domains.max(initial=0)) + 1)]).astype(np.int32)
-    return decks[domains, firsts[classes] + turn % sizes[classes]]
+    every = np.arange(len(codes))
+    held = [every] * (int(domains.max(initial=0)) + 1) if pools is None else pools
+    sizes = stratum_sizes(codes, held)  # (domains, classes)
+    small = codes.astype(np.min_scalar_type(sizes.shape[1]))
+    decks = np.concatenate([pool[Sorted().arrange(small[pool], rng)] for pool in held]).astype(np.int32)
+    firsts = (sizes.cumsum() - sizes.ravel()).reshape(sizes.shape)
+    return decks[firsts[domains, classes] + turn % sizes[domains, classes]]
+
+
+def stratum_sizes(codes: NDArray[np.integer], pools: Pools) -> NDArray[np.int64]:
+    """Return how many samples each stratum holds, (domains, classes).
+
+    >>> stratum_sizes(np.array([0, 1, 1]), [np.arange(3), np.array([0, 2])]).tolist()
+    [[1, 2], [1, 1]]
+    """
+    classes = int(codes.max(initial=0)) + 1
+    return np.stack([np.bincount(codes[pool], minlength=classes) for pool in pools])

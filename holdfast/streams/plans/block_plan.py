@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 
 from holdfast.randomness import seeded_rng
 from holdfast.records import Picks
+from holdfast.streams.plans.domains import Pools
 from holdfast.streams.plans.orders import Order
 from holdfast.streams.plans.plan import Plan
-from holdfast.streams.plans.schedule import Block, Schedule
+from holdfast.streams.plans.schedule import Block, Condition, Schedule
 
 __all__ = ["BlockPlan"]
 
@@ -38,10 +39,12 @@ class BlockPlan(Plan):
         order: Order,
         labels: NDArray[np.int64],
         *,
+        pools: Pools | None = None,
         shuffle_steps: bool = False,
         seed: int = 0,
     ) -> None:
         self.schedule = schedule
+        self.pools = pools  # the samples of each domain; None: all of them
         self.shuffle_steps = shuffle_steps
         self._blocks = _shuffled(schedule.blocks, seed) if shuffle_steps else schedule.blocks
         self.order = order
@@ -93,7 +96,7 @@ class BlockPlan(Plan):
 
     def __reduce__(self) -> tuple[Callable[..., BlockPlan], tuple[Any, ...]]:
         # Only the arguments are pickled, not the blocks arranged so far.
-        rebuild = partial(BlockPlan, shuffle_steps=self.shuffle_steps, seed=self.seed)
+        rebuild = partial(BlockPlan, pools=self.pools, shuffle_steps=self.shuffle_steps, seed=self.seed)
         return rebuild, (self.schedule, self.order, self.labels)
 
     def _block(self, index: int) -> Block:
@@ -110,15 +113,20 @@ class BlockPlan(Plan):
         """Choose the samples of every condition, then arrange them; the choice does not depend on the order."""
         block = self._block(index)
         rng = seeded_rng(self.seed, "samples", index)
-        samples = [rng.permutation(len(self.labels))[: block.samples_per_condition] for _ in block.conditions]
+        samples = [self._drawn(*drawn, rng) for drawn in zip(block.conditions, block.counts, strict=True)]
         severities = np.zeros((len(block.conditions), self._depth))
         for row, condition in zip(severities, block.conditions, strict=True):
             row[: len(condition.severities)] = condition.severities
         domains = np.array([condition.domain for condition in block.conditions], np.int64)
         unordered = np.concatenate(samples)
         arrangement = self.order.arrange(self.labels[unordered], seeded_rng(self.seed, "order", index))
-        conditions = arrangement // block.samples_per_condition
+        conditions = np.repeat(np.arange(len(domains)), block.counts)[arrangement]
         return Picks(unordered[arrangement], domains[conditions], severities[conditions])
+
+    def _drawn(self, condition: Condition, count: int, rng: np.random.Generator) -> NDArray[np.int64]:
+        if self.pools is None:
+            return rng.permutation(len(self.labels))[:count]
+        return rng.permutation(self.pools[condition.domain])[:count]
 
 
 def _shuffled(blocks: tuple[Block, ...], seed: int) -> tuple[Block, ...]:

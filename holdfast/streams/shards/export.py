@@ -20,6 +20,7 @@ from holdfast.corruptions import CORRUPTIONS
 from holdfast.data.shard_index import ShardIndex
 from holdfast.machine.children import CHILDREN
 from holdfast.machine.folders import held
+from holdfast.options.own_code import load_files, loaded_files
 from holdfast.records import Picks
 from holdfast.streams.stream import Stream
 
@@ -64,7 +65,7 @@ def export_shards(
             for share in shares:
                 _write_shards(stream, share)
         else:
-            with ProcessPoolExecutor(len(shares), CHILDREN) as pool:
+            with ProcessPoolExecutor(len(shares), CHILDREN, load_files, (loaded_files(),)) as pool:
                 for done in [pool.submit(_write_shards, stream, share) for share in shares]:
                     done.result()
     return [path for path, _, _ in spans]

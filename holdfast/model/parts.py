@@ -1,0 +1,85 @@
+"""What a step works with: the method, the estimators, the recovery, the range of inputs and the source."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from holdfast.estimators import Estimator, Observation
+from holdfast.methods import Method
+from holdfast.model.input_checks import explain_inputs
+from holdfast.model.input_range import InputRange
+from holdfast.models.classifier import Classifier
+from holdfast.models.partial_forward import Recorded, recording
+from holdfast.records import Estimate
+from holdfast.recovery import Recovery
+
+__all__ = ["Parts"]
+
+
+@dataclass(frozen=True)
+class Parts:
+    """The parts of an adapted model, each with its own state."""
+
+    method: Method
+    estimators: Mapping[str, Estimator]
+    recovery: Recovery
+    input_range: InputRange
+    source: Classifier | None
+
+    @property
+    def groups(self) -> tuple[list[nn.Module], list[nn.Module]]:
+        """The modules that learn from batches, and those that count and judge them."""
+        learning = list(self.method.modules())
+        for estimator in self.estimators.values():
+            learning += estimator.modules()
+        return learning, [*self.recovery.modules(), self.input_range]
+
+    def predict(self, inputs: Tensor, by: Callable[[Tensor], Tensor]) -> tuple[Tensor, Recorded]:
+        """Return the prediction by a function of the method, and what estimators want of the pass that made it."""
+        network = self.method.predictor
+        try:
+            if not self.estimators:
+                return by(inputs), Recorded()
+            wanted = {name for estimator in self.estimators.values() for name in estimator.reuses(network)}
+            with recording(network, inputs, wanted) as recorded:
+                return by(inputs), recorded
+        except (RuntimeError, ValueError, TypeError, IndexError) as error:
+            reason = explain_inputs(inputs, network.input_spec, network.input_dtype)
+            if reason is None:
+                raise
+            raise ValueError(reason) from error
+
+    def estimate(self, inputs: Tensor, prediction: Tensor, recorded: Recorded) -> dict[str, Estimate]:
+        """Return the estimates, made while the network is still the one that predicted."""
+        if not self.estimators:
+            return {}
+        network = self.method.predictor
+        now = self.method.moving()
+        origin = {id(now[name]): tensor for name, tensor in self.method.origin.items()}
+        named = itertools.chain(network.named_parameters(), network.named_buffers())
+        moving = {name: tensor for name, tensor in named if id(tensor) in origin}
+        seen = Observation(
+            inputs,
+            prediction,
+            network,
+            recorded=recorded,
+            moving=moving,
+            origin={name: origin[id(tensor)] for name, tensor in moving.items()},
+            source=self.source,
+        )
+        with torch.no_grad(), self.method.predictor_head():
+            return {name: estimator.estimate(seen) for name, estimator in self.estimators.items()}
+
+    def passed(self) -> tuple[int, int]:
+        """Return how many samples have gone through the networks, forwards and backwards."""
+        networks: set[Classifier] = set()
+        for whole in (self.method, *self.estimators.values(), self.source):
+            for part in () if whole is None else whole.modules():
+                if isinstance(part, Classifier):
+                    networks.add(part)
+        return sum([network.samples_forwarded for network in networks]), self.method.samples_backwarded

@@ -1,0 +1,28 @@
+"""State: what changes while a model runs; declared once, kept in snapshots, digests and files by one walker."""
+
+from holdfast.state.checks import check_saved
+from holdfast.state.digest import state_digest
+from holdfast.state.files import SavedStateError, pack_state, read_state, write_state
+from holdfast.state.snapshot import Copies, Savepoint, put_back, snapshot_of
+from holdfast.state.stateful import Moving, Stateful, declaring
+from holdfast.state.tree import containers, leaves, map_tensors, rebuild
+
+__all__ = [
+    "Copies",
+    "Moving",
+    "SavedStateError",
+    "Savepoint",
+    "Stateful",
+    "check_saved",
+    "containers",
+    "declaring",
+    "leaves",
+    "map_tensors",
+    "pack_state",
+    "put_back",
+    "read_state",
+    "rebuild",
+    "snapshot_of",
+    "state_digest",
+    "write_state",
+]

@@ -1,0 +1,150 @@
+"""Snapshots: the state of modules at one moment, to return to."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterable, Mapping
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from holdfast.state.stateful import Moving, Stateful, declaring
+from holdfast.state.tree import containers
+
+__all__ = ["Copies", "Savepoint", "put_back", "snapshot_of"]
+
+
+class Copies:
+    """Copies of tensors that are written in place; their memory is used again, and an unchanged buffer is not copied.
+
+    >>> weight = torch.ones(2)
+    >>> copies = Copies(); kept = copies.take([weight], changed_only=False)
+    >>> _ = weight.zero_(); kept[0][1]
+    tensor([1., 1.])
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[int, tuple[weakref.ref[Tensor], int, Tensor]] = {}
+
+    @torch.no_grad()
+    def take(self, tensors: Iterable[Tensor], *, changed_only: bool) -> list[tuple[Tensor, Tensor]]:
+        """Return each tensor with a copy of its values."""
+        pairs, stale = [], []
+        for tensor in tensors:
+            reference, version, copied = self._known.get(id(tensor), (None, -1, None))
+            if reference is None or reference() is not tensor or copied is None:  # an id is used again
+                copied = tensor.detach().clone()
+                reference = weakref.ref(tensor, partial(self._known.pop, id(tensor)))
+            elif not (changed_only and version == tensor._version):
+                stale.append((copied, tensor))
+            self._known[id(tensor)] = (reference, tensor._version, copied)
+            pairs.append((tensor, copied))
+        if stale:
+            targets, sources = zip(*stale, strict=True)
+            torch._foreach_copy_(targets, sources)
+        return pairs
+
+
+class Savepoint:
+    """The state of modules at one moment: attributes, buffers, declared state, optimisers and trained parameters.
+
+    What is replaced is kept by reference, and only what is written into is copied, so that it costs little. Gradients
+    are not part of it: they are dropped when the state is put back. The attributes of modules that are not `Stateful`,
+    such as the layers of a network, are kept by reference: what a layer appends to a list stays there.
+    """
+
+    def __init__(self, modules: Iterable[nn.Module], copies: Copies | None = None) -> None:
+        modules = list(modules)
+        self._attributes = [(vars(module), vars(module).copy()) for module in modules]
+        self._overwritten: list[tuple[Stateful, int | None]] = []
+        self._parameters, buffers = _own_tensors(modules)
+        held: list[Any] = [attributes["_buffers"] for attributes, _ in self._attributes if attributes["_buffers"]]
+        declared: list[Any] = []
+        written: list[Tensor] = []  # teachers and the moments of optimisers
+        for module in modules:
+            if isinstance(module, Stateful):
+                if module.writes_rows:
+                    self._overwritten.append((module, module.remember_rows()))
+                attributes = vars(module)
+                for name in module.state_defaults:
+                    declared.append(attributes[name])
+                for value in attributes.values():
+                    if isinstance(value, torch.optim.Optimizer):
+                        self._attributes.append((vars(value), vars(value).copy()))
+                        held += [value.state, *value.state.values(), *value.param_groups]
+                        written += _moments(value)
+            elif isinstance(module, Moving):
+                written += module.moving()
+        self._containers = [(part, part.copy()) for part in held + containers(declared)]
+        copies = Copies() if copies is None else copies
+        self._tensors = copies.take(self._parameters + written, changed_only=False)
+        self._tensors += copies.take(buffers, changed_only=True)
+
+    @torch.no_grad()
+    def restore(self) -> None:
+        """Put the state back."""
+        for module, rows in self._overwritten:
+            module.write_back(rows or 0)
+        for attributes, before in self._attributes:
+            attributes.clear()
+            attributes.update(before)
+        for container, content in self._containers:
+            container.clear()
+            container.extend(content) if isinstance(container, list) else container.update(content)
+        if self._tensors:
+            tensors, copied = zip(*self._tensors, strict=True)
+            torch._foreach_copy_(tensors, copied)
+        for weight in self._parameters:
+            weight.grad = None
+
+    def release(self) -> None:
+        """Stop keeping rows that are overwritten: this state is not returned to any more."""
+        for module, rows in self._overwritten:
+            if rows is None:  # it began here
+                module.forget_rows()
+
+
+def _own_tensors(modules: Iterable[nn.Module]) -> tuple[list[Tensor], list[Tensor]]:
+    """Return the trained parameters, and the buffers without those of our own modules that are not saved.
+
+    These are constants, and may be large: held-out source data.
+    """
+    trained: list[Tensor] = []
+    buffers: list[Tensor] = []
+    for module in modules:
+        own = vars(module)
+        for weight in own["_parameters"].values():
+            if weight is not None and weight.requires_grad:
+                trained.append(weight)
+        constant = own["_non_persistent_buffers_set"] if isinstance(module, Stateful) else ()
+        for name, tensor in own["_buffers"].items():
+            if tensor is not None and name not in constant:
+                buffers.append(tensor)
+    return trained, buffers
+
+
+def _moments(optimizer: torch.optim.Optimizer) -> list[Tensor]:
+    values = [value for moments in optimizer.state.values() for value in moments.values()]
+    return [value for value in values if isinstance(value, Tensor)]
+
+
+def snapshot_of(module: nn.Module, tensors: Mapping[str, Tensor], *, kept: bool) -> dict[str, Any]:
+    """Return copies of tensors, and of the declared state of all parts of a module, as nested lists and dicts.
+
+    Such a snapshot can itself be declared state, and be saved; `kept` says whether what survives a reset is part of it.
+    """
+    return {
+        "tensors": {name: tensor.detach().clone() for name, tensor in tensors.items()},
+        "declared": {
+            name: {key: value for key, value in part.get_extra_state().items() if kept or key not in part.kept_state}
+            for name, part in declaring(module)
+        },
+    }
+
+
+def put_back(module: nn.Module, declared: Mapping[str, Mapping[str, Any]]) -> None:
+    """Return the declared state of all parts of a module to that of a snapshot; what is not in it stays as it is."""
+    for name, part in declaring(module):
+        part.set_extra_state({**{kept: getattr(part, kept) for kept in part.kept_state}, **declared[name]})

@@ -1,0 +1,111 @@
+"""Declared state: what a module changes while it runs, and how that is reset, moved, saved and loaded."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar
+
+from torch import Tensor, nn
+
+from holdfast.state.tree import map_tensors
+
+__all__ = ["Moving", "Stateful", "declaring"]
+
+
+class Stateful(nn.Module):
+    """A module that declares once what changes while it runs: `self.add_state("mean_probs", None)`.
+
+    A declared tensor is replaced by a new one, never written into, so that a failed step can be undone by reference.
+    Where replacing is too slow, a class with `writes_rows` may write into some rows (`write_rows`), and remembers the
+    old ones until the step has ended.
+
+    >>> counter = Stateful(); counter.add_state("seen", 0)
+    >>> counter.seen += 5; counter.reset_state(); counter.seen
+    0
+    """
+
+    writes_rows: ClassVar[bool] = False
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.state_defaults: dict[str, Any] = {}
+        self.kept_state: set[str] = set()
+        self._overwritten: list[tuple[Tensor, Any, Tensor]] | None = None  # what `write_rows` replaced in this step
+
+    def add_state(self, name: str, default: Any, *, kept: bool = False) -> None:
+        """Declare an attribute (tensor, number, text, None, or lists and dicts of them); `kept` survives a reset."""
+        self.state_defaults[name] = default
+        if kept:
+            self.kept_state.add(name)
+        setattr(self, name, copy.deepcopy(default))
+
+    def write_rows(self, tensor: Tensor, rows: Any, values: Tensor) -> None:
+        """Write into rows of a declared tensor; the previous rows are kept while a step could still fail."""
+        if not self.writes_rows:
+            raise TypeError(f"{type(self).__name__} writes into rows without saying so; set writes_rows = True in it")
+        if self._overwritten is not None:
+            self._overwritten.append((tensor, rows, tensor[rows].clone()))
+        tensor[rows] = values
+
+    def remember_rows(self) -> int | None:
+        """Keep from now on what `write_rows` overwrites; return how many writes are kept already, None if none were."""
+        if self._overwritten is not None:
+            return len(self._overwritten)
+        self._overwritten = []
+        return None
+
+    def write_back(self, writes: int) -> None:
+        """Undo all but the first of the kept writes, the latest first."""
+        while self._overwritten and len(self._overwritten) > writes:
+            tensor, rows, values = self._overwritten.pop()
+            tensor[rows] = values
+
+    def forget_rows(self) -> None:
+        """Drop what `write_rows` has overwritten: it cannot be undone any more."""
+        self._overwritten = None
+
+    def reset_state(self) -> None:
+        """Set every declared attribute, here and in the parts of this module, to its default."""
+        for part in self.modules():
+            if isinstance(part, Stateful):
+                for name, default in part.state_defaults.items():
+                    if name not in part.kept_state:
+                        setattr(part, name, copy.deepcopy(default))
+
+    def declared(self) -> dict[str, Any]:
+        """Return the defaults of all that `get_extra_state` returns."""
+        return dict(self.state_defaults)
+
+    def check_state(self) -> None:
+        """Raise a ValueError when loaded values contradict each other; called before a loaded state is accepted."""
+
+    def get_extra_state(self) -> dict[str, Any]:
+        """Return a copy of the declared attributes, for torch's `state_dict`."""
+        return {name: copy.deepcopy(getattr(self, name)) for name in self.state_defaults}
+
+    def set_extra_state(self, state: Mapping[str, Any]) -> None:
+        """Set the declared attributes from torch's `state_dict`."""
+        for name in self.state_defaults:
+            setattr(self, name, copy.deepcopy(state[name]))
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Stateful:
+        # `.to(device)` moves parameters and buffers by itself, and declared tensors here.
+        for name in self.state_defaults:
+            setattr(self, name, map_tensors(fn, getattr(self, name)))
+            self.state_defaults[name] = map_tensors(fn, self.state_defaults[name])
+        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
+        return self
+
+
+class Moving(nn.Module):
+    """A module that writes into parameters of its own which no optimiser trains, such as a teacher."""
+
+    def moving(self) -> Sequence[Tensor]:
+        """Return these parameters."""
+        raise NotImplementedError
+
+
+def declaring(module: nn.Module) -> list[tuple[str, Stateful]]:
+    """Return the parts of a module that declare state, by name."""
+    return [(name, part) for name, part in module.named_modules() if isinstance(part, Stateful)]

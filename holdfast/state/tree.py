@@ -1,0 +1,57 @@
+"""The one walker over nested state: lists and dicts of tensors, numbers, text and None."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from torch import Tensor
+
+__all__ = ["containers", "leaves", "map_tensors", "rebuild"]
+
+
+def containers(values: list[Any]) -> list[Any]:
+    """Return the lists and dicts among values and inside of them, the outer ones first.
+
+    >>> containers([1, {"a": [2]}])
+    [{'a': [2]}, [2]]
+    """
+    found: list[Any] = [values]
+    for container in found:  # which grows meanwhile
+        for item in container if isinstance(container, list) else container.values():
+            if isinstance(item, (list, dict)):
+                found.append(item)
+    return found[1:]
+
+
+def leaves(value: Any) -> list[Any]:
+    """Return all that is inside of nested lists and dicts and is neither.
+
+    >>> leaves({"a": [1, {"b": None}], "c": 2})
+    [2, 1, None]
+    """
+    inside = [item for part in containers([value]) for item in (part if isinstance(part, list) else part.values())] or [
+        value
+    ]
+    return [item for item in inside if not isinstance(item, (list, dict))]
+
+
+def rebuild(fn: Callable[[Any], Any], value: Any, key: Callable[[Any], Any] | None = None) -> Any:
+    """Return nested lists and dicts anew, with one function of each leaf and, if given, another of each key.
+
+    >>> rebuild(lambda leaf: 2 * leaf, {"a": [1, 2]}, key=str.upper)
+    {'A': [2, 4]}
+    """
+    if isinstance(value, Mapping):
+        return {name if key is None else key(name): rebuild(fn, item, key) for name, item in value.items()}
+    return [rebuild(fn, item, key) for item in value] if isinstance(value, list) else fn(value)
+
+
+def map_tensors(fn: Callable[[Tensor], Tensor], value: Any) -> Any:
+    """Return nested lists and dicts with a function applied to each tensor.
+
+    >>> import torch
+    >>> map_tensors(torch.neg, {"a": [torch.tensor(1), 2]})
+    {'a': [tensor(-1), 2]}
+    """
+    return rebuild(lambda leaf: fn(leaf) if isinstance(leaf, Tensor) else leaf, value)

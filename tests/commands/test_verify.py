@@ -1,0 +1,133 @@
+"""`holdfast verify`: true claims hold to the bit, changed ones do not, and a whole path ends with it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from holdfast.benchmark import bench, parse_suite
+from holdfast.cli import app
+from holdfast.commands.verify import claims_in, verify
+
+SUITE = """\
+name: small
+models: [digits_resnet]
+batch_size: 32
+streams: [{name: continual, data: digits, corruptions: [contrast], samples_per_domain: 128}]
+recipes: [source, {name: tent, lr: 0.01}]
+"""
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> Path:
+    assert not any(outcome.error for outcome in bench(parse_suite(SUITE).jobs(), tmp_path / "runs"))
+    return tmp_path / "runs" / "small"
+
+
+def test_a_folder_of_runs_holds_to_the_bit(runs: Path) -> None:
+    found = verify(runs, sample=5, seed=0)
+    assert [(one.promise, one.problem) for one in found] == [("to the bit", None)] * 2
+    assert {one.name.split(",")[0] for one in found} == {"source", "tent"}
+
+
+def test_changed_rows_are_found(runs: Path) -> None:
+    (folder,) = runs.glob("tent*")
+    (folder / "rows.parquet").unlink(missing_ok=True)
+    lines = [json.loads(line) for line in (folder / "rows.jsonl").read_text().splitlines()]
+    correct, samples = lines[0]["domains"]["contrast"]
+    lines[0]["domains"]["contrast"] = [correct - 1, samples]
+    lines[0]["accuracy"] = (correct - 1) / samples
+    (folder / "rows.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    told = CliRunner().invoke(app, ["verify", str(runs), "--json"])
+    assert told.exit_code == 1
+    problems = {one["name"].split(",")[0]: one["problem"] for one in json.loads(told.stdout)["verified"]}
+    assert problems["source"] is None
+    assert "correct, batch_accuracy differ" in problems["tent"]
+
+
+def test_other_versions_are_compared_within_the_tolerance(runs: Path) -> None:
+    for manifest in runs.glob("*/manifest.json"):
+        content = json.loads(manifest.read_text())
+        content["protocol"]["versions"]["torch"] = "1.0"
+        manifest.write_text(json.dumps(content))
+    found = verify(runs, seed=0)
+    assert {one.promise for one in found} == {"within 0.5 points, other versions"}
+    assert not any(one.problem for one in found)
+
+
+def test_other_weights_cannot_be_reproduced(runs: Path) -> None:
+    for manifest in runs.glob("*/manifest.json"):
+        content = json.loads(manifest.read_text())
+        content["protocol"]["weights"] = "0"
+        manifest.write_text(json.dumps(content))
+    assert {one.problem for one in verify(runs)} == {"weights cannot be reproduced here"}
+
+
+def test_a_file_of_results_is_verified_and_noted(runs: Path, tmp_path: Path) -> None:
+    condense = Path(__file__).resolve().parents[2] / "benchmarks" / "condense.py"
+    if not condense.exists():
+        pytest.skip("benchmarks/ is not beside the tests")
+    file = tmp_path / "small.json"
+    subprocess.run([sys.executable, condense, "--batches", runs, file], check=True, capture_output=True)
+    record = tmp_path / "verified.json"
+    told = CliRunner().invoke(app, ["verify", str(file), "--sample", "1", "--record", str(record)])
+    assert told.exit_code == 0, told.output
+    assert json.loads(record.read_text())["small.json"]["runs"] == 1
+    content = json.loads(file.read_text())
+    for part in content["parts"].values():  # as results of earlier versions, which hold no jobs
+        part.pop("averages", None)
+    for run in content["runs"]:
+        run["manifest"].pop("asked")
+        run["summary"]["correct"] += 1
+    file.write_text(json.dumps(content))
+    with pytest.raises(ValueError, match=r"put the suite beside it, as small\.yaml"):
+        verify(file)
+    (tmp_path / "small.yaml").write_text(SUITE)
+    assert len(claims_in(file)) == 2
+    assert all("correct" in str(one.problem) for one in verify(file))
+
+
+def test_committed_results_can_be_verified() -> None:
+    results = Path(__file__).resolve().parents[2] / "results"
+    if not results.exists():
+        pytest.skip("the results are not beside the tests")
+    for name in ("collapse-digits", "asr-digits", "alarms-digits"):
+        content = json.loads((results / f"{name}.json").read_text())
+        assert len(claims_in(results / f"{name}.json")) == len(content["runs"])
+
+
+@pytest.mark.slow
+def test_the_whole_path_in_an_empty_folder(tmp_path: Path) -> None:
+    """From an idea to a verified table: new, test, run, compare, report and verify."""
+
+    def holdfast(*arguments: str) -> str:
+        command = [sys.executable, "-m", "holdfast", *arguments]
+        env = {**os.environ, "OMP_NUM_THREADS": "1"}
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, env=env)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    holdfast("new", "method", "sharp_tent")
+    small = ["--set", "streams.*.samples_per_domain=64", "--set", "seeds=[0, 1]"]
+    holdfast("bench", "sharp_tent.yaml", "--import", "sharp_tent.py", "--executor", "processes", *small)
+    compared = holdfast("compare", "runs/sharp_tent", "--recipes", "sharp_tent,tent")
+    assert "| sharp_tent − tent |" in compared
+    assert "4 runs (2 streams, 2 seeds)" in compared
+    report = holdfast("report", "runs/sharp_tent")
+    assert "± standard deviation over 2 seeds" in report
+    (table,) = (tmp_path / "runs" / "sharp_tent").glob("report-all-*.tex")
+    assert r"$\pm$" in table.read_text()
+    verified = json.loads(holdfast("verify", "runs/sharp_tent", "--sample", "2", "--allow-code", "--json"))["verified"]
+    assert [one["problem"] for one in verified] == [None, None]
+    changed = tmp_path / "sharp_tent.py"
+    changed.write_text(changed.read_text().replace("exponent: float = 1.0", "exponent: float = 2.0"))
+    told = holdfast("bench", "sharp_tent.yaml", "--allow-code", *small)
+    assert "(16 finished)" in told
+    assert len(list((tmp_path / "runs" / "sharp_tent").glob("sharp_tent-*"))) == 8, "a changed file is another protocol"
+    assert len(list((tmp_path / "runs" / "sharp_tent").glob("tent-*"))) == 4, "other recipes are kept"

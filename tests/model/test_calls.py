@@ -1,0 +1,70 @@
+"""A step is short: how many calls inside the package it makes, comprehensions and resumed generators included."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+
+import pytest
+import torch
+
+import holdfast
+from holdfast import AdaptedModel, adapt, guard
+from holdfast.models import load
+
+PACKAGE = str(Path(holdfast.__file__).parent)
+BATCH = torch.rand(64, 3, 32, 32, generator=torch.Generator().manual_seed(0))
+WARM = 8  # steps, after which the guard has compared source and anchor often enough
+
+
+@contextmanager
+def counting() -> Iterator[list[str]]:
+    """Collect the names of the functions of the package that are called inside the block."""
+    names: list[str] = []
+
+    def note(frame: FrameType, event: str, _: object) -> None:
+        if event == "call" and frame.f_code.co_filename.startswith(PACKAGE):
+            names.append(f"{frame.f_code.co_filename}:{frame.f_code.co_name}")
+
+    before = sys.getprofile()
+    sys.setprofile(note)
+    try:
+        yield names
+    finally:
+        sys.setprofile(before)
+
+
+def calls_of(model: AdaptedModel) -> list[int]:
+    """Return the number of calls in each of four warm steps: the guard looks back at one of them."""
+    for _ in range(WARM):
+        model.step(BATCH)
+    counts = []
+    for _ in range(4):
+        with counting() as names:
+            model.step(BATCH)
+        counts.append(len(names))
+    return counts
+
+
+def test_a_step_of_tent_makes_at_most_130_calls() -> None:
+    assert max(calls_of(adapt(load("digits_resnet"), "tent"))) <= 130
+
+
+@pytest.mark.parametrize("source", [None, [BATCH]])
+@pytest.mark.filterwarnings("ignore::holdfast.records.SetupWarning")
+def test_a_step_of_guarded_tent_makes_at_most_550_calls(source: list[torch.Tensor] | None) -> None:
+    assert max(calls_of(guard(load("digits_resnet"), "tent", source=source))) <= 550
+
+
+@pytest.mark.filterwarnings("ignore::holdfast.records.SetupWarning")
+@pytest.mark.parametrize("guarded", [False, True])
+def test_the_lock_is_taken_once_and_inputs_are_read_once(guarded: bool) -> None:
+    model = guard(load("digits_resnet"), "tent") if guarded else adapt(load("digits_resnet"), "tent")
+    for use, locks in ((model.step, 1), (lambda batch: model.begin(batch).finish(), 2)):
+        with counting() as names:
+            use(BATCH)
+        assert sum(name.endswith("transaction.py:__enter__") for name in names) == locks
+        assert sum(name.endswith("inputs.py:single_input") for name in names) == 1
