@@ -7,7 +7,7 @@ import logging
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -23,6 +23,9 @@ from holdfast.records import SetupWarning
 from holdfast.serve.limits import Limits
 from holdfast.serve.service import Service
 from holdfast.serve.tenants import Tenants
+
+if TYPE_CHECKING:
+    from holdfast.connect.otel import Telemetry
 
 __all__ = ["build_service", "building_of", "held_out"]
 
@@ -42,6 +45,7 @@ def build_service(building: Mapping[str, Any], *, folder: Path | None, limits: L
     holdout = given.pop("holdout")
     shown = None if holdout is None else held_out(Spec.parse(holdout))
     serving = {name: given.pop(name) for name in ("batch", "wait", "store_inputs")}
+    telemetry = _telemetry() if given.pop("otel", False) else None
     guarding = {name: given.pop(name) for name in ("budget", "clean_accuracy")}
     if given["guarded"]:
         given.update(guarding)
@@ -52,7 +56,13 @@ def build_service(building: Mapping[str, Any], *, folder: Path | None, limits: L
     if folder is not None:
         _say_if_other_samples(folder, building, tenants.names())
         write_whole(folder / BUILDING, json.dumps(dict(building), indent=1, default=str).encode())
-    return Service(tenants, limits=limits, **serving)
+    return Service(tenants, limits=limits, telemetry=telemetry, **serving)
+
+
+def _telemetry() -> Telemetry:
+    from holdfast.connect.otel import Telemetry
+
+    return Telemetry.to_collector()
 
 
 def _say_if_other_samples(folder: Path, building: Mapping[str, Any], tenants: list[str]) -> None:

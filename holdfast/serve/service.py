@@ -8,7 +8,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, fields, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -22,6 +22,9 @@ from holdfast.serve.limits import Limits, Rate, RefusedError, check_tenant
 from holdfast.serve.metrics import Metrics
 from holdfast.serve.stored_inputs import stored
 from holdfast.serve.tenants import Tenants
+
+if TYPE_CHECKING:
+    from holdfast.connect.otel import Telemetry
 
 __all__ = ["Answer", "Service"]
 
@@ -61,6 +64,7 @@ class Service:
         batch: int = 64,
         wait: float = 0.01,
         store_inputs: bool = False,
+        telemetry: Telemetry | None = None,
     ) -> None:
         self.tenants, self.limits = tenants, limits or Limits()
         network = tenants.model.method.model
@@ -75,6 +79,7 @@ class Service:
         self.rate = Rate(self.limits.requests_per_second)
         self.worker = Worker(self._serve, batch=batch, wait=wait, queued=self.limits.queued)
         self.started = time.time()
+        self.telemetry = telemetry
         self.unrecorded: str | None = None  # why the audit log is not written
         self._inputs = tenants.folder if store_inputs else None
         self._history: dict[str, deque[Decision]] = {}
@@ -90,6 +95,8 @@ class Service:
         check_tenant(tenant)
         if not self.rate.take(tenant):
             raise RefusedError(429, "this tenant sends too many requests; slow down")
+        if self.telemetry is not None:
+            answer = self.telemetry.request(tenant, len(inputs), answer)
         self.worker.put(Request(tenant, inputs, answer))
 
     def _serve(self, tenant: str, requests: Sequence[Request]) -> None:
@@ -182,6 +189,8 @@ class Service:
         if decision.kind != "feedback":
             self._recent(decision.tenant).append(decision)
         self.metrics.count(decision)
+        if self.telemetry is not None:
+            self.telemetry.record(decision)
         if self.audit is None:
             return
         try:
@@ -264,6 +273,8 @@ class Service:
         self.record(self._event("stopped", "every state is on disk"))
         if self.audit is not None:
             self.audit.close()
+        if self.telemetry is not None:
+            self.telemetry.close()
 
     def _event(self, kind: str, reason: str) -> Decision:
         return Decision(time=time.time(), tenant="", kind=kind, batch=0, before="", after="", reason=reason)
