@@ -226,7 +226,7 @@ def test_labels_weigh_by_how_unlikely_their_sample_was_to_be_chosen() -> None:
         audit.feedback(sample_id, 1)
     weights = 0.5 / asked.rates[asked.wanted]
     assert len(set(weights.round(6))) > 3
-    line = audit.state["lines"][0]
+    line = audit.right_line.sums
     assert line["weight"] == line["y"] == pytest.approx(weights.sum())
     assert line["x"] == pytest.approx(weights @ right[asked.wanted])
 
