@@ -7,7 +7,7 @@ READY := $(VENV)/.ready
 # Tracing slows Python 3.11 down by a third, so coverage is measured on a fast part of the tests only.
 COVERED := tests/blocks tests/recovery tests/report tests/streams
 
-.PHONY: demo test test-slow check pages docs clean package
+.PHONY: demo test test-slow mutants check pages docs clean package
 
 # The demo needs no tools of developers; where they are installed, nothing more is.
 demo: $(if $(wildcard $(READY)),$(READY),$(VENV)/.ready-demo)
@@ -24,6 +24,10 @@ endif
 
 test-slow: $(READY)
 	$(BIN)/python -m pytest -m slow
+
+# Put single bugs into a copy of the package and see the tests fail; about ten seconds for each of them.
+mutants: $(READY)
+	$(BIN)/python tests/mutants/run.py
 
 check: $(READY)
 	$(BIN)/ruff format --check .

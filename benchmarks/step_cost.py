@@ -33,6 +33,7 @@ from holdfast.machine.devices import Placement
 from holdfast.model.adapt import adapt
 from holdfast.model.adapted import AdaptedModel
 from holdfast.model.input_checks import check_inputs
+from holdfast.model.pending import Pending
 from holdfast.models.cifar_resnet import CifarResNet
 from holdfast.recipes import resolve
 
@@ -204,9 +205,12 @@ def measure_guards(
         model = adapt(network, recipe, source=batches[:4] if needs_source(recipe) else None, **keywords)
 
         def guards(batch: Tensor, model: AdaptedModel = model) -> None:
-            check_inputs(batch, model.method.model.input_spec)
-            with model._transactions.begin(*model._parts()):  # after a step: what it has changed is copied anew
-                model._examine(batch, torch.zeros(len(batch), 10))
+            network, parts, transactions = model.method.model, model._parts, model._transactions
+            check_inputs(batch, network.input_spec, network.input_dtype)
+            with transactions.settled():
+                savepoints = transactions.savepoints(*parts.groups)  # after a step: what it has changed is copied anew
+                with transactions.undoing(savepoints):
+                    Pending(parts, transactions, batch, learning=True)._examine(batch, torch.zeros(len(batch), 10))
 
         def forward(batch: Tensor) -> None:
             with torch.no_grad():

@@ -1,4 +1,4 @@
-"""Write docs/leaderboard.md from the committed results. Run `python docs/leaderboard.py`."""
+"""Write docs/leaderboard.md from the committed results, for docs/pages.py."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ DOCS = Path(__file__).parent
 RESULTS = DOCS.parent / "results"
 VERIFIED = RESULTS / "verified.json"  # file -> when, at which commit and how many of its runs were run again
 PAGE = DOCS / "leaderboard.md"
-MARK = "<!-- made by docs/leaderboard.py -->"
+MARK = "<!-- leaderboard -->"
 
 
 def lines(path: Path, verified: dict[str, Any]) -> Iterator[list[str]]:
@@ -55,11 +55,7 @@ def table() -> str:
     return "\n".join(f"| {' | '.join(row)} |" for row in [titles, ["---"] * len(titles), *rows])
 
 
-def page(text: str) -> str:
+def pages() -> dict[Path, str]:
     """Return the page with its table made anew."""
-    before, _, _ = text.partition(MARK)
-    return f"{before}{MARK}\n\n{table()}\n"
-
-
-if __name__ == "__main__":
-    PAGE.write_text(page(PAGE.read_text()))
+    before, _, _ = PAGE.read_text().partition(MARK)
+    return {PAGE: f"{before}{MARK}\n\n{table()}\n"}

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from holdfast.anchor import Card, make_card, read_card
     from holdfast.commands.description import describe, list_methods
+    from holdfast.connect import from_hub, push_to_hub
     from holdfast.diagnosis import doctor
     from holdfast.estimators import Estimator
     from holdfast.methods import Method
@@ -36,10 +37,12 @@ _HOMES = {
     "adapt": "holdfast.model.adapt",
     "describe": "holdfast.commands.description",
     "doctor": "holdfast.diagnosis",
+    "from_hub": "holdfast.connect",
     "guard": "holdfast.model.guarded",
     "import_file": "holdfast.options.own_code",
     "list_methods": "holdfast.commands.description",
     "make_card": "holdfast.anchor",
+    "push_to_hub": "holdfast.connect",
     "read_card": "holdfast.anchor",
     "results": "holdfast.report.results",
 }
@@ -57,10 +60,12 @@ __all__ = [
     "adapt",
     "describe",
     "doctor",
+    "from_hub",
     "guard",
     "import_file",
     "list_methods",
     "make_card",
+    "push_to_hub",
     "read_card",
     "results",
 ]

@@ -205,8 +205,8 @@ def show_something(inputs: Tensor) -> Tensor:
     >>> show_something(torch.tensor([[0.2, 0.3], [0.5, 0.5]])), show_something(torch.tensor([[0.5]]))
     (tensor([ True, False]), tensor([True]))
     """
-    flat = inputs.reshape(len(inputs), -1)
-    return flat.amax(1) > flat.amin(1) if flat.shape[1] > 1 else flat.new_ones(len(flat), dtype=torch.bool)
+    flat = inputs.reshape(inputs.shape[0], -1)
+    return flat.amax(1) > flat.amin(1) if flat.shape[1] > 1 else flat.new_ones(flat.shape[0], dtype=torch.bool)
 
 
 def latest(before: Tensor | None, now: Tensor, window: int) -> Tensor:

@@ -29,14 +29,16 @@ def reweigh(probabilities: Tensor, *, pseudo_count: float = 0.25, rounds: int = 
     return _reweigh(probabilities, torch.tensor(pseudo_count), rounds)
 
 
-def proportions_by_evidence(probabilities: Tensor, *, bias: float = BIAS, window: int = 64, rounds: int = 10) -> Tensor:
+def proportions_by_evidence(
+    probabilities: Tensor, *, bias: float = BIAS, window: int = 64, rounds: int = 10, counted: Tensor | None = None
+) -> Tensor:
     """Return for each sample the class proportions that the other samples of its window show, (samples, classes).
 
     A small pseudo-count expects few classes, a large one equal proportions. The posteriors under several are averaged
     with weights by their evidence lower bounds, so that a balanced window is left alone and a window of one class is
     not. Under a shift a classifier prefers some classes whatever it is shown, so few classes have to be better than
     equal proportions by `bias` · log K nats for each sample of a full `window`; samples of a single class are better by
-    nearly log K each.
+    nearly log K each. `counted` is 1 for each row that holds a sample and 0 for the others, (samples,).
 
     >>> each = torch.eye(4) * 0.4 + 0.15
     >>> windows = [each.repeat(12, 1), each[[0, 0, 1, 2, 3]].repeat(12, 1), each[[0]].repeat(48, 1)]
@@ -44,10 +46,11 @@ def proportions_by_evidence(probabilities: Tensor, *, bias: float = BIAS, window
     [0.25, 0.25, 0.99]
     """
     counts = torch.tensor(PSEUDO_COUNTS, dtype=probabilities.dtype, device=probabilities.device)[:, None, None]
-    weighed = _reweigh(probabilities, counts, rounds)  # (pseudo-counts, samples, classes)
-    evidence = _evidence(probabilities, weighed, counts)
+    weighed = _reweigh(probabilities, counts, rounds, counted)  # (pseudo-counts, samples, classes)
+    evidence = _evidence(probabilities, weighed, counts, counted)
     samples, classes = probabilities.shape
-    evidence = torch.cat([evidence[:-1] - bias * math.log(classes) * max(samples, window), evidence[-1:]])
+    number = max(samples, window) if counted is None else counted.sum().clamp_min(window)
+    evidence = torch.cat([evidence[:-1] - bias * math.log(classes) * number, evidence[-1:]])
     weights = evidence.softmax(0)
     mean = (weights[:, None, None] * weighed).sum(0)  # a product of matrices would be in half precision under autocast
     return _normalised(mean / probabilities.clamp_min(torch.finfo(probabilities.dtype).tiny))
@@ -73,21 +76,29 @@ def _normalised(weights: Tensor) -> Tensor:
     return weights / weights.sum(-1, keepdim=True).clamp_min(torch.finfo(weights.dtype).tiny)
 
 
-def _reweigh(probabilities: Tensor, pseudo_count: Tensor, rounds: int) -> Tensor:
+def _reweigh(probabilities: Tensor, pseudo_count: Tensor, rounds: int, counted: Tensor | None = None) -> Tensor:
     weighed = probabilities
     for _ in range(rounds):
-        weighed = probabilities * (weighed.sum(-2, keepdim=True) - weighed + pseudo_count)
+        own = weighed if counted is None else weighed * counted[:, None]
+        weighed = probabilities * (own.sum(-2, keepdim=True) - own + pseudo_count)
         weighed = weighed / weighed.sum(-1, keepdim=True)
     return weighed
 
 
-def _evidence(probabilities: Tensor, weighed: Tensor, pseudo_counts: Tensor) -> Tensor:
-    """Return the evidence lower bound of each pseudo-count, but for a constant: Σ w log(p / w) + log Γ terms."""
-    counts, alpha = weighed.sum(1), pseudo_counts[:, 0]  # (pseudo-counts, classes), (pseudo-counts, 1)
-    total, classes = counts.sum(1), counts.shape[1]
-    fit = torch.xlogy(weighed, probabilities) - torch.xlogy(weighed, weighed)
+def _counted(rows: Tensor, counted: Tensor | None) -> Tensor:
+    return rows if counted is None else rows * counted[:, None]
+
+
+def _evidence(probabilities: Tensor, weighed: Tensor, pseudo_counts: Tensor, counted: Tensor | None) -> Tensor:
+    """Return the evidence lower bound of each pseudo-count, but for a constant: Σ w log(p / w) + log Γ terms.
+
+    The latter are large and differ by little, so that they are taken in double precision.
+    """
+    fit = _counted(torch.xlogy(weighed, probabilities) - torch.xlogy(weighed, weighed), counted).sum((1, 2))
+    counts, alpha = _counted(weighed, counted).sum(1).double(), pseudo_counts[:, 0].double()
+    total, classes = counts.sum(1), counts.shape[1]  # counts: (pseudo-counts, classes), alpha: (pseudo-counts, 1)
     prior = torch.lgamma(classes * alpha[:, 0]) - torch.lgamma(classes * alpha[:, 0] + total)
-    return fit.sum((1, 2)) + prior + (torch.lgamma(counts + alpha) - torch.lgamma(alpha)).sum(1)
+    return (fit + prior + (torch.lgamma(counts + alpha) - torch.lgamma(alpha)).sum(1)).to(fit)
 
 
 def variety(proportions: Tensor) -> float:

@@ -76,7 +76,7 @@ def moments_of(features: Tensor, axis: int, counted: Tensor | None = None) -> tu
     >>> [[round(float(part), 3) for part in moments_of(batch, 1, counted)] for counted in (None, some)]
     [[4.0, 8.667], [2.0, 1.0]]
     """
-    if counted is None or len(counted) != len(features):  # a network may fold other axes into the batch
+    if counted is None or counted.shape[0] != features.shape[0]:  # a network may fold other axes into the batch
         features = features.detach().to(torch.promote_types(features.dtype, torch.float32))
         return batch_moments(features if axis == 1 else features.movedim(axis, -1).flatten(0, -2), unbiased=False)
     means, variances = moments_by_sample(features, axis)
@@ -128,13 +128,16 @@ class Following(Stateful):
         """Take the classes that have moments of their own, and their shares of the source samples."""
         self.classes, self.class_shares = classes, shares
 
-    def count(self, counted: Tensor, memory: int, probabilities: Tensor | None = None) -> None:
-        """Count a batch before it goes through the network, with the source's probabilities, (batch, classes)."""
+    def count(self, counted: Tensor, memory: int | Tensor, probabilities: Tensor | None = None) -> None:
+        """Count a batch before it goes through the network, with the source's probabilities, (batch, classes).
+
+        Where `memory` is a tensor, as in a graph, the host asks for no value.
+        """
         added = counted.sum()
         known = added.new_full((), self.window) if self.samples is None else self.samples
         self.samples = torch.minimum(known + added, added.clamp_min(memory))
         self.share = added / self.samples.clamp_min(TINY)
-        self.counted = None if bool(counted.all()) else counted
+        self.counted = counted if isinstance(memory, Tensor) or not bool(counted.all()) else None
         if probabilities is not None and self.classes is not None and self.class_shares is not None:
             tells = counted * torch.isfinite(probabilities).all(1)
             weight = tells.sum()
@@ -145,6 +148,7 @@ class Following(Stateful):
     def return_to(self, samples: Tensor | None, mix: Tensor | None) -> None:
         """Go back to what was counted before a batch."""
         self.samples, self.mix = samples, mix
+        self.share, self.counted = 0.0, None
 
     def check_state(self) -> None:
         """Refuse proportions of other classes than those that are known."""

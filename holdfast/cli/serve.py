@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
 __all__ = ["serve"]
 
-RUNS_CODE = ("imported", "file", "hub")
-
 
 class Engine(str, Enum):
     """Where the service runs."""
@@ -70,10 +68,15 @@ def serve(
     max_body_mb: Annotated[float, typer.Option(help="Refuse larger bodies, in MB.")] = 16,
     rate: Annotated[float, typer.Option(help="Refuse more requests per second from one tenant.")] = 1000,
     store_inputs: Annotated[bool, typer.Option(help="Keep every batch in the state folder, for replay.")] = False,
+    otel: Annotated[
+        bool,
+        typer.Option(help="Send traces and metrics to the OpenTelemetry collector of OTEL_EXPORTER_OTLP_ENDPOINT."),
+    ] = False,
     engine: Annotated[Engine, typer.Option(help="Run here, or on Ray Serve with several replicas.")] = Engine.here,
     replicas: Annotated[int, typer.Option(min=1, help="Divide tenants among this many replicas of Ray Serve.")] = 2,
 ) -> None:
     """Serve a model that adapts to the inputs of each tenant, with an audit log, metrics and a live page."""
+    from holdfast.models.base import RUNS_CODE
     from holdfast.serve.gate import check_address, read_token
     from holdfast.serve.limits import Limits
 
@@ -104,6 +107,7 @@ def serve(
         "batch": batch,
         "wait": wait_ms / 1000,
         "store_inputs": store_inputs,
+        "otel": otel,
     }
 
     def told(address: str) -> None:

@@ -168,7 +168,8 @@ class LabelAudit(Stateful):
         stakes = STAKES + math.ceil(-math.log2(budget))
         self.whole = _Means(stakes)
         # Of two overlapping windows.
-        self.older, self.newer = (None, None) if window is None else (_Means(stakes), _Means(stakes))
+        self.older: _Means | None = None if window is None else _Means(stakes)
+        self.newer: _Means | None = None if window is None else _Means(stakes)
 
     @property
     def waiting(self) -> list[int]:

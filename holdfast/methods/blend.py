@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping
 from typing import ClassVar
 
@@ -9,7 +10,8 @@ import torch
 from torch import Tensor, nn
 
 from holdfast.anchor import Anchor, Opinion, Reference, follows, is_referred
-from holdfast.methods._base import METHODS, Method, PredictOnly
+from holdfast.methods._base import METHODS, Method
+from holdfast.methods._graph import AdaptingGraph, FrozenGraph
 from holdfast.methods.anchor import log_of
 from holdfast.models.classifier import Classifier
 from holdfast.models.sharing import sharing_copy
@@ -106,8 +108,16 @@ class Blend(Method):
         return {"shift": self.shift}
 
     def export(self) -> nn.Module:
-        """Return a module that predicts with the moments and proportions of now."""
-        return PredictOnly(self)
+        """Return a module that predicts with the moments and proportions of now; without a reference, the source."""
+        return FrozenGraph(self) if self.referred else copy.deepcopy(self.source.module).requires_grad_(False)
+
+    def graph(self) -> AdaptingGraph:
+        """Return a module that adapts: it takes inputs and a state, and returns logits and the next state."""
+        if not self.referred:
+            raise ValueError(
+                "without source samples there is nothing to adapt with; pass source=[inputs, …] or card= to adapt"
+            )
+        return AdaptingGraph(self)
 
 
 def blended(source: Tensor, opinion: Opinion, half_shift: float) -> Tensor:

@@ -66,6 +66,7 @@ class Guard(Method):
     keeps = "recent moments, probabilities of the last samples, 3 snapshots of what the method has changed"
     predicts_jointly = True
     keeps_recovery = True
+    needs_norm = False  # what it guards may
     use_when = "a method that trains is wanted in a service: its gains are kept, and its failures are not served"
     fails_when = (
         "source and anchor are both wrong; or no source samples are given: nothing without labels can then tell that "

@@ -13,7 +13,7 @@ from holdfast.blocks.neighbours import NeighbourAverage, surer
 from holdfast.methods._base import METHODS
 from holdfast.methods._by_domain import ByDomain
 from holdfast.models.classifier import Classifier
-from holdfast.options.ranges import Count, NotNegative
+from holdfast.options.ranges import Count
 
 __all__ = ["UnittaAuto"]
 
@@ -47,7 +47,7 @@ class UnittaAuto(ByDomain):
     }
 
     def __init__(
-        self, model: Classifier, *, min_correlation: NotNegative = 0.05, memory_samples: Count = 1024, **options: Any
+        self, model: Classifier, *, min_correlation: float = 0.05, memory_samples: Count = 1024, **options: Any
     ) -> None:
         self.min_correlation, self.memory_samples = min_correlation, memory_samples
         super().__init__(model, **options)

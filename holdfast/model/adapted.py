@@ -10,7 +10,7 @@ from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias, overload
 
 import torch
 from torch import Tensor, nn
@@ -20,7 +20,9 @@ from holdfast.blocks.norm import NormLayer
 from holdfast.estimators import ESTIMATORS, Estimator
 from holdfast.machine.folders import write_whole
 from holdfast.methods import METHODS, Method
-from holdfast.methods._export import Statistics, export
+from holdfast.methods._export import PROBE_SAMPLES, Statistics, export
+from holdfast.methods.blend import Blend
+from holdfast.model.forms import Form, in_form
 from holdfast.model.input_checks import check_dtype, check_inputs
 from holdfast.model.input_range import InputRange
 from holdfast.model.parts import Parts
@@ -285,17 +287,57 @@ class AdaptedModel(nn.Module):
             for part in (self.recovery, self.input_range, *self.estimators.values()):
                 part.reset_state()
 
-    def export(self, *, statistics: Statistics = "batch", inputs: Tensor | None = None) -> nn.Module:
+    @overload
+    def export(
+        self,
+        *,
+        statistics: Statistics = "batch",
+        inputs: Tensor | None = None,
+        form: Literal["module"] = "module",
+        adapting: bool = False,
+        path: None = None,
+    ) -> nn.Module: ...
+    @overload
+    def export(
+        self,
+        *,
+        statistics: Statistics = "batch",
+        inputs: Tensor | None = None,
+        form: Form,
+        adapting: bool = False,
+        path: str | Path | None = None,
+    ) -> nn.Module | torch.export.ExportedProgram | Path: ...
+
+    def export(
+        self,
+        *,
+        statistics: Statistics = "batch",
+        inputs: Tensor | None = None,
+        form: Form = "module",
+        adapting: bool = False,
+        path: str | Path | None = None,
+    ) -> nn.Module | torch.export.ExportedProgram | Path:
         """Return the predicting network as a plain module that no longer adapts, after checking its predictions.
 
         With `statistics="batch"` the module of a method that normalises with batch statistics still does so: a
         prediction depends on the rest of its batch, and a batch of one is predicted badly. With `"frozen"` the
         statistics are fixed, to those of `inputs` where the method stores none.
+
+        `adapting=True`, for the default, exports the step itself: `logits, *state = module(inputs, *state)`, where the
+        first state is `module.initial`. `form="torch"` returns a program of `torch.export`, and `form="onnx"` writes a
+        file that needs neither PyTorch nor Python and returns its path; both take any batch size, and both are written
+        to `path` if there is one. In an ONNX file of an adapting network the state of now is the default of its inputs.
         """
         if inputs is not None:
             self._checked(inputs, {})
         with torch.inference_mode(False), self._transactions.settled():
-            return export(self.method, statistics, inputs)
+            if not adapting:
+                module = export(self.method, statistics, inputs)
+            elif isinstance(self.method, Blend):
+                module = self.method.graph()
+            else:
+                raise ValueError(f"{self.name!r} cannot adapt outside PyTorch, only 'blend' can; export it frozen")
+            return in_form(module, form, self.method.model.trial_inputs(PROBE_SAMPLES), path)
 
     def snapshot(self) -> dict[str, Any]:
         """Return a copy of all that adaptation has changed, for `return_to`; small beside the network.

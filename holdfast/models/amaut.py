@@ -126,7 +126,7 @@ class Backbone(nn.Module):
     def forward(self, spectrogram: Tensor) -> Tensor:
         """Return tokens, the class token first and the tail token last, (batch, tokens + 2, width)."""
         tokens = self.tokenizer(spectrogram)
-        first, last = (token.expand(len(tokens), -1, -1) for token in (self.class_token, self.tail_token))
+        first, last = (token.expand(tokens.shape[0], -1, -1) for token in (self.class_token, self.tail_token))
         tokens = self.dropout(torch.cat([first, tokens, last], dim=1) + self.positions)
         read: Tensor = self.norm(self.layers(tokens))
         return read

@@ -16,7 +16,17 @@ from torch import Tensor, nn
 
 from holdfast.registry import Registry, UnknownNameError
 
-__all__ = ["MODELS", "WEIGHTS", "Catalogue", "load", "load_weights", "predicting", "read_weights", "seeded_weights"]
+__all__ = [
+    "MODELS",
+    "RUNS_CODE",
+    "WEIGHTS",
+    "Catalogue",
+    "load",
+    "load_weights",
+    "predicting",
+    "read_weights",
+    "seeded_weights",
+]
 
 ModuleT = TypeVar("ModuleT", bound=nn.Module)
 
@@ -54,6 +64,7 @@ def _with_network(builder: Callable[..., nn.Module], network: str) -> Callable[.
 
 MODELS = Catalogue("model", "models", hint="networks of zoos are named timm:resnet50.a1_in1k and the like")
 WEIGHTS = Path(__file__).parent / "weights"
+RUNS_CODE = ("imported", "file", "hub")  # zoos whose networks run Python code of their own
 CHECKPOINTS = (".pt", ".pth", ".ckpt", ".bin", ".safetensors")
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -45,10 +45,9 @@ def needs_in(jobs: Iterable[Mapping[str, Any]]) -> list[Need]:
     """Return what plain jobs (`plain_jobs`) need, each thing once, with the number of jobs that need it."""
     counted: dict[tuple[str, str], Need] = {}
     for job in jobs:
-        for need in dict.fromkeys(_needs(job)):
-            before = counted.get((need.kind, need.location))
-            count = 1 if before is None else before.jobs + 1
-            counted[need.kind, need.location] = Need(need.kind, need.name, need.location, need.source, count)
+        for key, need in {(need.kind, need.location): need for need in _needs(job)}.items():
+            count = counted[key].jobs + 1 if key in counted else 1
+            counted[key] = replace(need, jobs=count)
     return list(counted.values())
 
 

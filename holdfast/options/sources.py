@@ -223,4 +223,10 @@ SIZES = {
     "reefset": 17_137,
     "cochlscene": 7_687,
 }
-PACKAGES = {"torchvision": "torchvision", "timm": "timm", "hubert": "transformers", "hf": "transformers"}
+PACKAGES = {
+    "torchvision": "torchvision",
+    "timm": "timm",
+    "hubert": "transformers",
+    "hf": "transformers",
+    "clip": "transformers",
+}

@@ -8,7 +8,7 @@ import re
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -26,6 +26,9 @@ from holdfast.serve.limits import Limits
 from holdfast.serve.service import Service
 from holdfast.serve.state_folder import private
 from holdfast.serve.tenants import Tenants
+
+if TYPE_CHECKING:
+    from holdfast.connect.otel import Telemetry
 
 __all__ = ["build_service", "building_of", "held_out"]
 
@@ -50,6 +53,7 @@ def build_service(
     shown = None if data is None else _batches_of(data)
     named = given.pop("classes", None)
     serving = {name: given.pop(name) for name in ("batch", "wait", "store_inputs")}
+    telemetry = _telemetry() if given.pop("otel", False) else None
     guarding = {name: given.pop(name) for name in ("budget", "clean_accuracy")}
     if given["guarded"]:
         given.update(guarding)
@@ -69,7 +73,13 @@ def build_service(
         name: building.get(name) for name in ("holdout", "card", "clean_accuracy") if building.get(name) is not None
     }
     name = re.sub(r"[^A-Za-z0-9._-]+", "-", Spec.parse(building["model"]).name)
-    return Service(tenants, limits=limits, name=name, names=names, given=fitted, **serving)
+    return Service(tenants, limits=limits, name=name, names=names, given=fitted, telemetry=telemetry, **serving)
+
+
+def _telemetry() -> Telemetry:
+    from holdfast.connect.otel import Telemetry
+
+    return Telemetry.to_collector()
 
 
 def _say_if_other_samples(folder: Path, building: Mapping[str, Any], tenants: list[str]) -> None:

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from holdfast.records import Alarm, Estimate, Event, Refused, Reset, Step, Undone, Veto
+from holdfast.model.events import event_names
+from holdfast.records import Estimate, Refused, Step, Undone, Veto
 
 __all__ = ["Decision", "decide"]
 
 # What the log calls the events of a step, in this order.
-EVENTS: Mapping[str, type[Event]] = {"veto": Veto, "gate": Undone, "alarm": Alarm, "reset": Reset, "skipped": Refused}
 
 
 @dataclass(frozen=True)
@@ -65,7 +64,7 @@ def decide(
 ) -> Decision:
     """Return the decision of a step; `frozen` says why nothing was adapted."""
     kept = [event for event in step.events if frozen is None or not isinstance(event, Refused)]
-    names = [name for name, kind in EVENTS.items() if any(isinstance(event, kind) for event in kept)]
+    names = event_names(kept)
     reasons = [frozen, step.recovered, step.skipped]
     reasons += [event.reason for kind in (Undone, Veto) for event in step.events if isinstance(event, kind)]
     estimate = _estimate(step) or Estimate(math.nan)
@@ -78,7 +77,7 @@ def decide(
         after=digests[1],
         committed=digests[0] != digests[1] and not {"reset", "gate"} & {*names},
         reason="; ".join(reason for reason in reasons if reason),
-        events=tuple(names),
+        events=names,
         samples=len(step.logits),
         classes=tuple(step.logits.argmax(1).tolist()),
         chosen="source and anchor" if "veto" in names else served,

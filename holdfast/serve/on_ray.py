@@ -146,7 +146,9 @@ def run_on_ray(
     check_address(host, token)
     engine, serve = _connected()
     folder = folder.resolve()
-    trial = build_service({**building, "store_inputs": False}, folder=None, limits=limits)  # errors show here, and once
+    trial = build_service(
+        {**building, "store_inputs": False, "otel": False}, folder=None, limits=limits
+    )  # errors show here, and once
     with divided_among(folder, replicas, trial.tenants.model):
         del trial
         actor = {"num_cpus": 1, "num_gpus": float(os.environ.get(GPUS, 0))}

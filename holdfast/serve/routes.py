@@ -204,7 +204,7 @@ def _inputs() -> Mapping[str, Any]:
 def _tensors() -> Mapping[str, Any]:
     """Describe the bodies of an inference: JSON, and binary tensors after it."""
     schemas = {"application/json": {"type": "object", "required": ["inputs"]}}
-    schemas["application/octet-stream"] = {"type": "string", "format": "binary"}  # type: ignore[dict-item]
+    schemas["application/octet-stream"] = {"type": "string", "format": "binary"}
     return {"requestBody": {"required": True, "content": {kind: {"schema": one} for kind, one in schemas.items()}}}
 
 

@@ -7,7 +7,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -21,6 +21,9 @@ from holdfast.serve.limits import Limits, Rate, RefusedError, check_tenant
 from holdfast.serve.metrics import Metrics
 from holdfast.serve.stored_inputs import stored
 from holdfast.serve.tenants import Tenants
+
+if TYPE_CHECKING:
+    from holdfast.connect.otel import Telemetry
 
 __all__ = ["Answer", "Service"]
 
@@ -67,6 +70,7 @@ class Service:
         name: str = "model",
         names: Sequence[str] | None = None,
         given: Mapping[str, Any] | None = None,
+        telemetry: Telemetry | None = None,
     ) -> None:
         self.name = name  # of the model
         self.names = None if names is None else tuple(names)  # of the classes
@@ -83,6 +87,7 @@ class Service:
         self.rate = Rate(self.limits.requests_per_second)
         self.worker = Worker(self._serve, batch=batch, wait=wait, queued=self.limits.queued)
         self.started = time.time()
+        self.telemetry = telemetry
         self._inputs = tenants.folder if store_inputs else None
         self._check: Callable[[Tensor], str | None] | None = None
         self._first: list[Tensor] = []  # inputs for it
@@ -115,6 +120,8 @@ class Service:
 
     def submit(self, tenant: str, inputs: Tensor, answer: Callable[[object], None]) -> None:
         """Queue inputs; `answer` is called once, with an `Answer` or an exception, from another thread."""
+        if self.telemetry is not None:
+            answer = self.telemetry.request(tenant, len(inputs), answer)
         self.worker.put(Request(tenant, inputs, answer))
 
     def _serve(self, tenant: str, requests: Sequence[Request]) -> None:
@@ -209,6 +216,8 @@ class Service:
             self._recent(decision.tenant).append(decision)
             self.metrics.count(decision)
             self.tenants.record(decision)
+        if self.telemetry is not None:
+            self.telemetry.record(decision)
 
     def _recent(self, tenant: str) -> deque[Decision]:
         if tenant not in self._history:
@@ -282,6 +291,8 @@ class Service:
         self.tenants.checkpoint()
         self.record(self._event("stopped", "every state is on disk"))
         self.tenants.close()
+        if self.telemetry is not None:
+            self.telemetry.close()
 
     def _event(self, kind: str, reason: str) -> Decision:
         return Decision(time=time.time(), tenant="", kind=kind, batch=0, before="", after="", reason=reason)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from itertools import cycle
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -136,6 +138,21 @@ def test_a_member_that_fails_does_not_stop_the_others(
     assert again == alone
 
 
+def test_a_member_that_changes_its_inputs_leaves_the_others_alone(
+    jobs: list[Job], alone: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    step = AdaptedModel.step
+
+    def step_in_place(model: AdaptedModel, inputs: Any) -> Any:
+        taken = step(model, inputs)
+        inputs.zero_()
+        return taken
+
+    monkeypatch.setattr(AdaptedModel, "step", step_in_place)
+    outcomes = bench(jobs, tmp_path / "group")
+    assert {outcome.job.name: rows(outcome.folder) for outcome in outcomes} == alone
+
+
 def test_groups_are_of_one_stream_and_fill_all_workers(jobs: list[Job]) -> None:
     two = parse_suite(SUITE + "seeds: [0, 1]\n").jobs()
     assert [len(group) for group in groups_of(two)] == [3, 3]
@@ -203,6 +220,21 @@ def test_a_forecast_measures_each_recipe(jobs: list[Job]) -> None:
         assert cost.gpu_hours == 0
         assert cost.disk_mb == pytest.approx(6 * 600 / 1e6)
         assert cost.bottleneck == ("rendering" if cost.rendering_hours > cost.hours else "the network")
+
+
+def test_a_forecast_leaves_out_the_first_batch_and_shares_the_rendering(
+    jobs: list[Job], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = 0.0
+    times = []
+    for render, step in ((100.0, 200.0), (2.0, 5.0), (3.0, 6.0), (4.0, 7.0)):  # seconds of each measured batch
+        times += [now, now + render, now + render + step]
+        now = times[-1]
+    clock = cycle(times)
+    monkeypatch.setattr("holdfast.benchmark.forecast.time", SimpleNamespace(perf_counter=lambda: next(clock)))
+    for cost in forecast(jobs):  # each has 6 batches, and 3 recipes share their rendering
+        assert cost.hours == pytest.approx(6 * 6 / 3600)
+        assert cost.rendering_hours == pytest.approx(3 * 6 / 3 / 3600)
 
 
 def test_a_forecast_of_one_batch_is_not_nothing(jobs: list[Job]) -> None:

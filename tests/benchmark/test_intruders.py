@@ -53,3 +53,12 @@ def test_intruders_change_the_prediction_of_batch_statistics_and_are_not_scored(
     first, second = (runs[True].entropy == runs[False].entropy).tolist()
     assert first  # no intruders before the second batch
     assert second is not mixed  # in their own batch they do not move batch statistics
+
+
+def test_mixed_intruders_leave_the_scores_of_the_source_as_they_were(tmp_path: Path) -> None:
+    text, script = SUITE.replace("batch_norm", "source"), ScriptedIntruders(kind="noise", every_batches=1, mixed=True)
+    intruded = parse_suite(text, overrides={"streams.0.intruders": script.model_dump()})
+    bench([*parse_suite(text).jobs(), *intruded.jobs()], tmp_path)
+    alone, beside = (run.rows for run in read_runs(tmp_path / "intruded"))
+    assert alone.correct.tolist() == beside.correct.tolist()
+    assert alone.entropy.tolist() == pytest.approx(beside.entropy.tolist())

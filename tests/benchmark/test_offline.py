@@ -73,18 +73,19 @@ def test_fixed_epochs_equal_a_plain_training_loop(tmp_path: Path) -> None:
     folder = run(jobs("offline-fixed")[1], tmp_path)
     options: dict[str, Any] = {"corruptions": ["gaussian_noise", "contrast"], "samples_per_domain": 40}
     stream = reset_each_shift(Digits("test"), **options)
-    correct = []
+    correct, losses = [], []
     for start in (0, 40):
         model = adapt(digits_resnet(), "tent", lr=0.01)
         inputs = stream.redrawn().render(start, start + 40).inputs
         for epoch in range(2):
             order = seeded_rng(0, f"order of epoch {epoch}", start).permutation(40)
-            for first in range(0, 40, 16):
-                model(inputs[order[first : first + 16]])
+            steps = [model.step(inputs[order[first : first + 16]]) for first in range(0, 40, 16)]
+            losses.append(sum(step.loss or 0.0 for step in steps) / 3)
         batches = list(stream.starting_at(start, stop=start + 40, batch_size=16))
         answers = np.concatenate([model.predict(batch.inputs).logits.argmax(1).numpy() for batch in batches])
         correct.append(int((answers == np.concatenate([batch.labels for batch in batches])).sum()))
     assert [found["correct"] for found in summary(folder)["sets"]] == correct
+    assert [loss for found in summary(folder)["sets"] for loss in found["losses"]] == pytest.approx(losses)
     found = rows(folder)
     assert [row["size"] for row in found] == [16, 16, 8] * 2
     assert [row["position"] for row in found] == [0, 16, 32, 40, 56, 72]

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from holdfast.benchmark import load_suite, suite_names
+from holdfast.benchmark import load_suite, parse_suite, suite_names
 from holdfast.benchmark.preparation import (
     MissingError,
     check_ready,
@@ -51,6 +51,20 @@ def test_everything_is_listed_once_with_address_size_and_checksum() -> None:
     assert (stored.kind, stored.jobs, stored.source.size) == ("data", 21, "2.9 GB")
     assert "md5" in str(stored)
     assert "zenodo.org/records/2535967" in str(stored)
+
+
+def test_a_need_that_one_job_has_twice_counts_as_one_job() -> None:
+    suite = """\
+name: shared
+models: [cifar_resnet18]
+streams: [{name: continual, data: {name: stored_cifar_c, folder: data/C, clean: data/cifar10}, corruptions: [fog]}]
+source: {name: cifar10, folder: data/cifar10}
+holdout: {name: cifar10, folder: data/cifar10, split: test}
+estimators: [aetta]
+recipes: [eata, poem]
+"""
+    needs = needs_of(parse_suite(suite).jobs())
+    assert {need.location: need.jobs for need in needs} == {"data/C": 2, "data/cifar10": 2}
 
 
 def test_packages_noise_and_calibrations_are_needed_too() -> None:
@@ -103,6 +117,12 @@ def test_the_cost_is_known_before_the_data_are_there() -> None:
     assert source.passes == source.samples
     assert cost_of(load_suite("unitta", scale="paper").jobs()[:1]).samples == 150_000  # at most
     assert cost_of(load_suite("dhauds", scale="paper").jobs()[:1]).samples == 2_459 * 15
+
+
+@pytest.mark.parametrize(("samples", "batches"), [(127, 2), (128, 2), (129, 3)])
+def test_a_partial_batch_is_a_row_too(samples: int, batches: int) -> None:
+    cost = cost_of([replace(load_suite("demo").jobs()[0], samples=samples, batch_size=64)])
+    assert (cost.batches, cost.disk_mb) == (batches, pytest.approx(batches * 600 / 1e6))
 
 
 def test_passes_are_those_that_methods_and_estimators_declare() -> None:

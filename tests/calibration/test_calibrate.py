@@ -166,6 +166,18 @@ def test_images_are_added_until_the_mean_is_known(
     assert pictures(0.1) == pictures(0.0) == 30
 
 
+def test_the_margin_is_that_of_the_path_alone(
+    model: nn.Module, few: InMemoryImages, options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    judged = []
+    monkeypatch.setattr(
+        "holdfast.calibration.pairs.margin_percent_of", lambda outcomes, _: judged.append(len(outcomes)) or 0.0
+    )
+    found = calibrated(model, few, **options).transitions
+    assert judged == [len(set(path.points) & set(path.measured)) for path in found]
+    assert all(points < len(path.measured) for points, path in zip(judged, found, strict=True))
+
+
 def test_margins_are_those_of_images_within_classes() -> None:
     rng = np.random.default_rng(0)
     labels = np.repeat([0, 1], 500)

@@ -40,3 +40,5 @@ def test_chance_and_certainty_are_within_reach_and_never_beyond() -> None:
     found = interpolate_percent(np.where(np.eye(6, dtype=bool), 100.0, 3.0), 10.0, 50)
     assert found.min() >= 10
     assert found.max() <= 100
+    # Half an image of fifty is kept from both ends: 10 + 90 · 0.99 and 10 + 90 · 0.01.
+    assert (found[0, 0], found[0, 4]) == (pytest.approx(99.1), pytest.approx(10.9))

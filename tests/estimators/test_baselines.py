@@ -108,6 +108,13 @@ def test_perturbations_have_the_size_they_say() -> None:
         AdvPerturb().estimate(None)  # type: ignore[arg-type]
 
 
+def test_perturbed_inputs_stay_between_0_and_1() -> None:
+    estimator = AdvPerturb(norm="linf", size=0.05)
+    estimator.prepare(Classifier(tiny_resnet()))
+    perturbed = estimator.perturb(BATCHES[0].round())
+    assert (float(perturbed.min()), float(perturbed.max())) == (0.0, 1.0)
+
+
 def test_linf_lowers_the_source_confidence() -> None:
     estimator = AdvPerturb(norm="linf", size=0.05)
     estimator.prepare(Classifier(tiny_resnet()))

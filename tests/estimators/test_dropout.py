@@ -57,6 +57,15 @@ def test_all_masks_in_one_pass_are_those_of_many_passes(kind: str) -> None:
     assert not torch.equal(together[0], together[1])
 
 
+def test_no_mask_comes_again_in_the_next_batch() -> None:
+    model = networks()["group"]
+    dropout = Dropout(points="features", rate=0.5, masks=2)
+    with torch.no_grad():
+        seen = Observation(INPUTS, model(INPUTS), model)
+        masked = torch.cat([dropout.passes(seen, 0.5, batch) for batch in range(3)])
+    assert len({tuple(logits.flatten().tolist()) for logits in masked}) == 6
+
+
 def test_four_points_at_most_and_the_last_stage_among_them() -> None:
     deep = Classifier(ViT(size=16, patch=8, width=16, depth=6, heads=2), example=INPUTS)
     assert find_points(deep) == Points(("blocks.1", "blocks.2", "blocks.4", "blocks.5"), head=True)

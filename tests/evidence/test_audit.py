@@ -209,6 +209,28 @@ def test_a_label_that_never_comes_widens_the_bounds() -> None:
     assert hopeless.accuracy().high > 0.95
 
 
+def test_a_label_is_overdue_after_as_many_further_samples_as_patience_says() -> None:
+    audit = LabelAudit(budget=1.0, patience=3)
+    waiting = []
+    for _ in range(5):
+        audit.serve(served=[1], source=[0], right=[0.5], source_right=[0.5])
+        waiting.append(audit.waiting)
+    assert waiting == [[0], [0, 1], [0, 1, 2], [1, 2, 3], [2, 3, 4]]
+
+
+def test_labels_weigh_by_how_unlikely_their_sample_was_to_be_chosen() -> None:
+    audit = LabelAudit(budget=0.5)
+    right = np.linspace(0.05, 0.95, 40)
+    asked = audit.serve(served=[1] * 40, source=[1] * 40, right=right, source_right=right)
+    for sample_id in asked.wanted_ids:
+        audit.feedback(sample_id, 1)
+    weights = 0.5 / asked.rates[asked.wanted]
+    assert len(set(weights.round(6))) > 3
+    line = audit.right_line.sums
+    assert line["weight"] == line["y"] == pytest.approx(weights.sum())
+    assert line["x"] == pytest.approx(weights @ right[asked.wanted])
+
+
 def test_only_requested_labels_count_and_only_once() -> None:
     data = stream(100, "honest")
     audit = LabelAudit(budget=0.2)

@@ -34,6 +34,30 @@ def test_the_averages_start_with_the_first_batch_or_with_the_source() -> None:
         assert torch.allclose(layer.mean, expected, atol=1e-6)
 
 
+def test_a_single_value_is_normalised_with_the_stored_statistics() -> None:
+    source = nn.BatchNorm1d(1, eps=0.25)
+    assert source.running_var is not None
+    source.running_var.fill_(0.75)  # with epsilon a deviation of 1
+    layer = RenormalisedStatistics(source, start="source")
+    assert layer(torch.tensor([[2.0]])).item() == pytest.approx(2.0)
+    assert float(layer.fixed_statistics(None)[1]) == pytest.approx(0.75)
+
+
+def test_classes_are_weighed_by_their_shares_before_the_batch() -> None:
+    method = adapt(tiny_resnet(), "delta").method
+    assert isinstance(method, Delta)
+    method.class_shares = before = torch.tensor([0.55, *[0.05] * 9])
+    logits = torch.zeros(2, 10)
+    logits[0, 0], logits[1, 1] = 1.0, 3.0
+    loss = method.loss(INPUTS[:2], logits)
+    probs = logits.softmax(1)
+    first, second = (float(-(row * row.log()).sum()) for row in probs)
+    # 1 / 0.55 and 1 / 0.05 are as 1 to 11, and 1 on average.
+    assert loss is not None
+    assert float(loss) == pytest.approx((first / 6 + 11 * second / 6) / 2)
+    assert torch.allclose(method.class_shares, 0.95 * before + 0.05 * probs.mean(0))
+
+
 @pytest.mark.parametrize("base", ["tent", "entropy_weights", "pseudo_labels"])
 def test_a_class_that_was_predicted_often_counts_less(base: str) -> None:
     losses = []

@@ -34,6 +34,8 @@ def test_samples_are_weighted_by_certainty_and_by_the_drop() -> None:
     found = method.loss(INPUTS, logits)
     assert found is not None
     assert torch.allclose(found, expected.mean())
+    ours, theirs = (torch.autograd.grad(loss, logits, retain_graph=True)[0] for loss in (found, expected.mean()))
+    assert torch.allclose(ours, theirs, atol=1e-7)  # weights are constants
 
 
 def test_an_unknown_destruction_is_refused() -> None:

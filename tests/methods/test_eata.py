@@ -71,6 +71,13 @@ def test_mean_probs_move_by_a_tenth() -> None:
     torch.testing.assert_close(method.mean_probs, expected)
 
 
+def test_mean_probs_are_those_of_the_samples_that_were_trained_on() -> None:
+    model, method = build(redundancy_margin=2.0)
+    logits = logits_with(2, 3)
+    model(logits)
+    torch.testing.assert_close(method.mean_probs, logits[:2].softmax(1).mean(0))
+
+
 def test_the_loss_is_the_weighted_mean_over_the_selected() -> None:
     model, _ = build(redundancy_margin=2.0)
     logits = torch.cat([logits_with(2, 1), 3 * logits_with(1, 0)])

@@ -47,3 +47,17 @@ def test_it_does_not_train_before_a_hundred_samples() -> None:
     losses = [model.step(INPUTS).loss for _ in range(13)]
     assert losses[:12] == [None] * 12
     assert losses[12] is not None
+
+
+def test_the_first_sample_is_bet_on_but_not_learnt_from() -> None:
+    method = poem()
+    method.source_entropies = torch.linspace(0.1, 1.0, 10)  # then a share is the entropy itself
+    rate = 1 / (8 * math.sqrt(3))
+    method.protect(torch.tensor([0.9]))
+    assert (method.bet, method.squares, method.log_wealth) == (0.0, 0.0, 0.0)
+    method.protect(torch.tensor([0.9]))  # its gain is 0.4, which is all of the gains so far
+    assert (method.bet, method.squares) == (pytest.approx(rate), pytest.approx(0.16))
+    method.protect(torch.tensor([0.3]))
+    assert method.log_wealth == pytest.approx(math.log(1 - 0.2 * rate))
+    gain = -0.2 / (1 - 0.2 * rate)
+    assert method.bet == pytest.approx(rate + rate * gain / math.sqrt(0.16 + gain**2))

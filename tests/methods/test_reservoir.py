@@ -53,6 +53,18 @@ def test_the_prediction_is_that_of_the_average_weights() -> None:
         assert torch.allclose(found, method.model(DARK[0]), atol=1e-6)
 
 
+def test_a_small_batch_opens_no_cluster() -> None:
+    model = adapt(tiny_resnet(), "reservoir", source=list(CLEAN[:4]))
+    method = model.method
+    assert isinstance(method, Reservoir)
+    method.clusters.threshold = 2.0
+    sets = []
+    for batch in (CLEAN[4], DARK[4][:7], DARK[4], 5 * CLEAN[4][:4]):
+        model(batch)
+        sets.append(len(method.bank))
+    assert sets == [1, 1, 2, 2]
+
+
 def test_a_reservoir_of_reservoirs_is_refused() -> None:
     with pytest.raises(ValueError, match="base of method 'reservoir' must be another method"):
         adapt(tiny_resnet(), "reservoir", source=[CLEAN[0]], base="reservoir")

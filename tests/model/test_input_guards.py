@@ -99,6 +99,20 @@ def test_huge_inputs_leave_a_finite_state_wherever_they_come(name: str, place: i
         assert torch.equal(model(batch), twin(batch))
 
 
+def test_the_largest_source_inputs_stay_usual_after_smaller_ones_and_a_reset() -> None:
+    usual = InputRange("other")
+    for reached in (5.0, 0.5):
+        usual.show(torch.tensor([0.0, -reached]))
+    for _ in range(2):
+        assert (usual.usual, usual.refusal(50.0)) == (5.0, None)
+        assert usual.refusal(51.0) == "inputs reach 51, over 10 times the usual 5"
+        usual.reset_state()
+    model = adapt(plain_network(), "poem", source=[3 * BATCHES[0], BATCHES[1]])
+    shown = model.input_range.usual
+    model.reset()
+    assert model.input_range.usual == shown == float((3 * BATCHES[0]).max())
+
+
 def test_later_batches_are_accepted_after_a_wrong_first_one_which_is_outvoted() -> None:
     model = adapt(plain_network(), "robust_bn")
     assert model.input_range.shown is None

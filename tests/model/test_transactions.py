@@ -130,6 +130,20 @@ def test_interrupts_are_raised_after_the_state_was_put_back(error: BaseException
     assert first_difference(vars(twin), vars(model)) is None
 
 
+def test_a_step_that_fails_after_a_change_of_type_is_undone_exactly() -> None:
+    model = build("tent", optimizer="sgd", momentum=0.9)
+    model(BATCHES[0])
+    model.double()
+    with torch.no_grad():
+        for weight in model.method.trained:
+            weight += 1e-12  # which single precision does not have
+    twin = copy.deepcopy(model)
+    with failing_optimizer(RuntimeError("out of memory")):
+        assert model.step(BATCHES[1].double()).skipped
+    assert first_difference(vars(twin), vars(model)) is None
+    assert torch.equal(model(BATCHES[2].double()), twin(BATCHES[2].double()))
+
+
 def test_an_error_of_the_network_is_raised_as_it_is() -> None:
     model = build("tent")
 

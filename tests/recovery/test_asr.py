@@ -90,6 +90,25 @@ def test_after_a_reset_updates_are_pulled_to_the_mean_weights() -> None:
     assert [float(strength[0]) for strength in network.pull.strengths] == [5.0 * place**2 for place in range(10)]
 
 
+def test_a_second_reset_moves_the_averages_and_the_threshold_starts_anew() -> None:
+    recovery, network = Asr(fisher_momentum=0.75), Network()
+    start, moved = recovery.start(10), 0.15 * (math.log(10) - recovery.start(10))
+    for slope in (1.0, 2.0):  # of the gradients; each time a calm batch, then a reset
+        for index, weight in enumerate(network.trained):
+            weight.grad = torch.full((2,), slope * index)
+        assert run(recovery, network, step(0.0)) is None
+        assert recovery.threshold == pytest.approx(start + moved)
+        for weight in network.trained:
+            weight += 2.0
+        assert run(recovery, network, step(9.0, flipped=1.0))
+        assert recovery.threshold is None
+    recovery.begin(network)  # type: ignore[arg-type]
+    assert network.pull is not None
+    # The means of the weights were i + 1 and i + 3, those of the squared gradients i² and 4 i².
+    assert [float(centre[0]) for centre in network.pull.centres] == [index + 1.5 for index in range(10)]
+    assert [float(strength[0]) for strength in network.pull.strengths] == [5.0 * 1.75 * i**2 for i in range(10)]
+
+
 def adapted(resets: str) -> AdaptedModel:
     return adapt(tiny_resnet(), "asr_roid", start_share=1.0, kept_slope=0.0, resets=resets)
 

@@ -47,7 +47,11 @@ def test_interval_covers_what_it_says_on_correlated_batches() -> None:
 def test_samples_weigh_the_same(write_run: WriteRun) -> None:
     a = write_run("source", [row(0, {"fog": (5, 10)}), row(10, {"fog": (0, 2)})])
     b = write_run("tent", [row(0, {"fog": (5, 10)}), row(10, {"fog": (2, 2)})])
-    assert compare(a, b).pairs[0].difference == pytest.approx(2 / 12)
+    (pair,) = compare(a, b).pairs
+    assert pair.difference == pytest.approx(2 / 12)
+    # By hand: gains 0 and 2 of 10 and 2 samples leave residuals ∓5/3; one lag of weight 1/2; t(1) is 12.706205.
+    total = 2 * 25 / 9 - 25 / 9
+    assert pair.high - pair.difference == pytest.approx(12.706204736 * math.sqrt(2 / 1 * total) / 12)
 
 
 def test_one_batch_has_no_interval(write_run: WriteRun) -> None:
@@ -104,6 +108,9 @@ def test_batches_of_other_sizes_meet_where_both_end(write_run: WriteRun) -> None
     b = write_run("tent", batches({"fog": [10, 20]}, size=20), protocol={"batch_size": 20})
     (pair,) = compare(a, b, allow=["batch_size"]).pairs
     assert (pair.batches, pair.accuracy_a, pair.accuracy_b) == (2, 26 / 40, 30 / 40)
+    # By hand: 10 − 11 and 20 − 15 of 20 samples each leave residuals ∓3; one lag of weight 1/2.
+    half_width = 12.706204736 * math.sqrt(2 / 1 * (9 + 9 - 9)) / 40
+    assert (pair.low, pair.high) == pytest.approx((0.1 - half_width, 0.1 + half_width))
 
 
 def test_folders_are_paired_by_recipe_stream_model_and_seed(write_run: WriteRun, tmp_path: Path) -> None:

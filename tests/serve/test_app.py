@@ -398,7 +398,8 @@ def test_other_sites_and_other_host_names_are_refused() -> None:
     with TestClient(create_app(make_service(), hosts=("127.0.0.1",)), base_url="http://127.0.0.1:8000") as client:
         assert client.get("/v1/status").status_code == 200
         assert client.get("/v1/status", headers={"Origin": "http://127.0.0.1:8000"}).status_code == 200
-        assert client.post("/v1/reset", headers={"Origin": "http://evil.example"}).status_code == 403
+        for other in ("http://evil.example", "http://127.0.0.1:8001", "http://127.0.0.1"):
+            assert client.post("/v1/reset", headers={"Origin": other}).status_code == 403
         assert client.get("/v1/status", headers={"Host": "evil.example"}).status_code == 421
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from typer.testing import CliRunner
 from holdfast.cli import app
 from holdfast.serve.audit import AuditLog, read_audit, verify_audit
 from holdfast.serve.decision import Decision
+from tests.serve.conftest import batches, make_service
 
 RUNNER = CliRunner()
 
@@ -109,3 +111,26 @@ def test_other_files_are_refused_in_one_sentence(tmp_path: Path) -> None:
             verify_audit(path)
     with pytest.raises(ValueError, match="not an audit log"):
         AuditLog(other)
+
+
+def test_actions_are_logged_in_the_order_in_which_they_happen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    service = make_service(tmp_path, guarded=False)
+    service.tenants.step("north", batches(1)[0])
+    freeze, frozen, resumed = service.tenants.freeze, threading.Event(), threading.Event()
+
+    def freeze_slowly(tenant: str) -> Decision:
+        done = freeze(tenant)
+        frozen.set()
+        resumed.wait(0.2)  # nobody resumes before this is logged
+        return done
+
+    monkeypatch.setattr(service.tenants, "freeze", freeze_slowly)
+    freezing = threading.Thread(target=service.act, args=("freeze", "north"))
+    freezing.start()
+    assert frozen.wait(60)
+    service.act("resume", "north")
+    resumed.set()
+    freezing.join()
+    assert not service.tenants.status("north").frozen
+    service.tenants.close()
+    assert [one.kind for one in read_audit(tmp_path / "audit.db")] == ["freeze", "resume"]

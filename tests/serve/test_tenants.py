@@ -172,3 +172,37 @@ def test_the_state_of_a_tenant_is_a_tenth_of_the_network_at_most(guarded: bool, 
     assert 0 < tenants.nbytes("north") <= 0.1 * size
     assert (tmp_path / "north.safetensors").stat().st_size <= (0.2 if guarded else 0.06) * size
     tenants.close()
+
+
+def test_a_label_that_comes_without_a_batch_survives_close_and_reopen(tmp_path: Path) -> None:
+    tenants = Tenants(network(), "tent", folder=tmp_path, budget=1.0)
+    serving = tenants.begin("north", STREAMS["north"][0])
+    serving.finish()
+    before = tenants.bounds("north")
+    tenants.close()
+    tenants = Tenants(network(), "tent", folder=tmp_path, budget=1.0)
+    for sample_id in serving.ids:
+        assert tenants.feedback("north", sample_id, 0, tag=serving.tag)
+    bounds = tenants.bounds("north")
+    assert bounds != before
+    tenants.close()
+    tenants = Tenants(network(), "tent", folder=tmp_path, budget=1.0)
+    assert tenants.bounds("north") == bounds
+    assert not any(tenants.feedback("north", sample_id, 0, tag=serving.tag) for sample_id in serving.ids)
+    tenants.close()
+
+
+def test_ids_of_every_restore_take_their_labels_with_their_own_tag(tmp_path: Path) -> None:
+    served = []
+    for batch in STREAMS["north"][:3]:
+        tenants = Tenants(network(), "tent", folder=tmp_path, budget=1.0)
+        served.append(tenants.begin("north", batch))
+        served[-1].finish()
+        if len(served) < 3:
+            tenants.close()
+    assert len({serving.tag for serving in served}) == 3
+    for serving, other in zip(served, [*served[1:], served[0]], strict=True):
+        with pytest.raises(RefusedError, match="no prediction has this id"):
+            tenants.feedback("north", serving.ids[0], 0, tag=other.tag)
+        assert all(tenants.feedback("north", sample_id, 0, tag=serving.tag) for sample_id in serving.ids)
+    tenants.close()

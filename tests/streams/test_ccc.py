@@ -127,6 +127,13 @@ def test_no_sample_comes_twice_in_a_step_and_every_step_shuffles_anew(walk: Walk
     assert {sample for samples in steps for sample in samples.tolist()} == set(range(23))
 
 
+def test_every_pass_through_the_data_has_its_own_order() -> None:
+    walk = WALKS[3]  # a step has 60 of 23 images
+    samples = walk.picks(0, 180).samples
+    passes = [tuple(samples[60 * step + start : 60 * step + start + 14]) for step in range(3) for start in (0, 23, 46)]
+    assert len(set(passes)) == 9
+
+
 def test_a_pair_that_comes_again_is_one_domain() -> None:
     walk = Walk(Calibration((*PATHS, PATHS[0]), 30.0), 23, images_per_step=1)
     assert [domain.name for domain in walk.domains] == ["contrast+brightness", "brightness+contrast"]

@@ -167,6 +167,17 @@ def test_each_domain_may_have_its_own_class_chain() -> None:
     check_law(chains[0], same)
 
 
+def test_the_first_and_the_next_state_are_drawn_by_the_shares_of_their_own_domain() -> None:
+    heads = [Chain(size=3, imbalance=1e12, head=head) for head in (0, 2)]  # in effect all samples are of the head
+    for seed in range(20):
+        first = [int(chain.states(1, np.random.default_rng(seed))[0]) for chain in heads]
+        along = [
+            states_along(heads, np.array(domains, np.int32), np.random.default_rng(seed)).tolist()
+            for domains in ([0, 1], [1, 0])
+        ]
+        assert (first, along) == ([0, 2], [[0, 2], [2, 0]])
+
+
 @pytest.mark.parametrize(
     ("options", "problem"),
     [
