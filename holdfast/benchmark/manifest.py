@@ -156,4 +156,6 @@ def material_of(built: Built) -> dict[str, Any]:
 
 
 def _call(name: str, options: dict[str, Any]) -> str:
-    return f"{name}({', '.join(f'{key}={value}' for key, value in options.items())})" if options else name
+    """Return a recovery with its options; a full reset, the only one that there was once, goes without saying."""
+    said = [f"{key}={value}" for key, value in options.items() if (key, value) != ("scope", "full")]
+    return f"{name}({', '.join(said)})" if said else name

@@ -52,6 +52,7 @@ class AdaptingGraph(nn.Module):
 
     def _state_of(self, method: Blend) -> State:
         following, anchor, classes = method.anchor.following, method.anchor, method.model.num_classes
+        device = method.model.device
         mix = following.class_shares if following.mix is None else following.mix
         moments = [
             (known.mean, known.var) if tap.site.mean is None or tap.site.var is None else (tap.site.mean, tap.site.var)
@@ -59,18 +60,20 @@ class AdaptingGraph(nn.Module):
             if (known := tap.reference) is not None
         ]
         return State(
-            torch.tensor(float(self._window)) if following.samples is None else following.samples.clone(),
-            torch.tensor(float(anchor.memory_samples)),
-            torch.zeros(0) if mix is None else mix.clone(),
+            torch.tensor(float(self._window), device=device)
+            if following.samples is None
+            else following.samples.clone(),
+            torch.tensor(float(anchor.memory_samples), device=device),
+            torch.zeros(0, device=device) if mix is None else mix.clone(),
             torch.stack([torch.cat(parts) for parts in zip(*moments, strict=True)]),
-            self._rows(anchor.recent, classes),
-            self._rows(anchor.recent_source, classes),
-            torch.tensor(float(0 if anchor.recent is None else min(len(anchor.recent), self._window))),
+            self._rows(anchor.recent, classes, device),
+            self._rows(anchor.recent_source, classes, device),
+            torch.tensor(float(0 if anchor.recent is None else min(len(anchor.recent), self._window)), device=device),
         )
 
-    def _rows(self, recent: Tensor | None, classes: int) -> Tensor:
-        last = torch.zeros(0, classes) if recent is None else recent[-self._window :]
-        return torch.cat([torch.full((self._window - len(last), classes), 1 / classes), last])
+    def _rows(self, recent: Tensor | None, classes: int, device: torch.device) -> Tensor:
+        last = torch.zeros(0, classes, device=device) if recent is None else recent[-self._window :]
+        return torch.cat([torch.full((self._window - len(last), classes), 1 / classes, device=device), last])
 
     @torch.no_grad()
     def forward(

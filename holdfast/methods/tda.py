@@ -19,8 +19,6 @@ from holdfast.options.ranges import Count, NotNegative, Share, Whole
 
 __all__ = ["Tda"]
 
-PARTS = ("features", "labels", "entropies", "classes")  # of a cache
-
 
 @METHODS.register("tda")
 class Tda(Method):
@@ -61,12 +59,12 @@ class Tda(Method):
         "eurosat": {"strength": 4.0, "sharpness": 8.0},
     }
     positive_features: Tensor  # (kept, width), of unit length
-    positive_labels: Tensor
-    positive_entropies: Tensor
+    positive_labels: list[int]
+    positive_entropies: list[float]
     positive_classes: Tensor  # (kept, classes): to whose logits they are added
     negative_features: Tensor
-    negative_labels: Tensor
-    negative_entropies: Tensor
+    negative_labels: list[int]
+    negative_entropies: list[float]
     negative_classes: Tensor  # from whose logits they are subtracted: all that they may be
 
     def __init__(
@@ -96,23 +94,30 @@ class Tda(Method):
 
     def prepare(self, model: Classifier) -> list[nn.Parameter]:
         """Start with empty caches; train nothing."""
-        like = torch.zeros((), dtype=model.dtype, device=model.device)
         for kind in ("positive", "negative"):
-            self.add_state(f"{kind}_features", like.new_zeros(0, model.feature_width))
-            self.add_state(f"{kind}_labels", like.new_zeros(0, dtype=torch.int64))
-            self.add_state(f"{kind}_entropies", like.new_zeros(0))
-            self.add_state(f"{kind}_classes", like.new_zeros(0, model.num_classes, dtype=torch.bool))
+            for name, width in (("features", model.feature_width), ("classes", model.num_classes)):
+                self.add_state(f"{kind}_{name}", torch.zeros(0, width, dtype=model.dtype, device=model.device))
+            self.add_state(f"{kind}_labels", [])
+            self.add_state(f"{kind}_entropies", [])
         return []
 
     def predict(self, inputs: Tensor) -> Tensor:
         """Cache each sample, then correct its logits."""
         logits, features = self.model.forward_with_features(inputs)
-        if self.paused or not torch.isfinite(logits).all():
+        found = logits.detach().argmax(1), entropy(logits.detach())
+        labels, entropies = torch.stack([part.double() for part in found]).tolist()  # the host waits once
+        if self.paused or not all(map(math.isfinite, entropies)):
             return logits + self._correction(features)
+        probs = logits.detach().softmax(1)
+        itself = F.one_hot(found[0], logits.shape[1]).to(probs)
+        maybe = ((probs > self.possible) & (probs < 1)).to(probs)
+        units = F.normalize(features.detach().flatten(1), dim=1)
         corrections = []
-        for own, feature in zip(logits.detach(), features.detach(), strict=True):
-            self._cache(own, F.normalize(feature, dim=0))
-            corrections.append(self._correction(feature[None]))
+        for row, (label, uncertainty) in enumerate(zip(map(int, labels), entropies, strict=True)):
+            self._keep("positive", self.positives, label, uncertainty, units[row], itself[row])
+            if self.uncertain[0] < uncertainty / math.log2(self.model.num_classes) < self.uncertain[1]:
+                self._keep("negative", self.negatives, label, uncertainty, units[row], maybe[row])
+            corrections.append(self._correction(features[row][None]))
         return logits + torch.cat(corrections)
 
     def predictor_head(self) -> AbstractContextManager[None]:
@@ -130,31 +135,21 @@ class Tda(Method):
         setattr(exported.get_submodule(parent), child, cached)
         return exported
 
-    def _cache(self, logits: Tensor, feature: Tensor) -> None:
-        """Keep a sample in the positive cache, and in the negative one if it is uncertain, where there is room."""
-        label, probs = logits.argmax(), logits.softmax(0)
-        uncertainty = entropy(logits[None])[0]
-        itself = torch.arange(len(logits), device=logits.device) == label
-        self._keep("positive", self.positives, (feature, label, uncertainty, itself))
-        relative = float(uncertainty) / math.log2(self.model.num_classes)
-        if self.uncertain[0] < relative < self.uncertain[1]:
-            maybe = (probs > self.possible) & (probs < 1)
-            self._keep("negative", self.negatives, (feature, label, uncertainty, maybe))
-
-    def _keep(self, kind: str, capacity: int, item: tuple[Tensor, ...]) -> None:
-        """Add an item of feature, label, entropy and classes, if its class has room or one with a higher entropy."""
+    def _keep(self, kind: str, capacity: int, label: int, uncertainty: float, feature: Tensor, classes: Tensor) -> None:
+        """Add a feature, if its predicted class has room or holds one with a higher entropy."""
         labels, entropies = getattr(self, f"{kind}_labels"), getattr(self, f"{kind}_entropies")
-        same = (labels == item[1]).nonzero()[:, 0]
-        place: int | None = None  # at the end
+        same = [row for row, other in enumerate(labels) if other == label]
+        left_out = len(labels)  # the one to replace; none
         if len(same) >= capacity:
-            if not capacity or not item[2] < entropies[same].max():
+            left_out = max(same, key=lambda row: entropies[row], default=left_out)
+            if not same or not uncertainty < entropies[left_out]:
                 return
-            place = int(same[entropies[same].argmax()])
-        for name, value in zip(PARTS, item, strict=True):
+        for name, value in (("features", feature), ("classes", classes)):
             kept = getattr(self, f"{kind}_{name}")
-            row = value[None].to(kept.dtype)
-            rest = kept if place is None else torch.cat([kept[:place], kept[place + 1 :]])
-            setattr(self, f"{kind}_{name}", torch.cat([rest, row]))
+            rows = [kept[:left_out], kept[left_out + 1 :], value[None].to(kept.dtype)]
+            setattr(self, f"{kind}_{name}", torch.cat(rows))
+        setattr(self, f"{kind}_labels", [*labels[:left_out], *labels[left_out + 1 :], label])
+        setattr(self, f"{kind}_entropies", [*entropies[:left_out], *entropies[left_out + 1 :], uncertainty])
 
     def _correction(self, features: Tensor) -> Tensor:
         """Return what the caches add to the logits of features, (batch, classes)."""

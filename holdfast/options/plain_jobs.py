@@ -27,7 +27,8 @@ def plain_jobs(suite: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     )
     for protocol, model, stream, seed in chosen:
         of_model = model if isinstance(model, Mapping) else {}
-        for entry in stream.get("recipes") or suite["recipes"]:
+        speeds = suite.get("speeds", [1.0]) if protocol == "online-timed" else [1.0]
+        for speed, entry in product(speeds, stream.get("recipes") or suite["recipes"]):
             job = {
                 "model": _entry(model, OF_MODELS),
                 "stream": _entry(stream, OF_STREAMS) | {"data": _for_seed(_entry(stream["data"]), seed)},
@@ -39,6 +40,7 @@ def plain_jobs(suite: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
                 "batch_size": stream.get("batch_size") or of_model.get("batch_size") or suite.get("batch_size", 64),
                 "samples": suite.get("samples"),
                 "protocol": protocol,
+                **({"speed": speed} if protocol == "online-timed" else {}),
                 "epochs": 1 if protocol.startswith("online") else suite.get("epochs", 1),
             }
             if "preset" in job["recipe"]:

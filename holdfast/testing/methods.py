@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from holdfast.blocks.comparing import close
 from holdfast.methods import METHODS, Method
 from holdfast.model.adapt import adapt
 from holdfast.model.adapted import AdaptedModel
@@ -29,6 +30,8 @@ from holdfast.testing.faults import (
 from holdfast.testing.trial import Trial
 
 __all__ = ["METHOD_CHECKS", "check_method"]
+
+EXPORTED = 0.01  # of the usual slack: a graph adds in another order
 
 _LABEL_WORDS = {"label", "labels", "target", "targets", "y", "domain", "domains"}
 
@@ -178,7 +181,8 @@ def check_export(trial: Trial) -> None:
     model.method.pause()  # some methods predict after they have adapted to the batch; an export does not adapt
     with torch.no_grad():
         expected = model.method.predict(last)
-    assert_equal([expected], [first], "predictions of the exported module")
+    gap = float((expected - first).abs().max())
+    assert close(first, expected, EXPORTED), f"predictions of the exported module differ by up to {gap:.2g}"
 
 
 METHOD_CHECKS: tuple[Callable[[Trial], None], ...] = (

@@ -152,7 +152,7 @@ def test_an_executor_says_itself_whether_it_shares_memory(tmp_path: Path, shares
     received = []
 
     def watched(work: Any, _items: Any, _workers: int) -> Any:
-        received.append(work.keywords["progress"])
+        received.append(work.work.keywords["progress"])
         return iter(())
 
     def tell(_progress: Progress) -> None:

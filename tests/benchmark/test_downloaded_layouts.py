@@ -13,12 +13,12 @@ from PIL import Image
 from scipy.io import wavfile
 
 from holdfast.benchmark import Job, load_suite, run, suite_names
-from holdfast.data import DATASETS, Crop, ReefSet
+from holdfast.data import DATASETS, Crop, InMemoryImages, ReefSet
 from holdfast.data.image_folder import ImageFiles
 from holdfast.data.imagenet_classes import IMAGENET_A, IMAGENET_R, imagenet_wnids
 from holdfast.options.spec import Spec
 from holdfast.report import make_report
-from holdfast.streams import Calibration, Transition
+from holdfast.streams import STREAMS, Calibration, Transition, export_shards
 
 CLASSES = 10
 FIFTEEN = load_suite("aetta-fully").streams[0].spec.options["corruptions"]
@@ -188,6 +188,9 @@ def downloads(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = Transition("contrast", "brightness", ((1, 0), (0, 0), (0, 1)), (30.0, 50.0, 40.0))
     for seed in (43, 44, 45):
         Calibration((path,), 40.0, crop=Crop("shifted")).save(data / f"ccc/medium-{seed}.json")
+    few = InMemoryImages(noisy(20, 32, 32, 3), np.arange(20) % CLASSES)
+    stream = STREAMS["ccc"](few, calibration=data / "ccc/medium-43.json", images_per_step=4, samples=8)
+    export_shards(stream, data / "ccc/baseline_40_transition+speed_1000_seed_43", shard_images=8)
     walk = Transition("white_noise", "pitch_shift", ((1, 0), (0, 0), (0, 1)), (30.0, 50.0, 40.0))
     Calibration((walk,), 40.0).save(data / "ccc/audio.json")
     for write in (speech_commands, vocalsound, urbansound, reefset, natural):

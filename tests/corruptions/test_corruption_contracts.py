@@ -74,7 +74,7 @@ def idle(images: np.ndarray, _level: float) -> np.ndarray:
 
 BROKEN: list[tuple[Callable[..., Any], str]] = [
     (in_place, "changes the samples that it is given"),
-    (by_global_noise, "differs for the same samples"),
+    (by_global_noise, "draws from the global generator of numpy"),
     (by_batch, "differs for one sample and for a batch"),
     (by_call, "differs for the same samples"),
     (undocumented, "needs a one-line docstring"),

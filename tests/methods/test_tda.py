@@ -92,8 +92,8 @@ def test_each_class_keeps_at_most_its_number_of_features() -> None:
     model = adapted(positives=2, negatives=1)
     for _ in range(5):
         model(torch.rand(30, 3))
-    assert model.method.positive_labels.bincount(minlength=3).tolist() == [2, 2, 2]
-    assert model.method.negative_labels.bincount(minlength=3).max() <= 1
+    assert torch.tensor(model.method.positive_labels).bincount(minlength=3).tolist() == [2, 2, 2]
+    assert torch.tensor(model.method.negative_labels).bincount(minlength=3).max() <= 1
 
 
 @pytest.mark.parametrize(

@@ -149,7 +149,7 @@ def test_unknown_names_suggest_the_nearest() -> None:
 def test_options_reach_the_recovery_of_a_recipe() -> None:
     model = adapt(tiny_resnet(), "rdumb", every_batches=7, lr=0.5)
     assert isinstance(model.recovery, Periodic)
-    assert model.recipe["recovery_options"] == {"every_batches": 7}
+    assert model.recipe["recovery_options"] == {"every_batches": 7, "scope": "full"}
     assert model.recipe["options"]["lr"] == 0.5
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 from safetensors.torch import save_file
+from small_clip import save_clip
 from small_hubert import SMALL_HUBERT, save_hubert
 from torch import Tensor, nn
 
@@ -50,12 +51,19 @@ def robustbench(_folder: Path) -> dict[str, Any]:
     pytest.skip("needs a downloaded checkpoint")
 
 
+def clip(folder: Path) -> dict[str, Any]:
+    pytest.importorskip("transformers")
+    save_clip(folder, "clip")
+    return {"model": str(folder), "class_names": ["dog", "cat", "red_fox"]}
+
+
 # For each model a function that writes the files it needs and returns its options.
 OPTIONS: dict[str, Callable[[Path], dict[str, Any]]] = {
     "amaut": lambda _: {"version": "speech_commands"},
     "cifar_resnet": cifar_weights,
     "cifar_resnet18": lambda _: {"widths": (8, 16)},
     "cifar_resnext": lambda _: {"depth": 11, "group_width": 4, "num_classes": 5},
+    "clip": clip,
     "conmix": lambda _: {"version": "speech_commands"},
     "digits_resnet": lambda _: {},
     "digits_resnet_gn": lambda _: {},

@@ -96,7 +96,10 @@ def test_every_published_setting_is_allowed(name: str) -> None:
 def test_guard_keeps_the_recovery_of_a_recipe_and_lets_it_act_on_the_adapted_network() -> None:
     batches = torch.rand(4, 8, 3, 32, 32, generator=torch.Generator().manual_seed(0))
     model = holdfast.guard(tiny_resnet(), "rdumb", options={"every_batches": 2, "lr": 0.1}, source=[batches[0]])
-    assert (model.recipe["recovery"], model.recipe["recovery_options"]) == ("periodic", {"every_batches": 2})
+    assert (model.recipe["recovery"], model.recipe["recovery_options"]) == (
+        "periodic",
+        {"every_batches": 2, "scope": "full"},
+    )
     assert model.recipe["options"]["base"] == "eta"
     assert [model.step(batch).recovered for batch in batches[:3]] == [None, None, "2 batches since the last reset"]
     assert model.method.batches == 3  # of the guard itself, which is not reset

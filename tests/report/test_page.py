@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import gzip
+import os
 import re
 import shutil
 import subprocess
@@ -195,7 +196,7 @@ def test_a_failed_write_leaves_the_old_page(runs: Path, monkeypatch: pytest.Monk
     def full_disk(*_: object, **__: object) -> int:
         raise OSError("no space left on device")
 
-    monkeypatch.setattr(Path, "write_bytes", full_disk)
+    monkeypatch.setattr(os, "replace", full_disk)
     with pytest.raises(OSError, match="no space"):
         write_report(make_report(runs, "accuracy"))
     assert page.read_bytes() == before

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from run_files import Row, WriteRun, batches
+from run_files import Row, WriteRun, batches, estimate
 
 from holdfast.report import make_tables, read_runs
 from holdfast.report.estimate_plots import against_confidence
@@ -54,7 +54,7 @@ def test_streams_that_do_not_start_anew_have_no_speed(write_run: WriteRun, tmp_p
 def estimated(corrects: list[int], **values: list[float]) -> list[Row]:
     rows = batches({"fog": corrects})
     for index, row in enumerate(rows):
-        row["estimates"] = {name.replace("_", " "): column[index] for name, column in values.items()}
+        row["estimates"] = {name.replace("_", " "): estimate(column[index]) for name, column in values.items()}
         row["confidence"] = 0.5 + 0.1 * index
     return rows
 

@@ -94,7 +94,7 @@ def test_the_command_replays_one_tenant_with_a_recovery_that_resets(folder: Path
     assert again["name"] == "tent + periodic(every_batches=1)"
     assert again["resets"] >= 2
     table = CliRunner().invoke(commands, ["replay", str(folder), "-m", "eta"])
-    assert "24 samples were served; accuracy: on the 4 that were labelled" in table.output
+    assert "24 samples were served; error: on the 4 that were labelled" in table.output
 
 
 def test_inputs_of_batches_that_a_crash_lost_stay(tmp_path: Path) -> None:
