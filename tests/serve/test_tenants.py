@@ -176,19 +176,22 @@ def test_the_state_of_a_tenant_is_a_tenth_of_the_network_at_most(guarded: bool, 
 
 def test_a_label_that_comes_without_a_batch_survives_close_and_reopen(tmp_path: Path) -> None:
     tenants = Tenants(network(), "tent", folder=tmp_path, budget=1.0)
-    serving = tenants.begin("north", STREAMS["north"][0])
-    serving.finish()
+    ids: list[int] = []
+    for batch in STREAMS["north"]:
+        serving = tenants.begin("north", batch)
+        serving.finish()
+        ids += serving.ids
     before = tenants.bounds("north")
     tenants.close()
     tenants = Tenants(network(), "tent", folder=tmp_path, budget=1.0)
-    for sample_id in serving.ids:
+    for sample_id in ids:
         assert tenants.feedback("north", sample_id, 0, tag=serving.tag)
     bounds = tenants.bounds("north")
     assert bounds != before
     tenants.close()
     tenants = Tenants(network(), "tent", folder=tmp_path, budget=1.0)
     assert tenants.bounds("north") == bounds
-    assert not any(tenants.feedback("north", sample_id, 0, tag=serving.tag) for sample_id in serving.ids)
+    assert not any(tenants.feedback("north", sample_id, 0, tag=serving.tag) for sample_id in ids)
     tenants.close()
 
 
