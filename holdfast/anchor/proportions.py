@@ -79,7 +79,7 @@ def _normalised(weights: Tensor) -> Tensor:
 def _reweigh(probabilities: Tensor, pseudo_count: Tensor, rounds: int, counted: Tensor | None = None) -> Tensor:
     weighed = probabilities
     for _ in range(rounds):
-        own = _counted(weighed, counted)
+        own = weighed if counted is None else weighed * counted[:, None]
         weighed = probabilities * (own.sum(-2, keepdim=True) - own + pseudo_count)
         weighed = weighed / weighed.sum(-1, keepdim=True)
     return weighed

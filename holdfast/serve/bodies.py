@@ -104,7 +104,9 @@ class Decoder:
         values = np.ascontiguousarray(values.astype(values.dtype.newbyteorder("="), copy=False))
         if values.dtype in (np.uint16, np.uint32, np.uint64, np.longdouble):
             values = values.astype(np.float64 if values.dtype == np.longdouble else np.int64)
-        inputs = torch.from_numpy(values)
+        inputs = torch.from_numpy(
+            values if values.flags.writeable else values.copy()
+        )  # a view of the body is read-only
         if inputs.dim() == len(self.spec.shape):
             inputs = inputs[None]
         return inputs.to(self.dtype)

@@ -107,7 +107,7 @@ def _tensor(tensor: Mapping[str, Any], rows: Rows, binary: bytes) -> NDArray[Any
         return values.astype(dtype).reshape(shape)
     if size != len(binary) or size != dtype.itemsize * int(np.prod(shape, dtype=np.float64)):
         raise RefusedError(400, f"the binary data have {len(binary)} bytes, which is not what size and shape say")
-    return np.frombuffer(binary, dtype).reshape(shape)
+    return np.frombuffer(binary, dtype).reshape(shape).copy()  # tensors are writable
 
 
 def _text(value: Any) -> str | None:

@@ -90,7 +90,7 @@ def test_yes_is_the_label_that_was_served() -> None:
         audit.serve(served=[3], source=[7], right=[0.5], source_right=[0.2])
         assert audit.feedback(0, **given)
         assert not audit.feedback(0, correct=False)
-    assert first.state_dict() == second.state
+    assert first.state_dict() == second.state_dict()
 
 
 @pytest.mark.parametrize(

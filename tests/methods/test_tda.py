@@ -99,7 +99,7 @@ def test_each_class_keeps_at_most_its_number_of_features() -> None:
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"positives": 0}, "positives must be"),
+        ({"positives": 0}, "positives of method 'tda' must be a whole number"),
         ({"uncertain": (0.5, 0.2)}, r"uncertain must be two rising entropies from 0 on, got \(0.5, 0.2\)"),
     ],
 )

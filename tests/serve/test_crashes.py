@@ -26,6 +26,8 @@ from holdfast.serve.limits import RefusedError
 from holdfast.serve.state_folder import divided_among, shard_folder, shard_of
 from holdfast.serve.tenants import Tenants
 from holdfast.state import SavedStateError, read_state
+from holdfast.state.digest import digest_of
+from holdfast.state.files import SCHEMA
 from tests.serve.conftest import batches, make_service, network, wait_until
 from tests.serve.test_app import NPY, npy
 
@@ -236,11 +238,8 @@ def test_a_state_nested_too_deeply_is_damaged(tmp_path: Path) -> None:
     path = tmp_path / "north.safetensors"
     deep = '{"list": [' * 50_000 + "]}" * 50_000
     body = json.dumps({"recipe": {}, "weights": "", "note": None})[:-1] + f', "state": {deep}}}'
-    import hashlib
-
-    checksum = hashlib.blake2b(body.encode(), digest_size=16).hexdigest()
-    path.write_bytes(save({}, {"holdfast": body, "schema": "2", "checksum": checksum}))
-    with pytest.raises(SavedStateError, match="damaged"):
+    path.write_bytes(save({}, {"holdfast": body, "schema": SCHEMA, "checksum": digest_of(body, [])}))
+    with pytest.raises(SavedStateError, match=r"damaged \(maximum recursion depth"):
         read_state(path)
     again = Tenants(network(), "tent", folder=tmp_path)
     assert again.step("north", batches(1)[0]).logits.shape == (4, 10)
