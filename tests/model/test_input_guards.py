@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 
 import numpy as np
 import pytest
@@ -97,6 +98,17 @@ def test_huge_inputs_leave_a_finite_state_wherever_they_come(name: str, place: i
         if number == place:
             assert model.step(1e10 * batch).skipped
         assert torch.equal(model(batch), twin(batch))
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
+def test_values_that_are_not_finite_count_as_zero(value: float) -> None:
+    model, batch = adapt(plain_network(), "source"), BATCHES[0].clone()
+    batch[3, 0, 2, 2] = 0.0
+    expected = model(batch)
+    batch[3, 0, 2, 2] = value
+    step = model.step(batch)
+    assert step.skipped == "non-finite values in 1 of 8 inputs"
+    assert torch.equal(step.logits, expected)
 
 
 def test_the_largest_source_inputs_stay_usual_after_smaller_ones_and_a_reset() -> None:

@@ -116,6 +116,7 @@ def test_a_prediction_is_returned_when_the_update_fails(caplog: pytest.LogCaptur
     assert record.exc_info is not None
     assert record.exc_info[1] is error
     assert first_difference(vars(twin), vars(model)) is None
+    assert all(weight.grad is None for weight in model.method.trained)
     assert torch.equal(model(BATCHES[1]), expected.logits)
     assert torch.equal(model(BATCHES[2]), [twin(batch) for batch in BATCHES[1:3]][1])
 
@@ -223,6 +224,37 @@ def test_a_process_forked_in_the_middle_of_a_step_has_the_state_before_it() -> N
     handle.remove()
     assert _exit_code(child, seconds=60) == 0
     assert torch.equal(model(BATCHES[2]), [twin(batch) for batch in BATCHES[1:3]][1])
+
+
+def test_a_process_forked_with_a_pending_batch_has_the_state_before_it() -> None:
+    model = build("robust_bn")
+    model(BATCHES[0])
+    twin = copy.deepcopy(model)
+    pending = model.begin(BATCHES[1])
+    child = os.fork()
+    if child == 0:
+        os._exit(0 if torch.equal(model(BATCHES[2]), twin(BATCHES[2])) else 1)
+    assert _exit_code(child, seconds=60) == 0
+    pending.finish()
+    assert torch.equal(model(BATCHES[2]), [twin(batch) for batch in BATCHES[1:3]][1])
+
+
+def test_predicting_alone_recovers_nothing() -> None:
+    options = {"estimate": "softmax_score", "threshold": 1.1}  # which resets after every batch
+    model = build("tent", estimator="softmax_score", recovery="estimate_drop", recovery_options=options)
+    assert model.predict(BATCHES[0]).recovered is None
+    assert model.step(BATCHES[0]).recovered is not None
+
+
+def test_finishing_an_earlier_batch_again_leaves_a_later_one_pending() -> None:
+    model = build("tent")
+    first = model.begin(BATCHES[0])
+    second = model.begin(BATCHES[1])  # which finishes the first
+    before = [weight.detach().clone() for weight in model.method.trained]
+    assert first.finish().loss is not None
+    assert all(map(torch.equal, before, model.method.trained))
+    second.finish()
+    assert not all(map(torch.equal, before, model.method.trained))
 
 
 def _exit_code(child: int, seconds: float) -> int:

@@ -92,6 +92,18 @@ def test_published_numbers_stand_beside_the_same_network_score_and_number_of_cli
     assert all(row.published is None for row in f1.rows)
 
 
+@pytest.mark.parametrize("other", ["none", "protocol", "label", "samples"])
+def test_published_numbers_are_for_the_published_protocol_recipe_and_number_of_clips(
+    other: str, write_run: WriteRun, tmp_path: Path
+) -> None:
+    protocol, samples = "offline-fixed" if other == "protocol" else ORACLE, 2_440 if other == "samples" else 2_460
+    write(write_run, protocol, parameters=99_080_852, samples=samples)
+    for path in (tmp_path / "runs").rglob("manifest.json") if other == "label" else ():
+        path.write_text(path.read_text().replace("dhauds as published for AMAuT", "dhauds"))
+    _, f1 = make_gains(make_tables(read_runs(tmp_path / "runs")))
+    assert [row.published is None for row in f1.rows] == [other != "none"] * 2
+
+
 @pytest.mark.parametrize("protocol", ["offline-fixed", ORACLE, "online"])
 def test_every_table_names_its_protocol(protocol: str, write_run: WriteRun, tmp_path: Path) -> None:
     write(write_run, protocol)

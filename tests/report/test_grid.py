@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import itertools
 import json
 import math
 from importlib import resources
@@ -87,6 +88,17 @@ def test_a_number_that_is_not_shown_says_why(
     assert f"rdumb on cin-c: {reason}" in grid.note
     if size == 750_000:
         assert texts["cin-3dcc"] == "50.0 (54.8)"
+
+
+def test_one_deviating_run_of_several_withholds_the_number(write_run: WriteRun, tmp_path: Path) -> None:
+    rows = batches({"fog": [375_000]}, size=750_000)
+    for stream, seed in itertools.product(("cin-c", "cin-3dcc"), (0, 1)):
+        folder = write_run("rdumb", rows, stream=stream, seed=seed, protocol={"stream": stream})
+        deviations = ["batch_size is 32 instead of 64"] if (stream, seed) == ("cin-c", 1) else []
+        as_paper(folder, "cin-c", published={"deviations": deviations, "seeds": [0, 1]})
+    (grid,) = make_grids(make_tables(read_runs(tmp_path / "runs"), "error"))
+    assert set(grid.published) == {("rdumb", "cin-3dcc")}
+    assert "rdumb on cin-c: batch_size is 32 instead of 64" in grid.note
 
 
 def test_the_page_shows_the_grid_first(runs: Path) -> None:
