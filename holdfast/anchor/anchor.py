@@ -137,8 +137,8 @@ class Anchor(Stateful):
         if rescale is not None:
             rescale(logits)
         opinion, recent, recent_source = self._opinion_of(logits, source, shown)
-        told = torch.isfinite(opinion.plain).all(), entropy_of(opinion.recent.mean(0)), shift_of(taps)
-        finite, entropy, shift = torch.stack([part.to(opinion.plain) for part in told]).tolist()  # one wait
+        parts = torch.isfinite(opinion.plain).all(), entropy_of(opinion.recent.mean(0)), shift_of(taps)
+        finite, entropy, shift = torch.stack([part.to(opinion.plain) for part in parts]).tolist()  # one wait
         if not finite:
             self._return_to(taps, before)
             return None

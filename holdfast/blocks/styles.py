@@ -18,7 +18,7 @@ BETAS, ADAM_EPS, WEIGHT_DECAY = (0.9, 0.999), 1e-8, 0.01  # torch's AdamW
 
 
 def style_of(features: Sequence[Tensor], *, channels_last: bool = False) -> Tensor:
-    """Return the logarithm of the unbiased variance of each channel over batch and places, of all layers in a row.
+    """Return the logarithm of the unbiased variance of each channel over batch and positions, of all layers in a row.
 
     >>> style_of([torch.tensor([[[[1.0, 3.0]]]])])  # ln 2
     tensor([0.6931])
@@ -49,11 +49,9 @@ def distance_quantile(styles: Tensor, share: float, vectors: int) -> float:
         return 0.0
     order = np.argsort(distances[kept])
     distances, ends = distances[kept][order], np.cumsum(pairs[kept][order])
-    place = share * (ends[-1] - 1)
-    lower, higher = (
-        distances[np.searchsorted(ends, whole, side="right")] for whole in (np.floor(place), np.ceil(place))
-    )
-    return float(lower + (place - np.floor(place)) * (higher - lower))
+    rank = share * (ends[-1] - 1)
+    lower, higher = (distances[np.searchsorted(ends, whole, side="right")] for whole in (np.floor(rank), np.ceil(rank)))
+    return float(lower + (rank - np.floor(rank)) * (higher - lower))
 
 
 class StyleClusters(Stateful):
@@ -146,5 +144,5 @@ class StyleClusters(Stateful):
             return
         draws = random.Random(seed_for(self.seed, "styles", self.seen))
         if draws.random() < len(self.buffer) / self.seen:
-            place = draws.randrange(len(self.buffer))
-            self.buffer = torch.cat([self.buffer[:place], style[None], self.buffer[place + 1 :]])
+            row = draws.randrange(len(self.buffer))
+            self.buffer = torch.cat([self.buffer[:row], style[None], self.buffer[row + 1 :]])

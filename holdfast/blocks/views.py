@@ -76,7 +76,7 @@ def draw_view(shape: Sequence[int], generator: Generator, *, softened: bool = Tr
 
     names = list(COLOUR_RANGES)
     order = torch.randperm(len(names), generator=generator, device=generator.device).tolist()
-    colours = {names[place]: uniform(*COLOUR_RANGES[names[place]]) for place in order}
+    colours = {names[index]: uniform(*COLOUR_RANGES[names[index]]) for index in order}
     angle = uniform(-15.0, 15.0)
     across, down = (SHIFT_SHARE * (side + 2 * (side // 2)) for side in (width, height))
     shift = round(uniform(-across, across)), round(uniform(-down, down))
@@ -183,9 +183,9 @@ def circular_shift(inputs: Tensor, steps: Tensor) -> Tensor:
     [[4, 1, 2, 3], [2, 3, 4, 1]]
     """
     length = inputs.shape[-1]
-    places = (torch.arange(length, device=inputs.device) - steps.to(inputs.device).unsqueeze(1)) % length
+    origins = (torch.arange(length, device=inputs.device) - steps.to(inputs.device).unsqueeze(1)) % length
     axes = [1] * (inputs.dim() - 2)
-    return inputs.gather(-1, places.view(len(inputs), *axes, length).expand_as(inputs))
+    return inputs.gather(-1, origins.view(len(inputs), *axes, length).expand_as(inputs))
 
 
 def named_view(
@@ -255,8 +255,8 @@ def _hue(images: Tensor, shift: float) -> Tensor:
     green_or_blue = torch.where(value == green, 2 + (blue - red) / safe, 4 + (red - green) / safe)
     hue = torch.where(value == red, (green - blue) / safe, green_or_blue)  # in sixths of the circle
     offsets = torch.tensor([5.0, 3.0, 1.0], device=images.device, dtype=images.dtype).view(3, 1, 1)
-    place = (hue.unsqueeze(1) + (offsets + 6 * shift)).remainder_(6)
-    dip = torch.minimum(place, 4 - place).clamp_(0, 1)
+    angle = (hue.unsqueeze(1) + (offsets + 6 * shift)).remainder_(6)
+    dip = torch.minimum(angle, 4 - angle).clamp_(0, 1)
     return (value.unsqueeze(1) - chroma.unsqueeze(1) * dip).clamp_(0, 1)
 
 

@@ -53,8 +53,8 @@ def audit(
     if as_json:
         shown = [one.to_dict() for one in decisions[-last:]]
         heads = {str(path): one.head for path, one in found.items()}
-        told = {"records": records, "head": found[paths[0]].head, "heads": heads, "problem": problem}
-        typer.echo(json.dumps({**told, "decisions": shown}))
+        summary = {"records": records, "head": found[paths[0]].head, "heads": heads, "problem": problem}
+        typer.echo(json.dumps({**summary, "decisions": shown}))
         raise typer.Exit(1 if problem else 0)
     table = plain_table("time (UTC)", "tenant", "batch", "what", "committed", "estimate", "gain", "state", "why")
     table.columns[0].no_wrap = True

@@ -49,11 +49,11 @@ def _fitted_table(lines: list[str], width: int) -> list[str]:
     rows = [[cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]] for line in lines]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     kept = list(range(len(widths)))
-    while sum(widths[place] + 2 for place in kept) - 2 > width and len(kept) > 1:
-        others = [place for place in kept[1:] if rows[0][place] not in ALWAYS]
+    while sum(widths[index] + 2 for index in kept) - 2 > width and len(kept) > 1:
+        others = [index for index in kept[1:] if rows[0][index] not in ALWAYS]
         kept.remove((others or kept)[-1])
     sides = [str.rjust if rule.endswith(":") else str.ljust for rule in rows[1]]
-    shown = ["  ".join(sides[place](row[place], widths[place]) for place in kept).rstrip() for row in rows]
+    shown = ["  ".join(sides[index](row[index], widths[index]) for index in kept).rstrip() for row in rows]
     left_out = len(widths) - len(kept)
     note = f"({left_out} more column{'s' if left_out > 1 else ''}: see the report)"
     return [*shown, *([note] if left_out else [])]

@@ -73,9 +73,9 @@ def replay(
     for one in found:
         scores = [f"{percent(share / 100, chosen):.1f}" for share in (one.accuracy, one.last_tenth)]
         shares = (*scores, f"{one.passes:.2f}")
-        places = [str(reset.batch) for reset in one.resets]
+        batches = [str(reset.batch) for reset in one.resets]
         table.add_row(
-            one.recovery, *shares, str(len(places)), ", ".join(places[:8]) + (" …" if len(places) > 8 else "")
+            one.recovery, *shares, str(len(batches)), ", ".join(batches[:8]) + (" …" if len(batches) > 8 else "")
         )
     console.print(table)
     for one in found:
@@ -101,7 +101,11 @@ def _replay_served(
     check_model_code([served_model(folder)], str(folder), allow_code)
     with console.status("replaying") as waiting:
         found = replay_served(
-            folder, methods=methods, recoveries=recoveries, tenant=tenant, told=lambda name: waiting.update(f"{name} …")
+            folder,
+            methods=methods,
+            recoveries=recoveries,
+            tenant=tenant,
+            announce=lambda name: waiting.update(f"{name} …"),
         )
     if as_json:
         typer.echo(json.dumps([one.to_dict() for one in found]))

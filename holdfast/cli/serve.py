@@ -110,7 +110,7 @@ def serve(
         "otel": otel,
     }
 
-    def told(address: str) -> None:
+    def announce(address: str) -> None:
         typer.echo(f"serving {model} at {address}")
 
     if head is not None and (state is None or engine is Engine.ray):
@@ -119,7 +119,14 @@ def serve(
         from holdfast.serve.on_ray import run_on_ray
 
         run_on_ray(
-            building, folder=state, limits=limits, replicas=replicas, host=host, port=port, token=token, told=told
+            building,
+            folder=state,
+            limits=limits,
+            replicas=replicas,
+            host=host,
+            port=port,
+            token=token,
+            announce=announce,
         )
     else:
         from holdfast.serve.build import build_service
@@ -129,7 +136,7 @@ def serve(
         service.check_first(lambda inputs: _misscaled(service.tenants.model.source_network, inputs))
         if service.tenants.model.method.predicts == "after":
             typer.echo(f"{method} predicts after its update: a prediction takes as long as the whole step")
-        run(service, host=host, port=port, token=token, told=told)
+        run(service, host=host, port=port, token=token, announce=announce)
     where = f" states and audit log: {state}; next: holdfast audit {state}" if state else ""
     typer.echo(f"stopped.{where}")
 

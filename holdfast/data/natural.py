@@ -48,8 +48,8 @@ class DomainImages(ImageFiles):
     ) -> None:
         domains, files, labels = zip(*records, strict=True)
         self.domain_names = tuple(dict.fromkeys(domains))
-        place = {domain: index for index, domain in enumerate(self.domain_names)}
-        self.domain_of = np.array([place[domain] for domain in domains], np.int64)
+        number = {domain: index for index, domain in enumerate(self.domain_names)}
+        self.domain_of = np.array([number[domain] for domain in domains], np.int64)
         super().__init__(name, folder, files, labels, class_names, resize=resize, crop=crop, cache_bytes=cache_bytes)
 
     @cached_property

@@ -58,7 +58,7 @@ def read_shards(paths: str | Path | Iterable[str | Path], *, on_error: OnError =
         with path.open("rb") as file:
             for entry in entries:
                 try:
-                    image = _decoded(file, path, *entry.place)
+                    image = _decoded(file, path, *entry.extent)
                 except ShardError as error:
                     _raise_or_warn(error, on_error)
                     continue
@@ -92,10 +92,10 @@ class Shards:
         self.class_names: Sequence[str] = tuple(class_names) or tuple(map(str, range(int(self.labels.max()) + 1)))
         # The corruptions of each sample, as its shard names them: distinct combinations, and an index into these.
         self.combinations = tuple(dict.fromkeys(stated for index in indices for stated in index.combinations))
-        place = {stated: number for number, stated in enumerate(self.combinations)}
+        number_of = {stated: number for number, stated in enumerate(self.combinations)}
         self.combination_of = np.concatenate(
             [
-                np.array([place[each] for each in index.combinations], np.int32)[index.combination_of]
+                np.array([number_of[each] for each in index.combinations], np.int32)[index.combination_of]
                 for index in indices
             ]
         )
@@ -134,7 +134,7 @@ class Shards:
 
 @dataclass(frozen=True)
 class _Entry:
-    place: tuple[int, int]  # of the image: offset and size, in bytes
+    extent: tuple[int, int]  # of the image: offset and size, in bytes
     label: int
     info: dict[str, str]
 
@@ -145,7 +145,7 @@ def _brief(path: Path) -> ShardIndex:
     if index is None:
         entries = _index(path)
         stated = [tuple(entry.info[key] for key in ("n1", "n2") if key in entry.info) for entry in entries]
-        index = ShardIndex.of([entry.place for entry in entries], [entry.label for entry in entries], stated)
+        index = ShardIndex.of([entry.extent for entry in entries], [entry.label for entry in entries], stated)
         index.save(path)
     return index
 
@@ -176,7 +176,7 @@ def _raise_or_warn(error: ShardError, on_error: OnError) -> None:
 
 
 def _index(path: Path) -> list[_Entry]:
-    """Return place, label and info of every sample of a shard, without decoding its images."""
+    """Return extent, label and info of every sample of a shard, without decoding its images."""
     samples: dict[str, dict[str, Any]] = {}
     try:
         with path.open("rb") as file:

@@ -200,8 +200,8 @@ def suspicious(predictions: Tensor, opinion: Opinion, usual: float | None = None
     (False, True, True)
     """
     shortfall = (opinion.probabilities.amax(1) - opinion.belief(predictions)).mean()
-    told = torch.stack([shortfall, opinion.plain.amax(1).mean()]).tolist()  # the host waits once
-    return bool(told[0] > SUSPICIOUS or told[1] < (usual or USUAL_CONFIDENCE) / 2)
+    values = torch.stack([shortfall, opinion.plain.amax(1).mean()]).tolist()  # the host waits once
+    return bool(values[0] > SUSPICIOUS or values[1] < (usual or USUAL_CONFIDENCE) / 2)
 
 
 def collapsed(predictions: Tensor, anchored: Tensor) -> bool:

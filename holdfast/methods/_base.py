@@ -377,7 +377,7 @@ class Method(Stateful):
         if self._optimizer is not None:
             known = copy.deepcopy(self._optimizer.state_dict()["state"])
             # Of every parameter, also of those without: what is missing in a file is then a fault of the file.
-            state["optimizer"] = {place: known.get(place, {}) for place in range(len(_parameters(self._optimizer)))}
+            state["optimizer"] = {index: known.get(index, {}) for index in range(len(_parameters(self._optimizer)))}
         return state
 
     def set_extra_state(self, state: Mapping[str, Any]) -> None:
@@ -385,7 +385,7 @@ class Method(Stateful):
         super().set_extra_state(state)
         if self._optimizer is not None:
             _check_moments(state["optimizer"], self._optimizer)
-            moments = {place: copy.deepcopy(own) for place, own in state["optimizer"].items() if own}
+            moments = {index: copy.deepcopy(own) for index, own in state["optimizer"].items() if own}
             groups = self._optimizer.state_dict()["param_groups"]
             self._optimizer.load_state_dict({"state": moments, "param_groups": groups})
 
@@ -405,16 +405,16 @@ def _check_moments(moments: Mapping[int, Mapping[str, Any]], optimizer: torch.op
     parameters, counting = _parameters(optimizer), _step_dtype()
     if list(moments) != list(range(len(parameters))):
         raise ValueError(f"the optimiser has {len(parameters)} parameters, and moments of {list(moments)}")
-    for place, own in moments.items():
+    for index, own in moments.items():
         if own and set(own) != expected:
-            raise ValueError(f"the optimiser has no such moments: {sorted(own)} of parameter {place}")
-        parameter = parameters[place]
+            raise ValueError(f"the optimiser has no such moments: {sorted(own)} of parameter {index}")
+        parameter = parameters[index]
         for name, tensor in own.items():
             if tensor is None:  # SGD without momentum, or before its first step
                 continue
             shape, dtype = (torch.Size(), counting) if name == "step" else (parameter.shape, parameter.dtype)
             if tensor.shape != shape or tensor.dtype != dtype:
-                raise ValueError(f"{name!r} of parameter {place} is {tensor.dtype} of shape {tuple(tensor.shape)}")
+                raise ValueError(f"{name!r} of parameter {index} is {tensor.dtype} of shape {tuple(tensor.shape)}")
 
 
 class PredictOnly(nn.Module):

@@ -244,10 +244,10 @@ class Guard(Method):
         believed_source, believed_own = (judge.belief(given.argmax(1)) for given in (source, own))
         finite = torch.isfinite(own).all()[None].to(believed_own)
         losses = (believed_source - believed_own).clamp(-1, 1)  # rounding may exceed 1
-        told = torch.cat([losses, finite]).cpu()  # the host waits once
-        if not told[-1]:  # there is nothing to judge
+        values = torch.cat([losses, finite]).cpu()  # the host waits once
+        if not values[-1]:  # there is nothing to judge
             return (own if self.prediction == "adapted" else usual), None
-        judged = Judged(logits, judge, believed_source, believed_own, told[:-1])
+        judged = Judged(logits, judge, believed_source, believed_own, values[:-1])
         if self.prediction == "adapted":
             return own, judged
         if not self.referred:  # the judge may be wrong about this network

@@ -407,8 +407,8 @@ class AdaptedModel(nn.Module):
         if header["recipe"] != self.recipe:
             here, there = self.recipe, dict(header["recipe"] or {})
             fields = [key for key in sorted({*here, *there}) if here.get(key) != there.get(key)]
-            told = "; ".join(f"{key} is {there.get(key)!r} there and {here.get(key)!r} here" for key in fields)
-            raise SavedStateError(f"{path} was saved by another recipe: {told}; adapt with the same options")
+            differences = "; ".join(f"{key} is {there.get(key)!r} there and {here.get(key)!r} here" for key in fields)
+            raise SavedStateError(f"{path} was saved by another recipe: {differences}; adapt with the same options")
         try:
             with self._changing():
                 self._load(state)
@@ -487,8 +487,8 @@ class AdaptedModel(nn.Module):
         copied = type(self).__new__(type(self))
         memo[id(self)] = copied
         with self._transactions.settled():  # no other thread is in the middle of a step
-            for place, empty in copies_of_empty(self).items():
-                memo.setdefault(place, empty)
+            for key, empty in copies_of_empty(self).items():
+                memo.setdefault(key, empty)
             vars(copied).update(copy.deepcopy(vars(self), memo))
         return copied
 

@@ -242,9 +242,9 @@ def guard(
     >>> from holdfast.models.tiny import tiny_resnet
     >>> model = guard(tiny_resnet(), "tent", budget=0.5)
     >>> step = model.step(torch.rand(8, 3, 32, 32))
-    >>> for place, wanted in zip(step.ids, step.wants_label):
+    >>> for sample, wanted in zip(step.ids, step.wants_label):
     ...     if wanted:
-    ...         counted = model.feedback(place, label=3)
+    ...         counted = model.feedback(sample, label=3)
     >>> model.accuracy().low, sorted(step.estimates)
     (0.0, ['guard'])
     """

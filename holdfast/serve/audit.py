@@ -116,9 +116,9 @@ class AuditLog:
             self._insert(self._late[0])
             self._late.popleft()
         if self._missing:
-            told = f"{self._missing} decisions before this record were not logged: the disk took no records"
+            reason = f"{self._missing} decisions before this record were not logged: the disk took no records"
             self._insert(
-                Decision(time=time.time(), tenant="", kind="missing", batch=0, before="", after="", reason=told)
+                Decision(time=time.time(), tenant="", kind="missing", batch=0, before="", after="", reason=reason)
             )
             self._missing = 0
 

@@ -134,7 +134,7 @@ def run_on_ray(
     host: str = "127.0.0.1",
     port: int = 8000,
     token: str | None = None,
-    told: Callable[[str], None] = lambda _: None,
+    announce: Callable[[str], None] = lambda _: None,
     stop: threading.Event | None = None,
 ) -> None:
     """Serve on Ray until SIGINT or SIGTERM (or `stop`); then answer what is under way and write all states.
@@ -171,7 +171,7 @@ def run_on_ray(
         stopping = stop or _signalled()
         try:
             serve.run(ingress.bind(*parts), name=APPLICATION, route_prefix="/")
-            told(f"http://{host}:{port}/")
+            announce(f"http://{host}:{port}/")
             while not stopping.wait(1.0):
                 pass
             for shard in range(replicas):

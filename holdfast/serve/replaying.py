@@ -27,7 +27,7 @@ MOST_TENANTS = 1_000_000
 
 @dataclass(frozen=True)
 class ServedBatch:
-    """One batch as it was served: where its inputs are, what was predicted, and labels by place in the batch."""
+    """One batch as it was served: where its inputs are, what was predicted, and labels by position in the batch."""
 
     tenant: str
     folder: Path
@@ -75,8 +75,10 @@ def read_served(folder: Path, *, tenant: str | None = None) -> list[ServedBatch]
         for one in decisions:
             if one.kind == "batch" and one.inputs:
                 first = 0 if one.first is None else one.first
-                places = {place: labels.get((one.tenant, one.run, first + place)) for place in range(one.samples)}
-                known = tuple((place, label) for place, label in places.items() if label is not None)
+                labelled = {
+                    position: labels.get((one.tenant, one.run, first + position)) for position in range(one.samples)
+                }
+                known = tuple((position, label) for position, label in labelled.items() if label is not None)
                 found.append(ServedBatch(one.tenant, path.parent, one.inputs, one.classes, known))
     if not found:
         whose = "" if tenant is None else f" of tenant {tenant}"
@@ -90,7 +92,7 @@ def replay_served(
     methods: Sequence[str] = (),
     recoveries: Sequence[str | Spec] = (),
     tenant: str | None = None,
-    told: Callable[[str], None] = lambda _: None,
+    announce: Callable[[str], None] = lambda _: None,
 ) -> list[ServedAgain]:
     """Run stored inputs through the source, each method, and the served method with each recovery (default: all).
 
@@ -116,7 +118,7 @@ def replay_served(
         runs.append((name, {"method": method, **options, **recovering, **fitting}))
     found = [_judged("as served", batches, [np.array(batch.classes) for batch in batches], ())]
     for name, given in runs:
-        told(name)
+        announce(name)
         tenants = Tenants(adapt(network, **given), limit=MOST_TENANTS)
         steps = [tenants.step(batch.tenant, read_stored(batch.folder, batch.inputs)) for batch in batches]
         classes = [step.logits.argmax(1).numpy() for step in steps]
@@ -125,7 +127,9 @@ def replay_served(
 
 
 def _judged(name: str, batches: Sequence[ServedBatch], classes: Sequence[Any], resets: Iterable[str]) -> ServedAgain:
-    right = [int(new[place]) == label for new, one in zip(classes, batches, strict=True) for place, label in one.labels]
+    right = [
+        int(new[position]) == label for new, one in zip(classes, batches, strict=True) for position, label in one.labels
+    ]
     same = np.concatenate([new == np.array(one.classes) for new, one in zip(classes, batches, strict=True)])
     reasons = tuple(resets)
     return ServedAgain(

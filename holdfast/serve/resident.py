@@ -17,7 +17,7 @@ ALIGNED = 16  # bytes
 
 
 @dataclass(frozen=True)
-class _Place:
+class _Stretch:
     start: int
     stop: int
     dtype: torch.dtype
@@ -48,11 +48,11 @@ class Resident:
             if not isinstance(leaf, Tensor):
                 return leaf
             flat = leaf.detach().cpu().reshape(-1).view(torch.uint8)
-            place = _Place(end, end + len(flat), leaf.dtype, leaf.shape, leaf.device)
+            stretch = _Stretch(end, end + len(flat), leaf.dtype, leaf.shape, leaf.device)
             gap = -len(flat) % ALIGNED
             parts.extend([flat, flat.new_zeros(gap)] if gap else [flat])
             end += len(flat) + gap
-            return place
+            return stretch
 
         outline = rebuild(pack, snapshot)
         return cls(torch.cat(parts) if parts else torch.empty(0, dtype=torch.uint8), outline)
@@ -61,7 +61,7 @@ class Resident:
         """Return the snapshot; on the CPU its tensors are views of `content`."""
 
         def unpack(leaf: Any) -> Any:
-            if not isinstance(leaf, _Place):
+            if not isinstance(leaf, _Stretch):
                 return leaf
             flat = self.content[leaf.start : leaf.stop].view(leaf.dtype)
             return flat.reshape(leaf.shape).to(leaf.device)

@@ -31,7 +31,7 @@ def run(
     host: str = "127.0.0.1",
     port: int = 8000,
     token: str | None = None,
-    told: Callable[[str], None] = lambda _: None,
+    announce: Callable[[str], None] = lambda _: None,
 ) -> None:
     """Serve at an address until SIGINT or SIGTERM; then answer what is under way and bring all states to the disk."""
     check_address(host, token)
@@ -44,7 +44,7 @@ def run(
         except OSError as error:
             raise OSError(f"cannot listen at {host}:{port} ({error.strerror}); choose another --port") from error
         address = f"[{host}]" if ":" in host else host
-        told(f"http://{address}:{listening.getsockname()[1]}/")
+        announce(f"http://{address}:{listening.getsockname()[1]}/")
         keep_freed_memory()
         for stopping in (signal.SIGINT, signal.SIGTERM):  # uvicorn raises them again after it has stopped
             signal.signal(stopping, lambda *_: None)

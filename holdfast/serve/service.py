@@ -133,7 +133,7 @@ class Service:
         serving = self.tenants.begin(tenant, inputs)
         confidences, classes = serving.logits.float().softmax(1).max(1)
         finite = torch.isfinite(serving.logits).all(1)
-        ids = [f"{tenant}:{place}-{serving.tag}" for place in serving.ids] or [f"{tenant}:-" for _ in inputs]
+        ids = [f"{tenant}:{sample}-{serving.tag}" for sample in serving.ids] or [f"{tenant}:-" for _ in inputs]
         wanted = list(serving.wants_label) or [False] * len(inputs)
         start = 0
         for request in requests:
@@ -168,10 +168,10 @@ class Service:
         if sum(len(one) for one in self._first) < LOOKED_AT:
             return
         check, first, self._check, self._first = self._check, torch.cat(self._first), None, []
-        told = check(first)
-        if told is not None:
-            LOG.warning(told)
-            self.note = told if self.note is None else f"{self.note}; {told}"
+        problem = check(first)
+        if problem is not None:
+            LOG.warning(problem)
+            self.note = problem if self.note is None else f"{self.note}; {problem}"
             self.described["note"] = self.note
 
     def _store(self, tenant: str, batch: int, inputs: Tensor) -> str:
@@ -188,11 +188,11 @@ class Service:
     def feedback(self, prediction_id: str, label: int | None = None, *, correct: bool | None = None) -> bool:
         """Take the true class of a prediction, or whether it is `correct`; return whether that counts."""
         tenant, colon, named = prediction_id.rpartition(":")
-        place, _, tag = named.partition("-")
-        if not colon or not place.isdecimal() or len(place) > 18:
+        sample, _, tag = named.partition("-")
+        if not colon or not sample.isdecimal() or len(sample) > 18:
             raise RefusedError(422, "no prediction has this id; send the id of a prediction of a guarded model")
         try:
-            return self.tenants.feedback(tenant, int(place), label, correct=correct, tag=tag)
+            return self.tenants.feedback(tenant, int(sample), label, correct=correct, tag=tag)
         except RefusedError:
             raise
         except ValueError as error:  # the label is no class
@@ -228,7 +228,7 @@ class Service:
         """Return the last decisions of a tenant after a time."""
         self.tenants.status(tenant)
         found = list(self._recent(tenant))
-        known = [place for place, one in enumerate(found) if one.time == since]  # by place: a clock may be set back
+        known = [index for index, one in enumerate(found) if one.time == since]  # by index: a clock may be set back
         later = found[known[-1] + 1 :] if known else [one for one in found if one.time > since]
         return [one.to_dict() for one in later]
 

@@ -61,11 +61,11 @@ def check_model(folder: Path, model: AdaptedModel) -> None:
 
 def check_weights(folder: Path, network: nn.Module) -> None:
     """Raise if the states of a folder belong to other weights."""
-    told = json.loads((folder / SIGNED).read_text())["weights"]
+    served = json.loads((folder / SIGNED).read_text())["weights"]
     found = weights_digest(network)
-    if told != found:
+    if served != found:
         raise ValueError(
-            f"the network has other weights ({found[:8]}) than the one that was served from {folder} ({told[:8]}); "
+            f"the network has other weights ({found[:8]}) than the one that was served from {folder} ({served[:8]}); "
             "restore those weights"
         )
 

@@ -18,24 +18,24 @@ __all__ = ["read_stored", "stored"]
 
 
 def stored(folder: Path, tenant: str, batch: int, inputs: Tensor) -> str:
-    """Write the inputs of a batch, and return the place of the file in the folder.
+    """Write the inputs of a batch, and return the name of the file in the folder.
 
     After a crash a tenant counts some batches again; their files have other digests, and all of them stay.
     """
     file = io.BytesIO()
     np.save(file, inputs.detach().cpu().float().numpy() if _unknown(inputs) else inputs.cpu().numpy())
-    place = f"inputs/{tenant}/{batch:08d}-{_digest(file.getvalue())}.npy"
-    path = folder / place
+    name = f"inputs/{tenant}/{batch:08d}-{_digest(file.getvalue())}.npy"
+    path = folder / name
     made = [] if path.parent.exists() else [path.parent.parent, path.parent]
     write_whole(path, file.getvalue())
     for one in (*made, path):
         private(one)
-    return place
+    return name
 
 
-def read_stored(folder: Path, place: str) -> Tensor:
+def read_stored(folder: Path, name: str) -> Tensor:
     """Return the inputs of a batch, or raise if they are not those that were served."""
-    path = folder / place
+    path = folder / name
     try:
         if not path.resolve().is_relative_to(folder.resolve()):
             raise FileNotFoundError(errno.ENOENT, "they are outside the state folder")

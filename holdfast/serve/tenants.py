@@ -135,7 +135,7 @@ class Tenants:
         else:
             self.model = adapt(model, method, source=source, holdout=holdout, **{**(options or {}), **building})
         self.active, self.limit, self.checkpoint_every = active, limit, checkpoint_every
-        self._told: Callable[[Decision], None] = self.record
+        self._listener: Callable[[Decision], None] = self.record
         self.stalled: str | None = None  # why nothing is adapted: the disk takes no states
         self.unrecorded: str | None = None  # why the log is not written
         self._retry_at = 0.0
@@ -191,9 +191,9 @@ class Tenants:
         self._checkpoint(entry)
         return step, decision
 
-    def tell(self, told: Callable[[Decision], None]) -> None:
+    def tell(self, listener: Callable[[Decision], None]) -> None:
         """Call this with each decision that no caller asked for, such as a damaged state, instead of `record`."""
-        self._told = told
+        self._listener = listener
 
     def record(self, decision: Decision) -> None:
         """Write a decision to the log; if the disk does not take it, it waits, and nothing is adapted until it does."""
@@ -524,7 +524,7 @@ class Tenants:
         self.model.return_to(self._fresh.snapshot())
         entry.digest, entry.saved_at, entry.runs, entry.tagged = self._fresh_digest, -1, (), False
         entry.saved_ids = 0
-        self._told(self._done(entry, "damaged", before, "its file was damaged: it starts from the source"))
+        self._listener(self._done(entry, "damaged", before, "its file was damaged: it starts from the source"))
 
     def _checkpoint(self, entry: Tenant) -> None:
         if entry.batches - max(entry.saved_at, 0) >= self.checkpoint_every or entry.saved_at < 0:

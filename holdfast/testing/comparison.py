@@ -76,4 +76,4 @@ def _items(container: Any) -> dict[str, Any]:
         container = container.state_dict()
     if isinstance(container, dict):
         return {f".{key}": item for key, item in container.items()}
-    return {f"[{place}]": item for place, item in enumerate(container)}
+    return {f"[{number}]": item for number, item in enumerate(container)}

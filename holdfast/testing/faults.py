@@ -40,7 +40,7 @@ def check_failed_steps(trial: Trial, *, points: int | None = 3) -> None:
     model, untouched, batch = trial.adapted(), trial.before_the_last, trial.batches[-1]
     calls = module_calls(lambda: trial.adapted().step(batch))
     chosen = (
-        range(calls) if points is None else sorted({place * (calls - 1) // (points - 1) for place in range(points)})
+        range(calls) if points is None else sorted({number * (calls - 1) // (points - 1) for number in range(points)})
     )
     for call in chosen:
         with failing_at(call):
@@ -88,13 +88,13 @@ def check_threads(trial: Trial) -> None:
     names = threading.local()
 
     def begin(method: Any) -> str | None:
-        order.append(names.place)
+        order.append(names.number)
         return own(method)
 
-    def run(places: range) -> None:
-        for place in places:
-            names.place = place
-            steps[place] = model.step(work[place])
+    def run(numbers: range) -> None:
+        for number in numbers:
+            names.number = number
+            steps[number] = model.step(work[number])
 
     threads = [threading.Thread(target=run, args=(range(first, len(work), 2),)) for first in range(2)]
     vars(model.recovery)["begin"] = begin
@@ -109,8 +109,10 @@ def check_threads(trial: Trial) -> None:
         sys.setswitchinterval(interval)
         del vars(model.recovery)["begin"]
     assert len(steps) == len(work), "a step failed in a thread"
-    expected = [other.step(work[place]) for place in order]
-    assert_equal([step.logits for step in expected], [steps[place].logits for place in order], "predictions in threads")
+    expected = [other.step(work[number]) for number in order]
+    assert_equal(
+        [step.logits for step in expected], [steps[number].logits for number in order], "predictions in threads"
+    )
 
 
 def check_autocast(trial: Trial) -> None:

@@ -61,10 +61,10 @@ def check_picks(stream: Stream, end: int) -> None:
         assert ((whole.samples >= 0) & (whole.samples < size)).all(), f"a pick is not one of {size} samples"
         assert ((whole.domains >= 0) & (whole.domains < len(plan.domains))).all(), "a pick has an unknown domain"
         assert ((whole.severities >= 0) & (whole.severities <= 5)).all(), "a severity is not between 0 and 5"
-        for place, severities in zip(whole.domains, whole.severities, strict=True):
-            corruptions = plan.domains[place].corruptions
-            assert len(corruptions) <= len(severities), f"{plan.domains[place].name} has too few severities"
-            assert not severities[len(corruptions) :].any(), f"{plan.domains[place].name} has too many severities"
+        for number, severities in zip(whole.domains, whole.severities, strict=True):
+            corruptions = plan.domains[number].corruptions
+            assert len(corruptions) <= len(severities), f"{plan.domains[number].name} has too few severities"
+            assert not severities[len(corruptions) :].any(), f"{plan.domains[number].name} has too many severities"
         middle = end // 2
         part = plan.picks(start + middle, start + end)
         for field in ("samples", "domains", "severities"):
@@ -81,7 +81,7 @@ def check_batches(stream: Stream, end: int) -> None:
         assert len(batch) == stop - start <= 7, f"the batch at {start} has {len(batch)} samples"
         picks = stream.plan.picks(start, stop)
         assert np.array_equal(batch.labels, stream.data.labels[picks.samples]), f"wrong labels at {start}"
-        assert batch.domains == tuple(stream.domains[place] for place in picks.domains), f"wrong domains at {start}"
+        assert batch.domains == tuple(stream.domains[number] for number in picks.domains), f"wrong domains at {start}"
         assert batch.inputs.shape == (len(batch), *stream.input_spec.shape), f"wrong shape at {start}"
         assert batch.inputs.dtype == torch.float32, f"inputs are {batch.inputs.dtype}"
         assert torch.isfinite(batch.inputs).all(), f"non-finite inputs at {start}"

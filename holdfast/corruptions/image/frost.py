@@ -55,8 +55,8 @@ def _frost(name: str, load: Callable[[], Sequence[Texture]], source: str) -> Cor
         """Look through a window covered with ice."""
         height, width = images.shape[1:3]
         choices = textures(size, height, width)
-        places = zip(choice, row, column, strict=True)
-        crops = np.stack([choices[t][r : r + height, c : c + width] for t, r, c in places])
+        corners = zip(choice, row, column, strict=True)
+        crops = np.stack([choices[t][r : r + height, c : c + width] for t, r, c in corners])
         return np.clip(clear * images + ice * crops, 0, 255).astype(np.uint8)
 
     return Corruption(name, TABLES, apply, draw, source=source)
@@ -69,9 +69,9 @@ def _shrunk(texture: Texture, size: float) -> Texture:
     values = texture.astype(np.float64)
     for axis in (0, 1):
         length = values.shape[axis]
-        places = np.clip((np.arange(round(length * size)) + 0.5) / size - 0.5, 0, length - 1)
-        below = places.astype(int)
-        share = (places - below).reshape((-1, 1, 1) if axis == 0 else (-1, 1))
+        positions = np.clip((np.arange(round(length * size)) + 0.5) / size - 0.5, 0, length - 1)
+        below = positions.astype(int)
+        share = (positions - below).reshape((-1, 1, 1) if axis == 0 else (-1, 1))
         above = np.minimum(below + 1, length - 1)
         values = values.take(below, axis) * (1 - share) + values.take(above, axis) * share
     return np.rint(values).astype(np.uint8)

@@ -28,8 +28,8 @@ def zoom_taps(length: int, factor: float) -> tuple[NDArray[np.int64], NDArray[np
     """
     kept = ceil(length / factor)
     stretched = round(kept * factor)
-    places = np.arange(length) + (stretched - length) // 2
-    positions = places * ((kept - 1) / max(stretched - 1, 1))
+    pixels = np.arange(length) + (stretched - length) // 2
+    positions = pixels * ((kept - 1) / max(stretched - 1, 1))
     below = np.minimum(positions.astype(int), max(kept - 2, 0))
     first = (length - kept) // 2 + below
     return first, np.minimum(first + 1, length - 1), positions - below
@@ -113,10 +113,10 @@ class Zoomed:
             level[:] = _average(np.ascontiguousarray(plane.T), (each.astype(np.float32) for each in wide)).T
         return levels
 
-    def at(self, places: NDArray[np.intp]) -> Levels:
+    def at(self, indices: NDArray[np.intp]) -> Levels:
         """Return some levels with the operations of `everywhere`."""
         height, width = self.planes.shape[1:]
-        start, x = np.divmod(places, width)
+        start, x = np.divmod(indices, width)
         y = start % height
         start = (start - y) * width
         (top, bottom, down), (left, right, across) = (
@@ -124,7 +124,7 @@ class Zoomed:
         )
         above, below, flat = start + top * width, start + bottom * width, self.planes.reshape(-1)
         tall = [flat.take(above + column) * (1 - down) + flat.take(below + column) * down for column in (left, right)]
-        return _average(flat.take(places), (tall[0] * (1 - across) + tall[1] * across).astype(np.float32))
+        return _average(flat.take(indices), (tall[0] * (1 - across) + tall[1] * across).astype(np.float32))
 
     def constants(self) -> Levels:
         """Return the level of each constant image: interpolation rounds to the same float32 value."""
