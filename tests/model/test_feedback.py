@@ -10,9 +10,9 @@ import torch
 
 from holdfast import AdaptedModel, adapt
 from holdfast.evidence import LabelRequests
-from holdfast.methods.guard import Verdict
 from holdfast.model.guarded import LABELS_KEPT, Feedback
 from holdfast.models.tiny import tiny_resnet
+from holdfast.records import Verdict
 
 INPUTS = torch.rand(16, 3, 16, 16, generator=torch.Generator().manual_seed(0))
 
