@@ -39,7 +39,7 @@ def prepare(
     if scale is None and "paper" in scale_names(suite):
         scale = "paper"
     asked = parse_settings(settings)
-    absent = [] if as_json else _list_missing(suite, scale, asked)  # before torch is imported
+    absent = [] if as_json or fetch else _list_missing(suite, scale, asked)  # before torch is imported
     from holdfast.benchmark import load_suite
     from holdfast.benchmark.preparation import cost_of, missing, rate_of
 
@@ -47,7 +47,7 @@ def prepare(
     cost = cost_of(jobs)
     if fetch:
         _fetch([need for need in missing(jobs) if need.source.archives])
-        absent = missing(jobs)
+        absent = [] if as_json else _list_missing(suite, scale, asked)
     models = {job.model.label: job.model for job in jobs} if measure else {}
     if as_json:
         rates = {label: rate for label, model in models.items() if (rate := rate_of(model)) is not None}

@@ -79,7 +79,9 @@ def clip(
     if not hasattr(whole, "get_text_features") or not hasattr(whole, "vision_model"):
         raise ValueError(f"{model} is a {type(whole).__name__}, which has no embeddings of text; name a CLIP or SigLIP")
     embeddings = _text_embeddings(whole, tokenizer, names, templates)
-    return Normalised.behind(ClipClassifier(whole, embeddings).eval(), _image_preprocessing(model, transformers))
+    with seeded_weights(0):
+        classifier = ClipClassifier(whole, embeddings).eval()
+    return Normalised.behind(classifier, _image_preprocessing(model, transformers))
 
 
 class ClipClassifier(nn.Module):

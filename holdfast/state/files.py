@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import torch
 from safetensors import SafetensorError
 from safetensors.torch import load as load_tensors
 from safetensors.torch import save as dump_tensors
@@ -42,7 +43,8 @@ def read_state(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     content = path.read_bytes()
     try:
         metadata = _metadata(content)
-        tensors = load_tensors(content)
+        with torch.device("cpu"):  # whatever the caller's default is
+            tensors = load_tensors(content)
     except (SafetensorError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise SavedStateError(f"{path} is damaged ({error}); use another copy of it") from error
     if metadata.get("schema") != SCHEMA:
