@@ -183,3 +183,12 @@ def test_the_passes_of_a_step_are_its_own(inputs: Tensor) -> None:
     model = adapt(tiny_resnet(), "tent")
     steps = [model.step(inputs) for _ in range(3)]
     assert [(step.forwards, step.backwards) for step in steps] == [(1.0, 1.0)] * 3
+
+
+def test_a_reset_returns_estimators_to_their_start(inputs: Tensor) -> None:
+    model = adapt(tiny_resnet(), "tent", estimator="gde")
+    model(inputs)
+    previous = model.estimators["gde"].get_extra_state()["previous"]
+    assert previous is not None
+    model.reset()
+    assert model.estimators["gde"].get_extra_state()["previous"] is None
