@@ -177,3 +177,18 @@ def test_moving_to_another_type_moves_declared_state_and_the_origin(inputs: Tens
     assert model(inputs.double()).dtype == torch.float64
     model.reset()
     assert torch.isfinite(model(inputs.double())).all()
+
+
+def test_the_passes_of_a_step_are_its_own(inputs: Tensor) -> None:
+    model = adapt(tiny_resnet(), "tent")
+    steps = [model.step(inputs) for _ in range(3)]
+    assert [(step.forwards, step.backwards) for step in steps] == [(1.0, 1.0)] * 3
+
+
+def test_a_reset_returns_estimators_to_their_start(inputs: Tensor) -> None:
+    model = adapt(tiny_resnet(), "tent", estimator="gde")
+    model(inputs)
+    previous = model.estimators["gde"].get_extra_state()["previous"]
+    assert previous is not None
+    model.reset()
+    assert model.estimators["gde"].get_extra_state()["previous"] is None

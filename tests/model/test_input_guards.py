@@ -139,6 +139,7 @@ def test_what_is_usual_follows_the_majority_of_the_first_batches_and_then_stays(
     assert refused == [False, True, True, False, False]
     for _ in range(VOTES):
         usual.refusal(1.0)
+    assert len(usual.votes) == VOTES
     assert all(usual.refusal(100.0) for _ in range(100))
     usual.reset_state()
     assert usual.refusal(100.0) is None

@@ -1,0 +1,42 @@
+"""What a guarded model remembers of its predictions, and in which order it is shown what is known of the source."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from holdfast import AdaptedModel, adapt
+from holdfast.evidence import LabelRequests
+from holdfast.model.guarded import LABELS_KEPT, Feedback
+from holdfast.models.tiny import tiny_resnet
+from holdfast.records import Verdict
+
+INPUTS = torch.rand(16, 3, 16, 16, generator=torch.Generator().manual_seed(0))
+
+
+def test_the_newest_labels_that_are_wanted_are_kept_and_gains_are_over_the_source() -> None:
+    feedback, count = Feedback(), LABELS_KEPT + 5
+    right, source_right = torch.full((count,), 0.75), torch.full((count,), 0.5)
+    classes, logits = torch.zeros(count, dtype=torch.long), torch.arange(count)[:, None].float()
+    verdict = Verdict(classes, classes, right, source_right, logits, logits, 0.0)
+    asked = LabelRequests(100 + np.arange(count), np.ones(count, bool), np.ones(count))
+    feedback.serve(verdict, asked, window=64)
+    assert list(feedback.asked) == list(range(105, 105 + LABELS_KEPT))
+    assert feedback.asked[105].tolist() == [5.0]
+    assert feedback.gains is not None
+    assert set(feedback.gains.tolist()) == {0.25}
+
+
+@pytest.mark.parametrize(("known", "first"), [({"clean_accuracy": 0.9}, "refer_to"), ({}, "fit_holdout")])
+def test_an_anchor_is_judged_as_it_follows_if_the_accuracy_is_known(
+    known: dict[str, Any], first: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    called: list[str] = []
+    for name in ("refer_to", "fit_holdout"):
+        monkeypatch.setattr(AdaptedModel, name, lambda *_, name=name: called.append(name))
+    adapt(tiny_resnet(), "blend", estimator="anchored", source=[INPUTS], holdout=[INPUTS], **known)
+    assert called[0] == first
+    assert len(called) == 2
