@@ -18,10 +18,10 @@ from holdfast.data import DATASETS
 from holdfast.data.tensors import as_inputs
 from holdfast.methods.blend import blended
 from holdfast.methods.guard import Guard
-from holdfast.model.adapt import adapt
+from holdfast.model.adapt import adapt, adapt_with
 from holdfast.model.adapted import AdaptedModel
 from holdfast.models import digits_resnet, tiny_resnet
-from holdfast.recipes import recipe_names
+from holdfast.recipes import recipe_names, resolve
 from holdfast.state import SavedStateError
 
 OPTIONS: dict[str, dict[str, Any]] = {"cotta": {"views": 2}, "guard": {"base": "tent"}}
@@ -322,3 +322,21 @@ def test_a_label_that_is_no_class_is_refused(label: Any) -> None:
     assert model.audit.waiting == [0, 1]
     assert model.feedback(0, correct=True)
     assert model.feedback(1, label=torch.tensor(3))  # type: ignore[arg-type]
+
+
+def test_labels_that_come_back_are_no_part_of_the_digest_of_what_was_adapted() -> None:
+    model = holdfast.guard(tiny_resnet(), "tent", budget=1.0, source=[torch.rand(32, 3, 32, 32)])
+    step = model.step(torch.rand(8, 3, 32, 32))
+    before = model.digest()
+    assert all(model.feedback(sample, label=0) for sample in step.ids)
+    assert model.digest() == before
+
+
+def test_inputs_of_the_stream_are_no_reference_although_methods_are_fitted_on_them() -> None:
+    shown = [torch.rand(32, 3, 32, 32)]
+    own, theirs = (
+        adapt_with(resolve("blend"), tiny_resnet(), source=shown, from_stream=from_stream)
+        for from_stream in (False, True)
+    )
+    assert own.method.referred
+    assert not theirs.method.referred
