@@ -117,7 +117,7 @@ class Job:
     @property
     def recipe_imports(self) -> tuple[OwnFile, ...]:
         """Your own files that only the recipe depends on, so that other recipes can be compared with it."""
-        others = files_used(json.dumps({**self.to_json(), "recipe": None, "imports": None}))
+        others = files_used(json.dumps({**self.to_json(), "suite": None, "recipe": None, "imports": None}))
         return tuple(file for file in self.imports if file not in others)
 
     @cached_property
@@ -202,5 +202,5 @@ def with_own_files(job: Job) -> Job:
     if not loaded_files():
         return job
     recipe = job.resolved
-    used = files_used(json.dumps(job.to_json()), [recipe.published.method, str(recipe.recovery)])
+    used = files_used(json.dumps({**job.to_json(), "suite": None}), [recipe.published.method, str(recipe.recovery)])
     return replace(job, imports=used, known=recipe) if used else job
