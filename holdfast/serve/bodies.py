@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import math
 import re
+import threading
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -31,6 +32,8 @@ IMAGES = ("image/png", "image/jpeg")
 AUDIO = ("audio/wav", "audio/x-wav", "audio/wave", "audio/vnd.wave", "audio/flac", "audio/x-flac")
 ARRAYS = ("application/x-npy", "application/npy", "application/octet-stream")
 KNOWN = "application/json, application/x-npy, image/png, image/jpeg, audio/wav, audio/flac or multipart/form-data"
+
+ONE_HEADER = threading.Lock()  # Python 3.11 cannot parse literals in several threads at once (SystemError)
 
 
 class Decoder:
@@ -189,7 +192,8 @@ def _npy_array(body: bytes) -> NDArray[Any]:
     version = np.lib.format.read_magic(file)
     if version not in readers:
         raise RefusedError(422, "the NPY file has an unknown version")
-    shape, fortran, dtype = readers[version](file, max_header_size=4096)
+    with ONE_HEADER:
+        shape, fortran, dtype = readers[version](file, max_header_size=4096)
     if dtype.hasobject or dtype.kind not in "fiu":
         raise RefusedError(422, "the NPY file must hold numbers")
     # The size is that of the body: a header cannot make us allocate more.
