@@ -198,7 +198,7 @@ class Job:
 
 
 def with_own_files(job: Job) -> Job:
-    """Return the job with the loaded files of yours that it depends on; without any it is the job itself."""
+    """Return the job with those of your files that it depends on, or the job itself if there are none."""
     if not loaded_files():
         return job
     recipe = job.resolved

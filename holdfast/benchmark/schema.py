@@ -99,7 +99,7 @@ class Suite(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
     name: str
     summary: str = ""
-    imports: list[str] = []  # Python files of yours, relative to the suite file, that are loaded first
+    imports: list[str] = []  # your own Python files, relative to the suite file, loaded first
     protocol: list[Protocol] = Field(default=["online"], min_length=1)
     speeds: list[Annotated[float, Field(gt=0, allow_inf_nan=False)]] = Field(default=[1.0], min_length=1)
     costs: Annotated[dict[str, Annotated[float, Field(gt=0, allow_inf_nan=False)]], BeforeValidator(costs_of)] = {}

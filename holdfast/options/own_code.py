@@ -31,7 +31,7 @@ PREFIX = "holdfast_own_"  # of the names of their modules, so that they cannot h
 
 @dataclass(frozen=True)
 class OwnFile:
-    """A Python file of yours that was loaded; unpickling it in another process loads it there."""
+    """One of your Python files that was loaded; unpickling it in another process loads it there."""
 
     name: str  # without its folder
     text: str
@@ -96,7 +96,7 @@ def read_file(path: str | Path) -> OwnFile:
 
 
 def loaded_files() -> tuple[OwnFile, ...]:
-    """Return every file of yours that this process has loaded, in order."""
+    """Return all of your files that this process has loaded, in order."""
     return tuple(_LOADED.values())
 
 
@@ -108,7 +108,7 @@ def load_files(files: Iterable[OwnFile]) -> None:
 
 @dataclass(frozen=True)
 class WithOwnFiles:
-    """A function that can be sent to other processes although it refers to files of yours: they are sent before it.
+    """A function that can be sent to other processes although it refers to your own files: they are sent before it.
 
     >>> WithOwnFiles(loaded_files(), abs)(-1)
     1
