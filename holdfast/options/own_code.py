@@ -81,7 +81,7 @@ def import_file(path: str | Path) -> OwnFile:
     ...     file = import_file(Path(folder, "my_method.py"))
     >>> file.entries, METHODS["mine"].__name__
     (('mine',), 'Mine')
-    >>> METHODS.discard("mine")
+    >>> forget_file(file)
     """
     file = read_file(path)
     return _load(file.name, file.text, str(Path(path).expanduser().resolve()))
