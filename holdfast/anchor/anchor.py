@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor, nn
 
-from holdfast.anchor.proportions import agreed, entropy_of, proportions_by_evidence
+from holdfast.anchor.proportions import agreed_proportions, entropy_of, proportions_by_evidence
 from holdfast.anchor.sites import Reference, follow_inputs, refer, taps_of
 from holdfast.blocks.norm import pause
 from holdfast.blocks.tap import Following, Tap
@@ -175,8 +175,7 @@ class Anchor(Stateful):
         if self.proportions and recent_source is None:
             proportions = proportions_by_evidence(recent, bias=0)
         elif self.proportions and recent_source is not None:
-            both = (proportions_by_evidence(rows, window=self.window) for rows in (recent, recent_source))
-            proportions = agreed(*both)
+            proportions = agreed_proportions(recent, recent_source, window=self.window)
         batch = len(plain)
         weighed = _normalised(torch.cat([recent[:-batch], plain]) * proportions)
         return Opinion(plain, proportions[-batch:], weighed), recent, recent_source
