@@ -90,6 +90,15 @@ class NormLayer(nn.Module, ABC):
         """Normalise (batch, channels, ...), by the source statistics where `as_source` is set."""
         return self.by_source(features) if self.as_source else self.adapted(features)
 
+    def pause(self, pausing: bool = True) -> None:
+        """Normalise without updating statistics from now on, or update them again."""
+        if pausing != self.paused:
+            self.paused = pausing
+
+    def use_source(self, by_source: bool = True) -> None:
+        """Normalise with the source statistics from now on, or with those of the method again."""
+        self.as_source = by_source
+
     @property
     def uses_batch(self) -> bool:
         """Whether predictions are normalised with statistics of their own batch."""
@@ -176,6 +185,9 @@ def batch_moments(features: Tensor, *, unbiased: bool) -> tuple[Tensor, Tensor]:
         axes = [axis for axis in range(features.dim()) if axis != 1]
         var, mean = torch.var_mean(features, axes, correction=int(unbiased and values > 1))
         return mean, var
+    if not unbiased and features.device.type in ("cpu", "cuda") and features.dtype in (torch.float32, torch.float64):
+        mean, var = torch.batch_norm_update_stats(features, None, None, 1.0)
+        return mean, var
     # Without a gradient torch's own BatchNorm is the fastest way to both: at momentum 1 its buffers are the moments.
     mean, var = features.new_zeros(2, features.shape[1])
     F.batch_norm(features, mean, var, None, None, True, 1.0, 1.0)
@@ -246,7 +258,7 @@ def pause(model: nn.Module, pausing: bool = True) -> None:
     """Stop the normalisation layers of a network from updating statistics, or let them continue."""
     for layer in model.modules():
         if isinstance(layer, NormLayer):
-            layer.paused = pausing
+            layer.pause(pausing)
 
 
 @contextmanager
@@ -258,7 +270,7 @@ def paused(model: nn.Module) -> Iterator[None]:
         yield
     finally:
         for layer, was_paused in before.items():
-            layer.paused = was_paused
+            layer.pause(was_paused)
 
 
 @contextmanager
@@ -273,9 +285,9 @@ def source_statistics(model: nn.Module) -> Iterator[None]:
     layers = [layer for layer in model.modules() if isinstance(layer, NormLayer)]
     before = [layer.as_source for layer in layers]
     for layer in layers:
-        layer.as_source = True
+        layer.use_source()
     try:
         yield
     finally:
         for layer, as_source in zip(layers, before, strict=True):
-            layer.as_source = as_source
+            layer.use_source(as_source)

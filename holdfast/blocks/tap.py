@@ -2,18 +2,32 @@
 
 from __future__ import annotations
 
+import operator
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
-from holdfast.blocks.finite import all_finite, if_finite
+from holdfast.blocks.finite import all_finite, if_finite, is_finite
 from holdfast.blocks.norm import BatchNormLayer, NormLayer, batch_moments
 from holdfast.blocks.sample_moments import sample_moments
 from holdfast.state import Stateful
 
-__all__ = ["Following", "Moments", "OutputTap", "Tap", "beyond", "fits", "moments_by_sample", "source_moments"]
+__all__ = [
+    "Basis",
+    "Following",
+    "Moments",
+    "OutputTap",
+    "Tap",
+    "beyond",
+    "fits",
+    "moments_by_sample",
+    "shift_of",
+    "source_moments",
+]
 
 TINY = 1e-12
 RELATIVE_EPS = 1e-5  # of the mean variance of an output: channels without variance are not amplified
@@ -111,7 +125,9 @@ class Following(Stateful):
         self.add_state("classes", None, kept=True)  # that have source moments of their own, (classes,)
         self.add_state("class_shares", None, kept=True)  # their shares of the source samples
         self.share: Tensor | float = 0.0  # of the batch in hand in the recent moments
+        self.between: Tensor | float = 0.0  # share · (1 − share), of the distance between the means in the variance
         self.counted: Tensor | None = None  # which of its samples count, (batch,); None: all
+        self.checked = True  # whether each tap leaves out moments that are not finite
 
     @staticmethod
     def known(predicted: Tensor) -> tuple[Tensor, Tensor]:
@@ -128,18 +144,27 @@ class Following(Stateful):
         """Take the classes that have moments of their own, and their shares of the source samples."""
         self.classes, self.class_shares = classes, shares
 
-    def count(self, counted: Tensor, memory: int | Tensor, probabilities: Tensor | None = None) -> None:
+    def count(
+        self,
+        counted: Tensor,
+        memory: int | Tensor,
+        probabilities: Tensor | None = None,
+        *,
+        checked: bool = True,
+    ) -> None:
         """Count a batch before it goes through the network, with the source's probabilities, (batch, classes).
 
-        Where `memory` is a tensor, as in a graph, the host asks for no value.
+        Where `memory` is a tensor, as in a graph, the host asks for no value. Unless `checked`, the caller looks for
+        moments that are not finite after the pass, and goes back.
         """
         added = counted.sum()
         known = added.new_full((), self.window) if self.samples is None else self.samples
         self.samples = torch.minimum(known + added, added.clamp_min(memory))
         self.share = added / self.samples.clamp_min(TINY)
+        self.between, self.checked = self.share * (1 - self.share), checked
         self.counted = counted if isinstance(memory, Tensor) or not bool(counted.all()) else None
         if probabilities is not None and self.classes is not None and self.class_shares is not None:
-            tells = counted * torch.isfinite(probabilities).all(1)
+            tells = counted * is_finite(probabilities.sum(1))
             weight = tells.sum()
             mean = (tells @ probabilities.nan_to_num(0).to(tells) / weight.clamp_min(TINY))[self.classes]
             before = self.class_shares if self.mix is None else self.mix
@@ -148,7 +173,7 @@ class Following(Stateful):
     def return_to(self, samples: Tensor | None, mix: Tensor | None) -> None:
         """Go back to what was counted before a batch."""
         self.samples, self.mix = samples, mix
-        self.share, self.counted = 0.0, None
+        self.share, self.between, self.counted = 0.0, 0.0, None
 
     def check_state(self) -> None:
         """Refuse proportions of other classes than those that are known."""
@@ -172,13 +197,35 @@ class Site(Stateful):
 
     def return_to(self, mean: Tensor | None, var: Tensor | None) -> None:
         """Go back to the recent moments of before a batch."""
-        self.mean, self.var = mean, var
+        self.move_to(mean, var)
+
+    def move_to(self, mean: Tensor | None, var: Tensor | None) -> None:
+        """Take new moments; declared attributes are plain ones, which need no look at parameters and buffers."""
+        vars(self).update(mean=mean, var=var)
 
     def check_state(self) -> None:
         """Refuse moments that are not those of the same channels."""
         shapes = {part.shape[-1:] for part in (self.mean, self.var, *(self.reference or ())) if part is not None}
         if len(shapes) > 1 or (self.mean is None) != (self.var is None) or len(self.reference or [0] * 4) != 4:
             raise ValueError("the moments of a tap contradict each other")
+
+
+@dataclass(frozen=True)
+class Basis:
+    """The source's moments at a tap, with what follows from them for every batch."""
+
+    moments: Moments
+    eps: float | Tensor
+    spread: Tensor  # variance plus epsilon, (channels,)
+    weight: Tensor  # of a channel in the mean over channels, (channels,)
+    away: Tensor | None  # of the stored from the source's own means; None: these are the same
+    stored: Tensor  # variance plus epsilon of the layer, (channels,)
+    made_of: tuple[object, ...]  # what it was computed from
+    versions: tuple[int, int]  # of the stored statistics, which are written in place
+
+    def holds_for(self, made_of: tuple[object, ...], versions: tuple[int, int]) -> bool:
+        """Return whether it was computed from these very objects."""
+        return versions == self.versions and all(map(operator.is_, made_of, self.made_of))
 
 
 class Tap(NormLayer):
@@ -199,7 +246,8 @@ class Tap(NormLayer):
         self.source_share, self.axis = source_share, axis
         self.site = Site()
         self._shared = (following,)  # a tuple, so that it is no module of each tap
-        self._unexplained: tuple[Tensor, Tensor] | None = None  # of the last batch
+        self._basis: Basis | None = None
+        self._unexplained: tuple[Tensor, Tensor] | None = None  # of the last batch: moved means, ratio of variances
 
     @property
     def following(self) -> Following:
@@ -209,6 +257,22 @@ class Tap(NormLayer):
     @property
     def reference(self) -> Moments | None:
         """The source's moments: those given to `refer_to`, or those that the layer stores where none were measured."""
+        basis = self.basis
+        return None if basis is None else basis.moments
+
+    @property
+    def basis(self) -> Basis | None:
+        """The source's moments with what follows from them, computed again when one of them has changed."""
+        site, mean, var = self.site, self.source_mean, self.source_var
+        made_of, versions = (site.reference, self._shared[0].classes, mean, var), (mean._version, var._version)
+        basis = self._basis
+        if basis is None or not basis.holds_for(made_of, versions):
+            moments = self._moments()
+            basis = None if moments is None else self._basis_of(moments, made_of, versions)
+            vars(self).update(_basis=basis)
+        return basis
+
+    def _moments(self) -> Moments | None:
         if self.site.reference is not None:
             return Moments(*self.site.reference)
         if self._shared[0].classes is not None:  # source samples were measured, and this layer could not be
@@ -217,6 +281,13 @@ class Tap(NormLayer):
         mean = self.source_mean.to(precision)
         none = mean.new_zeros(0, len(mean))
         return Moments(mean, self.source_var.to(precision), none, none)
+
+    def _basis_of(self, moments: Moments, made_of: tuple[object, ...], versions: tuple[int, int]) -> Basis:
+        eps = self._eps(moments)
+        spread = moments.var + eps
+        away = None if self.site.reference is None else self.source_mean.to(spread) - moments.mean
+        stored = self.source_var.to(spread) + self.eps
+        return Basis(moments, eps, spread, torch.full_like(spread, 1 / len(spread)), away, stored, made_of, versions)
 
     def refer_to(self, moments: Moments) -> None:
         """Take these for the moments of the source's own data."""
@@ -227,69 +298,77 @@ class Tap(NormLayer):
     @torch.no_grad()
     def adapted(self, features: Tensor) -> Tensor:
         """Restate and normalise (batch, channels, ...)."""
-        reference = self.reference
-        if reference is None:
+        basis = self.basis
+        if basis is None:
             return self.by_source(features)
         if not self.paused:
-            self._follow(features, reference)
-        found = self._restatement(reference)
-        return self.by_source(features) if found is None else self.restate(features, *found)
+            self._follow(features, basis)
+        restatement = self._restatement(basis)
+        return self.by_source(features) if restatement is None else self.restate(features, *restatement)
 
-    def restate(self, features: Tensor, scale: Tensor, shift: Tensor) -> Tensor:
-        """Normalise scale · features + shift as the layer does, in one go."""
-        return self.normalise(features, *self._composed(scale, shift))
+    def restate(self, features: Tensor, centre: Tensor, gain: Tensor) -> Tensor:
+        """Normalise (features − centre) / √gain + μ_S as the layer does, in one go."""
+        mean, var = self._composed(centre, gain)
+        return F.batch_norm(features, mean, var.to(mean), self.weight, self.bias, False, 0.0, 0.0)
 
-    def _follow(self, features: Tensor, reference: Moments) -> None:
-        following = self._shared[0]
+    def _follow(self, features: Tensor, basis: Basis) -> None:
+        following, site = self._shared[0], self.site
         mean, var = moments_of(features, self.axis, following.counted)
         old_mean, old_var = (
-            (reference.mean, reference.var)
-            if self.site.mean is None or self.site.var is None
-            else (self.site.mean, self.site.var)
+            (basis.moments.mean, basis.moments.var) if site.mean is None or site.var is None else (site.mean, site.var)
         )
-        share = following.share
-        share = share.to(mean) if isinstance(share, Tensor) else share
+        mean, var, share, between = mean.to(old_mean), var.to(old_var), following.share, following.between
+        if isinstance(share, Tensor):
+            share = share.to(mean)
         # The distance between the means adds to the variance; for single images it is a large part of it.
-        spread = old_var.lerp(var.to(old_var), share) + share * (1 - share) * (mean - old_mean).square()
-        finite = all_finite(mean, var)
-        self.site.var = if_finite(finite, spread.to(old_var), old_var)
-        self.site.mean = if_finite(finite, old_mean.lerp(mean.to(old_mean), share), old_mean)
+        apart = mean - old_mean
+        new_mean, new_var = old_mean.lerp(mean, share), old_var.lerp(var, share).addcmul_(apart, apart * between)
+        if following.checked:
+            finite = all_finite(mean, var)
+            new_mean, new_var = if_finite(finite, new_mean, old_mean), if_finite(finite, new_var, old_var)
+        site.move_to(new_mean, new_var)
 
-    def _restatement(self, reference: Moments) -> tuple[Tensor, Tensor] | None:
-        """Return scale and shift of each channel; None before the first batch."""
-        if self.site.mean is None or self.site.var is None:
+    def _restatement(self, basis: Basis) -> tuple[Tensor, Tensor] | None:
+        """Return the mean that is taken off, and the variance divided by the source's; None before the first batch."""
+        site, reference, mix = self.site, basis.moments, self._shared[0].mix
+        if site.mean is None or site.var is None:
             return None
-        eps = self._eps(reference)
-        moved = self.site.mean - reference.mean
-        spread = ((self.site.var + eps) / (reference.var + eps)).log()
-        mix = self._shared[0].mix
+        moved, ratio = site.mean - reference.mean, (site.var + basis.eps) / basis.spread
         if mix is not None and len(mix) == len(reference.class_means):
             distance, var = reference.of_classes(mix.to(reference.class_means))
-            moved, spread = beyond(moved, distance), beyond(spread, ((var + eps) / (reference.var + eps)).log())
-        self._unexplained = moved.square() / (reference.var + eps), spread
+            moved, ratio = beyond(moved, distance), times_beyond(ratio, (var + basis.eps) / basis.spread)
+        vars(self).update(_unexplained=(moved, ratio))
         kept = 1 - self.source_share
-        scale = (1 + kept * spread.expm1()).rsqrt()
-        return scale, reference.mean - (reference.mean + kept * moved) * scale
+        return torch.add(reference.mean, moved, alpha=kept), ratio.mul(kept).add_(self.source_share)
 
     def shift(self) -> Tensor:
         """Return the Kullback-Leibler divergence of recent from source moments, averaged over channels, ().
 
         What other class proportions explain is left out. It is that of the last batch.
         """
-        if self._unexplained is None:
-            return self.source_mean.new_zeros(())
-        distance, spread = self._unexplained
-        return 0.5 * (distance + spread.expm1() - spread).mean()
+        return shift_of([self])
+
+    def divergent(self) -> tuple[Tensor, Tensor, Tensor, Tensor] | None:
+        """Return what the divergence of each channel is made of, and its weight; None before the first batch."""
+        basis = self.basis
+        if basis is None or self._unexplained is None:
+            return None
+        return *self._unexplained, basis.spread, basis.weight
 
     def fixed_statistics(self, features: Tensor | None) -> tuple[Tensor, Tensor]:
         """Return the statistics that do the same in a BatchNorm layer."""
-        found = None if self.reference is None else self._restatement(self.reference)
-        return (self.source_mean, self.source_var) if found is None else self._composed(*found)
+        restatement = None if self.basis is None else self._restatement(self.basis)
+        if restatement is None:
+            return self.source_mean, self.source_var
+        mean, var = self._composed(*restatement)
+        return mean, (var - self.eps).to(mean)
 
-    def _composed(self, scale: Tensor, shift: Tensor) -> tuple[Tensor, Tensor]:
-        mean = (self.source_mean - shift) / scale
-        var = (self.source_var + self.eps) / scale.square() - self.eps
-        return mean.to(self.source_mean), var.to(self.source_var)
+    def _composed(self, centre: Tensor, gain: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the mean, and the variance with its epsilon, with which the layer does both."""
+        basis = self.basis
+        assert basis is not None
+        mean = centre if basis.away is None else torch.addcmul(centre, basis.away, gain.sqrt())
+        return mean.to(self.source_mean), basis.stored * gain
 
     def _eps(self, reference: Moments) -> float | Tensor:
         return max(self.eps, TINY)
@@ -309,9 +388,7 @@ class OutputTap(Tap):
         unit = nn.BatchNorm1d(channels, eps=0.0, affine=False)
         super().__init__(unit, following, source_share=source_share, axis=axis)
 
-    @property
-    def reference(self) -> Moments | None:
-        """The source's moments, once they were given."""
+    def _moments(self) -> Moments | None:
         return None if self.site.reference is None else Moments(*self.site.reference)
 
     def behind(self, layer: nn.Module, args: tuple[Any, ...], output: Any) -> Any:
@@ -324,10 +401,14 @@ class OutputTap(Tap):
         """Return the features as they are."""
         return features
 
-    def restate(self, features: Tensor, scale: Tensor, shift: Tensor) -> Tensor:
-        """Return scale · features + shift."""
+    def restate(self, features: Tensor, centre: Tensor, gain: Tensor) -> Tensor:
+        """Return (features − centre) / √gain + μ_S."""
+        basis = self.basis
+        assert basis is not None
         axes = [1] * features.dim()
         axes[self.axis] = -1
+        scale = gain.rsqrt()
+        shift = torch.addcmul(basis.moments.mean, centre, scale, value=-1)
         scale, shift = scale.view(axes).to(features.dtype), shift.view(axes).to(features.dtype)
         return torch.addcmul(shift, features, scale)
 
@@ -351,4 +432,28 @@ def beyond(whole: Tensor, explained: Tensor) -> Tensor:
     >>> beyond(torch.tensor([2.0, 2.0, 2.0, -2.0]), torch.tensor([0.5, 3.0, -1.0, -0.5])).tolist()
     [1.5, 0.0, 2.0, -1.5]
     """
-    return whole - torch.minimum(torch.maximum(explained, whole.clamp_max(0)), whole.clamp_min(0))
+    return whole - whole.clamp(explained.clamp_max(0), explained.clamp_min(0))
+
+
+def times_beyond(ratio: Tensor, explained: Tensor) -> Tensor:
+    """Return what is left of a ratio when a part of it is explained: `beyond` of their logarithms.
+
+    >>> times_beyond(torch.tensor([4.0, 4.0, 4.0, 0.25]), torch.tensor([2.0, 8.0, 0.5, 0.5])).tolist()
+    [2.0, 1.0, 4.0, 0.5]
+    """
+    return ratio / ratio.clamp(explained.clamp_max(1), explained.clamp_min(1))
+
+
+def shift_of(taps: Sequence[Tap]) -> Tensor:
+    """Return the Kullback-Leibler divergence of recent from source moments, of an average channel, of all taps at once.
+
+    >>> shift_of([])
+    tensor(0.)
+    """
+    parts = [part for tap in taps if (part := tap.divergent()) is not None]
+    if not parts:
+        return torch.zeros(())
+    moved, ratio, spread, weight = (torch.cat(part) for part in zip(*parts, strict=True))
+    log_ratio = ratio.log()
+    each = moved.square().div_(spread).add_(log_ratio.expm1()).sub_(log_ratio)
+    return each.mul_(weight).sum() / (2 * sum(tap.basis is not None for tap in taps))

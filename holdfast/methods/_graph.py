@@ -9,9 +9,10 @@ import torch
 from torch import Tensor, nn
 
 from holdfast.anchor import taps_of
-from holdfast.anchor.anchor import LONGEST_MEMORY, shift_of, show_something
+from holdfast.anchor.anchor import LONGEST_MEMORY, show_something
 from holdfast.anchor.proportions import agreed_proportions, entropy_of
 from holdfast.blocks.norm import pause
+from holdfast.blocks.tap import shift_of
 from holdfast.methods.anchor import log_of
 from holdfast.models.outputs import logits_of
 
@@ -110,7 +111,7 @@ class AdaptingGraph(nn.Module):
         proportions = torch.full_like(rows, 1 / rows.shape[1])
         if anchor.proportions:
             proportions = agreed_proportions(rows, source_rows, window=self._window, counted=counted)
-        shift = shift_of(list(self._taps))
+        shift = shift_of(self._taps)
         blended = _normalised(
             believed.lerp(plain, (shift / (shift + self._half_shift)).to(plain)) * proportions[-batch:]
         )
