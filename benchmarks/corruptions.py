@@ -19,14 +19,17 @@ os.environ["OMP_NUM_THREADS"] = "1"  # before numpy reads it
 
 import argparse
 import hashlib
+import importlib.util
 import subprocess
 import sys
 import time
 import warnings
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext, suppress
+from importlib import resources
 from pathlib import Path
 from statistics import geometric_mean
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -59,9 +62,13 @@ def theirs(name: str, severity: int, images: np.ndarray) -> Callable[[], object]
 
 
 def _revived() -> Callable[..., np.ndarray]:
-    """Return `imagecorruptions.corrupt`, patched for two names that current libraries no longer have."""
+    """Return `imagecorruptions.corrupt`, patched for names that current libraries no longer have."""
     warnings.simplefilter("ignore")
     setattr(np, "float_", np.float64)  # noqa: B010 (a name that numpy no longer has)
+    if "pkg_resources" not in sys.modules and not importlib.util.find_spec("pkg_resources"):
+        files = ModuleType("pkg_resources")
+        files.resource_filename = lambda name, path: str(resources.files(name.partition(".")[0]) / path)  # type: ignore[attr-defined]
+        sys.modules["pkg_resources"] = files
     from imagecorruptions import corrupt, corruptions
     from skimage.filters import gaussian
 

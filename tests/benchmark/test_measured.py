@@ -14,8 +14,8 @@ import pytest
 
 FOLDER = Path(__file__).resolve().parents[2] / "benchmarks"
 # These write their own files, or measure neither speed nor memory.
-NO_SPEED = {"claims", "collapse", "condense", "coverage", "evidence", "guard", "hostile", "kills", "kills_serve"}
-NO_SPEED |= {"ordinary", "promise", "training"}
+NO_SPEED = {"claims", "collapse", "condense", "evidence", "guard", "hostile", "kills", "kills_serve"}
+NO_SPEED |= {"interval_coverage", "ordinary", "promise", "training"}
 PARTS = {"all", "check", "measured", "targets"}
 pytestmark = pytest.mark.skipif(not FOLDER.exists(), reason="the benchmarks are not beside the tests")
 BENCHMARK = """\
