@@ -49,55 +49,57 @@ GUIDE = (
 
 def page(name: str) -> str:
     """Return the page of a method or recipe."""
-    found = describe(name)
+    description = describe(name)
     sections = (
-        idea(found),
-        facts(found),
+        idea(description),
+        facts(description),
         CURVES["section"](name, RESULT),
-        options("Options", found.options),
-        options(f"Options of the recovery `{found.recovery}`", found.recovery_options),
-        presets(found),
+        options("Options", description.options),
+        options(f"Options of the recovery `{description.recovery}`", description.recovery_options),
+        presets(description),
     )
     return "\n".join([f"# {name}", *("\n".join(["", *section]) for section in sections if section), ""])
 
 
-def idea(found: Description) -> list[str]:
+def idea(description: Description) -> list[str]:
     """Return the description, the citation and the call."""
-    kind = METHODS[found.method]
-    text = [found.summary] if found.method != found.name else (inspect.getdoc(kind) or "").split("\n")
-    recovery = f" with the recovery `{found.recovery}`" if found.recovery != "never" else " with other defaults"
-    recovery = f"Method `{found.method}`{recovery}." if found.name in RECIPES else ""
+    kind = METHODS[description.method]
+    text = [description.summary] if description.method != description.name else (inspect.getdoc(kind) or "").split("\n")
+    recovery = (
+        f" with the recovery `{description.recovery}`" if description.recovery != "never" else " with other defaults"
+    )
+    recovery = f"Method `{description.method}`{recovery}." if description.name in RECIPES else ""
     source = ", source=[unlabelled_source_inputs]" if kind.needs_source else ""
-    citation = found.citation.replace("docs/promise.md", "[the promise](../promise.md)")
-    call = ["```python", f'model = holdfast.adapt(network, "{found.name}"{source})', "```"]
+    citation = description.citation.replace("docs/promise.md", "[the promise](../promise.md)")
+    call = ["```python", f'model = holdfast.adapt(network, "{description.name}"{source})', "```"]
     return [*text, "", *([recovery, ""] if recovery else []), f"Paper: {citation or '–'}", "", *call]
 
 
-def facts(found: Description) -> list[str]:
+def facts(description: Description) -> list[str]:
     """Return the table of cost, requirements, and when to use the method."""
-    learns = METHODS[found.method].learns
+    learns = METHODS[description.method].learns
     lines = {
-        "Predicts": f"{found.predicts} its update on the same batch" if learns else "without updates",
-        "Passes per sample": found.passes,
-        "Keeps besides the network": found.keeps,
-        "Needs": found.needs,
-        "Use it when": found.use_when or "–",
-        "It fails when": found.fails_when or "–",
+        "Predicts": f"{description.predicts} its update on the same batch" if learns else "without updates",
+        "Passes per sample": description.passes,
+        "Keeps besides the network": description.keeps,
+        "Needs": description.needs,
+        "Use it when": description.use_when or "–",
+        "It fails when": description.fails_when or "–",
     }
     return ["| | |", "| --- | --- |", *(f"| {key} | {value} |" for key, value in lines.items())]
 
 
-def options(title: str, found: tuple[Option, ...]) -> list[str]:
+def options(title: str, listed: tuple[Option, ...]) -> list[str]:
     """Return a table of options: their defaults, and what they mean."""
-    rows = [f"| `{option.name}` | `{option.default!r}` | {option.meaning} |" for option in found]
+    rows = [f"| `{option.name}` | `{option.default!r}` | {option.meaning} |" for option in listed]
     return [f"## {title}", "", "| option | default | meaning |", "| --- | --- | --- |", *rows] if rows else []
 
 
-def presets(found: Description) -> list[str]:
+def presets(description: Description) -> list[str]:
     """Return the table of published settings."""
     rows = [
         f"| `{name}` | {', '.join(f'`{key}={value!r}`' for key, value in preset.items())} |"
-        for name, preset in found.presets.items()
+        for name, preset in description.presets.items()
     ]
     head = "Without `preset`, one is chosen by the number of classes and the kind of normalisation."
     return ["## Presets", "", head, "", "| preset | options |", "| --- | --- |", *rows] if rows else []
@@ -106,8 +108,8 @@ def presets(found: Description) -> list[str]:
 def chooser() -> str:
     """Return the table to choose from."""
     rows = [
-        f"| [{found.name}]({found.name}.md) | {found.use_when or '–'} | {found.fails_when or '–'} | {found.passes} |"
-        for found in map(describe, names())
+        f"| [{entry.name}]({entry.name}.md) | {entry.use_when or '–'} | {entry.fails_when or '–'} | {entry.passes} |"
+        for entry in map(describe, names())
     ]
     return "\n".join(
         [*GUIDE, "| method | use it when | it fails when | passes per sample |", "| --- | --- | --- | --- |", *rows, ""]
@@ -127,8 +129,8 @@ def room_of(room: str, entries: list[Entry]) -> list[str]:
     table = [f"## {room.capitalize()}", "", "| name | what it is | paper |", "| --- | --- | --- |", *rows, ""]
     if room != "recoveries":
         return table
-    found = [(name, option) for name in RECOVERIES.names() for option in options_with_meanings(RECOVERIES[name])]
-    rows = [f"| `{name}` | `{option.name}` | `{option.default!r}` | {option.meaning} |" for name, option in found]
+    listed = [(name, option) for name in RECOVERIES.names() for option in options_with_meanings(RECOVERIES[name])]
+    rows = [f"| `{name}` | `{option.name}` | `{option.default!r}` | {option.meaning} |" for name, option in listed]
     return [*table, "| recovery | option | default | meaning |", "| --- | --- | --- | --- |", *rows, ""]
 
 

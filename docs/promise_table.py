@@ -23,8 +23,8 @@ Streams = dict[tuple[str, str], float]  # (subject, stream) -> the mean over see
 
 def rows() -> list[dict[str, Any]]:
     """Return the measured rows."""
-    found: list[dict[str, Any]] = json.loads(NETWORKS.read_text())["measured"]["rows"]
-    return found
+    measured: list[dict[str, Any]] = json.loads(NETWORKS.read_text())["measured"]["rows"]
+    return measured
 
 
 def means(values: Iterable[tuple[tuple[str, str], float]]) -> Streams:
@@ -32,7 +32,7 @@ def means(values: Iterable[tuple[tuple[str, str], float]]) -> Streams:
     seen: dict[tuple[str, str], list[float]] = {}
     for key, value in values:
         seen.setdefault(key, []).append(value)
-    return {key: sum(found) / len(found) for key, found in seen.items()}
+    return {key: sum(gains) / len(gains) for key, gains in seen.items()}
 
 
 def gains(recipe: str, chosen: Iterable[Mapping[str, Any]]) -> Streams:
@@ -88,9 +88,11 @@ def exceptions() -> str:
     held = f"{len(over) - len(below)} of {len(over)} streams"
     text = f"The default is at or above the source, or within half a point of it, on {held}."
     if fair:
-        told = ", ".join(f"{name}: {stream} ({gain:+.1f})" for (name, stream), gain in sorted(fair.items(), key=_value))
+        listed = ", ".join(
+            f"{name}: {stream} ({gain:+.1f})" for (name, stream), gain in sorted(fair.items(), key=_value)
+        )
         text += (
-            f" It is further below where the source is right on more than half of the samples on {len(fair)}: {told}."
+            f" It is further below where the source is right on more than half of the samples on {len(fair)}: {listed}."
         )
     poor = {key: gain for key, gain in below.items() if key not in fair}
     if poor:

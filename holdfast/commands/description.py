@@ -121,8 +121,8 @@ def describe(name: str) -> Description:
 def options_with_meanings(kind: type) -> list[Option]:
     """Return the options of a method or recovery, except for the seed."""
     meanings = meanings_of(kind)
-    found = options_of(kind).items()
-    return [Option(name, option.default, meanings.get(name, "")) for name, option in found if name != "seed"]
+    options = options_of(kind).items()
+    return [Option(name, option.default, meanings.get(name, "")) for name, option in options if name != "seed"]
 
 
 def _needs(kind: type[Method]) -> str:
