@@ -269,7 +269,7 @@ def test_a_hint_names_a_network_for_the_kind_of_data(data: str, network: str) ->
 
 
 def test_words_of_a_calibration_are_checked_before_anything_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("holdfast.calibration.judge.Judge.percent", None)  # nothing can be measured
+    monkeypatch.setattr("holdfast.calibration.meter.Meter.percent", None)  # nothing can be measured
     for option, words in (
         ("--difficulty", "unknown difficulty"),
         ("--family", "unknown family"),
