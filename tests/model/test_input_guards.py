@@ -91,7 +91,7 @@ def test_a_batch_of_0_to_255_is_predicted_and_not_learnt_from() -> None:
 
 
 @pytest.mark.parametrize("name", ["unitta", "bdn", "robust_bn", "tent", "neo", "t3a"])
-@pytest.mark.parametrize("place", [0, 2])
+@pytest.mark.parametrize("position", [0, 2])
 def test_huge_inputs_leave_a_finite_state_wherever_they_come(name: str, position: int) -> None:
     model, twin = adapt(plain_network(), name), adapt(plain_network(), name)
     for number, batch in enumerate(BATCHES):
