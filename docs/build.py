@@ -212,7 +212,8 @@ def cost(name: str) -> str:
     key = next((key for key in COSTS if key.split(",")[0] == name), "")
     if not key:
         return ""
-    entry, variant = COSTS[key], f" with {key.split(', ')[1]}" * (", " in key)
+    entry, (_, *variants) = COSTS[key], key.split(", ")
+    variant = f" with {variants[0]}" if variants else ""
     official = f"; the official code {entry['official']:.1f}" if entry["official"] else ""
     how = "ResNet-20, batches of 64, one thread, [all measurements](../../results/step-cost.json)"
     return f"{entry['forwards']:.1f} forward passes{variant}{official} ({how})"
