@@ -122,7 +122,7 @@ def _proportions(
     evidence = torch.cat([evidence[:-1] - price, evidence[-1:]])
     shares = evidence.softmax(0)[..., None, None].split([len(alpha) for alpha in parts])
     # Not as a product of matrices, which would be in half precision under autocast.
-    mean = (shares[0] * posteriors[0][0]).sum(0)
+    mean: Tensor = (shares[0] * posteriors[0][0]).sum(0)
     for share, (weighed, _) in zip(shares[1:], posteriors[1:], strict=True):
         mean = mean.addcmul_(share[0], weighed[0])
     return mean / probabilities.clamp_min(_tiny(probabilities))
