@@ -20,6 +20,7 @@ Ints = NDArray[np.int64]
 
 LOOKS = 3  # at a run of full length, equally spaced
 WIDER = 1.25  # than an interval at 95 %: it holds at all looks together (Bonferroni)
+UNSEEN = 3.0  # differences among all samples that may exist if none was seen, at 95 % ("rule of three")
 ALIKE = 1.1  # ratio of times up to which two candidates cost the same
 
 
@@ -91,7 +92,8 @@ class Race:
         pairs = [_matched(self._curves[rival, seed], self._curves[name, seed]) for seed in seeds]
         compared = np.array([paired_difference(*pair) for pair in pairs])
         weights = np.array([pair[0].sum() for pair in pairs]) / sum(pair[0].sum() for pair in pairs)
-        return float(weights @ compared[:, 0]), float(np.sqrt(weights**2 @ compared[:, 1] ** 2))
+        half_width = float(np.sqrt(weights**2 @ compared[:, 1] ** 2))
+        return float(weights @ compared[:, 0]), max(half_width, UNSEEN / sum(pair[0].sum() for pair in pairs))
 
     def gain(self, name: str) -> tuple[float, float]:
         """Return how far a candidate is above the base, and half its 95 % interval.

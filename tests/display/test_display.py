@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -109,7 +108,7 @@ def test_a_plot_of_anything_is_a_figure(runs: Path) -> None:
 
 
 @pytest.fixture
-def notebook(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+def notebook(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """IPython as a notebook loads it, which keeps what is displayed."""
     pictures: list[str] = []
     handle = SimpleNamespace(update=lambda html: pictures.append(html))
@@ -124,7 +123,7 @@ def notebook(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     vars(displaying).update(HTML=str, display=display)
     monkeypatch.setitem(sys.modules, "IPython", ipython)
     monkeypatch.setitem(sys.modules, "IPython.display", displaying)
-    yield pictures
+    return pictures
 
 
 def test_bars_in_a_notebook_are_html_that_is_drawn_anew(notebook: list[str]) -> None:
