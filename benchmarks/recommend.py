@@ -1,4 +1,4 @@
-"""Measure what `holdfast recommend digits_resnet digits` costs: CPU seconds, and as a multiple of one pass of its stream.
+"""Measure what `holdfast recommend digits_resnet digits` costs, in CPU seconds and in passes of its stream.
 
 `python benchmarks/recommend.py [OUT.json]`. CPU time of one thread, so that other work on the machine counts little.
 """
