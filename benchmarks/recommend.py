@@ -34,7 +34,7 @@ print(json.dumps({
     "process_cpu_seconds": time.process_time(),
     "estimated_seconds": expected,
     "candidates": len(trial.candidates),
-    "verdict": ranking.verdict,
+    "conclusion": ranking.conclusion,
 }))
 """
 ROUNDS = 3

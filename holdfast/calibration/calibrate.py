@@ -10,7 +10,7 @@ from pathlib import Path
 
 from torch import nn
 
-from holdfast.calibration.judge import Judge, Judging
+from holdfast.calibration.meter import CalibrationProgress, Meter
 from holdfast.calibration.pairs import Pair, check_pairs, in_order, names_of, reaching, solve_pair
 from holdfast.calibration.settings import CalibrationSettings
 from holdfast.calibration.sharing import Execute, locked, measure_as_jobs, shared
@@ -23,7 +23,7 @@ from holdfast.streams.walks.transitions import Calibration
 
 __all__ = ["calibrate"]
 
-Tell = Callable[[Judging], None]
+Tell = Callable[[CalibrationProgress], None]
 
 USUAL_PAIRS = 3  # the default number
 USUAL_STEPS = 34  # of a pair, to estimate the remaining work
@@ -66,7 +66,7 @@ def _calibrated(
     execute: Execute | None,
 ) -> Calibration:
     settings = (settings or CalibrationSettings()).suited_to(data)
-    judge = Judge(
+    meter = Meter(
         model,
         data,
         pictures=settings.pictures,
@@ -78,8 +78,8 @@ def _calibrated(
         tell=tell,
     )
     chance = 100 / len(data.class_names)
-    with locked(judge, "alone", wait=True):  # other processes wait, and then read the measurements
-        clean = judge.percent(())
+    with locked(meter, "alone", wait=True):  # other processes wait, and then read the measurements
+        clean = meter.percent(())
     target = settings.target_for(clean, chance)
     if clean <= max(target, chance):
         raise ValueError(
@@ -90,20 +90,20 @@ def _calibrated(
     pairs, steps = settings.pairs, settings.steps
     if pairs is None or isinstance(pairs, int):
         number = USUAL_PAIRS if pairs is None and steps is None else pairs
-        with locked(judge, "alone", wait=True):
-            names, left_out = reaching(judge, names_of(settings.pool or ()), reach_percent(target, clean, chance))
-        judge.pairs_left = number or -(-(steps or 0) // USUAL_STEPS)
-        likely = list(islice(walk_pairs(names, settings.seed), judge.pairs_left))
+        with locked(meter, "alone", wait=True):
+            names, left_out = reaching(meter, names_of(settings.pool or ()), reach_percent(target, clean, chance))
+        meter.pairs_left = number or -(-(steps or 0) // USUAL_STEPS)
+        likely = list(islice(walk_pairs(names, settings.seed), meter.pairs_left))
         walk: Iterable[Pair] = likely if number else walk_pairs(names, settings.seed)
     else:
         walk = likely = check_pairs(pairs)
-        judge.pairs_left = len(likely)
+        meter.pairs_left = len(likely)
     find = partial(find_path, settings.path_rule, target_percent=target)
     solve = partial(solve_pair, find=find, chance_percent=chance, settings=settings)
     if execute is not None:
-        measure_as_jobs(judge, solve, likely, execute)
+        measure_as_jobs(meter, solve, likely, execute)
     return Calibration(
-        in_order(walk, shared(judge, partial(solve, judge), likely), steps),
+        in_order(walk, shared(meter, partial(solve, meter), likely), steps),
         target_percent=target,
         difficulty=settings.difficulty if settings.target_percent is None else None,
         clean_percent=round(clean, 4),
@@ -111,9 +111,9 @@ def _calibrated(
         path_rule=settings.path_rule,
         family=settings.family,
         storage_jpeg_quality=settings.storage_jpeg_quality,
-        crop=judge.crop,
-        model=judge.model_digest,
-        data=judge.data_digest,
+        crop=meter.crop,
+        model=meter.model_digest,
+        data=meter.data_digest,
         seed=settings.seed if pairs is None or isinstance(pairs, int) else None,
         left_out=left_out,
     )
@@ -128,13 +128,13 @@ def _shown(progress: Tell | bool | None) -> Iterator[Tell]:
     with Bars() as bars:
         task = bars.add("calibrating")
 
-        def show(judging: Judging) -> None:
+        def show(progress: CalibrationProgress) -> None:
             bars.update(
                 task,
-                name=f"calibrating {judging.pair or 'the pool'}",
-                done=judging.done,
-                total=judging.done + judging.left,
-                note=f"{judging.saved} saved by sharing",
+                name=f"calibrating {progress.pair or 'the pool'}",
+                done=progress.done,
+                total=progress.done + progress.left,
+                note=f"{progress.saved} saved by sharing",
             )
 
         yield show

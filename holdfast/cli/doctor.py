@@ -53,5 +53,5 @@ def doctor(
         print_table(table, COLOURS)
     named = f"'{model}'" + (f" '{data}'" if data else "") + (f" --card '{card}'" if card else "")
     following = "mend what fails first" if diagnosis.failed else f"holdfast recommend {named}"
-    typer.echo(f"{diagnosis.verdict}; next: {following}")
+    typer.echo(f"{diagnosis.conclusion}; next: {following}")
     raise typer.Exit(1 if diagnosis.failed else 0)

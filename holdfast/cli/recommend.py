@@ -83,7 +83,7 @@ def recommend(
         console.print(f"best at up to {choice.time:.1f} times the time: {choice.name}, {choice.gain:+.1f} points")
     for name, reason in ranking.unfit.items():
         console.print(f"does not fit: {name} ({reason})")
-    typer.echo(ranking.verdict)
+    typer.echo(ranking.conclusion)
     typer.echo(f"runs: {out / 'recommend'}; next: holdfast report {out / 'recommend'}")
 
 

@@ -87,8 +87,8 @@ PHRASES: Mapping[str, Mapping[str, Any]] = {
 def scenario_of(words: str, **known: Any) -> Scenario:
     """Return the scenario of a comma-separated list of phrases; `known` values override them.
 
-    >>> found = scenario_of("correlated classes, few domains", batch_size=16)
-    >>> found.class_stay, found.domains, found.batch_size
+    >>> scenario = scenario_of("correlated classes, few domains", batch_size=16)
+    >>> scenario.class_stay, scenario.domains, scenario.batch_size
     (0.95, 4, 16)
     """
     scenario = Scenario()
@@ -146,7 +146,7 @@ class Recommendation:
         return [choice for choice in self.choices if choice.beaten_by is None]
 
     @property
-    def verdict(self) -> str:
+    def conclusion(self) -> str:
         """The recommendation in one sentence."""
         if self.best is None:
             return "do not adapt: no candidate within the time budget has a gain whose 95 % interval is above zero"
@@ -184,12 +184,12 @@ class Recommendation:
         return "best at its cost" if choice in frontier else ""
 
     def __repr__(self) -> str:
-        return f"Recommendation({self.verdict})"
+        return f"Recommendation({self.conclusion})"
 
     def _repr_html_(self) -> str:
         misfits = [[name, reason] for name, reason in self.unfit.items()]
         others = [WordTable("", ["does not fit", "because"], misfits)] if misfits else []
-        return fragment(self.verdict, self.table(), *others)
+        return fragment(self.conclusion, self.table(), *others)
 
     def figure(self) -> Figure:
         """Return the gains with their intervals over the time of a step, for `holdfast.plot`."""
@@ -209,7 +209,7 @@ class Recommendation:
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain JSON values."""
         frontier = [choice.name for choice in self.best_per_cost]
-        return {**asdict(self), "verdict": self.verdict, "best_per_cost": frontier}
+        return {**asdict(self), "conclusion": self.conclusion, "best_per_cost": frontier}
 
 
 @dataclass(frozen=True)

@@ -53,28 +53,28 @@ class Diagnosis:
     @property
     def failed(self) -> tuple[Finding, ...]:
         """The findings that must be mended before adapting."""
-        return tuple(finding for finding in self.findings if finding.verdict == "fail")
+        return tuple(finding for finding in self.findings if finding.status == "fail")
 
     @property
-    def verdict(self) -> str:
+    def conclusion(self) -> str:
         """How many checks ended in which way."""
-        counts = Counter(finding.verdict for finding in self.findings)
+        counts = Counter(finding.status for finding in self.findings)
         return f"{counts['ok']} ok, {counts['warn']} warn, {counts['fail']} fail"
 
     def tables(self) -> list[WordTable]:
         """Return the findings as a table, and the costs, if they were measured, as another."""
-        rows = [[finding.check, finding.verdict, finding.found, finding.remedy] for finding in self.findings]
-        findings = WordTable("", ["check", "verdict", "found", "remedy"], rows)
+        rows = [[finding.check, finding.status, finding.observed, finding.remedy] for finding in self.findings]
+        findings = WordTable("", ["check", "status", "observed", "remedy"], rows)
         titles = ["method", "ms per step", "× source", "peak MiB", "does not suit because"]
         costs = WordTable("", titles, [_cost_line(cost) for cost in self.costs])
         return [findings, costs] if self.costs else [findings]
 
     def __repr__(self) -> str:
-        first = f"; {self.failed[0].check}: {self.failed[0].found}" if self.failed else ""
-        return f"Diagnosis({self.verdict}{first})"
+        first = f"; {self.failed[0].check}: {self.failed[0].observed}" if self.failed else ""
+        return f"Diagnosis({self.conclusion}{first})"
 
     def _repr_html_(self) -> str:
-        return fragment(self.verdict, *self.tables())
+        return fragment(self.conclusion, *self.tables())
 
     def figure(self) -> Figure:
         """Return the time of a step of each method, for `holdfast.plot`."""
@@ -108,8 +108,8 @@ def doctor(
     source data are shown it, or else the data.
 
     >>> from holdfast.models.tiny import tiny_resnet
-    >>> found = doctor(nn.Sequential(tiny_resnet(), nn.Softmax(1)), methods=[])
-    >>> [(finding.check, finding.verdict) for finding in found.failed]
+    >>> diagnosis = doctor(nn.Sequential(tiny_resnet(), nn.Softmax(1)), methods=[])
+    >>> [(finding.check, finding.status) for finding in diagnosis.failed]
     [('output', 'fail')]
     """
     network = unwrapped(load(model) if isinstance(model, str) else model)
@@ -132,13 +132,13 @@ def doctor(
         inputs = torch.cat([each for each, _ in seen])
         findings += data_findings(classifier, inputs, labels, batch_size=size, expected_accuracy=expected_accuracy)
     shown = [each.to(classifier.device, classifier.input_dtype) for each, _ in seen]
-    if shown and not any(finding.verdict == "fail" and finding.check.startswith("input") for finding in findings):
+    if shown and not any(finding.status == "fail" and finding.check.startswith("input") for finding in findings):
         fits = stored_statistics(classifier, torch.cat(shown))
         findings += [] if fits is None else [fits]
     if card is not None:
         card = card if isinstance(card, Card) else read_card(card)
         findings.append(card_finding(network, card))
-    usable = card if card is not None and findings[-1].verdict == "ok" else None
+    usable = card if card is not None and findings[-1].status == "ok" else None
     batch = classifier.trial_inputs(min(size, 64)) if given is None else given
     batch = batch.to(classifier.device, classifier.input_dtype)
     known_head = None if head is None else classifier.head_name  # which has a prefix if inputs are passed by name

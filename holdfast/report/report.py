@@ -45,7 +45,7 @@ class Report:
     def _repr_html_(self) -> str:
         shown = self.tables[:SHOWN]
         more = f"{len(self.tables) - SHOWN} more tables. " if len(self.tables) > SHOWN else ""
-        verdicts = WordTable("", ["table", "outcome"], [[table.title, table.verdict] for table in shown])
+        verdicts = WordTable("", ["table", "outcome"], [[table.title, table.conclusion] for table in shown])
         note = f"{more}plot(report) draws the first table; write_report(report) writes the page with every figure."
         return fragment(self.title, verdicts, *shown, note=note)
 

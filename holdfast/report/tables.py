@@ -83,10 +83,10 @@ class Table:
     protocol: Mapping[str, Any]
 
     def __repr__(self) -> str:
-        return f"Table({self.title}, recipes: {len(self.lines)}; {self.verdict})"
+        return f"Table({self.title}, recipes: {len(self.lines)}; {self.conclusion})"
 
     def _repr_html_(self) -> str:
-        return fragment(self.title, self, note=self.verdict)
+        return fragment(self.title, self, note=self.conclusion)
 
     @property
     def runs(self) -> list[RunRecord]:
@@ -152,7 +152,7 @@ class Table:
         return recipe_cells(self)
 
     @property
-    def verdict(self) -> str:
+    def conclusion(self) -> str:
         """The outcome in one line."""
         best, source = self.best, self.source
         outcome = f"best: {best.label}, {printed(best.mean)} % {self.metric}"

@@ -73,11 +73,11 @@ def test_things_are_one_line_in_a_terminal_and_a_table_in_a_notebook(runs: Path)
         assert "collapse <1>" not in html
 
 
-def test_a_table_shows_its_scores_and_its_verdict(runs: Path) -> None:
+def test_a_table_shows_its_scores_and_its_conclusion(runs: Path) -> None:
     (table,) = make_report(runs).tables
     html = table._repr_html_()
     assert all(f">{line.label}</th>" in html for line in table.lines)
-    assert table.verdict in html
+    assert table.conclusion in html
 
 
 def test_a_recommendation_never_names_what_was_stopped() -> None:
