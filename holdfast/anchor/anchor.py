@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from holdfast.anchor.proportions import agreed_proportions, entropy_of, proportions_by_evidence
 from holdfast.anchor.sites import Reference, follow_inputs, refer, taps_of
-from holdfast.blocks.tap import Following, Tap, shift_of
+from holdfast.blocks.tap import Following, Tap, explain, shift_of
 from holdfast.models.classifier import Classifier
 from holdfast.state import Stateful
 
@@ -105,12 +105,12 @@ class Anchor(Stateful):
     @property
     def follows(self) -> bool:
         """Whether the network has a tap with moments to follow from: given ones, or those that BatchNorm stores."""
-        return any(tap.basis is not None for tap in self._taps)
+        return bool([tap for tap in self._taps if tap.basis is not None])
 
     @property
     def is_referred(self) -> bool:
         """Whether the taps of the network know the moments of the source's own data."""
-        return any(tap.site.reference is not None for tap in self._taps)
+        return bool([tap for tap in self._taps if tap.site.reference is not None])
 
     def reweigh_only_if(self, proportions: bool) -> None:
         """Say whether class proportions of recent samples count."""
@@ -171,10 +171,12 @@ class Anchor(Stateful):
         self, network: nn.Module, inputs: Tensor, shown: Tensor, source: Tensor | None, *, learn: bool, checked: bool
     ) -> Tensor:
         for tap in self._taps:
-            tap.pause(not learn)
+            if tap.paused is learn:
+                tap.pause(not learn)
         if learn:
             predicted = None if source is None else source.softmax(1)
             self.following.count(shown.float(), self.memory_samples, predicted, checked=checked)
+            explain(self._taps)
         logits: Tensor = network(inputs)
         return logits
 

@@ -135,7 +135,7 @@ def _reweigh(
     weighed, others, total = probabilities, alpha, alpha
     pseudo_counts = alpha if sizes is None else alpha * sizes
     for _ in range(rounds):
-        own = _counted(weighed, counted)
+        own = weighed if counted is None else weighed * counted[:, None]
         others = (own.sum(-2, keepdim=True) + pseudo_counts) - own
         others = others if sizes is None else others.div_(sizes)
         weighed = others * probabilities  # (pseudo-counts, …, samples, columns)

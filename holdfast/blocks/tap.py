@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -18,11 +19,13 @@ from holdfast.state import Stateful
 
 __all__ = [
     "Basis",
+    "Explained",
     "Following",
     "Moments",
     "OutputTap",
     "Tap",
     "beyond",
+    "explain",
     "fits",
     "moments_by_sample",
     "shift_of",
@@ -32,6 +35,7 @@ __all__ = [
 TINY = 1e-12
 RELATIVE_EPS = 1e-5  # of the mean variance of an output: channels without variance are not amplified
 ROUNDING = 1e-10  # of the mean square of an output: constant outputs differ by that from sample to sample
+LARGE = 2**20  # class moments that are not kept a second time
 KNOWN_FROM = 2  # source samples of a class, from which it has moments of its own
 
 
@@ -51,8 +55,8 @@ class Moments:
         >>> [[round(float(part), 2) for part in moments.of_classes(torch.tensor(q))] for q in ([0.5, 0.5], [1.0, 0.0])]
         [[0.0, 1.0], [-0.6, 0.64]]
         """
-        distance = proportions @ self.class_means
-        return distance, (self.var + proportions @ self.class_squares - distance.square()).clamp_min(0)
+        distance, squares = proportions @ self.class_means, proportions @ self.class_squares
+        return distance, squares.add_(self.var).addcmul_(distance, distance, value=-1).clamp_min_(0)
 
 
 def source_moments(means: Tensor, variances: Tensor, predicted: Tensor, classes: Tensor) -> Moments:
@@ -127,6 +131,7 @@ class Following(Stateful):
         self.share: Tensor | float = 0.0  # of the batch in hand in the recent moments
         self.between: Tensor | float = 0.0  # share · (1 − share), of the distance between the means in the variance
         self.counted: Tensor | None = None  # which of its samples count, (batch,); None: all
+        self._joined: Joined | None = None
         self.checked = True  # whether each tap leaves out moments that are not finite
 
     @staticmethod
@@ -157,18 +162,52 @@ class Following(Stateful):
         Where `memory` is a tensor, as in a graph, the host asks for no value. Unless `checked`, the caller looks for
         moments that are not finite after the pass, and goes back.
         """
+        if isinstance(memory, Tensor):
+            self._count_on_device(counted, memory, probabilities)
+            return
+        known = counted.new_full((), self.window) if self.samples is None else self.samples
+        told = counted.new_zeros(()) if probabilities is None else probabilities.sum()
+        added, before, total = torch.stack([counted.sum(), known, told.to(known)]).tolist()  # the host waits once
+        samples = min(before + added, max(added, memory))
+        self.samples = known.new_full((), samples)
+        self.share = added / max(samples, TINY)
+        self.between, self.checked = self.share * (1 - self.share), checked
+        self.counted = None if added == len(counted) else counted
+        if probabilities is None or self.classes is None or self.class_shares is None:
+            return
+        if self.counted is None and math.isfinite(total):
+            mix = self.class_shares if self.mix is None else self.mix
+            self.mix = mix.lerp(probabilities.mean(0)[self.classes].to(mix), self.share)
+        else:
+            self._mix(counted, probabilities)
+
+    def _count_on_device(self, counted: Tensor, memory: Tensor, probabilities: Tensor | None) -> None:
+        """Do the same where the host asks for no value."""
         added = counted.sum()
         known = added.new_full((), self.window) if self.samples is None else self.samples
         self.samples = torch.minimum(known + added, added.clamp_min(memory))
         self.share = added / self.samples.clamp_min(TINY)
-        self.between, self.checked = self.share * (1 - self.share), checked
-        self.counted = counted if isinstance(memory, Tensor) or not bool(counted.all()) else None
+        self.between, self.checked, self.counted = self.share * (1 - self.share), True, counted
         if probabilities is not None and self.classes is not None and self.class_shares is not None:
-            tells = counted * is_finite(probabilities.sum(1))
-            weight = tells.sum()
-            mean = (tells @ probabilities.nan_to_num(0).to(tells) / weight.clamp_min(TINY))[self.classes]
-            before = self.class_shares if self.mix is None else self.mix
-            self.mix = before.lerp(mean.to(before), (self.share * weight / added.clamp_min(TINY)).to(before))
+            self._mix(counted, probabilities)
+
+    def _mix(self, counted: Tensor, probabilities: Tensor) -> None:
+        """Let the proportions follow the samples that count and whose probabilities are finite."""
+        assert self.classes is not None
+        tells = counted * is_finite(probabilities.sum(1))
+        weight, added = tells.sum(), counted.sum()
+        mean = (tells @ probabilities.nan_to_num(0).to(tells) / weight.clamp_min(TINY))[self.classes]
+        before = self.class_shares if self.mix is None else self.mix
+        assert before is not None
+        self.mix = before.lerp(mean.to(before), (self.share * weight / added.clamp_min(TINY)).to(before))
+
+    def joined(self, bases: Sequence[Basis]) -> Joined:
+        """Return the bases of all taps one after the other, joined again when one of them has changed."""
+        joined = self._joined
+        if joined is None or len(bases) != len(joined.bases) or not all(map(operator.is_, bases, joined.bases)):
+            joined = Joined.of(bases)
+            vars(self).update(_joined=joined)
+        return joined
 
     def return_to(self, samples: Tensor | None, mix: Tensor | None) -> None:
         """Go back to what was counted before a batch."""
@@ -215,17 +254,48 @@ class Basis:
     """The source's moments at a tap, with what follows from them for every batch."""
 
     moments: Moments
-    eps: float | Tensor
+    eps: Tensor  # that is added to variances, (channels,)
     spread: Tensor  # variance plus epsilon, (channels,)
     weight: Tensor  # of a channel in the mean over channels, (channels,)
     away: Tensor | None  # of the stored from the source's own means; None: these are the same
     stored: Tensor  # variance plus epsilon of the layer, (channels,)
-    made_of: tuple[object, ...]  # what it was computed from
-    versions: tuple[int, int]  # of the stored statistics, which are written in place
+    made_of: tuple[object, object, Tensor, int, Tensor, int]  # what it was computed from; buffers with their versions
 
-    def holds_for(self, made_of: tuple[object, ...], versions: tuple[int, int]) -> bool:
-        """Return whether it was computed from these very objects."""
-        return versions == self.versions and all(map(operator.is_, made_of, self.made_of))
+
+class Explained(NamedTuple):
+    """How much of a change of the moments other class proportions explain: all that is between two bounds."""
+
+    mix: Tensor  # these proportions
+    moved: tuple[Tensor, Tensor]  # means, from at most 0 to at least 0
+    ratio: tuple[Tensor, Tensor]  # variances divided by the source's, from at most 1 to at least 1
+
+
+@dataclass(frozen=True)
+class Joined:
+    """The bases of all taps of a network, one after the other; class moments too unless they are large."""
+
+    bases: tuple[Basis, ...]
+    eps: Tensor
+    spread: Tensor
+    sizes: list[int]
+    moments: Moments | None
+
+    @classmethod
+    def of(cls, bases: Sequence[Basis]) -> Joined:
+        """Join bases."""
+        eps, spread = (torch.cat(parts) for parts in zip(*[(basis.eps, basis.spread) for basis in bases], strict=True))
+        sizes, moments = [len(basis.spread) for basis in bases], None
+        if len(bases[0].moments.class_means) * sum(sizes) <= LARGE:
+            fields = ("mean", "var", "class_means", "class_squares")
+            moments = Moments(*(torch.cat([getattr(basis.moments, name) for basis in bases], -1) for name in fields))
+        return cls(tuple(bases), eps, spread, sizes, moments)
+
+    def of_classes(self, proportions: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the distance from the mean, and the variance, of source samples in other class proportions."""
+        if self.moments is not None:
+            return self.moments.of_classes(proportions)
+        parts = [basis.moments.of_classes(proportions) for basis in self.bases]
+        return torch.cat([distance for distance, _ in parts]), torch.cat([var for _, var in parts])
 
 
 class Tap(NormLayer):
@@ -247,7 +317,9 @@ class Tap(NormLayer):
         self.site = Site()
         self._shared = (following,)  # a tuple, so that it is no module of each tap
         self._basis: Basis | None = None
-        self._unexplained: tuple[Tensor, Tensor] | None = None  # of the last batch: moved means, ratio of variances
+        self._explained: Explained | None = None
+        # Of the last batch: moved means and ratio of variances, the source's variances, and weights of the channels.
+        self.unexplained: tuple[Tensor, ...] | None = None
 
     @property
     def following(self) -> Following:
@@ -263,13 +335,24 @@ class Tap(NormLayer):
     @property
     def basis(self) -> Basis | None:
         """The source's moments with what follows from them, computed again when one of them has changed."""
-        site, mean, var = self.site, self.source_mean, self.source_var
-        made_of, versions = (site.reference, self._shared[0].classes, mean, var), (mean._version, var._version)
-        basis = self._basis
-        if basis is None or not basis.holds_for(made_of, versions):
-            moments = self._moments()
-            basis = None if moments is None else self._basis_of(moments, made_of, versions)
-            vars(self).update(_basis=basis)
+        reference, classes, mean, var = self.site.reference, self._shared[0].classes, self.source_mean, self.source_var
+        if self._basis is not None:
+            own_reference, own_classes, own_mean, mean_version, own_var, var_version = self._basis.made_of
+            same = reference is own_reference and classes is own_classes and mean is own_mean and var is own_var
+            if same and mean._version == mean_version and var._version == var_version:
+                return self._basis
+        moments = self._moments()
+        if moments is None:
+            return None
+        eps = torch.zeros_like(moments.var) + self._eps(moments)
+        spread = moments.var + eps
+        away = None if reference is None else mean.to(spread) - moments.mean
+        weight, made_of = (
+            torch.full_like(spread, 1 / len(spread)),
+            (reference, classes, mean, mean._version, var, var._version),
+        )
+        basis = Basis(moments, eps, spread, weight, away, var.to(spread) + self.eps, made_of)
+        vars(self).update(_basis=basis)
         return basis
 
     def _moments(self) -> Moments | None:
@@ -281,13 +364,6 @@ class Tap(NormLayer):
         mean = self.source_mean.to(precision)
         none = mean.new_zeros(0, len(mean))
         return Moments(mean, self.source_var.to(precision), none, none)
-
-    def _basis_of(self, moments: Moments, made_of: tuple[object, ...], versions: tuple[int, int]) -> Basis:
-        eps = self._eps(moments)
-        spread = moments.var + eps
-        away = None if self.site.reference is None else self.source_mean.to(spread) - moments.mean
-        stored = self.source_var.to(spread) + self.eps
-        return Basis(moments, eps, spread, torch.full_like(spread, 1 / len(spread)), away, stored, made_of, versions)
 
     def refer_to(self, moments: Moments) -> None:
         """Take these for the moments of the source's own data."""
@@ -304,11 +380,11 @@ class Tap(NormLayer):
         if not self.paused:
             self._follow(features, basis)
         restatement = self._restatement(basis)
-        return self.by_source(features) if restatement is None else self.restate(features, *restatement)
+        return self.by_source(features) if restatement is None else self.restate(features, basis, *restatement)
 
-    def restate(self, features: Tensor, centre: Tensor, gain: Tensor) -> Tensor:
+    def restate(self, features: Tensor, basis: Basis, centre: Tensor, gain: Tensor) -> Tensor:
         """Normalise (features − centre) / √gain + μ_S as the layer does, in one go."""
-        mean, var = self._composed(centre, gain)
+        mean, var = self._composed(basis, centre, gain)
         return F.batch_norm(features, mean, var.to(mean), self.weight, self.bias, False, 0.0, 0.0)
 
     def _follow(self, features: Tensor, basis: Basis) -> None:
@@ -333,13 +409,19 @@ class Tap(NormLayer):
         site, reference, mix = self.site, basis.moments, self._shared[0].mix
         if site.mean is None or site.var is None:
             return None
-        moved, ratio = site.mean - reference.mean, (site.var + basis.eps) / basis.spread
+        moved, ratio = site.mean - reference.mean, (site.var + basis.eps).div_(basis.spread)
         if mix is not None and len(mix) == len(reference.class_means):
-            distance, var = reference.of_classes(mix.to(reference.class_means))
-            moved, ratio = beyond(moved, distance), times_beyond(ratio, (var + basis.eps) / basis.spread)
-        vars(self).update(_unexplained=(moved, ratio))
+            if self._explained is None or self._explained.mix is not mix:
+                explain([self])
+            assert self._explained is not None
+            moved, ratio = beyond(moved, ratio, self._explained)
+        vars(self).update(unexplained=(moved, ratio, basis.spread, basis.weight))
         kept = 1 - self.source_share
         return torch.add(reference.mean, moved, alpha=kept), ratio.mul(kept).add_(self.source_share)
+
+    def expect(self, explained: Explained) -> None:
+        """Take what class proportions explain, for the batches that have them."""
+        vars(self).update(_explained=explained)
 
     def shift(self) -> Tensor:
         """Return the Kullback-Leibler divergence of recent from source moments, averaged over channels, ().
@@ -348,25 +430,17 @@ class Tap(NormLayer):
         """
         return shift_of([self])
 
-    def divergent(self) -> tuple[Tensor, Tensor, Tensor, Tensor] | None:
-        """Return what the divergence of each channel is made of, and its weight; None before the first batch."""
-        basis = self.basis
-        if basis is None or self._unexplained is None:
-            return None
-        return *self._unexplained, basis.spread, basis.weight
-
     def fixed_statistics(self, features: Tensor | None) -> tuple[Tensor, Tensor]:
         """Return the statistics that do the same in a BatchNorm layer."""
-        restatement = None if self.basis is None else self._restatement(self.basis)
-        if restatement is None:
+        basis = self.basis
+        restatement = None if basis is None else self._restatement(basis)
+        if basis is None or restatement is None:
             return self.source_mean, self.source_var
-        mean, var = self._composed(*restatement)
+        mean, var = self._composed(basis, *restatement)
         return mean, (var - self.eps).to(mean)
 
-    def _composed(self, centre: Tensor, gain: Tensor) -> tuple[Tensor, Tensor]:
+    def _composed(self, basis: Basis, centre: Tensor, gain: Tensor) -> tuple[Tensor, Tensor]:
         """Return the mean, and the variance with its epsilon, with which the layer does both."""
-        basis = self.basis
-        assert basis is not None
         mean = centre if basis.away is None else torch.addcmul(centre, basis.away, gain.sqrt())
         return mean.to(self.source_mean), basis.stored * gain
 
@@ -401,10 +475,8 @@ class OutputTap(Tap):
         """Return the features as they are."""
         return features
 
-    def restate(self, features: Tensor, centre: Tensor, gain: Tensor) -> Tensor:
+    def restate(self, features: Tensor, basis: Basis, centre: Tensor, gain: Tensor) -> Tensor:
         """Return (features − centre) / √gain + μ_S."""
-        basis = self.basis
-        assert basis is not None
         axes = [1] * features.dim()
         axes[self.axis] = -1
         scale = gain.rsqrt()
@@ -426,22 +498,37 @@ def fits(features: Tensor, channels: int, axis: int) -> bool:
     return -axes < axis < axes and axis != 0 and features.shape[axis] == channels
 
 
-def beyond(whole: Tensor, explained: Tensor) -> Tensor:
+def beyond(moved: Tensor, ratio: Tensor, explained: Explained) -> tuple[Tensor, Tensor]:
     """Return what is left of a change when a part of it is explained: never more, and never the other way.
 
-    >>> beyond(torch.tensor([2.0, 2.0, 2.0, -2.0]), torch.tensor([0.5, 3.0, -1.0, -0.5])).tolist()
-    [1.5, 0.0, 2.0, -1.5]
+    >>> bounds = torch.tensor([0.0, 0.0, -1.0, -0.5]), torch.tensor([0.5, 3.0, 0.0, 0.0])
+    >>> explained = Explained(torch.ones(1), bounds, (bounds[0].exp(), bounds[1].exp()))
+    >>> moved, ratio = beyond(torch.tensor([2.0, 2.0, 2.0, -2.0]), torch.tensor([2.0, 2.0, 2.0, -2.0]).exp(), explained)
+    >>> moved.tolist(), [round(value, 3) for value in ratio.log().tolist()]
+    ([1.5, 0.0, 2.0, -1.5], [1.5, 0.0, 2.0, -1.5])
     """
-    return whole - whole.clamp(explained.clamp_max(0), explained.clamp_min(0))
+    return moved - moved.clamp(*explained.moved), ratio / ratio.clamp(*explained.ratio)
 
 
-def times_beyond(ratio: Tensor, explained: Tensor) -> Tensor:
-    """Return what is left of a ratio when a part of it is explained: `beyond` of their logarithms.
-
-    >>> times_beyond(torch.tensor([4.0, 4.0, 4.0, 0.25]), torch.tensor([2.0, 8.0, 0.5, 0.5])).tolist()
-    [2.0, 1.0, 4.0, 0.5]
-    """
-    return ratio / ratio.clamp(explained.clamp_max(1), explained.clamp_min(1))
+def explain(taps: Sequence[Tap]) -> None:
+    """Tell taps of one network what the class proportions of now explain, all at once; nothing where they do not."""
+    mix = taps[0].following.mix if taps else None
+    if mix is None:
+        return
+    bases = [tap.basis for tap in taps]
+    known = [
+        (tap, basis)
+        for tap, basis in zip(taps, bases, strict=True)
+        if basis is not None and len(basis.moments.class_means) == len(mix)
+    ]
+    if not known:
+        return
+    joined = taps[0].following.joined([basis for _, basis in known])
+    distance, var = joined.of_classes(mix.to(joined.spread))
+    ratio = var.add_(joined.eps).div_(joined.spread)
+    bounds = distance.clamp_max(0), distance.clamp_min(0), ratio.clamp_max(1), ratio.clamp_min(1)
+    for (tap, _), low, high, smaller, larger in zip(known, *[part.split(joined.sizes) for part in bounds], strict=True):
+        tap.expect(Explained(mix, (low, high), (smaller, larger)))
 
 
 def shift_of(taps: Sequence[Tap]) -> Tensor:
@@ -450,10 +537,11 @@ def shift_of(taps: Sequence[Tap]) -> Tensor:
     >>> shift_of([])
     tensor(0.)
     """
-    parts = [part for tap in taps if (part := tap.divergent()) is not None]
+    parts = [part for tap in taps if (part := tap.unexplained) is not None]
     if not parts:
         return torch.zeros(())
     moved, ratio, spread, weight = (torch.cat(part) for part in zip(*parts, strict=True))
     log_ratio = ratio.log()
     each = moved.square().div_(spread).add_(log_ratio.expm1()).sub_(log_ratio)
-    return each.mul_(weight).sum() / (2 * sum(tap.basis is not None for tap in taps))
+    referred = sum([tap.unexplained is not None or tap.basis is not None for tap in taps])
+    return each.mul_(weight).sum() / (2 * referred)
