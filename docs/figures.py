@@ -65,13 +65,13 @@ def strips(
     place = DRAW["scale"]((ticks[0], largest), (14, WIDTH - 14))
     top, each = 20, STRIP + LABEL + 6
     bottom = top + each * len(rows)
-    parts = [*DRAW["bottom_axis"](ticks, place, top, bottom)]
-    parts += [words((place(line_at), top - 8), called, "strong")]
+    spans = [(top + each * number + LABEL, top + each * (number + 1)) for number in range(len(rows))]
+    parts = [*DRAW["bottom_axis"](ticks, place, bottom, spans), words((place(line_at), top - 8), called, "strong")]
     for number, row in enumerate(rows):
         start = top + each * number
         parts += [words((4, start + 13), row.name, "strong", anchor="start")]
         parts += [words((WIDTH - 4, start + 13), row.note, anchor="end")]
-        parts += [line([(place(line_at), start + LABEL), (place(line_at), start + each)], "ink", width=1.5)]
+        parts += [line([(place(line_at), spans[number][0]), (place(line_at), spans[number][1])], "ink", width=1.5)]
         good, bad = swarm(row.values, place, start + LABEL + STRIP / 2 + 2, below)
         parts += [dots(points, name) for points, name in ((good, "good"), (bad, "bad")) if points]
     parts += [words((WIDTH / 2, bottom + 32), axis)]
@@ -166,6 +166,32 @@ def coverage() -> str:
     )
 
 
+def labels() -> str:
+    """Return how many labels a bound within five points needs: drawn at random, and chosen by the audit."""
+    audits = json.loads((RESULTS / "evidence.json").read_text())["audit"]
+    found = audits["labels until the 95 % lower bound is within points of the value"]
+    called = {"digits-A": "digits", "r20-A": "ResNet-20, A", "r20-B": "ResNet-20, B", "r56-A": "ResNet-56, A"}
+    called["r56-B"] = "ResNet-56, B"
+    place = DRAW["scale"]((0, 1200), (112, WIDTH - 20))
+    parts, top, told = [], 24, []
+    parts += [words((place(200), 12), "chosen by the audit", "good", anchor="start")]
+    parts += [words((WIDTH - 4, 12), "drawn at random", "quiet", anchor="end")]
+    for target in ("accuracy", "gain"):
+        parts += [words((4, top + 12), target, "strong", anchor="start")]
+        for name, network in called.items():
+            top += 20
+            needed = found[name]["labels"][target]
+            random, chosen = (needed[how]["5 points"] for how in ("uniform sampling", "with prediction power"))
+            ends = [(place(chosen), top + 8), (place(random), top + 8)]
+            parts += [words((106, top + 12), network, anchor="end"), line(ends, "grid", width=2)]
+            parts += [dots(ends[:1], "good", size=9, opacity=1), dots(ends[1:], "quiet", size=9, opacity=1)]
+            told.append(f"{target}, {network}: {chosen} instead of {random}")
+        top += 24
+    parts += DRAW["bottom_axis"]((0, 400, 800, 1200), place, top, [(40, top)])
+    parts += [words((WIDTH / 2 + 40, top + 32), "labels until the lower bound is within 5 points")]
+    return str(DRAW["image"](top + 40, f"Labels that a bound needs. {'; '.join(told)}", parts))
+
+
 def over_batches(
     described: str,
     curves: Mapping[str, Sequence[float]],
@@ -256,6 +282,7 @@ def pages() -> dict[Path, str]:
         "promise_all": promise((*ON_EVERY_STREAM, *FURTHER)),
         "cost": cost(),
         "coverage": coverage(),
+        "labels": labels(),
         "recurrence": recurrence(),
         "collapse": collapse(),
     }

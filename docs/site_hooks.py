@@ -1,4 +1,4 @@
-"""Hooks of the site: all methods in the navigation, room for wide tables, and no links to files outside docs/."""
+"""Hooks of the site: all methods in the navigation, figures in the colours of the page, and no links out of docs/."""
 
 from __future__ import annotations
 
@@ -27,3 +27,15 @@ def on_page_markdown(markdown: str, *, page: Any, **_: Any) -> str:
         return text if outside else link.group(0)
 
     return re.sub(r"(?<!!)\[([^\]]+)\]\(([^):#]+)(?:#[^)]*)?\)", plain, markdown)
+
+
+def on_page_content(html: str, *, page: Any, config: Any, **_: Any) -> str:
+    """Return a page with its drawn figures in it, where they follow the colour scheme that the reader chose."""
+
+    def inside(image: re.Match[str]) -> str:
+        described, target = image.groups()
+        drawn = Path(config.docs_dir, posixpath.dirname(page.file.src_uri), target).read_text(encoding="utf-8")
+        drawn = re.sub(r"<title>.*?</title>", "", drawn).replace("\n", "")
+        return drawn.replace('role="img"', f'role="img" aria-label="{described}"')
+
+    return re.sub(r'<img alt="([^"]*)" src="([^":]+\.svg)" ?/?>', inside, html)
