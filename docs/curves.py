@@ -113,10 +113,10 @@ def line(curve: Curve, colour: str) -> str:
     return str(DRAW["line"](points, colour))
 
 
-def legend(found: Mapping[str, str]) -> list[str]:
+def legend(drawn: Mapping[str, str]) -> list[str]:
     """Return a dash and a name for each recipe, in a row."""
     parts, left = [], LEFT
-    for recipe, colour in found.items():
+    for recipe, colour in drawn.items():
         parts.append(DRAW["line"]([(left, HEIGHT - 10), (left + 18, HEIGHT - 10)], colour, width=2.5))
         parts.append(DRAW["words"]((left + 23, HEIGHT - 6), recipe, "ink", anchor="start"))
         left += 46 + 8 * len(recipe)
