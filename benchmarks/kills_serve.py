@@ -2,8 +2,8 @@
 
 Clients send batches of several tenants to `holdfast serve` and label what is asked for. SIGKILL hits the service at a
 random moment; it starts again on the same folder. Then the chain of the log has to be intact, every label that was
-answered `counts: true` must not count a second time, the bounds must know at least as many labels, every answered
-batch but the last of each client has to be in the log, and no state may be older than the checkpoint interval.
+answered `counts: true` must not count a second time, the bounds that the labels gave must stand, every answered batch
+but the last of each client has to be in the log, and no state may be older than the checkpoint interval.
 """
 
 from __future__ import annotations
@@ -51,6 +51,7 @@ class Client(threading.Thread):
         self.url, self.tenant, self.rng = url, tenant, np.random.default_rng(seed)
         self.batches: list[tuple[str, int]] = []  # run and batch of each answer
         self.counted: list[tuple[str, int]] = []  # id and label that count
+        self.bounded = False  # whether the labels gave a bound of the accuracy
         self.refused: list[str] = []
 
     def run(self) -> None:
@@ -64,15 +65,17 @@ class Client(threading.Thread):
                 if answer.status_code != 200:
                     self.refused.append(answer.text)
                     continue
-                found = answer.json()
-                self.batches.append((found["ids"][0].rpartition("-")[2], found["batch"]))
-                for name, label, wanted in zip(found["ids"], found["classes"], found["wants_label"], strict=True):
+                served = answer.json()
+                self.batches.append((served["ids"][0].rpartition("-")[2], served["batch"]))
+                for name, label, wanted in zip(served["ids"], served["classes"], served["wants_label"], strict=True):
                     if wanted:
-                        told = client.post("/v1/feedback", json={"id": name, "label": label})
-                        if told.status_code != 200:
-                            self.refused.append(told.text)
-                        elif told.json()["counts"]:
+                        reply = client.post("/v1/feedback", json={"id": name, "label": label})
+                        if reply.status_code != 200:
+                            self.refused.append(reply.text)
+                        elif reply.json()["counts"]:
                             self.counted.append((name, label))
+                bounds = client.get("/v1/status", params={"tenant": self.tenant}).json()["bounds"]["accuracy"]
+                self.bounded |= bounds != [0.0, 1.0]
 
 
 def started(folder: Path, log: Path) -> tuple[subprocess.Popen[bytes], str]:
@@ -117,6 +120,8 @@ def problems(url: str, folder: Path, clients: list[Client]) -> Counter[str]:
             answered = [(client.tenant, *one) for one in client.batches]
             lost["unlogged batches"] += sum(one not in logged for one in answered[:-1])
             lost["stale states"] += answered[-1][2] + 1 - tenants[client.tenant]["batches"] > EVERY
+            bounds = service.get("/v1/status", params={"tenant": client.tenant}).json()["bounds"]["accuracy"]
+            lost["bounds"] += client.bounded and bounds == [0.0, 1.0]
             for name, label in client.counted[-RESENT:]:
                 answer = service.post("/v1/feedback", json={"id": name, "label": label})
                 lost["labels"] += answer.status_code != 200 or answer.json()["counts"]
