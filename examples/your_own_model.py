@@ -63,7 +63,7 @@ assert wrong.failed[0].check == "input scale"
 # %%
 MODELS.register("mine")(lambda: network)
 with tempfile.TemporaryDirectory() as runs:
-    found = recommend(
+    recommended = recommend(
         "mine",
         {"name": "digits", "split": "validation"},
         scenario_of("independent classes, few domains"),
@@ -74,7 +74,7 @@ with tempfile.TemporaryDirectory() as runs:
         seeds=1,
         out=Path(runs),
     )
-print(found.verdict)
+print(recommended.verdict)
 
 # %% [markdown]
 # ## Guard

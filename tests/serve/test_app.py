@@ -56,7 +56,7 @@ def test_predictions_are_those_of_the_library_and_carry_ids(client: Any) -> None
         found = client.post("/v1/predict?logits=true", **sent).json()
         assert found["logits"] == step.logits.tolist()
         assert found["classes"] == step.logits.argmax(1).tolist()
-        assert (found["tenant"], found["batch"], found["place"]) == ("north", place, 0)
+        assert (found["tenant"], found["batch"], found["position"]) == ("north", place, 0)
         assert [name.partition("-")[0] for name in found["ids"]] == [f"north:{number}" for number in step.ids]
         assert found["wants_label"] == list(step.wants_label)
     status = client.get("/v1/status").json()
@@ -228,7 +228,7 @@ def test_a_full_disk_is_told_and_predictions_go_on(client: Any, monkeypatch: pyt
         def close(self) -> None:
             pass
 
-    log = client.service.tenants.log
+    log = client.service.tenants.disk.log
     whole = vars(log)["_connection"]
     monkeypatch.setattr(log, "_connection", Full())
     assert client.post("/v1/predict", **sent).status_code == 200
