@@ -135,7 +135,10 @@ class Service:
             if not future.done():  # the client may have gone
                 future.set_result(result)
 
-        self.submit(tenant, inputs, lambda result: loop.call_soon_threadsafe(settle, result))
+        def answer(result: object) -> None:
+            loop.call_soon_threadsafe(settle, result)
+
+        self.submit(tenant, inputs, answer)
         result = await future
         if isinstance(result, Exception):
             raise result

@@ -101,7 +101,8 @@ class Tenants:
         elif guarded:
             self.model = guard(model, method, options=options, source=source, holdout=holdout, **building)  # type: ignore[arg-type]
         else:
-            self.model = adapt(model, method, source=source, holdout=holdout, **{**(options or {}), **building})
+            alone = "blend" if method == "auto" else method  # which "auto" serves behind the guard too
+            self.model = adapt(model, alone, source=source, holdout=holdout, **{**(options or {}), **building})
         self.active, self.limit, self.checkpoint_every = active, limit, checkpoint_every
         self.lock = threading.RLock()
         self.disk = Disk(self.model, None if folder is None else Path(folder), head=head)

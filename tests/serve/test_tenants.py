@@ -149,6 +149,12 @@ def test_a_full_disk_stops_learning_and_not_predicting(tmp_path: Path, monkeypat
     tenants.close()
 
 
+def test_the_default_is_served_without_the_guard_too() -> None:
+    tenants = Tenants(network(), guarded=False, source=[STREAMS["south"][0]])
+    assert tenants.model.recipe["method"] == "blend"
+    assert tenants.step("north", STREAMS["north"][0]).logits.shape == (2, 10)
+
+
 def test_names_and_numbers_of_tenants_are_limited() -> None:
     tenants = Tenants(network(), "tent", limit=1)
     for name in ("", "../etc", "a/b", ".hidden", "x" * 65, "a b", "ü", "a\n"):

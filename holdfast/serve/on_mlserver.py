@@ -1,7 +1,8 @@
-"""A runtime of MLServer: tenants, guard and audit log of `holdfast serve` behind MLServer's own addresses."""
+"""Run a service in MLServer: tenants, guard and audit log of `holdfast serve` behind MLServer's own addresses."""
 
 from __future__ import annotations
 
+import atexit
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -46,11 +47,9 @@ def adapting_runtime() -> type[Any]:
         async def load(self) -> bool:
             """Build the network, read the states, and begin to serve."""
             extra = dict((self.settings.parameters and self.settings.parameters.extra) or {})
-            if "model" not in extra:
-                raise MLServerError('name the network: "parameters": {"extra": {"model": "…"}} in model-settings.json')
-            state = extra.pop("state", None)
-            self.service = build_service(extra, folder=None if state is None else Path(state), limits=Limits())
+            self.service = _built(extra)
             self.service.start()
+            atexit.register(self._stop)  # the server ends without unloading its models
             network = self.service.tenants.model.method.model
             known = model_metadata(self.name, network.input_dtype, network.input_spec.shape, network.num_classes)
             self.inputs = [types.MetadataTensor(**one) for one in known["inputs"]]
@@ -82,8 +81,12 @@ def adapting_runtime() -> type[Any]:
 
         async def unload(self) -> bool:
             """Serve what waits, and bring every state and the log to the disk."""
-            self.service.stop()
+            atexit.unregister(self._stop)
+            self._stop()
             return True
+
+        def _stop(self) -> None:
+            self.service.stop()
 
     def encoded(name: str, values: Any) -> Any:
         if values.dtype.kind == "O":
@@ -91,3 +94,11 @@ def adapting_runtime() -> type[Any]:
         return NumpyCodec.encode_output(name, values)
 
     return AdaptingRuntime
+
+
+def _built(options: dict[str, Any]) -> Service:
+    """Return the service of a model's settings."""
+    if "model" not in options:
+        raise ValueError('name the network: "parameters": {"extra": {"model": "…"}} in model-settings.json')
+    state = options.pop("state", None)
+    return build_service(options, folder=None if state is None else Path(state), limits=Limits())
