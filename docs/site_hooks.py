@@ -13,8 +13,8 @@ from latex2mathml.converter import convert
 def on_config(config: Any) -> Any:
     """Return the configuration with the pages of all methods below the table to choose from."""
     chapter = next(entry["Methods"] for entry in config.nav if "Methods" in entry)
-    found = sorted(path.name for path in Path(config.docs_dir, "methods").glob("*.md"))
-    chapter.extend(f"methods/{name}" for name in found if name != "README.md")
+    pages = sorted(path.name for path in Path(config.docs_dir, "methods").glob("*.md"))
+    chapter.extend(f"methods/{name}" for name in pages if name != "README.md")
     return config
 
 

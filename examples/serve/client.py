@@ -63,12 +63,12 @@ def main(arguments: list[str] | None = None) -> None:
     client = Client(given.url, given.tenant, given.token)
     for path in given.files:
         kind = mimetypes.guess_type(path.name)[0] or "application/octet-stream"
-        predicted = client.predict(
+        prediction = client.predict(
             path.read_bytes(), {"audio/x-wav": "audio/wav", "audio/x-flac": "audio/flac"}.get(kind, kind)
         )
-        wanted = "  please label it" if predicted["wants_label"][0] else ""
-        share = 100 * predicted["confidences"][0]
-        print(f"{path}: class {predicted['classes'][0]} ({share:.0f} %)  {predicted['ids'][0]}{wanted}")
+        wanted = "  please label it" if prediction["wants_label"][0] else ""
+        sure = f"{100 * prediction['confidences'][0]:.0f} %"
+        print(f"{path}: class {prediction['classes'][0]} ({sure})  {prediction['ids'][0]}{wanted}")
 
 
 if __name__ == "__main__":

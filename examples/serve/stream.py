@@ -54,16 +54,18 @@ def main() -> None:
     token = {"Authorization": f"Bearer {given.token}"} if given.token else {}
     right = seen = 0
     with httpx.Client(base_url=given.url, headers=token, timeout=60) as client:
-        batches = corrupted(given.audio, given.severity, given.size)
-        for number, batch in zip(range(given.batches), batches, strict=False):
+        for number, batch in zip(
+            range(given.batches), corrupted(given.audio, given.severity, given.size), strict=False
+        ):
             answer = client.post("/v1/predict", content=npy(batch.inputs.numpy()), headers=headers)
             answer.raise_for_status()
-            predicted = answer.json()
-            labelled = zip(predicted["ids"], batch.labels.tolist(), predicted["wants_label"], strict=True)
-            for name, label, wanted in labelled:
+            prediction = answer.json()
+            for name, label, wanted in zip(
+                prediction["ids"], batch.labels.tolist(), prediction["wants_label"], strict=True
+            ):
                 if wanted:
                     client.post("/v1/feedback", json={"id": name, "label": label})
-            right, seen = right + int((np.array(predicted["classes"]) == batch.labels).sum()), seen + len(batch)
+            right, seen = right + int((np.array(prediction["classes"]) == batch.labels).sum()), seen + len(batch)
             print(f"batch {number:3d}  {batch.domains[0]:20s} accuracy so far {100 * right / seen:.1f} %", flush=True)
             time.sleep(given.pause)
 

@@ -73,7 +73,7 @@ def test_recovery_has_each_of_six_recoveries_on_each_of_six_methods() -> None:
         by_method.setdefault(entry.name, set()).add(recovery)
     asked = {"episodic", "loss_collapse", "stochastic", "fisher", "oracle", "estimate_drop"}
     assert len(by_method) == 6
-    assert all(found - {"never"} == asked for found in by_method.values())
+    assert all(recoveries - {"never"} == asked for recoveries in by_method.values())
 
 
 @pytest.mark.parametrize("scale", SCALES)
