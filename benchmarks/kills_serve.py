@@ -163,13 +163,14 @@ def main() -> None:
                 counts["batches"] += sum(len(client.batches) for client in clients)
                 counts["labels"] += sum(len(client.counted) for client in clients)
                 print(f"{kill + 1} kills, {dict(counts)}, lost: {dict(+lost) or 'nothing'}", flush=True)
+                measured = {"checkpoint_every": EVERY, "answered": dict(counts), "lost": dict(lost)}
+                write(given.json, {"kills": kill + 1, **measured})  # now: a long run may itself be ended
             process.terminate()
             process.join(60)
             lost["broken chain"] += verify_audit(folder / "audit.db").problem is not None
         finally:
             process.kill()
             process.join()
-    write(given.json, {"kills": given.kills, "checkpoint_every": EVERY, "answered": dict(counts), "lost": dict(lost)})
     sys.exit(1 if +lost else 0)
 
 
