@@ -256,8 +256,8 @@ def collapse() -> str:
         "zerosiam x10": ("other", "5 3"),
         "poem x10": ("other", "2 2"),
     }
-    runs = NEWEST["by_recipe"]("collapse-digits", "sorted")
-    curves = {name: smoothed([run["batch_accuracy"] for run in runs[name]], window=16) for name in shown}
+    by_recipe = NEWEST["by_recipe"]("collapse-digits", "sorted")
+    curves = {name: smoothed([run["batch_accuracy"] for run in by_recipe[name]], window=16) for name in shown}
     spoken = "; ".join(f"{name} ends at {curve[-1]:.0f} %" for name, curve in curves.items())
     return over_batches(
         f"Accuracy along a stream of sorted digits: {spoken}",
