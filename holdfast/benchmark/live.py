@@ -11,8 +11,6 @@ from rich.progress import Progress as Bars
 
 from holdfast.benchmark.attempt import Progress
 
-__all__ = ["LiveProgress"]
-
 
 class LiveProgress:
     """Progress of a suite; call the object with each `Progress`."""

@@ -19,8 +19,6 @@ from holdfast.streams.walks.difficulty import reach_percent, walk_pairs
 from holdfast.streams.walks.path import find_path
 from holdfast.streams.walks.transitions import Calibration
 
-__all__ = ["calibrate"]
-
 USUAL_PAIRS = 3  # the default number
 USUAL_STEPS = 34  # of a pair, to estimate the remaining work
 

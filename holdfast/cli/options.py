@@ -15,25 +15,6 @@ from holdfast.registry import UnknownNameError, nearest
 if TYPE_CHECKING:
     from holdfast.report import Metric
 
-__all__ = [
-    "AllowCode",
-    "AsJson",
-    "CardFile",
-    "Device",
-    "Executor",
-    "Imports",
-    "MetricName",
-    "ModelText",
-    "Out",
-    "Scale",
-    "Settings",
-    "SuiteName",
-    "Workers",
-    "checked_metric",
-    "parse_mapping",
-    "parse_settings",
-]
-
 AllowCode = Annotated[
     bool,
     typer.Option(

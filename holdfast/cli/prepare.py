@@ -17,8 +17,6 @@ from holdfast.cli.options import AllowCode, AsJson, Scale, Settings, SuiteName, 
 if TYPE_CHECKING:
     from holdfast.options.needs import Need
 
-__all__ = ["prepare"]
-
 
 def prepare(
     suite: SuiteName,

@@ -9,8 +9,6 @@ from itertools import groupby
 from rich.console import Console
 from rich.table import Table
 
-__all__ = ["console", "fitted", "plain_table", "print_markdown"]
-
 console = Console()
 ALWAYS = ("mean", "average")  # columns that a narrow terminal shows besides the first
 

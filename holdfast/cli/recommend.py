@@ -13,8 +13,6 @@ from holdfast.cli import completing
 from holdfast.cli.options import AsJson, CardFile, Device, MetricName, Out, checked_metric
 from holdfast.cli.printing import console, plain_table
 
-__all__ = ["recommend"]
-
 
 def recommend(
     model: Annotated[

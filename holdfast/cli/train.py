@@ -13,8 +13,6 @@ from rich.progress import Progress
 from holdfast.cli.options import AsJson
 from holdfast.options.spec import Spec
 
-__all__ = ["train"]
-
 REFERENCE_NETWORKS = {"digits": "digits_resnet", "keywords": "keywords_amaut"}  # by the data set they are trained on
 
 

@@ -16,8 +16,6 @@ from holdfast.registry import UnknownNameError, nearest
 from holdfast.report import Line, Table, make_tables, read_runs
 from holdfast.report.compare import matched, paired_difference
 
-__all__ = ["CANDIDATES", "PHRASES", "Choice", "Recommendation", "Scenario", "recommend", "scenario_of"]
-
 # One method of each kind, from cheap to expensive; none requires source data, and the second line follows them.
 CANDIDATES = (
     *("source", "neo", "lame", "batch_norm", "robust_bn", "unmix_tns", "bdn", "unitta_auto"),

@@ -8,8 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-__all__ = ["store_as_jpeg"]
-
 
 def store_as_jpeg(images: NDArray[np.uint8], quality: int) -> NDArray[np.uint8]:
     """Return images (n, height, width, 3) as read back from JPEG files with 4:2:0 chroma subsampling.

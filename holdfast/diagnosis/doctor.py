@@ -25,8 +25,6 @@ from holdfast.models.inputs import inputs_and_labels
 from holdfast.models.normalised import unwrapped
 from holdfast.models.outputs import Output
 
-__all__ = ["DEFAULT_METHODS", "Diagnosis", "doctor"]
-
 DEFAULT_METHODS = (
     *("source", "batch_norm", "blend", "anchor", "guard", "robust_bn", "neo", "lame"),
     *("unitta_auto", "tent", "rdumb", "sar", "rotta"),

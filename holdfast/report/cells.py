@@ -9,8 +9,6 @@ from typing import Literal, Protocol
 
 from holdfast.report.scores import Emphasis, printed
 
-__all__ = ["WORSE", "Cell", "CellColumn", "CellTable", "Tabular", "WordTable", "slug", "word_columns"]
-
 WORSE = "; grey: worse than the source"  # the end of a caption's sentence on emphasis; Markdown has italics for grey
 
 

@@ -17,8 +17,6 @@ from holdfast.report.formats import markdown_text
 from holdfast.report.runs import Rows, RunRecord, flattened, read_runs
 from holdfast.report.scores import Metric, percent
 
-__all__ = ["Comparison", "Pair", "UnequalProtocolsError", "compare"]
-
 Ints = NDArray[np.int64]
 
 

@@ -18,18 +18,6 @@ from holdfast.decode.row_tables import read_compact
 from holdfast.records import Estimate, Row
 from holdfast.report.as_published import Publication, publication_of
 
-__all__ = [
-    "DamagedRunError",
-    "Manifest",
-    "Rows",
-    "RunRecord",
-    "StoredRecipe",
-    "flattened",
-    "read_run",
-    "read_runs",
-    "run_folders",
-]
-
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 

@@ -7,18 +7,6 @@ from collections.abc import Iterable, Sequence
 from statistics import fmean
 from typing import Literal
 
-__all__ = [
-    "SCORES",
-    "Emphasis",
-    "Metric",
-    "better",
-    "emphasis_of",
-    "margin_in_words",
-    "mean_or_nan",
-    "percent",
-    "printed",
-]
-
 Metric = Literal["error", "accuracy"]
 Emphasis = Literal["", "best", "worse"]  # best of its column; worse than the source
 

@@ -16,8 +16,6 @@ from holdfast.report.runs import Rows
 from holdfast.report.scores import printed
 from holdfast.report.tables import Line, Table
 
-__all__ = ["normalised_over_time", "speed_table"]
-
 SMOOTHED = 5  # batches of the moving mean in which the maximum is sought
 
 

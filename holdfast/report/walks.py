@@ -9,8 +9,6 @@ from holdfast.report.cells import WordTable
 from holdfast.report.runs import RunRecord
 from holdfast.report.scores import printed
 
-__all__ = ["walk_table"]
-
 PUBLISHED = {  # steps: least, most, mean and median
     "easy": "11 / 36 / 22.8 / 23",
     "medium": "21 / 41 / 33.9 / 34",

@@ -23,8 +23,6 @@ from holdfast.streams.plans.plan import Plan
 from holdfast.streams.reading import check_rendering, read_stored
 from holdfast.streams.rendering import Rendering
 
-__all__ = ["Stream"]
-
 
 class Stream:
     """A plan rendered on data: the same samples for every batch size, number of workers and starting position.
