@@ -167,7 +167,7 @@ class Corruption:
         if self.draw and len(rngs) != len(samples):
             raise ValueError(f"{len(samples)} samples but {len(rngs)} generators; pass one generator per sample")
         corrupted = np.empty(samples.shape, samples.dtype)
-        _keep_memory()
+        keep_memory()
         size = max(1, CHUNK_VALUES // max(1, samples[:1].size))
         for start in range(0, len(samples), size):
             chunk = slice(start, start + size)
@@ -191,7 +191,7 @@ class Corruption:
 
 
 @lru_cache(maxsize=1)
-def _keep_memory() -> None:
+def keep_memory() -> None:
     """Make glibc keep freed memory for the next image instead of returning it to the system.
 
     It does so for blocks up to the size of the largest one freed so far. Page faults of fresh memory otherwise take

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from holdfast.corruptions import fast
 from holdfast.corruptions.base import Images, Rng, corruption, images_of, planes_of, quantise
 from holdfast.corruptions.draws import normal, uniform
 from holdfast.corruptions.image.motion import trail
@@ -134,6 +135,13 @@ def fog(images: Images, noise: NDArray[Any], strength: float, decay: float) -> I
     height, width = images.shape[1:3]
     clouds = plasma(noise, _map_side(height, width), decay)[:, :height, :width]
     brightest = (images.max(axis=(1, 2, 3)) / 255).astype(noise.dtype)[:, None, None]
+    if loops := fast.loops():
+        number = noise.dtype.type
+        shares = np.divide(np.arange(256), 255, dtype=noise.dtype)
+        fogged = np.empty_like(images)
+        for image, cloud, bright, made in zip(images, strength * clouds, brightest[:, 0, 0], fogged, strict=True):
+            made[:] = loops.fogged(image, cloud, shares, bright, bright + number(strength), number(255))
+        return fogged
     planes = planes_of(images, noise.dtype)
     planes += strength * clouds
     planes *= brightest

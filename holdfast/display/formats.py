@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator, Sequence
 from html import escape
 
-from holdfast.report.cells import WORSE, Cell, CellColumn, CellTable, Tabular, slug
+from holdfast.display.cells import WORSE, Cell, CellColumn, CellTable, Tabular, slug
 
 FORMULA = tuple("=+-@\t\r")  # with which a formula begins
 LATEX = {
