@@ -164,7 +164,7 @@ class Anchor(Stateful):
         return replace(opinion, shift=shift)
 
     def follow(self, network: nn.Module, inputs: Tensor, source: Tensor | None = None, *, learn: bool = True) -> Tensor:
-        """Return the logits of a tapped network that follows a batch, unless it is not to learn from it."""
+        """Return the logits of a tapped network that follows a batch, unless the batch is not to be followed."""
         return self._follow(network, inputs, show_something(inputs), source, learn=learn, checked=True)
 
     def _follow(

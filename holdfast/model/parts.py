@@ -34,7 +34,7 @@ class Parts:
 
     @property
     def groups(self) -> tuple[list[nn.Module], list[nn.Module]]:
-        """The modules that learn from batches, and those that count and judge them."""
+        """The modules that adapt to batches, and those that count and check them."""
         return modules_of(self.method, *self.estimators.values()), modules_of(self.recovery, self.input_range)
 
     def predict(self, inputs: Tensor, by: Callable[[Tensor], Tensor]) -> tuple[Tensor, Recorded]:
