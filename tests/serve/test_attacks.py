@@ -213,6 +213,7 @@ def test_a_long_recording_stalls_nobody() -> None:
 
 
 def test_bodies_that_wait_to_be_decoded_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("holdfast.serve.decoding.AT_ONCE", 0)
     service = make_service(guarded=False, limits=Limits(decoding=1))
     hold, decode = threading.Event(), service.decoding.decoder.decode
 
