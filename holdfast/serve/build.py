@@ -7,6 +7,7 @@ import logging
 import re
 import warnings
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -104,14 +105,15 @@ def _telemetry() -> Telemetry:
 
 def _say_if_other_samples(folder: Path, building: Mapping[str, Any], tenants: list[str]) -> None:
     """Log that restored tenants keep the source samples that they began with: states are restored exactly."""
-    if tenants and (folder / BUILDING).is_file():
+    before = dict(building)
+    with suppress(ValueError):  # there is none, or it is damaged: it is written anew
         before = building_of(folder)
-        if any(before.get(name) != building.get(name) for name in ("holdout", "card")):
-            LOG.warning(
-                "the %d tenants in %s keep the source samples that they began with; use another --state to begin anew",
-                len(tenants),
-                folder,
-            )
+    if tenants and any(before.get(name) != building.get(name) for name in ("holdout", "card")):
+        LOG.warning(
+            "the %d tenants in %s keep the source samples that they began with; use another --state to begin anew",
+            len(tenants),
+            folder,
+        )
 
 
 def building_of(folder: Path) -> dict[str, Any]:
@@ -119,7 +121,7 @@ def building_of(folder: Path) -> dict[str, Any]:
     path = folder / BUILDING
     try:
         return dict(json.loads(path.read_text()))
-    except (OSError, ValueError, RecursionError) as error:
+    except (OSError, ValueError, TypeError, RecursionError) as error:
         raise ValueError(f"{path} cannot be read, so it is not known what was served ({error})") from error
 
 

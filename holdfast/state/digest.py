@@ -62,7 +62,7 @@ def digest_of(text: str, tensors: Iterable[Tensor]) -> str:
     digest = hashlib.blake2b(text.encode(), digest_size=16)
     for tensor in tensors:
         digest.update(f"{tensor.dtype}{tuple(tensor.shape)}".encode())
-        digest.update(tensor.reshape(-1).view(torch.uint8).numpy())
+        digest.update(tensor.reshape(-1).view(torch.uint8).numpy().data)
     return digest.hexdigest()
 
 
