@@ -3,9 +3,9 @@
     python benchmarks/serve.py --json results/serve.json
 
 Requests of one batch each go over loopback to servers in processes of their own, with one thread for PyTorch: the
-service, and "plain", the smallest FastAPI application around the same frozen network. "bare forward" and "bare step" are
-calls in this process. The runs alternate, so that all see the same load. Calls in this process are timed by the core's
-time that they use, so that other work on the machine does not count; requests by the clock.
+service, and "plain", the smallest FastAPI application around the same frozen network. "bare forward" and "bare step"
+are calls in this process. The runs alternate, so that all see the same load. Calls in this process are timed by the
+core's time that they use, so that other work on the machine does not count; requests by the clock.
 """
 
 from __future__ import annotations
