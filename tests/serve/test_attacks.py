@@ -219,10 +219,11 @@ def test_a_long_recording_stalls_nobody() -> None:
 def test_bodies_that_wait_to_be_decoded_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("holdfast.serve.decoding.AT_ONCE", 0)
     service = make_service(guarded=False, limits=Limits(decoding=1))
-    hold, decode = threading.Event(), service.decoding.decoder.decode
+    hold, entered, decode = threading.Event(), threading.Event(), service.decoding.decoder.decode
 
     def slow(body: bytes, kind: str) -> torch.Tensor:
-        hold.wait(30)
+        entered.set()
+        hold.wait(60)
         return decode(body, kind)
 
     monkeypatch.setattr(service.decoding.decoder, "decode", slow)
@@ -234,13 +235,9 @@ def test_bodies_that_wait_to_be_decoded_are_limited(monkeypatch: pytest.MonkeyPa
             )
         )
         thread.start()
-
-        def refused() -> bool:
-            answer = httpx.post(f"{url}/v1/predict", trust_env=False, timeout=60, **SENT)
-            return answer.status_code == 503 and "decoded" in answer.json()["error"]
-
-        threading.Timer(10, hold.set).start()
-        wait_until(refused, 9)
+        assert entered.wait(60)
+        answer = httpx.post(f"{url}/v1/predict", trust_env=False, timeout=60, **SENT)
+        assert (answer.status_code, "decoded" in answer.json()["error"]) == (503, True)
         hold.set()
         thread.join()
     assert first == [200]
