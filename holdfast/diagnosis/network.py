@@ -15,8 +15,6 @@ from holdfast.models.memory_format import WORTHWHILE, channels_last_ratio, is_ch
 from holdfast.models.outputs import are_probabilities
 from holdfast.models.probing import called_parts, untouched
 
-__all__ = ["network_findings"]
-
 PROBE_SAMPLES = 4
 DROPOUT = (nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d, nn.AlphaDropout)
 WITHOUT_LAYERS = "choose a method that changes no layer, such as 'neo', 't3a' or 'lame'"
