@@ -55,7 +55,17 @@ def copied(value: Any) -> Any:
     >>> copied(state)["a"][0].add_(1), state["a"][0]
     (tensor([1.]), tensor([0.]))
     """
-    return map_tensors(lambda tensor: tensor.detach().clone(), value)
+    whole = [value]
+    originals: list[Any] = [whole]  # copies whose items are still those of the original
+    while originals:
+        part = originals.pop()
+        for key, item in enumerate(part) if isinstance(part, list) else [*part.items()]:
+            if isinstance(item, Tensor):
+                part[key] = item.detach().clone()
+            elif isinstance(item, (list, dict)):
+                part[key] = item.copy()
+                originals.append(part[key])
+    return whole[0]
 
 
 def map_tensors(fn: Callable[[Tensor], Tensor], value: Any) -> Any:
