@@ -120,10 +120,11 @@ def costs(batch: int, rounds: int, method: str) -> dict[str, Any]:
     network = cifar_resnet().eval()
     inputs = torch.rand(batch, 3, 32, 32)
     body, headers = npy(inputs.numpy()), {"content-type": "application/x-npy"}
-    bare: AdaptedModel = adapt(network, method)
-    begun: AdaptedModel = adapt(network, method)
+    source = [torch.rand(64, 3, 32, 32) for _ in range(4)]  # for methods that follow its moments
+    bare: AdaptedModel = adapt(network, method, source=source)
+    begun: AdaptedModel = adapt(network, method, source=source)
     with tempfile.TemporaryDirectory() as folder:
-        service = Service(Tenants(network, method, guarded=False, folder=folder), batch=batch, wait=0.01)
+        service = Service(Tenants(network, method, guarded=False, folder=folder, source=source), batch=batch, wait=0.01)
         with listening(create_app(service)) as adapting, listening(plain(network)) as frozen:
 
             def post(client: httpx.Client) -> None:
