@@ -33,6 +33,7 @@ TITLES = {
     "pipeline": "Rendering while a network runs",
     "executors": "Two processes",
     "executors-ray": "Two workers of a Ray cluster",
+    "recommend": "Recommendations",
     "sampler": "Markov plans",
     "shards": "Shards",
     "report-speed": "Reports",

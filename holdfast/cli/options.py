@@ -19,10 +19,12 @@ __all__ = [
     "AllowCode",
     "AsJson",
     "CardFile",
+    "DataArgument",
     "Device",
     "Executor",
     "Imports",
     "MetricName",
+    "ModelArgument",
     "ModelText",
     "Out",
     "Scale",
@@ -48,6 +50,15 @@ CardFile = Annotated[
 Device = Annotated[
     str | None,
     typer.Option(help="Compute on auto, cpu, cuda, cuda:1 or mps; by default where the suite says, else on the CPU."),
+]
+DataArgument = Annotated[
+    str, typer.Argument(help="Clean data of your own: a name, or YAML such as {name: digits, split: validation}.")
+]
+ModelArgument = Annotated[
+    str,
+    typer.Argument(
+        help="A model: a name, timm:…, hf:…, or YAML {name: …, option: …}.", autocompletion=completing.models
+    ),
 ]
 Imports = Annotated[
     list[Path] | None,

@@ -10,8 +10,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
+from holdfast.display.cells import CellTable, WordTable, word_columns
 from holdfast.report import metrics
-from holdfast.report.cells import CellTable, WordTable, word_columns
 from holdfast.report.published import published_rows
 from holdfast.report.runs import RunRecord
 from holdfast.report.scores import SCORES

@@ -10,7 +10,7 @@ from operator import attrgetter, methodcaller
 from statistics import fmean
 from typing import TYPE_CHECKING, Literal
 
-from holdfast.report.cells import WORSE, Cell, CellColumn, CellTable
+from holdfast.display.cells import WORSE, Cell, CellColumn, CellTable
 from holdfast.report.scores import emphasis_of, margin_in_words
 from holdfast.report.setting import smoke
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from statistics import fmean
 
-from holdfast.report.cells import WordTable
+from holdfast.display.cells import WordTable
 from holdfast.report.estimates import spread
 from holdfast.report.metrics import accuracy
 from holdfast.report.published import beside, published_on, withheld

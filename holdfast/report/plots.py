@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from holdfast.display.cells import printed
 from holdfast.report.figures import COLOURS, DASHES, GREY, HOVER, POINTS, Figure, axis, known, layout, trace
 from holdfast.report.metrics import collapse_onset, domains_seen, moving_accuracy, moving_average
 from holdfast.report.runs import Rows
-from holdfast.report.scores import percent, printed
+from holdfast.report.scores import percent
 from holdfast.report.tables import Line, Table
 
 __all__ = [

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from importlib import resources
 
+from holdfast.display.cells import printed
 from holdfast.report.runs import RunRecord
-from holdfast.report.scores import printed
 
 __all__ = ["Number", "beside", "published", "published_on", "published_rows", "withheld"]
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from holdfast.report.cells import WordTable
+from holdfast.display.cells import WordTable
 from holdfast.report.figures import COLOURS, GREY, HOVER, Figure, axis, known, trace
 from holdfast.report.metrics import accuracy, mean_of_known
 from holdfast.report.runs import Floats, Rows

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from html import escape
 from typing import Any, Literal
 
-from holdfast.report.cells import Tabular, WordTable
-from holdfast.report.formats import to_csv, to_html, to_latex, to_markdown
+from holdfast.display.cells import Tabular, WordTable
+from holdfast.display.formats import to_csv, to_html, to_latex, to_markdown
 
 __all__ = ["File", "Section", "chart", "joined", "side_by_side", "table_files", "word_section"]
 

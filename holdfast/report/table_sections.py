@@ -7,11 +7,11 @@ from html import escape
 
 import numpy as np
 
+from holdfast.display.cells import WordTable
+from holdfast.display.formats import to_html
 from holdfast.report import estimate_plots, plots
-from holdfast.report.cells import WordTable
 from holdfast.report.estimates import error_table, interval_table, option_table
 from holdfast.report.figures import POINTS
-from holdfast.report.formats import to_html
 from holdfast.report.gains import gain_table
 from holdfast.report.order import LEVEL, RESAMPLES
 from holdfast.report.report import Chapter, folder_below

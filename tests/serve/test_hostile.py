@@ -97,7 +97,7 @@ def test_a_clock_that_is_set_back_hides_no_decision(client: Any, monkeypatch: py
     client.post("/v1/predict", **SENT)
     wait_until(lambda: len(client.get("/v1/history").json()) == 2)
     assert [one["batch"] for one in client.get(f"/v1/history?since={newest!r}").json()] == [1]
-    path = client.service.tenants.log.path
+    path = client.service.tenants.disk.log.path
     client.service.stop()
     assert verify_audit(path).problem is None
 

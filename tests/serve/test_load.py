@@ -75,7 +75,7 @@ def check(predictions: list[dict[str, Any]]) -> int:
         model = adapt(network(), "tent")
         assert sorted(served) == list(range(len(served))), "a batch is missing"
         for batch in range(len(served)):
-            answers = sorted(served[batch], key=lambda answer: answer["place"])
+            answers = sorted(served[batch], key=lambda answer: answer["position"])
             logits = model.step(torch.from_numpy(np.concatenate([answer["inputs"] for answer in answers]))).logits
             assert torch.equal(logits, torch.tensor([row for answer in answers for row in answer["logits"]]))
             merged += len(answers) > 1
