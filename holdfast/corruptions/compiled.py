@@ -403,3 +403,59 @@ def refined(clouds: NDArray[Any], fields: NDArray[Any], amplitude: Any, twice: A
             near = (centre + finer[2 * row + 1, before]) + (clouds[row, column] + clouds[under, column])
             finer[2 * row + 1, 2 * column] = near * quarter + noise
     return finer
+
+
+@compiled
+def _narrowed(line: Bytes, starts: NDArray[np.int64], stops: NDArray[np.int64], weights: Any, narrow: Bytes) -> None:
+    """Average a row of pixels (width, 3) over boxes, with weights in 1/2²²."""
+    for box in range(len(starts)):
+        red, green, blue = 0, 0, 0
+        inside = line[starts[box] : stops[box]]
+        for column in range(len(inside)):
+            red += inside[column, 0]
+            green += inside[column, 1]
+            blue += inside[column, 2]
+        narrow[box, 0] = min((red * weights[box] + (1 << 21)) >> 22, 255)
+        narrow[box, 1] = min((green * weights[box] + (1 << 21)) >> 22, 255)
+        narrow[box, 2] = min((blue * weights[box] + (1 << 21)) >> 22, 255)
+
+
+@compiled
+def pixelated(
+    image: Bytes,
+    boxes_down: tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]],
+    boxes_across: tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]],
+    down: NDArray[np.int64],
+    across: NDArray[np.int64],
+) -> Bytes:
+    """Return an image (height, width, 3) shrunk along rows, then columns, and enlarged again by copying.
+
+    Boxes are their starts, stops and weights in 1/2²²; `down` and `across` say which of them each pixel shows.
+    """
+    (tops, bottoms, heights), (lefts, rights, widths) = boxes_down, boxes_across
+    height, width = image.shape[:2]
+    narrow, levels = np.empty((height, len(lefts), 3), np.uint8), np.empty_like(image)
+    for row in range(height):
+        _narrowed(image[row], lefts, rights, widths, narrow[row])
+    rows, sums, small = (
+        narrow.reshape(height, -1),
+        np.empty(len(lefts) * 3, np.int32),
+        np.empty((len(lefts), 3), np.uint8),
+    )
+    shrunk = small.reshape(-1)
+    for row in range(height):
+        box = down[row]
+        if row and box == down[row - 1]:
+            levels[row] = levels[row - 1]
+            continue
+        sums[:] = 0
+        for each in range(tops[box], bottoms[box]):
+            for at in range(len(sums)):
+                sums[at] += rows[each, at]
+        for at in range(len(sums)):
+            shrunk[at] = min((sums[at] * heights[box] + (1 << 21)) >> 22, 255)
+        for column in range(width):
+            shown = across[column]
+            for channel in range(3):
+                levels[row, column, channel] = small[shown, channel]
+    return levels
