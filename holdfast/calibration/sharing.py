@@ -19,8 +19,6 @@ from holdfast.machine.folders import InUseError, held, made
 from holdfast.streams.walks.path import GridPoint
 from holdfast.streams.walks.transitions import Transition
 
-__all__ = ["Execute", "locked", "measure_as_jobs", "shared"]
-
 Solve: TypeAlias = Callable[[Pair, Sequence[GridPoint]], Transition]
 Execute: TypeAlias = Callable[[Callable[[Pair], Any], Sequence[Pair]], Iterable[Any]]  # the results of jobs, anywhere
 

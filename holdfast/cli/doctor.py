@@ -11,8 +11,6 @@ from holdfast.cli.options import AsJson, CardFile, DataArgument, Device, ModelAr
 from holdfast.cli.printing import print_table
 from holdfast.options.spec import Spec
 
-__all__ = ["doctor"]
-
 COLOURS = {"ok": "green", "warn": "yellow", "fail": "red"}
 
 

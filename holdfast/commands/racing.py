@@ -14,8 +14,6 @@ from holdfast.benchmark import Progress
 from holdfast.report import RunRecord
 from holdfast.report.compare import paired_difference
 
-__all__ = ["BeatenError", "Race"]
-
 Ints = NDArray[np.int64]
 
 LOOKS = 3  # at a run of full length, equally spaced

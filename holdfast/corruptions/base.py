@@ -13,23 +13,6 @@ from numpy.typing import DTypeLike, NDArray
 from holdfast.corruptions.samples import as_image
 from holdfast.registry import Registry
 
-__all__ = [
-    "CORRUPTIONS",
-    "CORRUPTION_VERSION",
-    "FAMILIES",
-    "Corruption",
-    "Images",
-    "Kind",
-    "Rng",
-    "Rows",
-    "corruption",
-    "family_of",
-    "images_of",
-    "keep_memory",
-    "planes_of",
-    "quantise",
-]
-
 # Increase it whenever a corruption changes its output for the same image, severity and generator, even by one level:
 # stream fingerprints contain this number, and equal fingerprints guarantee equal pixels. A new corruption, or a faster
 # one with the same pixels, needs no increase.

@@ -31,8 +31,6 @@ from holdfast.models.outputs import Output
 from holdfast.options.spec import Spec
 from holdfast.report.figures import Figure, axis, layout
 
-__all__ = ["DEFAULT_METHODS", "Diagnosis", "doctor"]
-
 DEFAULT_METHODS = (
     *("source", "batch_norm", "blend", "anchor", "guard", "robust_bn", "neo", "lame"),
     *("unitta_auto", "tent", "rdumb", "sar", "rotta"),

@@ -17,8 +17,6 @@ from holdfast.report.runs import RunRecord
 from holdfast.report.scores import SCORES
 from holdfast.report.tables import Line, Table, grouped
 
-__all__ = ["Gain", "Gains", "all_gains", "cost_table", "criteria_tables", "gain_in_words", "make_gains"]
-
 PUBLISHED_SCORE = {"us8": "macro_f1", "sc2": "accuracy", "vs": "accuracy", "rs": "macro_roc_auc"}
 
 NOTE = "Scores of the source, then of the adapted network, on the same clips; mean over the seeds."

@@ -22,8 +22,6 @@ from holdfast.report.runs import RunRecord, read_runs
 from holdfast.report.scores import Metric
 from holdfast.report.tables import Table, make_tables
 
-__all__ = ["RecipeComparison", "RecipePair", "compare_recipes", "critical_difference_svg", "holm"]
-
 
 @dataclass(frozen=True)
 class RecipePair:

@@ -15,8 +15,6 @@ from holdfast.report.plots import stroke
 from holdfast.report.runs import Rows
 from holdfast.report.tables import Line, Table
 
-__all__ = ["normalised_over_time", "speed_table"]
-
 SMOOTHED = 5  # batches of the moving mean in which the maximum is sought
 
 

@@ -12,8 +12,6 @@ from holdfast.report.figures import COLOURS, GREY, HOVER, Figure, axis, trace
 from holdfast.report.scores import Metric
 from holdfast.report.tables import Line, Table, canonical, grouped
 
-__all__ = ["Course", "course_figure", "course_table", "make_courses"]
-
 
 @dataclass(frozen=True, eq=False)
 class Course:

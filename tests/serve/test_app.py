@@ -17,7 +17,6 @@ import numpy as np
 import pytest
 import torch
 from fastapi.testclient import TestClient
-from PIL import Image
 
 from holdfast import guard
 from holdfast.models import load
@@ -30,22 +29,10 @@ from holdfast.serve.limits import Limits, Rate
 from holdfast.serve.metrics import Metrics
 from holdfast.serve.service import Service
 from holdfast.serve.tenants import Tenants
+from tests.serve.bodies import NPY, npy, png
 from tests.serve.conftest import batches, make_service, network, wait_until
 
 INPUTS = batches(3)
-NPY = {"content-type": "application/x-npy"}
-
-
-def npy(values: Any) -> bytes:
-    file = io.BytesIO()
-    np.save(file, np.asarray(values))
-    return file.getvalue()
-
-
-def png(pixels: Any, kind: str = "PNG") -> bytes:
-    file = io.BytesIO()
-    Image.fromarray(pixels).save(file, kind)
-    return file.getvalue()
 
 
 def test_predictions_are_those_of_the_library_and_carry_ids(client: Any) -> None:

@@ -28,8 +28,8 @@ from holdfast.serve.tenants import Tenants
 from holdfast.state import SavedStateError, read_state
 from holdfast.state.digest import digest_of
 from holdfast.state.files import SCHEMA
+from tests.serve.bodies import NPY, npy
 from tests.serve.conftest import batches, make_service, network, wait_until
-from tests.serve.test_app import NPY, npy
 
 SENT: dict[str, Any] = {"content": npy(batches(1)[0].numpy()), "headers": NPY}
 

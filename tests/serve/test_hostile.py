@@ -31,9 +31,8 @@ from holdfast.serve.batching import Request, Worker
 from holdfast.serve.bodies import Decoder
 from holdfast.serve.limits import Limits, RefusedError
 from holdfast.serve.run import run
+from tests.serve.bodies import NPY, npy, png
 from tests.serve.conftest import SHAPE, batches, make_service, wait_until
-from tests.serve.test_app import png
-from tests.serve.test_front import NPY, npy
 
 SENT = {"content": npy(batches(1)[0].numpy()), "headers": NPY}
 IMAGES = InputSpec("image", (3, 32, 32))

@@ -17,8 +17,6 @@ from scipy import fft
 
 from holdfast.audio import Waveform
 
-__all__ = ["Frames", "analyse", "stretch_frames", "synthesise"]
-
 Frames: TypeAlias = NDArray[np.complex64]  # (frames, bins)
 OVERLAP = 4  # windows over each sample: the hop is a quarter of the window
 

@@ -15,16 +15,6 @@ from holdfast.corruptions.audio.spectrum import Frames, analyse, stretch_frames,
 from holdfast.corruptions.base import Rng, keep_memory
 from holdfast.corruptions.draws import integers
 
-__all__ = [
-    "griffin_lim",
-    "pitch_shift",
-    "shift_pitch",
-    "stretch",
-    "stretch_compat",
-    "time_stretch",
-    "time_stretch_compat",
-]
-
 STRETCH_WINDOW, PITCH_WINDOW = 1024, 512  # samples at every sample rate, as in the official code
 STRETCH_ROWS = (
     0,

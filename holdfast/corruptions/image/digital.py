@@ -13,8 +13,6 @@ from holdfast.corruptions import fast
 from holdfast.corruptions.base import Images, corruption, images_of, planes_of, quantise
 from holdfast.corruptions.storage import store_as_jpeg
 
-__all__ = ["brightness", "contrast", "jpeg_compression", "pixelate", "saturate"]
-
 
 @corruption(
     "brightness",

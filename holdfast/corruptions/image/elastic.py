@@ -16,8 +16,6 @@ from holdfast.corruptions.draws import signed_uniform
 from holdfast.corruptions.image.blur import Blocks, blocks_of, smooth_rows
 from holdfast.corruptions.image.border import reflect
 
-__all__ = ["elastic_transform"]
-
 Planes: TypeAlias = NDArray[np.float32]  # (channels, n, height, width)
 FARTHEST = 1e5  # pixels: a tiny image may be displaced by more than its size
 ONE_32ND = np.float32(1 / 32)

@@ -12,8 +12,6 @@ from scipy.linalg.blas import daxpy
 from holdfast.corruptions import fast
 from holdfast.corruptions.base import Images, Rng, corruption
 
-__all__ = ["motion_blur", "trail"]
-
 HALF_STEP = 0.5 / 257  # the reference rounds to 16 bits, then truncates to 8
 
 

@@ -13,8 +13,6 @@ from holdfast.corruptions.draws import normal, uniform
 from holdfast.corruptions.image.motion import trail
 from holdfast.corruptions.image.zoom import zoom_taps
 
-__all__ = ["fog", "plasma", "snow"]
-
 
 def _flakes(rng: Rng, image: Images, *_: float) -> tuple[NDArray[Any], float]:
     return normal(rng, image.shape[:2]), rng.uniform(-135, -45)

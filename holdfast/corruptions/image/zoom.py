@@ -16,8 +16,6 @@ from holdfast.corruptions import fast
 from holdfast.corruptions.base import Images, corruption, quantise
 from holdfast.corruptions.image.truncation import ROUNDING, Boxes, Levels, truncated
 
-__all__ = ["Zoomed", "zoom_blur", "zoom_taps"]
-
 
 def zoom_taps(length: int, factor: float) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
     """Return, for each position on an axis enlarged about its middle, its two neighbours and the fraction between them.
