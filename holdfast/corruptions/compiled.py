@@ -26,6 +26,27 @@ def compiled(loop: Loop) -> Loop:
 
 
 @compiled
+def planes(pixels: Bytes, shares: NDArray[Any]) -> NDArray[Any]:
+    """Return the channels of pixels (n, 3) as planes (3, n) of `shares`, levels from 0 to 1."""
+    values = np.empty((3, len(pixels)), shares.dtype)
+    for index in range(len(pixels)):
+        for channel in range(3):
+            values[channel, index] = shares[pixels[index, channel]]
+    return values
+
+
+@compiled
+def levels(values: NDArray[Any], white: Any) -> Bytes:
+    """Return planes (3, n) of values from 0 to 1 as pixels (n, 3) of levels, truncated."""
+    pixels = np.empty((values.shape[1], 3), np.uint8)
+    black, one = white - white, white / white
+    for index in range(len(pixels)):
+        for channel in range(3):
+            pixels[index, channel] = np.uint8(np.int32(min(max(values[channel, index], black), one) * white))
+    return pixels
+
+
+@compiled
 def paired(first: Bytes, second: Bytes, table: Bytes) -> Bytes:
     """Return `table[first, second]` for flat arrays."""
     levels = np.empty_like(first)
