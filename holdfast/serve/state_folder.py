@@ -33,7 +33,7 @@ STATES = "*.safetensors"
 
 
 def private(path: Path) -> None:
-    """Let nobody but the owner use a file or folder."""
+    """Let only the owner use a file or folder."""
     path.chmod(0o700 if path.is_dir() else 0o600)
 
 
