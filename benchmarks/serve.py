@@ -30,7 +30,7 @@ import torch
 import uvicorn
 from fastapi import FastAPI, Request, Response
 from measured import run
-from torch import nn
+from torch import Tensor, nn
 
 from holdfast import AdaptedModel, adapt
 from holdfast.models import cifar_resnet
@@ -72,6 +72,11 @@ def network_of() -> nn.Module:
     return cifar_resnet().eval()
 
 
+def source_of() -> list[Tensor]:
+    """Return source samples, for methods that follow their moments."""
+    return [torch.rand(64, 3, 32, 32) for _ in range(4)]
+
+
 def serve(method: str | None, batch: int, folder: Path, ports: Any) -> None:
     """Be a server: of the service with a method, or of the plain application."""
     torch.set_num_threads(1)
@@ -79,7 +84,7 @@ def serve(method: str | None, batch: int, folder: Path, ports: Any) -> None:
     if method is None:
         app: Any = plain(network_of())
     else:
-        tenants = Tenants(network_of(), method, guarded=False, folder=folder)
+        tenants = Tenants(network_of(), method, guarded=False, folder=folder, source=source_of())
         app = create_app(Service(tenants, batch=batch, wait=0.01))
     config = uvicorn.Config(app, log_level="error", ws="none", access_log=False, http="h11")
     with socket.socket() as at:
@@ -142,8 +147,9 @@ def costs(batch: int, rounds: int, method: str) -> dict[str, Any]:
     network = network_of()
     inputs = torch.rand(batch, 3, 32, 32)
     body, headers = npy(inputs.numpy()), {"content-type": "application/x-npy"}
-    bare: AdaptedModel = adapt(network, method)
-    begun: AdaptedModel = adapt(network, method)
+    source = source_of()
+    bare: AdaptedModel = adapt(network, method, source=source)
+    begun: AdaptedModel = adapt(network, method, source=source)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         with listening(method, batch, folder) as adapting, listening(None, batch, folder) as frozen:
@@ -169,7 +175,7 @@ def costs(batch: int, rounds: int, method: str) -> dict[str, Any]:
                 loop = seconds(lambda: [bare.step(inputs) for _ in range(2 * rounds)])
                 loops.append(loop / at_once(rounds, lambda: post(adapting), settled))
         state = sum(path.stat().st_size for path in folder.glob("*.safetensors"))
-    tenants = Tenants(network, method, guarded=False)
+    tenants = Tenants(network, method, guarded=False, source=source)
     tenants.step("default", inputs)
     size = sum(weight.nbytes for weight in network.parameters())
     return {

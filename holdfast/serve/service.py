@@ -200,7 +200,7 @@ class Service:
             self.described["note"] = self.note
 
     def _store(self, tenant: str, batch: int, inputs: Tensor) -> str:
-        if self._inputs is None:
+        if self._inputs is None or self.tenants.disk.stalled is not None:  # what room there is belongs to the log
             return ""
         try:
             return stored(self._inputs, tenant, batch, inputs)
