@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from math import ceil, cos, radians, sin
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg.blas import daxpy
 
-from holdfast.corruptions.base import Images, Rng, corruption
+from holdfast.corruptions.base import Images, corruption
 
 HALF_STEP = 0.5 / 257  # the reference rounds to 16 bits, then truncates to 8
 
@@ -41,10 +40,6 @@ def _trail(image: NDArray[np.uint8], weights: NDArray[np.float64], degrees: floa
     return blurred.reshape(height, -1, channels)[:, :width].astype(np.uint8)
 
 
-def _angle(rng: Rng, *_: Any) -> tuple[float]:
-    return (rng.uniform(-45, 45),)
-
-
 @corruption(
     "motion_blur",
     {
@@ -52,7 +47,7 @@ def _angle(rng: Rng, *_: Any) -> tuple[float]:
         "64": ((0, 0), (10, 1), (10, 1.5), (10, 2), (10, 2.5), (12, 3)),
         "224": ((0, 0), (10, 3), (15, 5), (15, 8), (15, 12), (20, 15)),
     },
-    draw=_angle,
+    draw=lambda rng, *_: (rng.uniform(-45, 45),),
 )
 def motion_blur(images: Images, degrees: NDArray[np.float64], radius: float, sigma: float) -> Images:
     """Smear every point along a line, as if the camera moved during the exposure."""
