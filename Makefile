@@ -34,6 +34,7 @@ check: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python docs/prose.py
 	$(BIN)/python docs/check_links.py
 
 # Write every generated page, table and figure; `make test` fails on a difference.

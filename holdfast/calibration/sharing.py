@@ -1,4 +1,4 @@
-"""Let several processes calibrate one walk together: each pair has a lock, and nobody waits while a pair is free.
+"""Let several processes calibrate one walk together: each pair has a lock, and no process waits while a pair is free.
 
 They are either started by hand, on any machines that share the cache, or by an executor, one job for each pair.
 """

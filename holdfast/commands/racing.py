@@ -30,7 +30,8 @@ class Race:
     """Follows runs in lock-step, batch by batch, and stops a run by raising `BeatenError` in it.
 
     A candidate has lost to another that costs no more and is better, or that is cheaper and at most `worth` points
-    worse; both by an interval over batches. It is not compared with dearer ones: a cheap candidate may be enough.
+    worse; both by an interval over batches. More expensive candidates are not compared with
+    it: a cheap one may be enough.
     """
 
     def __init__(self, base: str, worth: float, tell: Callable[[Progress], None] | None) -> None:

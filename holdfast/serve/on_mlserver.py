@@ -17,7 +17,7 @@ __all__ = ["adapting_runtime"]
 
 
 def __getattr__(name: str) -> Any:
-    """Return `AdaptingRuntime` to whoever imports it by name, as `model-settings.json` does."""
+    """Return `AdaptingRuntime` when it is imported by name, as `model-settings.json` does."""
     if name != "AdaptingRuntime":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return adapting_runtime()

@@ -7,7 +7,7 @@ from typing import Any
 
 from torch import Tensor
 
-__all__ = ["containers", "leaves", "map_tensors", "rebuild"]
+__all__ = ["containers", "copied", "leaves", "map_tensors", "rebuild"]
 
 
 def containers(values: list[Any]) -> list[Any]:
@@ -45,6 +45,27 @@ def rebuild(fn: Callable[[Any], Any], value: Any, key: Callable[[Any], Any] | No
     if isinstance(value, Mapping):
         return {name if key is None else key(name): rebuild(fn, item, key) for name, item in value.items()}
     return [rebuild(fn, item, key) for item in value] if isinstance(value, list) else fn(value)
+
+
+def copied(value: Any) -> Any:
+    """Return a copy of nested lists and dicts of tensors; faster than `copy.deepcopy`, which asks each tensor.
+
+    >>> import torch
+    >>> state = {"a": [torch.zeros(1)]}
+    >>> copied(state)["a"][0].add_(1), state["a"][0]
+    (tensor([1.]), tensor([0.]))
+    """
+    whole = [value]
+    originals: list[Any] = [whole]  # copies whose items are still those of the original
+    while originals:
+        part = originals.pop()
+        for key, item in enumerate(part) if isinstance(part, list) else [*part.items()]:
+            if isinstance(item, Tensor):
+                part[key] = item.detach().clone()
+            elif isinstance(item, (list, dict)):
+                part[key] = item.copy()
+                originals.append(part[key])
+    return whole[0]
 
 
 def map_tensors(fn: Callable[[Tensor], Tensor], value: Any) -> Any:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from math import ceil, cos, radians, sin
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg.blas import daxpy
 
-from holdfast.corruptions.base import Images, corruption
+from holdfast.corruptions import fast
+from holdfast.corruptions.base import Images, Rng, corruption
 
 HALF_STEP = 0.5 / 257  # the reference rounds to 16 bits, then truncates to 8
 
@@ -27,7 +29,9 @@ def trail(images: Images, degrees: NDArray[np.float64], radius: float, sigma: fl
 def _trail(image: NDArray[np.uint8], weights: NDArray[np.float64], degrees: float) -> NDArray[np.uint8]:
     height, width, channels = image.shape
     step = np.arange(len(weights))
-    across, down = (np.ceil(step * f(radians(degrees)) - 0.5).astype(int) for f in (cos, sin))
+    across, down = (np.ceil(step * f(radians(degrees)) - 0.5).astype(np.int64) for f in (cos, sin))
+    if loops := fast.loops():
+        return loops.trailed(image, weights, down, across, HALF_STEP)  # type: ignore[no-any-return]
     rows = np.arange(down.min(), height + down.max()).clip(0, height - 1)
     columns = np.arange(across.min(), width + across.max()).clip(0, width - 1)
     padded = image.take(rows, axis=0).take(columns, axis=1).astype(np.float64).ravel()
@@ -40,6 +44,10 @@ def _trail(image: NDArray[np.uint8], weights: NDArray[np.float64], degrees: floa
     return blurred.reshape(height, -1, channels)[:, :width].astype(np.uint8)
 
 
+def _angle(rng: Rng, *_: Any) -> tuple[float]:
+    return (rng.uniform(-45, 45),)
+
+
 @corruption(
     "motion_blur",
     {
@@ -47,7 +55,7 @@ def _trail(image: NDArray[np.uint8], weights: NDArray[np.float64], degrees: floa
         "64": ((0, 0), (10, 1), (10, 1.5), (10, 2), (10, 2.5), (12, 3)),
         "224": ((0, 0), (10, 3), (15, 5), (15, 8), (15, 12), (20, 15)),
     },
-    draw=lambda rng, *_: (rng.uniform(-45, 45),),
+    draw=_angle,
 )
 def motion_blur(images: Images, degrees: NDArray[np.float64], radius: float, sigma: float) -> Images:
     """Smear every point along a line, as if the camera moved during the exposure."""
