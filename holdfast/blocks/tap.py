@@ -248,7 +248,7 @@ class Tap(NormLayer):
             else (self.site.mean, self.site.var)
         )
         share = following.share
-        share = share.to(mean) if isinstance(share, Tensor) else share
+        share = share.to(old_var) if isinstance(share, Tensor) else share  # older versions of torch mix no precisions
         # The distance between the means adds to the variance; for single images it is a large part of it.
         spread = old_var.lerp(var.to(old_var), share) + share * (1 - share) * (mean - old_mean).square()
         finite = all_finite(mean, var)
