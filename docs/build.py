@@ -94,54 +94,56 @@ METHOD_FACTS = {name: Facts(**entry) for name, entry in FACTS["methods"].items()
 
 def page(name: str) -> str:
     """Return the page of a method or recipe."""
-    found = describe(name)
+    description = describe(name)
     sections = (
-        idea(found),
-        facts(found),
+        idea(description),
+        facts(description),
         equation(name),
         CURVES["section"](name, RESULT),
-        details(found),
-        options("Options", found.options),
-        options(f"Options of the recovery `{found.recovery}`", found.recovery_options),
-        presets(found),
-        paper_and_code(found),
+        details(description),
+        options("Options", description.options),
+        options(f"Options of the recovery `{description.recovery}`", description.recovery_options),
+        presets(description),
+        paper_and_code(description),
         alternatives(name),
     )
     return "\n".join([f"# {name}", *("\n".join(["", *section]) for section in sections if section), ""])
 
 
-def idea(found: Description) -> list[str]:
+def idea(description: Description) -> list[str]:
     """Return the summary, the idea, the paper and the call."""
-    source = ", source=[unlabelled_source_inputs]" if METHODS[found.method].needs_source else ""
-    call = ["```python", f'model = holdfast.adapt(network, "{found.name}"{source})', "```"]
-    thought = f"**Idea.** {METHOD_FACTS[found.name].idea}"
-    return [summary(found), "", thought, "", *papers(found), "", *call]
+    source = ", source=[unlabelled_source_inputs]" if METHODS[description.method].needs_source else ""
+    call = ["```python", f'model = holdfast.adapt(network, "{description.name}"{source})', "```"]
+    thought = f"**Idea.** {METHOD_FACTS[description.name].idea}"
+    return [summary(description), "", thought, "", *papers(description), "", *call]
 
 
-def summary(found: Description) -> str:
+def summary(description: Description) -> str:
     """Return what the method does, in the first words of its class, and what a recipe adds to its method."""
-    if found.method != found.name:
-        text = found.summary
+    if description.method != description.name:
+        text = description.summary
     else:
-        text = " ".join((inspect.getdoc(METHODS[found.method]) or "").split("\n\n")[0].split("\n"))
-    recovery = f" with the recovery `{found.recovery}`" if found.recovery != "never" else " with other defaults"
-    return f"{text} Method `{found.method}`{recovery}." if found.name in RECIPES else text
+        text = " ".join((inspect.getdoc(METHODS[description.method]) or "").split("\n\n")[0].split("\n"))
+    recovery = (
+        f" with the recovery `{description.recovery}`" if description.recovery != "never" else " with other defaults"
+    )
+    return f"{text} Method `{description.method}`{recovery}." if description.name in RECIPES else text
 
 
-def details(found: Description) -> list[str]:
+def details(description: Description) -> list[str]:
     """Return what the class says beyond its summary."""
-    _, *rest = (inspect.getdoc(METHODS[found.method]) or "").split("\n\n", 1)
-    return ["## Details", "", *rest] if rest and found.method == found.name else []
+    _, *rest = (inspect.getdoc(METHODS[description.method]) or "").split("\n\n", 1)
+    return ["## Details", "", *rest] if rest and description.method == description.name else []
 
 
-def papers(found: Description) -> list[str]:
+def papers(description: Description) -> list[str]:
     """Return the citation, the papers by title, and the official code."""
-    cited = [PAPERS[key] for key in METHOD_FACTS[found.name].paper]
-    citation = found.citation.replace("docs/promise.md", "[the promise](../promise.md)")
+    cited = [PAPERS[key] for key in METHOD_FACTS[description.name].paper]
+    citation = description.citation.replace("docs/promise.md", "[the promise](../promise.md)")
     if not cited:
         return [f"Paper: {citation or 'none, it is the baseline'}"]
     paper = f"Paper: {'; '.join(map(str, cited))} ({citation})"
-    if found.name in OURS:
+    if description.name in OURS:
         return [paper]
     code = dict.fromkeys(f"[{paper.code.split('.com/')[1]}]({paper.code})" for paper in cited if paper.code)
     return [f"{paper}  ", f"Official code: {', '.join(code) or 'none'}"]
@@ -149,29 +151,29 @@ def papers(found: Description) -> list[str]:
 
 def equation(name: str) -> list[str]:
     """Return the equation of the loss or statistics, and its symbols; the site renders it without a network."""
-    found = METHOD_FACTS[name]
-    lines = [line for formula in found.equation for line in ("", "```math", formula, "```")]
-    text = "\n".join(found.equation)
+    method = METHOD_FACTS[name]
+    lines = [line for formula in method.equation for line in ("", "```math", formula, "```")]
+    text = "\n".join(method.equation)
     used = [
         words
         for sign, words in SYMBOLS.items()
-        if re.search(sign, text) and not re.search(rf"\b{words[0]}₀?\b", found.where)
+        if re.search(sign, text) and not re.search(rf"\b{words[0]}₀?\b", method.where)
     ]
     common = "".join(f" {words}." for words in used)
-    return ["## Equation", *lines, "", f"Here {found.where}{common}"]
+    return ["## Equation", *lines, "", f"Here {method.where}{common}"]
 
 
-def paper_and_code(found: Description) -> list[str]:
+def paper_and_code(description: Description) -> list[str]:
     """Return where the paper and its official code differ, and which of them is followed."""
-    if not METHOD_FACTS[found.name].paper or found.name in OURS:
+    if not METHOD_FACTS[description.name].paper or description.name in OURS:
         return []
-    named = re.compile(rf"\b{found.name.replace('_', '-')}\b", re.IGNORECASE)
+    named = re.compile(rf"\b{description.name.replace('_', '-')}\b", re.IGNORECASE)
     listed = [
         difference_of(difference)
         for difference in differences()
-        if named.search(difference.topic) or (difference.other and difference.other.method == found.name)
+        if named.search(difference.topic) or (difference.other and difference.other.method == description.name)
     ]
-    lines = [*listed, *(f"- {text}" for text in METHOD_FACTS[found.name].differs)]
+    lines = [*listed, *(f"- {text}" for text in METHOD_FACTS[description.name].differs)]
     link = "[Where papers and their code differ](../paper_and_code.md) has the whole list and what it changes."
     none = "No difference that changes a result is known for this method."
     return ["## Paper and code", "", *(lines or [none]), "", link]
@@ -192,17 +194,17 @@ def alternatives(name: str) -> list[str]:
     return ["## Alternatives", "", *near]
 
 
-def facts(found: Description) -> list[str]:
+def facts(description: Description) -> list[str]:
     """Return the table of cost, requirements, and when to use the method."""
-    learns = METHODS[found.method].learns
+    learns = METHODS[description.method].learns
     lines = {
-        "Predicts": f"{found.predicts} its update on the same batch" if learns else "without updates",
-        "Passes per sample": found.passes,
-        "Time per batch": cost(found.name),
-        "Keeps besides the network": found.keeps,
-        "Needs": found.needs,
-        "Use it when": found.use_when or "–",
-        "It fails when": found.fails_when or "–",
+        "Predicts": f"{description.predicts} its update on the same batch" if learns else "without updates",
+        "Passes per sample": description.passes,
+        "Time per batch": cost(description.name),
+        "Keeps besides the network": description.keeps,
+        "Needs": description.needs,
+        "Use it when": description.use_when or "–",
+        "It fails when": description.fails_when or "–",
     }
     return ["| | |", "| --- | --- |", *(f"| {key} | {value} |" for key, value in lines.items() if value)]
 
@@ -219,11 +221,11 @@ def cost(name: str) -> str:
     return f"{entry['forwards']:.1f} forward passes{variant}{official} ({how})"
 
 
-def options(title: str, found: tuple[Option, ...]) -> list[str]:
+def options(title: str, listed: tuple[Option, ...]) -> list[str]:
     """Return a table of options: the values they take, their defaults, and what they mean."""
     rows = [
         f"| `{option.name}` | {values(option.allowed)} | {as_code(option.default)} | {option.meaning} |"
-        for option in found
+        for option in listed
     ]
     head = ["| option | values | default | meaning |", "| --- | --- | --- | --- |"]
     return [f"## {title}", "", *head, *rows] if rows else []
@@ -242,11 +244,11 @@ def values(allowed: str) -> str:
     return allowed
 
 
-def presets(found: Description) -> list[str]:
+def presets(description: Description) -> list[str]:
     """Return the table of published settings."""
     rows = [
         f"| `{name}` | {', '.join(f'`{key}={value!r}`' for key, value in preset.items())} |"
-        for name, preset in found.presets.items()
+        for name, preset in description.presets.items()
     ]
     head = "Without `preset`, one is chosen by the number of classes and the kind of normalisation."
     return ["## Presets", "", head, "", "| preset | options |", "| --- | --- |", *rows] if rows else []
@@ -255,8 +257,8 @@ def presets(found: Description) -> list[str]:
 def chooser() -> str:
     """Return the table to choose from."""
     rows = [
-        f"| [{found.name}]({found.name}.md) | {found.use_when or '–'} | {found.fails_when or '–'} | {found.passes} |"
-        for found in map(describe, names())
+        f"| [{entry.name}]({entry.name}.md) | {entry.use_when or '–'} | {entry.fails_when or '–'} | {entry.passes} |"
+        for entry in map(describe, names())
     ]
     return "\n".join(
         [*GUIDE, "| method | use it when | it fails when | passes per sample |", "| --- | --- | --- | --- |", *rows, ""]
@@ -281,8 +283,8 @@ def room_of(room: str, entries: list[Entry]) -> list[str]:
     table = [f"## {room.capitalize()}", "", "| name | what it is | paper |", "| --- | --- | --- |", *rows, ""]
     if room != "recoveries":
         return table
-    found = [(name, option) for name in RECOVERIES.names() for option in options_with_meanings(RECOVERIES[name])]
-    rows = [f"| `{name}` | `{option.name}` | `{option.default!r}` | {option.meaning} |" for name, option in found]
+    listed = [(name, option) for name in RECOVERIES.names() for option in options_with_meanings(RECOVERIES[name])]
+    rows = [f"| `{name}` | `{option.name}` | `{option.default!r}` | {option.meaning} |" for name, option in listed]
     return [*table, "| recovery | option | default | meaning |", "| --- | --- | --- | --- |", *rows, ""]
 
 

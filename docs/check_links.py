@@ -20,14 +20,14 @@ ADDRESS = re.compile(r"https?://[^\s<>\"'`)\]}|]+")
 
 def addresses() -> dict[str, list[str]]:
     """Return every address with the pages that have it; code blocks are left out, since theirs are examples."""
-    found: dict[str, list[str]] = {}
+    pages: dict[str, list[str]] = {}
     for page in sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")]):
         text = re.sub(r"^( *)```.*?^\1```", "", page.read_text(), flags=re.DOTALL | re.MULTILINE)
         for match in ADDRESS.findall(text):
             address = match.rstrip(".,;:*")
             if not address.startswith(OURS) and "…" not in address:
-                found.setdefault(address, []).append(str(page.relative_to(ROOT)))
-    return found
+                pages.setdefault(address, []).append(str(page.relative_to(ROOT)))
+    return pages
 
 
 def listed() -> list[str]:
@@ -37,15 +37,15 @@ def listed() -> list[str]:
 
 def mistakes() -> list[str]:
     """Return one sentence for each address that is on a page or in the list only."""
-    found, known = addresses(), listed()
+    linked, known = addresses(), listed()
     new = [
         f"{address} ({', '.join(pages)}) is not in docs/links.txt; open it, then add it"
-        for address, pages in found.items()
+        for address, pages in linked.items()
         if address not in known
     ]
     return [
         *new,
-        *(f"{address} in docs/links.txt is on no page; remove it" for address in known if address not in found),
+        *(f"{address} in docs/links.txt is on no page; remove it" for address in known if address not in linked),
     ]
 
 

@@ -29,8 +29,8 @@ Streams = dict[tuple[str, str], float]  # (subject, stream) -> the mean over see
 
 def rows() -> list[dict[str, Any]]:
     """Return the measured rows."""
-    found: list[dict[str, Any]] = json.loads(NETWORKS.read_text())["measured"]["rows"]
-    return found
+    measured: list[dict[str, Any]] = json.loads(NETWORKS.read_text())["measured"]["rows"]
+    return measured
 
 
 def means(values: Iterable[tuple[tuple[str, str], float]]) -> Streams:
@@ -38,7 +38,7 @@ def means(values: Iterable[tuple[tuple[str, str], float]]) -> Streams:
     seen: dict[tuple[str, str], list[float]] = {}
     for key, value in values:
         seen.setdefault(key, []).append(value)
-    return {key: sum(found) / len(found) for key, found in seen.items()}
+    return {key: sum(values_of) / len(values_of) for key, values_of in seen.items()}
 
 
 def gains(recipe: str, chosen: Iterable[Mapping[str, Any]]) -> Streams:
@@ -109,12 +109,12 @@ def claim() -> str:
     parts: dict[tuple[str, str], list[tuple[str, str]]] = {}
     for name, stream in sorted(below):
         parts.setdefault((name, stream.rpartition(", ")[0]), []).append((name, stream))
-    told = [
+    named = [
         f"{EXCEPTIONS.get(part, ': '.join(part))} (by up to {-min(over[key] for key in keys):.1f} points; the network "
         f"alone is right on {accuracy[keys[0]]:.0f} %)"
         for part, keys in sorted(parts.items(), key=lambda entry: min(over[key] for key in entry[1]))
     ]
-    text += f": {' and '.join(told)}." if told else "."
+    text += f": {' and '.join(named)}." if named else "."
     if any(accuracy[key] > 50 for key in below):
         return text
     return f"{text} Where the network alone is right on more than half of the samples, it never lost half a point."
@@ -139,8 +139,8 @@ def by_domain(kind: str) -> str:
     lines = []
     for name, domain in dict.fromkeys((row["subject"], row["stream"].rpartition(", ")[0]) for row in mine):
         keys = [(name, f"{domain}, {order}") for order in orders]
-        found = [f"{over[key]:+.1f}" if key in over else "–" for key in keys]
-        lines.append((f"{name}: {domain}", [f"{accuracy[keys[0]]:.1f}", *found]))
+        points = [f"{over[key]:+.1f}" if key in over else "–" for key in keys]
+        lines.append((f"{name}: {domain}", [f"{accuracy[keys[0]]:.1f}", *points]))
     return table("network: domain", ["source %", *orders], lines)
 
 

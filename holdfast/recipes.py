@@ -113,7 +113,7 @@ _NESTEROV = {"optimizer": "sgd", "lr": 2.5e-4, "momentum": 0.9, "nesterov": True
 _ASR: dict[str, Any] = {
     "recovery": "asr",
     "citation": "Lim et al., ICLR 2026",
-    "use_when": "streams are so long that a collapse is certain, and nobody knows how often to reset",
+    "use_when": "streams are so long that a collapse is certain, and it is unknown how often to reset",
     "fails_when": "classes are correlated in time: a healthy batch of few classes looks concentrated and is reset",
 }
 RECIPES.register("asr_eta")(
@@ -226,8 +226,8 @@ def resolve(
 
     A method around another (`base`) takes every recipe, with options as they are given here, and keeps its recovery.
 
-    >>> found = resolve("rdumb", lr=1e-4, every_batches=50)
-    >>> found.kind.__name__, found.recovery, found.options, found.recovery_options
+    >>> recipe = resolve("rdumb", lr=1e-4, every_batches=50)
+    >>> recipe.kind.__name__, recipe.recovery, recipe.options, recipe.recovery_options
     ('Eta', 'periodic', {'lr': 0.0001}, {'every_batches': 50})
     """
     name = method if isinstance(method, str) else METHODS.name_of(method)
@@ -262,18 +262,18 @@ def _base_of(name: str, kind: type[Method], options: Mapping[str, Any]) -> Resol
             raise RecipeError("base_options", f"'auto' adapts nothing and has no option {option!r}; name a method")
         return None
     try:
-        found = resolve(base, **given)
+        resolved = resolve(base, **given)
     except RecipeError as error:
         raise RecipeError("base" if error.key == "name" else "base_options", str(error)) from error
-    if found.kind is kind:
+    if resolved.kind is kind:
         raise RecipeError("base", f"base of method {name!r} must be another method, got {base!r}")
-    if found.recovery != "never" and not kind.keeps_recovery:
+    if resolved.recovery != "never" and not kind.keeps_recovery:
         raise RecipeError(
             "base",
-            f"{name!r} cannot keep the recovery {found.recovery!r} of {base!r}; leave it out with base_options="
+            f"{name!r} cannot keep the recovery {resolved.recovery!r} of {base!r}; leave it out with base_options="
             "{'recovery': 'never'}",
         )
-    return found
+    return resolved
 
 
 def _for_base(base: ResolvedRecipe) -> dict[str, Any]:

@@ -15,8 +15,6 @@ from statistics import median
 
 from holdfast.records import Step
 
-__all__ = ["missed_batches", "passes_of", "read_costs"]
-
 BACKWARD_PASSES = 2  # forward passes that a backward pass is worth
 
 
@@ -75,4 +73,4 @@ def _measured(folder: Path) -> dict[str, float]:
                 ratios[label].append(each / measured["source"])
     if not ratios:
         raise ValueError(f"{folder} has no online runs with the recipe source to measure by; run it first")
-    return {label: round(median(found), 3) for label, found in ratios.items()}
+    return {label: round(median(values), 3) for label, values in ratios.items()}

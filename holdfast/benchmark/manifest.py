@@ -23,8 +23,6 @@ from holdfast.recipes import RECIPES
 from holdfast.registry import describe
 from holdfast.streams import Calibration
 
-__all__ = ["SCHEMA", "make_manifest", "material_of", "resolved_names"]
-
 SCHEMA = 1
 PROTOCOLS = {
     "online": "online",
@@ -86,7 +84,7 @@ def make_manifest(job: Job, built: Built) -> dict[str, Any]:
         "schema": SCHEMA,
         "suite": job.suite,
         "job": job.name,
-        "place": job.place,
+        "place": job.index,
         "averages": {name: list(labels) for name, labels in job.averages.items()},
         "asked": job.to_json(),
         "resolved": resolved_names(job),

@@ -19,8 +19,6 @@ from holdfast.options.ranges import Count
 from holdfast.options.spec import Spec
 from holdfast.recipes import ResolvedRecipe, resolve
 
-__all__ = ["ModelEntry", "SourceEntry", "StreamEntry", "Suite", "recipe_for"]
-
 Entry = Annotated[Spec, BeforeValidator(Spec.parse)]
 
 
@@ -169,7 +167,7 @@ class Suite(BaseModel):
                 device=resolve_device(self.device),
                 precision=self.precision,
                 memory_format=self.memory_format,
-                place=index,
+                index=index,
                 averages={name: tuple(labels) for name, labels in self.averages.items()},
                 known=known,
             )

@@ -9,8 +9,6 @@ import typer
 
 from holdfast.options.yaml_text import load_yaml
 
-__all__ = ["executors", "methods", "metrics", "models", "rooms", "scales", "suites"]
-
 
 def _completing(names: Callable[[typer.Context], Iterable[str]]) -> Callable[[typer.Context, str], list[str]]:
     """Return a function for the shell, from one that returns all names."""
@@ -24,8 +22,8 @@ def _completing(names: Callable[[typer.Context], Iterable[str]]) -> Callable[[ty
 
 def _suites(_: typer.Context) -> list[str]:
     # Read from the files: a shell should not wait for torch.
-    found = (resources.files("holdfast") / "benchmark" / "suites").iterdir()
-    return [entry.name.removesuffix(".yaml") for entry in found if entry.name.endswith(".yaml")]
+    files = (resources.files("holdfast") / "benchmark" / "suites").iterdir()
+    return [entry.name.removesuffix(".yaml") for entry in files if entry.name.endswith(".yaml")]
 
 
 def _scales(ctx: typer.Context) -> set[str]:

@@ -13,8 +13,6 @@ from holdfast.recovery import RECOVERIES
 from holdfast.registry import describe as entry_of
 from holdfast.registry import meanings_of, options_of
 
-__all__ = ["Description", "Option", "describe", "list_methods", "options_with_meanings"]
-
 LEARNING = ("optimizer", "lr", "momentum", "nesterov", "betas", "weight_decay")  # of every method that trains
 
 
@@ -123,10 +121,10 @@ def describe(name: str) -> Description:
 def options_with_meanings(kind: type) -> list[Option]:
     """Return the options of a method or recovery, except for the seed."""
     meanings = meanings_of(kind)
-    found = {name: option.default for name, option in options_of(kind).items() if name != "seed"}
+    options = {name: option.default for name, option in options_of(kind).items() if name != "seed"}
     return [
         Option(name, default, meanings.get(name, ""), in_words(annotation_of(kind, name)))
-        for name, default in found.items()
+        for name, default in options.items()
     ]
 
 

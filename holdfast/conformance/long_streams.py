@@ -30,8 +30,6 @@ from holdfast.model.adapted import AdaptedModel
 from holdfast.recovery.asr import Asr
 from holdfast.recovery.loss_collapse import LossCollapse
 
-__all__ = ["CASES"]
-
 
 def online_map(method: Method) -> Tensor:
     """Return ZeroSiam's linear map."""
@@ -123,9 +121,9 @@ def robust_means(network: nn.Module) -> Tensor:
 
 def prototypes(method: Method) -> Tensor:
     """Return PeTTA's running class means of the teacher's features."""
-    found = petta(method).class_means
-    assert found is not None
-    return found
+    means = petta(method).class_means
+    assert means is not None
+    return means
 
 
 def asr(model: AdaptedModel) -> Asr:
@@ -136,8 +134,8 @@ def asr(model: AdaptedModel) -> Asr:
 
 def threshold(model: AdaptedModel) -> float:
     """Return ASR's threshold for the next batch."""
-    found = asr(model).threshold
-    return asr(model).start(10) if found is None else found
+    current = asr(model).threshold
+    return asr(model).start(10) if current is None else current
 
 
 def anchor(method: Method) -> Tensor:

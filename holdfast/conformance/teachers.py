@@ -17,8 +17,6 @@ from holdfast.records import Step
 from holdfast.recovery import Recovery
 from holdfast.restorable import Restorable
 
-__all__ = ["CASES"]
-
 FOUR: tuple[Callable[[Tensor], Tensor], ...] = (
     lambda inputs: inputs,
     lambda inputs: inputs.flip(-1),
@@ -60,9 +58,9 @@ def recorded_draws(view: str, *, restoring: bool = False) -> dict[str, Any]:
 
 def mean_probs(method: Method) -> Tensor:
     """Return ROID's moving average of the mean prediction."""
-    found = method.mean_probs
-    assert isinstance(found, Tensor)
-    return found
+    probs = method.mean_probs
+    assert isinstance(probs, Tensor)
+    return probs
 
 
 ALWAYS = {"confidence_threshold": 2.0, "views": 4}  # above any confidence: every batch is averaged over views

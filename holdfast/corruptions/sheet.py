@@ -15,8 +15,6 @@ from holdfast.corruptions.base import CORRUPTIONS
 from holdfast.corruptions.samples import as_image
 from holdfast.randomness import seeded_rng
 
-__all__ = ["audio_sheet", "contact_sheet", "spectrogram"]
-
 SMALLEST_CELL, LARGEST_CELL, GAP, FONT_SIZE = 128, 224, 8, 14  # pixels
 SPECTROGRAM_CELL = (200, 112)
 SPECTROGRAM_WINDOW, SPECTROGRAM_DB = 512, 80  # samples, and the range below the loudest value of the clean clip
@@ -103,8 +101,8 @@ def _sheet(
 def _cell_size(width: int, height: int) -> tuple[int, int]:
     """Return the cell size: small images enlarged by a whole factor, large ones reduced."""
     longest = max(width, height)
-    scale = -(-SMALLEST_CELL // longest) if longest <= LARGEST_CELL else LARGEST_CELL / longest
-    return max(1, round(width * scale)), max(1, round(height * scale))
+    zoom = -(-SMALLEST_CELL // longest) if longest <= LARGEST_CELL else LARGEST_CELL / longest
+    return max(1, round(width * zoom)), max(1, round(height * zoom))
 
 
 def _shown(cell: Image.Image, size: tuple[int, int]) -> Image.Image:

@@ -14,8 +14,6 @@ from holdfast.data.on_disk import arrays_at, folder_at
 from holdfast.decode.image_files import decode_image
 from holdfast.decode.parquet import parquet_rows
 
-__all__ = ["CifarVersion", "read_cifar"]
-
 PIXEL_BYTES = 3 * 32 * 32
 Labelled = tuple[NDArray[np.uint8], NDArray[np.int64]]
 
@@ -53,8 +51,8 @@ def read_cifar(version: CifarVersion, folder: str | Path, split: str) -> Labelle
         if (root / f"{split}.npz").is_file():
             return _npz(root / f"{split}.npz")
     pickles = (root / version.pickle_files[split] for root in (folder, folder / version.pickle_folder))
-    if found := next((path for path in pickles if path.is_file()), None):
-        raise ValueError(f"{found} is a pickle, which can run any code and is never read; {remedy}")
+    if pickled := next((path for path in pickles if path.is_file()), None):
+        raise ValueError(f"{pickled} is a pickle, which can run any code and is never read; {remedy}")
     raise ValueError(f"{folder} does not hold the {split} split of {version.name}; {remedy}")
 
 

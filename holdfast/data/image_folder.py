@@ -21,8 +21,6 @@ from holdfast.options.problems import check
 from holdfast.options.ranges import Count
 from holdfast.records import InputSpec
 
-__all__ = ["ImageFiles", "ImageFolder", "Pixels", "class_folders", "image_files"]
-
 SUFFIXES = {".bmp", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp"}
 DIGEST_BYTES = 4096  # of each file
 HEADERS = 1000  # files whose sizes are compared
@@ -167,5 +165,5 @@ def class_folders(folder: Path) -> tuple[str, ...]:
 
 def image_files(folder: Path, class_name: str) -> list[str]:
     """Return the image files of one class, subfolders included, in an order that does not depend on the machine."""
-    found = (path for path in (folder / class_name).rglob("*") if path.suffix.lower() in SUFFIXES)
-    return sorted(path.relative_to(folder).as_posix() for path in found if path.name[0] != ".")
+    paths = (path for path in (folder / class_name).rglob("*") if path.suffix.lower() in SUFFIXES)
+    return sorted(path.relative_to(folder).as_posix() for path in paths if path.name[0] != ".")

@@ -11,8 +11,6 @@ from holdfast.data.base import DATASETS, InMemoryImages
 from holdfast.data.cifar import CIFAR10
 from holdfast.data.on_disk import array_at, arrays_at, folder_at
 
-__all__ = ["Cifar101", "Cifar102"]
-
 
 @DATASETS.register("cifar10_1")
 class Cifar101(InMemoryImages):
@@ -45,7 +43,7 @@ class Cifar102(InMemoryImages):
 
 
 def _file(folder: Path, inner: str, name: str, remedy: str) -> Path:
-    found = next((path for path in (folder / name, folder / inner / name) if path.is_file()), None)
-    if found is None:
+    path_of_file = next((path for path in (folder / name, folder / inner / name) if path.is_file()), None)
+    if path_of_file is None:
         raise ValueError(f"{folder} has no {name}; {remedy}")
-    return found
+    return path_of_file

@@ -20,8 +20,6 @@ from holdfast.data.shard_index import ShardIndex, load_index
 from holdfast.decode.image_files import decode_image
 from holdfast.records import InputSpec
 
-__all__ = ["ShardError", "Shards", "StoredSample", "parse_info", "read_shards"]
-
 OnError = Literal["raise", "skip"]
 T = TypeVar("T")
 
@@ -157,11 +155,11 @@ def _opened(
         raise ValueError(f"on_error must be one of {', '.join(get_args(OnError))}, got {on_error!r}")
     for path in _files(paths):
         try:
-            found = read(path)
+            content = read(path)
         except ShardError as error:
             _raise_or_warn(error, on_error)
             continue
-        yield path, found
+        yield path, content
 
 
 def _files(paths: str | Path | Iterable[str | Path]) -> Iterator[Path]:

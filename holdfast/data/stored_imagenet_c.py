@@ -19,8 +19,6 @@ from holdfast.data.stored import check_stored, clean_of
 from holdfast.decode.image_files import decode_image
 from holdfast.records import InputSpec
 
-__all__ = ["StoredImageNet3DCC", "StoredImageNetC", "StoredImageNetCBar"]
-
 DIGEST_EVERY = 499  # files
 
 
@@ -123,12 +121,12 @@ class StoredImageNet3DCC(StoredImageNetC):
 
 def _severity_folders(folder: Path) -> dict[tuple[str, int], Path]:
     """Return the folder of each corruption and severity, at the top or one level below."""
-    found: dict[tuple[str, int], Path] = {}
+    folders: dict[tuple[str, int], Path] = {}
     for folder_of_level in (*sorted(folder.glob("*/*")), *sorted(folder.glob("*/*/*"))):
         level = folder_of_level.name.removesuffix(".0")
         if level in ("1", "2", "3", "4", "5") and folder_of_level.is_dir():
-            found[folder_of_level.parent.name, int(level)] = folder_of_level
-    return found
+            folders[folder_of_level.parent.name, int(level)] = folder_of_level
+    return folders
 
 
 def _existing(path: Path) -> Path:

@@ -10,8 +10,6 @@ from holdfast.models.base import MODELS, seeded_weights
 from holdfast.models.normalised import Normalised
 from holdfast.models.preprocessing import Preprocessing
 
-__all__ = ["torchvision"]
-
 UNTRAINED = Preprocessing((0.485, 0.456, 0.406), (0.229, 0.224, 0.225), (224, 224), 256)
 
 
@@ -29,10 +27,12 @@ def torchvision(architecture: str = "resnet50", *, weights: str | None = "IMAGEN
     try:
         with seeded_weights(0):
             network: nn.Module = models.get_model(architecture, weights=weights)
-        found = None if weights is None else models.get_model_weights(architecture)[weights]
+        pretrained = None if weights is None else models.get_model_weights(architecture)[weights]
     except (ValueError, KeyError) as error:
         raise ValueError(f"torchvision has no {architecture} with weights {weights}: {error}") from error
-    return Normalised.behind(network.eval(), UNTRAINED if found is None else _preprocessing(found.transforms()))
+    return Normalised.behind(
+        network.eval(), UNTRAINED if pretrained is None else _preprocessing(pretrained.transforms())
+    )
 
 
 def _preprocessing(preset: Any) -> Preprocessing:

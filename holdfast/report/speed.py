@@ -9,14 +9,11 @@ from statistics import fmean
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast.report.cells import WordTable
+from holdfast.display.cells import WordTable, printed
 from holdfast.report.figures import Figure, axis, known, layout, trace
 from holdfast.report.plots import stroke
 from holdfast.report.runs import Rows
-from holdfast.report.scores import printed
 from holdfast.report.tables import Line, Table
-
-__all__ = ["normalised_over_time", "speed_table"]
 
 SMOOTHED = 5  # batches of the moving mean in which the maximum is sought
 
@@ -47,9 +44,9 @@ def speed_table(table: Table) -> WordTable | None:
         return None
     rows = []
     for line in table.lines:
-        found = list(courses(line))
-        steps = [int(course.argmax()) + 1 for course in found]
-        best, last = (fmean(values) for values in ([c.max() for c in found], [c[-1] for c in found]))
+        of_recipe = list(courses(line))
+        steps = [int(course.argmax()) + 1 for course in of_recipe]
+        best, last = (fmean(values) for values in ([c.max() for c in of_recipe], [c[-1] for c in of_recipe]))
         rows.append([line.label, printed(fmean(steps)), str(max(steps)), printed(100 * best), printed(100 * last)])
     note = (
         f"Means over domains and seeds, each of which starts from the source; a moving mean over {SMOOTHED} batches of "

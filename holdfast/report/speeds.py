@@ -6,13 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 
+from holdfast.display.cells import Cell, CellColumn, CellTable, Emphasis
 from holdfast.records import NOT_IN_TIME
-from holdfast.report.cells import Cell, CellColumn, CellTable
 from holdfast.report.figures import COLOURS, GREY, HOVER, Figure, axis, trace
-from holdfast.report.scores import Emphasis, Metric
+from holdfast.report.scores import Metric
 from holdfast.report.tables import Line, Table, canonical, grouped
-
-__all__ = ["Course", "course_figure", "course_table", "make_courses"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,13 +65,13 @@ def course_figure(course: Course) -> Figure:
     """Return a line for each recipe over the speeds, on a logarithmic axis."""
     curves = []
     for number, recipe in enumerate(course.recipes):
-        found = [(speed, line) for speed in course.tables if (line := course.line(recipe, speed)) is not None]
+        lines = [(speed, line) for speed in course.tables if (line := course.line(recipe, speed)) is not None]
         colour = GREY if recipe == "source" else COLOURS[number % len(COLOURS)]
         curves.append(
             trace(
                 escape(recipe),
-                [speed for speed, _ in found],
-                [round(line.mean, 3) for _, line in found],
+                [speed for speed, _ in lines],
+                [round(line.mean, 3) for _, line in lines],
                 "lines+markers",
                 line={"color": colour, "dash": "dot" if recipe == "source" else "solid", "width": 2},
                 hovertemplate=HOVER,

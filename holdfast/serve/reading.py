@@ -27,6 +27,8 @@ async def body_of(request: Any, limits: Limits, most: int | None = None) -> byte
     """Read a body of limited size in limited time."""
     largest = limits.body_bytes if most is None else most
     too_large = RefusedError(413, f"the body has over {largest} bytes")
+    from starlette.requests import ClientDisconnect
+
     announced = request.headers.get("content-length", "0")
     if not announced.isdecimal() or int(announced) > largest:
         raise too_large
@@ -42,17 +44,19 @@ async def body_of(request: Any, limits: Limits, most: int | None = None) -> byte
         await asyncio.wait_for(read(), limits.body_seconds)
     except asyncio.TimeoutError as error:
         raise RefusedError(408, "the body did not arrive in time") from error
+    except ClientDisconnect as error:
+        raise RefusedError(400, "the connection was closed before the whole body had arrived") from error
     return bytes(content)
 
 
 async def object_of(request: Any, limits: Limits) -> dict[str, Any]:
     """Read a JSON object; an empty body is an empty one."""
     try:
-        found = json.loads(await body_of(request, limits, OBJECT_BYTES) or b"{}")
+        said = json.loads(await body_of(request, limits, OBJECT_BYTES) or b"{}")
     except (ValueError, RecursionError) as error:
         if isinstance(error, RefusedError):
             raise
         raise RefusedError(422, "the body is not JSON") from error
-    if not isinstance(found, dict):
+    if not isinstance(said, dict):
         raise RefusedError(422, "the body must be a JSON object")
-    return found
+    return said

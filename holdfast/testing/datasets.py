@@ -15,8 +15,6 @@ from holdfast.data import DATASETS, Dataset
 from holdfast.testing.contract import contract
 from holdfast.testing.global_state import untouched_global_generators
 
-__all__ = ["check_dataset"]
-
 
 def check_dataset(dataset: str | Callable[..., Dataset], /, **options: Any) -> None:
     """Run every contract of a data set and print a line for each; one that fails raises an AssertionError.
@@ -69,8 +67,8 @@ def _check_inputs(data: Dataset) -> None:
         assert spec.kind == "audio", f"{data.name} holds inputs of kind {spec.kind!r}, not image or audio"
         assert spec.sample_rate, f"the input_spec of {data.name} has no sample rate"
         expected = np.float32, (1, *spec.shape)
-    found = f"{inputs.dtype} {inputs.shape}"
-    assert (inputs.dtype, inputs.shape) == expected, f"inputs of {data.name} are {found}, but its input_spec is {spec}"
+    actual = f"{inputs.dtype} {inputs.shape}"
+    assert (inputs.dtype, inputs.shape) == expected, f"inputs of {data.name} are {actual}, but its input_spec is {spec}"
     if spec.kind == "audio":
         assert np.abs(inputs).max() <= 1, f"inputs of {data.name} are not in [-1, 1]"
 

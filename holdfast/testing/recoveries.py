@@ -13,8 +13,6 @@ from holdfast.recovery import RECOVERIES, Recovery
 from holdfast.testing.comparison import Batches, assert_equal
 from holdfast.testing.contract import contract
 
-__all__ = ["check_recovery"]
-
 
 def check_recovery(recovery: str | Recovery, model: nn.Module, batches: Batches) -> None:
     """Run every contract of a recovery and print a line for each; one that fails raises an AssertionError."""
@@ -33,6 +31,6 @@ def _check_saving(name: str, adapted: AdaptedModel, again: AdaptedModel, batches
         adapted.save(Path(folder) / "state.safetensors")
         again.load(Path(folder) / "state.safetensors")
     expected = [adapted.step(batch) for batch in batches]
-    found = [again.step(batch) for batch in batches]
-    assert [step.recovered for step in expected] == [step.recovered for step in found], f"{name} forgot its state"
-    assert_equal([step.logits for step in expected], [step.logits for step in found], f"answers beside {name}")
+    resumed = [again.step(batch) for batch in batches]
+    assert [step.recovered for step in expected] == [step.recovered for step in resumed], f"{name} forgot its state"
+    assert_equal([step.logits for step in expected], [step.logits for step in resumed], f"answers beside {name}")

@@ -26,8 +26,6 @@ from holdfast.registry import parameters_of
 from holdfast.training.augmentation import as_stored, cropping_spectrograms
 from holdfast.training.procedures import PROCEDURES, Procedure, procedure_of
 
-__all__ = ["Progress", "TrainResult", "accuracy", "fit", "save_weights", "start_from", "train"]
-
 Progress = Callable[[int, int, float], None]  # epochs done, epochs in total, mean loss of the last epoch
 
 DEFAULT_PROCEDURES = {"image": "images", "audio": "audio"}
@@ -168,9 +166,9 @@ def start_from(module: nn.Module, path: Path) -> None:
     """
     if not path.is_file():
         raise ValueError(f"there are no weights at {path}; pass the path of a safetensors file")
-    own, found = module.state_dict(), load_file(path)
-    fitting = {name: tensor for name, tensor in found.items() if name in own and own[name].shape == tensor.shape}
-    unlike = [name for name in {*own, *found} - {*fitting} if not name.startswith("head.")]
+    own, stored = module.state_dict(), load_file(path)
+    fitting = {name: tensor for name, tensor in stored.items() if name in own and own[name].shape == tensor.shape}
+    unlike = [name for name in {*own, *stored} - {*fitting} if not name.startswith("head.")]
     if unlike:
         raise ValueError(
             f"{path} belongs to another network: {min(unlike)} differs; pass weights of the same architecture"

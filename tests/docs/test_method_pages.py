@@ -43,16 +43,16 @@ def test_every_paper_is_that_of_a_method(build: dict[str, Any]) -> None:
 def test_every_equation_can_be_drawn(build: dict[str, Any]) -> None:
     convert = pytest.importorskip("latex2mathml.converter").convert
     drawn = {formula: convert(formula) for facts in build["METHOD_FACTS"].values() for formula in facts.equation}
-    assert [formula for formula, found in drawn.items() if "\\" in found or "<math" not in found] == []
+    assert [formula for formula, markup in drawn.items() if "\\" in markup or "<math" not in markup] == []
 
 
 def test_the_site_draws_equations_without_a_script() -> None:
     pytest.importorskip("latex2mathml")
     hooks = runpy.run_path(str(DOCS / "site_hooks.py"))
     page = type("Page", (), {"is_homepage": True, "meta": {}, "file": type("File", (), {"src_uri": "methods/tent.md"})})
-    found = hooks["on_page_markdown"]("text\n\n```math\na^2\n```\n\nmore", page=page)
-    assert "<msup><mi>a</mi><mn>2</mn></msup>" in found
-    assert "```" not in found
+    markup = hooks["on_page_markdown"]("text\n\n```math\na^2\n```\n\nmore", page=page)
+    assert "<msup><mi>a</mi><mn>2</mn></msup>" in markup
+    assert "```" not in markup
 
 
 def test_the_pages_link_to_listed_addresses_only(monkeypatch: pytest.MonkeyPatch) -> None:

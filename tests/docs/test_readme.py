@@ -101,33 +101,47 @@ def test_the_python_of_the_page_on_networks_runs(tmp_path: Path, monkeypatch: py
     for block in blocks("docs/networks.md", "python"):
         exec(compile(block, "docs/networks.md", "exec", dont_inherit=True), names)
     assert names["same"] is True
-    found = names["found"]
-    assert isinstance(found, Diagnosis)
-    assert [finding.check for finding in found.failed][:1] == ["input scale"]
+    diagnosis = names["diagnosis"]
+    assert isinstance(diagnosis, Diagnosis)
+    assert [finding.check for finding in diagnosis.failed][:1] == ["input scale"]
 
 
 @pytest.mark.parametrize(
     "page",
-    ["index", "streams", pytest.param(TUTORIALS[0], marks=pytest.mark.slow), TUTORIALS[1]],  # it takes 13 s
+    [
+        "index",
+        "streams",
+        "promise",
+        "estimators",
+        "devices",
+        "recovery",
+        pytest.param(TUTORIALS[0], marks=pytest.mark.slow),
+        TUTORIALS[1],
+    ],  # it takes 13 s
 )
-def test_the_python_of_a_tutorial_runs(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_python_of_a_tutorial_runs(
+    page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.chdir(tmp_path)
     names: dict[str, object] = {}
     for block in blocks(f"docs/{page}.md", "python"):
         exec(compile(block, page, "exec", dont_inherit=True), names)
     if page.endswith("first_adaptation"):  # the numbers that the page states
-        found, harmed = (names[name] for name in ("found", "harmed"))
-        assert isinstance(found, dict)
+        accuracies, harmed = (names[name] for name in ("accuracies", "harmed"))
+        assert isinstance(accuracies, dict)
         assert isinstance(harmed, dict)
-        right, harmless = ({name: pair[0] for name, pair in pairs.items()} for pairs in (found, harmed))
+        right, harmless = ({name: pair[0] for name, pair in pairs.items()} for pairs in (accuracies, harmed))
         assert right == pytest.approx({"source": 39, "batch_norm": 84, "tent": 84, "blend": 49}, abs=1.5)
         assert harmless == pytest.approx({"source": 99, "batch_norm": 43, "tent": 43, "blend": 100}, abs=1.5)
         assert harmless["blend"] >= harmless["source"]
         assert harmed["tent"][1] == pytest.approx(44, abs=2)  # estimated
-        off = [abs(true - estimated) for true, estimated in found.values()]
+        off = [abs(true - estimated) for true, estimated in accuracies.values()]
         assert (min(off), max(off)) == pytest.approx((16, 20), abs=2)
         stated = re.sub(r"\s+", " ", (ROOT / "README.md").read_text())
         assert "from 39 to 84 %, and silently from 99 to 43 %" in stated
+    if page == "promise":  # the numbers that the page states
+        printed = capsys.readouterr().out.split()[:2]
+        assert [float(share) for share in printed] == pytest.approx([0.16, 0.79], abs=0.03)
     if page in ("streams", "tutorials/guarded_model"):
         assert names["same"] is True
 

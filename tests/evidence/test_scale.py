@@ -80,9 +80,9 @@ def test_agreement_is_a_rough_substitute_for_accuracy_and_unknown_when_nothing_d
     other = 1.05 * logits
     changed = np.flatnonzero(logits.argmax(1) != labels)[4:]  # errors of the two views mostly coincide in place
     other[changed, labels[changed]] = 50.0
-    found = scale_from_agreement(logits, other)
-    assert found is not None
-    assert abs(confidence(logits, found) - (logits.argmax(1) == labels).mean()) < 1.645 * found.error
+    agreed = scale_from_agreement(logits, other)
+    assert agreed is not None
+    assert abs(confidence(logits, agreed) - (logits.argmax(1) == labels).mean()) < 1.645 * agreed.error
     assert scale_from_agreement(logits, 2 * logits) is None
     assert scale_from_agreement(logits, -logits) is None  # worse than chance
     with pytest.raises(ValueError, match="the same samples and classes"):
@@ -94,9 +94,9 @@ def test_a_temperature_far_from_the_agreement_of_two_views_is_doubted() -> None:
     other = np.where((logits.argmax(1) == labels)[:, None], logits, -logits)
     assert scale_doubt(logits, other, 2.0) is None  # confidence equals agreement
     for wrong in (0.3, 8.0):
-        found = scale_doubt(logits, other, wrong)
-        assert found is not None
-        assert f"at temperature {wrong:g}" in found
+        doubt = scale_doubt(logits, other, wrong)
+        assert doubt is not None
+        assert f"at temperature {wrong:g}" in doubt
     with pytest.raises(ValueError, match="temperature must be positive"):
         scale_doubt(logits, other, 0.0)
 

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import io
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from fastapi.testclient import TestClient
 from typer.testing import CliRunner
@@ -17,49 +15,18 @@ from typer.testing import CliRunner
 from holdfast import adapt
 from holdfast.cli import app as commands
 from holdfast.machine.folders import InUseError, held
-from holdfast.serve.app import create_app
 from holdfast.serve.audit import verify_audit
-from holdfast.serve.forwarding import Call, Reply, answered
+from holdfast.serve.forwarding import Call
 from holdfast.serve.front import create_front
-from holdfast.serve.limits import Limits, RefusedError
+from holdfast.serve.limits import Limits
 from holdfast.serve.service import Service
 from holdfast.serve.state_folder import audit_logs, divided_among, shard_folder, shard_of
 from holdfast.serve.tenants import Tenants
-from tests.serve.conftest import batches, make_service, network, wait_until
+from tests.serve.bodies import NPY, npy
+from tests.serve.conftest import Parts, batches, network, wait_until
 
 TENANTS = ("north", "south", "west")
 TOKEN = "a-token-of-sixteen-characters"
-NPY = {"content-type": "application/x-npy"}
-
-
-def npy(values: Any) -> bytes:
-    file = io.BytesIO()
-    np.save(file, np.asarray(values))
-    return file.getvalue()
-
-
-class Parts:
-    """Two services in this process; each can be cut off."""
-
-    def __init__(self, folder: Path) -> None:
-        self.services = [make_service(shard_folder(folder, shard), guarded=False) for shard in range(2)]
-        self.apps = [create_app(service) for service in self.services]
-        self.gone: set[int] = set()
-
-    async def reach(self, shard: int, call: Call) -> Reply:
-        if shard in self.gone:
-            raise RefusedError(503, "the replica of this tenant is not there; try again later")
-        return await answered(self.apps[shard], call)
-
-
-@pytest.fixture
-def parts(tmp_path: Path) -> Iterator[Parts]:
-    found = Parts(tmp_path)
-    for service in found.services:
-        service.start()
-    yield found
-    for service in found.services:
-        service.stop()
 
 
 @pytest.fixture
@@ -81,8 +48,8 @@ def test_each_tenant_is_predicted_by_its_own_replica_as_if_it_were_alone(client:
             way, f"/v1/predict?tenant={tenant}&"
         )
         for batch in batches(2):
-            found = client.post(f"{path}logits=1", content=npy(batch.numpy()), headers=headers).json()
-            assert (found["tenant"], found["logits"]) == (tenant, model.step(batch).logits.tolist())
+            prediction = client.post(f"{path}logits=1", content=npy(batch.numpy()), headers=headers).json()
+            assert (prediction["tenant"], prediction["logits"]) == (tenant, model.step(batch).logits.tolist())
         assert owner(parts, tenant).tenants.status(tenant).digest == model.digest()
     assert {shard_of(tenant, 2) for tenant in TENANTS} == {0, 1}, "both replicas have work"
     assert client.get("/v1/status").json()["tenants"].keys() == set(TENANTS)
@@ -143,8 +110,8 @@ def test_one_replica_down_stops_its_own_tenants_only(client: Any, parts: Parts) 
 
 def test_states_move_when_the_number_of_replicas_changes(tmp_path: Path) -> None:
     tenants = Tenants(network(), "tent", guarded=False, folder=tmp_path)
-    for place, name in enumerate(TENANTS):
-        tenants.step(name, batches(1, seed=place)[0])
+    for index, name in enumerate(TENANTS):
+        tenants.step(name, batches(1, seed=index)[0])
     digests = {name: tenants.status(name).digest for name in TENANTS}
     tenants.close()
     for shards in (2, 3):
@@ -166,16 +133,16 @@ def test_states_move_when_the_number_of_replicas_changes(tmp_path: Path) -> None
 
 
 def test_the_logs_of_all_replicas_are_verified_together(tmp_path: Path) -> None:
-    found = Parts(tmp_path)
-    for service in found.services:
+    replicas = Parts(tmp_path)
+    for service in replicas.services:
         service.start()
     for tenant in TENANTS:
         call = Call("POST", f"/v1/tenants/{tenant}/predict", headers=((b"content-type", b"application/x-npy"),))
         reply = asyncio.run(
-            found.reach(shard_of(tenant, 2), Call(**{**vars(call), "body": npy(batches(1)[0].numpy())}))
+            replicas.reach(shard_of(tenant, 2), Call(**{**vars(call), "body": npy(batches(1)[0].numpy())}))
         )
         assert reply.status == 200
-    for service in found.services:
+    for service in replicas.services:
         service.stop()
     logs = audit_logs(tmp_path)
     assert len(logs) == 2

@@ -15,8 +15,7 @@ from holdfast import adapt, guard
 from holdfast.serve.app import create_app
 from holdfast.serve.front import create_front
 from holdfast.serve.limits import Limits
-from tests.serve.conftest import batches, listening, make_service, network, wait_until
-from tests.serve.test_front import Parts, parts  # noqa: F401
+from tests.serve.conftest import Parts, batches, listening, make_service, network, wait_until
 
 INPUTS = batches(3)
 PATH = "/v2/models/model/infer"
@@ -57,19 +56,19 @@ def test_a_triton_client_needs_no_change(binary: bool) -> None:
             given = http.InferInput("inputs", list(batch.shape), "FP32")
             given.set_data_from_numpy(batch.numpy(), binary_data=binary)
             asked = None if number == 0 else [http.InferRequestedOutput(name, binary_data=binary) for name in names]
-            found = client.infer("model", [given], outputs=asked, request_id="7", parameters={"tenant": "north"})
+            inferred = client.infer("model", [given], outputs=asked, request_id="7", parameters={"tenant": "north"})
             logits = model.step(batch).logits
-            assert np.array_equal(found.as_numpy("logits"), logits.numpy()), "bit for bit"
-            assert found.as_numpy("classes").tolist() == logits.argmax(1).tolist()
-            assert found.as_numpy("wants_label").tolist() == [True] * 4
-            first = found.as_numpy("ids")[0]
+            assert np.array_equal(inferred.as_numpy("logits"), logits.numpy()), "bit for bit"
+            assert inferred.as_numpy("classes").tolist() == logits.argmax(1).tolist()
+            assert inferred.as_numpy("wants_label").tolist() == [True] * 4
+            first = inferred.as_numpy("ids")[0]
             assert str(first.decode() if isinstance(first, bytes) else first).startswith(f"north:{4 * number}-")
-            assert len(found.as_numpy("names")) == 4
-            said = found.get_response()
+            assert len(inferred.as_numpy("names")) == 4
+            said = inferred.get_response()
             assert (said["id"], said["parameters"]["tenant"], said["parameters"]["batch"]) == ("7", "north", number)
             wait_until(lambda number=number: service.tenants.status("north").batches > number)  # type: ignore[misc]
             wait_until(lambda: service.newest("north"))
-        assert found.as_numpy("events") is not None
+        assert inferred.as_numpy("events") is not None
         assert service.tenants.status("north").digest == model.digest()
         client.close()
 
@@ -77,11 +76,13 @@ def test_a_triton_client_needs_no_change(binary: bool) -> None:
 def test_json_takes_flat_and_nested_data_and_the_default_tenant(client: Any) -> None:
     model = adapt(network(), "tent")
     for batch, data in ((INPUTS[0], INPUTS[0].tolist()), (INPUTS[1], INPUTS[1].reshape(-1).tolist())):
-        found = client.post(PATH, json={"inputs": [tensor(batch, data=data)], "outputs": [{"name": "logits"}]}).json()
-        (logits,) = found["outputs"]
+        prediction = client.post(
+            PATH, json={"inputs": [tensor(batch, data=data)], "outputs": [{"name": "logits"}]}
+        ).json()
+        (logits,) = prediction["outputs"]
         assert (logits["name"], logits["shape"], logits["datatype"]) == ("logits", [4, 10], "FP32")
         assert logits["data"] == model.step(batch).logits.reshape(-1).tolist()
-        assert found["parameters"]["tenant"] == "default"
+        assert prediction["parameters"]["tenant"] == "default"
 
 
 def test_tenants_by_header_and_parameter_agree_or_are_refused(client: Any) -> None:
@@ -109,6 +110,7 @@ def test_tenants_by_header_and_parameter_agree_or_are_refused(client: Any) -> No
         {"outputs": [3]},
         {"parameters": {"tenant": 3}},
         {"parameters": [1]},
+        {"inputs": [{**tensor(INPUTS[0]), "datatype": "UINT8", "data": [300] * INPUTS[0].numel()}]},
         {"id": []},
     ],
 )
@@ -124,7 +126,7 @@ def test_wrong_lengths_and_names_are_refused(client: Any) -> None:
         {"inputs": [{**tensor(INPUTS[0]), "data": None, "parameters": {"binary_data_size": 49152}}]}
     ).encode()
     body = head + INPUTS[0].numpy().tobytes()
-    for length in ("-1", "x", "9" * 9, "3", str(len(head) - 1)):
+    for length in ("-1", "x", "9" * 9, "9" * 5000, "3", str(len(head) - 1)):
         sent = client.post(PATH, content=body, headers={"Inference-Header-Content-Length": length})
         assert sent.status_code == 400, length
     for cut in (body[:-4], body + b"0000"):
@@ -140,7 +142,7 @@ def test_wrong_lengths_and_names_are_refused(client: Any) -> None:
     assert client.post("/v2/models/model/versions/1/infer", json={"inputs": [tensor(INPUTS[0])]}).status_code == 200
 
 
-def test_the_front_sends_each_tenant_to_its_replica(parts: Parts) -> None:  # noqa: F811
+def test_the_front_sends_each_tenant_to_its_replica(parts: Parts) -> None:
     with TestClient(create_front(parts.reach, shards=2, limits=Limits())) as client:
         assert client.get("/v2/models/model").json()["name"] == "model"
         assert client.get("/v2/health/live").status_code == client.get("/v2").status_code == 200
@@ -148,7 +150,7 @@ def test_the_front_sends_each_tenant_to_its_replica(parts: Parts) -> None:  # no
         for tenant in ("north", "south", "west"):
             model = adapt(network(), "tent")
             sent = {"inputs": [tensor(INPUTS[0])], "parameters": {"tenant": tenant}}
-            found = client.post(PATH, json=sent).json()
-            assert found["parameters"]["tenant"] == tenant
-            assert found["outputs"][0]["data"] == model.step(INPUTS[0]).logits.reshape(-1).tolist()
+            prediction = client.post(PATH, json=sent).json()
+            assert prediction["parameters"]["tenant"] == tenant
+            assert prediction["outputs"][0]["data"] == model.step(INPUTS[0]).logits.reshape(-1).tolist()
         assert client.get("/v1/status").json()["tenants"].keys() == {"north", "south", "west"}

@@ -8,8 +8,6 @@ from typing import Protocol, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["ROUNDING", "Boxes", "Exact", "Levels", "truncated"]
-
 Levels: TypeAlias = NDArray[np.uint8]  # whole levels, mostly of planes (n, height, width)
 
 ROUNDING = 255 * 2.0**-24  # levels: the largest error of one float32 operation on values up to 1
@@ -38,8 +36,8 @@ class Boxes:
         rows = [(plane * (height + 1) + line) * (width + 1) for line in (self.top[y], self.bottom[y] + 1)]
         columns = self.left[x], self.right[x] + 1
         (a, b), (c, d) = ([within.take(row + column) for column in columns] for row in rows)
-        found: NDArray[np.bool_] = (d - c) == (b - a)
-        return found
+        equal: NDArray[np.bool_] = (d - c) == (b - a)
+        return equal
 
 
 class Exact(Protocol):

@@ -15,8 +15,6 @@ from holdfast.streams.catalogue.markov import markov
 from holdfast.streams.chains.markov_plan import Mode
 from holdfast.streams.stream import Stream
 
-__all__ = ["UNITTA_DOMAINS", "UNITTA_MAIN", "UNITTA_SETTINGS", "unitta", "unitta_setting"]
-
 # The order of the continual settings; in imbalanced ones the first is the head.
 UNITTA_DOMAINS = (
     "motion_blur",
@@ -89,13 +87,13 @@ def unitta(
     """
     if setting.startswith("lame") and len(corruptions) != 1:
         raise ValueError(f"the setting {setting!r} needs exactly one corruption, got {len(corruptions)}")
-    found = unitta_setting(setting)
+    defaults = unitta_setting(setting)
     return markov(
         data,
         corruptions=corruptions,
         mode=mode,
-        classes={**found["classes"], **(classes or {})},
-        domains={**found["domains"], **(domains or {})},
+        classes={**defaults["classes"], **(classes or {})},
+        domains={**defaults["domains"], **(domains or {})},
         **options,
     )
 

@@ -17,8 +17,6 @@ from holdfast.streams.plans.orders import Order
 from holdfast.streams.plans.plan import Plan
 from holdfast.streams.plans.schedule import Block, Condition, Schedule
 
-__all__ = ["BlockPlan"]
-
 
 class BlockPlan(Plan):
     """Any schedule with any order; every block has its own generator, so that any position costs one block.
@@ -81,8 +79,8 @@ class BlockPlan(Plan):
         later = int(np.searchsorted(self._breaks, offset, side="right"))
         if later == len(self._breaks):
             cycle, later = cycle + 1, 0
-        found = cycle * self._cycle_length + int(self._breaks[later])
-        return found if self.length is None or found < self.length else None
+        upcoming = cycle * self._cycle_length + int(self._breaks[later])
+        return upcoming if self.length is None or upcoming < self.length else None
 
     def starts_episode(self, position: int) -> bool:
         """Tell whether an episode begins at `position`."""

@@ -8,8 +8,6 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Pieces"]
-
 
 class Pieces:
     """Columns by position; `draw(index)` returns one piece, (rows, length), and the last two are kept.
@@ -29,8 +27,8 @@ class Pieces:
         indices = np.unique(pieces).tolist() or [0]
         if len(indices) == 1:
             return self._draw(indices[0])[:, offsets].astype(np.int64)
-        found = np.empty((len(self._draw(indices[0])), len(positions)), np.int64)
+        values = np.empty((len(self._draw(indices[0])), len(positions)), np.int64)
         for index in indices:
             here = pieces == index
-            found[:, here] = self._draw(index)[:, offsets[here]]
-        return found
+            values[:, here] = self._draw(index)[:, offsets[here]]
+        return values
