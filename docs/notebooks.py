@@ -49,12 +49,14 @@ def executed(name: str) -> Any:
         new = nbformat.v4.new_code_cell if kind == "code" else nbformat.v4.new_markdown_cell
         made.cells.append(new(body, id=f"{kind}-{number}"))
     paths = [str(Path(sys.executable).parent), os.environ["PATH"]]  # commands are those of this environment
-    settings = {"PATH": os.pathsep.join(paths), "PLOTLY_RENDERER": "plotly_mimetype", "TERM": "dumb", "COLUMNS": "100"}
+    settings = {"PATH": os.pathsep.join(paths), "PLOTLY_RENDERER": "plotly_mimetype", "NO_COLOR": "1", "COLUMNS": "100"}
     before = {key: os.environ.get(key) for key in settings}
     os.environ.update(settings)
     try:
         with tempfile.TemporaryDirectory() as folder:
-            client = NotebookClient(made, timeout=SECONDS, resources={"metadata": {"path": folder}})
+            client = NotebookClient(
+                made, timeout=SECONDS, coalesce_streams=True, resources={"metadata": {"path": folder}}
+            )
             client.execute()
     finally:
         for key, value in before.items():
