@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 DOCS = Path(__file__).parent
-TUTORIALS = ("first_adaptation", "guarded_model", "benchmark")
+TUTORIALS = ("first_adaptation", "guarded_model")
 FENCE = re.compile(r"```(python|yaml|sh)\n(.*?)```\n?", re.DOTALL)
 SECONDS = 600  # for a cell
 
