@@ -27,6 +27,8 @@ async def body_of(request: Any, limits: Limits, most: int | None = None) -> byte
     """Read a body of limited size in limited time."""
     largest = limits.body_bytes if most is None else most
     too_large = RefusedError(413, f"the body has over {largest} bytes")
+    from starlette.requests import ClientDisconnect
+
     announced = request.headers.get("content-length", "0")
     if not announced.isdecimal() or int(announced) > largest:
         raise too_large
@@ -42,6 +44,8 @@ async def body_of(request: Any, limits: Limits, most: int | None = None) -> byte
         await asyncio.wait_for(read(), limits.body_seconds)
     except asyncio.TimeoutError as error:
         raise RefusedError(408, "the body did not arrive in time") from error
+    except ClientDisconnect as error:
+        raise RefusedError(400, "the connection was closed before the whole body had arrived") from error
     return bytes(content)
 
 
