@@ -359,3 +359,16 @@ def test_a_damaged_note_on_the_options_before_does_not_hinder_the_start(tmp_path
         service = build_service({**tiny, "memory_format": "contiguous"}, folder=tmp_path, limits=Limits())
         service.tenants.close()
         assert json.loads((tmp_path / "building.json").read_text())["method"] == "source"
+
+
+def test_inputs_take_no_room_from_the_log_while_the_disk_is_full(tmp_path: Path) -> None:
+    service = make_service(tmp_path, guarded=False, store_inputs=True)
+    with TestClient(create_app(service)) as client:
+        assert client.post("/v1/predict", **SENT).status_code == 200
+        wait_until(lambda: len(list((tmp_path / "inputs").rglob("*.npy"))) == 1)
+        service.tenants.disk.stall("the disk is full")
+        assert client.post("/v1/predict", **SENT).status_code == 200
+        assert client.get("/v1/status").json()["tenants"]["default"]["batches"] == 2
+        history = wait_until(lambda: [one for one in client.get("/v1/history").json() if one["batch"] == 1])
+    assert history[0]["inputs"] == ""
+    assert len(list((tmp_path / "inputs").rglob("*.npy"))) == 1
