@@ -117,7 +117,7 @@ def claim() -> str:
     text += f": {' and '.join(named)}." if named else "."
     if any(accuracy[key] > 50 for key in below):
         return text
-    return f"{text} On the streams where the network alone is right on more than half, the default never lost half a point."
+    return f"{text} Where the network alone is right on more than half of the samples, it never lost half a point."
 
 
 def shown_by_network(number: int) -> str:
