@@ -18,7 +18,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from holdfast.benchmark.provenance import commit_of
+from holdfast.benchmark.manifest import commit_of
 
 HERE = Path(__file__).resolve().parent
 RESULTS = HERE.parent / "results"
@@ -42,15 +42,16 @@ JOBS = (
     Job("corruptions", "corruptions.py", 4, 30),
     Job("corruptions-without-fast", "corruptions.py --without-fast", 4, 30),
     Job("audio-speed", "audio.py", 2, 15),
-    Job("step-cost", "step_cost.py --best-format", 16, 300),
+    Job("step-cost", "step_cost.py --best-format", 14, 300),
     Job("step-cost-batch-1", "step_cost.py --batch-size 1 --rounds 60 --recipe " + " --recipe ".join(SINGLE), 1, 10),
     Job("step-cost-input-guards", "step_cost.py --guards", 4, 80),
     Job("estimator-cost", "estimators.py", 4, 40),
     Job("serve", "serve.py", 5, 40),
     Job("on-device", "on_device.py", 1, 15, "onnxruntime"),
-    Job("pipeline", "pipeline.py", 5, 60),
+    Job("pipeline", "pipeline.py", 4, 60),
     Job("executors", "executors.py", 4, 20),
     Job("executors-ray", "executors.py --executor ray", 4, 30, "ray"),
+    Job("recommend", "recommend.py", 4, 60),
     Job("sampler", "sampler.py", 2, 15),
     Job("shards", "shards.py", 1, 10),
     Job("report-speed", "report.py", 2, 10),

@@ -25,7 +25,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from holdfast.benchmark.provenance import commit_of
+from holdfast.benchmark.manifest import commit_of
 
 CPU_FACTS = Path("/proc/cpuinfo")
 PROCESSES = 3
@@ -48,6 +48,16 @@ class Figure:
         """
         median, low, high = (f"{factor * value:.{digits}f}" for value in (self.median, self.low, self.high))
         return median if self.low == self.high else f"{median} ({low}–{high})"
+
+    def rounded(self) -> str:
+        """Return the text with three digits or so.
+
+        >>> Figure(1234.5, 1234.5, 1234.5).rounded(), Figure(0.0123, 0.0123, 0.0123).rounded()
+        ('1234', '0.012')
+        """
+        size = abs(self.median)
+        digits = 0 if size >= 100 or size == int(size) else 1 if size >= 20 else 2 if size >= 0.1 else 3
+        return self.text(digits)
 
 
 def add_json(parser: argparse.ArgumentParser) -> None:
@@ -99,35 +109,39 @@ def combined(runs: Sequence[Any]) -> tuple[Any, Any]:
     return statistics.median(runs), [min(runs), max(runs)]
 
 
-def leaves(tree: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, Any]]:
-    """Yield the path, joined by slashes, and the value of each leaf of nested mappings.
+def leaves(tree: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """Yield the path and the value of each leaf of nested mappings.
 
     >>> list(leaves({"tent": {"forwards": 2.5}, "rounds": 9}))
-    [('tent/forwards', 2.5), ('rounds', 9)]
+    [(('tent', 'forwards'), 2.5), (('rounds',), 9)]
     """
     if not isinstance(tree, Mapping):
-        yield "/".join(path), tree
+        yield path, tree
         return
     for name, part in tree.items():
         yield from leaves(part, (*path, name))
 
 
 def figures(content: Mapping[str, Any]) -> dict[str, Figure]:
-    """Return the numbers of a result by their paths; those without a spread were measured once, or never differ."""
+    """Return the numbers of a result by paths like "tent/forwards"; those without a spread were measured once."""
     spread = dict(leaves(content.get("spread", {})))
     numbers = {path: value for path, value in leaves(content["measured"]) if isinstance(value, int | float)}
-    return {path: Figure(value, *spread.get(path, (value, value))) for path, value in numbers.items()}
+    return {"/".join(path): Figure(value, *spread.get(path, (value, value))) for path, value in numbers.items()}
+
+
+def rows(content: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """Return the innermost mappings of a result by their labels: numbers as figures, words as they are."""
+    known, labelled = figures(content), dict[str, dict[str, Any]]()
+    for (*label, name), value in leaves(content["measured"]):
+        labelled.setdefault(", ".join(label), {})[name] = known.get("/".join((*label, name)), value)
+    return labelled
 
 
 def lines(median: Mapping[str, Any], spread: Mapping[str, Any]) -> Iterator[str]:
     """Yield a line for each innermost mapping."""
-    known = figures({"measured": median, "spread": spread})
-    texts: dict[str, list[str]] = {}
-    for path, value in leaves(median):
-        label, _, name = path.rpartition("/")
-        text = known[path].text(digits=2 if abs(value) < 100 else 0) if path in known else value
-        texts.setdefault(label, []).append(f"{name} {text}")
-    yield from (f"{label or 'options'}: {', '.join(words)}" for label, words in texts.items())
+    for label, row in rows({"measured": median, "spread": spread}).items():
+        texts = [f"{name} {value.rounded() if isinstance(value, Figure) else value}" for name, value in row.items()]
+        yield f"{label or 'all'}: {', '.join(texts)}"
 
 
 def write(

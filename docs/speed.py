@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import sys
 import textwrap
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from statistics import geometric_mean
 from typing import Any
@@ -17,7 +17,7 @@ DOCS = Path(__file__).parent
 RESULTS = DOCS.parent / "results"
 PAGE = DOCS / "results" / "speed.md"
 sys.path.append(str(DOCS.parent / "benchmarks"))
-from measured import Figure, figures  # noqa: E402
+from measured import Figure, figures, rows  # noqa: E402
 from targets import read_targets  # noqa: E402
 
 TITLES = {
@@ -33,6 +33,7 @@ TITLES = {
     "pipeline": "Rendering while a network runs",
     "executors": "Two processes",
     "executors-ray": "Two workers of a Ray cluster",
+    "recommend": "Recommendations",
     "sampler": "Markov plans",
     "shards": "Shards",
     "report-speed": "Reports",
@@ -61,25 +62,9 @@ def text(name: str, path: str, digits: int = 2, factor: float = 1) -> str:
     return "(not measured)" if figure is None else figure.text(digits, factor)
 
 
-def rows(name: str) -> dict[str, dict[str, Any]]:
-    """Return the innermost mappings of a result by their labels: numbers as figures, words as they are."""
-    content, known = content_of(name), figures(content_of(name))
-    labelled: dict[str, dict[str, Any]] = {}
-
-    def walk(tree: Mapping[str, Any], path: tuple[str, ...]) -> None:
-        for key, value in tree.items():
-            if isinstance(value, Mapping):
-                walk(value, (*path, key))
-            else:
-                labelled.setdefault(" / ".join(path), {})[key] = known.get("/".join((*path, key)), value)
-
-    walk(content["measured"], ())
-    return labelled
-
-
 def table(name: str) -> list[str]:
     """Return all figures of a result as Markdown."""
-    labelled = rows(name)
+    labelled = rows(content_of(name))
     columns = list(dict.fromkeys(key for row in labelled.values() for key in row))
     if set(labelled) == {""}:
         return [
@@ -102,19 +87,14 @@ def _words(key: str) -> str:
 def _cell(value: Any) -> str:
     if value is None:
         return ""
-    return _figure(value) if isinstance(value, Figure) else str(value)
-
-
-def _figure(figure: Figure) -> str:
-    size = abs(figure.median)
-    return figure.text(digits=0 if size >= 100 or size == int(size) else 1 if size >= 20 else 2 if size >= 0.1 else 3)
+    return value.rounded() if isinstance(value, Figure) else str(value)
 
 
 def aims(name: str) -> list[str]:
     """Return the aims of a result with the figures that they are about, and whether they are met."""
     known = figures(content_of(name))
     lines = [
-        f"| {path} | {_figure(figure)} | {aim.text()} | {'yes' if met else '**no**'} |"
+        f"| {path} | {figure.rounded()} | {aim.text()} | {'yes' if met else '**no**'} |"
         for aim in read_targets()[name].aims
         for path, figure, met in _worst(aim.judged(known))
     ]
@@ -189,6 +169,15 @@ def steps() -> str:
     )
 
 
+def promise() -> str:
+    """Return what the anchor, the default and the guard cost."""
+    anchor, blend, guard = (text("step-cost", f"{name}/forwards") for name in ("anchor", "blend", "guard(tent)"))
+    return (
+        f"The anchor costs {anchor} forward passes of the network, the default {blend}, and the guard around TENT "
+        f"{guard}, measured with a ResNet-20 on one thread. {_see('step-cost')}"
+    )
+
+
 def pipeline() -> str:
     """Return what rendering costs."""
     recipes = ("source", "tent", "rdumb")
@@ -219,7 +208,7 @@ def serve() -> str:
         "request / plain request": "request / plain request",
         "state in memory / network": "tenant / network, memory",
     }
-    cases = [label for label in rows("serve") if label and "milliseconds" not in label]
+    cases = [label for label in rows(content_of("serve")) if label and "milliseconds" not in label]
     lines = [f"| {case} | {' | '.join(text('serve', f'{case}/{key}') for key in keys)} |" for case in cases]
     return "\n".join([f"| method | {' | '.join(keys.values())} |", f"| --- |{' ---: |' * len(keys)}", *lines])
 
@@ -242,6 +231,7 @@ def _see(name: str) -> str:
 MARKS: dict[str, tuple[str, Callable[[], str]]] = {
     "speed of corruptions": ("devices.md", corruptions),
     "speed of steps": ("devices.md", steps),
+    "speed of the promise": ("promise.md", promise),
     "speed of rendering": ("cluster.md", pipeline),
     "speed of executors": ("cluster.md", executors),
     "speed of the service": ("serving.md", serve),
@@ -254,8 +244,8 @@ def pages() -> dict[Path, str]:
     texts = {DOCS / page: (DOCS / page).read_text() for page, _ in MARKS.values()}
     for mark, (page, made) in MARKS.items():
         begin, end = f"<!-- {mark} -->", f"<!-- end of {mark} -->"
-        before, _, rest = texts[DOCS / page].partition(begin)
-        _, _, after = rest.partition(end)
+        before, rest = texts[DOCS / page].split(begin)
+        _, after = rest.split(end)
         said = made() if "\n" in made() else textwrap.fill(made(), 120, break_long_words=False, break_on_hyphens=False)
         texts[DOCS / page] = f"{before}{begin}\n\n{said}\n\n{end}{after}"
     return {**texts, PAGE: whole_page()}

@@ -141,7 +141,7 @@ def _newest(events: Sequence[Event], kind: type[Event]) -> str | None:
 
 @dataclass(frozen=True)
 class Update:
-    """What a method learnt from a batch: a loss, or nothing, and what else happened."""
+    """What an update reports: its loss, or None if there was no update, and its events."""
 
     loss: float | None = None
     events: tuple[Event, ...] = ()
@@ -213,7 +213,7 @@ class Step:
     """What one batch did to an adapted model: its predictions, and what is worth recording."""
 
     logits: Tensor
-    loss: float | None = None  # None: nothing was learnt from this batch
+    loss: float | None = None  # None: there was no update on this batch
     estimates: Mapping[str, Estimate] = field(default_factory=dict)  # by the name of the estimator
     events: tuple[Event, ...] = ()  # what else happened, in order
     forwards: float = 0.0  # network passes per sample, estimators included

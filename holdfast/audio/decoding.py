@@ -11,10 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.io import wavfile
 
-from holdfast.audio.resampling import resample
-from holdfast.audio.waveforms import Waveform
-
-__all__ = ["SUFFIXES", "AudioFile", "open_audio", "read_audio"]
+from holdfast.audio.waveforms import Waveform, resample
 
 SUFFIXES = {".flac", ".ogg", ".wav"}
 REMEDY = "replace or remove it"

@@ -15,8 +15,6 @@ from holdfast.model.adapted import AdaptedModel
 from holdfast.records import Batch, Step
 from holdfast.streams import Stream
 
-__all__ = ["Attempt", "Checkpoint", "Progress"]
-
 
 @dataclass(frozen=True)
 class Progress:

@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 
 from holdfast.benchmark.attempt import Progress
-from holdfast.benchmark.cards import check_cards
+from holdfast.benchmark.checks import check_cards
 from holdfast.benchmark.executors import EXECUTORS, Executor, Lost
 from holdfast.benchmark.finished import forget_inputs
 from holdfast.benchmark.groups import groups_of
@@ -19,8 +19,6 @@ from holdfast.benchmark.prefetch import usable_cores
 from holdfast.benchmark.running import Pace, run_together
 from holdfast.machine.folders import InUseError
 from holdfast.machine.stopping import Stopped, stop_if_asked, stoppable
-
-__all__ = ["Outcome", "bench"]
 
 Tell = Callable[[Progress], None]
 Group = tuple[Job, ...]

@@ -8,13 +8,11 @@ from dataclasses import dataclass
 from itertools import islice
 
 from holdfast.benchmark.building import build
-from holdfast.benchmark.feeding import placed
 from holdfast.benchmark.groups import groups_of
 from holdfast.benchmark.job import Job
+from holdfast.benchmark.prefetch import placed
 from holdfast.benchmark.preparation import BYTES_PER_BATCH
 from holdfast.streams import Stream
-
-__all__ = ["Forecast", "forecast"]
 
 EXACT = 100_000  # samples up to which batches are counted one by one
 BATCHES = 3  # measured for each recipe, after one to warm up

@@ -12,8 +12,6 @@ from rich.console import Console
 from holdfast.benchmark.attempt import Progress
 from holdfast.display.bars import Bars
 
-__all__ = ["LiveProgress", "shown"]
-
 Tell = Callable[[Progress], None]
 NOTEBOOK_BARS = 12
 

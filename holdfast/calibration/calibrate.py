@@ -21,8 +21,6 @@ from holdfast.streams.walks.difficulty import reach_percent, walk_pairs
 from holdfast.streams.walks.path import find_path
 from holdfast.streams.walks.transitions import Calibration
 
-__all__ = ["calibrate"]
-
 Tell = Callable[[CalibrationProgress], None]
 
 USUAL_PAIRS = 3  # the default number

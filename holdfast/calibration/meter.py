@@ -26,8 +26,6 @@ from holdfast.models import Classifier, weights_digest
 from holdfast.randomness import seeded_rng
 from holdfast.streams.walks.path import GridPoint
 
-__all__ = ["CalibrationProgress", "Meter", "Treatment", "spread_over_classes", "treatment_of"]
-
 VERSION = 1  # raised whenever the same key would give other outcomes than before
 USUAL_POINTS = 60  # of a pair, to estimate the remaining work
 ROUND = 100  # samples that are added and predicted together; always the same ones, for equal rounding
@@ -219,7 +217,7 @@ class Meter:
     def _keep(self, treatments: Iterable[Treatment]) -> None:
         for file in {_file_of(treatment) for treatment in treatments}:
             known = {
-                _levels_of(treatment): outcomes
+                "-".join(str(level) for _, level in treatment) or "0": outcomes
                 for treatment, outcomes in self._outcomes.items()
                 if _file_of(treatment) == file and len(outcomes)
             }
@@ -249,10 +247,6 @@ def _tell_nobody(_progress: CalibrationProgress) -> None:
 
 def _file_of(treatment: Treatment) -> str:
     return "+".join(name for name, _ in treatment) or "clean"
-
-
-def _levels_of(treatment: Treatment) -> str:
-    return "-".join(str(level) for _, level in treatment) or "0"
 
 
 def _treatment_of(names: Sequence[str], levels: str) -> Treatment:

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from holdfast.calibration import CalibrationSettings
     from holdfast.streams import Calibration
 
-__all__ = ["calibrate", "calibrate_with_progress"]
-
 
 def calibrate(
     model: ModelText = "digits_resnet",

@@ -11,8 +11,6 @@ import typer
 from holdfast.cli.options import AsJson
 from holdfast.options.spec import Spec
 
-__all__ = ["card"]
-
 BATCH_SIZE = 64  # in which samples go through the network; the card does not depend on it
 
 
@@ -33,7 +31,7 @@ def card(
     """Measure what the default and the guard follow inputs from, on source data of your own, and write it to a file."""
     from holdfast.anchor import make_card
     from holdfast.data import DATASETS
-    from holdfast.diagnosis.batches import labelled_batches
+    from holdfast.diagnosis.data import labelled_batches
     from holdfast.models import MODELS
 
     network = Spec.parse(model).build(MODELS)

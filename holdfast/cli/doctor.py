@@ -11,8 +11,6 @@ from holdfast.cli.options import AsJson, CardFile, DataArgument, Device, ModelAr
 from holdfast.cli.printing import print_table
 from holdfast.options.spec import Spec
 
-__all__ = ["doctor"]
-
 COLOURS = {"ok": "green", "warn": "yellow", "fail": "red"}
 
 
@@ -33,7 +31,7 @@ def doctor(
     from holdfast.data import DATASETS
     from holdfast.diagnosis import DEFAULT_METHODS
     from holdfast.diagnosis import doctor as check
-    from holdfast.diagnosis.batches import labelled_batches
+    from holdfast.diagnosis.data import labelled_batches
     from holdfast.machine.devices import Placement, resolve_device
     from holdfast.models import MODELS
 

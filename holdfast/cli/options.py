@@ -15,27 +15,6 @@ from holdfast.registry import UnknownNameError, nearest
 if TYPE_CHECKING:
     from holdfast.report import Metric
 
-__all__ = [
-    "AllowCode",
-    "AsJson",
-    "CardFile",
-    "DataArgument",
-    "Device",
-    "Executor",
-    "Imports",
-    "MetricName",
-    "ModelArgument",
-    "ModelText",
-    "Out",
-    "Scale",
-    "Settings",
-    "SuiteName",
-    "Workers",
-    "checked_metric",
-    "parse_mapping",
-    "parse_settings",
-]
-
 AllowCode = Annotated[
     bool,
     typer.Option(

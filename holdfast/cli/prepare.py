@@ -17,8 +17,6 @@ from holdfast.display.bars import Bars
 if TYPE_CHECKING:
     from holdfast.options.needs import Need
 
-__all__ = ["prepare"]
-
 
 def prepare(
     suite: SuiteName,

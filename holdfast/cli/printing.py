@@ -13,8 +13,6 @@ from rich.text import Text
 
 from holdfast.display import WordTable
 
-__all__ = ["console", "fitted", "plain_table", "print_markdown", "print_table"]
-
 console = Console()
 ALWAYS = ("mean", "average")  # columns that a narrow terminal shows besides the first
 

@@ -12,8 +12,6 @@ import typer
 from holdfast.cli.options import AsJson, CardFile, DataArgument, Device, MetricName, ModelArgument, Out, checked_metric
 from holdfast.cli.printing import console, print_table
 
-__all__ = ["recommend"]
-
 
 def recommend(
     model: ModelArgument = "digits_resnet",

@@ -12,8 +12,6 @@ from holdfast.cli.options import AsJson
 from holdfast.display.bars import Bars
 from holdfast.options.spec import Spec
 
-__all__ = ["train"]
-
 REFERENCE_NETWORKS = {"digits": "digits_resnet", "keywords": "keywords_amaut"}  # by the data set they are trained on
 
 

@@ -14,8 +14,6 @@ from holdfast.benchmark import Progress
 from holdfast.report import RunRecord
 from holdfast.report.compare import paired_difference
 
-__all__ = ["BeatenError", "Race"]
-
 Ints = NDArray[np.int64]
 
 LOOKS = 4  # at a run of full length, equally spaced
@@ -32,7 +30,8 @@ class Race:
     """Follows runs in lock-step, batch by batch, and stops a run by raising `BeatenError` in it.
 
     A candidate has lost to another that costs no more and is better, or that is cheaper and at most `worth` points
-    worse; both by an interval over batches. It is not compared with dearer ones: a cheap candidate may be enough.
+    worse; both by an interval over batches. More expensive candidates are not compared with
+    it: a cheap one may be enough.
     """
 
     def __init__(self, base: str, worth: float, tell: Callable[[Progress], None] | None) -> None:

@@ -30,19 +30,6 @@ from holdfast.report import Metric, read_run
 from holdfast.report.figures import Figure, axis, layout, trace
 from holdfast.report.scores import percent
 
-__all__ = [
-    "CANDIDATES",
-    "PHRASES",
-    "Choice",
-    "Recommendation",
-    "Scenario",
-    "Trial",
-    "plan_trial",
-    "recommend",
-    "run_trial",
-    "scenario_of",
-]
-
 NOTE = "Gain over the source in points, with its 95 % interval over batches and seeds."
 
 # One method of each kind, from cheap to expensive; none requires source data, and the second line follows them.

@@ -14,12 +14,10 @@ import numpy as np
 
 from holdfast.benchmark import Job, Progress, load_suite, run
 from holdfast.benchmark.foreign_code import admit_code, kept_files
-from holdfast.benchmark.provenance import commit_of
+from holdfast.benchmark.manifest import commit_of
 from holdfast.machine.folders import write_whole
 from holdfast.options.own_code import OwnFile
 from holdfast.report import RunRecord, read_run, read_runs
-
-__all__ = ["TOLERANCE", "Claim", "Verified", "claims_in", "note_verified", "verify"]
 
 TOLERANCE = 0.5  # points of accuracy, where versions or machines differ, so that sums round differently
 DIGITS = 4  # of accuracies in result files

@@ -10,25 +10,9 @@ from typing import Any, ClassVar, Literal, TypeAlias, TypeVar
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from holdfast.corruptions import fast
 from holdfast.corruptions.samples import as_image
 from holdfast.registry import Registry
-
-__all__ = [
-    "CORRUPTIONS",
-    "CORRUPTION_VERSION",
-    "FAMILIES",
-    "Corruption",
-    "Images",
-    "Kind",
-    "Rng",
-    "Rows",
-    "corruption",
-    "family_of",
-    "images_of",
-    "keep_memory",
-    "planes_of",
-    "quantise",
-]
 
 # Increase it whenever a corruption changes its output for the same image, severity and generator, even by one level:
 # stream fingerprints contain this number, and equal fingerprints guarantee equal pixels. A new corruption, or a faster
@@ -82,6 +66,9 @@ def planes_of(images: Images, dtype: DTypeLike = np.float32) -> NDArray[Any]:
 
     NumPy is slow on axes of length 3, so formulas that blend images with a generated layer use planes.
     """
+    if loops := fast.loops():
+        shares = np.divide(np.arange(256), 255, dtype=dtype)
+        return loops.planes(images.reshape(-1, 3), shares).reshape(3, *images.shape[:3])  # type: ignore[no-any-return]
     return np.divide(np.moveaxis(images, -1, 0), 255, dtype=dtype, order="C")
 
 
@@ -92,6 +79,9 @@ def images_of(planes: NDArray[Any]) -> Images:
     >>> np.array_equal(images_of(planes_of(images)), images)
     True
     """
+    if loops := fast.loops():
+        pixels = loops.levels(planes.reshape(3, -1), planes.dtype.type(255))
+        return pixels.reshape(*planes.shape[1:], 3)  # type: ignore[no-any-return]
     return np.stack(list(quantise(planes)), axis=-1)
 
 
@@ -229,11 +219,8 @@ class Corruptions(Registry[Corruption]):
         Published corruptions come first, in the order in which tables print them.
         """
         known = [name for name in super().names() if kind in (None, self[name].kind)]
-        return sorted(known, key=lambda name: (self[name].kind != "image", _place(name)))
-
-
-def _place(name: str) -> int:
-    return ORDER.index(name) if name in ORDER else len(ORDER)
+        rank = {name: index for index, name in enumerate(ORDER)}
+        return sorted(known, key=lambda name: (self[name].kind != "image", rank.get(name, len(rank))))
 
 
 CORRUPTIONS = Corruptions()

@@ -26,6 +26,27 @@ def compiled(loop: Loop) -> Loop:
 
 
 @compiled
+def planes(pixels: Bytes, shares: NDArray[Any]) -> NDArray[Any]:
+    """Return the channels of pixels (n, 3) as planes (3, n) of `shares`, levels from 0 to 1."""
+    values = np.empty((3, len(pixels)), shares.dtype)
+    for index in range(len(pixels)):
+        for channel in range(3):
+            values[channel, index] = shares[pixels[index, channel]]
+    return values
+
+
+@compiled
+def levels(values: NDArray[Any], white: Any) -> Bytes:
+    """Return planes (3, n) of values from 0 to 1 as pixels (n, 3) of levels, truncated."""
+    pixels = np.empty((values.shape[1], 3), np.uint8)
+    black, one = white - white, white / white
+    for index in range(len(pixels)):
+        for channel in range(3):
+            pixels[index, channel] = np.uint8(np.int32(min(max(values[channel, index], black), one) * white))
+    return pixels
+
+
+@compiled
 def paired(first: Bytes, second: Bytes, table: Bytes) -> Bytes:
     """Return `table[first, second]` for flat arrays."""
     levels = np.empty_like(first)
@@ -266,4 +287,196 @@ def displaced(image: NDArray[np.float32], shifts: NDArray[Any], one: Any, white:
                 value = value + image[y1, x0, channel] * third
                 value = (value + image[y1, x1, channel] * fourth) * white
                 levels[y, x, channel] = np.uint8(np.int32(value))
+    return levels
+
+
+@compiled
+def trailed(
+    image: Bytes, weights: NDArray[np.float64], down: NDArray[np.int64], across: NDArray[np.int64], start: float
+) -> Bytes:
+    """Return an image (height, width, channels) as the truncated sum of `start` and of shifted, weighted copies.
+
+    Borders are replicated.
+    """
+    height, width, channels = image.shape
+    left, length = -across.min(), width * channels
+    padded = np.empty((height, (width + left + across.max()) * channels))
+    for row in range(height):
+        for at in range(padded.shape[1] // channels):
+            column = min(max(at - left, 0), width - 1)
+            for channel in range(channels):
+                padded[row, at * channels + channel] = image[row, column, channel]
+    levels, total = np.empty((height, length), np.uint8), np.empty(length)
+    for row in range(height):
+        total[:] = start
+        for tap in range(len(weights)):
+            line = padded[min(max(row + down[tap], 0), height - 1), (across[tap] + left) * channels :]
+            weight = weights[tap]
+            for at in range(length):
+                total[at] += line[at] * weight
+        for at in range(length):
+            levels[row, at] = np.uint8(np.int32(total[at]))
+    return levels.reshape(image.shape)
+
+
+@compiled
+def _between(
+    total: NDArray[np.float32],
+    line: NDArray[np.float64],
+    left: NDArray[np.int64],
+    right: NDArray[np.int64],
+    beside: NDArray[np.float64],
+) -> None:
+    """Add to a row (width, 4) the values between neighbours of a line (width, 4)."""
+    for column in range(len(total)):
+        share, one, other = beside[column], left[column], right[column]
+        for channel in range(4):
+            value = line[one, channel] * (1.0 - share) + line[other, channel] * share
+            total[column, channel] += np.float32(value)
+
+
+@compiled
+def zoomed(
+    image: Bytes,
+    shares: NDArray[np.float32],
+    down: tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]],
+    across: tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]],
+    white: Any,
+) -> Bytes:
+    """Return the average of an image (height, width, 3) and its enlargements, the image counted first and last.
+
+    `down` and `across` have, for each enlargement and position, two neighbours and the fraction between them. Values
+    have a fourth channel, so that one instruction computes all of them.
+    """
+    height, width = image.shape[:2]
+    values = np.zeros((height, width, 4), np.float32)
+    for row in range(height):
+        for column in range(width):
+            for channel in range(3):
+                values[row, column, channel] = shares[image[row, column, channel]]
+    top, bottom, below = down
+    left, right, beside = across
+    count, black, one = np.float32(len(top) + 2), white - white, white / white
+    flat = values.reshape(height, width * 4)
+    line, total = np.empty(width * 4), np.empty((width, 4), np.float32)
+    levels = np.empty_like(image)
+    for row in range(height):
+        total[:] = values[row]
+        for zoom in range(len(top)):
+            start, stop, share = 4 * left[zoom, 0], 4 * right[zoom, width - 1] + 4, below[zoom, row]
+            first, second = flat[top[zoom, row], start:stop], flat[bottom[zoom, row], start:stop]
+            needed = line[start:stop]
+            for at in range(len(needed)):
+                needed[at] = np.float64(first[at]) * (1.0 - share) + np.float64(second[at]) * share
+            _between(total, line.reshape(width, 4), left[zoom], right[zoom], beside[zoom])
+        for column in range(width):
+            for channel in range(3):
+                value = (total[column, channel] + values[row, column, channel]) / count
+                levels[row, column, channel] = np.uint8(np.int32(min(max(value, black), one) * white))
+    return levels
+
+
+@compiled
+def snowed(
+    image: Bytes, fallen: NDArray[Any], shares: NDArray[np.float32], weights: NDArray[np.float32], white: Any
+) -> Bytes:
+    """Return an image (height, width, 3), whitened, with fallen flakes (height, width).
+
+    Weights are those of red, green, blue, the grey and the constant of the whiter image, and of both images.
+    """
+    levels = np.empty_like(image)
+    black, one = white - white, white / white
+    for row in range(image.shape[0]):
+        for column in range(image.shape[1]):
+            red, green, blue = image[row, column, 0], image[row, column, 1], image[row, column, 2]
+            grey = weights[0] * shares[red] + weights[1] * shares[green] + weights[2] * shares[blue]
+            pale = weights[3] * grey + weights[4]
+            for channel in range(3):
+                value = shares[image[row, column, channel]]
+                mixed = weights[5] * value + weights[6] * max(value, pale) + fallen[row, column]
+                levels[row, column, channel] = np.uint8(np.int32(min(max(mixed, black), one) * white))
+    return levels
+
+
+@compiled
+def refined(clouds: NDArray[Any], fields: NDArray[Any], amplitude: Any, twice: Any, quarter: Any) -> NDArray[Any]:
+    """Return clouds (side, side) on a grid of twice the side, by noise (3, side, side) of uniform values."""
+    side = len(clouds)
+    finer = np.empty((2 * side, 2 * side), clouds.dtype)
+    for row in range(side):
+        under = row + 1 if row + 1 < side else 0
+        for column in range(side):
+            right = column + 1 if column + 1 < side else 0
+            pairs = clouds[row, column] + clouds[under, column]
+            beside = clouds[row, right] + clouds[under, right]
+            noise = amplitude * (twice * fields[0, row, column] - amplitude)
+            finer[2 * row, 2 * column] = clouds[row, column]
+            finer[2 * row + 1, 2 * column + 1] = (pairs + beside) * quarter + noise
+    for row in range(side):
+        above, under = 2 * row - 1 if row else 2 * side - 1, row + 1 if row + 1 < side else 0
+        for column in range(side):
+            before, right = 2 * column - 1 if column else 2 * side - 1, column + 1 if column + 1 < side else 0
+            centre = finer[2 * row + 1, 2 * column + 1]
+            noise = amplitude * (twice * fields[1, row, column] - amplitude)
+            near = (centre + finer[above, 2 * column + 1]) + (clouds[row, column] + clouds[row, right])
+            finer[2 * row, 2 * column + 1] = near * quarter + noise
+            noise = amplitude * (twice * fields[2, row, column] - amplitude)
+            near = (centre + finer[2 * row + 1, before]) + (clouds[row, column] + clouds[under, column])
+            finer[2 * row + 1, 2 * column] = near * quarter + noise
+    return finer
+
+
+@compiled
+def _narrowed(line: Bytes, starts: NDArray[np.int64], stops: NDArray[np.int64], weights: Any, narrow: Bytes) -> None:
+    """Average a row of pixels (width, 3) over boxes, with weights in 1/2²²."""
+    for box in range(len(starts)):
+        red, green, blue = 0, 0, 0
+        inside = line[starts[box] : stops[box]]
+        for column in range(len(inside)):
+            red += inside[column, 0]
+            green += inside[column, 1]
+            blue += inside[column, 2]
+        narrow[box, 0] = min((red * weights[box] + (1 << 21)) >> 22, 255)
+        narrow[box, 1] = min((green * weights[box] + (1 << 21)) >> 22, 255)
+        narrow[box, 2] = min((blue * weights[box] + (1 << 21)) >> 22, 255)
+
+
+@compiled
+def pixelated(
+    image: Bytes,
+    boxes_down: tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]],
+    boxes_across: tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]],
+    down: NDArray[np.int64],
+    across: NDArray[np.int64],
+) -> Bytes:
+    """Return an image (height, width, 3) shrunk along rows, then columns, and enlarged again by copying.
+
+    Boxes are their starts, stops and weights in 1/2²²; `down` and `across` say which of them each pixel shows.
+    """
+    (tops, bottoms, heights), (lefts, rights, widths) = boxes_down, boxes_across
+    height, width = image.shape[:2]
+    narrow, levels = np.empty((height, len(lefts), 3), np.uint8), np.empty_like(image)
+    for row in range(height):
+        _narrowed(image[row], lefts, rights, widths, narrow[row])
+    rows, sums, small = (
+        narrow.reshape(height, -1),
+        np.empty(len(lefts) * 3, np.int32),
+        np.empty((len(lefts), 3), np.uint8),
+    )
+    shrunk = small.reshape(-1)
+    for row in range(height):
+        box = down[row]
+        if row and box == down[row - 1]:
+            levels[row] = levels[row - 1]
+            continue
+        sums[:] = 0
+        for each in range(tops[box], bottoms[box]):
+            for at in range(len(sums)):
+                sums[at] += rows[each, at]
+        for at in range(len(sums)):
+            shrunk[at] = min((sums[at] * heights[box] + (1 << 21)) >> 22, 255)
+        for column in range(width):
+            shown = across[column]
+            for channel in range(3):
+                levels[row, column, channel] = small[shown, channel]
     return levels

@@ -10,8 +10,6 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Recoded", "loops", "recoded"]
-
 Recoded: TypeAlias = Callable[[NDArray[np.uint8], int], NDArray[np.uint8]]  # an image and the quality
 
 

@@ -11,8 +11,6 @@ from PIL import Image
 
 from holdfast.corruptions import fast
 
-__all__ = ["store_as_jpeg"]
-
 
 def store_as_jpeg(images: NDArray[np.uint8], quality: int) -> NDArray[np.uint8]:
     """Return images (n, height, width, 3) as read back from JPEG files with 4:2:0 chroma subsampling.

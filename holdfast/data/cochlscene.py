@@ -8,23 +8,10 @@ from typing import Literal
 from holdfast.data.audio_files import ListedAudio, audio_files_in, folder_with
 from holdfast.data.base import DATASETS
 
-__all__ = ["SCENES", "CochlScene"]
-
 FOLDERS = {"train": "Train", "validation": "Val", "test": "Test"}
 SCENES = (
-    "Bus",
-    "Cafe",
-    "Car",
-    "CrowdedIndoor",
-    "Elevator",
-    "Kitchen",
-    "Park",
-    "ResidentialArea",
-    "Restaurant",
-    "Restroom",
-    "Street",
-    "Subway",
-    "SubwayStation",
+    *("Bus", "Cafe", "Car", "CrowdedIndoor", "Elevator", "Kitchen", "Park", "ResidentialArea", "Restaurant"),
+    *("Restroom", "Street", "Subway", "SubwayStation"),
 )
 
 
@@ -56,8 +43,7 @@ class CochlScene(ListedAudio):
         rows = [(file, label) for label, scene in enumerate(SCENES) for file in audio_files_in(root, scene)]
         super().__init__(
             root,
-            [file for file, _ in rows],
-            [label for _, label in rows],
+            rows,
             name=f"cochlscene/{split}",
             sample_rate=sample_rate,
             samples=round(seconds * sample_rate),

@@ -9,19 +9,9 @@ from typing import Literal
 from holdfast.data.audio_files import PublishedAudio, folder_with
 from holdfast.data.base import DATASETS
 
-__all__ = ["CLASS_NAMES", "FOLDS", "INDEX", "UrbanSound8K"]
-
 CLASS_NAMES = (
-    "air_conditioner",
-    "car_horn",
-    "children_playing",
-    "dog_bark",
-    "drilling",
-    "engine_idling",
-    "gun_shot",
-    "jackhammer",
-    "siren",
-    "street_music",
+    *("air_conditioner", "car_horn", "children_playing", "dog_bark", "drilling", "engine_idling", "gun_shot"),
+    *("jackhammer", "siren", "street_music"),
 )
 FOLDS = {"train": range(1, 8), "test": range(8, 11)}
 INDEX = "metadata/UrbanSound8K.csv"

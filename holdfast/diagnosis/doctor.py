@@ -15,9 +15,8 @@ from torch import Tensor, nn
 from holdfast.anchor import Card, read_card
 from holdfast.blocks.wrapping import NormAccount, account
 from holdfast.data import DATASETS, Dataset, as_dataset
-from holdfast.diagnosis.batches import labelled_batches
 from holdfast.diagnosis.costs import StepCost, step_costs
-from holdfast.diagnosis.data import data_findings
+from holdfast.diagnosis.data import data_findings, labelled_batches
 from holdfast.diagnosis.findings import Finding
 from holdfast.diagnosis.network import network_findings
 from holdfast.diagnosis.references import card_finding, stored_statistics
@@ -30,8 +29,6 @@ from holdfast.models.normalised import unwrapped
 from holdfast.models.outputs import Output
 from holdfast.options.spec import Spec
 from holdfast.report.figures import Figure, axis, layout
-
-__all__ = ["DEFAULT_METHODS", "Diagnosis", "doctor"]
 
 DEFAULT_METHODS = (
     *("source", "batch_norm", "blend", "anchor", "guard", "robust_bn", "neo", "lame"),

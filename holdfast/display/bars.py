@@ -15,8 +15,6 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, TextColumn, TimeRemainingColumn
 
-__all__ = ["Bars", "in_notebook"]
-
 KERNEL = "JPY_PARENT_PID"  # which the commands of a notebook inherit
 EVERY_SECONDS = 0.2  # between two pictures in a notebook
 

@@ -8,19 +8,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
-__all__ = [
-    "WORSE",
-    "Cell",
-    "CellColumn",
-    "CellTable",
-    "Emphasis",
-    "Tabular",
-    "WordTable",
-    "printed",
-    "slug",
-    "word_columns",
-]
-
 Emphasis = Literal["", "best", "worse"]  # best of its column; worse than the source
 
 WORSE = "; grey: worse than the source"  # the end of a caption's sentence on emphasis; Markdown has italics for grey

@@ -11,8 +11,6 @@ from html import escape
 
 from holdfast.display.cells import WORSE, Cell, CellColumn, CellTable, Tabular, slug
 
-__all__ = ["markdown_text", "to_csv", "to_html", "to_latex", "to_markdown", "words_to_markdown"]
-
 FORMULA = tuple("=+-@\t\r")  # with which a formula begins
 LATEX = {
     "\\": r"\textbackslash{}",

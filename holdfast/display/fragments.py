@@ -8,8 +8,6 @@ from html import escape
 from holdfast.display.cells import Tabular, WordTable
 from holdfast.display.formats import to_html
 
-__all__ = ["facts", "fragment"]
-
 STYLE = (
     ".holdfast figure {margin: 0.4em 0} .holdfast table {border-collapse: collapse}"
     " .holdfast .scroll {overflow-x: auto}"

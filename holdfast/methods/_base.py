@@ -23,7 +23,7 @@ from holdfast.options.ranges import Momentum, NotNegative
 from holdfast.records import Refused, Update
 from holdfast.registry import Registry
 from holdfast.restorable import Pull
-from holdfast.state import Stateful, put_back, snapshot_of
+from holdfast.state import Stateful, copied, put_back, snapshot_of
 
 __all__ = ["METHODS", "Method", "PredictOnly", "preset_for"]
 
@@ -375,7 +375,7 @@ class Method(Stateful):
         """Return the declared attributes and the moments of the optimiser."""
         state = super().get_extra_state()
         if self._optimizer is not None:
-            known = copy.deepcopy(self._optimizer.state_dict()["state"])
+            known = copied(self._optimizer.state_dict()["state"])
             # Of every parameter, also of those without: what is missing in a file is then a fault of the file.
             state["optimizer"] = {index: known.get(index, {}) for index in range(len(_parameters(self._optimizer)))}
         return state

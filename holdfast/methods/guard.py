@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Literal
 import torch
 from torch import Tensor, nn
 
-from holdfast.anchor import Anchor, AnchorScale, Opinion, Reference, follows, is_referred
+from holdfast.anchor import Anchor, AnchorScale, Opinion, Reference
 from holdfast.evidence import LossAlarm
 from holdfast.methods._base import METHODS, Method, PredictOnly, preset_for
 from holdfast.methods.anchor import log_of
@@ -45,17 +45,17 @@ class Judged:
 
 @METHODS.register("guard")
 class Guard(Method):
-    """Join the source, the anchor and a network adapted by `base`, so that adapting is never worse than not. Ours.
+    """Predict with source, anchor and a network adapted by `base`, and undo updates that do harm. Ours.
 
     `prediction` says what is served: `mix` blends source and anchor as `blend` does and gives the adapted network a
     `share`; `choose` serves the adapted network alone; `choose_each` decides for each sample between source and adapted
-    network; `adapted` serves it whatever happens. With `veto`, a batch on which the anchor believes the source more
-    than the adapted network is served without the latter. Every `gate_every` batches (0: never) the adapted network is
-    compared with itself at the last comparison, at first with itself before any update; when it is worse by more than
-    `margin` it goes back. An alarm with a probability of at most `level` of ever being false also sends it back when it
-    stays worse than the source by more than `margin`. It goes back to the newest of the last `ring` snapshots that the
-    anchor believes as much as the source on the batch, else to the start. `base` is a method or recipe, with
-    `base_options`, and the recovery of a recipe acts on the adapted network; "auto" adapts nothing and serves the
+    network; `adapted` serves it whatever happens. With `veto`, a batch is served without the adapted network
+    if the anchor gives the source's predictions more probability. Every `gate_every` batches (0: never) the adapted
+    network is compared with the previous snapshot, the first of which is the initial state; when it is worse by more
+    than `margin` it goes back. An alarm, ever false with a probability of at most `level`, also sends it back when it
+    stays worse than the source by more than `margin`. It goes back to the newest of the last `ring` snapshots to which
+    the anchor gives as much probability as to the source on the batch, else to the start. `base` is a method or recipe,
+    with `base_options`, and the recovery of a recipe acts on the adapted network; "auto" adapts nothing and serves the
     blend. Without source samples or a card the source is served, as by `blend`, unless `stored_reference` says that the
     stored BatchNorm statistics are the network's own.
     """
@@ -86,7 +86,7 @@ class Guard(Method):
         "source_share": "weight of the source's moments in the anchor",
         "window": "number of recent samples that count for moments and class proportions",
         "temperature": "divides all logits before they become probabilities; None: 1 for predictions, and fitted or "
-        "estimated for what judges them",
+        "estimated for the estimates",
         "stored_reference": "whether the statistics that BatchNorm layers store are those of the network's own source "
         "data",
         "clean_accuracy": "known accuracy of the source on data like those it was trained on, between 0 and 1",
@@ -168,7 +168,7 @@ class Guard(Method):
     @property
     def referred(self) -> bool:
         """Whether the moments of the source's own data are known."""
-        return is_referred(self.following) or (self.stored_reference and self.follows)
+        return self.anchor.is_referred or (self.stored_reference and self.follows)
 
     def predict(self, inputs: Tensor) -> Tensor:
         """Return the logarithms of the served probabilities."""
@@ -206,12 +206,12 @@ class Guard(Method):
     @property
     def follows(self) -> bool:
         """Whether the anchor follows its inputs."""
-        return follows(self.following)
+        return self.anchor.follows
 
     @property
     def compares(self) -> bool:
         """Whether the agreement of source and anchor tells a scale: not if the anchor knows the source's moments."""
-        return self.follows and not is_referred(self.following)
+        return self.follows and not self.anchor.is_referred
 
     def fit_scale(self, batches: Sequence[tuple[Tensor, Tensor | None]]) -> None:
         """Fit the temperature of the judge to held-out source data, and learn nothing else from them."""

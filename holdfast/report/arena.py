@@ -15,8 +15,6 @@ from holdfast.report.runs import RunRecord
 from holdfast.report.scores import mean_or_nan
 from holdfast.report.tables import Line, Table, grouped
 
-__all__ = ["Score", "arena_tables", "healthy_batches", "scripted_onset"]
-
 ALARMS = ("risk",)  # estimators that raise alarms
 WINDOW_BATCHES = 10  # moving average in which a run is compared with the source to detect a collapse
 

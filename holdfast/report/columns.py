@@ -17,8 +17,6 @@ from holdfast.report.setting import smoke
 if TYPE_CHECKING:
     from holdfast.report.tables import Line, Table
 
-__all__ = ["Column", "caption", "columns_of", "notes", "recipe_cells"]
-
 MOST_DOMAINS = 24  # with more domains only the mean is printed; the CSV file holds them all
 FEW_DOMAINS = 8  # with more domains their titles are printed vertically
 

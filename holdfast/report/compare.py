@@ -18,8 +18,6 @@ from holdfast.registry import nearest
 from holdfast.report.runs import Rows, RunRecord, flattened, read_runs
 from holdfast.report.scores import Metric, percent
 
-__all__ = ["Comparison", "Pair", "UnequalProtocolsError", "compare"]
-
 Ints = NDArray[np.int64]
 TITLES = ("recipe", "stream", "model", "seed", "A", "B", "B − A", "95 % interval", "batches")
 

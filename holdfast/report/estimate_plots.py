@@ -17,8 +17,6 @@ from holdfast.report.plots import collapse_shapes
 from holdfast.report.runs import Rows
 from holdfast.report.tables import Line, Table
 
-__all__ = ["against_confidence", "band", "calibration", "estimates_over_time", "faint", "scatter"]
-
 BINS = 10
 BAND_OPACITY = 0.18
 ESTIMATED = "estimated %{x:.1f} %, true %{y:.1f} %"

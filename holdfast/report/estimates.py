@@ -21,8 +21,6 @@ from holdfast.report.runs import Rows
 from holdfast.report.scores import mean_or_nan
 from holdfast.report.tables import Line, Table
 
-__all__ = ["error_table", "estimators_of", "interval_table", "option_table", "spread"]
-
 
 def estimators_of(table: Table) -> list[str]:
     """Return the estimators of all recipes, in order of appearance."""

@@ -11,8 +11,6 @@ from holdfast.report.metrics import accuracy
 from holdfast.report.published import beside, published_on, withheld
 from holdfast.report.tables import Line, Table, canonical, grouped, told_apart
 
-__all__ = ["gain_table", "recoveries_of", "same_method"]
-
 
 def gain_table(table: Table) -> WordTable | None:
     """Return gains in points, recoveries × methods; None unless a method ran with several recoveries."""

@@ -15,8 +15,6 @@ from holdfast.report.runs import RunRecord
 from holdfast.report.scores import Metric, emphasis_of, margin_in_words, mean_or_nan, percent
 from holdfast.report.tables import Line, Table, grouped, named
 
-__all__ = ["Grid", "StreamColumn", "make_grids", "stream_columns"]
-
 
 @dataclass(frozen=True)
 class StreamColumn:

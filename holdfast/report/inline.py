@@ -19,8 +19,6 @@ from holdfast.report.report import Report
 from holdfast.report.runs import RunRecord
 from holdfast.report.tables import Table, make_tables
 
-__all__ = ["plot"]
-
 Kind = Literal["curves", "estimates", "cost"]
 OF_TABLES: Mapping[str, Callable[[Table], Figure]] = {
     "curves": over_time,

@@ -16,19 +16,6 @@ from holdfast.report.runs import Rows
 from holdfast.report.scores import percent
 from holdfast.report.tables import Line, Table
 
-__all__ = [
-    "against_cost",
-    "collapse_shapes",
-    "confidence_over_time",
-    "domain_starts",
-    "entropy_over_time",
-    "gauge_over_time",
-    "over_epochs",
-    "over_time",
-    "severities",
-    "window_samples",
-]
-
 MOST_DOMAIN_STARTS = 40
 MOST_MARKS = 2000  # a screen has fewer columns of pixels
 LETTER_PX = 6

@@ -12,8 +12,6 @@ from importlib import resources
 from holdfast.display.cells import printed
 from holdfast.report.runs import RunRecord
 
-__all__ = ["Number", "beside", "published", "published_on", "published_rows", "withheld"]
-
 PARTS = {"unitta-main": "unitta"}  # suites that hold streams of another
 IN_BRACKETS = (
     " In brackets: as published for the same network, data, options and length; data and weights without a published "

@@ -14,8 +14,6 @@ from holdfast.report.scores import Metric
 from holdfast.report.section import Section
 from holdfast.report.tables import Table
 
-__all__ = ["SECTIONS", "Chapter", "Report", "folder_below", "report_to_markdown"]
-
 MANY = 20  # tables
 SHOWN = 4  # in a notebook
 

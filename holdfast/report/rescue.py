@@ -13,8 +13,6 @@ from holdfast.report.metrics import accuracy, mean_of_known
 from holdfast.report.runs import Floats, Rows
 from holdfast.report.tables import Table
 
-__all__ = ["SUITES", "Scene", "scenes", "sentences", "story_figures", "story_table"]
-
 SHUFFLED = "shuffled"  # the label of the stream on which adapting helps
 SUITES = ("demo-rescue", "demo-rescue-audio")
 SOURCE, TENT, GUARDED, DEFAULT = RECIPES = ("source", "tent", "guarded tent", "blend")

@@ -19,18 +19,6 @@ from holdfast.display import facts
 from holdfast.records import Estimate, Row
 from holdfast.report.as_published import Publication, publication_of
 
-__all__ = [
-    "DamagedRunError",
-    "Manifest",
-    "Rows",
-    "RunRecord",
-    "StoredRecipe",
-    "flattened",
-    "read_run",
-    "read_runs",
-    "run_folders",
-]
-
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 

@@ -9,16 +9,6 @@ from typing import Literal
 
 from holdfast.display.cells import Emphasis
 
-__all__ = [
-    "SCORES",
-    "Metric",
-    "better",
-    "emphasis_of",
-    "margin_in_words",
-    "mean_or_nan",
-    "percent",
-]
-
 Metric = Literal["error", "accuracy"]
 
 SCORES = {  # of offline sets, in words

@@ -11,8 +11,6 @@ from typing import Any, Literal
 from holdfast.display.cells import Tabular, WordTable
 from holdfast.display.formats import to_csv, to_html, to_latex, to_markdown
 
-__all__ = ["File", "Section", "chart", "joined", "side_by_side", "table_files", "word_section"]
-
 FORMATS = {"csv": ("CSV", to_csv), "md": ("Markdown", to_markdown), "tex": ("LaTeX", to_latex)}
 
 

@@ -20,8 +20,6 @@ from holdfast.report.speed import normalised_over_time, speed_table
 from holdfast.report.strips import read_strip, strip_to_html
 from holdfast.report.tables import RECIPE_FIELDS
 
-__all__ = ["TABLE_SECTIONS"]
-
 IMAGES = "images"
 AUDIO = "clips as spectrograms (frequency upwards, to half the sample rate); the player has the first of them"
 GAUGE_NOTES = {"domains": "; dashed: number of different domains that the stream has shown so far"}

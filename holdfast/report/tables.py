@@ -18,8 +18,6 @@ from holdfast.report.order import Standing, bootstrap_error, standings
 from holdfast.report.runs import Manifest, RunRecord, StoredRecipe, flattened
 from holdfast.report.scores import SCORES, Metric, better, mean_or_nan, percent
 
-__all__ = ["RECIPE_FIELDS", "Line", "Table", "canonical", "grouped", "make_tables", "named", "told_apart"]
-
 T = TypeVar("T")
 
 # Protocol fields that a recipe sets itself: they may differ within a table, and are printed in its line.

@@ -8,8 +8,6 @@ from statistics import fmean, median
 from holdfast.display.cells import WordTable, printed
 from holdfast.report.runs import RunRecord
 
-__all__ = ["walk_table"]
-
 PUBLISHED = {  # steps: least, most, mean and median
     "easy": "11 / 36 / 22.8 / 23",
     "medium": "21 / 41 / 33.9 / 34",

@@ -167,7 +167,7 @@ def labels_after(path: Path, tenant: str, number: int, head: str) -> list[Decisi
             if (number, head) != (0, START) and known.fetchone() is None:
                 return None
             rows = connection.execute(f"SELECT record {since} ORDER BY number", (tenant, number)).fetchall()
-    except (sqlite3.DatabaseError, ValueError) as error:
+    except (sqlite3.DatabaseError, ValueError, OSError) as error:
         LOG.error("the labels of tenant %s in %s cannot be read: %s", tenant, path, error)
         return None
     return [_decision(record) for (record,) in rows]
@@ -189,26 +189,26 @@ def read_audit(path: Path, *, tenant: str | None = None, since: float = 0.0) -> 
 def verify_audit(path: Path, *, head: Path | None = None) -> Verified:
     """Check every record of a log against the chain of hashes, and its end against the head noted beside it."""
     noted = head or head_beside(path)
-    before, found = read_head(noted), _verified(path)
-    if before is None or found.problem is not None:
-        return found
+    before, log = read_head(noted), _verified(path)
+    if before is None or log.problem is not None:
+        return log
     if read_head(noted) == before:
-        agrees = before.is_end(found.records, found.head)
+        agrees = before.is_end(log.records, log.head)
     else:  # a service is writing: the head from before is not the end any more, and has to be in the log
         agrees = before.records == 0 or contains_hash(path, before.hash)
-    return found if agrees else replace(found, problem=_disagreement(noted, before, found.records))
+    return log if agrees else replace(log, problem=_disagreement(noted, before, log.records))
 
 
 def _verified(path: Path) -> Verified:
     connection = _opened(path)
     head, records = START, 0
     try:
-        for number, record, found in connection.execute("SELECT number, record, hash FROM decisions ORDER BY number"):
+        for number, record, written in connection.execute("SELECT number, record, hash FROM decisions ORDER BY number"):
             if number != records + 1:
                 return Verified(records, head, f"record {records + 1} is missing: the next one is {number}")
-            if found != _chained(head, record):
+            if written != _chained(head, record):
                 return Verified(records, head, f"record {number} was changed: its hash does not match")
-            head, records = found, number
+            head, records = written, number
     except sqlite3.DatabaseError as error:
         return Verified(records, head, f"the file is damaged after record {records} ({error})")
     finally:
@@ -228,13 +228,31 @@ def contains_hash(path: Path, head: str) -> bool:
 def _opened(path: Path) -> sqlite3.Connection:
     if not path.is_file():
         raise ValueError(f"there is no audit log at {path}; pass the file audit.db of a --state folder")
-    connection = sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)
+    try:
+        return _readable(path, "mode=ro")
+    except sqlite3.OperationalError as error:  # SQLite writes a file beside it, which no full or read-only disk takes
+        if path.with_name(f"{path.name}-wal").exists():
+            raise OSError(f"{path} cannot be read now ({error}); make room beside it, or copy the folder") from error
+    except sqlite3.DatabaseError as error:
+        raise _not_a_log(path, error) from error
+    try:
+        return _readable(path, "mode=ro&immutable=1")  # the service was stopped: the file is complete
+    except sqlite3.DatabaseError as error:
+        raise _not_a_log(path, error) from error
+
+
+def _readable(path: Path, options: str) -> sqlite3.Connection:
+    connection = sqlite3.connect(f"{path.resolve().as_uri()}?{options}", uri=True)
     try:
         connection.execute("SELECT number, record, hash FROM decisions LIMIT 1").fetchone()
-    except sqlite3.DatabaseError as error:
+    except sqlite3.Error:
         connection.close()
-        raise ValueError(f"{path} is not an audit log ({error}); pass the file audit.db of a --state folder") from error
+        raise
     return connection
+
+
+def _not_a_log(path: Path, error: sqlite3.Error) -> ValueError:
+    return ValueError(f"{path} is not an audit log ({error}); pass the file audit.db of a --state folder")
 
 
 def _chained(previous: str, record: str) -> str:

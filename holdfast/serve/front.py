@@ -11,7 +11,7 @@ from holdfast.serve.inference_protocol import tenant_in
 from holdfast.serve.limits import Limits, RefusedError, check_tenant
 from holdfast.serve.merging import merged_metrics, merged_status
 from holdfast.serve.metrics import Metrics, needs_serve
-from holdfast.serve.reading import body_of, tenant_of
+from holdfast.serve.reading import BodyRoom, tenant_of
 from holdfast.serve.state_folder import shard_of
 
 if TYPE_CHECKING:
@@ -48,19 +48,22 @@ class Front:
 
     def __init__(self, reach: Reach, shards: int, limits: Limits) -> None:
         self.reach, self.shards, self.limits, self.measured = reach, shards, limits, Metrics()
+        self.room = BodyRoom(limits)
 
     async def predict(self, tenant: str, request: "Request", *, logits: bool) -> "Response":
         """Predict the inputs in a body."""
         check_tenant(tenant)
-        return await self._of_tenant("predict", tenant, request, await body_of(request, self.limits))
+        async with self.room.body(request) as body:
+            return await self._of_tenant("predict", tenant, request, body)
 
     async def infer(self, model: str, tenant: str | None, request: "Request") -> "Response":
         """Predict the tensor in a request of the Open Inference Protocol."""
-        body, length = await body_of(request, self.limits), request.headers.get("inference-header-content-length")
-        name = check_tenant(tenant_of(tenant, tenant_in(body, length)))
+        length = request.headers.get("inference-header-content-length")
         headers = [pair for pair in request.scope["headers"] if pair[0] != b"x-tenant"]
-        scope = {**request.scope, "headers": [*headers, (b"x-tenant", name.encode())]}
-        return await self._reached(shard_of(name, self.shards), Call.of(scope, request.url.path, body))
+        async with self.room.body(request) as body:
+            name = check_tenant(tenant_of(tenant, tenant_in(body, length)))
+            scope = {**request.scope, "headers": [*headers, (b"x-tenant", name.encode())]}
+            return await self._reached(shard_of(name, self.shards), Call.of(scope, request.url.path, body))
 
     async def model(self, model: str, request: "Request") -> "Response":
         """Describe the model, which all replicas share."""
@@ -93,8 +96,8 @@ class Front:
 
     async def ready(self, request: "Request") -> "Response":
         """Return 200 while every replica serves predictions."""
-        found = [one is not None and one.status == 200 for one in await self._all(request)]
-        return json_reply({"ready": all(found), "replicas": found}, 200 if all(found) else 503)
+        serving = [one is not None and one.status == 200 for one in await self._all(request)]
+        return json_reply({"ready": all(serving), "replicas": serving}, 200 if all(serving) else 503)
 
     async def metrics(self, request: "Request") -> "Response":
         """Return the metrics of all replicas."""
@@ -115,9 +118,9 @@ class Front:
         from fastapi import Response
 
         reply = await self.reach(shard, call)
-        response = Response(reply.body, reply.status)
-        response.raw_headers = [pair for pair in reply.headers if pair not in HEADERS]  # the gate adds them again
-        return response
+        kept = [pair for pair in reply.headers if pair not in HEADERS]  # the gate adds them again
+        headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in kept}
+        return Response(reply.body, reply.status, headers)
 
     async def _all(self, request: "Request") -> list[Reply | None]:
         async def part(shard: int) -> Reply | None:

@@ -19,7 +19,15 @@ from holdfast.serve.json_arrays import Rows, json_outline
 from holdfast.serve.limits import RefusedError
 from holdfast.serve.service import Answer
 
-__all__ = ["Inference", "inference_reply", "model_metadata", "read_inference", "server_metadata", "tenant_in"]
+__all__ = [
+    "Inference",
+    "inference_reply",
+    "model_metadata",
+    "output_tensors",
+    "read_inference",
+    "server_metadata",
+    "tenant_in",
+]
 
 DATATYPES = {
     "BOOL": np.dtype("?"),
@@ -29,6 +37,7 @@ DATATYPES = {
 }
 NAMES = {dtype: name for name, dtype in DATATYPES.items()}
 ROW_CHARACTERS = 4 * 2**20  # of data in JSON; larger tensors are sent as binary ones
+LONGEST_NUMBER = 19  # digits
 INPUT = "inputs"
 OUTPUTS = {  # name -> datatype, and axes after the samples
     "logits": ("FP32", ["classes"]),
@@ -55,9 +64,9 @@ class Inference:
 
 def read_inference(body: bytes, header_length: str | None, decoder: Decoder) -> Inference:
     """Return the request in a body whose JSON has `header_length` bytes, or refuse it."""
-    if header_length is not None and not (header_length.isdecimal() and int(header_length) <= len(body)):
+    length = _length(header_length, body)
+    if length is None:
         raise RefusedError(400, "Inference-Header-Content-Length must be the length of the JSON part of the body")
-    length = len(body) if header_length is None else int(header_length)
     try:
         said, rows = json_outline(
             body[:length], decoder.spec.shape, decoder.limits.batch, row_characters=ROW_CHARACTERS
@@ -76,20 +85,28 @@ def read_inference(body: bytes, header_length: str | None, decoder: Decoder) -> 
         )
     except RefusedError:
         raise
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
         raise RefusedError(400, f"this is no request of the protocol with one input named {INPUT!r}") from error
+
+
+def _length(header: str | None, body: bytes) -> int | None:
+    """Return the length of the JSON part of a body, or None if the header says something else."""
+    if header is None:
+        return len(body)
+    known = header.isdecimal() and len(header) < LONGEST_NUMBER and int(header) <= len(body)
+    return int(header) if known else None
 
 
 def _wanted(outputs: Any) -> dict[str, bool] | None:
     """Return the names of the outputs that are asked for, and whether each is to be binary."""
     if not outputs or not isinstance(outputs[0], dict):  # an empty list is a row of no numbers
         return None
-    found = {str(one["name"]): bool((one.get("parameters") or {}).get("binary_data")) for one in outputs}
-    if unknown := sorted(set(found) - {*OUTPUTS, *OF_BATCH}):
+    wanted = {str(one["name"]): bool((one.get("parameters") or {}).get("binary_data")) for one in outputs}
+    if unknown := sorted(set(wanted) - {*OUTPUTS, *OF_BATCH}):
         raise RefusedError(
             400, f"there is no output {unknown[0]!r}; the outputs are {', '.join((*OUTPUTS, *OF_BATCH))}"
         )
-    return found
+    return wanted
 
 
 def _tensor(tensor: Mapping[str, Any], rows: Rows, binary: bytes) -> NDArray[Any]:
@@ -104,7 +121,10 @@ def _tensor(tensor: Mapping[str, Any], rows: Rows, binary: bytes) -> NDArray[Any
         values = rows.array(tensor["data"])
         if dtype.kind in "iu" and values.dtype.kind == "f":
             raise RefusedError(400, f"the data are no integers, and the datatype is {tensor['datatype']}")
-        return values.astype(dtype).reshape(shape)
+        taken = values.astype(dtype)
+        if dtype.kind in "iu" and not np.array_equal(taken, values):
+            raise RefusedError(400, f"the data do not fit in the datatype {tensor['datatype']}")
+        return taken.reshape(shape)
     if size != len(binary) or size != dtype.itemsize * int(np.prod(shape, dtype=np.float64)):
         raise RefusedError(400, f"the binary data have {len(binary)} bytes, which is not what size and shape say")
     return np.array(np.frombuffer(binary, dtype).reshape(shape))  # a copy: tensors are writable
@@ -122,9 +142,8 @@ def tenant_in(body: bytes, header_length: str | None) -> str | None:
     >>> tenant_in(b'{"parameters": {"tenant": "north"}, "inputs": []}', None)
     'north'
     """
-    length = int(header_length) if header_length is not None and header_length.isdecimal() else len(body)
-    found = re.search(rb'"tenant"\s{0,9}:\s{0,9}"([^"\\]{1,64})"', body[:length])
-    return None if found is None else found[1].decode("utf-8", "replace")
+    named = re.search(rb'"tenant"\s{0,9}:\s{0,9}"([^"\\]{1,64})"', body[: _length(header_length, body)])
+    return None if named is None else named[1].decode("utf-8", "replace")
 
 
 def inference_reply(
@@ -133,7 +152,7 @@ def inference_reply(
     """Return the body and headers of an answer; `newest` is the last decision of the tenant before it."""
     wanted = asked.outputs
     outputs, binary = [], []
-    for name, values in _outputs(answer, newest).items():
+    for name, values in output_tensors(answer, newest).items():
         if wanted is not None and name not in wanted:
             continue
         datatype = {**OUTPUTS, **OF_BATCH}[name][0]
@@ -155,8 +174,9 @@ def inference_reply(
     return b"".join([header, *binary]), {"content-type": "application/octet-stream", **lengths}
 
 
-def _outputs(answer: Answer, newest: Decision | None) -> dict[str, NDArray[Any]]:
-    found: dict[str, NDArray[Any]] = {
+def output_tensors(answer: Answer, newest: Decision | None) -> dict[str, NDArray[Any]]:
+    """Return the outputs of a prediction by name; `newest` is the last decision of the tenant before it."""
+    outputs: dict[str, NDArray[Any]] = {
         "logits": answer.logits.float().cpu().numpy(),
         "classes": np.asarray(answer.classes, np.int64),
         "confidences": np.asarray(answer.confidences, np.float32),
@@ -164,13 +184,13 @@ def _outputs(answer: Answer, newest: Decision | None) -> dict[str, NDArray[Any]]
         "ids": np.asarray(answer.ids, np.object_),
     }
     if answer.names is not None:
-        found["names"] = np.asarray(answer.names, np.object_)
+        outputs["names"] = np.asarray(answer.names, np.object_)
     if newest is not None:
-        found["events"] = np.asarray(newest.events, np.object_)
+        outputs["events"] = np.asarray(newest.events, np.object_)
         estimate = (newest.estimate, newest.low, newest.high, newest.gain)
         if None not in estimate:
-            found["estimate"] = np.asarray(estimate, np.float64)
-    return found
+            outputs["estimate"] = np.asarray(estimate, np.float64)
+    return outputs
 
 
 def _packed(values: NDArray[Any], datatype: str) -> bytes:

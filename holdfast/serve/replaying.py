@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from torch import nn
 
+from holdfast.machine.devices import Placement
 from holdfast.model.adapt import adapt
 from holdfast.models import MODELS
 from holdfast.options.spec import Spec
@@ -65,7 +66,7 @@ def served_model(folder: Path) -> Spec:
 
 def read_served(folder: Path, *, tenant: str | None = None) -> list[ServedBatch]:
     """Return the batches of a service in the order in which they were served, with the labels that came back."""
-    found: list[ServedBatch] = []
+    batches: list[ServedBatch] = []
     for path in audit_logs(folder):
         problem = verify_audit(path).problem
         if problem is not None:
@@ -79,11 +80,11 @@ def read_served(folder: Path, *, tenant: str | None = None) -> list[ServedBatch]
                     position: labels.get((one.tenant, one.run, first + position)) for position in range(one.samples)
                 }
                 known = tuple((position, label) for position, label in labelled.items() if label is not None)
-                found.append(ServedBatch(one.tenant, path.parent, one.inputs, one.classes, known))
-    if not found:
+                batches.append(ServedBatch(one.tenant, path.parent, one.inputs, one.classes, known))
+    if not batches:
         whose = "" if tenant is None else f" of tenant {tenant}"
         raise ValueError(f"{folder} has no stored inputs{whose}; serve with --store-inputs to keep them")
-    return found
+    return batches
 
 
 def replay_served(
@@ -107,6 +108,7 @@ def replay_served(
     shown = None if building["holdout"] is None else held_out(Spec.parse(building["holdout"]))
     source = None if shown is None else [inputs for inputs, _ in shown]
     fitting = {"source": source, "holdout": shown, "card": building.get("card")}
+    placement = Placement(memory_format=building.get("memory_format", "contiguous"))
     method, options = str(building["method"]), dict(building["options"] or {})
     runs: list[tuple[str, dict[str, Any]]] = [("source", {"method": "source"})]
     runs += [(name, {"method": name, **fitting}) for name in methods]
@@ -116,17 +118,18 @@ def replay_served(
         values = ", ".join(f"{option}={value}" for option, value in one.options.items())
         name = f"{method} + {one.name}" + (f"({values})" if values else "")
         runs.append((name, {"method": method, **options, **recovering, **fitting}))
-    found = [_judged("as served", batches, [np.array(batch.classes) for batch in batches], ())]
+    results = [_compared("as served", batches, [np.array(batch.classes) for batch in batches], ())]
     for name, given in runs:
         announce(name)
         tenants = Tenants(adapt(network, **given), limit=MOST_TENANTS)
-        steps = [tenants.step(batch.tenant, read_stored(batch.folder, batch.inputs)) for batch in batches]
+        stored = ((batch.tenant, read_stored(batch.folder, batch.inputs)) for batch in batches)
+        steps = [tenants.step(whose, placement.lay_out(inputs)) for whose, inputs in stored]
         classes = [step.logits.argmax(1).numpy() for step in steps]
-        found.append(_judged(name, batches, classes, [step.recovered for step in steps if step.recovered]))
-    return found
+        results.append(_compared(name, batches, classes, [step.recovered for step in steps if step.recovered]))
+    return results
 
 
-def _judged(name: str, batches: Sequence[ServedBatch], classes: Sequence[Any], resets: Iterable[str]) -> ServedAgain:
+def _compared(name: str, batches: Sequence[ServedBatch], classes: Sequence[Any], resets: Iterable[str]) -> ServedAgain:
     right = [
         int(new[position]) == label for new, one in zip(classes, batches, strict=True) for position, label in one.labels
     ]

@@ -23,8 +23,6 @@ from holdfast.streams.plans.plan import Plan
 from holdfast.streams.reading import check_rendering, read_stored
 from holdfast.streams.rendering import Rendering
 
-__all__ = ["Stream"]
-
 SHOWN_DOMAINS = 6  # by name
 
 

@@ -77,6 +77,14 @@ def test_all_colours_of_saturate_and_brightness_are_equal(without: Callable[[], 
         np.testing.assert_array_equal(mine, other)
 
 
+def test_boxes_of_pixelate_are_those_of_pillow(without: Callable[[], None]) -> None:
+    images = [scenes(length, 2 * length + 1) for length in range(1, 60)]
+    compiled = [CORRUPTIONS["pixelate"].batch(each, 2.3, [], family="32") for each in images]
+    without()
+    for mine, each in zip(compiled, images, strict=True):
+        np.testing.assert_array_equal(mine, CORRUPTIONS["pixelate"].batch(each, 2.3, [], family="32"))
+
+
 @pytest.mark.parametrize("quality", [1, 7, 25, 50, 85, 100])
 def test_jpeg_of_opencv_is_that_of_pillow(quality: int, without: Callable[[], None]) -> None:
     pytest.importorskip("cv2")

@@ -14,20 +14,6 @@ from holdfast.corruptions.base import Images, corruption, images_of, planes_of, 
 from holdfast.corruptions.image.border import reflect
 from holdfast.corruptions.image.truncation import ROUNDING, Boxes, Levels, truncated
 
-__all__ = [
-    "Blocks",
-    "Blurred",
-    "blocks_of",
-    "blurred",
-    "defocus_blur",
-    "disk",
-    "gaussian",
-    "gaussian_blur",
-    "quick_gaussian",
-    "smooth_rows",
-    "taps",
-]
-
 SETTLE = np.float32(2**-10 / 255)  # a thousandth of a level, so that float32 rounding does not truncate a whole level
 BLOCK = 64  # rows
 NARROW = 24  # rows, where the order of float32 sums does not matter

@@ -13,8 +13,6 @@ from holdfast.corruptions import fast
 from holdfast.corruptions.base import Images, corruption, images_of, planes_of, quantise
 from holdfast.corruptions.storage import store_as_jpeg
 
-__all__ = ["brightness", "contrast", "jpeg_compression", "pixelate", "saturate"]
-
 
 @corruption(
     "brightness",
@@ -84,12 +82,27 @@ def pixelate(images: Images, factor: float) -> Images:
     """Shrink with a box filter and enlarge again."""
     height, width = images.shape[1:3]
     rows, columns = (max(1, int(length * factor)) for length in (height, width))
+    down, across = ((2 * np.arange(n) + 1) * m // (2 * n) for n, m in ((height, rows), (width, columns)))
+    if loops := fast.loops():
+        boxes = _boxes(height, rows), _boxes(width, columns)
+        return np.stack([loops.pixelated(image, *boxes, down, across) for image in images])
     size, box = (columns, rows), Image.Resampling.BOX
     small = np.stack([np.asarray(Image.fromarray(image).resize(size, box)) for image in images])
-    down, across = ((2 * np.arange(n) + 1) * m // (2 * n) for n, m in ((height, rows), (width, columns)))
     values = (3 * across[:, None] + np.arange(3)).ravel()  # by whole rows: numpy is slow on the short axis of channels
     enlarged: Images = small.reshape(-1, rows, 3 * columns).take(values, 2).take(down, 1)
     return enlarged.reshape(images.shape)
+
+
+@lru_cache(maxsize=64)
+def _boxes(length: int, count: int) -> tuple[NDArray[np.int64], ...]:
+    """Return starts, stops and weights in 1/2²² of the boxes that Pillow averages to shrink an axis."""
+    scale, pixels = length / count, np.arange(length)
+    centres = (np.arange(count)[:, None] + 0.5) * scale
+    away = (pixels - centres + 0.5) * (1 / scale)
+    near = (pixels >= np.trunc(centres - scale / 2 + 0.5)) & (pixels < np.trunc(centres + scale / 2 + 0.5))
+    inside = near & (away > -0.5) & (away <= 0.5)  # both bounds: they round differently
+    starts, sizes = inside.argmax(axis=1), inside.sum(axis=1)
+    return starts, starts + sizes, np.trunc(0.5 + 1 / sizes * (1 << 22)).astype(np.int64)
 
 
 @corruption(

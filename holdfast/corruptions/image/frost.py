@@ -20,8 +20,6 @@ from holdfast.corruptions.image.texture import ice_textures
 from holdfast.corruptions.listing import files_in, read_image
 from holdfast.corruptions.samples import as_image
 
-__all__ = ["frost", "frost_from"]
-
 Texture = NDArray[np.uint8]  # (height, width, 3)
 PUBLISHED = [f"frost{number}" for number in range(1, 6)]  # the published code has six files and never draws the last
 

@@ -13,8 +13,6 @@ from holdfast.corruptions.base import Images, Rng, corruption
 from holdfast.corruptions.draws import integers
 from holdfast.corruptions.image.blur import blurred, taps
 
-__all__ = ["glass_blur", "sources", "whole"]
-
 
 def whole(reach: float, passes: float) -> tuple[int, int]:
     """Return the largest offset and the number of passes for quantities interpolated between severities."""

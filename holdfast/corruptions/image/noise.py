@@ -14,8 +14,6 @@ from holdfast.corruptions import fast
 from holdfast.corruptions.base import Images, Rng, corruption, quantise
 from holdfast.corruptions.draws import normal, words
 
-__all__ = ["gaussian_noise", "impulse_noise", "shot_noise", "speckle_noise"]
-
 
 def _normal(rng: Rng, image: Images, *_: float) -> tuple[NDArray[Any]]:
     return (normal(rng, image.shape),)

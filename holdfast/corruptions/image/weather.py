@@ -8,16 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.corruptions import fast
-from holdfast.corruptions.base import Images, Rng, corruption, images_of, planes_of, quantise
+from holdfast.corruptions.base import Images, corruption, images_of, planes_of, quantise
 from holdfast.corruptions.draws import normal, uniform
 from holdfast.corruptions.image.motion import trail
 from holdfast.corruptions.image.zoom import zoom_taps
-
-__all__ = ["fog", "plasma", "snow"]
-
-
-def _flakes(rng: Rng, image: Images, *_: float) -> tuple[NDArray[Any], float]:
-    return normal(rng, image.shape[:2]), rng.uniform(-135, -45)
 
 
 def _enlarged(layers: NDArray[Any], factor: float) -> NDArray[Any]:
@@ -56,7 +50,7 @@ def _enlarged(layers: NDArray[Any], factor: float) -> NDArray[Any]:
             (0.55, 0.3, 2.5, 0.85, 12, 12, 0.55),
         ),
     },
-    draw=_flakes,
+    draw=lambda rng, image, *_: (normal(rng, image.shape[:2]), rng.uniform(-135, -45)),
 )
 def snow(
     images: Images,
@@ -75,6 +69,14 @@ def snow(
     layers[layers < threshold] = 0
     fallen = np.divide(trail(quantise(layers)[..., None], degrees, radius, sigma)[..., 0], 255, dtype=flakes.dtype)
     fallen += fallen[:, ::-1, ::-1].copy()
+    if loops := fast.loops():
+        shares = np.divide(np.arange(256), 255, dtype=np.float32)
+        weights = np.array([0.299, 0.587, 0.114, 1.5, 0.5, colour_share, 1 - colour_share], np.float32)
+        white = flakes.dtype.type(255)
+        snowed = np.empty_like(images)
+        for image, flake, made in zip(images, fallen, snowed, strict=True):
+            made[:] = loops.snowed(image, flake, shares, weights, white)
+        return snowed
     planes = planes_of(images)
     grey = 0.299 * planes[0] + 0.587 * planes[1] + 0.114 * planes[2]
     pale = np.maximum(planes, 1.5 * grey + 0.5)
@@ -90,6 +92,12 @@ def plasma(noise: NDArray[Any], side: int, decay: float) -> NDArray[Any]:
     amplitude, used = 100.0, 0
     while (count := clouds.shape[1]) < side:
         fields = noise[:, used : used + 3 * count**2].reshape(-1, 3, count, count)
+        used += 3 * count**2
+        if loops := fast.loops():
+            numbers = [noise.dtype.type(number) for number in (amplitude, 2 * amplitude, 0.25)]
+            clouds = np.stack([loops.refined(*each, *numbers) for each in zip(clouds, fields, strict=True)])
+            amplitude /= decay
+            continue
         # As published the amplitude is squared: it falls with the square of the decay.
         fields = amplitude * (2 * amplitude * fields - amplitude)
         pairs = clouds + _next(clouds, 1)
@@ -98,7 +106,7 @@ def plasma(noise: NDArray[Any], side: int, decay: float) -> NDArray[Any]:
         finer[:, ::2, ::2], finer[:, 1::2, 1::2] = clouds, centres
         finer[:, ::2, 1::2] = ((centres + _previous(centres, 1)) + (clouds + _next(clouds, 2))) / 4 + fields[:, 1]
         finer[:, 1::2, ::2] = ((centres + _previous(centres, 2)) + pairs) / 4 + fields[:, 2]
-        clouds, amplitude, used = finer, amplitude / decay, used + 3 * count**2
+        clouds, amplitude = finer, amplitude / decay
     clouds -= clouds.min(axis=(1, 2), keepdims=True)
     clouds /= clouds.max(axis=(1, 2), keepdims=True)
     return clouds
@@ -119,10 +127,6 @@ def _map_side(height: int, width: int) -> int:
     return 1 << (max(height, width, 2) - 1).bit_length()
 
 
-def _cloud_noise(rng: Rng, image: Images, *_: float) -> tuple[NDArray[Any]]:
-    return (uniform(rng, (_map_side(*image.shape[:2]) ** 2 - 1,)),)
-
-
 @corruption(
     "fog",
     {
@@ -130,7 +134,7 @@ def _cloud_noise(rng: Rng, image: Images, *_: float) -> tuple[NDArray[Any]]:
         "64": ((0, 3), (0.4, 3), (0.7, 3), (1, 2.5), (1.5, 2), (2, 1.75)),
         "224": ((0, 2), (1.5, 2), (2, 2), (2.5, 1.7), (2.5, 1.5), (3, 1.4)),
     },
-    draw=_cloud_noise,
+    draw=lambda rng, image, *_: (uniform(rng, (_map_side(*image.shape[:2]) ** 2 - 1,)),),
 )
 def fog(images: Images, noise: NDArray[Any], strength: float, decay: float) -> Images:
     """Add clouds that are as bright as the brightest point of the image."""

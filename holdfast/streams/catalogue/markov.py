@@ -16,8 +16,6 @@ from holdfast.streams.plans.domains import classes_of_all, domains_named, pools_
 from holdfast.streams.rendering import Draws, Renderer, Rendering
 from holdfast.streams.stream import Stream
 
-__all__ = ["markov"]
-
 Options = Chain | Mapping[str, Any]
 
 
@@ -71,12 +69,6 @@ def markov(
         endless=endless,
         seed=seed,
     )
-    rendering = Rendering(
-        seed=seed,
-        draws=draws,
-        family=family,
-        storage_jpeg_quality=storage_jpeg_quality,
-        renderer=renderer,
-        device=render_device,
+    return Stream(
+        plan, data, Rendering(seed, draws, family, storage_jpeg_quality, renderer=renderer, device=render_device)
     )
-    return Stream(plan, data, rendering)

@@ -7,15 +7,9 @@ from collections.abc import Callable, Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["HOLDINGS"]
-
 CONCENTRATION = 0.1  # of the order `correlated`
 
 Law = Callable[[NDArray[np.float64], np.random.Generator], NDArray[np.int64]]
-
-
-def _geometric(means: NDArray[np.float64], rng: np.random.Generator) -> NDArray[np.int64]:
-    return rng.geometric(1 / means)
 
 
 def _fixed(means: NDArray[np.float64], rng: np.random.Generator) -> NDArray[np.int64]:
@@ -34,7 +28,7 @@ def _dirichlet(means: NDArray[np.float64], rng: np.random.Generator) -> NDArray[
 
 # All but the first make the chain semi-Markov: the probability of leaving depends on the time already spent.
 HOLDINGS: Mapping[str, Law] = {
-    "geometric": _geometric,
+    "geometric": lambda means, rng: rng.geometric(1 / means),
     "fixed": _fixed,
     "uniform": _uniform,
     "dirichlet": _dirichlet,
