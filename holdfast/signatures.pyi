@@ -83,6 +83,7 @@ class Shared(TypedDict, total=False):
     head: str | None
     output: Output
     in_place: bool
+    source_engine: EngineName
     deviations: float
     min_margin: float
     min_share: float

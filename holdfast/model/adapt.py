@@ -21,6 +21,7 @@ from holdfast.model.adapted import AdaptedModel, SourceBatch
 from holdfast.model.input_checks import check_dtype
 from holdfast.models.base import load
 from holdfast.models.classifier import Classifier, check_usable, classifier_of, weights_digest
+from holdfast.models.engines import EngineName
 from holdfast.models.inputs import inputs_alone, inputs_and_labels
 from holdfast.models.normalised import unwrapped
 from holdfast.models.outputs import Output, are_probabilities
@@ -55,6 +56,7 @@ def adapt(
     head: str | None = None,
     output: Output = None,
     in_place: bool = False,
+    source_engine: EngineName = "exact",
     **options: Any,
 ) -> AdaptedModel:
     """Return a classifier that adapts to its inputs; `model` itself is not changed unless `in_place` is set.
@@ -74,6 +76,10 @@ def adapt(
     if probing the model does not find them. `output` says where the logits are if the network returns a tuple, a
     mapping or a single logit: an index, a key, "binary", or a function. A network whose logits change when its layers
     are prepared for the method is refused, and the first layer that differs is named.
+
+    `source_engine` says how `blend` and the guard run the source that they predict with: "exact" computes bit for bit
+    what the network does; "folded", "bfloat16" and "compiled" are faster, and what they change is said in
+    `docs/devices.md`. `model.source` is exact in any case.
 
     In a process that adapts, glibc keeps freed memory instead of returning it to the system after each batch.
 
@@ -99,6 +105,7 @@ def adapt(
         head=head,
         output=output,
         in_place=in_place,
+        source_engine=source_engine,
     )
 
 
@@ -130,6 +137,7 @@ def adapt_with(
     head: str | None = None,
     output: Output = None,
     in_place: bool = False,
+    source_engine: EngineName = "exact",
     build: type[Adapted] = AdaptedModel,  # type: ignore[assignment]
     from_stream: bool = False,
 ) -> Adapted:
@@ -194,6 +202,8 @@ def adapt_with(
         )
         unshare(source_network, adapted.method.moving().values())
         prove_source(adapted.method, before)
+        if source_engine != "exact":
+            adapted.method.run_source_by(source_engine)
         if source is not None:
             adapted.fit_source(source)
         reference = _reference_for(adapted, card, source_network, own or shown or ())

@@ -20,6 +20,7 @@ from holdfast.model.adapted import AdaptedModel, SourceBatch
 from holdfast.model.parts import Parts
 from holdfast.model.pending import Pending
 from holdfast.models.base import load
+from holdfast.models.engines import EngineName
 from holdfast.models.inputs import inputs_and_labels
 from holdfast.models.outputs import Output
 from holdfast.recipes import resolve
@@ -227,6 +228,7 @@ def guard(
     head: str | None = None,
     output: Output = None,
     in_place: bool = False,
+    source_engine: EngineName = "exact",
     **guarding: Any,
 ) -> GuardedModel:
     """Return an adapted model that serves source, anchor and a network adapted by `method` together.
@@ -263,6 +265,7 @@ def guard(
         head=head,
         output=output,
         in_place=in_place,
+        source_engine=source_engine,
         build=GuardedModel,
     )
     return built.asking(budget=budget, confidence=confidence, patience=PATIENCE)
