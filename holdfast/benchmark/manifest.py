@@ -15,8 +15,8 @@ import torch
 import holdfast
 from holdfast.benchmark.building import Built
 from holdfast.benchmark.job import Job
-from holdfast.benchmark.provenance import commit_of
 from holdfast.data import DATASETS
+from holdfast.machine.folders import commit_of
 from holdfast.methods import METHODS
 from holdfast.models import preprocessing_of
 from holdfast.recipes import RECIPES

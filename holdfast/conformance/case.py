@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -24,6 +24,14 @@ from holdfast.records import Update
 
 ROUNDING_NOISE = 2e-7  # standard deviation of noise on inputs in [0, 1]: about one last bit
 NOISE_DRAWS = 3
+
+Kind = TypeVar("Kind")
+
+
+def expect(kind: type[Kind], part: object) -> Kind:
+    """Return a part of a model, which has to be of this kind."""
+    assert isinstance(part, kind), f"{type(part).__name__} is no {kind.__name__}"
+    return part
 
 
 @dataclass(frozen=True)
@@ -60,7 +68,7 @@ class Case:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class TraceComparison:
     """The largest difference of a logit or probability between a recipe and its trace, and whether it is allowed."""
 
     case: Case
@@ -91,7 +99,9 @@ class Outcome:
         }
 
 
-def compare(case: Case, stream: str, golden: Path, *, samples: int | None = None, device: str = "cpu") -> Outcome:
+def compare(
+    case: Case, stream: str, golden: Path, *, samples: int | None = None, device: str = "cpu"
+) -> TraceComparison:
     """Run a case on one stream of the golden folder and compare everything that its trace recorded.
 
     `samples` limits this to the first ones: double precision takes ten times as long as single precision.
@@ -140,7 +150,9 @@ def compare(case: Case, stream: str, golden: Path, *, samples: int | None = None
         problem = f"the domains differ in batches {wrong[:5]}"
     elif whole:
         problem = _state_problem(case, stream, model, expected, tolerance)
-    return Outcome(case, stream, reference, float(gaps.max()), tolerance, passed and problem is None, problem or note)
+    return TraceComparison(
+        case, stream, reference, float(gaps.max()), tolerance, passed and problem is None, problem or note
+    )
 
 
 def _run(
@@ -172,7 +184,7 @@ def _run(
             held.append(model.method.memory.inputs().cpu())  # type: ignore[union-attr, operator]
         if case.domains:  # one domain per sample, then the number of domains
             domains = model.method.domains
-            held.append(torch.tensor([*domains.found.tolist(), len(domains.counts)]))  # type: ignore[union-attr, operator, arg-type]
+            held.append(torch.tensor([*domains.assigned.tolist(), len(domains.counts)]))  # type: ignore[union-attr, operator, arg-type]
     joined = torch.cat(predictions)
     return model, (joined.exp() if case.probabilities else joined).numpy(), held, decided
 

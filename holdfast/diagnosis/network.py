@@ -78,15 +78,11 @@ def _normalisation(module: nn.Module, layers: Sequence[NormAccount], inputs: Ten
         yield Finding("normalisation", "fail", why, f"build it with nn.BatchNorm2d, or {WITHOUT_LAYERS}")
     else:
         yield Finding("normalisation", "ok", text)
-    silent = _never_called(module, inputs)
+    called = called_parts(module, inputs)
+    silent = [name for name, _ in norm_layers(module) if name not in called]
     if silent:
         remedy = "adaptation has no effect there; call the layer instead of reading its buffers"
         yield Finding("layers in use", "warn", f"{len(silent)} are never called, first {silent[0]}", remedy)
-
-
-def _never_called(module: nn.Module, inputs: Tensor) -> list[str]:
-    called = called_parts(module, inputs)
-    return [name for name, _ in norm_layers(module) if name not in called]
 
 
 def _frozen(module: nn.Module) -> Finding:

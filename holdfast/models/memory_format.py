@@ -10,8 +10,6 @@ from torch import Tensor, nn
 from holdfast.machine.devices import MemoryFormat
 from holdfast.models.probing import untouched
 
-__all__ = ["channels_last_ratio", "faster_format", "is_channels_last"]
-
 WORTHWHILE = 0.85  # of the time with contiguous inputs
 PAIRS = 5
 

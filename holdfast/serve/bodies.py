@@ -17,8 +17,7 @@ from PIL import Image
 from torch import Tensor
 
 from holdfast.audio.decoding import open_audio
-from holdfast.audio.resampling import resample
-from holdfast.audio.waveforms import fit_length
+from holdfast.audio.waveforms import fit_length, resample
 from holdfast.decode.image_files import decode_image
 from holdfast.model.input_checks import has_scale
 from holdfast.models.preprocessing import Preprocessing
