@@ -64,10 +64,6 @@ def adapt(
     Without `source`, `holdout` or `card` the default predicts as the network does, and warns. A network whose logits
     change when its layers are prepared for the method is refused, and the first layer that differs is named.
 
-    `source_engine` says how `blend` and the guard run the source that they predict with: "exact" computes bit for bit
-    what the network does; "folded", "bfloat16" and "compiled" are faster, and what they change is said in
-    `docs/devices.md`. `model.source` is exact in any case.
-
     In a process that adapts, glibc keeps freed memory instead of returning it to the system after each batch.
 
     Args:
@@ -92,6 +88,8 @@ def adapt(
         output: where the logits are if the network returns a tuple, a mapping or a single logit: an index, a key,
             "binary", or a function.
         in_place: whether to adapt `model` itself instead of a copy.
+        source_engine: how `blend` and the guard run the source that they predict with: "exact" is bit-equal to the
+            network; "folded", "bfloat16" and "compiled" are faster, and change what `docs/devices.md` says.
         **options: options of the method, or of the recovery where only the recovery has them (`holdfast.describe`).
 
     >>> from holdfast.models.tiny import tiny_resnet

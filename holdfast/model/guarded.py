@@ -253,6 +253,7 @@ def guard(
         output: where the logits are if the network returns a tuple, a mapping or a single logit: an index, a key,
             "binary", or a function.
         in_place: whether to adapt `model` itself instead of a copy.
+        source_engine: how the source is run, as in `adapt`.
         **guarding: options of the guard (`docs/methods/guard.md`).
 
     >>> from holdfast.models.tiny import tiny_resnet

@@ -23,8 +23,8 @@ class Engine:
     """Runs a frozen classifier: as it is ("exact"), or as a copy that is made at the first batch.
 
     "folded" multiplies BatchNorm layers into the convolutions before them and stores channels last: logits differ by
-    about 1e-6 of the largest. "bfloat16" computes with 8 bits of mantissa: they differ by one or two hundredths. "compiled"
-    is torch.compile, which needs a C++ compiler and some seconds for each new shape.
+    about 1e-6 of the largest. "bfloat16" computes with 8 bits of mantissa: they differ by one or two hundredths of it.
+    "compiled" is torch.compile, which needs a C++ compiler and some seconds for each new shape.
 
     >>> from holdfast.models.tiny import tiny_resnet
     >>> network, batch = Classifier(tiny_resnet().eval()), torch.rand(4, 3, 32, 32)
@@ -105,7 +105,7 @@ def _folds(network: nn.Module, pairs: list[tuple[nn.Module, nn.Module]], trial: 
     """Fold layers, and undo it if that changes what the network returns; return whether it does not."""
     names = {part: name for name, part in network.named_modules()}
     for convolution, norm in pairs:
-        _replace(network, names[convolution], fuse_conv_bn_eval(convolution, norm))  # type: ignore[type-var]
+        _replace(network, names[convolution], fuse_conv_bn_eval(convolution, norm))  # type: ignore[type-var, arg-type]
         _replace(network, names[norm], nn.Identity())
     if _same(network(trial), expected):
         return True
