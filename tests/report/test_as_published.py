@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from holdfast.benchmark import load_suite as load_suite_anew
 from holdfast.benchmark import suite_names
 from holdfast.benchmark.job import Job, SourceData
 from holdfast.benchmark.manifest import resolved_names
