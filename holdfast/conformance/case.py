@@ -184,7 +184,7 @@ def _run(
             held.append(model.method.memory.inputs().cpu())  # type: ignore[union-attr, operator]
         if case.domains:  # one domain per sample, then the number of domains
             domains = model.method.domains
-            held.append(torch.tensor([*domains.found.tolist(), len(domains.counts)]))  # type: ignore[union-attr, operator, arg-type]
+            held.append(torch.tensor([*domains.assigned.tolist(), len(domains.counts)]))  # type: ignore[union-attr, operator, arg-type]
     joined = torch.cat(predictions)
     return model, (joined.exp() if case.probabilities else joined).numpy(), held, decided
 
