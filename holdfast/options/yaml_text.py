@@ -7,8 +7,6 @@ from typing import Any
 
 import yaml
 
-__all__ = ["Loader", "compose", "content_of", "load_yaml"]
-
 MOST_NODES = 100_000  # values of one text, with its aliases written out
 
 
