@@ -4,9 +4,6 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-# Tracing slows Python 3.11 down by a third, so coverage is measured on a fast part of the tests only.
-COVERED := tests/blocks tests/recovery tests/report tests/streams
-
 .PHONY: demo test test-slow mutants check lock audit pages bench bench-check docs site clean package
 
 # The demo needs no tools of developers; where they are installed, nothing more is.
@@ -15,9 +12,8 @@ demo: $(if $(wildcard $(READY)),$(READY),$(VENV)/.ready-demo)
 
 test: $(READY)
 ifdef COVERAGE
-	$(BIN)/python -m pytest --cov=holdfast --cov-report= $(COVERED)
-	@echo "Coverage of holdfast by $(COVERED) alone: $$($(BIN)/python -m coverage report --format=total) %"
-	$(BIN)/python -m pytest $(COVERED:%=--ignore=%)
+	$(BIN)/python -m pytest --cov --cov-report=
+	@echo "Coverage of holdfast by the default tests: $$($(BIN)/python -m coverage report --format=total) %"
 else
 	$(BIN)/python -m pytest
 endif

@@ -18,7 +18,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from holdfast.benchmark.manifest import commit_of
+from holdfast.machine.folders import commit_of
 
 HERE = Path(__file__).resolve().parent
 RESULTS = HERE.parent / "results"
@@ -48,6 +48,7 @@ JOBS = (
     Job("estimator-cost", "estimators.py", 4, 40),
     Job("serve", "serve.py", 5, 40),
     Job("on-device", "on_device.py", 1, 15, "onnxruntime"),
+    Job("peers", "peers.py", 1, 20),
     Job("pipeline", "pipeline.py", 4, 60),
     Job("executors", "executors.py", 4, 20),
     Job("executors-ray", "executors.py --executor ray", 4, 30, "ray"),

@@ -222,6 +222,7 @@ class Step:
     ids: tuple[int, ...] = ()  # of the samples, for `feedback`; only of guarded models
     beside: Beside | None = None  # for recoveries that ask for it
     verdict: Verdict | None = None  # of the guard
+    estimating: float = 0.0  # forwards of estimators alone
 
     @property
     def recovered(self) -> str | None:
@@ -291,6 +292,7 @@ class Row:
     step_seconds: float
     expected: float | None = None
     gauges: Mapping[str, float] = field(default_factory=dict)
+    estimating: float | None = None  # forwards of estimators alone; None: of an earlier version
 
 
 def _percent(share: float | None) -> str:

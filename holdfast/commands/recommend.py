@@ -200,7 +200,7 @@ class Recommendation:
 
 
 @dataclass(frozen=True)
-class Trial:
+class TrialPlan:
     """The runs of a recommendation before they start."""
 
     scenario: Scenario
@@ -279,7 +279,7 @@ def plan_trial(
     seeds: int = 3,
     device: str = "cpu",
     card: str | Path | None = None,
-) -> Trial:
+) -> TrialPlan:
     """Return the runs of `recommend`, checked."""
     stream = Spec(
         "markov",
@@ -302,11 +302,11 @@ def plan_trial(
         batch_size=scenario.batch_size,
         device=device,
     )
-    return Trial(scenario, checked(suite, "recommend").jobs(), samples)
+    return TrialPlan(scenario, checked(suite, "recommend").jobs(), samples)
 
 
 def run_trial(
-    trial: Trial, out: Path, *, max_time: float, worth: float, tell: Callable[[Progress], None] | None
+    trial: TrialPlan, out: Path, *, max_time: float, worth: float, tell: Callable[[Progress], None] | None
 ) -> Recommendation:
     """Run a trial as a race, seed by seed, and rank the candidates."""
     race, unfit = Race("source", worth, tell), dict[str, str]()

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from holdfast.anchor import Card, Reference, measure_reference, read_card
 from holdfast.estimators import ESTIMATORS, Estimator
+from holdfast.machine.memory import keep_freed_memory
 from holdfast.methods import Method
 from holdfast.methods._proof import prove_source, trace
 from holdfast.model.adapted import AdaptedModel, SourceBatch
@@ -73,6 +74,8 @@ def adapt(
     if probing the model does not find them. `output` says where the logits are if the network returns a tuple, a
     mapping or a single logit: an index, a key, "binary", or a function. A network whose logits change when its layers
     are prepared for the method is refused, and the first layer that differs is named.
+
+    In a process that adapts, glibc keeps freed memory instead of returning it to the system after each batch.
 
     `recovery` is a recovery by name or built. None, the default, is the one that the recipe was published with, which
     is "never" for most; `recovery="never"` switches it off.
@@ -135,6 +138,7 @@ def adapt_with(
     `from_stream` says that `source` are inputs of the stream, as some papers fit their methods: their moments are not
     those of the source's own data.
     """
+    keep_freed_memory()
     kind = recipe.kind
     known = {} if clean_accuracy is None else {"clean_accuracy": clean_accuracy}
     for_method = taken(options_of(kind), known)

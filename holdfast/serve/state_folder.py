@@ -41,7 +41,7 @@ def private(path: Path) -> None:
 
 
 def keep_private(folder: Path) -> None:
-    """Let nobody but the owner use a folder and what is in it; what belongs to others stays as it is, and is logged."""
+    """Let only the owner use a folder and what is in it; what belongs to others stays as it is, and is logged."""
     for one in (folder, *folder.iterdir()):
         try:
             private(one)

@@ -359,3 +359,35 @@ def test_a_damaged_note_on_the_options_before_does_not_hinder_the_start(tmp_path
         service = build_service({**tiny, "memory_format": "contiguous"}, folder=tmp_path, limits=Limits())
         service.tenants.close()
         assert json.loads((tmp_path / "building.json").read_text())["method"] == "source"
+
+
+def test_inputs_take_no_room_from_the_log_while_the_disk_is_full(tmp_path: Path) -> None:
+    service = make_service(tmp_path, guarded=False, store_inputs=True)
+    with TestClient(create_app(service)) as client:
+        assert client.post("/v1/predict", **SENT).status_code == 200
+        wait_until(lambda: len(list((tmp_path / "inputs").rglob("*.npy"))) == 1)
+        service.tenants.disk.stall("the disk is full")
+        assert client.post("/v1/predict", **SENT).status_code == 200
+        assert client.get("/v1/status").json()["tenants"]["default"]["batches"] == 2
+        history = wait_until(lambda: [one for one in client.get("/v1/history").json() if one["batch"] == 1])
+    assert history[0]["inputs"] == ""
+    assert len(list((tmp_path / "inputs").rglob("*.npy"))) == 1
+
+
+def test_bodies_under_way_are_limited_together_and_give_their_room_back() -> None:
+    size = len(SENT["content"])
+    service = make_service(guarded=False, limits=Limits(body_bytes=2 * size, bodies_bytes=2 * size))
+    head = "POST /v1/predict HTTP/1.1\r\nHost: {}\r\nContent-Type: application/x-npy\r\nContent-Length: {}\r\n\r\n"
+    with listening(service) as url, httpx.Client(base_url=url, trust_env=False, timeout=60) as client:
+        with ExitStack() as opened:
+            for _ in range(2):  # each sends all but the last byte, and waits
+                slow = opened.enter_context(socket.create_connection(address(url)))
+                slow.sendall(head.format(urlsplit(url).netloc, size).encode() + SENT["content"][:-1])
+
+            def refused() -> bool:
+                answer = client.post("/v1/predict", **SENT)
+                return answer.status_code == 503 and "bodies under way" in answer.json()["error"]
+
+            wait_until(refused)
+            assert client.get("/healthz").status_code == 200
+        wait_until(lambda: client.post("/v1/predict", **SENT).status_code == 200)
