@@ -98,6 +98,7 @@ package: $(READY)
 	rm build-package.log
 	$(BIN)/python -m twine check --strict dist/*
 	$(BIN)/python -m venv $(PACKAGE)
+	$(PACKAGE)/bin/python -m pip uninstall --quiet --yes setuptools  # that of Python 3.11 is too old for torch
 	$(PACKAGE)/bin/python -m pip install --quiet --no-deps dist/*.whl
 	$(BIN)/python -c "import sys; print(*(path for path in sys.path if path.endswith('site-packages')), sep='\n')" \
 		> "$$($(PACKAGE)/bin/python -c "import sysconfig; print(sysconfig.get_path('purelib'))")/beside.pth"

@@ -31,8 +31,14 @@ def load_suite(
 ) -> Suite:
     """Read a suite by name or from a file; `overrides` set dotted keys, such as `{"streams.0.severity": 3}`.
 
-    `scale` names one of the suite's own sets of overrides, such as `smoke` or `paper`. The Python files in its
-    `imports` are run only with `allow_code`, or if they were loaded before (`holdfast.import_file`).
+    The Python files in its `imports` are run only with `allow_code`, or if they were loaded before
+    (`holdfast.import_file`).
+
+    Args:
+        name_or_path: name of a suite (`holdfast list suites`), or a YAML file.
+        overrides: dotted keys with values, such as `{"streams.0.severity": 3}`.
+        scale: one of the suite's own sets of overrides, such as `smoke` or `paper`.
+        allow_code: whether Python files and functions that the suite names may run.
 
     >>> load_suite("demo").name
     'demo'
@@ -57,7 +63,15 @@ def parse_suite(
     scale: str | None = None,
     allow_code: bool = False,
 ) -> Suite:
-    """Return the checked suite of YAML text; its `imports` are relative to `where`, the path of its file."""
+    """Return the checked suite of YAML text; its `imports` are relative to `where`, the path of its file.
+
+    Args:
+        text: YAML.
+        where: path of the file that it comes from; `imports` are relative to it.
+        overrides: dotted keys with values.
+        scale: one of the suite's own sets of overrides.
+        allow_code: whether Python files and functions that the suite names may run.
+    """
     try:
         content, lines = load_yaml(text), dict(lines_of(compose(text)))
     except yaml.MarkedYAMLError as error:
