@@ -11,7 +11,7 @@ import pytest
 
 SCRIPT = Path(__file__).resolve().parents[2] / "docs" / "notebooks.py"
 pytestmark = pytest.mark.skipif(not SCRIPT.exists(), reason="the documents are not beside the tests")
-TUTORIALS = ("first_adaptation", "guarded_model")
+TUTORIALS = ("first_adaptation", "guarded_model", "benchmark")
 LARGEST = 200_000  # bytes: figures are stored without Plotly
 
 
@@ -28,7 +28,7 @@ def shown(notebook: Any) -> list[set[str]]:
 
 def test_every_tutorial_is_a_notebook(made: dict[str, Any]) -> None:
     pages = {page.stem for page in (SCRIPT.parent / "tutorials").glob("*.md")}
-    assert pages >= set(made["TUTORIALS"]) == set(TUTORIALS)
+    assert pages == set(made["TUTORIALS"]) == set(TUTORIALS)
 
 
 @pytest.mark.parametrize("name", TUTORIALS)
