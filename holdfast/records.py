@@ -13,28 +13,6 @@ from numpy.typing import NDArray
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = [
-    "NOT_IN_TIME",
-    "Alarm",
-    "Batch",
-    "Beside",
-    "Domain",
-    "Estimate",
-    "Event",
-    "InputSpec",
-    "LabelWanted",
-    "Picks",
-    "Refused",
-    "Reset",
-    "Row",
-    "SetupWarning",
-    "Step",
-    "Undone",
-    "Update",
-    "Verdict",
-    "Veto",
-]
-
 NOT_IN_TIME = "not in time: an earlier batch was still being adapted to"  # why an update of a timed run was left out
 
 

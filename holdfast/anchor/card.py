@@ -18,8 +18,6 @@ from holdfast.models.outputs import Output
 from holdfast.models.preprocessing import preprocessing_of
 from holdfast.state import SavedStateError, read_state, state_digest, write_state
 
-__all__ = ["Card", "make_card", "read_card"]
-
 FIELDS = ("mean", "var", "class_means", "class_squares")
 
 

@@ -16,7 +16,7 @@ from holdfast.benchmark.intruders import ScriptedIntruders
 from holdfast.benchmark.schema import Suite
 from holdfast.options.own_code import read_file
 from holdfast.options.suite_files import KeyPath, SuiteError, line_of, lines_of, scaled, shipped_text, suite_names
-from holdfast.options.yaml_text import compose, load_yaml
+from holdfast.options.yaml_text import compose, content_of
 from holdfast.registry import nearest
 
 __all__ = ["SuiteError", "checked", "load_suite", "parse_suite", "suite_names"]
@@ -73,7 +73,8 @@ def parse_suite(
         allow_code: whether Python files and functions that the suite names may run.
     """
     try:
-        content, lines = load_yaml(text), dict(lines_of(compose(text)))
+        node = compose(text)
+        lines, content = dict(lines_of(node)), content_of(node)
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 1
         raise SuiteError(f"{where}, line {line}: this is not YAML: {error.problem}") from error

@@ -13,8 +13,6 @@ from holdfast.blocks.norm import BatchNormLayer, NormLayer
 from holdfast.blocks.sample_moments import sample_moments
 from holdfast.state import modules_of
 
-__all__ = ["BalancedStatistics", "given_labels", "grouped_sums"]
-
 
 class BalancedStatistics(NormLayer):
     """Keeps statistics of each class and normalises with those of their even mixture (Su et al., AAAI 2024).

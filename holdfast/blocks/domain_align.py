@@ -11,8 +11,6 @@ from torch import Tensor, nn
 from holdfast.blocks.domain_norm import DomainStatistics
 from holdfast.blocks.robust_norm import moments
 
-__all__ = ["Aligned", "AlignedStatistics", "align_norm_layers", "channel_axis"]
-
 
 class AlignedStatistics(DomainStatistics):
     """Map features from the statistics of their domain to those of all domains; the first batch is unchanged.

@@ -13,8 +13,6 @@ from holdfast.blocks.norm import BatchNormLayer
 from holdfast.blocks.sample_moments import sample_moments
 from holdfast.state import Stateful
 
-__all__ = ["DomainMoments", "DomainOfSamples", "DomainStatistics", "Regrouping", "Strata"]
-
 
 @dataclass(frozen=True)
 class Strata:

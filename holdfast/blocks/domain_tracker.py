@@ -13,8 +13,6 @@ from holdfast.blocks.domain_norm import DomainOfSamples, DomainStatistics, Regro
 from holdfast.registry import nearest
 from holdfast.state import Stateful
 
-__all__ = ["Distance", "Domains", "Overflow", "distances", "prediction_layer"]
-
 Distance = Literal["w2", "kl"]
 Overflow = Literal["merge", "prune"]
 

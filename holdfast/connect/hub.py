@@ -14,8 +14,6 @@ from holdfast.connect.config import FILES
 from holdfast.connect.folder import Shared, read_folder, write_folder
 from holdfast.model.adapted import AdaptedModel
 
-__all__ = ["from_hub", "push_to_hub"]
-
 
 def push_to_hub(
     item: Shared,

@@ -24,8 +24,6 @@ from holdfast.model.events import event_names
 from holdfast.model.guarded import GuardedModel
 from holdfast.records import Step
 
-__all__ = ["MlflowLog", "Predictor", "log_model", "save_model"]
-
 STEPS = "steps"  # artefacts: files with one line for each step, named for the first
 
 

@@ -6,8 +6,6 @@ import ctypes
 import functools
 import sys
 
-__all__ = ["keep_freed_memory"]
-
 TRIM_THRESHOLD, MAP_THRESHOLD = -1, -3  # parameters of mallopt, see malloc.h
 LARGEST = 2**31 - 1  # bytes that stay
 LARGEST_MAP = 32 * 2**20  # larger blocks are mapped, and returned at once

@@ -19,8 +19,6 @@ from holdfast.models.partial_forward import Recorded
 from holdfast.records import Beside, Estimate, Refused, Reset, Step, Update
 from holdfast.state import Savepoint
 
-__all__ = ["Pending"]
-
 LOG = logging.getLogger(__name__)
 
 

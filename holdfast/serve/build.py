@@ -35,8 +35,6 @@ from holdfast.serve.tenants import Tenants
 if TYPE_CHECKING:
     from holdfast.connect.otel import Telemetry
 
-__all__ = ["build_service", "building_of", "held_out"]
-
 LOG = logging.getLogger(__name__)
 BUILDING = "building.json"  # in the state folder: the options that the service was built with
 HELD_OUT = 512  # samples

@@ -24,8 +24,6 @@ from holdfast.serve.gate import LOOPBACK, check_address
 from holdfast.serve.limits import Limits, RefusedError
 from holdfast.serve.state_folder import divided_among, shard_folder
 
-__all__ = ["Replica", "run_on_ray"]
-
 LOG = logging.getLogger(__name__)
 APPLICATION = "holdfast"
 GRACE_SECONDS = 30

@@ -18,8 +18,6 @@ from holdfast.serve.service import Service
 if TYPE_CHECKING:
     import uvicorn
 
-__all__ = ["run", "server_of"]
-
 GRACE_SECONDS = 30
 SWITCH_SECONDS = 0.0005  # between the thread that adapts and the one that answers
 
