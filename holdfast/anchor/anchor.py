@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from holdfast.anchor.proportions import agreed_proportions, entropy_of, proportions_by_evidence
 from holdfast.anchor.sites import Reference, follow_inputs, refer, taps_of
+from holdfast.blocks.finite import is_finite
 from holdfast.blocks.tap import Following, Tap, explain, shift_of
 from holdfast.models.classifier import Classifier
 from holdfast.state import Stateful
@@ -198,12 +199,13 @@ class Anchor(Stateful):
         elif self.proportions and recent_source is not None:
             proportions = agreed_proportions(recent, recent_source, window=self.window)
         batch = len(plain)
-        weighed = _normalised(torch.cat([recent[:-batch], plain]) * proportions)
+        rows = plain if len(recent) == batch else torch.cat([recent[:-batch], plain])
+        weighed = _normalised(rows * proportions)
         return Opinion(plain, proportions[-batch:], weighed), recent, recent_source
 
     def _latest(self, before: Tensor | None, now: Tensor, shown: Tensor) -> Tensor:
         """Return the last probabilities; inputs that show nothing, and values that are not finite, tell nothing."""
-        tells = shown & torch.isfinite(now).all(1)
+        tells = shown & is_finite(now.sum(1))
         return latest(before, now.where(tells[:, None], 1 / now.shape[1]), self.window)
 
     def _followed(self) -> list[tuple[Tensor | None, Tensor | None]]:

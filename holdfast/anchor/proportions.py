@@ -10,7 +10,7 @@ from torch import Tensor
 PSEUDO_COUNTS = (0.1, 0.3, 1.0, 3.0, 10.0, 1000.0)  # few classes in the window … all equally frequent
 ALL_AT_ONCE = 100  # classes up to which all pseudo-counts are tried at once: more would not stay in the cache
 ALL_ALONE = 1000  # classes up to which each is weighed by itself
-RANKED = 512  # most probable ones that are, if there are more
+RANKED = 256  # most probable ones that are, if there are more
 BIAS = 0.1  # of log K nats for each sample: evidence of few classes that the bias of a classifier explains
 
 
@@ -88,8 +88,8 @@ def agreed(one: Tensor, other: Tensor) -> Tensor:
     tensor([[0.3333, 0.3333, 0.3333]])
     """
     equal = 1 / one.shape[-1]
-    excess = torch.minimum(one, other).sub(equal).clamp_min(0)
-    return excess + (1 - excess.sum(-1, keepdim=True)) * equal
+    excess = torch.minimum(one, other).sub_(equal).clamp_min_(0)
+    return excess.add_((1 - excess.sum(-1, keepdim=True)) * equal)
 
 
 def _tiny(values: Tensor) -> float:
