@@ -87,7 +87,7 @@ class Stateful(nn.Module):
     def set_extra_state(self, state: Mapping[str, Any]) -> None:
         """Set the declared attributes from torch's `state_dict`."""
         for name in self.state_defaults:
-            setattr(self, name, copy.deepcopy(state[name]))
+            setattr(self, name, copied(state[name]))
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Stateful:
         # `.to(device)` moves parameters and buffers by itself, and declared tensors here.
