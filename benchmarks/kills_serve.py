@@ -15,6 +15,7 @@ import json
 import multiprocessing
 import os
 import random
+import signal
 import sys
 import tempfile
 import threading
@@ -162,6 +163,7 @@ def main() -> None:
     parser.add_argument("--more", action="store_true", help="go on from the result in the file of --json")
     add_json(parser)
     given = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # with the service
     before = json.loads(given.json.read_text())["measured"] if given.more else {}
     done = before.get("kills", 0)
     chance = random.Random(given.seed + done)
