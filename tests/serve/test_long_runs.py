@@ -33,7 +33,6 @@ def test_memory_is_constant_over_thousands_of_requests() -> None:
     result = measured(ROOT / "results" / "soak-serve.json")
     assert (result["requests"], result["tenants"], result["refused"]) == (5000, 200, 0)
     assert result["growth_mb"] < 16
-    assert result["labels"] > 100
 
 
 @pytest.mark.slow
