@@ -1,8 +1,8 @@
 """Check that the memory of a service stays constant: python benchmarks/soak_serve.py --json results/soak-serve.json.
 
-5 000 requests of 200 tenants in random order go to `holdfast serve` with `tent`, more tenants than stay in memory: states
-are written, read and swapped all the time. The resident memory of the service is read after each tenth of the requests;
-it has warmed up when all tenants were served.
+5 000 requests of 200 tenants in random order go to `holdfast serve` with `tent`, more tenants than stay in memory:
+states are written, read and swapped all the time. The resident memory of the service is read after each tenth of the
+requests; it has warmed up when all tenants were served.
 """
 
 from __future__ import annotations
