@@ -10,15 +10,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from holdfast.randomness import seeded_rng
 
-__all__ = [
-    "Scale",
-    "scale_doubt",
-    "scale_from_accuracy",
-    "scale_from_agreement",
-    "scale_from_labels",
-    "scale_from_stream",
-]
-
 SMALLEST, LARGEST = 0.05, 50.0  # temperatures
 FOLDS, SHUFFLES = 5, 4
 EXTRA_LABELS = 0.5
