@@ -19,6 +19,7 @@ from holdfast.blocks.norm import BatchStatistics, pause, paused
 from holdfast.blocks.teacher import MovingAverage
 from holdfast.blocks.wrapping import affine_parameters, contiguous_group_norm, has_batch_norm, replace_batch_norm
 from holdfast.models.classifier import Classifier
+from holdfast.models.engines import EngineName
 from holdfast.options.ranges import Momentum, NotNegative
 from holdfast.records import Refused, Update
 from holdfast.registry import Registry
@@ -141,6 +142,13 @@ class Method(Stateful):
     def referred(self) -> bool:
         """Whether it knows the moments of the source's own data, or has no use for them."""
         return not self.uses_reference
+
+    def run_source_by(self, engine: EngineName) -> None:
+        """Run the frozen source, where a method predicts with it too, by a faster engine from now on."""
+        raise ValueError(
+            f"{METHODS.name_of(type(self))!r} predicts with no frozen source that source_engine={engine!r} could run; "
+            "leave it out, or choose 'blend' or holdfast.guard"
+        )
 
     def gauges(self) -> Mapping[str, float]:
         """Return further numbers to record for each batch, by name."""

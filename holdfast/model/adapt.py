@@ -21,6 +21,7 @@ from holdfast.model.adapted import AdaptedModel, SourceBatch
 from holdfast.model.input_checks import check_dtype
 from holdfast.models.base import load
 from holdfast.models.classifier import Classifier, check_usable, classifier_of, weights_digest
+from holdfast.models.engines import EngineName
 from holdfast.models.inputs import inputs_alone, inputs_and_labels
 from holdfast.models.normalised import unwrapped
 from holdfast.models.outputs import Output, are_probabilities
@@ -55,6 +56,7 @@ def adapt(
     head: str | None = None,
     output: Output = None,
     in_place: bool = False,
+    source_engine: EngineName = "exact",
     **options: Any,
 ) -> AdaptedModel:
     """Return a classifier that adapts to its inputs; `model` itself is not changed unless `in_place` is set.
@@ -86,6 +88,8 @@ def adapt(
         output: where the logits are if the network returns a tuple, a mapping or a single logit: an index, a key,
             "binary", or a function.
         in_place: whether to adapt `model` itself instead of a copy.
+        source_engine: how `blend` and the guard run the source that they predict with: "exact" is bit-equal to the
+            network; "folded", "bfloat16" and "compiled" are faster, and change what `docs/devices.md` says.
         **options: options of the method, or of the recovery where only the recovery has them (`holdfast.describe`).
 
     >>> from holdfast.models.tiny import tiny_resnet
@@ -107,6 +111,7 @@ def adapt(
         head=head,
         output=output,
         in_place=in_place,
+        source_engine=source_engine,
     )
 
 
@@ -138,6 +143,7 @@ def adapt_with(
     head: str | None = None,
     output: Output = None,
     in_place: bool = False,
+    source_engine: EngineName = "exact",
     build: type[Adapted] = AdaptedModel,  # type: ignore[assignment]
     from_stream: bool = False,
 ) -> Adapted:
@@ -202,6 +208,8 @@ def adapt_with(
         )
         unshare(source_network, adapted.method.moving().values())
         prove_source(adapted.method, before)
+        if source_engine != "exact":
+            adapted.method.run_source_by(source_engine)
         if source is not None:
             adapted.fit_source(source)
         reference = _reference_for(adapted, card, source_network, own or shown or ())

@@ -20,6 +20,7 @@ from holdfast.model.adapted import AdaptedModel, SourceBatch
 from holdfast.model.parts import Parts
 from holdfast.model.pending import Pending
 from holdfast.models.base import load
+from holdfast.models.engines import EngineName
 from holdfast.models.inputs import inputs_and_labels
 from holdfast.models.outputs import Output
 from holdfast.recipes import resolve
@@ -227,6 +228,7 @@ def guard(
     head: str | None = None,
     output: Output = None,
     in_place: bool = False,
+    source_engine: EngineName = "exact",
     **guarding: Any,
 ) -> GuardedModel:
     """Return an adapted model that serves source, anchor and a network adapted by `method` together.
@@ -251,6 +253,7 @@ def guard(
         output: where the logits are if the network returns a tuple, a mapping or a single logit: an index, a key,
             "binary", or a function.
         in_place: whether to adapt `model` itself instead of a copy.
+        source_engine: how the source is run, as in `adapt`.
         **guarding: options of the guard (`docs/methods/guard.md`).
 
     >>> from holdfast.models.tiny import tiny_resnet
@@ -277,6 +280,7 @@ def guard(
         head=head,
         output=output,
         in_place=in_place,
+        source_engine=source_engine,
         build=GuardedModel,
     )
     return built.asking(budget=budget, confidence=confidence, patience=PATIENCE)
