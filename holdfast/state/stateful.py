@@ -82,7 +82,10 @@ class Stateful(nn.Module):
 
     def get_extra_state(self) -> dict[str, Any]:
         """Return a copy of the declared attributes, for torch's `state_dict`."""
-        return {name: copied(getattr(self, name)) for name in self.state_defaults}
+        state: dict[str, Any] = {}
+        for name in self.state_defaults:
+            state[name] = getattr(self, name)
+        return dict(copied(state)) if state else state
 
     def set_extra_state(self, state: Mapping[str, Any]) -> None:
         """Set the declared attributes from torch's `state_dict`."""
