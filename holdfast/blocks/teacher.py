@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Generic, TypeVar
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from holdfast.state import Moving
 
@@ -48,7 +48,7 @@ class MovingAverage(Moving, Generic[Network]):
         """Return the teacher's parameters that follow the student's."""
         return [mine for mine, _ in self._pairs]
 
-    def following(self, students: Iterable[nn.Parameter]) -> list[nn.Parameter]:
+    def following(self, students: Iterable[Tensor]) -> list[nn.Parameter]:
         """Return the teacher's parameters that follow some of the student's."""
         wanted = {id(parameter) for parameter in students}
         return [mine for mine, student in self._pairs if id(student) in wanted]

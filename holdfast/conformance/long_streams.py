@@ -143,7 +143,7 @@ def threshold(model: AdaptedModel) -> float:
 def anchor(method: Method) -> Tensor:
     """Return the weights that ROID averages with."""
     assert isinstance(method, Roid)
-    return torch.cat([weight.flatten() for weight in method.anchor_weights()])
+    return torch.cat([weight.flatten() for weight in method.averaged_with()])
 
 
 def reservoir(method: Method) -> Reservoir:

@@ -55,7 +55,7 @@ class Cmf(Roid):
         self.add_state("variance", 0.0)  # P
         self.add_state("gain", 1.0)  # β, the share of the hidden network that it keeps
 
-    def anchor_weights(self) -> Sequence[Tensor]:
+    def averaged_with(self) -> Sequence[Tensor]:
         """Filter the trained weights, and return the hidden ones."""
         drawn = zip(self.hidden, self.source_weights(), strict=True)
         predicted = [hidden.lerp(source, 1 - self.source_momentum) for hidden, source in drawn]

@@ -105,11 +105,6 @@ class Conmix(WholeNetwork):
         for name, default in {"labels": None, "mean_probs": None, "order": None, "seen": 0}.items():
             self.add_state(name, default)
 
-    def prepare_offline(self, batches_per_epoch: int) -> None:
-        """Schedule by epochs of this length, unless the option has set another."""
-        if self.batches_per_epoch is None:
-            self.batches_per_epoch = batches_per_epoch
-
     @torch.no_grad()
     def begin_epoch(self, batches: Iterable[Tensor], order: Tensor) -> None:
         """Pseudo-label the test set by its feature centres, refined with the labels of the previous epoch."""

@@ -98,11 +98,6 @@ class Dhauds(WholeNetwork):
             model, feature_lr_share=feature_lr_share, lr=lr, momentum=momentum, weight_decay=weight_decay, **learning
         )
 
-    def prepare_offline(self, batches_per_epoch: int) -> None:
-        """Schedule by epochs of this length, unless the option has set another."""
-        if self.batches_per_epoch is None:
-            self.batches_per_epoch = batches_per_epoch
-
     def loss(self, inputs: Tensor, logits: Tensor) -> Tensor:
         """Return the objective on two views of the inputs, shifted forwards and backwards in time."""
         generator = torch.Generator().manual_seed(seed_for(self.seed, "views", self.batches))

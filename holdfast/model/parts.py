@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
@@ -59,17 +58,15 @@ class Parts:
         if not self.estimators:
             return {}
         network = self.method.predictor
-        now = self.method.moving()
-        origin = {id(now[name]): tensor for name, tensor in self.method.origin.items()}
-        named = itertools.chain(network.named_parameters(), network.named_buffers())
-        moving = {name: tensor for name, tensor in named if id(tensor) in origin}
+        origin = self.method.source_values(network)
+        named = {**dict(network.named_parameters()), **dict(network.named_buffers())}
         seen = Observation(
             inputs,
             prediction,
             network,
             recorded=recorded,
-            moving=moving,
-            origin={name: origin[id(tensor)] for name, tensor in moving.items()},
+            moving={name: named[name] for name in origin},
+            origin=origin,
             source=self.source,
         )
         with torch.no_grad(), self.method.predictor_head():

@@ -21,15 +21,19 @@ class Network:
     """Ten parameters; records how many of the first were kept."""
 
     def __init__(self) -> None:
-        self.trained = [torch.full((2,), float(place)) for place in range(10)]
+        self.trained = [torch.full((2,), float(index)) for index in range(10)]
         self.pull: Pull | None = None
         self.kept: list[int] = []
+
+    @property
+    def stepper(self) -> Network:
+        return self
 
     def pull_towards(self, pull: Pull | None) -> None:
         self.pull = pull
 
-    def reset_after(self, kept: int) -> None:
-        self.kept.append(kept)
+    def reset(self, keeping: list[torch.Tensor]) -> None:
+        self.kept.append(len(keeping))
 
 
 def step(height: float, *, classes: int = 10, samples: int = 4, flipped: float = 0.0) -> Step:
@@ -78,16 +82,16 @@ def test_a_single_sample_is_not_judged() -> None:
 
 def test_after_a_reset_updates_are_pulled_to_the_mean_weights() -> None:
     recovery, network = Asr(), Network()
-    for place, weight in enumerate(network.trained):
-        weight.grad = torch.full((2,), float(place))
+    for index, weight in enumerate(network.trained):
+        weight.grad = torch.full((2,), float(index))
     run(recovery, network, step(0.0))
     for weight in network.trained:
         weight += 2.0
     assert run(recovery, network, step(9.0, flipped=1.0))
     recovery.begin(network)  # type: ignore[arg-type]
     assert network.pull is not None
-    assert [float(centre[0]) for centre in network.pull.centres] == [place + 1.0 for place in range(10)]
-    assert [float(strength[0]) for strength in network.pull.strengths] == [5.0 * place**2 for place in range(10)]
+    assert [float(centre[0]) for centre in network.pull.centres] == [index + 1.0 for index in range(10)]
+    assert [float(strength[0]) for strength in network.pull.strengths] == [5.0 * index**2 for index in range(10)]
 
 
 def test_a_second_reset_moves_the_averages_and_the_threshold_starts_anew() -> None:
@@ -129,7 +133,7 @@ def test_the_released_roid_never_resets_an_adapted_weight() -> None:
 
 def test_a_method_without_an_anchor_refuses_to_reset_it() -> None:
     model = adapt(tiny_resnet(), "tent", recovery="asr", recovery_options={"resets": "anchor", "start_share": 1.0})
-    assert "averages its weights with no anchor" in (model.step(BATCHES[0]).skipped or "")
+    assert "averages its weights with no others" in (model.step(BATCHES[0]).skipped or "")
 
 
 def test_a_recipe_has_presets_of_its_recovery() -> None:
