@@ -226,8 +226,8 @@ def resolve(
 
     A method around another (`base`) takes every recipe, with options as they are given here, and keeps its recovery.
 
-    >>> found = resolve("rdumb", lr=1e-4, every_batches=50)
-    >>> found.kind.__name__, found.recovery, found.options, found.recovery_options
+    >>> recipe = resolve("rdumb", lr=1e-4, every_batches=50)
+    >>> recipe.kind.__name__, recipe.recovery, recipe.options, recipe.recovery_options
     ('Eta', 'periodic', {'lr': 0.0001}, {'every_batches': 50})
     """
     name = method if isinstance(method, str) else METHODS.name_of(method)
@@ -262,18 +262,18 @@ def _base_of(name: str, kind: type[Method], options: Mapping[str, Any]) -> Resol
             raise RecipeError("base_options", f"'auto' adapts nothing and has no option {option!r}; name a method")
         return None
     try:
-        found = resolve(base, **given)
+        inner = resolve(base, **given)
     except RecipeError as error:
         raise RecipeError("base" if error.key == "name" else "base_options", str(error)) from error
-    if found.kind is kind:
+    if inner.kind is kind:
         raise RecipeError("base", f"base of method {name!r} must be another method, got {base!r}")
-    if found.recovery != "never" and not kind.keeps_recovery:
+    if inner.recovery != "never" and not kind.keeps_recovery:
         raise RecipeError(
             "base",
-            f"{name!r} cannot keep the recovery {found.recovery!r} of {base!r}; leave it out with base_options="
+            f"{name!r} cannot keep the recovery {inner.recovery!r} of {base!r}; leave it out with base_options="
             "{'recovery': 'never'}",
         )
-    return found
+    return inner
 
 
 def _for_base(base: ResolvedRecipe) -> dict[str, Any]:

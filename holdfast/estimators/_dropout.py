@@ -200,9 +200,9 @@ def _named_points(model: Classifier, points: str | Sequence[str]) -> Points:
     if points == "features" and model.head is not None:
         return Points((), head=True)
     if points == "stages":
-        found = find_points(model)
-        if found.names or found.head:
-            return found
+        usable = find_points(model)
+        if usable.names or usable.head:
+            return usable
     elif not isinstance(points, str):
         for name in points:
             model.module.get_submodule(name)  # torch's error names the missing part
@@ -215,8 +215,7 @@ def _with_finished_parts(model: Classifier, points: Points) -> Points:
     if not points.names:
         return points
     inputs = model.trial_inputs()
-    with untouched(model), paused(model):
-        before = model.samples_forwarded
+    with untouched(model), paused(model), model.uncounted():
         finished = finished_parts(model.module, inputs, points.names[0])
         with recording(model, inputs, finished) as recorded:
             model(inputs)
@@ -234,7 +233,6 @@ def _with_finished_parts(model: Classifier, points: Points) -> Points:
         except RuntimeError:  # it flattens its feature maps with view()
             points = replace(points, channels_last=False)
             whole, *partial_passes = logits_at(points)
-        model.samples_forwarded = before
     same = all(torch.equal(whole, again) for again in partial_passes)
     return replace(points, finished=finished if same else ())
 

@@ -150,8 +150,8 @@ class Anchored(Estimator):
             return Estimate(math.nan, gain=gain, unknown=unknown)
         beliefs = anchored.gather(1, self.predictions[:, None])[:, 0]
         assert self.anchor.recent is not None  # of this batch
-        found = self.scale.judge(beliefs, anchored, self.anchor.recent, follows=self.follows)
-        return Estimate(found.value, found.low, found.high, gain=gain)
+        accuracy = self.scale.judge(beliefs, anchored, self.anchor.recent, follows=self.follows)
+        return Estimate(accuracy.value, accuracy.low, accuracy.high, gain=gain)
 
     def _surer(self, anchored: Tensor) -> str | None:
         """Return that the network is twice as sure as the anchor, unless its predictions have collapsed."""

@@ -93,9 +93,9 @@ class LossAlarm(Stateful):
             if (fast + slow + fitted) / 3 + kept >= goal:
                 seen, fast, slow, fitted, mean, square = [START[name] for name in _RESTARTED]
                 kept, raised = _kept_back(seen), raised + 1
-        found = raised > now["raised"]
+        alarmed = raised > now["raised"]
         self.numbers = dict(zip(START, (seen, raised, fast, slow, fitted, mean, square), strict=True))
-        return found
+        return alarmed
 
 
 _RESTARTED = ("seen", "fast", "slow", "fitted", "mean", "square")

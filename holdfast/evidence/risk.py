@@ -90,7 +90,7 @@ class RiskMonitor(Stateful):
 
 def _flags(values: ArrayLike) -> NDArray[np.bool_]:
     """Return whether each prediction was wrong, from booleans or from losses of 0 and 1."""
-    found = np.asarray(values).ravel()
-    if not np.isin(found, (0, 1)).all():
+    flags = np.asarray(values).ravel()
+    if not np.isin(flags, (0, 1)).all():
         raise ValueError("an error must be 0 or 1 (or a boolean), one for each sample")
-    return found.astype(np.bool_)
+    return flags.astype(np.bool_)

@@ -45,8 +45,8 @@ def scale_from_labels(logits: ArrayLike, labels: ArrayLike) -> Scale:
     accuracy on five folds, each at the temperature fitted to the others, as far as sampling does not explain them.
 
     >>> logits = np.array([[1.0, 0.0]] * 400)
-    >>> found = scale_from_labels(logits, [0, 0, 0, 1] * 100)
-    >>> round(found.temperature, 2), round(found.error, 2)  # 1 / ln 3
+    >>> scale = scale_from_labels(logits, [0, 0, 0, 1] * 100)
+    >>> round(scale.temperature, 2), round(scale.error, 2)  # 1 / ln 3
     (0.91, 0.02)
     """
     rows, truth = _checked(logits), np.asarray(labels, np.int64)
@@ -68,8 +68,8 @@ def scale_from_agreement(logits: ArrayLike, others: ArrayLike) -> Scale | None:
     measured. This is an estimate, and on shifted samples not even a good one. None (unknown) if all predictions agree:
     a perfect network and one that the other statistics do not change look the same.
 
-    >>> found = scale_from_agreement([[1.0, 0.0]] * 48, [[1.0, 0.0], [1.0, 0.0], [1.0, 0.0], [0.0, 1.0]] * 12)
-    >>> found is not None and 0.9 < found.temperature < 1.2 and found.error > 0.07
+    >>> scale = scale_from_agreement([[1.0, 0.0]] * 48, [[1.0, 0.0], [1.0, 0.0], [1.0, 0.0], [0.0, 1.0]] * 12)
+    >>> scale is not None and 0.9 < scale.temperature < 1.2 and scale.error > 0.07
     True
     >>> scale_from_agreement([[1.0, 0.0]], [[1.0, 0.0]])
     """
@@ -77,8 +77,8 @@ def scale_from_agreement(logits: ArrayLike, others: ArrayLike) -> Scale | None:
     agreement = float((rows.argmax(1) == rest.argmax(1)).mean())
     if agreement == 1 or agreement - EXCESS <= 1 / rows.shape[1]:
         return None
-    found = scale_from_accuracy(rows, agreement - EXCESS)
-    return Scale(found.temperature, math.hypot(found.error, EXCESS_ERROR))
+    scale = scale_from_accuracy(rows, agreement - EXCESS)
+    return Scale(scale.temperature, math.hypot(scale.error, EXCESS_ERROR))
 
 
 def scale_from_stream(logits: ArrayLike, agreed: ArrayLike, clean_accuracy: float | None = None) -> Scale:
@@ -88,8 +88,8 @@ def scale_from_stream(logits: ArrayLike, agreed: ArrayLike, clean_accuracy: floa
     give or take 30: that is the error. It is large, too, when most samples are predicted to be of one class: views that
     know nothing agree on that. A known `clean_accuracy` is an upper bound, because a shift does not help.
 
-    >>> found = scale_from_stream([[1.0, 0.0]] * 64, [1, 1, 1, 0] * 16)
-    >>> round(found.temperature, 2), round(found.error, 2)
+    >>> scale = scale_from_stream([[1.0, 0.0]] * 64, [1, 1, 1, 0] * 16)
+    >>> round(scale.temperature, 2), round(scale.error, 2)
     (0.64, 0.51)
     """
     rows, same = _checked(logits), np.asarray(agreed, np.float64)
@@ -149,11 +149,11 @@ def scale_from_accuracy(logits: ArrayLike, accuracy: float, source: ArrayLike | 
     to be right more often where the two differ, by 30 % of these samples, give or take 30; and nothing shows how well
     confidence fits single samples, so the error is larger than that of labels.
 
-    >>> found = scale_from_accuracy([[1.0, 0.0]] * 48, accuracy=0.75)
-    >>> round(found.temperature, 2), round(found.error, 4)
+    >>> scale = scale_from_accuracy([[1.0, 0.0]] * 48, accuracy=0.75)
+    >>> round(scale.temperature, 2), round(scale.error, 4)
     (0.91, 0.0625)
-    >>> found = scale_from_accuracy([[1.0, 0.0]] * 48, 0.75, source=[[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]] * 16)
-    >>> round(found.temperature, 2), round(found.error, 4)
+    >>> scale = scale_from_accuracy([[1.0, 0.0]] * 48, 0.75, source=[[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]] * 16)
+    >>> round(scale.temperature, 2), round(scale.error, 4)
     (1.62, 0.1313)
     """
     rows = _checked(logits)
@@ -165,8 +165,8 @@ def scale_from_accuracy(logits: ArrayLike, accuracy: float, source: ArrayLike | 
     if source is not None:
         rows, others = _paired(logits, source)
         differ = float((rows.argmax(1) != others.argmax(1)).mean())
-        found = scale_from_accuracy(rows, max(accuracy - RIGHT_ALONE * differ, 1.01 / rows.shape[1]))
-        return Scale(found.temperature, math.hypot(found.error, MISFIT, RIGHT_ALONE_ERROR * differ))
+        scale = scale_from_accuracy(rows, max(accuracy - RIGHT_ALONE * differ, 1.01 / rows.shape[1]))
+        return Scale(scale.temperature, math.hypot(scale.error, MISFIT, RIGHT_ALONE_ERROR * differ))
 
     def excess(log_temperature: float) -> float:
         return float(_confidences(rows, math.exp(log_temperature)).mean()) - accuracy
@@ -197,8 +197,8 @@ def _checked(logits: ArrayLike) -> NDArray[np.float64]:
 
 def _confidences(rows: NDArray[np.float64], temperature: float) -> NDArray[np.float64]:
     """Return the largest probability of each row."""
-    found: NDArray[np.float64] = 1 / np.exp((rows - rows.max(1, keepdims=True)) / temperature).sum(1)
-    return found
+    largest: NDArray[np.float64] = 1 / np.exp((rows - rows.max(1, keepdims=True)) / temperature).sum(1)
+    return largest
 
 
 def _temperature(rows: NDArray[np.float64], labels: NDArray[np.int64]) -> float:
@@ -217,5 +217,5 @@ def _temperature(rows: NDArray[np.float64], labels: NDArray[np.int64]) -> float:
 
     from scipy.optimize import minimize_scalar  # here, because importing it takes long
 
-    found = minimize_scalar(cross_entropy, bounds=(math.log(SMALLEST), math.log(LARGEST)), method="bounded")
-    return math.exp(float(found.x))
+    minimum = minimize_scalar(cross_entropy, bounds=(math.log(SMALLEST), math.log(LARGEST)), method="bounded")
+    return math.exp(float(minimum.x))

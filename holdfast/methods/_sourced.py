@@ -10,15 +10,19 @@ from torch import Tensor, nn
 
 from holdfast.blocks.comparing import differing
 from holdfast.blocks.teacher import MovingAverage
-from holdfast.state import Stateful, put_back, snapshot_of
+from holdfast.state import Moving, Stateful, contents, put_back, snapshot_of
 
 __all__ = ["Sourced"]
 
 
-class Sourced(Stateful):
+class Sourced(Stateful, Moving):
     """A module with trained parameters that knows the source value of every tensor that it may change."""
 
     trained: list[nn.Parameter]
+
+    def written(self) -> list[nn.Parameter]:
+        """Return the trained parameters."""
+        return self.trained
 
     def keep_origin(self) -> None:
         """Take the values of now for those of the source."""
@@ -31,13 +35,8 @@ class Sourced(Stateful):
 
     def moving(self) -> dict[str, Tensor]:
         """Return every tensor that adaptation may change, by name: trained parameters, teachers and all buffers."""
-        chosen_ids = {
-            id(parameter)
-            for part in self.modules()
-            if isinstance(part, (Sourced, MovingAverage))
-            for parameter in (part.trained if isinstance(part, Sourced) else part.moving())
-        }
-        chosen = {name: tensor for name, tensor in self.named_parameters() if id(tensor) in chosen_ids}
+        changing = {id(parameter) for parameter in contents(self.modules()).parameters}
+        chosen = {name: tensor for name, tensor in self.named_parameters() if id(tensor) in changing}
         return {**chosen, **dict(self.named_buffers())}
 
     def tensors(self) -> dict[str, Tensor]:

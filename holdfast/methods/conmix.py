@@ -108,9 +108,9 @@ class Conmix(WholeNetwork):
     @torch.no_grad()
     def begin_epoch(self, batches: Iterable[Tensor], order: Tensor) -> None:
         """Pseudo-label the test set by its feature centres, refined with the labels of the previous epoch."""
-        found = [self.model.forward_with_features(inputs) for inputs in batches]
-        probs = torch.cat([logits for logits, _ in found]).softmax(1)
-        labels, soft_labels = nearest_centres(torch.cat([features for _, features in found]), probs)
+        outputs = [self.model.forward_with_features(inputs) for inputs in batches]
+        probs = torch.cat([logits for logits, _ in outputs]).softmax(1)
+        labels, soft_labels = nearest_centres(torch.cat([features for _, features in outputs]), probs)
         if self.labels is not None:
             soft_labels = refined_labels(
                 labels, soft_labels, self.labels, trust=self.refinement_trust, one_hot=self.one_hot_refinement

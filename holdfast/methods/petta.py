@@ -152,12 +152,12 @@ class Petta(Method):
         means = self.source_means if self.class_means is None else self.class_means
         # The classes are sorted on the host, which waits for them once.
         known = torch.cat([labels, (self.source_vars[:, 0] >= 0).long()]).tolist()
-        found, usable = known[: len(labels)], known[len(labels) :]
-        counted = [label for label in sorted(set(found)) if usable[label]]
+        predicted, usable = known[: len(labels)], known[len(labels) :]
+        counted = [label for label in sorted(set(predicted)) if usable[label]]
         moved = (means[counted] - self.source_means[counted]).square() / (self.source_vars[counted] + EPS)
         means = means.clone()
-        for label in sorted(set(found)):
-            own = features[[row for row, other in enumerate(found) if other == label]]
+        for label in sorted(set(predicted)):
+            own = features[[row for row, other in enumerate(predicted) if other == label]]
             means[label] = own.mean(0).lerp(means[label], self.means_momentum)
         self.class_means = means
         return 1 - float((-moved.mean()).exp()) if counted else 0.0
@@ -179,8 +179,7 @@ class Petta(Method):
                 ]
             ).mean()
         update = self.update(loss.mean() + self.divergence * self.source_weight * pull, len(inputs))
-        self.teacher.momentum = 1 - (1 - self.divergence) * self.teacher_rate
-        self.teacher.follow()
+        self.teacher.follow(momentum=1 - (1 - self.divergence) * self.teacher_rate)
         return update
 
     def _consistency(self, seen: Tensor, viewed: Tensor, targets: Tensor) -> Tensor:

@@ -128,8 +128,8 @@ class Reservoir(Method):
                 hooks.callback(self.model.module.get_submodule(name).register_forward_hook(keep(name)).remove)
             with suppress(_EnoughError):
                 functional_call(self.model, source, inputs)
-        found = [output for output in outputs.values() if isinstance(output, Tensor)]
-        return style_of(found, channels_last=self.model.normalisation == "layer")
+        feature_maps = [output for output in outputs.values() if isinstance(output, Tensor)]
+        return style_of(feature_maps, channels_last=self.model.normalisation == "layer")
 
     def predict(self, inputs: Tensor) -> Tensor:
         """Return the logits of the average of all sets of weights, by how near their clusters are."""

@@ -164,8 +164,8 @@ class GuardedModel(AdaptedModel):
             unknown = f"the inputs are too far from the source data (divergence {verdict.shift:.2f}, over {TOO_FAR})"
         if unknown is not None or recent is None:  # a paused guard has seen nothing yet
             return Estimate(math.nan, unknown=unknown or "no batch was adapted to yet", gain=gain)
-        found = scale.judge(beliefs, verdict.weighed, recent, follows=self.guard.follows)
-        return Estimate(found.value, found.low, found.high, gain=gain)
+        accuracy = scale.judge(beliefs, verdict.weighed, recent, follows=self.guard.follows)
+        return Estimate(accuracy.value, accuracy.low, accuracy.high, gain=gain)
 
 
 class GuardedPending(Pending):

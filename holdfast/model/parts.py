@@ -16,6 +16,7 @@ from holdfast.models.classifier import Classifier
 from holdfast.models.partial_forward import Recorded, recording
 from holdfast.records import Estimate
 from holdfast.recovery import Recovery
+from holdfast.state import Savepoint
 
 __all__ = ["Parts"]
 
@@ -71,6 +72,23 @@ class Parts:
         )
         with torch.no_grad(), self.method.predictor_head():
             return {name: estimator.estimate(seen) for name, estimator in self.estimators.items()}
+
+    def can_predict(self) -> bool:
+        """Try to predict two inputs, and put everything back."""
+        inputs = self.method.model.trial_inputs()
+        savepoints = [Savepoint(modules) for modules in self.groups]
+        try:
+            self.method.pause()
+            with torch.no_grad():
+                logits, recorded = self.predict(inputs, self.method.predict)
+                self.estimate(inputs, logits, recorded)
+            return bool(torch.isfinite(logits).all())
+        except Exception:
+            return False
+        finally:
+            for savepoint in savepoints:
+                savepoint.restore()
+                savepoint.release()
 
     def passed(self) -> tuple[int, int]:
         """Return how many samples have gone through the networks, forwards and backwards."""

@@ -128,9 +128,11 @@ def files_used(text: str, also: Iterable[str] = ()) -> tuple[OwnFile, ...]:
     A file that such a file names counts too, and so does a file that registered nothing, since nobody knows its effect.
     """
     texts, left, used = [text, *also], list(loaded_files()), set[OwnFile]()
-    while found := [file for file in left if not file.entries or any(_names(file.entries, each) for each in texts)]:
-        used |= {*found}
-        texts += [file.text for file in found]
+    while newly_named := [
+        file for file in left if not file.entries or any(_names(file.entries, each) for each in texts)
+    ]:
+        used |= {*newly_named}
+        texts += [file.text for file in newly_named]
         left = [file for file in left if file not in used]
     return tuple(sorted(used, key=lambda file: file.name))
 

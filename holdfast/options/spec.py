@@ -104,7 +104,7 @@ def _from_text(text: str) -> Any:
     if not {":", "{"} & set(text):
         return {"name": text}
     try:
-        found = load_yaml(text)
+        read = load_yaml(text)
     except yaml.YAMLError as error:
         raise ValueError(f"{text!r} is not YAML; write a name, or {{name: …, option: …}}") from error
-    return {"name": found} if isinstance(found, str) else found
+    return {"name": read} if isinstance(read, str) else read

@@ -49,15 +49,15 @@ class Regret(Recovery):
 
     def recover(self, method: Restorable, step: Step) -> str | None:
         """Reset if the last compared samples are worse by more than the margin."""
-        found = step.estimates.get(self.estimate)
-        if found is None:
+        estimate = step.estimates.get(self.estimate)
+        if estimate is None:
             raise ValueError(
                 f"regret reads the gain of the estimator {self.estimate!r}, but no such estimator is configured; "
                 f"pass estimator={self.estimate!r} to adapt"
             )
-        if step.skipped or found.gain is None:  # not every batch is compared
+        if step.skipped or estimate.gain is None:  # not every batch is compared
             return None
-        self.gains = [*self.gains, [found.gain, float(len(step.logits))]]
+        self.gains = [*self.gains, [estimate.gain, float(len(step.logits))]]
         while sum(size for _, size in self.gains[1:]) >= self.samples:
             self.gains = self.gains[1:]
         compared = sum(size for _, size in self.gains)
