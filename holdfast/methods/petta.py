@@ -34,8 +34,8 @@ class Petta(Method):
     """Train a student on a balanced memory, and hold it back the more the features of its teacher diverge.
 
     The divergence compares running means of the teacher's features, class by class, with those of source inputs. It
-    strengthens the pull to the source weights and slows the teacher, which predicts. A source network anchors the
-    student's predictions; `moving_source=True` lets its statistics follow the stream, as the official code does by
+    strengthens the pull to the source weights and slows the teacher, which predicts. A loss keeps the student
+    near the source network; `moving_source=True` lets its statistics follow the stream, as the official code does by
     accident. Source classes are predicted ones; a class with fewer than two source inputs does not count (the official
     code then computes NaN). `loss_kind` is "symmetric" or, on ImageNet, "cross_entropy".
     """
@@ -102,7 +102,7 @@ class Petta(Method):
         replace_batch_norm(model, partial(RobustStatistics, momentum=self.statistics_momentum))
         trained = super().prepare(model)
         self.teacher = MovingAverage(model, trained, momentum=1 - self.teacher_rate)
-        self.anchor = copy_sharing_frozen(model, trained)
+        self.anchor = copy_sharing_frozen(model, trained)  # the source; states are saved with this name
         return trained
 
     @property

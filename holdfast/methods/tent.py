@@ -22,7 +22,7 @@ class Tent(Method):
     """Minimise the entropy of the predictions.
 
     With several `steps` per batch the prediction is that of the last forward pass, as in the official code: it follows
-    all updates on this batch except the last. `objective="come"` minimises the entropy of an opinion with an explicit
+    all updates on this batch except the last. `objective="come"` minimises the entropy of predictions with an explicit
     "unknown" instead (recipe `come_tent`).
     """
 
@@ -31,7 +31,7 @@ class Tent(Method):
     fails_when = "streams are long or classes are correlated in time: it collapses to one class and does not recover"
     meanings: ClassVar = {
         "steps": "number of updates on each batch",
-        "objective": "entropy, or come: the entropy of an opinion",
+        "objective": "entropy, or come: that of predictions with an explicit unknown",
     }
     presets: ClassVar = {
         "cifar10-c": _CIFAR,

@@ -212,11 +212,11 @@ def _fit_holdout(
     Without labels or a known accuracy, the scale of estimates is fitted by the agreement of the source with an anchor
     that follows from stored statistics; one that follows from these very inputs would agree in any case.
     """
-    judged = known or any(inputs_and_labels(batch)[1] is not None for batch in holdout)
-    if reference is not None and judged:
+    measured = known or any(inputs_and_labels(batch)[1] is not None for batch in holdout)
+    if reference is not None and measured:
         adapted.refer_to(reference)
     adapted.fit_holdout(holdout)
-    if reference is not None and not judged:
+    if reference is not None and not measured:
         adapted.refer_to(reference)
 
 

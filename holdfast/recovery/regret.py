@@ -17,7 +17,7 @@ __all__ = ["Regret"]
 class Regret(Recovery):
     """Resets the method when the model is estimated to be worse than the source as it was given. Ours.
 
-    It reads the `gain` of an estimate: predictions of the model and of the source on the same batch, judged by the same
+    It reads the `gain` of an estimate: predictions of the model and of the source on the same batch, by the same
     estimator, so that a harder domain, which is as hard for both, does not cause a reset. Gains are averaged over the
     last `samples` compared samples, missing ones counting as 0; the model is reset when the average loss exceeds
     `margin`. A reset restores what was learnt; where the method is worse than the source by its batch statistics alone,
