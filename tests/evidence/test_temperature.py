@@ -120,3 +120,12 @@ def test_wrong_values_are_refused() -> None:
     ):
         with pytest.raises(ValueError, match=match):
             call()
+
+
+def test_former_names_work_with_a_warning_until_they_go() -> None:
+    from holdfast import evidence
+
+    with pytest.warns(DeprecationWarning, match=r"scale_from_labels is called temperature_from_labels now"):
+        assert evidence.scale_from_labels is evidence.temperature_from_labels
+    with pytest.raises(AttributeError, match="scale_from_nothing"):
+        _ = evidence.scale_from_nothing
