@@ -7,7 +7,7 @@ READY := $(VENV)/.ready
 # Tracing slows Python 3.11 down by a third, so coverage is measured on a fast part of the tests only.
 COVERED := tests/blocks tests/recovery tests/report tests/streams
 
-.PHONY: demo test test-slow mutants check pages docs clean package
+.PHONY: demo test test-slow mutants check pages docs site clean package
 
 # The demo needs no tools of developers; where they are installed, nothing more is.
 demo: $(if $(wildcard $(READY)),$(READY),$(VENV)/.ready-demo)
@@ -34,6 +34,7 @@ check: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python docs/check_links.py
 
 # Write every generated page, table and figure; `make test` fails on a difference.
 pages: $(READY)
@@ -43,7 +44,12 @@ docs: $(READY)
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[docs]"
 	$(BIN)/python docs/pages.py build
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
-	@echo "The documentation: site/index.html"
+	@echo "The documentation: open site/index.html, or run 'make site' to serve it and to search it"
+
+# Browsers do not let a page from the disk read the search index, so search needs a server.
+site: docs
+	@echo "The documentation: http://localhost:8000 (Ctrl-C ends it)"
+	@$(BIN)/python -m http.server --bind localhost --directory site 8000
 
 $(VENV)/.ready-demo: pyproject.toml constraints.txt
 	@echo "Installing torch and holdfast into $(VENV): about 1 GB, a few minutes"

@@ -10,11 +10,11 @@ HERE = Path(__file__).parent
 
 def description() -> str:
     """Return README with the address of the repository, from pyproject.toml, before the names of its files."""
-    found = re.search(r'^Source = "(.+)"$', (HERE / "pyproject.toml").read_text(), re.MULTILINE)
-    assert found is not None, "pyproject.toml has no address of the source"
+    address = re.search(r'^Source = "(.+)"$', (HERE / "pyproject.toml").read_text(), re.MULTILINE)
+    assert address is not None, "pyproject.toml has no address of the source"
     text = (HERE / "README.md").read_text()
     for link, folder in ((r"(!\[[^\]]*\])", "raw"), (r"((?<!!)\[[^\]]*\])", "blob")):
-        text = re.sub(rf"{link}\((?!https?:|#)([^)]+)\)", rf"\1({found.group(1)}/{folder}/HEAD/\2)", text)
+        text = re.sub(rf"{link}\((?!https?:|#)([^)]+)\)", rf"\1({address.group(1)}/{folder}/HEAD/\2)", text)
     return text
 
 

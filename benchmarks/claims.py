@@ -84,7 +84,7 @@ def there(name: str) -> bool:
 def _rivals() -> Iterator[Claim]:
     """Yield what the ten methods of Table 1 do on CCC at three difficulties and two speeds."""
     name = "ccc-rivals-cifar10.json"
-    place = {"paper": "RDumb", "result": name, "test": "test_claims.py"}
+    reference = {"paper": "RDumb", "result": name, "test": "test_claims.py"}
     means: dict[str, list[float]] = {}
     fifths: dict[str, list[list[float]]] = {}
     for run in read(name):
@@ -98,14 +98,14 @@ def _rivals() -> Iterator[Claim]:
         claim="RDumb is the best of ten methods on CCC (three difficulties, two speeds)",
         holds=best == "rdumb",
         measured=f"{best} {mean[best]:.1f} %, rdumb {mean['rdumb']:.1f} %, batch_norm {mean['batch_norm']:.1f} %",
-        **place,
+        **reference,
     )
     yield Claim(
         claim="RDumb is better than EATA and ETA on CCC, at CCC's learning rate too",
         holds=mean["rdumb"] > max(mean["eata"], mean["eta"]) and mean["rdumb-slow"] > mean["eta-slow"],
         measured=", ".join(f"{recipe} {mean[recipe]:.1f} %" for recipe in ("rdumb", "eata", "eta")) + "; at CCC's rate "
         f"rdumb {mean['rdumb-slow']:.1f} %, eta {mean['eta-slow']:.1f} %",
-        **place,
+        **reference,
     )
     lost = {
         recipe: float(
@@ -118,13 +118,13 @@ def _rivals() -> Iterator[Claim]:
         claim="ETA declines along CCC, and resets prevent it",
         holds=lost["eta"] < 0 and lost["rdumb"] > lost["eta"],
         measured=f"in the last fifth eta is {lost['eta']:+.1f} and rdumb {lost['rdumb']:+.1f} points from batch_norm",
-        **place,
+        **reference,
     )
 
 
 def rdumb() -> Iterator[Claim]:
     """Yield the claims of Press et al., NeurIPS 2023."""
-    place = {"paper": "RDumb", "result": "ccc-cifar10.json", "test": "test_committed_ccc.py"}
+    reference = {"paper": "RDumb", "result": "ccc-cifar10.json", "test": "test_committed_ccc.py"}
     windows = {run["recipe"]: 100 * np.array(run["window_accuracy"]) for run in read("ccc-cifar10.json")}
     end = {recipe: float(values[-len(values) // 10 :].mean()) for recipe, values in windows.items()}
     mean = {recipe: float(values.mean()) for recipe, values in windows.items()}
@@ -132,19 +132,19 @@ def rdumb() -> Iterator[Claim]:
     for recipe in ("tent", "eta"):
         words = f"{recipe} {end[recipe]:.1f} %, {source} at the end"
         claim = f"{recipe.upper()} without resets ends below the pretrained model on CCC"
-        yield Claim(claim=claim, holds=end[recipe] < end["source"], measured=words, **place)
+        yield Claim(claim=claim, holds=end[recipe] < end["source"], measured=words, **reference)
     words = f"rdumb {end['rdumb']:.1f} %, {source} at the end"
     yield Claim(
         claim="regular resets keep ETA above the pretrained model",
         holds=end["rdumb"] > end["source"],
         measured=words,
-        **place,
+        **reference,
     )
     words = f"rdumb {mean['rdumb']:.1f} %, batch_norm {mean['batch_norm']:.1f} %, options for CIFAR"
-    yield Claim(claim="RDumb is better than BN", holds=mean["rdumb"] > mean["batch_norm"], measured=words, **place)
+    yield Claim(claim="RDumb is better than BN", holds=mean["rdumb"] > mean["batch_norm"], measured=words, **reference)
     same = float(windows["batch_norm"][: len(windows["rdumb-slow"])].mean())
     words = f"rdumb {mean['rdumb-slow']:.1f} %, batch_norm {same:.1f} %, on {len(windows['rdumb-slow'])} 000 images"
-    yield Claim(claim="the same at CCC's learning rate", holds=mean["rdumb-slow"] > same, measured=words, **place)
+    yield Claim(claim="the same at CCC's learning rate", holds=mean["rdumb-slow"] > same, measured=words, **reference)
     if there("ccc-rivals-cifar10.json"):
         yield from _rivals()
     need = "needs ImageNet: `holdfast prepare {}`"
@@ -154,44 +154,44 @@ def rdumb() -> Iterator[Claim]:
 
 def _centred() -> float:
     """Return the points of UnMIX-TNS over the source if its components are drawn around the source mean."""
-    found: dict[str, list[float]] = {}
+    accuracies: dict[str, list[float]] = {}
     for run in read("unmix-cifar10.json"):
-        found.setdefault(run["recipe"], []).append(100 * run["summary"]["accuracy"])
-    return float(np.mean(found["unmix_tns centred"]) - np.mean(found["source"]))
+        accuracies.setdefault(run["recipe"], []).append(100 * run["summary"]["accuracy"])
+    return float(np.mean(accuracies["unmix_tns centred"]) - np.mean(accuracies["source"]))
 
 
 def _long_unitta(published: Mapping[str, Sequence[float]]) -> Iterator[Claim]:
     """Yield what streams of 6 016 samples say of the order of methods; `published` has their errors in percent."""
-    place = {"paper": "UniTTA", "result": "unitta-cifar10-long.json", "test": "test_committed_unitta.py"}
-    found: dict[str, list[float]] = {}
+    reference = {"paper": "UniTTA", "result": "unitta-cifar10-long.json", "test": "test_committed_unitta.py"}
+    errors_of: dict[str, list[float]] = {}
     for run in read("unitta-cifar10-long.json"):
-        found.setdefault(run["recipe"], []).append(100 - 100 * run["summary"]["accuracy"])
-    mean = {recipe: float(np.mean(errors)) for recipe, errors in found.items()}
+        errors_of.setdefault(run["recipe"], []).append(100 - 100 * run["summary"]["accuracy"])
+    mean = {recipe: float(np.mean(errors)) for recipe, errors in errors_of.items()}
     shared = [recipe for recipe in mean if recipe in published]
     rank = float(spearmanr([mean[name] for name in shared], [np.mean(published[name]) for name in shared]).statistic)
     yield Claim(
         claim=f"the same with 6 016 samples a setting ({len(shared)} methods)",
         holds=rank > 0.8,
         measured=f"rank correlation {rank:.2f}; source {mean['source']:.1f} %, unitta {mean['unitta']:.1f} %",
-        **place,
+        **reference,
     )
     gains = [mean["source"] - mean[recipe] for recipe in ("unmix_tns", "unmix_tns centred")]
     yield Claim(
         claim="UnMIX-TNS is better than the source with 6 016 samples a setting",
         holds=gains[0] > 0,
         measured=f"{gains[0]:+.1f} points; {gains[1]:+.1f} without its random start",
-        **place,
+        **reference,
     )
 
 
 def unitta() -> Iterator[Claim]:
     """Yield the claims of Du et al., arXiv 2407.20080."""
-    place = {"paper": "UniTTA", "result": "unitta-cifar10.json", "test": "test_committed_unitta.py"}
-    found: dict[tuple[str, str], list[float]] = {}
+    reference = {"paper": "UniTTA", "result": "unitta-cifar10.json", "test": "test_committed_unitta.py"}
+    errors_of: dict[tuple[str, str], list[float]] = {}
     for run in read("unitta-cifar10.json"):
         label = run["manifest"]["stream"]["label"]
-        found.setdefault((run["recipe"], label), []).append(100 - 100 * run["summary"]["accuracy"])
-    error = {key: float(np.mean(values)) for key, values in found.items()}
+        errors_of.setdefault((run["recipe"], label), []).append(100 - 100 * run["summary"]["accuracy"])
+    error = {key: float(np.mean(values)) for key, values in errors_of.items()}
 
     def mean(recipe: str, settings: Sequence[str] = tuple(UNITTA_SETTINGS)) -> float:
         return float(np.mean([error[recipe, setting] for setting in settings]))
@@ -202,7 +202,7 @@ def unitta() -> Iterator[Claim]:
         claim="UniTTA has the least error on average over the 24 settings",
         holds=best == "unitta",
         measured=f"{best} {mean(best):.1f} %, source {mean('source'):.1f} %",
-        **place,
+        **reference,
     )
     for sign, words, wanted in (("(i", "worse", 1), ("(n", "better", -1)):
         settings = [setting for setting in UNITTA_SETTINGS if setting.startswith(sign)]
@@ -210,7 +210,7 @@ def unitta() -> Iterator[Claim]:
         kind = "independent" if sign == "(i" else "correlated"
         claim = f"UniTTA is {words} than BDN alone where classes are {kind}"
         measured = f"in {count} of {len(settings)} settings"
-        yield Claim(claim=claim, holds=count == len(settings), measured=measured, **place)
+        yield Claim(claim=claim, holds=count == len(settings), measured=measured, **reference)
     known: dict[str, list[float]] = {}
     for row in published_rows():
         if row["suite"] == "unitta" and row["parameters"] == WRN_28_10 and row["column"] in UNITTA_MAIN:
@@ -225,7 +225,7 @@ def unitta() -> Iterator[Claim]:
         claim=f"the methods rank as published on the 12 main settings ({len(shared)} methods)",
         holds=rank > 0.8,
         measured=f"rank correlation {rank:.2f}, streams of 960 samples",
-        **place,
+        **reference,
     )
     cells = {
         (row["recipe"], row["column"]): 100 - float(row["value"])
@@ -242,7 +242,7 @@ def unitta() -> Iterator[Claim]:
             claim=f"{name} is better or worse than the source in the settings in which it is published to be",
             holds=agree == len(settings),
             measured=f"in {agree} of {len(settings)} settings",
-            **{**place, "test": "test_claims.py"},
+            **{**reference, "test": "test_claims.py"},
         )
     gain = mean("source", UNITTA_MAIN) - mean("unmix_tns", UNITTA_MAIN)
     paper = float(np.mean(known["source"])) - float(np.mean(known["unmix_tns"]))
@@ -250,7 +250,7 @@ def unitta() -> Iterator[Claim]:
         claim="UnMIX-TNS is better than the source on the 12 main settings",
         holds=gain > 0,
         measured=f"{gain:+.1f} points, published {paper:+.1f}; {_centred():+.1f} without its random start",
-        **place,
+        **reference,
     )
     yield from _long_unitta(known)
     need = "needs {}: `holdfast prepare unitta --scale {}`"
@@ -331,7 +331,7 @@ def _recoveries() -> Iterator[Claim]:
 
 def aetta() -> Iterator[Claim]:
     """Yield the claims of Lee et al., CVPR 2024."""
-    place = {"paper": "AETTA", "result": "estimators-cifar10.json", "test": "test_committed_estimators.py"}
+    reference = {"paper": "AETTA", "result": "estimators-cifar10.json", "test": "test_committed_estimators.py"}
     errors: dict[tuple[str, str], list[float]] = {}
     for run in read("estimators-cifar10.json"):
         for name, values in run["estimates"].items():
@@ -344,25 +344,25 @@ def aetta() -> Iterator[Claim]:
         holds=min(iid["aetta"], iid["aetta fitted"]) < iid["softmax_score"],
         measured=f"aetta {iid['aetta']:.1f} points, with a fitted dropout rate {iid['aetta fitted']:.1f}, "
         f"softmax score {iid['softmax_score']:.1f}",
-        **place,
+        **reference,
     )
     collapse = {name: float(np.mean(values)) for (stream, name), values in errors.items() if stream == "collapse"}
     yield Claim(
         claim="AETTA has a smaller error than the softmax score while TENT collapses (i.i.d. classes)",
         holds=collapse["aetta"] < collapse["softmax_score"],
         measured=f"aetta {collapse['aetta']:.1f} points, softmax score {collapse['softmax_score']:.1f}",
-        **place,
+        **reference,
     )
     ends = [run for run in read("estimators-cifar10.json") if run["manifest"]["stream"]["label"] == "collapse"]
     confidence, right = (
-        100 * float(np.mean([values[-10:] for values in found]))
-        for found in ([run["estimates"]["softmax_score"] for run in ends], [run["batch_accuracy"] for run in ends])
+        100 * float(np.mean([values[-10:] for values in courses]))
+        for courses in ([run["estimates"]["softmax_score"] for run in ends], [run["batch_accuracy"] for run in ends])
     )
     yield Claim(
         claim="a collapsed network is as confident as a healthy one (Figures 2 and 3)",
         holds=confidence > 2 * right,
         measured=f"softmax score {confidence:.1f} %, accuracy {right:.1f} % in the last ten batches",
-        **place,
+        **reference,
     )
     runs = {(run["manifest"]["stream"]["label"], run["recipe"]): run for run in read("recovery-cifar10.json")}
 

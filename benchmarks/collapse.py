@@ -101,9 +101,9 @@ def record(name: str, seed: int, folder: Path, imagenet: Path) -> None:
     keep(folder / f"{name}-{seed}-holdout.npz", recording_of(network, batches_of(clean, setting)))
     for script in setting.scripts:
         batches = scripted(test, setting, script, seed)
-        found = recording_of(network, batches, adapted=partial(adapting, network, setting.healthy, SCRIPTS[script]))
-        inputs, source = [inputs for inputs, _ in batches], torch.from_numpy(found.source).split(setting.batch_size)
-        keep(folder / f"{name}-{seed}-{script}.npz", found, guarding=anchor_of(network, inputs, source))
+        recording = recording_of(network, batches, adapted=partial(adapting, network, setting.healthy, SCRIPTS[script]))
+        inputs, source = [inputs for inputs, _ in batches], torch.from_numpy(recording.source).split(setting.batch_size)
+        keep(folder / f"{name}-{seed}-{script}.npz", recording, guarding=anchor_of(network, inputs, source))
         print(f"Recorded {name}, seed {seed}, {script}", flush=True)
 
 
@@ -157,7 +157,7 @@ def views_of(data: Dataset, setting: Setting, seed: int) -> InMemoryImages:
     """Return shifted and mirrored views of a few images, a batch of each."""
     images = np.random.default_rng(seed).permutation(len(data.labels))[: setting.failing]
     chosen = np.repeat(images, setting.batch_size)
-    rngs = [np.random.default_rng([seed, place]) for place in range(len(chosen))]
+    rngs = [np.random.default_rng([seed, index]) for index in range(len(chosen))]
     views = Crop("shifted").views(data, chosen, rngs)
     return InMemoryImages(views, data.labels[chosen], class_names=data.class_names)
 
@@ -197,67 +197,70 @@ def judged(name: str, folder: Path) -> Iterator[dict[str, Any]]:
             held = read(folder / f"{name}-{seed}-holdout.npz")
             with np.load(path) as file:
                 guarding = file["guarding"]
-                found = Recording(**{key: file[key] for key in file if key != "guarding"})
-            assert found.adapted is not None
-            right = {"source": found.source, "tent": found.adapted}
+                recording = Recording(**{key: file[key] for key in file if key != "guarding"})
+            assert recording.adapted is not None
+            right = {"source": recording.source, "tent": recording.adapted}
             accuracy = {
-                who: [round(float(some.mean()), 4) for some in np.split(logits.argmax(1) == found.labels, ends(found))]
+                who: [
+                    round(float(some.mean()), 4)
+                    for some in np.split(logits.argmax(1) == recording.labels, ends(recording))
+                ]
                 for who, logits in right.items()
             }
             fallen = [source - tent > FALLEN for source, tent in zip(*accuracy.values(), strict=True)]
-            collapse = next((place for place in range(setting.healthy, len(fallen)) if fallen[place]), None)
+            collapse = next((index for index in range(setting.healthy, len(fallen)) if fallen[index]), None)
             resets = {}
             for scale in ("labels", "nothing"):
                 known = held if scale == "labels" else None
-                resets[f"regret, {scale}"] = regrets(found, known)
-                resets[f"alarm, {scale}"] = alarms(found, guarding, known)
-            false = {who: [place for place in places if place < setting.healthy] for who, places in resets.items()}
+                resets[f"regret, {scale}"] = regrets(recording, known)
+                resets[f"alarm, {scale}"] = alarms(recording, guarding, known)
+            false = {who: [index for index in batches if index < setting.healthy] for who, batches in resets.items()}
             first = {
-                who: next((place for place in places if place >= setting.healthy), None)
-                for who, places in resets.items()
+                who: next((index for index in batches if index >= setting.healthy), None)
+                for who, batches in resets.items()
             }
-            told = {"network": name, "script": script, "seed": seed, "accuracy": accuracy, "collapse": collapse}
-            yield {**told, "false_resets": false, "first_reset": first}
+            facts = {"network": name, "script": script, "seed": seed, "accuracy": accuracy, "collapse": collapse}
+            yield {**facts, "false_resets": false, "first_reset": first}
 
 
-def ends(found: Recording) -> NDArray[np.int64]:
+def ends(recording: Recording) -> NDArray[np.int64]:
     """Return where a batch ends and another begins."""
-    return np.cumsum(found.sizes)[:-1]
+    return np.cumsum(recording.sizes)[:-1]
 
 
-def regrets(found: Recording, held: Recording | None) -> list[int]:
+def regrets(recording: Recording, held: Recording | None) -> list[int]:
     """Return the batches at which `regret` resets TENT."""
     estimator, recovery, method = Anchored(), Regret(), ReplayedMethod(torch.zeros(0))
-    estimator.network = Replayed(found.anchor)  # type: ignore[assignment]
+    estimator.network = Replayed(recording.anchor)  # type: ignore[assignment]
     estimator.follows = True
     if held is not None:
         estimator.scale.fit(estimator.anchor, [torch.from_numpy(held.anchor)], [torch.from_numpy(held.labels)])
-    model, source = Classifier(tiny_resnet()), torch.from_numpy(found.source)  # nobody looks at the model
-    assert found.adapted is not None
-    places = []
-    for place, numbers in enumerate(torch.arange(len(found.labels)).split(found.sizes.tolist())):
-        logits = torch.from_numpy(found.adapted)[numbers]
+    model, source = Classifier(tiny_resnet()), torch.from_numpy(recording.source)  # nobody looks at the model
+    assert recording.adapted is not None
+    fired = []
+    for index, numbers in enumerate(torch.arange(len(recording.labels)).split(recording.sizes.tolist())):
+        logits = torch.from_numpy(recording.adapted)[numbers]
         seen = Observation(numbers, logits, model, source=lambda rows: source[rows])
         step = Step(logits, estimates={"anchored": estimator.estimate(seen)})
         if recovery.recover(method, step) is not None:  # type: ignore[arg-type]
-            places.append(place)
-    return places
+            fired.append(index)
+    return fired
 
 
-def alarms(found: Recording, guarding: NDArray[np.float32], held: Recording | None) -> list[int]:
+def alarms(recording: Recording, guarding: NDArray[np.float32], held: Recording | None) -> list[int]:
     """Return the batches at which the guard raises its alarm."""
     guard = Guard(Classifier(tiny_resnet()), gate_every=0)
-    assert found.adapted is not None
-    guard.inner = ReplayedMethod(torch.from_numpy(found.adapted))  # type: ignore[assignment]
-    guard.source, guard.following = Replayed(found.source), Replayed(guarding)  # type: ignore[assignment]
+    assert recording.adapted is not None
+    guard.inner = ReplayedMethod(torch.from_numpy(recording.adapted))  # type: ignore[assignment]
+    guard.source, guard.following = Replayed(recording.source), Replayed(guarding)  # type: ignore[assignment]
     if held is not None:
         guard.scale.fit(guard.judge, [torch.from_numpy(held.anchor)], [torch.from_numpy(held.labels)])
-    places = []
-    for place, numbers in enumerate(torch.arange(len(found.labels)).split(found.sizes.tolist())):
+    fired = []
+    for index, numbers in enumerate(torch.arange(len(recording.labels)).split(recording.sizes.tolist())):
         guard.predict(numbers)
         if guard.adapt(numbers).recovered is not None:
-            places.append(place)
-    return places
+            fired.append(index)
+    return fired
 
 
 if __name__ == "__main__":

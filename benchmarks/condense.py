@@ -38,11 +38,11 @@ def condensed(run: RunRecord, *, batches: bool = False) -> dict[str, Any]:
         kept["batch_accuracy"] = np.round(run.rows.accuracy, 4).tolist()
     if run.rows.estimates:
         columns = run.rows.estimates.items()
-        kept["estimates"] = {name: _rounded(found.value) for name, found in columns}
-        intervals = {name: np.column_stack([found.low, found.high]) for name, found in columns}
-        kept["intervals"] = {name: _rounded(found) for name, found in intervals.items() if not np.isnan(found).all()}
-        kept["gains"] = {name: _rounded(found.gain) for name, found in columns if not np.isnan(found.gain).all()}
-        alarms = {name: [batch for batch, reason in enumerate(found.alarm) if reason] for name, found in columns}
+        kept["estimates"] = {name: _rounded(column.value) for name, column in columns}
+        intervals = {name: np.column_stack([column.low, column.high]) for name, column in columns}
+        kept["intervals"] = {name: _rounded(column) for name, column in intervals.items() if not np.isnan(column).all()}
+        kept["gains"] = {name: _rounded(column.gain) for name, column in columns if not np.isnan(column.gain).all()}
+        alarms = {name: [batch for batch, reason in enumerate(column.alarm) if reason] for name, column in columns}
         kept |= {"alarm_batches": alarms} if any(alarms.values()) else {}
         kept["reset_batches"] = [batch for batch, reason in enumerate(run.rows.recovered) if reason is not None]
     manifest = json.loads((run.folder / "manifest.json").read_text())

@@ -136,8 +136,8 @@ def seconds_in_turn(*calls: Callable[[], object]) -> list[float]:
         times.append([])
         for call in calls:
             start = time.process_time()
-            told = call()
-            times[-1].append(float(told.split()[0]) if isinstance(told, str) else time.process_time() - start)
+            output = call()
+            times[-1].append(float(output.split()[0]) if isinstance(output, str) else time.process_time() - start)
     return [float(median) for median in np.median(times[1:], axis=0)]  # the first round warms up
 
 

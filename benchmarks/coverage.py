@@ -160,8 +160,8 @@ def adapting(network: nn.Module, onset: int | None, factor: float = 100.0) -> Ca
     """Return TENT, whose learning rate is multiplied by a factor from the batch `onset` on."""
     model = holdfast.adapt(network, "tent")
 
-    def predict(place: int, inputs: Tensor) -> Tensor:
-        model.method.scale_rates(factor if onset is not None and place >= onset else 1.0)
+    def predict(index: int, inputs: Tensor) -> Tensor:
+        model.method.scale_rates(factor if onset is not None and index >= onset else 1.0)
         return model.step(inputs).logits.detach()
 
     return predict
@@ -180,7 +180,7 @@ def recording_of(
     if adapted is not None:
         with torch.enable_grad():
             predict = adapted()
-            own = torch.cat([predict(place, inputs) for place, (inputs, _) in enumerate(batches)]).numpy()
+            own = torch.cat([predict(index, inputs) for index, (inputs, _) in enumerate(batches)]).numpy()
     sizes = np.array([len(labels) for _, labels in batches])
     labels = np.concatenate([labels for _, labels in batches])
     return Recording(torch.cat(source).numpy(), anchor, labels, sizes, own)
@@ -195,10 +195,10 @@ def anchor_of(
     anchor, seen = Anchor(temperature=USUAL_TEMPERATURE), []
     anchor.tap(following, source_share=0.5)
     following.register_forward_hook(lambda _, __, logits: seen.append(logits))
-    for place, inputs in enumerate(batches):
-        anchor.judge(following, inputs, source=None if source is None else source[place])
-    found: NDArray[np.float32] = torch.cat(seen).numpy()
-    return found
+    for index, inputs in enumerate(batches):
+        anchor.judge(following, inputs, source=None if source is None else source[index])
+    anchored: NDArray[np.float32] = torch.cat(seen).numpy()
+    return anchored
 
 
 # Judging --------------------------------------------------------------------------------------------------
@@ -232,9 +232,9 @@ def judged(folder: Path) -> dict[str, Any]:
     for path in sorted(folder.glob("*/*-holdout.npz"), key=lambda path: (path.parent.name, network_of(path))):
         held = read(path)
         for stream in STREAM_NAMES:
-            found = read(path.with_name(f"{network_of(path)}-{stream}.npz"))
-            place = {"draw": int(path.parent.name), "network": network_of(path), "stream": stream}
-            rows += [{**place, "scale": scale, **row(scale, held, found)} for scale in SCALES]
+            recording = read(path.with_name(f"{network_of(path)}-{stream}.npz"))
+            key = {"draw": int(path.parent.name), "network": network_of(path), "stream": stream}
+            rows += [{**key, "scale": scale, **row(scale, held, recording)} for scale in SCALES]
     manifest = {
         "seed": SEED,
         "chosen_on": CHOSEN_ON,
@@ -259,11 +259,11 @@ def read(path: Path) -> Recording:
         return Recording(**{name: file[name] for name in names})
 
 
-def row(scale: str, held: Recording, found: Recording) -> dict[str, Any]:
+def row(scale: str, held: Recording, recording: Recording) -> dict[str, Any]:
     """Return how often the interval holds the accuracy of its window, for the source and for TENT."""
-    predicted = {"source": found.source, "tent": found.adapted}
+    predicted = {"source": recording.source, "tent": recording.adapted}
     results = [
-        result for logits in predicted.values() if logits is not None for result in run(scale, held, found, logits)
+        result for logits in predicted.values() if logits is not None for result in run(scale, held, recording, logits)
     ]
     known = [(value, low, high, truth) for value, low, high, truth in results if not np.isnan(value)]
     kept: dict[str, Any] = {"windows": len(results), "unknown": len(results) - len(known)}
@@ -278,19 +278,19 @@ def row(scale: str, held: Recording, found: Recording) -> dict[str, Any]:
 
 
 def run(
-    scale: str, held: Recording, found: Recording, logits: NDArray[np.float32]
+    scale: str, held: Recording, recording: Recording, logits: NDArray[np.float32]
 ) -> Iterator[tuple[float, float, float, float]]:
     """Yield the estimate, its interval and the accuracy of each window of 64 samples."""
     follows = not np.allclose(held.source, held.anchor, atol=1e-4)
     accuracy = float((held.source.argmax(1) == held.labels).mean()) if scale == "accuracy" else None
-    estimator = ReplayedAnchor(found.anchor, follows=follows, clean_accuracy=accuracy)
+    estimator = ReplayedAnchor(recording.anchor, follows=follows, clean_accuracy=accuracy)
     held_logits, labels = [torch.from_numpy(held.anchor)], [torch.from_numpy(held.labels)]
     if scale != "nothing":
         source = [torch.from_numpy(held.source)] if follows else []
         estimator.scale.fit(estimator.anchor, held_logits, labels if scale == "labels" else [None], source)
     model = Classifier(tiny_resnet())  # the estimator does not look at it
-    right, source_logits = logits.argmax(1) == found.labels, torch.from_numpy(found.source)
-    for start, stop in zip(np.cumsum(found.sizes) - found.sizes, np.cumsum(found.sizes), strict=True):
+    right, source_logits = logits.argmax(1) == recording.labels, torch.from_numpy(recording.source)
+    for start, stop in zip(np.cumsum(recording.sizes) - recording.sizes, np.cumsum(recording.sizes), strict=True):
         numbers = torch.arange(start, stop)
         seen = Observation(
             numbers, torch.from_numpy(logits[start:stop]), model, source=lambda rows: source_logits[rows]

@@ -57,9 +57,9 @@ def alarms(streams: int, length: int) -> dict[str, object]:
     for level in (0.01, 0.1):
         for name, (up, down) in HEALTHY.items():
             rng = np.random.default_rng(0)
-            found = sum(LossAlarm(level=level).observe(losses(rng, length, up, down)) for _ in range(streams))
-            false[f"level {level}, {name}"] = found / streams
-            print("false alarms", level, name, found / streams, file=sys.stderr)
+            raised = sum(LossAlarm(level=level).observe(losses(rng, length, up, down)) for _ in range(streams))
+            false[f"level {level}, {name}"] = raised / streams
+            print("false alarms", level, name, raised / streams, file=sys.stderr)
     delays = {}
     for healthy in (0, 1000, 10_000):
         for name, (up, down) in HARMFUL.items():
@@ -188,9 +188,9 @@ class Served:
 
 def recorded(path: Path) -> Served:
     """Read one stream."""
-    with np.load(path) as found:
-        known = found["labels"] >= 0  # inputs of pure noise have none
-        logits, anchored, labels = found["src"][known] / 1.75, found["q"][known], found["labels"][known]
+    with np.load(path) as file:
+        known = file["labels"] >= 0  # inputs of pure noise have none
+        logits, anchored, labels = file["src"][known] / 1.75, file["q"][known], file["labels"][known]
     exponents = np.exp(logits - logits.max(1, keepdims=True))
     served, source = (exponents / exponents.sum(1, keepdims=True) + anchored).argmax(1), logits.argmax(1)
     rows, beliefs = np.arange(len(labels)), anchored.astype(float).clip(0, 1)
@@ -220,8 +220,8 @@ def coverage_of(data: Served, seeds: int, budget: float) -> tuple[int, int]:
     for seed in range(seeds):
         audit, right = LabelAudit(budget=budget, confidence=0.9, seed=seed), [True, True]
         for end in audited(data, audit, len(now) // 64 * 64, 64):
-            for at, (found, true) in enumerate(((audit.accuracy(), accuracy), (audit.gain(), gain))):
-                right[at] &= found.low - 1e-9 <= true[end - 1] <= found.high + 1e-9
+            for at, (interval, true) in enumerate(((audit.accuracy(), accuracy), (audit.gain(), gain))):
+                right[at] &= interval.low - 1e-9 <= true[end - 1] <= interval.high + 1e-9
         held = [count + now_right for count, now_right in zip(held, right, strict=True)]
     return held[0], held[1]
 
@@ -239,9 +239,9 @@ def labels_needed(data: Served, kind: str, *, gain: bool, budget: float) -> dict
         return needed
     audit = LabelAudit(budget=budget, gain_weight=1.0 if gain else 0.0)
     for _ in audited(data.guessed() if kind == "chosen by difference" else data, audit, int(25_000 / budget), 256):
-        found = audit.gain() if gain else audit.accuracy()
-        if found.samples:
-            _note(needed, found.value - found.low, audit.requested)
+        interval = audit.gain() if gain else audit.accuracy()
+        if interval.samples:
+            _note(needed, interval.value - interval.low, audit.requested)
         if None not in needed.values():
             break
     return needed
@@ -263,11 +263,11 @@ def audits(folder: Path | None, seeds: int) -> dict[str, object]:
         f"simulated, estimates {name}": Served(served, source, right, right, np.zeros(size, np.int64))
         for name, right in {"honest": chance, "always 99 %": np.full(size, 0.99), "reversed": 1 - chance}.items()
     }
-    found: dict[str, dict[str, float]] = {}
+    held_shares: dict[str, dict[str, float]] = {}
     for name, data in streams.items():
         held = coverage_of(data, 4 * seeds, 0.1)
-        found[name] = {"accuracy": held[0] / (4 * seeds), "gain": held[1] / (4 * seeds)}
-        print("audit", name, found[name], file=sys.stderr)
+        held_shares[name] = {"accuracy": held[0] / (4 * seeds), "gain": held[1] / (4 * seeds)}
+        print("audit", name, held_shares[name], file=sys.stderr)
     networks: dict[str, list[Served]] = {}
     for path in sorted(folder.glob("*-*.npz")) if folder else ():
         stream = recorded(path)
@@ -277,7 +277,7 @@ def audits(folder: Path | None, seeds: int) -> dict[str, object]:
     for network, kept in networks.items():
         counts = np.array([coverage_of(stream, seeds, 0.1) for stream in kept])
         shares = (counts / seeds).mean(0)
-        found[f"{network}, {len(kept)} streams"] = {
+        held_shares[f"{network}, {len(kept)} streams"] = {
             "accuracy": round(float(shares[0]), 4),
             "gain": round(float(shares[1]), 4),
             "worst stream": float(counts.min() / seeds),
@@ -301,14 +301,14 @@ def audits(folder: Path | None, seeds: int) -> dict[str, object]:
     return {
         "budget": 0.1,
         "seeds of the coins": seeds,
-        "share of audits whose intervals of 90 % all hold": found,
+        "share of audits whose intervals of 90 % all hold": held_shares,
         "labels until the 95 % lower bound is within points of the value": certified,
     }
 
 
 def scales(folder: Path | None) -> dict[str, object]:
     """Return how far mean confidence is from accuracy, in points, at the temperatures that each kind of data gives."""
-    found: dict[str, object] = {}
+    measured: dict[str, object] = {}
     for path in sorted(folder.glob("*-*.npz")) if folder else ():
         with np.load(path) as stored:
             known = stored["labels"] >= 0
@@ -325,7 +325,7 @@ def scales(folder: Path | None) -> dict[str, object]:
             "its accuracy": temperature_from_accuracy(anchor, min(accuracy, 1 - 1 / len(labels))).temperature,
             "agreement with the source": math.nan if agreed is None else agreed.temperature,
         }
-        found[path.stem] = {
+        measured[path.stem] = {
             "accuracy of the anchor": round(accuracy, 3),
             "agreement minus accuracy of the source": round(
                 float((anchor.argmax(1) == source.argmax(1)).mean() - (source.argmax(1) == labels).mean()), 3
@@ -337,7 +337,7 @@ def scales(folder: Path | None) -> dict[str, object]:
                 for name, value in temperatures.items()
             },
         }
-    return found
+    return measured
 
 
 def _sure(logits: Array, temperature: float) -> float:
@@ -361,9 +361,9 @@ def main() -> None:
         "audit": lambda: audits(chosen.recorded, chosen.seeds),
         "scale": lambda: scales(chosen.recorded),
     }
-    found = {name: part() for name, part in parts.items() if chosen.part in (None, name)}
-    print(json.dumps(found, indent=1))
-    write(chosen.json, found)
+    results = {name: part() for name, part in parts.items() if chosen.part in (None, name)}
+    print(json.dumps(results, indent=1))
+    write(chosen.json, results)
 
 
 if __name__ == "__main__":

@@ -62,9 +62,9 @@ def main() -> None:
     efficiency, of_machine = alone / given.workers / shared, apart / shared
     print(f"serial {alone:.1f} s, by hand {apart:.1f} s, {given.executor} {shared:.1f} s")
     print(f"efficiency {efficiency:.2f} of ideal, {of_machine:.2f} of what {given.workers} processes reach here")
-    found = {"executor": given.executor, "workers": given.workers, "samples": given.samples}
+    setting = {"executor": given.executor, "workers": given.workers, "samples": given.samples}
     times = {"serial_seconds": alone, "by_hand_seconds": apart, "seconds": shared}
-    write(given.json, {**found, **times, "efficiency": efficiency, "efficiency_of_machine": of_machine})
+    write(given.json, {**setting, **times, "efficiency": efficiency, "efficiency_of_machine": of_machine})
 
 
 if __name__ == "__main__":

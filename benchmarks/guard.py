@@ -43,10 +43,10 @@ def main() -> None:
     parser.add_argument("--failing", type=int, default=300, help="batches of each failing stream")
     options = parser.parse_args()
     torch.set_num_threads(1)
-    found = json.loads(options.result.read_text())["streams"] if options.result.exists() else {}
+    streams = json.loads(options.result.read_text())["streams"] if options.result.exists() else {}
     for name in options.streams:
-        found[name] = healthy(name, options.healthy) if name in HEALTHY else failing(name, options.failing)
-        print(name, found[name], flush=True)
+        streams[name] = healthy(name, options.healthy) if name in HEALTHY else failing(name, options.failing)
+        print(name, streams[name], flush=True)
     manifest = {
         "network": "digits_resnet",
         "batch_size": BATCH,
@@ -57,7 +57,7 @@ def main() -> None:
         "versions": {"holdfast": holdfast.__version__, "torch": torch.__version__},
         "python": platform.python_version(),
     }
-    options.result.write_text(json.dumps({"manifest": manifest, "streams": found}, indent=1) + "\n")
+    options.result.write_text(json.dumps({"manifest": manifest, "streams": streams}, indent=1) + "\n")
     print(f"Wrote {options.result}")
 
 
@@ -85,13 +85,13 @@ def healthy(name: str, count: int) -> dict[str, Any]:
         step = model.step(inputs)
         resets += step.recovered is not None
         regrets += regretting.step(inputs).recovered is not None
-    told = {"alarms": step.gauges["alarms"], "resets": resets, "undone": step.gauges["undone"]}
-    return {"batches": count, **told, "regrets": regrets}
+    counts = {"alarms": step.gauges["alarms"], "resets": resets, "undone": step.gauges["undone"]}
+    return {"batches": count, **counts, "regrets": regrets}
 
 
 FAILING: dict[str, Callable[[int], float]] = {  # factor of the learning rate at each batch
     "ten times the learning rate": lambda _: 10.0,
-    "collapse": lambda place: 1000.0 if 20 <= place < 40 else 1.0,
+    "collapse": lambda position: 1000.0 if 20 <= position < 40 else 1.0,
 }
 
 
@@ -104,11 +104,11 @@ def failing(name: str, count: int) -> dict[str, Any]:
         "guard(tent)": holdfast.adapt(digits_resnet(), "guard", base="tent", source=source_samples()),
     }
     right = dict.fromkeys(models, 0)
-    for place, (inputs, labels) in enumerate(batches(count, **HEALTHY["severe"])):
+    for index, (inputs, labels) in enumerate(batches(count, **HEALTHY["severe"])):
         for label, model in models.items():
-            model.method.scale_rates(FAILING[name](place))
+            model.method.scale_rates(FAILING[name](index))
             step = model.step(inputs)
-            right[label] += int((step.logits.argmax(1) == labels).sum()) if place >= SETTLED else 0
+            right[label] += int((step.logits.argmax(1) == labels).sum()) if index >= SETTLED else 0
     shares = {label: round(number / ((count - SETTLED) * BATCH), 4) for label, number in right.items()}
     return {"batches": count, "accuracy": shares, "guard": dict(step.gauges)}
 

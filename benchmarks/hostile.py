@@ -164,7 +164,7 @@ def batches(stream: Hostile, data: Dataset, family: str | None, rng: Rng) -> Ite
     """Yield inputs, labels and which inputs show something."""
     of_class = [np.flatnonzero(data.labels == label) for label in range(int(data.labels.max()) + 1)]
     wanted = stream.classes(rng, len(of_class), stream.samples)
-    for place, start in enumerate(range(0, len(wanted), stream.batch_size)):
+    for index, start in enumerate(range(0, len(wanted), stream.batch_size)):
         rows = np.array([rng.choice(of_class[label]) for label in wanted[start : start + stream.batch_size]])
         rows = np.repeat(rows[:: stream.copies], stream.copies)[: len(rows)]
         labels, samples = data.labels[rows], data.inputs(rows).copy()
@@ -173,8 +173,8 @@ def batches(stream: Hostile, data: Dataset, family: str | None, rng: Rng) -> Ite
             "half of the classes": labels >= len(of_class) // 2,
             "every fifth": rng.random(len(rows)) < 0.2,
         }[stream.corrupted]
-        name = stream.corruptions[place // stream.every % len(stream.corruptions)]
-        severity = stream.severities[place % len(stream.severities)]
+        name = stream.corruptions[index // stream.every % len(stream.corruptions)]
+        severity = stream.severities[index % len(stream.severities)]
         for row in np.flatnonzero(chosen) if severity > 0 else ():
             draws = np.random.default_rng(rng.integers(2**31))
             samples[row] = CORRUPTIONS[name](samples[row], severity, draws, family=family)
@@ -189,8 +189,8 @@ def measure(stream: Hostile, subject: Subject, data: Dataset, source: Tensor, se
     right, total = dict.fromkeys(("source", *METHODS), 0), 0
     for inputs, labels, shown in batches(stream, data, subject.family, np.random.default_rng(seed)):
         logits = {"source": models["blend"].source(inputs), **{name: model(inputs) for name, model in models.items()}}
-        for name, found in logits.items():
-            right[name] += int(((found.argmax(1) == labels) & shown).sum())
+        for name, predicted in logits.items():
+            right[name] += int(((predicted.argmax(1) == labels) & shown).sum())
         total += int(shown.sum())
     accuracy = 100 * right.pop("source") / total
     gains = {method: round(100 * count / total - accuracy, 2) for method, count in right.items()}
@@ -199,7 +199,7 @@ def measure(stream: Hostile, subject: Subject, data: Dataset, source: Tensor, se
 
 def subjects(options: argparse.Namespace) -> dict[str, Subject]:
     """Return the networks by the name of their data."""
-    found = {
+    subjects = {
         "digits": Subject(
             digits_resnet,
             partial(DATASETS["digits"], "test"),
@@ -218,14 +218,14 @@ def subjects(options: argparse.Namespace) -> dict[str, Subject]:
     }
     if options.weights is not None:
         spec = Spec.parse({"name": "cifar_resnet", "weights": str(options.weights)})
-        found["cifar10"] = Subject(
+        subjects["cifar10"] = Subject(
             partial(spec.build, MODELS),
             partial(DATASETS["cifar10"], split="test", folder=options.folder),
             partial(DATASETS["cifar10"], split="train", folder=options.folder),
             {"A": ("shot_noise", "fog", "pixelate"), "B": ("gaussian_blur", "contrast", "impulse_noise")},
             severity=5,
         )
-    return found
+    return subjects
 
 
 def main() -> None:

@@ -49,8 +49,8 @@ def jobs_of(samples: int) -> list[Job]:
 
 def rows(folder: Path) -> list[dict[str, Any]]:
     """Return the rows of a run without its timings."""
-    found = [json.loads(line) for line in (folder / "rows.jsonl").read_text().splitlines()]
-    return [{key: value for key, value in row.items() if key not in TIMINGS} for row in found]
+    lines = [json.loads(line) for line in (folder / "rows.jsonl").read_text().splitlines()]
+    return [{key: value for key, value in row.items() if key not in TIMINGS} for row in lines]
 
 
 def written(runs: Path) -> int:
@@ -60,7 +60,7 @@ def written(runs: Path) -> int:
 
 def session(leader: int) -> dict[int, int]:
     """Return the living processes of a session with their parents."""
-    found = {}
+    parents = {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             try:
@@ -70,10 +70,10 @@ def session(leader: int) -> dict[int, int]:
                     and words[0] != "Z"
                     and b"resource_tracker" not in (entry / "cmdline").read_bytes()
                 ):
-                    found[int(entry.name)] = int(words[1])
+                    parents[int(entry.name)] = int(words[1])
             except OSError:
                 continue
-    return found
+    return parents
 
 
 def disturbed(
@@ -137,15 +137,15 @@ def main() -> None:
         size = written(Path(name) / "whole")
         while len(victims) < given.kills:
             runs = Path(name) / f"runs{compared}"
-            places = {job.name: runs / job.suite / job.name for job in jobs}
-            while not all((place / "summary.json").exists() for place in places.values()):
+            folders = {job.name: runs / job.suite / job.name for job in jobs}
+            while not all((folder / "summary.json").exists() for folder in folders.values()):
                 stuck, left = disturbed(runs, given.samples, size, chance, victims, given.kills)
                 hung, survived = hung + stuck, survived + left
-            for job, place in places.items():
-                found = rows(place)
-                compared += max(len(found), len(whole[job]))
-                differing += sum(mine != theirs for mine, theirs in zip(found, whole[job], strict=False))
-                differing += abs(len(found) - len(whole[job]))
+            for job, folder in folders.items():
+                kept = rows(folder)
+                compared += max(len(kept), len(whole[job]))
+                differing += sum(mine != theirs for mine, theirs in zip(kept, whole[job], strict=False))
+                differing += abs(len(kept) - len(whole[job]))
             ends = f"{hung} benches hung, {survived} workers survived"
             print(f"{len(victims)} kills, {compared} rows compared, {differing} differ, {ends}", flush=True)
     counts = {kind: victims.count(kind) for kind in ("parent", "worker")}

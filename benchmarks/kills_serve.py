@@ -64,14 +64,16 @@ class Client(threading.Thread):
                 if answer.status_code != 200:
                     self.refused.append(answer.text)
                     continue
-                found = answer.json()
-                self.batches.append((found["ids"][0].rpartition("-")[2], found["batch"]))
-                for name, label, wanted in zip(found["ids"], found["classes"], found["wants_label"], strict=True):
+                answered = answer.json()
+                self.batches.append((answered["ids"][0].rpartition("-")[2], answered["batch"]))
+                for name, label, wanted in zip(
+                    answered["ids"], answered["classes"], answered["wants_label"], strict=True
+                ):
                     if wanted:
-                        told = client.post("/v1/feedback", json={"id": name, "label": label})
-                        if told.status_code != 200:
-                            self.refused.append(told.text)
-                        elif told.json()["counts"]:
+                        reply = client.post("/v1/feedback", json={"id": name, "label": label})
+                        if reply.status_code != 200:
+                            self.refused.append(reply.text)
+                        elif reply.json()["counts"]:
                             self.counted.append((name, label))
 
 

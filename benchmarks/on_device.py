@@ -34,7 +34,7 @@ def measure(name: str, rounds: int, folder: Path) -> dict[str, Any]:
     options.log_severity_level, options.intra_op_num_threads = 3, 1
     session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
     names = [entry.name.removeprefix("next_") for entry in session.get_outputs()[1:]]
-    found: dict[str, Any] = {"file_mb": round(Path(str(path)).stat().st_size / 1e6, 2)}
+    measured: dict[str, Any] = {"file_mb": round(Path(str(path)).stat().st_size / 1e6, 2)}
     for size in SIZES:
         state: dict[str, Any] = {}
         times: dict[str, list[float]] = {"pytorch": [], "onnxruntime": []}
@@ -48,8 +48,8 @@ def measure(name: str, rounds: int, folder: Path) -> dict[str, Any]:
             times["pytorch"].append(1e3 * (middle - start))
             state = dict(zip(names, values, strict=True))
         medians = {runtime: round(median(each[rounds // 10 :]), 3) for runtime, each in times.items()}
-        found[f"batch {size}"] = {**medians, "ratio": round(medians["onnxruntime"] / medians["pytorch"], 3)}
-    return found
+        measured[f"batch {size}"] = {**medians, "ratio": round(medians["onnxruntime"] / medians["pytorch"], 3)}
+    return measured
 
 
 def main() -> None:

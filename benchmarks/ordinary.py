@@ -123,15 +123,15 @@ def on_pacs(data: Path, nets: Path, name: str, *, half: str, model: str, tuned: 
 
 def pacs(data: Path, prepare: Preprocessing) -> tuple[dict[str, Labelled], dict[str, Labelled]]:
     """Return photos to fit on and photos of the source, and the test images of each domain."""
-    found: dict[str, list[tuple[Tensor, int]]] = {}
+    pictures: dict[str, list[tuple[Tensor, int]]] = {}
     for stored, label, domain in parquet_rows(data / "pacs" / "samples.parquet", "image", "label", "domain"):
         image = prepare.image(decode_image(io.BytesIO(stored["bytes"]), stored["path"]))
-        found.setdefault(domain.replace("_", " "), []).append((image, label))
-    photos = found.pop("photo")
+        pictures.setdefault(domain.replace("_", " "), []).append((image, label))
+    photos = pictures.pop("photo")
     of_class = [[row for row in photos if row[1] == label] for label in range(7)]
     parts = {part: [row for rows in of_class for row in rows[chosen]] for part, chosen in PHOTOS.items()}
     fitting = {part: shuffled(rows) for part, rows in parts.items()}
-    return fitting, {"photo": fitting.pop("test"), **{domain: shuffled(rows) for domain, rows in found.items()}}
+    return fitting, {"photo": fitting.pop("test"), **{domain: shuffled(rows) for domain, rows in pictures.items()}}
 
 
 def shuffled(rows: Sequence[tuple[Tensor, int]]) -> Labelled:
@@ -232,7 +232,7 @@ def linear_on_cifar(data: Path, nets: Path, name: str) -> Subject:
     shifts = dict.fromkeys(CIFAR_SHIFTS["B"], 3)
     labels = torch.from_numpy(tested.labels[:256])
     images = {"clean": tested.images[:256], **corrupted(tested.images[:256], shifts)}
-    domains = {domain: (enlarged(found), labels) for domain, found in images.items()}
+    domains = {domain: (enlarged(pictures), labels) for domain, pictures in images.items()}
     return Subject(name, "transfer", "B", network, batches(enlarged(tested.images[-SOURCE_INPUTS:])), domains)
 
 
@@ -244,8 +244,8 @@ def on_digits(
     shifts = dict.fromkeys(DIGIT_SHIFTS[half], 3)
     domains = shifted(nets / f"digits {half}", tested.images, tested.labels, shifts, family="224")
     rows = [*parquet_rows(data / "mnist" / "samples.parquet", "image", "label")][:1024]
-    found = np.stack([as_digit(decode_image(io.BytesIO(stored["bytes"]))) for stored, _ in rows])
-    domains["MNIST"] = as_inputs(found), torch.tensor([label for _, label in rows])
+    digits = np.stack([as_digit(decode_image(io.BytesIO(stored["bytes"]))) for stored, _ in rows])
+    domains["MNIST"] = as_inputs(digits), torch.tensor([label for _, label in rows])
     if exposures:
         clean, _ = domains["clean"]
         domains |= {"inverted": (1 - clean, labels), "over-exposed": ((2.5 * clean).clamp(max=1), labels)}
@@ -358,8 +358,8 @@ def fit_head(network: nn.Module, data: Labelled) -> None:
     classifier = Classifier(network)
     inputs, labels = data
     features = torch.cat([classifier.encode(batch) for batch in batches(inputs)])
-    found = LogisticRegression(max_iter=5000).fit(features.numpy(), labels.numpy())
-    state = {"weight": torch.from_numpy(found.coef_), "bias": torch.from_numpy(found.intercept_)}
+    regression = LogisticRegression(max_iter=5000).fit(features.numpy(), labels.numpy())
+    state = {"weight": torch.from_numpy(regression.coef_), "bias": torch.from_numpy(regression.intercept_)}
     if classifier.head is not None:
         classifier.head.load_state_dict(state)
 
@@ -384,19 +384,19 @@ def trained(network: ModuleT, path: Path, learn: Train) -> ModuleT:
 
 def prepared(network: nn.Module) -> Preprocessing:
     """Return how the network's zoo prepares images."""
-    found = preprocessing_of(network)
-    if found is None:
+    preprocessing = preprocessing_of(network)
+    if preprocessing is None:
         raise ValueError(f"{type(network).__name__} does not say how it takes images; load it from a zoo")
-    return found
+    return preprocessing
 
 
 def shifted(
-    place: Path, samples: NDArray[Any], labels: NDArray[np.int64], shifts: Mapping[str, int], **known: Any
+    cache: Path, samples: NDArray[Any], labels: NDArray[np.int64], shifts: Mapping[str, int], **known: Any
 ) -> dict[str, Labelled]:
     """Return samples as they are and corrupted; the corrupted ones are kept beside the networks."""
-    path, truth = place.with_suffix(".domains.safetensors"), torch.from_numpy(labels)
+    path, truth = cache.with_suffix(".domains.safetensors"), torch.from_numpy(labels)
     if not path.is_file():
-        made = {domain: torch.from_numpy(found) for domain, found in corrupted(samples, shifts, **known).items()}
+        made = {domain: torch.from_numpy(images) for domain, images in corrupted(samples, shifts, **known).items()}
         write_whole(path, save(made))
     stored = load_file(path)
     return {"clean": (as_inputs(samples), truth), **{name: (as_inputs(stored[name]), truth) for name in shifts}}
@@ -427,7 +427,7 @@ def accuracies(subject: Subject) -> dict[str, float]:
         domain: torch.cat([subject.network(batch).argmax(1) for batch in batches(inputs)]) == labels
         for domain, (inputs, labels) in subject.domains.items()
     }
-    return {domain: round(100 * float(found.float().mean()), 2) for domain, found in right.items()}
+    return {domain: round(100 * float(hits.float().mean()), 2) for domain, hits in right.items()}
 
 
 def main() -> None:

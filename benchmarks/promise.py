@@ -123,13 +123,13 @@ def measure(subject: Subject, card: Card, arrival: Arrival, wanted: list[str], s
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", SetupWarning)
-                found = run(RECIPES[name](subject, card), inputs, arrival)
+                predictions = run(RECIPES[name](subject, card), inputs, arrival)
         except ValueError as error:  # the recipe does not suit the network
             print(f"{name}: {error}")
             continue
-        gains[name] = round(accuracy(found) - accuracy(source), 2)
+        gains[name] = round(accuracy(predictions) - accuracy(source), 2)
         if name in CALIBRATED:
-            errors[name] = round(calibration_error(found, truth), 2)
+            errors[name] = round(calibration_error(predictions, truth), 2)
     return {**row, "gains": gains, "calibration": errors}
 
 

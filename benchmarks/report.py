@@ -24,15 +24,15 @@ def write_runs(folder: Path, runs: int) -> None:
     for number in range(runs):
         recipe, seed = number % RECIPES, number // RECIPES % 10
         stream = number // (10 * RECIPES)
-        place = folder / f"run{number:05}"
-        place.mkdir(parents=True)
+        run_folder = folder / f"run{number:05}"
+        run_folder.mkdir(parents=True)
         protocol = {"stream": str(stream), "seed": seed, "model": "net", "weights": "w", "batch_size": SIZE}
         protocol |= {"preprocessing": "", "order": "", "recovery": "never", "source_data": "none", "metric": "accuracy"}
         name = "source" if recipe == 0 else f"recipe{recipe}"
         manifest = {
             "schema": 1,
             "suite": "many",
-            "job": place.name,
+            "job": run_folder.name,
             "place": number,
             "recipe": {"name": name, "label": name, "method": name},
             "model": {"name": "net", "parameters": 1000, "normalisation": "batch"},
@@ -41,16 +41,16 @@ def write_runs(folder: Path, runs: int) -> None:
             "protocol": {**protocol, "threads": 1, "versions": {"holdfast": "0.1.0"}},
             "fingerprint": f"{stream}-{recipe}",
         }
-        (place / "manifest.json").write_text(json.dumps(manifest))
+        (run_folder / "manifest.json").write_text(json.dumps(manifest))
         rows = []
         for batch in range(BATCHES):
             correct = (recipe + batch + seed) % SIZE
             row = {"position": batch * SIZE, "size": SIZE, "domains": {"fog": [correct, SIZE]}, "loss": None}
             row |= {"accuracy": correct / SIZE, "confidence": 0.8, "entropy": 0.5, "estimates": {}, "recovered": None}
             rows.append({**row, "skipped": None, "forwards": 1.0, "backwards": 0.0, "step_seconds": 0.01})
-        (place / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+        (run_folder / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
         correct = sum(row["domains"]["fog"][0] for row in rows)  # type: ignore[index]
-        (place / "summary.json").write_text(json.dumps({"samples": BATCHES * SIZE, "correct": correct}))
+        (run_folder / "summary.json").write_text(json.dumps({"samples": BATCHES * SIZE, "correct": correct}))
 
 
 def main() -> None:

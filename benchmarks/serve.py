@@ -168,7 +168,7 @@ def main() -> None:
     given = parser.parse_args()
     torch.set_num_threads(1)
     keep_freed_memory()  # as `holdfast serve` does
-    found = {
+    measured = {
         "network": "cifar_resnet (ResNet-20)",
         "torch": torch.__version__,
         "python": platform.python_version(),
@@ -181,8 +181,8 @@ def main() -> None:
         },
         "measured": [measure(given.batch, given.rounds, method) for method in ("tent", "eta")],
     }
-    given.out.write_text(json.dumps(found, indent=1) + "\n")
-    print(json.dumps(found, indent=1))
+    given.out.write_text(json.dumps(measured, indent=1) + "\n")
+    print(json.dumps(measured, indent=1))
 
 
 if __name__ == "__main__":

@@ -44,8 +44,8 @@ def many(folder: Path) -> tuple[float, float]:
     """Return seconds and MiB of opening shards with `MANY` images, of which only the first one has content."""
     shard = next(iter(folder.glob("*.tar")))
     offset = Shards(paths=shard)
-    place = (int(offset._offsets[0]), int(offset._sizes[0]))  # noqa: SLF001
-    index = ShardIndex.of([place] * SHARD, list(range(1000)) * (SHARD // 1000), [("fog", "snow")] * SHARD)
+    extent = (int(offset._offsets[0]), int(offset._sizes[0]))  # noqa: SLF001
+    index = ShardIndex.of([extent] * SHARD, list(range(1000)) * (SHARD // 1000), [("fog", "snow")] * SHARD)
     copies = [folder / f"copy_{number:05}.tar" for number in range(MANY // SHARD)]
     for copy in copies:
         copy.symlink_to(shard)

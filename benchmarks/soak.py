@@ -57,13 +57,13 @@ def soak(job: tuple[str, int, bool]) -> tuple[str, list[float]]:
     pool = torch.rand(64, 4, 3, 4, 4, generator=generator)
     model = adapt(Tiny().eval(), name, source=list(pool[:4]), example=pool[0], **OPTIONS.get(name, {}))
     marks = {int(share * batches) for share in MARKS}
-    found = []
+    megabytes = []
     inputs = cross_inputs() if cross else cycle(pool)
     for batch, given in enumerate(islice(inputs, batches), start=1):
         model(given)
         if batch in marks:
-            found.append(resident_mb())
-    return name, found
+            megabytes.append(resident_mb())
+    return name, megabytes
 
 
 def cross_inputs() -> Iterator[Tensor]:
@@ -96,10 +96,10 @@ def main() -> None:
     grown, measured = [], {}
     print(f"{'recipe':16}" + "".join(f"{f'{share:.0%}':>10}" for share in MARKS) + "   resident MB")
     with multiprocessing.get_context("spawn").Pool(2, maxtasksperchild=1) as pool:
-        for name, found in pool.imap_unordered(soak, jobs):
-            print(f"{name:16}" + "".join(f"{value:10.1f}" for value in found), flush=True)
-            measured[name] = found
-            if found[-1] - found[1] > TOLERANCE_MB:
+        for name, megabytes in pool.imap_unordered(soak, jobs):
+            print(f"{name:16}" + "".join(f"{value:10.1f}" for value in megabytes), flush=True)
+            measured[name] = megabytes
+            if megabytes[-1] - megabytes[1] > TOLERANCE_MB:
                 grown.append(name)
     print("memory grows: " + ", ".join(grown) if grown else "memory stays constant for every recipe")
     write(options.json, {"batches": options.batches, "resident_mb": measured, "marks": list(MARKS), "grown": grown})

@@ -146,7 +146,7 @@ def main() -> None:
         label: (cost, chosen[label][2], *memory[label], waits[label], FORMATS[best[label]])
         for label, cost in costs.items()
     }
-    write(options.json, {label: dict(zip(names, found, strict=True)) for label, found in values.items()})
+    write(options.json, {label: dict(zip(names, row, strict=True)) for label, row in values.items()})
 
 
 def inputs(samples: int) -> Tensor:

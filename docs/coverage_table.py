@@ -24,9 +24,9 @@ def table() -> str:
     confirmed = [row for row in rows if row["draw"] not in chosen_on]
     for network in content["manifest"]["settings"]:
         for scale in SCALES:
-            found = {row["stream"]: row for row in confirmed if row["network"] == network and row["scale"] == scale}
-            cells = " | ".join(_covered(found.get(stream)) for stream in STREAMS)
-            widths = [row["width"] for row in found.values() if "width" in row]
+            by_stream = {row["stream"]: row for row in confirmed if row["network"] == network and row["scale"] == scale}
+            cells = " | ".join(_covered(by_stream.get(stream)) for stream in STREAMS)
+            widths = [row["width"] for row in by_stream.values() if "width" in row]
             width = f"{100 * sum(widths) / len(widths):.0f}" if widths else "–"
             lines.append(f"| `{network}` | {scale} | {cells} | {width} |")
     chosen = [row for row in rows if row["draw"] in chosen_on]

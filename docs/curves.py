@@ -105,30 +105,30 @@ def axes(domains: Sequence[str]) -> list[str]:
     step, bottom = WIDTH // len(domains), TOP + HEIGHT
     heights = {share: bottom - HEIGHT * share // 100 for share in (0, 50, 100)}
     grid = "".join(f"M{LEFT} {height}h{WIDTH}" for height in heights.values())
-    borders = "".join(f"M{LEFT + step * place} {TOP}v{HEIGHT}" for place in range(1, len(domains)))
+    borders = "".join(f"M{LEFT + step * index} {TOP}v{HEIGHT}" for index in range(1, len(domains)))
     names = [domain.replace("_", " ") for domain in domains]
     return [
         f'<path d="{grid}" stroke="{GREY}" stroke-opacity=".4"/>',
         f'<path d="{borders}" stroke="{GREY}" stroke-opacity=".4" stroke-dasharray="3 3"/>',
         *(words(LEFT - 5, height + 4, f"{share}", anchor="end") for share, height in heights.items()),
-        *(words(LEFT + step * place + step // 2, bottom + 16, name) for place, name in enumerate(names)),
+        *(words(LEFT + step * index + step // 2, bottom + 16, name) for index, name in enumerate(names)),
     ]
 
 
 def line(curve: Curve, colour: str) -> str:
     """Return the line of one curve, with a point in the middle of each batch."""
     apart = WIDTH / len(curve.batches)
-    places = [
+    points = [
         f"{LEFT + apart * (batch + 0.5):.0f},{TOP + HEIGHT * (1 - share):.1f}"
         for batch, share in enumerate(curve.batches)
     ]
-    return f'<polyline points="{" ".join(places)}" fill="none" stroke="{colour}" stroke-width="2"/>'
+    return f'<polyline points="{" ".join(points)}" fill="none" stroke="{colour}" stroke-width="2"/>'
 
 
-def legend(found: Mapping[str, str], height: int) -> list[str]:
+def legend(colours: Mapping[str, str], height: int) -> list[str]:
     """Return a dash and a name for each recipe, in a row."""
     parts, left = [], LEFT
-    for recipe, colour in found.items():
+    for recipe, colour in colours.items():
         parts.append(f'<path d="M{left} {height - 4}h18" stroke="{colour}" stroke-width="2.5"/>')
         parts.append(words(left + 23, height, recipe, anchor="start"))
         left += 46 + 8 * len(recipe)

@@ -16,4 +16,4 @@ class FenceDoctests(griffe.Extension):
     def on_object(self, *, obj: griffe.Object, **_: Any) -> None:
         """Change the docstring of one function or class."""
         if obj.docstring is not None:
-            obj.docstring.value = EXAMPLE.sub(lambda found: f"```pycon\n{found.group(0)}\n```", obj.docstring.value)
+            obj.docstring.value = EXAMPLE.sub(lambda example: f"```pycon\n{example.group(0)}\n```", obj.docstring.value)

@@ -21,7 +21,7 @@ def lines(path: Path, verified: dict[str, Any]) -> Iterator[list[str]]:
     if not isinstance(content, dict) or "parts" not in content:
         return
     parts = content["parts"]
-    found: dict[tuple[str, str, str], dict[str, list[tuple[int, str, float]]]] = {}
+    groups: dict[tuple[str, str, str], dict[str, list[tuple[int, str, float]]]] = {}
     commits: dict[tuple[str, str, str], str] = {}
     for run in content["runs"]:
         manifest = run["manifest"]
@@ -29,11 +29,11 @@ def lines(path: Path, verified: dict[str, Any]) -> Iterator[list[str]]:
         key = (manifest["suite"], parts[manifest["model"]]["name"], protocol)
         stream = parts[manifest["stream"]]["label"]
         error = 100 * (1 - run["summary"]["accuracy"])
-        found.setdefault(key, {}).setdefault(run["recipe"], []).append((manifest["seed"], stream, error))
+        groups.setdefault(key, {}).setdefault(run["recipe"], []).append((manifest["seed"], stream, error))
         commits[key] = (manifest.get("commit") or "")[:8] or "–"
     checked = verified.get(path.name)
     seal = "no" if checked is None else f"{checked['runs']} runs, {checked['date']}"
-    for key, recipes in found.items():
+    for key, recipes in groups.items():
         complete = max(len(runs) for runs in recipes.values())
         ranked = sorted(
             (fmean(error for _, _, error in runs), recipe) for recipe, runs in recipes.items() if len(runs) == complete

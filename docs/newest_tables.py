@@ -20,17 +20,17 @@ def runs(name: str) -> list[Run]:
     for run in content["runs"]:
         run["stream"] = content["parts"][run["manifest"]["stream"]]["label"]
         run["seed"] = run["manifest"]["seed"]
-    found: list[Run] = content["runs"]
-    return found
+    listed: list[Run] = content["runs"]
+    return listed
 
 
 def by_recipe(name: str, stream: str) -> dict[str, list[Run]]:
     """Return the runs on one stream, by recipe."""
-    found: dict[str, list[Run]] = {}
+    groups: dict[str, list[Run]] = {}
     for run in runs(name):
         if run["stream"] == stream:
-            found.setdefault(run["recipe"], []).append(run)
-    return found
+            groups.setdefault(run["recipe"], []).append(run)
+    return groups
 
 
 def visits() -> dict[str, list[float]]:
@@ -47,23 +47,25 @@ def visits() -> dict[str, list[float]]:
 def rise(errors: list[float], source: list[float]) -> float:
     """Return the slope of the least-squares line through the differences to the source, which meets the same images."""
     centre = (len(errors) - 1) / 2
-    places = [place - centre for place in range(len(errors))]
+    offsets = [offset - centre for offset in range(len(errors))]
     over = (own - other for own, other in zip(errors, source, strict=True))
-    return sum(place * value for place, value in zip(places, over, strict=True)) / sum(place**2 for place in places)
+    return sum(offset * value for offset, value in zip(offsets, over, strict=True)) / sum(
+        offset**2 for offset in offsets
+    )
 
 
 def recurrence() -> list[str]:
     """Return the table of errors by visit."""
-    found = visits()
-    number = len(next(iter(found.values())))
+    visited = visits()
+    number = len(next(iter(visited.values())))
     shown = [0, 1, 2, number // 2, number - 1]
     rows = [
-        f"| recipe | {' | '.join(f'visit {place + 1}' for place in shown)} | mean | rise against the source, a visit |",
+        f"| recipe | {' | '.join(f'visit {visit + 1}' for visit in shown)} | mean | rise against the source, a visit |",
         "| --- |" + " ---: |" * (len(shown) + 2),
     ]
-    for recipe, errors in found.items():
-        cells = [*(errors[place] for place in shown), fmean(errors)]
-        rises = f"{rise(errors, found['source']):+.2f}"
+    for recipe, errors in visited.items():
+        cells = [*(errors[visit] for visit in shown), fmean(errors)]
+        rises = f"{rise(errors, visited['source']):+.2f}"
         rows.append(f"| `{recipe}` | {' | '.join(f'{cell:.1f}' for cell in cells)} | {rises} |")
     return rows
 
@@ -77,10 +79,10 @@ def accuracies(name: str, streams: list[str], *, resets: bool = False) -> list[s
     for recipe in tables[0]:
         cells: list[str] = []
         for table in tables:
-            found = table[recipe]
-            ends = [fmean(run["batch_accuracy"][-len(run["batch_accuracy"]) // 4 :]) for run in found]
-            cells += [f"{100 * fmean(run['summary']['accuracy'] for run in found):.1f}", f"{100 * fmean(ends):.1f}"]
-            cells += [str(sum(run["resets"] for run in found))] if resets else []
+            of_recipe = table[recipe]
+            ends = [fmean(run["batch_accuracy"][-len(run["batch_accuracy"]) // 4 :]) for run in of_recipe]
+            cells += [f"{100 * fmean(run['summary']['accuracy'] for run in of_recipe):.1f}", f"{100 * fmean(ends):.1f}"]
+            cells += [str(sum(run["resets"] for run in of_recipe))] if resets else []
         rows.append(f"| `{recipe}` | {' | '.join(cells)} |")
     return rows
 
@@ -102,24 +104,24 @@ def alarms() -> list[str]:
             run["stream"]: run["reset_batches"] for run in runs("alarms-digits") if run["recipe"] == "guard's alarm"
         },
     }
-    for name, found in marks.items():
-        before = sum(batch < onset for batch in found["collapse"])
-        after = next((str(batch - onset) for batch in found["collapse"] if batch >= onset), "missed")
-        rows.append(f"| {name} | {len(found['clean'])} | {len(found['continual'])} | {before} | {after} |")
+    for name, batches in marks.items():
+        before = sum(batch < onset for batch in batches["collapse"])
+        after = next((str(batch - onset) for batch in batches["collapse"] if batch >= onset), "missed")
+        rows.append(f"| {name} | {len(batches['clean'])} | {len(batches['continual'])} | {before} | {after} |")
     return rows
 
 
 def settings(name: str) -> list[str]:
     """Return the table of errors in the main settings of UniTTA, averaged by how classes come."""
-    found = errors_by_setting(name)
+    table = errors_by_setting(name)
     kinds = ("(i,1)", "(n,1)", "(n,u)")
     rows = [
         f"| recipe | {' | '.join(f'{kind} classes' for kind in kinds)} | all 12 | worse than source in |",
         "| --- |" + " ---: |" * (len(kinds) + 2),
     ]
-    for recipe, errors in found.items():
+    for recipe, errors in table.items():
         means = [fmean(error for setting, error in errors.items() if setting.startswith(kind)) for kind in kinds]
-        worse = sum(error > found["source"][setting] for setting, error in errors.items())
+        worse = sum(error > table["source"][setting] for setting, error in errors.items())
         cells = [*(f"{mean:.1f}" for mean in [*means, fmean(errors.values())]), str(worse)]
         rows.append(f"| `{recipe}` | {' | '.join(cells)} |")
     return rows
@@ -127,10 +129,10 @@ def settings(name: str) -> list[str]:
 
 def errors_by_setting(name: str) -> dict[str, dict[str, float]]:
     """Return the error in each setting, in %, by recipe."""
-    found: dict[str, dict[str, float]] = {}
+    table: dict[str, dict[str, float]] = {}
     for run in runs(name):
-        found.setdefault(run["recipe"], {})[run["stream"]] = 100 - 100 * run["summary"]["accuracy"]
-    return found
+        table.setdefault(run["recipe"], {})[run["stream"]] = 100 - 100 * run["summary"]["accuracy"]
+    return table
 
 
 TABLES: dict[str, Callable[[], list[str]]] = {

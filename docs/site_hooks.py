@@ -1,4 +1,4 @@
-"""Hooks of the site: all methods in the navigation, room for wide tables, and no links to files outside docs/."""
+"""Hooks of the site: all methods in the navigation, equations as MathML, and no links to files outside docs/."""
 
 from __future__ import annotations
 
@@ -7,17 +7,22 @@ import re
 from pathlib import Path
 from typing import Any
 
+from latex2mathml.converter import convert
+
 
 def on_config(config: Any) -> Any:
     """Return the configuration with the pages of all methods below the table to choose from."""
     chapter = next(entry["Methods"] for entry in config.nav if "Methods" in entry)
-    found = sorted(path.name for path in Path(config.docs_dir, "methods").glob("*.md"))
-    chapter.extend(f"methods/{name}" for name in found if name != "README.md")
+    pages = sorted(path.name for path in Path(config.docs_dir, "methods").glob("*.md"))
+    chapter.extend(f"methods/{name}" for name in pages if name != "README.md")
     return config
 
 
 def on_page_markdown(markdown: str, *, page: Any, **_: Any) -> str:
-    """Return a page with links out of the documentation replaced by what they show; hide an empty table of contents."""
+    """Return a page with equations as MathML, and links out of the documentation replaced by what they show.
+
+    Browsers draw MathML themselves, so that no script is needed. An empty table of contents is hidden.
+    """
     if not page.is_homepage and "\n## " not in markdown and "\n::: " not in markdown:
         page.meta["hide"] = ["toc"]
 
@@ -26,4 +31,10 @@ def on_page_markdown(markdown: str, *, page: Any, **_: Any) -> str:
         outside = posixpath.normpath(posixpath.join(posixpath.dirname(page.file.src_uri), target)).startswith("..")
         return text if outside else link.group(0)
 
+    markdown = re.sub(r"```math\n(.*?)\n```", equation, markdown, flags=re.DOTALL)
     return re.sub(r"(?<!!)\[([^\]]+)\]\(([^):#]+)(?:#[^)]*)?\)", plain, markdown)
+
+
+def equation(fence: re.Match[str]) -> str:
+    """Return an equation in LaTeX as a block of MathML."""
+    return f'<div class="equation" tabindex="0">{convert(fence[1], display="block")}</div>'

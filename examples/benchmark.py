@@ -41,5 +41,5 @@ report = make_report(folder, "accuracy")
 page = write_report(report)
 print(page.name, "and", len(list(folder.glob("report-*"))), "tables")
 for table in report.tables:
-    print(table.title, "–", table.verdict)
+    print(table.title, "–", table.conclusion)
 assert "source" in report_to_markdown(report)

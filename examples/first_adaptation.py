@@ -30,10 +30,10 @@ def accuracy(method: str) -> tuple[float, float]:
 # layers.
 
 # %%
-found = {method: accuracy(method) for method in ("source", "blend", "tent")}
-for method, (share, estimated) in found.items():
+accuracies = {method: accuracy(method) for method in ("source", "blend", "tent")}
+for method, (share, estimated) in accuracies.items():
     print(f"{method:6} {share:.0f} %, estimated {estimated:.0f} %")
-assert found["source"] < min(found["blend"], found["tent"])
+assert accuracies["source"] < min(accuracies["blend"], accuracies["tent"])
 
 # %% [markdown]
 # `step` does the same and says more. `describe` lists the options of a method and what each means.

@@ -43,7 +43,7 @@ checked = Digits("validation")
 clean = [(as_inputs(checked.inputs(np.arange(128))), torch.from_numpy(checked.labels[:128]))]
 diagnosis = holdfast.doctor(network, clean, methods=["tent"], batches=1)
 for finding in diagnosis.failed:
-    print(finding.check, finding.found, finding.remedy)
+    print(finding.check, finding.observed, finding.remedy)
 print("failed checks:", len(diagnosis.failed))
 assert not diagnosis.failed
 
@@ -63,7 +63,7 @@ assert wrong.failed[0].check == "input scale"
 # %%
 MODELS.register("mine")(lambda: network)
 with tempfile.TemporaryDirectory() as runs:
-    found = recommend(
+    recommendation = recommend(
         "mine",
         {"name": "digits", "split": "validation"},
         scenario_of("independent classes, few domains"),
@@ -74,7 +74,7 @@ with tempfile.TemporaryDirectory() as runs:
         seeds=1,
         out=Path(runs),
     )
-print(found.verdict)
+print(recommendation.conclusion)
 
 # %% [markdown]
 # ## Guard

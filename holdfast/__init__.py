@@ -1,4 +1,4 @@
-"""Test-time adaptation that is safe enough to deploy and honest enough to publish."""
+"""Test-time adaptation for PyTorch classifiers that estimates whether it helps and goes back when it does not."""
 
 from __future__ import annotations
 

@@ -262,18 +262,18 @@ def _base_of(name: str, kind: type[Method], options: Mapping[str, Any]) -> Resol
             raise RecipeError("base_options", f"'auto' adapts nothing and has no option {option!r}; name a method")
         return None
     try:
-        inner = resolve(base, **given)
+        resolved = resolve(base, **given)
     except RecipeError as error:
         raise RecipeError("base" if error.key == "name" else "base_options", str(error)) from error
-    if inner.kind is kind:
+    if resolved.kind is kind:
         raise RecipeError("base", f"base of method {name!r} must be another method, got {base!r}")
-    if inner.recovery != "never" and not kind.keeps_recovery:
+    if resolved.recovery != "never" and not kind.keeps_recovery:
         raise RecipeError(
             "base",
-            f"{name!r} cannot keep the recovery {inner.recovery!r} of {base!r}; leave it out with base_options="
+            f"{name!r} cannot keep the recovery {resolved.recovery!r} of {base!r}; leave it out with base_options="
             "{'recovery': 'never'}",
         )
-    return inner
+    return resolved
 
 
 def _for_base(base: ResolvedRecipe) -> dict[str, Any]:

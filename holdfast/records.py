@@ -227,11 +227,11 @@ class Step:
         >>> Step(torch.zeros(64, 10), loss=0.31, events=(Reset("collapse"),))
         Step(64 samples, 10 classes, loss 0.31, recovered: collapse)
         """
-        words = [f"{len(self.logits)} samples", f"{self.logits.shape[1]} classes"]
-        words += [f"loss {self.loss:.3g}"] if self.loss is not None else []
-        words += [f"{name} {estimate!r}" for name, estimate in self.estimates.items()]
-        words += [f"{word}: {reason}" for word in ("recovered", "skipped") if (reason := getattr(self, word))]
-        return f"Step({', '.join(words)})"
+        parts = [f"{len(self.logits)} samples", f"{self.logits.shape[1]} classes"]
+        parts += [f"loss {self.loss:.3g}"] if self.loss is not None else []
+        parts += [f"{name} {estimate!r}" for name, estimate in self.estimates.items()]
+        parts += [f"{word}: {reason}" for word in ("recovered", "skipped") if (reason := getattr(self, word))]
+        return f"Step({', '.join(parts)})"
 
 
 @dataclass(frozen=True)

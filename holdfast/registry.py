@@ -194,17 +194,17 @@ def parameters_of(thing: Callable[..., Any]) -> dict[str, inspect.Parameter]:
     ['data', 'split', 'seed']
     """
     by_keyword = [inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD]
-    options: dict[str, inspect.Parameter] = {}
+    merged: dict[str, inspect.Parameter] = {}
     for function in chain(thing):
         parameters = list(inspect.signature(function).parameters.values())
         for parameter in parameters[isinstance(thing, type) :]:  # without `self`
             if parameter.kind in by_keyword:
-                options.setdefault(parameter.name, parameter)
+                merged.setdefault(parameter.name, parameter)
         # Without **options nothing is passed on to the next one.
         if not any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
             break
         by_keyword = by_keyword[:1]  # further functions get their other arguments from the first
-    return options
+    return merged
 
 
 def meanings_of(kind: type) -> dict[str, str]:

@@ -46,8 +46,8 @@ class Client:
         request = urllib.request.Request(self.url + path, body, headers)
         try:
             with urllib.request.urlopen(request, timeout=self.timeout) as answer:
-                found: dict[str, Any] = json.load(answer)
-                return found
+                content: dict[str, Any] = json.load(answer)
+                return content
         except urllib.error.HTTPError as error:  # the service says in one sentence what is wrong
             raise RuntimeError(f"{error.code}: {json.load(error)['error']}") from error
 
@@ -63,11 +63,12 @@ def main(arguments: list[str] | None = None) -> None:
     client = Client(given.url, given.tenant, given.token)
     for path in given.files:
         kind = mimetypes.guess_type(path.name)[0] or "application/octet-stream"
-        found = client.predict(
+        prediction = client.predict(
             path.read_bytes(), {"audio/x-wav": "audio/wav", "audio/x-flac": "audio/flac"}.get(kind, kind)
         )
-        wanted = "  please label it" if found["wants_label"][0] else ""
-        print(f"{path}: class {found['classes'][0]} ({100 * found['confidences'][0]:.0f} %)  {found['ids'][0]}{wanted}")
+        wanted = "  please label it" if prediction["wants_label"][0] else ""
+        sure = f"{100 * prediction['confidences'][0]:.0f} %"
+        print(f"{path}: class {prediction['classes'][0]} ({sure})  {prediction['ids'][0]}{wanted}")
 
 
 if __name__ == "__main__":

@@ -54,15 +54,19 @@ def main() -> None:
     token = {"Authorization": f"Bearer {given.token}"} if given.token else {}
     right = seen = 0
     with httpx.Client(base_url=given.url, headers=token, timeout=60) as client:
-        for place, batch in zip(range(given.batches), corrupted(given.audio, given.severity, given.size), strict=False):
+        for number, batch in zip(
+            range(given.batches), corrupted(given.audio, given.severity, given.size), strict=False
+        ):
             answer = client.post("/v1/predict", content=npy(batch.inputs.numpy()), headers=headers)
             answer.raise_for_status()
-            found = answer.json()
-            for name, label, wanted in zip(found["ids"], batch.labels.tolist(), found["wants_label"], strict=True):
+            prediction = answer.json()
+            for name, label, wanted in zip(
+                prediction["ids"], batch.labels.tolist(), prediction["wants_label"], strict=True
+            ):
                 if wanted:
                     client.post("/v1/feedback", json={"id": name, "label": label})
-            right, seen = right + int((np.array(found["classes"]) == batch.labels).sum()), seen + len(batch)
-            print(f"batch {place:3d}  {batch.domains[0]:20s} accuracy so far {100 * right / seen:.1f} %", flush=True)
+            right, seen = right + int((np.array(prediction["classes"]) == batch.labels).sum()), seen + len(batch)
+            print(f"batch {number:3d}  {batch.domains[0]:20s} accuracy so far {100 * right / seen:.1f} %", flush=True)
             time.sleep(given.pause)
 
 

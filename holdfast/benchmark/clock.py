@@ -75,4 +75,4 @@ def _measured(folder: Path) -> dict[str, float]:
                 ratios[label].append(each / measured["source"])
     if not ratios:
         raise ValueError(f"{folder} has no online runs with the recipe source to measure by; run it first")
-    return {label: round(median(found), 3) for label, found in ratios.items()}
+    return {label: round(median(values), 3) for label, values in ratios.items()}

@@ -77,7 +77,7 @@ def _measured(recipe: str, model: str, jobs: Sequence[Job], members: dict[str, i
     except Exception as error:  # a recipe that cannot run says so here already
         return Forecast(recipe, model, len(jobs), 0.0, 0.0, 0.0, 0.0, f"{type(error).__name__}: {error}")
     measured = seconds[1:] or seconds  # the first batch warms up
-    rendering, steps = (sum(column) / len(measured) for column in zip(*measured, strict=True))
+    rendering, steps = (min(column) for column in zip(*measured, strict=True))  # other work only adds to it
     hours = steps * batches * first.epochs / 3600
     shared = rendering * batches / members[first.name] / 3600
     on_gpu = hours if first.placement.kind != "cpu" else 0.0

@@ -24,7 +24,7 @@ OracleScore: TypeAlias = Literal["accuracy", "macro_f1", "macro_roc_auc"]
 
 PLAIN_FIELDS = (
     *("card", "seed", "batch_size", "samples", "protocol", "epochs", "speed", "cost"),
-    *("device", "precision", "memory_format", "place"),
+    *("device", "precision", "memory_format"),
 )
 
 
@@ -76,7 +76,7 @@ class Job:
     device: str = "cpu"  # auto, cpu, cuda, cuda:1, mps
     precision: Precision = "float32"
     memory_format: MemoryFormat = "contiguous"
-    place: int = 0  # index in the suite: tables keep its order
+    index: int = 0  # in the suite: tables keep its order
     averages: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # name -> labels of streams
     imports: tuple[OwnFile, ...] = ()  # your own files that it depends on; before all that may refer to them
     known: InitVar[ResolvedRecipe | None] = None  # the recipe, if the suite has resolved it already
@@ -167,7 +167,7 @@ class Job:
             "epochs": self.epochs,
             "scores": list(self.scores),
             **({key: getattr(self, key) for key in self.placement.described}),  # none for the CPU in float32
-            "place": self.place,
+            "place": self.index,
             "averages": {name: list(labels) for name, labels in self.averages.items()},
         }
 
@@ -193,6 +193,7 @@ class Job:
             scores=tuple(content.get("scores", ())),
             oracle_score=oracle_score,
             imports=imports,
+            index=content.get("place", 0),
             **{key: content[key] for key in PLAIN_FIELDS if key in content},
         )
 

@@ -86,7 +86,7 @@ def make_manifest(job: Job, built: Built) -> dict[str, Any]:
         "schema": SCHEMA,
         "suite": job.suite,
         "job": job.name,
-        "place": job.place,
+        "place": job.index,
         "averages": {name: list(labels) for name, labels in job.averages.items()},
         "asked": job.to_json(),
         "resolved": resolved_names(job),

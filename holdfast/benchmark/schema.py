@@ -169,7 +169,7 @@ class Suite(BaseModel):
                 device=resolve_device(self.device),
                 precision=self.precision,
                 memory_format=self.memory_format,
-                place=index,
+                index=index,
                 averages={name: tuple(labels) for name, labels in self.averages.items()},
                 known=known,
             )

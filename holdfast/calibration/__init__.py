@@ -2,16 +2,16 @@
 
 from holdfast.calibration.calibrate import calibrate
 from holdfast.calibration.interpolate import interpolate_percent
-from holdfast.calibration.judge import Judging
 from holdfast.calibration.matrices import calibration_of, import_matrices
+from holdfast.calibration.meter import CalibrationProgress
 from holdfast.calibration.settings import CalibrationSettings
 from holdfast.calibration.store import default_cache
 from holdfast.streams import Calibration, Transition
 
 __all__ = [
     "Calibration",
+    "CalibrationProgress",
     "CalibrationSettings",
-    "Judging",
     "Transition",
     "calibrate",
     "calibration_of",

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from torch import nn
 
-from holdfast.calibration.judge import Judge, Judging
+from holdfast.calibration.meter import CalibrationProgress, Meter
 from holdfast.calibration.pairs import Pair, check_pairs, in_order, names_of, reaching, solve_pair
 from holdfast.calibration.settings import CalibrationSettings
 from holdfast.calibration.sharing import Execute, locked, measure_as_jobs, shared
@@ -31,7 +31,7 @@ def calibrate(
     settings: CalibrationSettings | None = None,
     *,
     cache: str | Path | None = None,
-    progress: Callable[[Judging], None] | None = None,
+    progress: Callable[[CalibrationProgress], None] | None = None,
     execute: Execute | None = None,
 ) -> Calibration:
     """Calibrate a CCC walk (Press et al., NeurIPS 2023) for any model and data, with a fraction of its measurements.
@@ -49,7 +49,7 @@ def calibrate(
     difficulty is a share, is therefore that on cropped images.
     """
     settings = (settings or CalibrationSettings()).suited_to(data)
-    judge = Judge(
+    meter = Meter(
         model,
         data,
         pictures=settings.pictures,
@@ -61,8 +61,8 @@ def calibrate(
         tell=progress or (lambda _: None),
     )
     chance = 100 / len(data.class_names)
-    with locked(judge, "alone", wait=True):  # other processes wait, and then read the measurements
-        clean = judge.percent(())
+    with locked(meter, "alone", wait=True):  # other processes wait, and then read the measurements
+        clean = meter.percent(())
     target = settings.target_for(clean, chance)
     if clean <= max(target, chance):
         raise ValueError(
@@ -73,20 +73,20 @@ def calibrate(
     pairs, steps = settings.pairs, settings.steps
     if pairs is None or isinstance(pairs, int):
         number = USUAL_PAIRS if pairs is None and steps is None else pairs
-        with locked(judge, "alone", wait=True):
-            names, left_out = reaching(judge, names_of(settings.pool or ()), reach_percent(target, clean, chance))
-        judge.pairs_left = number or -(-(steps or 0) // USUAL_STEPS)
-        likely = list(islice(walk_pairs(names, settings.seed), judge.pairs_left))
+        with locked(meter, "alone", wait=True):
+            names, left_out = reaching(meter, names_of(settings.pool or ()), reach_percent(target, clean, chance))
+        meter.pairs_left = number or -(-(steps or 0) // USUAL_STEPS)
+        likely = list(islice(walk_pairs(names, settings.seed), meter.pairs_left))
         walk: Iterable[Pair] = likely if number else walk_pairs(names, settings.seed)
     else:
         walk = likely = check_pairs(pairs)
-        judge.pairs_left = len(likely)
+        meter.pairs_left = len(likely)
     find = partial(find_path, settings.path_rule, target_percent=target)
     solve = partial(solve_pair, find=find, chance_percent=chance, settings=settings)
     if execute is not None:
-        measure_as_jobs(judge, solve, likely, execute)
+        measure_as_jobs(meter, solve, likely, execute)
     return Calibration(
-        in_order(walk, shared(judge, partial(solve, judge), likely), steps),
+        in_order(walk, shared(meter, partial(solve, meter), likely), steps),
         target_percent=target,
         difficulty=settings.difficulty if settings.target_percent is None else None,
         clean_percent=round(clean, 4),
@@ -94,9 +94,9 @@ def calibrate(
         path_rule=settings.path_rule,
         family=settings.family,
         storage_jpeg_quality=settings.storage_jpeg_quality,
-        crop=judge.crop,
-        model=judge.model_digest,
-        data=judge.data_digest,
+        crop=meter.crop,
+        model=meter.model_digest,
+        data=meter.data_digest,
         seed=settings.seed if pairs is None or isinstance(pairs, int) else None,
         left_out=left_out,
     )

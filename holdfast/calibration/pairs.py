@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.calibration.interpolate import WHOLE, interpolate_percent
-from holdfast.calibration.judge import Judge, treatment_of
+from holdfast.calibration.meter import Meter, treatment_of
 from holdfast.calibration.settings import CalibrationSettings
 from holdfast.corruptions import CORRUPTIONS
 from holdfast.streams.walks.path import LEVELS, GridPoint
@@ -53,13 +53,13 @@ def check_pairs(pairs: Sequence[Sequence[str]]) -> list[Pair]:
     return [(first, second) for first, second in map(names_of, pairs)]
 
 
-def reaching(judge: Judge, names: Sequence[str], limit_percent: float) -> tuple[list[str], dict[str, str]]:
+def reaching(meter: Meter, names: Sequence[str], limit_percent: float) -> tuple[list[str], dict[str, str]]:
     """Return the corruptions that lower the accuracy to a limit at some severity, and a note on each other one."""
     kept, left_out = [], {}
     for name in names:
         percents = []
         for level in reversed(WHOLE[1:]):  # the strongest first, which nearly always decides
-            percents.append(judge.percent(((name, level),)))
+            percents.append(meter.percent(((name, level),)))
             if percents[-1] <= limit_percent:
                 kept.append(name)
                 break
@@ -86,7 +86,7 @@ def in_order(
 
 
 def solve_pair(
-    judge: Judge,
+    meter: Meter,
     pair: Pair,
     before: Sequence[GridPoint],
     *,
@@ -95,25 +95,25 @@ def solve_pair(
     settings: CalibrationSettings,
 ) -> Transition:
     """Return the path of a pair: measure a coarse grid, then the path, then more images until the margin is reached."""
-    judge.turn_to(pair)
+    meter.turn_to(pair)
     levels = WHOLE if settings.coarse else range(LEVELS)
     grid: list[GridPoint] = list(product(levels, levels))
     measured = grid
-    pictures = judge.rounds[0]
+    pictures = meter.rounds[0]
     while True:
         for refinement in range(settings.refinements + 1):
-            outcomes = judge.outcomes([treatment_of(pair, point) for point in measured], pictures)
+            outcomes = meter.outcomes([treatment_of(pair, point) for point in measured], pictures)
             matrix = _estimates(measured, outcomes, chance_percent)
             path = find(matrix, before=before)
             new = [point for point in path if point not in measured]
             if not new or refinement == settings.refinements:
                 break
             measured = measured + new
-        margin = margin_percent_of(outcomes[[point in path for point in measured]], judge.labels[:pictures])
-        if margin <= settings.margin_percent or pictures == judge.rounds[-1]:
+        margin = margin_percent_of(outcomes[[point in path for point in measured]], meter.labels[:pictures])
+        if margin <= settings.margin_percent or pictures == meter.rounds[-1]:
             break
         enough = pictures * (margin / settings.margin_percent) ** 2 if settings.margin_percent else np.inf
-        pictures = next((count for count in judge.rounds if count >= enough), judge.rounds[-1])
+        pictures = next((count for count in meter.rounds if count >= enough), meter.rounds[-1])
         measured = [point for point in measured if point in grid or point in path]  # what left the path is dropped
     known = round(margin, 4) if np.isfinite(margin) else None
     return transition_of(pair, path, matrix, measured, margin_percent=known, pictures=pictures)

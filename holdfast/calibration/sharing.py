@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 
 import torch
 
-from holdfast.calibration.judge import Judge, Judging
+from holdfast.calibration.meter import CalibrationProgress, Meter
 from holdfast.calibration.pairs import Pair
 from holdfast.machine.folders import InUseError, held, made
 from holdfast.streams.walks.path import GridPoint
@@ -26,14 +26,14 @@ Execute: TypeAlias = Callable[[Callable[[Pair], Any], Sequence[Pair]], Iterable[
 
 
 @contextmanager
-def locked(judge: Judge, name: str, *, wait: bool = False) -> Iterator[None]:
+def locked(meter: Meter, name: str, *, wait: bool = False) -> Iterator[None]:
     """Lock one part of the measurements, and take over what other processes have measured so far."""
-    with held(made(judge.store.folder / name), wait=wait):
-        judge.forget_reading()
+    with held(made(meter.store.folder / name), wait=wait):
+        meter.forget_reading()
         yield
 
 
-def shared(judge: Judge, solve: Solve, walk: Sequence[Pair]) -> Solve:
+def shared(meter: Meter, solve: Solve, walk: Sequence[Pair]) -> Solve:
     """Return `solve` for any number of processes that calibrate the same walk.
 
     A pair that another process is working on is left to it, and a later one is measured meanwhile. Its path depends on
@@ -43,43 +43,43 @@ def shared(judge: Judge, solve: Solve, walk: Sequence[Pair]) -> Solve:
     def solved(pair: Pair, before: Sequence[GridPoint]) -> Transition:
         for other in walk[walk.index(pair) + 1 :] if pair in walk else ():
             try:
-                with locked(judge, "+".join(pair)):
+                with locked(meter, "+".join(pair)):
                     return solve(pair, before)
             except InUseError:
-                _measure(judge, solve, other)
-        with locked(judge, "+".join(pair), wait=True):
+                _measure(meter, solve, other)
+        with locked(meter, "+".join(pair), wait=True):
             return solve(pair, before)
 
     return solved
 
 
-def measure_as_jobs(judge: Judge, solve: Callable[..., Transition], walk: Sequence[Pair], execute: Execute) -> None:
+def measure_as_jobs(meter: Meter, solve: Callable[..., Transition], walk: Sequence[Pair], execute: Execute) -> None:
     """Measure the pairs as jobs, each under its own lock; `solve` then finds the measurements in the cache.
 
     A pair whose job fails, or which another process is working on, is measured in its turn.
     """
-    sent = pickle.dumps((judge, solve))  # not by torch, which would keep a file open for every tensor it sends
+    sent = pickle.dumps((meter, solve))  # not by torch, which would keep a file open for every tensor it sends
     for result in execute(partial(_measure_alone, sent=sent), list(dict.fromkeys(walk))):
-        if isinstance(result, Judging):
-            judge.done, judge.saved = judge.done + result.done, judge.saved + result.saved
-            judge.tell(Judging(result.pair, judge.done, judge.saved, result.left))
+        if isinstance(result, CalibrationProgress):
+            meter.done, meter.saved = meter.done + result.done, meter.saved + result.saved
+            meter.tell(CalibrationProgress(result.pair, meter.done, meter.saved, result.left))
 
 
-def _measure_alone(pair: Pair, sent: bytes) -> Judging:
+def _measure_alone(pair: Pair, sent: bytes) -> CalibrationProgress:
     """Measure a pair in a process of its own, on one thread, and return the measurements made here."""
-    judge, solve = pickle.loads(sent)  # our own objects, written by `measure_as_jobs` in the parent of this process
-    before, threads = (judge.done, judge.saved), torch.get_num_threads()
+    meter, solve = pickle.loads(sent)  # our own objects, written by `measure_as_jobs` in the parent of this process
+    before, threads = (meter.done, meter.saved), torch.get_num_threads()
     torch.set_num_threads(1)
     try:
-        _measure(judge, partial(solve, judge), pair)
+        _measure(meter, partial(solve, meter), pair)
     finally:
         torch.set_num_threads(threads)
-    return Judging("+".join(pair), judge.done - before[0], judge.saved - before[1], left=0)
+    return CalibrationProgress("+".join(pair), meter.done - before[0], meter.saved - before[1], left=0)
 
 
-def _measure(judge: Judge, solve: Solve, pair: Pair) -> None:
+def _measure(meter: Meter, solve: Solve, pair: Pair) -> None:
     try:
-        with locked(judge, "+".join(pair)):
+        with locked(meter, "+".join(pair)):
             solve(pair, ())
     except InUseError:
         return

@@ -36,8 +36,8 @@ def audit(
     start = 0.0 if since is None else datetime.fromisoformat(since).timestamp()
     paths = (audit_logs(log) or [log / "audit.db"]) if log.is_dir() else [log]
     files = [Path(one) for one in head or [] if Path(one).is_file()]
-    found = {path: verify_audit(path, head=next(iter(files), None)) for path in paths}
-    problems = {path: one.problem for path, one in found.items() if one.problem is not None}
+    results = {path: verify_audit(path, head=next(iter(files), None)) for path in paths}
+    problems = {path: one.problem for path, one in results.items() if one.problem is not None}
     hashes = [one for one in head or [] if Path(one) not in files]
     lost = [one for one in hashes if not any(contains_hash(path, one) for path in paths)]
     problem = next(iter(problems.values()), f"no record has the hash {lost[0]}: records were removed" if lost else None)
@@ -49,11 +49,11 @@ def audit(
     ]
     if len(paths) > 1:  # one log for each replica
         decisions.sort(key=lambda one: one.time)
-    records = sum(one.records for one in found.values())
+    records = sum(one.records for one in results.values())
     if as_json:
         shown = [one.to_dict() for one in decisions[-last:]]
-        heads = {str(path): one.head for path, one in found.items()}
-        summary = {"records": records, "head": found[paths[0]].head, "heads": heads, "problem": problem}
+        heads = {str(path): one.head for path, one in results.items()}
+        summary = {"records": records, "head": results[paths[0]].head, "heads": heads, "problem": problem}
         typer.echo(json.dumps({**summary, "decisions": shown}))
         raise typer.Exit(1 if problem else 0)
     table = plain_table("time (UTC)", "tenant", "batch", "what", "committed", "estimate", "gain", "state", "why")
@@ -68,7 +68,7 @@ def audit(
             when, one.tenant, str(one.batch), what, "yes" if one.committed else "no", share, gain, state, one.reason
         )
     console.print(table)
-    for path, checked in found.items():
+    for path, checked in results.items():
         if path in problems:
             typer.echo(f"NOT intact after {checked.records} good records of {path}: {problems[path]}")
         else:
@@ -76,6 +76,6 @@ def audit(
     if lost:
         typer.echo(f"NOT intact: {problem}")
     if problem is None:
-        noted = " ".join(f"--head {checked.head}" for checked in found.values())
+        noted = " ".join(f"--head {checked.head}" for checked in results.values())
         typer.echo(f"note what comes after --head, and check it later: holdfast audit {log} {noted}")
     raise typer.Exit(1 if problem else 0)

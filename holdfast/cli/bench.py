@@ -187,13 +187,13 @@ def _print_cost(jobs: Sequence[Job], together: int) -> None:
     from holdfast.benchmark.forecast import forecast
 
     table = plain_table("recipe", "model", "jobs", "hours", "core-hours", "GPU-hours", "disk MB", "bottleneck")
-    found = forecast(jobs, together)
-    for cost in found:
+    costs = forecast(jobs, together)
+    for cost in costs:
         numbers = (cost.hours + cost.rendering_hours, cost.core_hours, cost.gpu_hours, cost.disk_mb)
         words = [f"{number:,.2f}" for number in numbers]
         table.add_row(cost.recipe, cost.model, str(cost.jobs), *words, cost.error or cost.bottleneck)
     console.print(table)
-    hours = sum(cost.hours + cost.rendering_hours for cost in found)
+    hours = sum(cost.hours + cost.rendering_hours for cost in costs)
     typer.echo(
         f"about {hours:,.2f} hours one after the other on this machine, measured on a few batches of each recipe"
     )

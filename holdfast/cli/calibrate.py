@@ -16,7 +16,7 @@ from holdfast.cli.printing import console, plain_table
 from holdfast.options.spec import Spec
 
 if TYPE_CHECKING:
-    from holdfast.calibration import CalibrationSettings, Judging
+    from holdfast.calibration import CalibrationProgress, CalibrationSettings
     from holdfast.streams import Calibration
 
 __all__ = ["calibrate", "calibrate_with_progress"]
@@ -134,7 +134,7 @@ def calibrate_with_progress(
     with Bars(*columns, TextColumn("{task.fields[saved]}"), console=Console(stderr=True)) as bars:
         task = bars.add_task("calibrating", total=None, saved="")
 
-        def show(progress: Judging) -> None:
+        def show(progress: CalibrationProgress) -> None:
             bars.update(
                 task,
                 completed=progress.done,

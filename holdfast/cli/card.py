@@ -45,8 +45,8 @@ def card(
     made.save(out)
     size, sites = out.stat().st_size, len(made.reference.sites)
     if as_json:
-        found = {"samples": made.reference.samples, "sites": sites, "bytes": size, "weights": made.weights}
-        typer.echo(json.dumps({"card": str(out), "digest": made.digest, **found}))
+        facts = {"samples": made.reference.samples, "sites": sites, "bytes": size, "weights": made.weights}
+        typer.echo(json.dumps({"card": str(out), "digest": made.digest, **facts}))
         return
     typer.echo(f"{made.reference.samples} samples at {sites} layers of the network {made.weights[:8]}")
     typer.echo(f"card: {out} ({size / 1000:.1f} kB, digest {made.digest[:8]})")

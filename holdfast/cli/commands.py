@@ -37,7 +37,7 @@ from holdfast.cli.verify import verify
 __all__ = ["app", "main"]
 
 app = typer.Typer(
-    help="Test-time adaptation that is safe enough to deploy and honest enough to publish.",
+    help="Test-time adaptation for PyTorch classifiers that estimates whether it helps and goes back when it does not.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
@@ -104,7 +104,7 @@ def options(
     ] = False,
     debug: Annotated[bool, typer.Option("--debug", help="Print the traceback of an error.")] = False,
 ) -> None:
-    """Test-time adaptation that is safe enough to deploy and honest enough to publish."""
+    """Test-time adaptation for PyTorch classifiers that estimates whether it helps and goes back when it does not."""
 
 
 def main() -> None:

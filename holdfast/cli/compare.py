@@ -45,11 +45,11 @@ def compare(
         return
     from holdfast.report.recipe_comparison import compare_recipes, critical_difference_svg
 
-    found = compare_recipes(a, [name.strip() for name in recipes.split(",") if name.strip()], metric=chosen)
+    compared = compare_recipes(a, [name.strip() for name in recipes.split(",") if name.strip()], metric=chosen)
     if as_json:
-        typer.echo(json.dumps(found.to_dict()))
+        typer.echo(json.dumps(compared.to_dict()))
     else:
-        print_markdown(found.to_markdown())
+        print_markdown(compared.to_markdown())
     if figure is not None:
-        figure.write_text(critical_difference_svg(found))
+        figure.write_text(critical_difference_svg(compared))
         typer.echo(f"figure: {figure}", err=as_json)

@@ -24,8 +24,8 @@ def _completing(names: Callable[[typer.Context], Iterable[str]]) -> Callable[[ty
 
 def _suites(_: typer.Context) -> list[str]:
     # Read from the files: a shell should not wait for torch.
-    found = (resources.files("holdfast") / "benchmark" / "suites").iterdir()
-    return [entry.name.removesuffix(".yaml") for entry in found if entry.name.endswith(".yaml")]
+    files = (resources.files("holdfast") / "benchmark" / "suites").iterdir()
+    return [entry.name.removesuffix(".yaml") for entry in files if entry.name.endswith(".yaml")]
 
 
 def _scales(ctx: typer.Context) -> set[str]:

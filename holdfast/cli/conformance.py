@@ -25,19 +25,18 @@ def conformance(
     as_json: AsJson = False,
 ) -> None:
     """Compare every method with recorded outputs of its official implementation."""
-    from holdfast.conformance import judge_all
+    from holdfast.conformance import compare_all
     from holdfast.machine.devices import resolve_device
 
-    table = plain_table("method", "trace", "stream", "reference", "max |Δ|", "allowed", "verdict")
-    verdicts = []
-    judged = judge_all(golden, only, device=resolve_device(device or "cpu"))
+    table = plain_table("method", "trace", "stream", "reference", "max |Δ|", "allowed", "result")
+    outcomes = []
     with Live(table, console=console) if not as_json else nullcontext():
-        for verdict in judged:
-            verdicts.append(verdict)
-            table.add_row(*verdict.in_words())
+        for outcome in compare_all(golden, only, device=resolve_device(device or "cpu")):
+            outcomes.append(outcome)
+            table.add_row(*outcome.in_words())
     if as_json:
-        typer.echo(json.dumps([verdict.to_dict() for verdict in verdicts]))
-    failed = [verdict for verdict in verdicts if not verdict.passed]
+        typer.echo(json.dumps([outcome.to_dict() for outcome in outcomes]))
+    failed = [outcome for outcome in outcomes if not outcome.passed]
     if failed:
-        notes = "; ".join(f"{verdict.case.trace} ({verdict.stream}): {verdict.note}" for verdict in failed)
-        raise RuntimeError(f"{len(failed)} of {len(verdicts)} comparisons failed: {notes}")
+        notes = "; ".join(f"{outcome.case.trace} ({outcome.stream}): {outcome.note}" for outcome in failed)
+        raise RuntimeError(f"{len(failed)} of {len(outcomes)} comparisons failed: {notes}")

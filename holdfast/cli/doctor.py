@@ -37,7 +37,7 @@ def doctor(
     from holdfast.diagnosis.batches import labelled_batches
     from holdfast.models import MODELS
 
-    found = check(
+    diagnosis = check(
         Spec.parse(model).build(MODELS),
         None if data is None else labelled_batches(Spec.parse(data).build(DATASETS), batch_size, samples),
         methods=DEFAULT_METHODS if costs else (),
@@ -47,23 +47,23 @@ def doctor(
         card=card,
     )
     if as_json:
-        typer.echo(json.dumps(found.to_dict()))
+        typer.echo(json.dumps(diagnosis.to_dict()))
     else:
-        table = plain_table("check", "verdict", "found", "remedy")
-        for finding in found.findings:
-            verdict = f"[{COLOURS[finding.verdict]}]{finding.verdict}[/]"
-            table.add_row(finding.check, verdict, finding.found, finding.remedy)
+        table = plain_table("check", "status", "observed", "remedy")
+        for finding in diagnosis.findings:
+            status = f"[{COLOURS[finding.status]}]{finding.status}[/]"
+            table.add_row(finding.check, status, finding.observed, finding.remedy)
         console.print(table, "")
-        if found.costs:
+        if diagnosis.costs:
             table = plain_table("method", "ms per step", "× source", "peak MiB", "does not suit because")
-            for cost in found.costs:
+            for cost in diagnosis.costs:
                 numbers = (cost.milliseconds, cost.times_source, cost.peak_mib)
                 table.add_row(
                     cost.method, *("" if value is None else f"{value:.4g}" for value in numbers), cost.refused or ""
                 )
             console.print(table, "")
-        counts = [sum(finding.verdict == verdict for finding in found.findings) for verdict in ("ok", "warn", "fail")]
+        counts = [sum(finding.status == status for finding in diagnosis.findings) for status in ("ok", "warn", "fail")]
         named = f"'{model}'" + (f" '{data}'" if data else "") + (f" --card '{card}'" if card else "")
         following = "mend what fails first" if counts[2] else f"holdfast recommend {named}"
         typer.echo(f"{counts[0]} ok, {counts[1]} warn, {counts[2]} fail; next: {following}")
-    raise typer.Exit(1 if found.failed else 0)
+    raise typer.Exit(1 if diagnosis.failed else 0)

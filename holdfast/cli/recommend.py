@@ -68,7 +68,7 @@ def recommend(
     known = {"class_stay": class_stay, "class_imbalance": class_imbalance, "domain_stay": domain_stay}
     chosen = checked_metric(metric)
     with LiveProgress(len(CANDIDATES) * seeds, metric=chosen) as live:
-        found = rank(
+        recommendation = rank(
             model,
             data,
             scenario_of(scenario, **known, batch_size=batch_size),
@@ -83,22 +83,22 @@ def recommend(
             progress=live,
         )
     if as_json:
-        typer.echo(json.dumps(found.to_dict()))
+        typer.echo(json.dumps(recommendation.to_dict()))
         return
     table = plain_table("method", f"{chosen} %", "gain over source", "95 % interval", "time ×")
-    for choice in found.choices:
+    for choice in recommendation.choices:
         interval = f"{choice.low:+.1f} … {choice.high:+.1f}"
         cost = f"{choice.time:.1f}" if choice.affordable else f"{choice.time:.1f}, over budget"
         table.add_row(
             choice.name, f"{percent(choice.accuracy / 100, chosen):.1f}", f"{choice.gain:+.1f}", interval, cost
         )
     console.print(table)
-    stopped = [choice.name for choice in found.choices if choice.seeds < seeds]
+    stopped = [choice.name for choice in recommendation.choices if choice.seeds < seeds]
     if stopped:
         console.print(f"stopped early, because another was better: {', '.join(stopped)}")
-    for choice in found.best_per_cost:
+    for choice in recommendation.best_per_cost:
         console.print(f"best at up to {choice.time:.1f} times the time: {choice.name}, {choice.gain:+.1f} points")
-    for name, reason in found.unfit.items():
+    for name, reason in recommendation.unfit.items():
         console.print(f"does not fit: {name} ({reason})")
-    typer.echo(found.verdict)
+    typer.echo(recommendation.conclusion)
     typer.echo(f"runs: {out / 'recommend'}; next: holdfast report {out / 'recommend'}")

@@ -65,12 +65,12 @@ def replay(
     admit_code([recorded], target, allow_code or target in suite_names())
     recoveries, chosen = recoveries or RECOVERIES.names(), checked_metric(metric)
     with LiveProgress(1 + len(recoveries), metric=chosen) as live:
-        found = replay_run(target, recoveries, out=out, job=job, scale=scale, device=device, progress=live)
+        replayed = replay_run(target, recoveries, out=out, job=job, scale=scale, device=device, progress=live)
     if as_json:
-        typer.echo(json.dumps([one.to_dict() for one in found]))
+        typer.echo(json.dumps([one.to_dict() for one in replayed]))
         return
     table = plain_table("recovery", f"{chosen} %", "last tenth %", "× forward", "resets", "at batch")
-    for one in found:
+    for one in replayed:
         scores = [f"{percent(share / 100, chosen):.1f}" for share in (one.accuracy, one.last_tenth)]
         shares = (*scores, f"{one.passes:.2f}")
         batches = [str(reset.batch) for reset in one.resets]
@@ -78,7 +78,7 @@ def replay(
             one.recovery, *shares, str(len(batches)), ", ".join(batches[:8]) + (" …" if len(batches) > 8 else "")
         )
     console.print(table)
-    for one in found:
+    for one in replayed:
         if one.resets:
             console.print(f"{one.recovery}, batch {one.resets[0].batch}: {one.resets[0].reason}", highlight=False)
     typer.echo(f"runs: {out / 'replay'}; next: holdfast report {out / 'replay'}")
@@ -100,7 +100,7 @@ def _replay_served(
     chosen = checked_metric(metric)
     check_model_code([served_model(folder)], str(folder), allow_code)
     with console.status("replaying") as waiting:
-        found = replay_served(
+        replayed = replay_served(
             folder,
             methods=methods,
             recoveries=recoveries,
@@ -108,14 +108,14 @@ def _replay_served(
             announce=lambda name: waiting.update(f"{name} …"),
         )
     if as_json:
-        typer.echo(json.dumps([one.to_dict() for one in found]))
+        typer.echo(json.dumps([one.to_dict() for one in replayed]))
         return
     table = plain_table("recipe", f"{chosen} %", "same class as served %", "resets")
-    for one in found:
+    for one in replayed:
         score = "" if one.accuracy is None else f"{percent(one.accuracy / 100, chosen):.1f}"
         table.add_row(one.name, score, f"{one.as_served:.1f}", str(one.resets))
     console.print(table)
     labelled = (
-        f"{chosen}: on the {found[0].labelled} that were labelled" if found[0].labelled else "no labels came back"
+        f"{chosen}: on the {replayed[0].labelled} that were labelled" if replayed[0].labelled else "no labels came back"
     )
-    typer.echo(f"{found[0].samples} samples were served; {labelled}")
+    typer.echo(f"{replayed[0].samples} samples were served; {labelled}")

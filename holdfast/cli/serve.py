@@ -145,5 +145,5 @@ def _misscaled(network: Classifier, inputs: Tensor) -> str | None:
     """Return what `holdfast doctor` says of the scale of inputs, unless it is fine."""
     from holdfast.diagnosis.data import scale_findings
 
-    wrong = [finding for finding in scale_findings(network, inputs, None) if finding.verdict != "ok"]
-    return f"the first inputs look wrong: {wrong[0].found}; {wrong[0].remedy}" if wrong else None
+    wrong = [finding for finding in scale_findings(network, inputs, None) if finding.status != "ok"]
+    return f"the first inputs look wrong: {wrong[0].observed}; {wrong[0].remedy}" if wrong else None

@@ -38,17 +38,17 @@ def verify(
     chosen = checked_metric(metric)
     seed = secrets.randbelow(2**31) if seed is None else seed
     with LiveProgress(sample, metric=chosen) as live:
-        found = verify_runs(results, sample=sample, seed=seed, suite=suite, allow_code=allow_code, progress=live)
-    failed = [one for one in found if one.problem is not None]
+        verified = verify_runs(results, sample=sample, seed=seed, suite=suite, allow_code=allow_code, progress=live)
+    failed = [one for one in verified if one.problem is not None]
     if record is not None and not failed:
-        note_verified(record, results.name, len(found))
+        note_verified(record, results.name, len(verified))
     if as_json:
-        typer.echo(json.dumps({"seed": seed, "verified": [one.to_dict() for one in found]}))
+        typer.echo(json.dumps({"seed": seed, "verified": [one.to_dict() for one in verified]}))
         raise typer.Exit(1 if failed else 0)
     table = plain_table("run", f"stored {chosen} %", "again %", "promised", "outcome")
-    for one in found:
+    for one in verified:
         scores = [f"{percent(share / 100, chosen):.2f}" for share in (one.accuracy, one.again)]
         table.add_row(one.name, *scores, one.promise, one.problem or "holds")
     console.print(table)
-    typer.echo(f"{len(found) - len(failed)} of {len(found)} hold; the same draw again: --seed {seed}")
+    typer.echo(f"{len(verified) - len(failed)} of {len(verified)} hold; the same draw again: --seed {seed}")
     raise typer.Exit(1 if failed else 0)

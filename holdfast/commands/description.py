@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from holdfast.methods import METHODS, Method
+from holdfast.options.problems import annotation_of, in_words
 from holdfast.recipes import RECIPES, recipe_names, recipe_of, resolve
 from holdfast.recovery import RECOVERIES
 from holdfast.registry import describe as entry_of
@@ -19,11 +20,12 @@ LEARNING = ("optimizer", "lr", "momentum", "nesterov", "betas", "weight_decay") 
 
 @dataclass(frozen=True)
 class Option:
-    """An option with its default and its meaning."""
+    """An option with its default, its meaning, and the values that it takes in words."""
 
     name: str
     default: Any
     meaning: str
+    allowed: str = ""
 
 
 @dataclass(frozen=True, repr=False)
@@ -109,9 +111,9 @@ def describe(name: str) -> Description:
         needs=_needs(kind),
         use_when=recipe.use_when or kind.use_when,
         fails_when=recipe.fails_when or kind.fails_when,
-        options=tuple(Option(option.name, defaults.get(option.name, option.default), option.meaning) for option in own),
+        options=tuple(replace(option, default=defaults.get(option.name, option.default)) for option in own),
         recovery_options=tuple(
-            Option(option.name, recipe.recovery_options.get(option.name, option.default), option.meaning)
+            replace(option, default=recipe.recovery_options.get(option.name, option.default))
             for option in options_with_meanings(RECOVERIES[recipe.recovery])
         ),
         presets=resolved.presets,
@@ -121,8 +123,11 @@ def describe(name: str) -> Description:
 def options_with_meanings(kind: type) -> list[Option]:
     """Return the options of a method or recovery, except for the seed."""
     meanings = meanings_of(kind)
-    found = options_of(kind).items()
-    return [Option(name, option.default, meanings.get(name, "")) for name, option in found if name != "seed"]
+    options = {name: option.default for name, option in options_of(kind).items() if name != "seed"}
+    return [
+        Option(name, default, meanings.get(name, ""), in_words(annotation_of(kind, name)))
+        for name, default in options.items()
+    ]
 
 
 def _needs(kind: type[Method]) -> str:

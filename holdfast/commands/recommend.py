@@ -60,8 +60,8 @@ PHRASES: Mapping[str, Mapping[str, Any]] = {
 def scenario_of(words: str, **known: Any) -> Scenario:
     """Return the scenario of a comma-separated list of phrases; `known` values override them.
 
-    >>> found = scenario_of("correlated classes, few domains", batch_size=16)
-    >>> found.class_stay, found.domains, found.batch_size
+    >>> scenario = scenario_of("correlated classes, few domains", batch_size=16)
+    >>> scenario.class_stay, scenario.domains, scenario.batch_size
     (0.95, 4, 16)
     """
     scenario = Scenario()
@@ -107,14 +107,14 @@ class Recommendation:
     @property
     def best_per_cost(self) -> list[Choice]:
         """The candidates that help and that no cheaper one equals, from cheap to expensive."""
-        found: list[Choice] = []
+        front: list[Choice] = []
         for choice in sorted(self.choices, key=lambda choice: (choice.time, -choice.gain)):
-            if choice.helps and (not found or choice.gain > found[-1].gain):
-                found.append(choice)
-        return found
+            if choice.helps and (not front or choice.gain > front[-1].gain):
+                front.append(choice)
+        return front
 
     @property
-    def verdict(self) -> str:
+    def conclusion(self) -> str:
         """The recommendation in one sentence."""
         if self.best is None:
             return "do not adapt: no candidate within the time budget has a gain whose 95 % interval is above zero"
@@ -127,7 +127,7 @@ class Recommendation:
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain JSON values."""
         frontier = [choice.name for choice in self.best_per_cost]
-        return {**asdict(self), "verdict": self.verdict, "best_per_cost": frontier}
+        return {**asdict(self), "conclusion": self.conclusion, "best_per_cost": frontier}
 
 
 def recommend(

@@ -60,12 +60,12 @@ def job_of(target: str | Path, *, job: str = "", scale: str | None = None, allow
     if _names_a_suite(target):
         suite = load_suite(target, scale=scale, allow_code=allow_code)
         jobs = [one for one in suite.jobs() if one.recipe.name != "source"]
-        found = next((one for one in jobs if one.name.startswith(job)), None)
-        if found is None:
+        chosen = next((one for one in jobs if one.name.startswith(job)), None)
+        if chosen is None:
             raise ValueError(
                 f"{target} has no adapting job that begins with {job!r}; {nearest(job, [one.name for one in jobs])}"
             )
-        return found
+        return chosen
     folder = Path(target)
     if not folder.is_dir():
         raise ValueError(f"{target} is neither the folder of a run nor a suite; {nearest(str(target), suite_names())}")
@@ -94,7 +94,7 @@ def replayed_jobs(job: Job, recoveries: Sequence[Spec]) -> list[Job]:
         label = f"{name} + {recovery.name}" + (f"({values})" if values else "")
         options = {**kept, "recovery": recovery.name, "recovery_options": dict(recovery.options)}
         recipes.append(Spec(name, label, options))
-    jobs = [replace(job, suite="replay", recipe=recipe, place=place) for place, recipe in enumerate(recipes)]
+    jobs = [replace(job, suite="replay", recipe=recipe, index=index) for index, recipe in enumerate(recipes)]
     return [with_own_files(one) for one in jobs]
 
 
@@ -150,13 +150,13 @@ def _check_as_recorded(recorded: Path, again: Path) -> None:
         )
 
 
-def _replayed(job: Job, found: RunRecord) -> Replayed:
-    rows = found.rows
+def _replayed(job: Job, run: RunRecord) -> Replayed:
+    rows = run.rows
     return Replayed(
         recovery=job.recipe.label,
         accuracy=100 * accuracy(rows),
         last_tenth=100 * last_accuracy(rows, 0.1),
         passes=passes_per_sample(rows),
         resets=[RecordedReset(batch, reason) for batch, reason in enumerate(rows.recovered) if reason is not None],
-        folder=str(found.folder),
+        folder=str(run.folder),
     )

@@ -62,8 +62,8 @@ def claims_in(path: Path | str, suite: Path | str | None = None) -> list[Claim]:
     """
     path = Path(path)
     if path.is_dir():
-        finished = [found for found in read_runs(path) if found.finished]
-        return [_claim_of(found) for found in finished if found.manifest.asked]
+        finished = [run for run in read_runs(path) if run.finished]
+        return [_claim_of(run) for run in finished if run.manifest.asked]
     try:
         content = json.loads(path.read_text())
         runs, parts = content["runs"], content["parts"]
@@ -121,14 +121,14 @@ def note_verified(record: Path, file: str, runs: int) -> None:
     write_whole(record, (json.dumps(known, indent=1, sort_keys=True) + "\n").encode())
 
 
-def _verified(claim: Claim, found: RunRecord) -> Verified:
-    before, now = claim.manifest["protocol"], found.manifest.protocol
+def _verified(claim: Claim, run: RunRecord) -> Verified:
+    before, now = claim.manifest["protocol"], run.manifest.protocol
     unequal = [field for field in dict.fromkeys([*before, *now]) if before.get(field) != now.get(field)]
-    made = None if found.manifest.made is None else found.manifest.made.model_dump()
+    made = None if run.manifest.made is None else run.manifest.made.model_dump()
     same_machine = (claim.manifest.get("made") or {}).get("machine") == (made or {}).get("machine")
     others = [*(field for field in unequal if field not in INPUTS), *([] if same_machine else ["machine"])]
     promise = "to the bit" if not others else f"within {TOLERANCE} points, other {', '.join(others)}"
-    stored, again = claim.numbers, _numbers_of(found)
+    stored, again = claim.numbers, _numbers_of(run)
     accuracy, reached = (100 * numbers["correct"] / max(1, numbers["samples"]) for numbers in (stored, again))
     problem = None
     if lost := [field for field in unequal if field in INPUTS]:
@@ -143,13 +143,13 @@ def _verified(claim: Claim, found: RunRecord) -> Verified:
     return Verified(claim.name, promise, problem, accuracy, reached)
 
 
-def _claim_of(found: RunRecord) -> Claim:
-    manifest = json.loads((found.folder / "manifest.json").read_text())
-    return Claim(Job.from_json(manifest["asked"], kept_files(found.folder)), manifest, _numbers_of(found))
+def _claim_of(run: RunRecord) -> Claim:
+    manifest = json.loads((run.folder / "manifest.json").read_text())
+    return Claim(Job.from_json(manifest["asked"], kept_files(run.folder)), manifest, _numbers_of(run))
 
 
-def _numbers_of(found: RunRecord) -> dict[str, Any]:
-    rows = found.rows
+def _numbers_of(run: RunRecord) -> dict[str, Any]:
+    rows = run.rows
     return {
         "samples": int(rows.size.sum()),
         "correct": int(rows.correct.sum()),

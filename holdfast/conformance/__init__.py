@@ -6,11 +6,11 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 
 from holdfast.conformance import entropy, lame, long_streams, memories, statistics, teachers, unitta, without_batch_norm
-from holdfast.conformance.case import Case, Outcome, judge
+from holdfast.conformance.case import Case, Outcome, compare
 from holdfast.conformance.pack import PACKS, STREAMS
 from holdfast.registry import UnknownNameError, nearest
 
-__all__ = ["CASES", "STREAMS", "Case", "Outcome", "judge", "judge_all"]
+__all__ = ["CASES", "STREAMS", "Case", "Outcome", "compare", "compare_all"]
 
 CASES: tuple[Case, ...] = (
     *entropy.CASES,
@@ -24,8 +24,8 @@ CASES: tuple[Case, ...] = (
 )
 
 
-def judge_all(golden: Path, only: Collection[str] | None = None, *, device: str = "cpu") -> Iterator[Outcome]:
-    """Judge every case with a trace in the golden folder, on a device; `only` limits this to some recipes."""
+def compare_all(golden: Path, only: Collection[str] | None = None, *, device: str = "cpu") -> Iterator[Outcome]:
+    """Compare every case with a trace in the golden folder, on a device; `only` limits this to some recipes."""
     folders = sorted({pack.traces for pack in PACKS})
     if not any((golden / folder).is_dir() for folder in folders):
         raise FileNotFoundError(
@@ -37,7 +37,7 @@ def judge_all(golden: Path, only: Collection[str] | None = None, *, device: str 
         if name not in recipes:
             raise UnknownNameError(f"no trace of {name!r} is recorded; {nearest(name, recipes)}")
     return (
-        judge(case, stream, golden, device=device)
+        compare(case, stream, golden, device=device)
         for case in CASES
         if (not only or case.recipe in only) and (golden / case.pack.traces / f"{case.trace}.json").exists()
         for stream in STREAMS

@@ -1,4 +1,4 @@
-"""Run a recipe with the options of a recorded trace, and judge how far its predictions are from the trace."""
+"""Run a recipe with the options of a recorded trace, and say how far its predictions are from the trace."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from holdfast.model.adapt import adapt
 from holdfast.model.adapted import AdaptedModel
 from holdfast.records import Update
 
-__all__ = ["Case", "Outcome", "judge", "recorded_arrays"]
+__all__ = ["Case", "Outcome", "compare", "recorded_arrays"]
 
 ROUNDING_NOISE = 2e-7  # standard deviation of noise on inputs in [0, 1]: about one last bit
 NOISE_DRAWS = 3
@@ -74,10 +74,10 @@ class Outcome:
     note: str = ""
 
     def in_words(self) -> tuple[str, ...]:
-        """Return the cells of a table row: method, trace, stream, reference, difference, tolerance, verdict."""
+        """Return the cells of a table row: method, trace, stream, reference, difference, tolerance, result."""
         numbers = (f"{self.difference:.1e}", f"{self.tolerance:.1e}")
-        verdict = "equal" if self.passed else "DIFFERS"
-        return (self.case.recipe, self.case.trace, self.stream, self.reference, *numbers, verdict)
+        result = "equal" if self.passed else "DIFFERS"
+        return (self.case.recipe, self.case.trace, self.stream, self.reference, *numbers, result)
 
     def to_dict(self) -> dict[str, Any]:
         """Return all fields as JSON values."""
@@ -93,7 +93,7 @@ class Outcome:
         }
 
 
-def judge(case: Case, stream: str, golden: Path, *, samples: int | None = None, device: str = "cpu") -> Outcome:
+def compare(case: Case, stream: str, golden: Path, *, samples: int | None = None, device: str = "cpu") -> Outcome:
     """Run a case on one stream of the golden folder and compare everything that its trace recorded.
 
     `samples` limits this to the first ones: double precision takes ten times as long as single precision.
@@ -192,10 +192,10 @@ def _state_problem(case: Case, stream: str, model: AdaptedModel, expected: Array
         key = f"{stream}_{name}" if f"{stream}_{name}" in expected else name
         if key not in expected:
             continue  # the shipped part of a trace has predictions only
-        found, wanted = state(model.method).detach().cpu().numpy(), expected[key]
-        if wanted.ndim > found.ndim:  # one row per batch
+        value, wanted = state(model.method).detach().cpu().numpy(), expected[key]
+        if wanted.ndim > value.ndim:  # one row per batch
             wanted = wanted[-1]
-        gap = np.abs(found - wanted)
+        gap = np.abs(value - wanted)
         if gap.max() > tolerance / 10 and np.linalg.norm(gap) > 5e-3 * np.linalg.norm(wanted):
             return f"{name} differs by up to {gap.max():.2g}"
     return None
@@ -211,11 +211,11 @@ def _wrong_decisions(
 ) -> dict[str, list[int]]:
     """Return the batches after which a decision differs: a count at all, another number by more than 1 %."""
     wrong = {}
-    for name, found in decided.items():
-        wanted = expected[f"{stream}_{name}"][: len(found)]
+    for name, values in decided.items():
+        wanted = expected[f"{stream}_{name}"][: len(values)]
         wanted = wanted.cumsum() if name in case.totals else wanted
         tolerance = 0.0 if np.issubdtype(wanted.dtype, np.integer) else 0.01
-        same = np.isclose(np.array(found), wanted, rtol=tolerance, atol=tolerance / 100, equal_nan=True)
+        same = np.isclose(np.array(values), wanted, rtol=tolerance, atol=tolerance / 100, equal_nan=True)
         if not same.all():
             wrong[name] = np.flatnonzero(~same).tolist()
     return wrong
@@ -225,19 +225,19 @@ def _wrong_memories(held: list[Tensor], rows: NDArray[Any], inputs: Tensor) -> l
     """Return the batches after which the memory held other inputs or another order; -1 marks an empty place."""
     return [
         batch
-        for batch, (found, wanted) in enumerate(zip(held, rows, strict=False))
-        if not torch.equal(found, inputs[torch.from_numpy(wanted[wanted >= 0])])
+        for batch, (memory, wanted) in enumerate(zip(held, rows, strict=False))
+        if not torch.equal(memory, inputs[torch.from_numpy(wanted[wanted >= 0])])
     ]
 
 
 def _wrong_domains(held: list[Tensor], stream: str, expected: Arrays) -> list[int]:
     """Return the batches whose samples got other domains, or after which the number of domains was another."""
-    starts = np.cumsum([0] + [len(found) - 1 for found in held])
+    starts = np.cumsum([0] + [len(domains) - 1 for domains in held])
     return [
         batch
-        for batch, found in enumerate(held)
-        if found[-1] != expected[f"{stream}_num_domains"][batch]
-        or (found[:-1].numpy() != expected[f"{stream}_domain_pred"][starts[batch] : starts[batch + 1]]).any()
+        for batch, domains in enumerate(held)
+        if domains[-1] != expected[f"{stream}_num_domains"][batch]
+        or (domains[:-1].numpy() != expected[f"{stream}_domain_pred"][starts[batch] : starts[batch + 1]]).any()
     ]
 
 

@@ -20,9 +20,9 @@ SAR = {"optimizer": "sgd", "lr": 2.5e-4, "momentum": 0.9, "keep_average": True, 
 
 def fisher(method: Method) -> Tensor:
     """Return EATA's Fisher vector."""
-    found = method.fisher
-    assert isinstance(found, Tensor)
-    return found
+    weights = method.fisher
+    assert isinstance(weights, Tensor)
+    return weights
 
 
 def eata(trace: str, options: dict[str, Any], fisher_weight: float, *, twin: bool = False) -> Case:

@@ -123,9 +123,9 @@ def robust_means(network: nn.Module) -> Tensor:
 
 def prototypes(method: Method) -> Tensor:
     """Return PeTTA's running class means of the teacher's features."""
-    found = petta(method).class_means
-    assert found is not None
-    return found
+    means = petta(method).class_means
+    assert means is not None
+    return means
 
 
 def asr(model: AdaptedModel) -> Asr:
@@ -136,8 +136,8 @@ def asr(model: AdaptedModel) -> Asr:
 
 def threshold(model: AdaptedModel) -> float:
     """Return ASR's threshold for the next batch."""
-    found = asr(model).threshold
-    return asr(model).start(10) if found is None else found
+    current = asr(model).threshold
+    return asr(model).start(10) if current is None else current
 
 
 def anchor(method: Method) -> Tensor:

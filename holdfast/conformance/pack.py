@@ -57,13 +57,13 @@ PACKS = (CIFAR, DIGITS_VIT, DIGITS_RESNET_GN)
 @lru_cache(maxsize=4)
 def _inputs(pack: Pack, golden: Path, dtype: torch.dtype) -> dict[str, Tensor]:
     arrays = load_arrays(golden / pack.stream)
-    found = {}
+    inputs = {}
     for name in dict.fromkeys((*STREAMS, pack.source)):
         # Contiguous, as in the recordings: channels-last kernels sum in another order (2e-4 in a logit).
         pixels = torch.from_numpy(arrays[f"{name}_x"]).permute(0, 3, 1, 2).contiguous()
         # The precision of the scaling matters: 5e-3 in a logit of SoTTA.
-        found[name] = (pixels.to(torch.float32 if pack.single_first else dtype) / 255).to(dtype)
-    return {**found, "source": found[pack.source][: pack.source_samples]}
+        inputs[name] = (pixels.to(torch.float32 if pack.single_first else dtype) / 255).to(dtype)
+    return {**inputs, "source": inputs[pack.source][: pack.source_samples]}
 
 
 @lru_cache(maxsize=4)

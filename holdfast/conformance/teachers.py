@@ -60,9 +60,9 @@ def recorded_draws(view: str, *, restoring: bool = False) -> dict[str, Any]:
 
 def mean_probs(method: Method) -> Tensor:
     """Return ROID's moving average of the mean prediction."""
-    found = method.mean_probs
-    assert isinstance(found, Tensor)
-    return found
+    probs = method.mean_probs
+    assert isinstance(probs, Tensor)
+    return probs
 
 
 ALWAYS = {"confidence_threshold": 2.0, "views": 4}  # above any confidence: every batch is averaged over views

@@ -49,9 +49,9 @@ def pea(method: Method) -> Pea:
 
 def statistics(method: Method, kind: str, block: str) -> Tensor:
     """Return one of PEA's statistics of a block."""
-    found = getattr(pea(method), kind)[block]
-    assert isinstance(found, Tensor)
-    return found
+    moments = getattr(pea(method), kind)[block]
+    assert isinstance(moments, Tensor)
+    return moments
 
 
 def block_states(names: Mapping[str, str]) -> dict[str, Callable[[Method], Tensor]]:

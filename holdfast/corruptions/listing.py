@@ -35,10 +35,10 @@ def files_in(path: Path, kind: Kind = "image") -> list[Path]:
         raise FileNotFoundError(f"{path} does not exist; pass a file or a folder of {NAMES[kind]} files")
     if not path.is_dir():
         return [path]
-    found = sorted(file for file in path.rglob("*") if kind_of(file) == kind and file.is_file())
-    if not found:
+    files = sorted(file for file in path.rglob("*") if kind_of(file) == kind and file.is_file())
+    if not files:
         raise ValueError(f"{path} has no {NAMES[kind]} files; looked for {', '.join(sorted(SUFFIXES[kind]))}")
-    return found
+    return files
 
 
 def read_image(path: Path) -> NDArray[np.uint8]:

@@ -103,8 +103,8 @@ def _sheet(
 def _cell_size(width: int, height: int) -> tuple[int, int]:
     """Return the cell size: small images enlarged by a whole factor, large ones reduced."""
     longest = max(width, height)
-    scale = -(-SMALLEST_CELL // longest) if longest <= LARGEST_CELL else LARGEST_CELL / longest
-    return max(1, round(width * scale)), max(1, round(height * scale))
+    zoom = -(-SMALLEST_CELL // longest) if longest <= LARGEST_CELL else LARGEST_CELL / longest
+    return max(1, round(width * zoom)), max(1, round(height * zoom))
 
 
 def _shown(cell: Image.Image, size: tuple[int, int]) -> Image.Image:

@@ -195,9 +195,9 @@ def pixelate(images: Tensor, factor: float) -> Tensor:
 @lru_cache(maxsize=64)
 def _box(length: int, shorter: int) -> NDArray[np.float64]:
     """Return the box filter from one length to a shorter one: even weights of the pixels whose centres are inside."""
-    scale = length / shorter
-    centres = (np.arange(shorter) + 0.5) * scale
-    distance = (np.arange(length) + 0.5 - centres[:, None]) / scale
+    ratio = length / shorter
+    centres = (np.arange(shorter) + 0.5) * ratio
+    distance = (np.arange(length) + 0.5 - centres[:, None]) / ratio
     inside = ((distance > -0.5) & (distance <= 0.5)).astype(np.float64)
     weights: NDArray[np.float64] = inside / inside.sum(1, keepdims=True)
     return weights

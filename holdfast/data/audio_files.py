@@ -132,15 +132,15 @@ class AudioFolder(ListedAudio):
 
 def audio_files_in(folder: Path, class_name: str) -> list[str]:
     """Return the audio files of one class, subfolders included, in an order that does not depend on the machine."""
-    found = (path for path in (folder / class_name).rglob("*") if path.suffix.lower() in SUFFIXES)
-    return sorted(path.relative_to(folder).as_posix() for path in found if path.name[0] != ".")
+    paths = (path for path in (folder / class_name).rglob("*") if path.suffix.lower() in SUFFIXES)
+    return sorted(path.relative_to(folder).as_posix() for path in paths if path.name[0] != ".")
 
 
 def folder_with(folder: str | Path, entry: str, remedy: str) -> Path:
     """Return the folder that contains an entry: the given one, or one up to two levels below, as archives unpack."""
     path = folder_at(folder, remedy)
     for depth in ("", "*/", "*/*/"):
-        found = sorted(path.glob(f"{depth}{entry}"))
-        if found:
-            return found[0].parents[len(Path(entry).parts) - 1]
+        entries = sorted(path.glob(f"{depth}{entry}"))
+        if entries:
+            return entries[0].parents[len(Path(entry).parts) - 1]
     raise ValueError(f"there is no {entry} in {path}; {remedy}")

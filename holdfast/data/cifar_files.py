@@ -53,8 +53,8 @@ def read_cifar(version: CifarVersion, folder: str | Path, split: str) -> Labelle
         if (root / f"{split}.npz").is_file():
             return _npz(root / f"{split}.npz")
     pickles = (root / version.pickle_files[split] for root in (folder, folder / version.pickle_folder))
-    if found := next((path for path in pickles if path.is_file()), None):
-        raise ValueError(f"{found} is a pickle, which can run any code and is never read; {remedy}")
+    if pickled := next((path for path in pickles if path.is_file()), None):
+        raise ValueError(f"{pickled} is a pickle, which can run any code and is never read; {remedy}")
     raise ValueError(f"{folder} does not hold the {split} split of {version.name}; {remedy}")
 
 

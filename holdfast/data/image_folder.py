@@ -167,5 +167,5 @@ def class_folders(folder: Path) -> tuple[str, ...]:
 
 def image_files(folder: Path, class_name: str) -> list[str]:
     """Return the image files of one class, subfolders included, in an order that does not depend on the machine."""
-    found = (path for path in (folder / class_name).rglob("*") if path.suffix.lower() in SUFFIXES)
-    return sorted(path.relative_to(folder).as_posix() for path in found if path.name[0] != ".")
+    paths = (path for path in (folder / class_name).rglob("*") if path.suffix.lower() in SUFFIXES)
+    return sorted(path.relative_to(folder).as_posix() for path in paths if path.name[0] != ".")

@@ -175,7 +175,7 @@ def _labelled(folder: Path, label_of: Mapping[str, int], remedy: str) -> tuple[l
         if name not in label_of:
             raise ValueError(f"{folder} holds {name!r}, which is no class of this data set; {remedy}")
     by_class = {name: image_files(folder, name) for name in there}
-    files = [file for found in by_class.values() for file in found]
+    files = [file for of_class in by_class.values() for file in of_class]
     if not files:
         raise ValueError(f"{folder} has no class folders with images; {remedy}")
-    return files, np.repeat([label_of[name] for name in there], [len(found) for found in by_class.values()])
+    return files, np.repeat([label_of[name] for name in there], [len(of_class) for of_class in by_class.values()])

@@ -45,7 +45,7 @@ class Cifar102(InMemoryImages):
 
 
 def _file(folder: Path, inner: str, name: str, remedy: str) -> Path:
-    found = next((path for path in (folder / name, folder / inner / name) if path.is_file()), None)
-    if found is None:
+    path_of_file = next((path for path in (folder / name, folder / inner / name) if path.is_file()), None)
+    if path_of_file is None:
         raise ValueError(f"{folder} has no {name}; {remedy}")
-    return found
+    return path_of_file

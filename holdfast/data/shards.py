@@ -157,11 +157,11 @@ def _opened(
         raise ValueError(f"on_error must be one of {', '.join(get_args(OnError))}, got {on_error!r}")
     for path in _files(paths):
         try:
-            found = read(path)
+            content = read(path)
         except ShardError as error:
             _raise_or_warn(error, on_error)
             continue
-        yield path, found
+        yield path, content
 
 
 def _files(paths: str | Path | Iterable[str | Path]) -> Iterator[Path]:

@@ -94,9 +94,9 @@ class _StoredAudio:
 
     def _file(self, criterion: str, file: str) -> Path:
         path = self._places[criterion] / file
-        for found in (path, path.with_suffix(".flac")):
-            if found.is_file():
-                return found
+        for candidate in (path, path.with_suffix(".flac")):
+            if candidate.is_file():
+                return candidate
         raise ValueError(f"{path} is missing, which the list of {self.name} names; {REMEDY}")
 
 

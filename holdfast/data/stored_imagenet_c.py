@@ -123,12 +123,12 @@ class StoredImageNet3DCC(StoredImageNetC):
 
 def _severity_folders(folder: Path) -> dict[tuple[str, int], Path]:
     """Return the folder of each corruption and severity, at the top or one level below."""
-    found: dict[tuple[str, int], Path] = {}
+    folders: dict[tuple[str, int], Path] = {}
     for folder_of_level in (*sorted(folder.glob("*/*")), *sorted(folder.glob("*/*/*"))):
         level = folder_of_level.name.removesuffix(".0")
         if level in ("1", "2", "3", "4", "5") and folder_of_level.is_dir():
-            found[folder_of_level.parent.name, int(level)] = folder_of_level
-    return found
+            folders[folder_of_level.parent.name, int(level)] = folder_of_level
+    return folders
 
 
 def _existing(path: Path) -> Path:

@@ -92,7 +92,7 @@ class WrappedDataset:
         spec = self.input_spec
         audio = spec.kind == "audio"
         shape = spec.shape if audio else (*spec.shape[1:], spec.shape[0])
-        found = np.empty((len(indices), *shape), np.float32 if audio else np.uint8)
+        samples = np.empty((len(indices), *shape), np.float32 if audio else np.uint8)
         for row, index in enumerate(indices):
             sample = self._input(int(index))
             if sample.shape != shape:
@@ -100,8 +100,8 @@ class WrappedDataset:
                     f"sample {index} of {self.name} has shape {sample.shape} and others have {shape}; resize or cut "
                     "them to one shape"
                 )
-            found[row] = sample
-        return found
+            samples[row] = sample
+        return samples
 
     def _pair(self, index: int) -> tuple[Any, Any]:
         item = self._samples[index]
@@ -123,10 +123,10 @@ class WrappedDataset:
 
     def _all_labels(self) -> NDArray[np.int64]:
         column = None if self._columns is None else self._samples[self._columns[1]]
-        found = getattr(self._samples, "targets", None) if column is None else column
-        if found is None or len(found) != len(self._samples):
-            found = [self._pair(index)[1] for index in range(len(self._samples))]
-        return np.asarray([int(label) for label in found], np.int64)
+        labels = getattr(self._samples, "targets", None) if column is None else column
+        if labels is None or len(labels) != len(self._samples):
+            labels = [self._pair(index)[1] for index in range(len(self._samples))]
+        return np.asarray([int(label) for label in labels], np.int64)
 
     def _known_classes(self) -> Sequence[str]:
         if self._columns is not None:

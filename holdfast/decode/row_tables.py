@@ -41,11 +41,11 @@ def table_of(rows: Sequence[Mapping[str, Any]], identity: Mapping[str, Any]) -> 
     for name in (*INTEGERS, *FLOATS, *TEXTS):
         columns[name] = [row.get(name) for row in rows]
     columns["domains"] = [
-        [{"name": name, "correct": found[0], "samples": found[1]} for name, found in row["domains"].items()]
+        [{"name": name, "correct": entry[0], "samples": entry[1]} for name, entry in row["domains"].items()]
         for row in rows
     ]
-    columns["correct"] = [sum(found[0] for found in row["domains"].values()) for row in rows]
-    columns["estimates"] = [[{"name": name, **found} for name, found in row["estimates"].items()] for row in rows]
+    columns["correct"] = [sum(entry[0] for entry in row["domains"].values()) for row in rows]
+    columns["estimates"] = [[{"name": name, **entry} for name, entry in row["estimates"].items()] for row in rows]
     columns["gauges"] = [[{"name": n, "value": value} for n, value in row.get("gauges", {}).items()] for row in rows]
     return pa.table({name: pa.array(columns[name], schema.field(name).type) for name in schema.names}, schema)
 
@@ -75,9 +75,9 @@ def read_compact(path: Path) -> Iterator[dict[str, Any]]:
         kept = {name: row[name] for name in (*INTEGERS, *FLOATS, *TEXTS)}
         yield {
             **kept,
-            "domains": {found["name"]: [found["correct"], found["samples"]] for found in row["domains"]},
-            "estimates": {found.pop("name"): found for found in row["estimates"]},
-            "gauges": {found["name"]: found["value"] for found in row["gauges"]},
+            "domains": {entry["name"]: [entry["correct"], entry["samples"]] for entry in row["domains"]},
+            "estimates": {entry.pop("name"): entry for entry in row["estimates"]},
+            "gauges": {entry["name"]: entry["value"] for entry in row["gauges"]},
         }
 
 

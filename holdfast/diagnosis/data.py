@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from holdfast.blocks.wrapping import has_batch_norm
-from holdfast.diagnosis.findings import Finding, Verdict
+from holdfast.diagnosis.findings import Finding, Status
 from holdfast.model.input_checks import explain_dtype
 from holdfast.models.classifier import Classifier
 from holdfast.models.preprocessing import preprocessing_of
@@ -52,8 +52,8 @@ def data_findings(
         if text and model.input_spec.kind == "image":
             yield Finding("input dtype", "fail", text, remedy)
             return
-        scale = "" if model.input_spec.kind == "image" else ", which have no scale"
-        yield Finding("input dtype", "ok", f"{str(inputs.dtype).removeprefix('torch.')}{scale}")
+        note = "" if model.input_spec.kind == "image" else ", which have no scale"
+        yield Finding("input dtype", "ok", f"{str(inputs.dtype).removeprefix('torch.')}{note}")
         inputs = inputs.to(model.device, model.input_dtype)
         if labels is not None:
             yield from _labels(model, inputs, labels, expected_accuracy)
@@ -86,8 +86,8 @@ def scale_findings(model: Classifier, inputs: Tensor, labels: Tensor | None) -> 
     if sure or perhaps:
         order = {name: (-fits[name].accuracy, fits[name].distance, -fits[name].confidence) for name in sure or perhaps}
         name = min(order, key=lambda name: [math.inf if math.isnan(part) else part for part in order[name]])
-        verdict: Verdict = "fail" if sure or beyond else "warn"
-        yield Finding("input scale", verdict, f"{text}; {name} {_compared(fits[name], given)}", others[name][1])
+        status: Status = "fail" if sure or beyond else "warn"
+        yield Finding("input scale", status, f"{text}; {name} {_compared(fits[name], given)}", others[name][1])
     elif beyond:
         yield Finding("input scale", "fail", text, "bring images to the scale of training, e.g. inputs / 255")
     else:
@@ -100,27 +100,30 @@ def _alternatives(model: Classifier, inputs: Tensor) -> Mapping[str, tuple[Calla
         return {
             "divided by 32768": (lambda x: x / 32768, "pass waveforms in [-1, 1]: divide 16-bit samples by 32768"),
         }
-    found: dict[str, tuple[Callable[[Tensor], Tensor], str]] = {
+    alternatives: dict[str, tuple[Callable[[Tensor], Tensor], str]] = {
         "divided by 255": (lambda x: x / 255, "divide pixels by 255: the network takes [0, 1]"),
         "multiplied by 255": (lambda x: x * 255, "the network takes pixels in [0, 255]: multiply by 255"),
     }
     if inputs.shape[1] == 3:
         mean, std = (inputs.new_tensor(values).view(-1, 1, 1) for values in (MEAN, STD))
         once = "normalise once: load the network with holdfast.models.load, or wrap it in holdfast.models.Normalised"
-        found["scaled to [-1, 1]"] = (
+        alternatives["scaled to [-1, 1]"] = (
             lambda x: 2 * x - 1,
             f"the network takes [-1, 1]: use mean and std of 0.5, and {once}",
         )
-        found["scaled from 0..255 to [-1, 1]"] = (
+        alternatives["scaled from 0..255 to [-1, 1]"] = (
             lambda x: x / 127.5 - 1,
             "the network takes [-1, 1]: inputs / 127.5 - 1",
         )
-        found["scaled from [-1, 1] to [0, 1]"] = lambda x: x / 2 + 0.5, "the network takes [0, 1]: inputs / 2 + 0.5"
-        found["normalised by ImageNet's mean and std"] = lambda x: (x - mean) / std, once
-        found["without ImageNet's mean and std"] = lambda x: x * std + mean, f"they were applied twice; {once}"
-        found["with channels reversed"] = lambda x: x.flip(1), "swap the channels, BGR and RGB: inputs.flip(1)"
-        found["divided by 255 and normalised"] = lambda x: (x / 255 - mean) / std, f"divide by 255, and {once}"
-    return found
+        alternatives["scaled from [-1, 1] to [0, 1]"] = (
+            lambda x: x / 2 + 0.5,
+            "the network takes [0, 1]: inputs / 2 + 0.5",
+        )
+        alternatives["normalised by ImageNet's mean and std"] = lambda x: (x - mean) / std, once
+        alternatives["without ImageNet's mean and std"] = lambda x: x * std + mean, f"they were applied twice; {once}"
+        alternatives["with channels reversed"] = lambda x: x.flip(1), "swap the channels, BGR and RGB: inputs.flip(1)"
+        alternatives["divided by 255 and normalised"] = lambda x: (x / 255 - mean) / std, f"divide by 255, and {once}"
+    return alternatives
 
 
 def _fits_better(other: Fit, given: Fit) -> bool:
@@ -161,8 +164,8 @@ def _fit(model: Classifier, inputs: Tensor, labels: Tensor | None) -> Fit:
         features = args[0].movedim(1, 0).flatten(1)
         smallest = 1e-6 * var.mean() + torch.finfo(var.dtype).tiny  # of channels that are always 0
         shift = (features.mean(1) - mean) / (var + smallest).sqrt()
-        scale = ((features.var(1) + smallest) / (var + smallest)).log()
-        distances.append(float((shift.square() + scale.square() / 4).mean().sqrt()))
+        spread = ((features.var(1) + smallest) / (var + smallest)).log()
+        distances.append(float((shift.square() + spread.square() / 4).mean().sqrt()))
 
     with_statistics = [part for part in model.module.modules() if isinstance(part._buffers.get("running_mean"), Tensor)]
     handles = [part.register_forward_pre_hook(note) for part in with_statistics[:3]]

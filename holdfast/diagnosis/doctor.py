@@ -44,7 +44,7 @@ class Diagnosis:
     @property
     def failed(self) -> tuple[Finding, ...]:
         """The findings that must be mended before adapting."""
-        return tuple(finding for finding in self.findings if finding.verdict == "fail")
+        return tuple(finding for finding in self.findings if finding.status == "fail")
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as JSON can hold it."""
@@ -72,8 +72,8 @@ def doctor(
     the data.
 
     >>> from holdfast.models.tiny import tiny_resnet
-    >>> found = doctor(nn.Sequential(tiny_resnet(), nn.Softmax(1)), methods=[])
-    >>> [(finding.check, finding.verdict) for finding in found.failed]
+    >>> diagnosis = doctor(nn.Sequential(tiny_resnet(), nn.Softmax(1)), methods=[])
+    >>> [(finding.check, finding.status) for finding in diagnosis.failed]
     [('output', 'fail')]
     """
     network = unwrapped(load(model) if isinstance(model, str) else model)
@@ -95,13 +95,13 @@ def doctor(
         inputs = torch.cat([each for each, _ in seen])
         findings += data_findings(classifier, inputs, labels, batch_size=size, expected_accuracy=expected_accuracy)
     shown = [each.to(classifier.device, classifier.input_dtype) for each, _ in seen]
-    if shown and not any(finding.verdict == "fail" and finding.check.startswith("input") for finding in findings):
+    if shown and not any(finding.status == "fail" and finding.check.startswith("input") for finding in findings):
         fits = stored_statistics(classifier, torch.cat(shown))
         findings += [] if fits is None else [fits]
     if card is not None:
         card = card if isinstance(card, Card) else read_card(card)
         findings.append(card_finding(network, card))
-    usable = card if card is not None and findings[-1].verdict == "ok" else None
+    usable = card if card is not None and findings[-1].status == "ok" else None
     batch = classifier.trial_inputs(min(size, 64)) if given is None else given
     batch = batch.to(classifier.device, classifier.input_dtype)
     known_head = None if head is None else classifier.head_name  # which has a prefix if inputs are passed by name

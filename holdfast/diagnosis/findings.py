@@ -1,20 +1,20 @@
-"""Finding: one thing that was checked, with a verdict and a remedy."""
+"""Finding: one thing that was checked, with a status and a remedy."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-__all__ = ["Finding", "Verdict"]
+__all__ = ["Finding", "Status"]
 
-Verdict: TypeAlias = Literal["ok", "warn", "fail"]
+Status: TypeAlias = Literal["ok", "warn", "fail"]
 
 
 @dataclass(frozen=True)
 class Finding:
-    """The result of one check: ok, warn or fail, what was found, and what to do about it."""
+    """The result of one check: ok, warn or fail, what was observed, and what to do about it."""
 
     check: str
-    verdict: Verdict
-    found: str
+    status: Status
+    observed: str
     remedy: str = ""

@@ -281,11 +281,11 @@ def amaut(*, version: str, weights: str | None = None, seed: int = 0) -> AMAuT:
     if weights is not None:
         if not Path(weights).is_file():
             raise ValueError(f"there are no weights at {weights}; pass the path of a safetensors file")
-        found = read_weights(weights)
-        if "backbone.cls_token" in found:
-            network.load_official(found)
+        stored = read_weights(weights)
+        if "backbone.cls_token" in stored:
+            network.load_official(stored)
         else:
-            network.load_state_dict(found)
+            network.load_state_dict(stored)
     return network.eval()
 
 

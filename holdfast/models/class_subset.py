@@ -45,19 +45,19 @@ def with_classes(network: nn.Module, indices: Sequence[int], *, example: Tensor 
     >>> torch.allclose(with_classes(network, [7, 2])(inputs), network(inputs)[:, [7, 2]], atol=1e-5)
     True
     """
-    found = Classifier(network, example=example)
-    if found.num_classes <= len(indices):
+    classifier = Classifier(network, example=example)
+    if classifier.num_classes <= len(indices):
         return network
-    if max(indices) >= found.num_classes or min(indices) < 0 or len(set(indices)) < len(indices):
+    if max(indices) >= classifier.num_classes or min(indices) < 0 or len(set(indices)) < len(indices):
         raise ValueError(
-            f"the classes must be different outputs from 0 to {found.num_classes - 1}, got {min(indices)} to "
+            f"the classes must be different outputs from 0 to {classifier.num_classes - 1}, got {min(indices)} to "
             f"{max(indices)} in {len(indices)} classes, {len(set(indices))} of them different"
         )
     whole = unwrapped(network)
-    if found.module is not whole or not _is_plain(found.head):
+    if classifier.module is not whole or not _is_plain(classifier.head):
         return MaskedClasses(network, indices)
     chosen = copy.deepcopy(whole)
-    _keep_rows(chosen.get_submodule(found.head_name or ""), torch.tensor(list(indices)))
+    _keep_rows(chosen.get_submodule(classifier.head_name or ""), torch.tensor(list(indices)))
     return chosen
 
 

@@ -70,14 +70,14 @@ class Classifier(nn.Module):
         self.samples_forwarded = 0
         self.trainable: tuple[bool, ...] = ()  # of a copy: which weights of the caller's network require gradients
         self.output = output
-        found = probe(self.module, example, head, output)
-        self.input_spec = found.input_spec
-        self.num_classes = found.num_classes
-        self.head_name = found.head_name
+        probed = probe(self.module, example, head, output)
+        self.input_spec = probed.input_spec
+        self.num_classes = probed.num_classes
+        self.head_name = probed.head_name
         self.normalisation = main_normalisation(self.module)
-        self._feature_shape = found.feature_shape
-        self._head_candidates = found.head_candidates
-        self._integers = found.integers
+        self._feature_shape = probed.feature_shape
+        self._head_candidates = probed.head_candidates
+        self._integers = probed.integers
 
     @property
     def head(self) -> nn.Module | None:

@@ -99,5 +99,5 @@ def resampled(inputs: Tensor, samples: int) -> Tensor:
     if inputs.shape[-1] == samples:
         return inputs
     kept = torch.fft.rfft(inputs)[..., : samples // 2 + 1]
-    found: Tensor = torch.fft.irfft(kept, samples) * (samples / inputs.shape[-1])
-    return found
+    waveform: Tensor = torch.fft.irfft(kept, samples) * (samples / inputs.shape[-1])
+    return waveform

@@ -118,9 +118,9 @@ def _text_embeddings(model: Any, tokenizer: Any, names: Sequence[str], templates
         texts = [template.format(name.replace("_", " ")) for template in templates]
         tokens = tokenizer(texts, padding=padding, truncation=True, max_length=longest, return_tensors="pt")
         tokens.pop("token_type_ids", None)
-        found = model.get_text_features(**tokens)
-        found = getattr(found, "pooler_output", found)  # a tensor before transformers 5
-        embeddings.append(nn.functional.normalize(found, dim=1).mean(0))
+        features = model.get_text_features(**tokens)
+        features = getattr(features, "pooler_output", features)  # a tensor before transformers 5
+        embeddings.append(nn.functional.normalize(features, dim=1).mean(0))
     return nn.functional.normalize(torch.stack(embeddings), dim=1)
 
 
@@ -203,8 +203,8 @@ class HuggingFaceAudio(nn.Module):
             return (inputs - mean) / (var + 1e-7).sqrt()
         clips = list(inputs.detach().float().cpu().numpy())
         made = self.extractor(clips, sampling_rate=self.extractor.sampling_rate, return_tensors="pt")
-        found: Tensor = made[self.extractor.model_input_names[0]]
-        return found.to(inputs)
+        features: Tensor = made[self.extractor.model_input_names[0]]
+        return features.to(inputs)
 
 
 @MODELS.register("hugging_face_audio")
@@ -230,19 +230,19 @@ def _image_preprocessing(model: str, transformers: Any) -> Preprocessing:
     path = transformers.utils.cached_file(
         model, "preprocessor_config.json", _raise_exceptions_for_missing_entries=False
     )
-    found: Mapping[str, Any] = {} if path is None else json.loads(Path(path).read_text())
-    crop = _side(found.get("crop_size") if found.get("do_center_crop", "crop_size" in found) else None)
-    size = _side(found.get("size"))
-    if size is not None and "crop_pct" in found:  # ConvNeXt: the crop has the given size
-        crop, size = crop or size, round(size / found["crop_pct"])
-    normalised = found.get("do_normalize", True)
+    settings: Mapping[str, Any] = {} if path is None else json.loads(Path(path).read_text())
+    crop = _side(settings.get("crop_size") if settings.get("do_center_crop", "crop_size" in settings) else None)
+    size = _side(settings.get("size"))
+    if size is not None and "crop_pct" in settings:  # ConvNeXt: the crop has the given size
+        crop, size = crop or size, round(size / settings["crop_pct"])
+    normalised = settings.get("do_normalize", True)
     crop = crop or size
     return Preprocessing(
-        mean=tuple(found.get("image_mean", (0.5, 0.5, 0.5))) if normalised else (),
-        std=tuple(found.get("image_std", (0.5, 0.5, 0.5))) if normalised else (),
+        mean=tuple(settings.get("image_mean", (0.5, 0.5, 0.5))) if normalised else (),
+        std=tuple(settings.get("image_std", (0.5, 0.5, 0.5))) if normalised else (),
         crop=None if crop is None else (crop, crop),
         resize=size,
-        interpolation=RESAMPLING.get(found.get("resample", 2), "bilinear"),
+        interpolation=RESAMPLING.get(settings.get("resample", 2), "bilinear"),
     )
 
 

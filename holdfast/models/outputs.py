@@ -29,10 +29,10 @@ def logits_of(returned: object, batch_size: int, output: Output = None) -> Tenso
     >>> logits_of(torch.tensor([[1.5]]), 1, "binary")
     tensor([[0.0000, 1.5000]])
     """
-    found = finish(pick(returned, output), output)
-    if found.dim() == 2 and found.shape[0] == batch_size and found.shape[1] >= 2:
-        return found
-    shape = tuple(found.shape)
+    logits = finish(pick(returned, output), output)
+    if logits.dim() == 2 and logits.shape[0] == batch_size and logits.shape[1] >= 2:
+        return logits
+    shape = tuple(logits.shape)
     if shape in ((batch_size,), (batch_size, 1)) and output is None:
         raise WrongOutputError(
             f"the network returns one value for each input, shape {shape}; pass output='binary' if it is the logit of "
@@ -46,27 +46,27 @@ def logits_of(returned: object, batch_size: int, output: Output = None) -> Tenso
 
 def pick(returned: object, output: Output = None) -> Tensor:
     """Return the tensor that holds the logits."""
-    found: object = returned
+    picked: object = returned
     if callable(output):
-        found = output(returned)
+        picked = output(returned)
     elif isinstance(output, int):
-        found = returned[output] if isinstance(returned, Sequence) and output < len(returned) else None
+        picked = returned[output] if isinstance(returned, Sequence) and output < len(returned) else None
     elif not isinstance(returned, Tensor):
         name = "logits" if output in (None, "binary") else output
-        found = returned.get(name) if isinstance(returned, Mapping) else getattr(returned, str(name), None)
-    if isinstance(found, Tensor):
-        return found
+        picked = returned.get(name) if isinstance(returned, Mapping) else getattr(returned, str(name), None)
+    if isinstance(picked, Tensor):
+        return picked
     raise WrongOutputError(f"the network returns {_described(returned)}{_remedy(returned, output)}")
 
 
-def finish(found: Tensor, output: Output = None) -> Tensor:
+def finish(logits: Tensor, output: Output = None) -> Tensor:
     """Return the logits for the tensor that was picked: of one logit those of two classes, any other as it is."""
     if output != "binary":
-        return found
-    column = found.reshape(len(found), -1)
+        return logits
+    column = logits.reshape(len(logits), -1)
     if column.shape[1] != 1:
         raise WrongOutputError(
-            f"output='binary' is for one logit per input, and the network returns shape {tuple(found.shape)}; "
+            f"output='binary' is for one logit per input, and the network returns shape {tuple(logits.shape)}; "
             "leave output= out"
         )
     return torch.cat([torch.zeros_like(column), column], 1)

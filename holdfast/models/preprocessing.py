@@ -58,4 +58,4 @@ def preprocessing_of(module: nn.Module) -> Preprocessing | None:
     >>> preprocessing_of(nn.Identity())
     """
     stated = (getattr(part, "preprocessing", None) for part in module.modules())
-    return next((found for found in stated if isinstance(found, Preprocessing)), None)
+    return next((preprocessing for preprocessing in stated if isinstance(preprocessing, Preprocessing)), None)

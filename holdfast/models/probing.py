@@ -264,7 +264,7 @@ def trace_logits(module: nn.Module, inputs: Tensor, output: Output = None) -> tu
         calls.clear()
         returned = module(inputs)
         picked = pick(returned, output).reshape(len(inputs), -1)
-        return returned, {name: shape for name, shape, found in calls if torch.equal(found.to(picked.dtype), picked)}
+        return returned, {name: shape for name, shape, result in calls if torch.equal(result.to(picked.dtype), picked)}
 
     with ExitStack() as hooks:
         for name, part in module.named_modules():

@@ -40,8 +40,10 @@ def find_blocks(module: nn.Module, head_name: str | None = None) -> list[tuple[s
     trunk, stages = _trunk_and_stages(module, head_name)
     if not stages:  # in parts with the stem or the head, or a single one
         inner = [name for name, part in module.named_modules() if name and _repeats(part)]
-        found = [name for name in [*inner, trunk] if name and not holds(name, _stem_name(module), head_name)]
-        stages = [name for name in found if not any(name != other and is_inside(name, other) for other in found)]
+        candidates = [name for name in [*inner, trunk] if name and not holds(name, _stem_name(module), head_name)]
+        stages = [
+            name for name in candidates if not any(name != other and is_inside(name, other) for other in candidates)
+        ]
     names = [name for stage in stages for name in _unrolled(stage, module.get_submodule(stage))]
     return [(name, module.get_submodule(name)) for name in names]
 

@@ -29,10 +29,12 @@ def torchvision(architecture: str = "resnet50", *, weights: str | None = "IMAGEN
     try:
         with seeded_weights(0):
             network: nn.Module = models.get_model(architecture, weights=weights)
-        found = None if weights is None else models.get_model_weights(architecture)[weights]
+        pretrained = None if weights is None else models.get_model_weights(architecture)[weights]
     except (ValueError, KeyError) as error:
         raise ValueError(f"torchvision has no {architecture} with weights {weights}: {error}") from error
-    return Normalised.behind(network.eval(), UNTRAINED if found is None else _preprocessing(found.transforms()))
+    return Normalised.behind(
+        network.eval(), UNTRAINED if pretrained is None else _preprocessing(pretrained.transforms())
+    )
 
 
 def _preprocessing(preset: Any) -> Preprocessing:

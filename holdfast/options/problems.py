@@ -13,7 +13,7 @@ from annotated_types import Interval
 
 from holdfast.registry import UnknownNameError, chain, nearest, options_of, parameters_of
 
-__all__ = ["annotation_of", "check", "check_built", "problems"]
+__all__ = ["annotation_of", "check", "check_built", "in_words", "problems"]
 
 PLAIN = (str, bool, int, float, list, tuple, dict, NoneType)  # anything else is left to the code that takes it
 WORDS = {float: "a number", int: "a whole number", bool: "true or false", str: "text", NoneType: "nothing"}
@@ -71,7 +71,7 @@ def _unmet(thing: Callable[..., Any], option: str, value: object) -> str | None:
     if accepts is None or accepts(value):
         return None
     infinite = isinstance(value, float) and not math.isfinite(value)
-    return _in_words(hint).replace("a number", "a finite number" if infinite else "a number")
+    return in_words(hint).replace("a number", "a finite number" if infinite else "a number")
 
 
 @lru_cache(maxsize=4096)
@@ -110,23 +110,23 @@ def annotation_of(thing: Callable[..., Any], option: str) -> Any:
     return None
 
 
-def _in_words(hint: Any) -> str:
+def in_words(hint: Any) -> str:
     """Return what an annotation allows.
 
     >>> from holdfast.options.ranges import Count, Share
-    >>> _in_words(Share | None), _in_words(Count), _in_words(tuple[float, float])
+    >>> in_words(Share | None), in_words(Count), in_words(tuple[float, float])
     ('a number from 0 to 1 or nothing', 'a whole number from 1 to 1,000,000,000', 'a list (a number, a number)')
-    >>> _in_words(float | Literal["scaled"]), _in_words(Literal["a", "b", "c"])
+    >>> in_words(float | Literal["scaled"]), in_words(Literal["a", "b", "c"])
     ("a number or 'scaled'", "'a', 'b' or 'c'")
     """
     origin, parts = get_origin(hint), get_args(hint)
     if origin is Annotated:
-        return " ".join([_in_words(parts[0]), *(_limits(part) for part in parts[1:] if isinstance(part, Interval))])
+        return " ".join([in_words(parts[0]), *(_limits(part) for part in parts[1:] if isinstance(part, Interval))])
     if origin in (Union, UnionType, Literal):
-        *first, last = map(repr if origin is Literal else _in_words, parts)
+        *first, last = map(repr if origin is Literal else in_words, parts)
         return f"{', '.join(first)} or {last}" if first else last
     if isinstance(origin, type) and issubclass(origin, Sequence):
-        return f"a list ({', '.join('…' if part is ... else _in_words(part) for part in parts)})"
+        return f"a list ({', '.join('…' if part is ... else in_words(part) for part in parts)})"
     if isinstance(origin, type) and issubclass(origin, Mapping):
         return "a mapping"
     return WORDS.get(hint, getattr(hint, "__name__", str(hint)))

@@ -25,6 +25,11 @@ class Other:
     given: Mapping[str, Any] = field(default_factory=dict)
     set: Mapping[str, Any] = field(default_factory=dict)
 
+    @property
+    def method(self) -> str:
+        """The name of the method whose option it is, if it is one of a method."""
+        return self.name if self.kind == "method" else ""
+
     def __str__(self) -> str:
         options = ", ".join(f"{key}={value!r}" for key, value in self.set.items())
         if self.kind == "suite":

@@ -243,9 +243,9 @@ def _critical(recipes: int, runs: int) -> float:
     return quantile * math.sqrt(recipes * (recipes + 1) / (6 * runs))
 
 
-def critical_difference_svg(found: RecipeComparison, width: int = 640) -> str:
+def critical_difference_svg(comparison: RecipeComparison, width: int = 640) -> str:
     """Return the critical-difference figure: mean ranks, and bars over recipes that cannot be told apart."""
-    order = sorted(range(len(found.recipes)), key=lambda index: found.ranks[index])
+    order = sorted(range(len(comparison.recipes)), key=lambda index: comparison.ranks[index])
     left, right, count = 20, width - 20, len(order)
     row, top = 22, 46
 
@@ -257,25 +257,25 @@ def critical_difference_svg(found: RecipeComparison, width: int = 640) -> str:
         at = x(rank)
         parts.append(f'<line x1="{at:.1f}" y1="{top - 4}" x2="{at:.1f}" y2="{top}" stroke="currentColor"/>')
         parts.append(f'<text x="{at:.1f}" y="{top - 8}" text-anchor="middle">{rank}</text>')
-    if not math.isnan(found.critical_difference):
-        reach = min(right, x(1 + found.critical_difference))
+    if not math.isnan(comparison.critical_difference):
+        reach = min(right, x(1 + comparison.critical_difference))
         parts.append(f'<line x1="{left}" y1="12" x2="{reach:.1f}" y2="12" stroke="currentColor" stroke-width="2"/>')
-        parts.append(f'<text x="{reach + 6:.1f}" y="16">CD {found.critical_difference:.2f}</text>')
-    groups = _cliques([found.ranks[index] for index in order], found.critical_difference)
+        parts.append(f'<text x="{reach + 6:.1f}" y="16">CD {comparison.critical_difference:.2f}</text>')
+    groups = _cliques([comparison.ranks[index] for index in order], comparison.critical_difference)
     for number, (first, last) in enumerate(groups):
         y = top + 8 + 6 * number
-        ends = x(found.ranks[order[first]]) - 4, x(found.ranks[order[last]]) + 4
+        ends = x(comparison.ranks[order[first]]) - 4, x(comparison.ranks[order[last]]) + 4
         parts.append(
             f'<line x1="{ends[0]:.1f}" y1="{y}" x2="{ends[1]:.1f}" y2="{y}" stroke="currentColor" stroke-width="4"/>'
         )
     base = top + 14 + 6 * len(groups)
     half = (count + 1) // 2
     for position, index in enumerate(order):
-        at, on_left = x(found.ranks[index]), position < half
+        at, on_left = x(comparison.ranks[index]), position < half
         y = base + row * (position if on_left else count - 1 - position) + row
         edge, anchor = (left, "start") if on_left else (right, "end")
         parts.append(f'<polyline points="{at:.1f},{top} {at:.1f},{y} {edge},{y}" fill="none" stroke="currentColor"/>')
-        label = f"{found.recipes[index]} ({found.ranks[index]:.2f})"
+        label = f"{comparison.recipes[index]} ({comparison.ranks[index]:.2f})"
         parts.append(f'<text x="{edge}" y="{y - 4}" text-anchor="{anchor}">{escape(label)}</text>')
     height = base + row * half + 16
     return (
@@ -291,11 +291,11 @@ def _cliques(ranks: Sequence[float], critical: float) -> list[tuple[int, int]]:
     >>> _cliques([1.0, 1.4, 2.0, 3.5], 0.9)
     [(0, 1), (1, 2)]
     """
-    found: list[tuple[int, int]] = []
+    cliques: list[tuple[int, int]] = []
     for first in range(len(ranks)):
         last = max(
             index for index in range(first, len(ranks)) if index == first or ranks[index] - ranks[first] < critical
         )
-        if last > first and not (found and last <= found[-1][1]):
-            found.append((first, last))
-    return found
+        if last > first and not (cliques and last <= cliques[-1][1]):
+            cliques.append((first, last))
+    return cliques

@@ -104,11 +104,11 @@ def arena(report: Report) -> Section | None:
 
 @SECTIONS.register("contents")
 def contents(report: Report) -> Section | None:
-    """Return links to the tables with their verdicts, where there are several."""
+    """Return links to the tables with their conclusions, where there are several."""
     if len(report.tables) < 2:
         return None
     items = (
-        f'<li><a href="#table-{number}">{escape(table.title)}</a><span>{escape(table.verdict)}</span></li>'
+        f'<li><a href="#table-{number}">{escape(table.title)}</a><span>{escape(table.conclusion)}</span></li>'
         for number, table in enumerate(report.tables)
     )
     return Section("", f"<nav>{FILTER if report.paged else ''}<ul class='contents'>{''.join(items)}</ul></nav>")
@@ -123,12 +123,12 @@ def every_table(report: Report) -> Section | None:
 
 def _table_section(number: int, chapter: Chapter) -> Section:
     table, cells = chapter.table, chapter.table.cells()
-    verdict = escape(table.verdict).replace(" %", "&nbsp;%")
+    conclusion = escape(table.conclusion).replace(" %", "&nbsp;%")
     warning = f"<p class='smoke'>{escape(cells.warning)}</p>\n" if cells.warning else ""
     measured = f"<p class='setting'>{escape(setting(table))}</p>"
     return Section(
         table.title,
-        f"{warning}<p class='verdict'>{verdict}.</p>\n{measured}\n{to_html(cells)}",
+        f"{warning}<p class='conclusion'>{conclusion}.</p>\n{measured}\n{to_html(cells)}",
         f"table-{number}",
         table_files(cells, chapter.name, "csv", "md", "tex"),
         markdown=to_markdown(cells),

@@ -47,9 +47,9 @@ def speed_table(table: Table) -> WordTable | None:
         return None
     rows = []
     for line in table.lines:
-        found = list(courses(line))
-        steps = [int(course.argmax()) + 1 for course in found]
-        best, last = (fmean(values) for values in ([c.max() for c in found], [c[-1] for c in found]))
+        of_recipe = list(courses(line))
+        steps = [int(course.argmax()) + 1 for course in of_recipe]
+        best, last = (fmean(values) for values in ([c.max() for c in of_recipe], [c[-1] for c in of_recipe]))
         rows.append([line.label, printed(fmean(steps)), str(max(steps)), printed(100 * best), printed(100 * last)])
     note = (
         f"Means over domains and seeds, each of which starts from the source; a moving mean over {SMOOTHED} batches of "

@@ -67,13 +67,13 @@ def course_figure(course: Course) -> Figure:
     """Return a line for each recipe over the speeds, on a logarithmic axis."""
     curves = []
     for number, recipe in enumerate(course.recipes):
-        found = [(speed, line) for speed in course.tables if (line := course.line(recipe, speed)) is not None]
+        lines = [(speed, line) for speed in course.tables if (line := course.line(recipe, speed)) is not None]
         colour = GREY if recipe == "source" else COLOURS[number % len(COLOURS)]
         curves.append(
             trace(
                 escape(recipe),
-                [speed for speed, _ in found],
-                [round(line.mean, 3) for _, line in found],
+                [speed for speed, _ in lines],
+                [round(line.mean, 3) for _, line in lines],
                 "lines+markers",
                 line={"color": colour, "dash": "dot" if recipe == "source" else "solid", "width": 2},
                 hovertemplate=HOVER,

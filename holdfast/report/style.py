@@ -39,8 +39,8 @@ nav input { font: inherit; padding: 0.35rem 0.6rem; margin-top: 1.6rem; width: m
 section { margin-top: 3.5rem; }
 section.alone { margin-top: 0; }
 .one main > :not(.alone):not(footer) { display: none; }
-.verdict { font-size: 1.12rem; margin: 0 0 1.4rem; max-width: 52rem; }
-.verdict::first-letter { text-transform: uppercase; }
+.conclusion { font-size: 1.12rem; margin: 0 0 1.4rem; max-width: 52rem; }
+.conclusion::first-letter { text-transform: uppercase; }
 .smoke { border-left: 3px solid var(--accent); padding-left: 0.8rem; margin: 0.8rem 0 1rem; max-width: 52rem; }
 .setting { color: var(--soft); font-size: 0.9rem; margin: -0.9rem 0 1.2rem; }
 .scroll { overflow-x: auto; -webkit-overflow-scrolling: touch; }

@@ -73,7 +73,7 @@ def order(chapter: Chapter) -> Section | None:
         f"{RESAMPLES:,} times, seeds and blocks of neighbouring batches are drawn anew, the same for all recipes. "
         "Seeds other than these, and other streams, are not covered."
     )
-    titles = ["recipe", "points behind", "interval", "first in", "verdict"]
+    titles = ["recipe", "points behind", "interval", "first in", "standing"]
     return _words(WordTable("How sure the order is", titles, rows, note))
 
 

@@ -142,7 +142,7 @@ class Table:
         return recipe_cells(self)
 
     @property
-    def verdict(self) -> str:
+    def conclusion(self) -> str:
         """The outcome in one line."""
         best, source = self.best, self.source
         outcome = f"best: {best.label}, {printed(best.mean)} % {self.metric}"

@@ -41,11 +41,11 @@ def read_stored(data: StoredCorruptions, picks: Picks, domains: Sequence[Domain]
         corruptions = domains[domain].corruptions
         severity = float(picks.severities[row, 0]) if corruptions else 0.0
         groups[(corruptions[0] if severity else "", severity)].append(row)
-    found: NDArray[Any] | None = None
+    inputs: NDArray[Any] | None = None
     for (corruption, severity), rows in groups.items():
         indices = picks.samples[rows]
         samples = data.corrupted(indices, corruption, severity) if corruption else data.inputs(indices)
-        if found is None:
-            found = np.empty((len(picks), *samples.shape[1:]), samples.dtype)
-        found[rows] = samples
-    return data.inputs(picks.samples) if found is None else found
+        if inputs is None:
+            inputs = np.empty((len(picks), *samples.shape[1:]), samples.dtype)
+        inputs[rows] = samples
+    return data.inputs(picks.samples) if inputs is None else inputs

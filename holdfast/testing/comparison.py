@@ -35,9 +35,9 @@ def logits_of(output: Any) -> Tensor:
     return output if isinstance(output, Tensor) else output.logits
 
 
-def assert_equal(expected: Sequence[Tensor], found: Sequence[Tensor], what: str) -> None:
+def assert_equal(expected: Sequence[Tensor], actual: Sequence[Tensor], what: str) -> None:
     """Raise an AssertionError for the first pair of tensors that differ in any bit."""
-    for left, right in zip(expected, found, strict=True):
+    for left, right in zip(expected, actual, strict=True):
         assert torch.equal(left, right), f"{what} differ by up to {float((left - right).abs().max()):.2g}"
 
 
@@ -64,8 +64,8 @@ def first_difference(left: Any, right: Any, path: str = "", *, _seen: set[int] |
     ours, theirs = _items(left), _items(right)
     if list(ours) != list(theirs):
         return path
-    found = (first_difference(ours[name], theirs[name], f"{path}{name}", _seen=seen) for name in ours)
-    return next((name for name in found if name is not None), None)
+    differences = (first_difference(ours[name], theirs[name], f"{path}{name}", _seen=seen) for name in ours)
+    return next((name for name in differences if name is not None), None)
 
 
 def _items(container: Any) -> dict[str, Any]:

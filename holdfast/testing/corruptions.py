@@ -37,8 +37,8 @@ def check_corruption(
         corrupted = [_batch(entry, samples, severity) for severity in SEVERITIES]
     with contract("Outputs have the shape and type of the samples, which stay as they are."):
         assert np.array_equal(samples, kept), f"{entry.name} changes the samples that it is given"
-        for severity, found in zip(SEVERITIES, corrupted, strict=True):
-            _check_output(entry, samples, found, severity)
+        for severity, changed in zip(SEVERITIES, corrupted, strict=True):
+            _check_output(entry, samples, changed, severity)
     with contract(sentence_of(_check_severities)):
         _check_severities(entry, samples, corrupted, ordered)
     with contract("The same samples and generators give the same, one by one or in a batch."):
@@ -57,12 +57,12 @@ def check_corruption(
             assert np.array_equal(_batch(travelled, samples, 3), corrupted[2]), f"{entry.name} differs after pickling"
 
 
-def _check_output(entry: Corruption, samples: NDArray[Any], found: NDArray[Any], severity: int) -> None:
+def _check_output(entry: Corruption, samples: NDArray[Any], changed: NDArray[Any], severity: int) -> None:
     expected = f"{samples.dtype} {samples.shape}"
-    assert found.shape == samples.shape, f"{entry.name} returned {found.dtype} {found.shape} for {expected}"
-    assert found.dtype == samples.dtype, f"{entry.name} returned {found.dtype} {found.shape} for {expected}"
-    assert np.isfinite(found).all(), f"{entry.name} returned NaN or infinite values at severity {severity}"
-    assert not np.shares_memory(found, samples), f"{entry.name} returned the memory of its input"
+    assert changed.shape == samples.shape, f"{entry.name} returned {changed.dtype} {changed.shape} for {expected}"
+    assert changed.dtype == samples.dtype, f"{entry.name} returned {changed.dtype} {changed.shape} for {expected}"
+    assert np.isfinite(changed).all(), f"{entry.name} returned NaN or infinite values at severity {severity}"
+    assert not np.shares_memory(changed, samples), f"{entry.name} returned the memory of its input"
 
 
 def _check_severities(entry: Corruption, samples: NDArray[Any], corrupted: list[NDArray[Any]], ordered: bool) -> None:
@@ -71,7 +71,7 @@ def _check_severities(entry: Corruption, samples: NDArray[Any], corrupted: list[
     assert np.array_equal(unchanged, samples), f"{entry.name} changes samples at severity 0"
     sample = samples[0]
     assert entry(sample, 0, _rng(0)) is sample, f"{entry.name} does not return the sample at severity 0"
-    effects = [float(np.abs(found.astype(np.float64) - samples).mean()) for found in corrupted]
+    effects = [float(np.abs(changed.astype(np.float64) - samples).mean()) for changed in corrupted]
     for severity, effect in zip(SEVERITIES, effects, strict=True):
         assert effect > 0, f"{entry.name} changes nothing at severity {severity}"
     weakest, strongest = effects[0], effects[-1]

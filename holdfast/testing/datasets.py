@@ -69,8 +69,8 @@ def _check_inputs(data: Dataset) -> None:
         assert spec.kind == "audio", f"{data.name} holds inputs of kind {spec.kind!r}, not image or audio"
         assert spec.sample_rate, f"the input_spec of {data.name} has no sample rate"
         expected = np.float32, (1, *spec.shape)
-    found = f"{inputs.dtype} {inputs.shape}"
-    assert (inputs.dtype, inputs.shape) == expected, f"inputs of {data.name} are {found}, but its input_spec is {spec}"
+    actual = f"{inputs.dtype} {inputs.shape}"
+    assert (inputs.dtype, inputs.shape) == expected, f"inputs of {data.name} are {actual}, but its input_spec is {spec}"
     if spec.kind == "audio":
         assert np.abs(inputs).max() <= 1, f"inputs of {data.name} are not in [-1, 1]"
 

@@ -48,9 +48,9 @@ def check_estimator(estimator: str | Estimator, model: nn.Module, batches: Batch
         with tempfile.TemporaryDirectory() as folder:
             watched.save(Path(folder) / "state.safetensors")
             again.load(Path(folder) / "state.safetensors")
-        expected, found = (model.step(batches[0]).estimates[name] for model in (watched, again))
-        same = repr(astuple(expected)) == repr(astuple(found))  # by text, since nan differs from nan
-        assert same, f"{name} forgot its state: {expected} became {found}"
+        expected, actual = (model.step(batches[0]).estimates[name] for model in (watched, again))
+        same = repr(astuple(expected)) == repr(astuple(actual))  # by text, since nan differs from nan
+        assert same, f"{name} forgot its state: {expected} became {actual}"
 
 
 def _check_estimate(name: str, estimate: Estimate) -> None:

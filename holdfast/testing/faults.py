@@ -69,13 +69,13 @@ def check_far_inputs(trial: Trial) -> None:
     """Inputs far out of the usual range are predicted, reported and not adapted to."""
     model, batch = trial.adapted(), trial.batches[-1]
     before = copy.deepcopy(model.method.state_dict())
-    for scale in (100 * max(1.0, *(float(magnitude(batch)) for batch in trial.batches)), 1e10):
-        step = model.step(batch * scale)
-        assert step.skipped, f"inputs {scale:g} times too large were not reported"
-        assert step.loss is None, f"inputs {scale:g} times too large were adapted to"
+    for factor in (100 * max(1.0, *(float(magnitude(batch)) for batch in trial.batches)), 1e10):
+        step = model.step(batch * factor)
+        assert step.skipped, f"inputs {factor:g} times too large were not reported"
+        assert step.loss is None, f"inputs {factor:g} times too large were adapted to"
         assert step.logits.shape == trial.predictions[-1].shape, "there is no prediction for inputs far out of range"
-        found = first_difference(before, model.method.state_dict())
-        assert found is None, f"inputs {scale:g} times too large changed {found}"
+        difference = first_difference(before, model.method.state_dict())
+        assert difference is None, f"inputs {factor:g} times too large changed {difference}"
     assert_equal(trial.predictions[-1:], [model(batch)], "predictions after inputs far out of range")
 
 
@@ -204,5 +204,5 @@ def _refusal(model: AdaptedModel, inputs: Any) -> str | None:
 
 
 def _assert_untouched(untouched: AdaptedModel, model: AdaptedModel, what: str) -> None:
-    found = first_difference(vars(untouched), vars(model))
-    assert found is None, f"{what} changed {found}"
+    difference = first_difference(vars(untouched), vars(model))
+    assert difference is None, f"{what} changed {difference}"

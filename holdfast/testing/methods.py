@@ -105,8 +105,8 @@ def check_same_future_after_saving(trial: Trial) -> None:
         loaded.load(path)
     copied = trial.unused()
     copied.load_state_dict(model.state_dict())
-    for found, what in ((loaded, "save and load"), (copied, "load_state_dict")):
-        later = [found(batch) for batch in trial.batches[half:]]
+    for restored, what in ((loaded, "save and load"), (copied, "load_state_dict")):
+        later = [restored(batch) for batch in trial.batches[half:]]
         assert_equal(trial.predictions[half:], later, f"predictions after {what}")
 
 
@@ -123,10 +123,10 @@ def check_repeatable(trial: Trial) -> None:
     second, state = trial.build(), torch.get_rng_state()
     torch.rand(7)
     try:
-        found = [second(batch) for batch in trial.batches]
+        repeated = [second(batch) for batch in trial.batches]
     finally:
         torch.set_rng_state(state)
-    assert_equal(trial.predictions, found, "predictions of a second run")
+    assert_equal(trial.predictions, repeated, "predictions of a second run")
 
 
 def check_no_label_in_sight(trial: Trial) -> None:

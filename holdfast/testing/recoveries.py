@@ -33,6 +33,6 @@ def _check_saving(name: str, adapted: AdaptedModel, again: AdaptedModel, batches
         adapted.save(Path(folder) / "state.safetensors")
         again.load(Path(folder) / "state.safetensors")
     expected = [adapted.step(batch) for batch in batches]
-    found = [again.step(batch) for batch in batches]
-    assert [step.recovered for step in expected] == [step.recovered for step in found], f"{name} forgot its state"
-    assert_equal([step.logits for step in expected], [step.logits for step in found], f"answers beside {name}")
+    resumed = [again.step(batch) for batch in batches]
+    assert [step.recovered for step in expected] == [step.recovered for step in resumed], f"{name} forgot its state"
+    assert_equal([step.logits for step in expected], [step.logits for step in resumed], f"answers beside {name}")

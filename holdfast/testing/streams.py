@@ -96,8 +96,8 @@ def check_same_samples(stream: Stream, end: int) -> None:
     expected = list(stream.starting_at(0, stop=end))
     whole = _joined(expected)
     for batch_size, workers in ((1, 0), (7, 0), (7, 2)):
-        found = stream.starting_at(0, stop=end, batch_size=batch_size, workers=workers)
-        _same(expected, found, f"samples in batches of {batch_size} with {workers} workers")
+        actual = stream.starting_at(0, stop=end, batch_size=batch_size, workers=workers)
+        _same(expected, actual, f"samples in batches of {batch_size} with {workers} workers")
     for start in sorted({end // 3, end // 2, end - 1}):
         inputs, labels, domains = _joined(stream.starting_at(start, stop=end))
         assert (labels, domains) == (whole[1][start:], whole[2][start:]), f"labels or domains differ from {start} on"
@@ -132,8 +132,8 @@ STREAM_CHECKS: tuple[Callable[[Stream, int], None], ...] = (
 )
 
 
-def _same(expected: Iterable[Batch], found: Iterable[Batch], what: str) -> None:
-    (inputs, *facts), (other_inputs, *other_facts) = _joined(expected), _joined(found)
+def _same(expected: Iterable[Batch], actual: Iterable[Batch], what: str) -> None:
+    (inputs, *facts), (other_inputs, *other_facts) = _joined(expected), _joined(actual)
     assert facts == other_facts, f"{what}: labels or domains differ"
     assert torch.equal(inputs, other_inputs), f"{what}: inputs differ"
 

@@ -168,9 +168,9 @@ def start_from(module: nn.Module, path: Path) -> None:
     """
     if not path.is_file():
         raise ValueError(f"there are no weights at {path}; pass the path of a safetensors file")
-    own, found = module.state_dict(), load_file(path)
-    fitting = {name: tensor for name, tensor in found.items() if name in own and own[name].shape == tensor.shape}
-    unlike = [name for name in {*own, *found} - {*fitting} if not name.startswith("head.")]
+    own, stored = module.state_dict(), load_file(path)
+    fitting = {name: tensor for name, tensor in stored.items() if name in own and own[name].shape == tensor.shape}
+    unlike = [name for name in {*own, *stored} - {*fitting} if not name.startswith("head.")]
     if unlike:
         raise ValueError(
             f"{path} belongs to another network: {min(unlike)} differs; pass weights of the same architecture"

@@ -41,9 +41,9 @@ def same(one: Reference, other: Reference) -> bool:
 def test_a_card_is_read_as_it_was_written(name: str, tmp_path: Path) -> None:
     card = card_of(name)
     card.save(tmp_path / "card.safetensors")
-    found = read_card(tmp_path / "card.safetensors")
-    assert same(found.reference, card.reference)
-    assert (found.weights, found.preprocessing) == (card.weights, card.preprocessing)
+    loaded = read_card(tmp_path / "card.safetensors")
+    assert same(loaded.reference, card.reference)
+    assert (loaded.weights, loaded.preprocessing) == (card.weights, card.preprocessing)
     assert (tmp_path / "card.safetensors").stat().st_size < 100_000
 
 

@@ -21,7 +21,7 @@ def calibration_error(probabilities: Tensor, labels: Tensor, bins: int = 15) -> 
     confidence, predicted = probabilities.double().max(1)
     right = (predicted == labels).double()
     which = (bins * confidence).long().clamp_max(bins - 1)
-    gaps = [((which == place).double() * (confidence - right)).sum().abs() for place in range(bins)]
+    gaps = [((which == index).double() * (confidence - right)).sum().abs() for index in range(bins)]
     return float(torch.stack(gaps).sum() / len(labels))
 
 
@@ -66,6 +66,6 @@ def test_under_shifts_confidence_is_less_wrong_than_that_of_the_network(
         name: tuple(calibration_error(part, labels) for part in served(build, source, shifted))
         for name, shifted in shifts.items()
     }
-    ours, plain = (sum(pair[place] for pair in errors.values()) / len(errors) for place in (0, 1))
+    ours, plain = (sum(pair[index] for pair in errors.values()) / len(errors) for index in (0, 1))
     assert ours < 0.8 * plain
     assert all(pair[0] <= pair[1] + 0.02 for pair in errors.values()), errors

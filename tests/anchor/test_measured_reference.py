@@ -40,8 +40,8 @@ def state_of(model: AdaptedModel) -> list[Tensor]:
 def test_measuring_leaves_the_network_and_the_generator_as_they_were() -> None:
     network = tiny_resnet().train()
     before, draws = weights_digest(network), torch.get_rng_state()
-    found = measure_reference(Classifier(network), [torch.rand(8, 3, 32, 32, generator=torch.Generator())])
-    assert found.samples == 8
+    reference = measure_reference(Classifier(network), [torch.rand(8, 3, 32, 32, generator=torch.Generator())])
+    assert reference.samples == 8
     assert weights_digest(network) == before
     assert network.training
     assert torch.equal(torch.get_rng_state(), draws)

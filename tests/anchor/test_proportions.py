@@ -35,17 +35,17 @@ def test_no_class_is_frequent_that_a_balanced_source_does_not_see(
     labels = torch.arange(WINDOW) % classes
     anchor = window(labels, classes, sure=sure, preferred=preferred, seed=seed)
     source = window(labels, classes, sure=sure, seed=seed + 1)
-    found = agreed(proportions_by_evidence(anchor), proportions_by_evidence(source))
-    assert float(found.max()) <= 2 / classes + 0.02
-    torch.testing.assert_close(found.sum(1), torch.ones(WINDOW))
+    shares = agreed(proportions_by_evidence(anchor), proportions_by_evidence(source))
+    assert float(shares.max()) <= 2 / classes + 0.02
+    torch.testing.assert_close(shares.sum(1), torch.ones(WINDOW))
 
 
 @settings(max_examples=40, deadline=None, derandomize=True)
 @given(rows=st.integers(0, 10_000), spread=st.floats(0.01, 30))
 def test_whatever_the_anchor_says_a_source_that_knows_nothing_allows_nothing(rows: int, spread: float) -> None:
     anchor = (spread * torch.randn(WINDOW, 10, generator=torch.Generator().manual_seed(rows))).softmax(1)
-    found = agreed(proportions_by_evidence(anchor), proportions_by_evidence(torch.full((WINDOW, 10), 0.1)))
-    torch.testing.assert_close(found, torch.full((WINDOW, 10), 0.1))
+    shares = agreed(proportions_by_evidence(anchor), proportions_by_evidence(torch.full((WINDOW, 10), 0.1)))
+    torch.testing.assert_close(shares, torch.full((WINDOW, 10), 0.1))
 
 
 @settings(max_examples=40, deadline=None, derandomize=True)
@@ -54,11 +54,11 @@ def test_a_class_is_at_most_as_frequent_as_either_judge_says(seed: int, share: f
     draws = torch.Generator().manual_seed(seed)
     one, other = (torch.rand(8, 6, generator=draws).pow(8 * share + 0.1) + 1e-6 for _ in range(2))
     one, other = one / one.sum(1, keepdim=True), other / other.sum(1, keepdim=True)
-    found = agreed(one, other)
-    assert (found >= 0).all()
-    assert (found <= torch.minimum(one, other).clamp_min(1 / 6) + 1e-6).all()
-    torch.testing.assert_close(found, agreed(other, one))
-    torch.testing.assert_close(found.sum(1), torch.ones(8))
+    shares = agreed(one, other)
+    assert (shares >= 0).all()
+    assert (shares <= torch.minimum(one, other).clamp_min(1 / 6) + 1e-6).all()
+    torch.testing.assert_close(shares, agreed(other, one))
+    torch.testing.assert_close(shares.sum(1), torch.ones(8))
 
 
 @pytest.mark.parametrize("classes", [2, 10, 24])
@@ -97,17 +97,17 @@ def test_one_class_that_only_the_anchor_sees_is_forgotten_when_the_source_sees_a
 @pytest.mark.parametrize("classes", [2, 10, 100])
 def test_a_balanced_window_is_left_alone(classes: int) -> None:
     both = window(torch.arange(WINDOW) % classes, classes, sure=6)
-    found = agreed(proportions_by_evidence(both), proportions_by_evidence(both))
-    torch.testing.assert_close(found, torch.full_like(found, 1 / classes), atol=0.01, rtol=0)
+    shares = agreed(proportions_by_evidence(both), proportions_by_evidence(both))
+    torch.testing.assert_close(shares, torch.full_like(shares, 1 / classes), atol=0.01, rtol=0)
 
 
 @pytest.mark.parametrize("classes", [2, 10, 100])
 def test_one_class_that_both_see_is_used(classes: int) -> None:
     one = torch.full((WINDOW,), classes - 1)
     anchor, source = (window(one, classes, sure=6, seed=seed) for seed in (0, 1))
-    found = agreed(proportions_by_evidence(anchor), proportions_by_evidence(source))
+    shares = agreed(proportions_by_evidence(anchor), proportions_by_evidence(source))
     most = 1 - 1 / classes + 1 / classes**2  # of what both see beyond equal shares, and an equal share of the rest
-    assert float(found[:, -1].min()) > 0.85 * most
+    assert float(shares[:, -1].min()) > 0.85 * most
 
 
 def test_few_samples_prove_nothing_and_the_same_samples_in_a_full_window_do() -> None:
@@ -121,5 +121,5 @@ def test_few_samples_prove_nothing_and_the_same_samples_in_a_full_window_do() ->
 def test_no_sample_votes_for_itself() -> None:
     labels = torch.zeros(WINDOW, dtype=torch.long)
     labels[0] = 3
-    found = proportions_by_evidence(window(labels, 10, sure=12))
-    assert float(found[0, 3]) < float(found[1, 3])
+    shares = proportions_by_evidence(window(labels, 10, sure=12))
+    assert float(shares[0, 3]) < float(shares[1, 3])

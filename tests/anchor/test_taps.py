@@ -49,9 +49,9 @@ def test_what_is_measured_is_what_is_followed(name: str) -> None:
     network, anchor, _ = tapped(name)
     with torch.no_grad():
         expected = classifier(name)(inputs(name))
-        found = anchor.follow(network, inputs(name))
+        followed = anchor.follow(network, inputs(name))
         clean = shift_of(list(taps_of(network).values()))
-        torch.testing.assert_close(found, expected, atol=1e-3, rtol=1e-3)
+        torch.testing.assert_close(followed, expected, atol=1e-3, rtol=1e-3)
         assert clean < 1e-6
         anchor.follow(network, 3 * torch.rand(inputs(name).shape, generator=torch.Generator().manual_seed(3)) - 1)
     assert (shift_of(list(taps_of(network).values())) > 1e-3) == NETWORKS[name].sees_shifts
@@ -189,9 +189,9 @@ def test_moments_of_other_proportions_are_those_of_the_samples_in_them() -> None
     weights = torch.tensor([0.2 / 3] * 3 + [0.8 / 2] * 2 + [0.0])
     mean = weights @ means
     var = weights @ (variances + (means - mean).square())
-    distance, found = moments.of_classes(shares)
+    distance, variance = moments.of_classes(shares)
     torch.testing.assert_close(moments.mean + distance, mean)
-    torch.testing.assert_close(found, var)
+    torch.testing.assert_close(variance, var)
 
 
 def test_how_much_a_batch_counts_by_hand() -> None:
@@ -255,10 +255,10 @@ def test_other_precisions_follow_as_single_precision_does(name: str, dtype: torc
     single = holdfast.adapt(network, source=[given], example=given)
     other = holdfast.adapt(copy.deepcopy(network).to(dtype), source=[given.to(dtype)], example=given)
     for batch in shifted.split(16):
-        expected, found = single(batch), other(batch.to(dtype))
-        assert found.dtype == dtype
+        expected, actual = single(batch), other(batch.to(dtype))
+        assert actual.dtype == dtype
     tolerance = 1e-4 if dtype == torch.float64 else 0.08
-    torch.testing.assert_close(found.float().softmax(1), expected.softmax(1), atol=tolerance, rtol=0)
+    torch.testing.assert_close(actual.float().softmax(1), expected.softmax(1), atol=tolerance, rtol=0)
     assert other.method.gauges()["shift"] == pytest.approx(single.method.gauges()["shift"], rel=0.02, abs=1e-4)
     kept = {part.dtype for tap in taps_of(other.method.model).values() for part in tap.site.reference or ()}
     assert kept <= {torch.float32, torch.float64}  # half precision would round the distances away
@@ -270,8 +270,8 @@ def test_under_autocast_the_anchor_follows_as_without(name: str) -> None:
     plain, cast = (holdfast.adapt(classifier(name).module, source=[given], example=given) for _ in range(2))
     expected = plain(shifted)
     with torch.autocast("cpu", torch.bfloat16):
-        found = cast(shifted)
-    torch.testing.assert_close(found.float().softmax(1), expected.softmax(1), atol=0.08, rtol=0)
+        actual = cast(shifted)
+    torch.testing.assert_close(actual.float().softmax(1), expected.softmax(1), atol=0.08, rtol=0)
     assert cast.method.gauges()["shift"] == pytest.approx(plain.method.gauges()["shift"], rel=0.05)
 
 
@@ -303,12 +303,12 @@ def test_constant_inputs_count_nothing() -> None:
 
 def test_blank_inputs_in_a_batch_leave_the_rest_of_it_alone() -> None:
     real, blank = inputs("batch", 6, seed=8), torch.full((6, 3, 16, 16), 0.7)
-    found = []
+    followed = []
     for given in (real, torch.cat([blank, real])):
         network, anchor, _ = tapped("batch", window=6)
         with torch.no_grad():
-            found.append(anchor.follow(network, given)[-6:])
-    torch.testing.assert_close(found[1], found[0], atol=1e-4, rtol=1e-3)
+            followed.append(anchor.follow(network, given)[-6:])
+    torch.testing.assert_close(followed[1], followed[0], atol=1e-4, rtol=1e-3)
 
 
 def test_a_batch_that_is_not_finite_leaves_no_trace() -> None:

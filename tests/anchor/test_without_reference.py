@@ -52,52 +52,52 @@ def test_the_guard_returns_the_probabilities_of_the_network(name: str, options: 
     network = classifier(name).module
     with torch.no_grad():
         for batch in shifted(name):
-            found, expected = model(batch), network(batch)
-            assert torch.equal(found.argmax(1), expected.argmax(1))
-            torch.testing.assert_close(found.softmax(1), expected.softmax(1), atol=1e-6, rtol=1e-5)
+            logits, expected = model(batch), network(batch)
+            assert torch.equal(logits.argmax(1), expected.argmax(1))
+            torch.testing.assert_close(logits.softmax(1), expected.softmax(1), atol=1e-6, rtol=1e-5)
 
 
 @pytest.mark.parametrize("name", ["group", "vit", "no norm"])
 def test_the_anchor_without_stored_statistics_is_the_network_too(name: str) -> None:
-    model, told = built(name, "anchor")
+    model, warned = built(name, "anchor")
     with torch.no_grad():
         for batch in shifted(name):
             assert torch.equal(model(batch), classifier(name)(batch))
-    assert len(told) == 1
+    assert len(warned) == 1
     assert not built("batch", "anchor")[1]  # it follows from what BatchNorm stores
 
 
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("method", ["blend", "guard"])
 def test_one_warning_names_what_to_pass_and_none_comes_when_it_is_passed(name: str, method: str) -> None:
-    _, told = built(name, method)
-    assert len(told) == 1
-    assert "source=[" in told[0]
-    assert "card=" in told[0]
+    _, warned = built(name, method)
+    assert len(warned) == 1
+    assert "source=[" in warned[0]
+    assert "card=" in warned[0]
     samples = inputs(name)
     card = make_card(classifier(name).module, [samples], example=samples)
     for given in ({"source": [samples]}, {"holdout": [samples]}, {"card": card}):
-        model, told = built(name, method, **given)
-        assert not told, given
+        model, warned = built(name, method, **given)
+        assert not warned, given
         assert model.method.referred
 
 
 @pytest.mark.parametrize("method", ["blend", "guard"])
 def test_stored_statistics_serve_where_the_user_says_so(method: str) -> None:
-    model, told = built("batch", method, stored_reference=True)
-    assert not told
+    model, warned = built("batch", method, stored_reference=True)
+    assert not warned
     batch = shifted("batch")[0]
     assert not torch.equal(model(batch).argmax(1), model.source(batch).argmax(1)) or not torch.allclose(
         model(batch).softmax(1), model.source(batch).softmax(1), atol=1e-3
     )
-    _, told = built("group", method, stored_reference=True)  # nothing is stored
-    assert len(told) == 1
+    _, warned = built("group", method, stored_reference=True)  # nothing is stored
+    assert len(warned) == 1
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_with_source_samples_the_default_follows_a_shift(name: str) -> None:
     model, _ = built(name, "blend", source=[inputs(name)])
     for batch in shifted(name):
-        found = model(batch)
-    assert not torch.allclose(found.softmax(1), model.source(batch).softmax(1), atol=1e-4)
-    assert torch.isfinite(found).all()
+        logits = model(batch)
+    assert not torch.allclose(logits.softmax(1), model.source(batch).softmax(1), atol=1e-4)
+    assert torch.isfinite(logits).all()

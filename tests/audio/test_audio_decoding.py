@@ -25,9 +25,9 @@ def test_channels_are_averaged_and_the_rate_is_made_to_fit() -> None:
     pytest.importorskip("soxr", reason="resampling: pip install 'holdfast[audio]'")
     time = np.arange(48_000) / 48_000
     stereo = np.float32(np.stack([np.sin(2 * np.pi * 440 * time), np.zeros(48_000)], axis=1))
-    found = read_audio(wav(stereo, 48_000), 16_000)
+    waveform = read_audio(wav(stereo, 48_000), 16_000)
     expected = 0.5 * np.sin(2 * np.pi * 440 * np.arange(16_000) / 16_000)
-    assert found[100:-100] == pytest.approx(expected[100:-100], abs=2e-3)
+    assert waveform[100:-100] == pytest.approx(expected[100:-100], abs=2e-3)
     assert len(read_audio(wav(stereo, 48_000))) == 48_000
 
 

@@ -35,9 +35,9 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path / "data"
 
 
-@pytest.mark.parametrize("place", [0, 1])
-def test_an_audio_run_has_the_files_of_any_run(place: int, folder: Path, tmp_path: Path) -> None:
-    job = parse_suite(SUITE.replace("FOLDER", str(folder))).jobs()[place]
+@pytest.mark.parametrize("index", [0, 1])
+def test_an_audio_run_has_the_files_of_any_run(index: int, folder: Path, tmp_path: Path) -> None:
+    job = parse_suite(SUITE.replace("FOLDER", str(folder))).jobs()[index]
     done = run(job, tmp_path)
     manifest = json.loads((done / "manifest.json").read_text())
     assert manifest["protocol"]["preprocessing"] == "mono float32 in [-1, 1] at 16000 Hz"

@@ -29,13 +29,13 @@ def jobs() -> list[Job]:
 
 
 def rows(outcomes: list[Outcome]) -> dict[str, list[dict[str, Any]]]:
-    found = {}
+    by_job = {}
     for outcome in outcomes:
         assert outcome.error is None
         assert outcome.folder is not None
         lines = [json.loads(line) for line in (outcome.folder / "rows.jsonl").read_text().splitlines()]
-        found[outcome.job.name] = [{key: row[key] for key in row if key != "step_seconds"} for row in lines]
-    return found
+        by_job[outcome.job.name] = [{key: row[key] for key in row if key != "step_seconds"} for row in lines]
+    return by_job
 
 
 @pytest.mark.parametrize(("executor", "package"), [("ray", "ray"), ("slurm", "submitit")])
@@ -67,13 +67,13 @@ def test_a_cluster_that_loses_a_node_has_the_rows_of_a_serial_run(tmp_path: Path
             cluster.remove_node(nodes.pop(), allow_graceful=False)
 
     try:
-        found = rows(bench(jobs(), tmp_path / "ray", executor="ray", progress=lose_a_node, checkpoint_seconds=0.0))
+        on_cluster = rows(bench(jobs(), tmp_path / "ray", executor="ray", progress=lose_a_node, checkpoint_seconds=0.0))
     finally:
         ray.shutdown()
         cluster.shutdown()
     assert len(nodes) == 1
-    assert {progress.job for progress in seen} == set(found)
-    assert found == rows(bench(jobs(), tmp_path / "serial"))
+    assert {progress.job for progress in seen} == set(on_cluster)
+    assert on_cluster == rows(bench(jobs(), tmp_path / "serial"))
 
 
 @pytest.mark.slow
@@ -86,6 +86,6 @@ def test_jobs_of_a_batch_system_have_the_rows_of_a_serial_run(tmp_path: Path, mo
     monkeypatch.setenv("HOLDFAST_SLURM_LOGS", str(tmp_path / "logs"))
     monkeypatch.setenv("HOLDFAST_SLURM", "timeout_min=10")
     began = time.monotonic()
-    found = rows(bench(jobs(), tmp_path / "slurm", executor="slurm"))
+    on_slurm = rows(bench(jobs(), tmp_path / "slurm", executor="slurm"))
     assert time.monotonic() - began < 600
-    assert found == rows(bench(jobs(), tmp_path / "serial"))
+    assert on_slurm == rows(bench(jobs(), tmp_path / "serial"))

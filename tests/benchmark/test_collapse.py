@@ -32,8 +32,8 @@ def job(stream: str, recipe: str) -> Job:
 
 
 def rows(folder: Path) -> list[dict[str, Any]]:
-    found = [json.loads(line) for line in (folder / "rows.jsonl").read_text().splitlines()]
-    return [{key: value for key, value in row.items() if key != "step_seconds"} for row in found]
+    lines = [json.loads(line) for line in (folder / "rows.jsonl").read_text().splitlines()]
+    return [{key: value for key, value in row.items() if key != "step_seconds"} for row in lines]
 
 
 def test_up_to_the_onset_nothing_differs_and_after_it_the_model_has_collapsed(tmp_path: Path) -> None:

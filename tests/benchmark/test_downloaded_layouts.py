@@ -242,13 +242,13 @@ def cut(data: Spec) -> Spec:
 
 def chosen(suite: str) -> list[Job]:
     """Return one adapting job, or the source, for each kind of data and stream of a suite at the scale of the paper."""
-    found: dict[tuple[str, ...], Job] = {}
+    jobs: dict[tuple[str, ...], Job] = {}
     for scale in (name for name in load_suite(suite).scales if name.startswith("paper")):
         for job in load_suite(suite, scale=scale).jobs():
             key = (job.data.name, str(job.data.options.get("folder")), job.stream.name)
-            if key not in found or found[key].recipe.name == "source":
-                found[key] = job
-    return list(found.values())
+            if key not in jobs or jobs[key].recipe.name == "source":
+                jobs[key] = job
+    return list(jobs.values())
 
 
 LONG = {"unitta", "unitta-sensitivity", "dhauds-online", "aetta-fully", "recovery"}  # like the others, and long

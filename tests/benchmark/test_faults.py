@@ -51,8 +51,8 @@ class KillError(Exception):
 
 
 def rows(folder: Path) -> list[dict[str, Any]]:
-    found = [json.loads(line) for line in (folder / "rows.jsonl").read_text().splitlines()]
-    return [{key: value for key, value in row.items() if key != "step_seconds"} for row in found]
+    lines = [json.loads(line) for line in (folder / "rows.jsonl").read_text().splitlines()]
+    return [{key: value for key, value in row.items() if key != "step_seconds"} for row in lines]
 
 
 def killed_after(job: Job, runs: Path, calls: int, **options: Any) -> None:
@@ -79,9 +79,9 @@ def test_the_best_epoch_of_an_oracle_belongs_to_its_set(tmp_path: Path) -> None:
     assert list(folder.glob("best-40-*"))
     run(job, tmp_path / "killed")
     assert rows(folder) == rows(whole)
-    sets = [json.loads((found / "summary.json").read_text())["sets"] for found in (folder, whole)]
+    sets = [json.loads((each / "summary.json").read_text())["sets"] for each in (folder, whole)]
     assert sets[0] == sets[1]
-    assert any(found["chosen_epoch"] < 3 for found in sets[0])
+    assert any(each["chosen_epoch"] < 3 for each in sets[0])
     assert not list(folder.glob("best-*"))
 
 

@@ -80,13 +80,15 @@ def server() -> Iterator[Server]:
 
 
 def test_an_archive_is_downloaded_checked_and_unpacked(server: Server, tmp_path: Path) -> None:
-    told: list[tuple[str, int, int | None]] = []
+    progress: list[tuple[str, int, int | None]] = []
     content = tape(Set__fog__1=b"image", Set__labels=b"0")
-    found = fetch([server.archive("set.tar.gz", content)], tmp_path / "data/Mine", lambda *told_: told.append(told_))
-    assert found == tmp_path / "data/Mine"
-    assert (found / "fog/1").read_bytes() == b"image"  # the one folder of the archive is the folder
-    assert told[-1] == ("set.tar.gz", len(content), len(content))
-    assert [path.name for path in found.parent.iterdir()] == ["Mine"]  # no download is left
+    folder = fetch(
+        [server.archive("set.tar.gz", content)], tmp_path / "data/Mine", lambda *report: progress.append(report)
+    )
+    assert folder == tmp_path / "data/Mine"
+    assert (folder / "fog/1").read_bytes() == b"image"  # the one folder of the archive is the folder
+    assert progress[-1] == ("set.tar.gz", len(content), len(content))
+    assert [path.name for path in folder.parent.iterdir()] == ["Mine"]  # no download is left
 
 
 def test_several_archives_share_a_folder(server: Server, tmp_path: Path) -> None:
@@ -94,8 +96,8 @@ def test_several_archives_share_a_folder(server: Server, tmp_path: Path) -> None
     with zipfile.ZipFile(packed, "w") as file:
         file.writestr("blur/a", b"2")
     archives = [server.archive("noise.tar", tape(noise__a=b"1")), server.archive("blur.zip", packed.getvalue())]
-    found = fetch(archives, tmp_path / "all")
-    assert {path.relative_to(found).as_posix() for path in found.rglob("a")} == {"noise/a", "blur/a"}
+    folder = fetch(archives, tmp_path / "all")
+    assert {path.relative_to(folder).as_posix() for path in folder.rglob("a")} == {"noise/a", "blur/a"}
 
 
 @pytest.mark.parametrize("ranges", [True, False])

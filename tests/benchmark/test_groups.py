@@ -44,8 +44,8 @@ def small_network() -> Any:
         network = nn.Sequential(
             nn.Conv2d(3, 10, 3, stride=4), nn.BatchNorm2d(10), nn.AdaptiveAvgPool2d(1), nn.Flatten()
         )
-        for place, parameter in enumerate(network.parameters()):
-            nn.init.constant_(parameter, 0.1 * (place + 1)) if parameter.dim() < 2 else nn.init.orthogonal_(
+        for index, parameter in enumerate(network.parameters()):
+            nn.init.constant_(parameter, 0.1 * (index + 1)) if parameter.dim() < 2 else nn.init.orthogonal_(
                 parameter, generator=_generator()
             )
         return network
@@ -62,8 +62,8 @@ def _generator() -> Any:
 
 def rows(folder: Path | None) -> list[dict[str, Any]]:
     assert folder is not None
-    found = [json.loads(line) for line in (folder / "rows.jsonl").read_text().splitlines()]
-    return [{key: value for key, value in row.items() if key != "step_seconds"} for row in found]
+    lines = [json.loads(line) for line in (folder / "rows.jsonl").read_text().splitlines()]
+    return [{key: value for key, value in row.items() if key != "step_seconds"} for row in lines]
 
 
 @pytest.fixture
@@ -113,9 +113,9 @@ def test_a_killed_group_resumes_every_member_at_its_own_place(
 
 def strips(runs: Path) -> dict[str, bytes]:
     """Return the strips of a suite; all recipes share one."""
-    found = {path.name: path.read_bytes() for path in (runs / "small" / "strips").iterdir()}
-    assert len(found) == 1
-    return found
+    files = {path.name: path.read_bytes() for path in (runs / "small" / "strips").iterdir()}
+    assert len(files) == 1
+    return files
 
 
 def test_a_member_that_fails_does_not_stop_the_others(
@@ -181,12 +181,12 @@ def test_a_run_computes_on_the_threads_of_its_protocol(tmp_path: Path) -> None:
 def test_batches_are_the_same_for_any_number_of_render_workers(workers: int) -> None:
     stream = continual(Digits("test"), corruptions=["gaussian_noise", "fog"], samples_per_domain=20, seed=3)
     with Prefetch(stream, workers) as prefetch:
-        found = list(prefetch.batches(stream.spans(0, None, 8)))
+        prefetched = list(prefetch.batches(stream.spans(0, None, 8)))
         again = list(prefetch.batches(stream.spans(20, 40, 8)))  # the workers are still there
         if pool := vars(prefetch)["_pool"]:
             assert pool.submit(blas_threads).result() == {1}
     expected = list(stream.starting_at(batch_size=8, stored=True))
-    for batch, other in zip([*found, *again], [*expected, *expected[3:]], strict=True):
+    for batch, other in zip([*prefetched, *again], [*expected, *expected[3:]], strict=True):
         assert (batch.inputs == other.inputs).all()
         assert batch.inputs.dtype == other.inputs.dtype
         assert (batch.position, batch.domains, batch.labels.tolist()) == (
@@ -211,9 +211,9 @@ def test_render_workers_are_chosen_by_measurement(monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_forecast_measures_each_recipe(jobs: list[Job]) -> None:
-    found = forecast(jobs)
-    assert [(cost.recipe, cost.jobs, cost.error) for cost in found] == [(job.recipe.label, 1, "") for job in jobs]
-    for cost in found:
+    costs = forecast(jobs)
+    assert [(cost.recipe, cost.jobs, cost.error) for cost in costs] == [(job.recipe.label, 1, "") for job in jobs]
+    for cost in costs:
         assert cost.hours > 0
         assert cost.rendering_hours > 1e-7  # rendered again, not kept from another recipe
         assert cost.core_hours == pytest.approx(cost.hours + cost.rendering_hours)

@@ -18,16 +18,16 @@ PROGRAM, RESULT = ROOT / "benchmarks" / "kills.py", ROOT / "results" / "kills.js
 def test_a_few_kills_change_no_row_and_leave_no_process(tmp_path: Path) -> None:
     file = tmp_path / "kills.json"
     subprocess.run([sys.executable, PROGRAM, "--kills", "2", "--samples", "320", "--json", file], check=True)
-    found = json.loads(file.read_text())["measured"]
-    assert sum(found["kills"].values()) == 2
-    assert found["rows_compared"] > 0
-    assert found["rows_compared"] % 160 == 0
+    measured = json.loads(file.read_text())["measured"]
+    assert sum(measured["kills"].values()) == 2
+    assert measured["rows_compared"] > 0
+    assert measured["rows_compared"] % 160 == 0
 
 
 @pytest.mark.skipif(not RESULT.exists(), reason="the results are not beside the tests")
 def test_forty_kills_changed_no_row_and_left_no_process() -> None:
-    found = json.loads(RESULT.read_text())["measured"]
-    assert sum(found["kills"].values()) >= 40
-    assert min(found["kills"].values()) > 0
-    assert found["rows_compared"] > 0
-    assert found["rows_differing"] == found["hung"] == found["survivors"] == 0
+    measured = json.loads(RESULT.read_text())["measured"]
+    assert sum(measured["kills"].values()) >= 40
+    assert min(measured["kills"].values()) > 0
+    assert measured["rows_compared"] > 0
+    assert measured["rows_differing"] == measured["hung"] == measured["survivors"] == 0

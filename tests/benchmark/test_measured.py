@@ -17,11 +17,11 @@ def test_a_result_names_the_machine(tmp_path: Path) -> None:
     made = runpy.run_path(str(FOLDER / "measured.py"))
     made["write"](None, {"tent": 2.5})
     assert list(tmp_path.iterdir()) == []
-    made["write"](tmp_path / "found.json", {"tent": 2.5})
-    found = json.loads((tmp_path / "found.json").read_text())
-    assert found["measured"] == {"tent": 2.5}
-    assert {"processor", "cores", "load", "torch", "commit", "measured_at"} <= found["machine"].keys()
-    assert found["machine"]["processor"]
+    made["write"](tmp_path / "measured.json", {"tent": 2.5})
+    content = json.loads((tmp_path / "measured.json").read_text())
+    assert content["measured"] == {"tent": 2.5}
+    assert {"processor", "cores", "load", "torch", "commit", "measured_at"} <= content["machine"].keys()
+    assert content["machine"]["processor"]
 
 
 @pytest.mark.parametrize("path", sorted(FOLDER.glob("*.py")), ids=lambda path: path.stem)

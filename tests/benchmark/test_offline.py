@@ -39,15 +39,15 @@ def jobs(protocol: str, lr: float = 0.01) -> list[Job]:
 
 
 def rows(folder: Path) -> list[dict[str, Any]]:
-    found = [json.loads(line) for line in (folder / "rows.jsonl").read_text().splitlines()]
-    for row in found:
+    lines = [json.loads(line) for line in (folder / "rows.jsonl").read_text().splitlines()]
+    for row in lines:
         del row["step_seconds"]
-    return found
+    return lines
 
 
 def summary(folder: Path) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads((folder / "summary.json").read_text())
-    return found
+    content: dict[str, Any] = json.loads((folder / "summary.json").read_text())
+    return content
 
 
 def test_a_redrawn_stream_holds_the_same_samples_under_other_draws() -> None:
@@ -84,12 +84,12 @@ def test_fixed_epochs_equal_a_plain_training_loop(tmp_path: Path) -> None:
         batches = list(stream.starting_at(start, stop=start + 40, batch_size=16))
         answers = np.concatenate([model.predict(batch.inputs).logits.argmax(1).numpy() for batch in batches])
         correct.append(int((answers == np.concatenate([batch.labels for batch in batches])).sum()))
-    assert [found["correct"] for found in summary(folder)["sets"]] == correct
-    assert [loss for found in summary(folder)["sets"] for loss in found["losses"]] == pytest.approx(losses)
-    found = rows(folder)
-    assert [row["size"] for row in found] == [16, 16, 8] * 2
-    assert [row["position"] for row in found] == [0, 16, 32, 40, 56, 72]
-    assert all(row["forwards"] == 3 and row["backwards"] == 2 for row in found)  # its share of two epochs, and itself
+    assert [one_set["correct"] for one_set in summary(folder)["sets"]] == correct
+    assert [loss for one_set in summary(folder)["sets"] for loss in one_set["losses"]] == pytest.approx(losses)
+    one_set = rows(folder)
+    assert [row["size"] for row in one_set] == [16, 16, 8] * 2
+    assert [row["position"] for row in one_set] == [0, 16, 32, 40, 56, 72]
+    assert all(row["forwards"] == 3 and row["backwards"] == 2 for row in one_set)  # its share of two epochs, and itself
     manifest = json.loads((folder / "manifest.json").read_text())["protocol"]
     assert (manifest["protocol"], manifest["epochs"]) == ("offline-fixed", 2)
     assert manifest["order"] == "predicts after its update"
@@ -98,28 +98,28 @@ def test_fixed_epochs_equal_a_plain_training_loop(tmp_path: Path) -> None:
 def test_the_source_needs_no_epochs(tmp_path: Path) -> None:
     folder = run(jobs("offline-oracle")[0], tmp_path)
     assert all(row["forwards"] == 1 for row in rows(folder))
-    assert [found["chosen_epoch"] for found in summary(folder)["sets"]] == [0, 0]
+    assert [one_set["chosen_epoch"] for one_set in summary(folder)["sets"]] == [0, 0]
 
 
 def test_an_oracle_keeps_the_best_epoch_and_records_the_last(tmp_path: Path) -> None:
     ruinous = 3.0  # the first epoch with such a rate leaves a worse network than it found
     oracle, fixed = (run(jobs(protocol, ruinous)[1], tmp_path) for protocol in ("offline-oracle", "offline-fixed"))
     kept, last = summary(oracle), summary(fixed)
-    for found, fixed_set in zip(kept["sets"], last["sets"], strict=True):
-        curve = found["redrawn_accuracy"]
+    for kept_set, fixed_set in zip(kept["sets"], last["sets"], strict=True):
+        curve = kept_set["redrawn_accuracy"]
         assert len(curve) == 3
-        assert curve[found["chosen_epoch"]] == max(curve)
-        assert found["chosen_epoch"] == max(epoch for epoch, value in enumerate(curve) if value == max(curve))
-        assert found["last_correct"] == fixed_set["correct"]
-    assert [found["chosen_epoch"] for found in kept["sets"]] == [0, 0]
+        assert curve[kept_set["chosen_epoch"]] == max(curve)
+        assert kept_set["chosen_epoch"] == max(epoch for epoch, value in enumerate(curve) if value == max(curve))
+        assert kept_set["last_correct"] == fixed_set["correct"]
+    assert [kept_set["chosen_epoch"] for kept_set in kept["sets"]] == [0, 0]
     assert kept["correct"] > last["correct"]
 
 
 def test_of_equal_epochs_the_oracle_keeps_the_last(tmp_path: Path) -> None:
     """The official loop saves the weights whenever the accuracy is at least the best so far."""
-    for found in summary(run(jobs("offline-oracle", lr=0.0)[1], tmp_path))["sets"]:
-        assert len(set(found["redrawn_accuracy"])) == 1
-        assert found["chosen_epoch"] == 2
+    for one_set in summary(run(jobs("offline-oracle", lr=0.0)[1], tmp_path))["sets"]:
+        assert len(set(one_set["redrawn_accuracy"])) == 1
+        assert one_set["chosen_epoch"] == 2
 
 
 def test_an_oracle_chooses_by_the_score_of_the_data_set(tmp_path: Path) -> None:
@@ -128,11 +128,11 @@ def test_an_oracle_chooses_by_the_score_of_the_data_set(tmp_path: Path) -> None:
     assert job.name != replace(job, oracle_score="accuracy").name
     folder = run(job, tmp_path)
     assert json.loads((folder / "manifest.json").read_text())["protocol"]["oracle_score"] == "macro_f1"
-    for found in summary(folder)["sets"]:
-        curve = found["redrawn_score"]
-        assert len(curve) == len(found["redrawn_accuracy"]) == 3
-        assert curve != found["redrawn_accuracy"]
-        assert found["chosen_epoch"] == max(epoch for epoch, value in enumerate(curve) if value == max(curve))
+    for one_set in summary(folder)["sets"]:
+        curve = one_set["redrawn_score"]
+        assert len(curve) == len(one_set["redrawn_accuracy"]) == 3
+        assert curve != one_set["redrawn_accuracy"]
+        assert one_set["chosen_epoch"] == max(epoch for epoch, value in enumerate(curve) if value == max(curve))
 
 
 class KillError(Exception):
@@ -157,10 +157,10 @@ def test_a_repeatedly_killed_run_has_the_rows_of_an_uninterrupted_one(tmp_path: 
         except KillError:
             kills += 1
     assert kills >= 3
-    found = tmp_path / "killed" / job.suite / job.name
-    assert rows(found) == rows(expected)
-    assert summary(found)["sets"] == summary(expected)["sets"]
-    assert not {"redrawn.npy", "best.safetensors"} & {path.name for path in found.iterdir()}
+    folder = tmp_path / "killed" / job.suite / job.name
+    assert rows(folder) == rows(expected)
+    assert summary(folder)["sets"] == summary(expected)["sets"]
+    assert not {"redrawn.npy", "best.safetensors"} & {path.name for path in folder.iterdir()}
 
 
 def test_an_endless_stream_is_refused(tmp_path: Path) -> None:
@@ -177,8 +177,8 @@ def test_a_suite_may_have_several_protocols_and_restrict_models() -> None:
     assert len({job.name for job in both}) == 4
     assert "offline-fixed" in both[2].name
     only = text.replace("[digits_resnet]", "[{name: digits_resnet, recipes: [t*], batch_size: 8}, digits_vit]")
-    found = [(job.model.name, job.recipe.name, job.batch_size) for job in parse_suite(only).jobs()[:3]]
-    assert found == [("digits_resnet", "tent", 8), ("digits_vit", "source", 16), ("digits_vit", "tent", 16)]
+    parsed = [(job.model.name, job.recipe.name, job.batch_size) for job in parse_suite(only).jobs()[:3]]
+    assert parsed == [("digits_resnet", "tent", 8), ("digits_vit", "source", 16), ("digits_vit", "tent", 16)]
     with pytest.raises(SuiteError, match="line 4: no label of recipes matches 'tnet'; did you mean 'tent'"):
         parse_suite(only.replace("t*", "tnet"))
     with pytest.raises(SuiteError, match="protocol"):
@@ -189,8 +189,8 @@ def test_presets_may_depend_on_the_stream_and_bring_their_epochs() -> None:
     text = SUITE.replace("PROTOCOL", "[offline-oracle, online]").replace("LR", "0.1")
     text = text.replace("  - name: reset", "  - label: sc2-TST-L2\n    name: reset")
     text = text.replace("{name: tent, lr: 0.1}", '{name: dhauds, preset: "amaut-{stream}"}')
-    found = [(job.recipe.options.get("preset"), job.epochs) for job in parse_suite(text).jobs()]
-    assert found == [(None, 2), ("amaut-sc2-TST-L2", 15), (None, 1), ("amaut-sc2-TST-L2", 1)]
+    parsed = [(job.recipe.options.get("preset"), job.epochs) for job in parse_suite(text).jobs()]
+    assert parsed == [(None, 2), ("amaut-sc2-TST-L2", 15), (None, 1), ("amaut-sc2-TST-L2", 1)]
     with pytest.raises(SuiteError, match="has no preset 'amaut-sc2-TST-L3'; did you mean 'amaut-sc2-TST-L"):
         parse_suite(text.replace("label: sc2-TST-L2", "label: sc2-TST-L3"))
 

@@ -223,8 +223,8 @@ def test_a_run_folder_brings_its_code_along(tmp_path: Path, monkeypatch: pytest.
 def test_every_command_imports(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     suite_in(tmp_path, shared=True, imports="[]")
-    found = CliRunner().invoke(app, ["list", "methods", "--json", "--import", "own_code.py"])
-    assert "own_method" in found.output
+    listed = CliRunner().invoke(app, ["list", "methods", "--json", "--import", "own_code.py"])
+    assert "own_method" in listed.output
     for name in app.registered_commands:
         assert "--import" in CliRunner().invoke(app, [str(name.name), "--help"], terminal_width=200).output
     assert CliRunner().invoke(app, ["bench", "suite.yaml", "--import", "own_code.py"]).exit_code == 0

@@ -80,9 +80,9 @@ def test_bytes_become_the_same_floats_after_the_transfer() -> None:
     stream = build(JOB).stream
     for layout in ("contiguous", "channels_last"):
         batches = fed(stream.starting_at(0, stop=48, batch_size=24, stored=True), Placement(memory_format=layout))
-        for found, expected in zip(batches, stream.starting_at(0, stop=48, batch_size=24), strict=True):
-            assert torch.equal(found.inputs, expected.inputs)
-            assert found.inputs.is_contiguous(memory_format=getattr(torch, f"{layout}_format", torch.channels_last))
+        for batch, expected in zip(batches, stream.starting_at(0, stop=48, batch_size=24), strict=True):
+            assert torch.equal(batch.inputs, expected.inputs)
+            assert batch.inputs.is_contiguous(memory_format=getattr(torch, f"{layout}_format", torch.channels_last))
 
 
 def _rows(folder: Path) -> list[dict[str, Any]]:

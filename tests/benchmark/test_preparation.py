@@ -79,10 +79,10 @@ def test_weights_that_one_has_to_train_come_with_the_command() -> None:
     needs = {need for suite, scale in suites for need in needs_of(load_suite(suite, scale=scale).jobs())}
     files = {need.location: need.source.address for need in needs if need.kind == "weights"}
     assert len(files) == 11
-    for place, command in files.items():
+    for path, command in files.items():
         words = shlex.split(command.rpartition(" && ")[2])
-        assert words[:2] == ["holdfast", "train"], place
-        assert words[words.index("--out") + 1] == place
+        assert words[:2] == ["holdfast", "train"], path
+        assert words[words.index("--out") + 1] == path
         data, model = Spec.parse(words[2]), Spec.parse(words[words.index("--model") + 1])
         assert data.name in DATASETS
         assert model.name in MODELS

@@ -47,10 +47,10 @@ def suite(stream: str = "continual", samples_per_domain: int = 56) -> Suite:
 
 
 def rows(folder: Path) -> list[dict[str, Any]]:
-    found = [json.loads(line) for line in (folder / "rows.jsonl").read_text().splitlines()]
-    for row in found:
+    lines = [json.loads(line) for line in (folder / "rows.jsonl").read_text().splitlines()]
+    for row in lines:
         del row["step_seconds"]  # the one thing in a row that the clock decides
-    return found
+    return lines
 
 
 def test_a_run_folder_holds_manifest_rows_state_and_summary(tmp_path: Path) -> None:
@@ -66,13 +66,13 @@ def test_a_run_folder_holds_manifest_rows_state_and_summary(tmp_path: Path) -> N
     assert manifest["protocol"]["recovery"] == "periodic(every_batches=3)"
     assert manifest["protocol"]["order"] == "predicts before its update"
     assert manifest["recipe"]["preset"] == "cifar10-c"
-    found = rows(folder)
-    assert [row["size"] for row in found] == [16, 16, 16, 8] * 3  # no batch goes across a change of domain
-    assert [row["position"] for row in found] == [sum(r["size"] for r in found[:i]) for i in range(len(found))]
-    assert [index for index, row in enumerate(found) if row["recovered"]] == [3, 6, 9]
-    assert all(0 <= row["estimates"]["softmax_score"]["value"] <= 1 for row in found)
-    assert all(row["forwards"] == 1 for row in found)
-    total = sum(correct for row in found for correct, _ in row["domains"].values())
+    written = rows(folder)
+    assert [row["size"] for row in written] == [16, 16, 16, 8] * 3  # no batch goes across a change of domain
+    assert [row["position"] for row in written] == [sum(r["size"] for r in written[:i]) for i in range(len(written))]
+    assert [index for index, row in enumerate(written) if row["recovered"]] == [3, 6, 9]
+    assert all(0 <= row["estimates"]["softmax_score"]["value"] <= 1 for row in written)
+    assert all(row["forwards"] == 1 for row in written)
+    total = sum(correct for row in written for correct, _ in row["domains"].values())
     summary = json.loads((folder / "summary.json").read_text())
     assert summary["correct"] == total
     assert list(summary["peak_mib"]) == ["10%", "50%", "100%"]
@@ -82,8 +82,8 @@ def test_held_out_data_reach_the_estimators_and_the_manifest(tmp_path: Path) -> 
     text = SUITE.replace("STREAM", "continual").replace("[softmax_score]", "[source_validation]") + "samples: 32\n"
     jobs = parse_suite(text + "holdout: {name: digits, split: validation, samples: 40}\n").jobs()
     folder = run(jobs[1], tmp_path)
-    told = json.loads((folder / "manifest.json").read_text())["protocol"]["holdout_data"]
-    assert told.startswith("40 inputs of digits/validation with labels (")
+    described = json.loads((folder / "manifest.json").read_text())["protocol"]["holdout_data"]
+    assert described.startswith("40 inputs of digits/validation with labels (")
     shares = [row["estimates"]["source_validation"]["value"] for row in rows(folder)]
     assert all(share > 0.9 and round(40 * share, 9).is_integer() for share in shares)
 
@@ -92,13 +92,13 @@ def test_estimators_have_labels_and_the_seed_of_the_run_and_gains_are_recorded(t
     watching = "[{name: aetta, label: mild, masks: 2}, {name: anchored, compare_every: 2}]\nseeds: [7]\nsamples: 56"
     text = SUITE.replace("STREAM", "continual").replace("[softmax_score]", watching)
     folder = run(parse_suite(text).jobs()[1], tmp_path)
-    told = json.loads((folder / "manifest.json").read_text())["recipe"]["estimators"]
-    assert (told["mild"]["name"], told["mild"]["seed"], "seed" in told["anchored"]) == ("aetta", 7, False)
-    found = rows(folder)
-    assert all(set(row["estimates"]) == {"mild", "anchored"} for row in found)
-    compared = [row["estimates"]["anchored"]["gain"] is not None for row in found]
+    recorded = json.loads((folder / "manifest.json").read_text())["recipe"]["estimators"]
+    assert (recorded["mild"]["name"], recorded["mild"]["seed"], "seed" in recorded["anchored"]) == ("aetta", 7, False)
+    written = rows(folder)
+    assert all(set(row["estimates"]) == {"mild", "anchored"} for row in written)
+    compared = [row["estimates"]["anchored"]["gain"] is not None for row in written]
     assert compared == [False, True, False, True]
-    assert all(row["estimates"]["mild"]["gain"] is None for row in found)
+    assert all(row["estimates"]["mild"]["gain"] is None for row in written)
 
 
 def test_held_out_data_that_are_those_of_the_stream_are_refused(tmp_path: Path) -> None:
@@ -140,9 +140,9 @@ def test_serial_and_processes_write_the_same_rows(tmp_path: Path, monkeypatch: p
     apart = {outcome.job.name: outcome.folder for outcome in there}
     for outcome in here:
         assert outcome.folder is not None
-        found = apart[outcome.job.name]
-        assert found is not None
-        assert rows(outcome.folder) == rows(found)
+        folder = apart[outcome.job.name]
+        assert folder is not None
+        assert rows(outcome.folder) == rows(folder)
 
 
 def test_a_run_does_not_resume_under_another_protocol(tmp_path: Path) -> None:

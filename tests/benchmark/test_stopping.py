@@ -47,8 +47,8 @@ if __name__ == "__main__":
 
 
 def rows(folder: Path) -> list[dict[str, Any]]:
-    found = [json.loads(line) for line in (folder / "rows.jsonl").read_text().splitlines()]
-    return [{key: value for key, value in row.items() if key != "step_seconds"} for row in found]
+    lines = [json.loads(line) for line in (folder / "rows.jsonl").read_text().splitlines()]
+    return [{key: value for key, value in row.items() if key != "step_seconds"} for row in lines]
 
 
 def until(condition: Callable[[], object], seconds: float) -> None:
@@ -60,7 +60,7 @@ def until(condition: Callable[[], object], seconds: float) -> None:
 
 def alive_in(session: int) -> list[int]:
     """Return the living processes of a session."""
-    found = []
+    processes = []
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             try:
@@ -68,8 +68,8 @@ def alive_in(session: int) -> list[int]:
             except OSError:
                 continue
             if int(number) == session and state != "Z":
-                found.append(int(entry.name))
-    return found
+                processes.append(int(entry.name))
+    return processes
 
 
 @pytest.mark.slow
@@ -100,12 +100,12 @@ def test_a_signal_ends_everything_and_the_runs_resume(executor: str, number: sig
     finally:
         for left in alive_in(process.pid):
             os.kill(left, signal.SIGKILL)
-    ended, _, told = process.communicate()[0].partition(" ")
+    ended, _, message = process.communicate()[0].partition(" ")
     assert not any((folder / "summary.json").exists() for folder in folders)
     if number != signal.SIGKILL:
         assert process.returncode == 130
         assert float(ended) - began < 10
-        assert told.strip() == (
+        assert message.strip() == (
             "stopped: 0 of 2 runs are finished and the others are saved; run the same command again to resume them"
         )
         assert all((folder / "state.safetensors").exists() for folder in folders)

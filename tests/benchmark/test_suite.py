@@ -31,7 +31,7 @@ def test_jobs_are_the_product_of_models_streams_seeds_and_recipes() -> None:
     jobs = parse_suite(GOOD).jobs()
     assert len(jobs) == 8
     assert len({job.name for job in jobs}) == 8
-    assert [job.place for job in jobs] == list(range(8))
+    assert [job.index for job in jobs] == list(range(8))
 
 
 def test_a_stream_may_have_a_batch_size_and_recipes_of_its_own() -> None:

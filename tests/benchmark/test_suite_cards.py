@@ -52,15 +52,15 @@ def protocol(folder: Path) -> dict[str, Any]:
 
 
 def test_source_data_reach_what_follows_them_and_the_manifest(monkeypatch: pytest.MonkeyPatch) -> None:
-    told: list[int] = []
-    monkeypatch.setattr(Anchored, "refer_to", lambda _, reference: told.append(reference.samples))
+    samples: list[int] = []
+    monkeypatch.setattr(Anchored, "refer_to", lambda _, reference: samples.append(reference.samples))
     source, blend, guard, regret = (build(job) for job in parse_suite(SUITE).jobs())
     assert source.seen["source_data"] == "none"
     for built in (blend, guard, regret):
         assert built.seen["source_data"].startswith("64 inputs of digits/validation (")
     assert is_referred(blend.model.method.model)
     assert guard.model.method.referred
-    assert told == [64]  # the estimator that the recovery reads
+    assert samples == [64]  # the estimator that the recovery reads
 
 
 def test_the_beginning_of_the_stream_is_no_source_data_to_follow() -> None:
@@ -89,8 +89,10 @@ def test_a_card_is_followed_instead_and_the_manifest_has_its_digest(tmp_path: Pa
     assert first.pop("source_data") == f"the card {digest} of 32 inputs"
     assert second.pop("source_data") != first
     assert first == second
-    told = [json.loads((folder / "manifest.json").read_text())["fingerprint"] for folder in (shown.folder, by_source)]
-    assert told[0] != told[1]
+    fingerprints = [
+        json.loads((folder / "manifest.json").read_text())["fingerprint"] for folder in (shown.folder, by_source)
+    ]
+    assert fingerprints[0] != fingerprints[1]
 
 
 def test_a_card_is_a_part_of_the_job_and_of_the_suite_that_a_report_writes(card: Path) -> None:

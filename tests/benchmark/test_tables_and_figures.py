@@ -113,9 +113,9 @@ def test_a_report_of_a_smoke_run_shows_its_numbers(entry: Any, report_of: Callab
         report = report_of(suite)
         for wanted in entry.shown:
             name, _, heading = wanted.partition(": ")
-            found = [section for section in sections(report, name) if not heading or section.title == heading]
-            assert found, f"{suite} has no section {wanted}"
-            assert any(numbers(section) for section in found), f"{wanted} of {suite} holds no numbers"
+            matching = [section for section in sections(report, name) if not heading or section.title == heading]
+            assert matching, f"{suite} has no section {wanted}"
+            assert any(numbers(section) for section in matching), f"{wanted} of {suite} holds no numbers"
 
 
 def sections(report: Report, name: str) -> Iterator[Section]:

@@ -35,9 +35,9 @@ def rows_of(folder: Path) -> list[dict[str, Any]]:
 
 
 def job_of(recipe: str, **changes: Any) -> Job:
-    found = parse_suite(SUITE, overrides={"recipes": [recipe], **changes}).jobs()
-    assert len(found) == 1
-    return found[0]
+    jobs = parse_suite(SUITE, overrides={"recipes": [recipe], **changes}).jobs()
+    assert len(jobs) == 1
+    return jobs[0]
 
 
 def adapted_to(folder: Path) -> list[int]:

@@ -14,8 +14,8 @@ def generator() -> torch.Generator:
 
 def test_patches_go_where_they_are_sent() -> None:
     images = torch.rand(2, 3, 8, 8, generator=generator())
-    places = torch.arange(16).roll(1).expand(2, 16)
-    moved = rearrange(images, places)
+    order = torch.arange(16).roll(1).expand(2, 16)
+    moved = rearrange(images, order)
     assert torch.equal(moved[:, :, :2, 2:4], images[:, :, :2, :2])
     assert torch.equal(moved[:, :, :2, :2], images[:, :, 6:, 6:])
 

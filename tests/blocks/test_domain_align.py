@@ -21,8 +21,8 @@ OPTIONS = {"num_classes": 2, "class_momentum": 0.02, "agnostic_share": 0.0}
 
 def aligned(layer: nn.Module) -> nn.Sequential:
     network = nn.Sequential(layer).double()
-    place = {"device": torch.device("cpu"), "dtype": torch.float64}
-    assert align_norm_layers(network, lambda width: AlignedStatistics(width, **place, **OPTIONS)) == 1  # type: ignore[arg-type]
+    placement = {"device": torch.device("cpu"), "dtype": torch.float64}
+    assert align_norm_layers(network, lambda width: AlignedStatistics(width, **placement, **OPTIONS)) == 1  # type: ignore[arg-type]
     return network.requires_grad_(False)
 
 
@@ -47,7 +47,7 @@ def test_channels_are_found_and_a_first_batch_passes_unchanged(
     assert channel_axis(layer, inputs) == axis
     network = aligned(copy.deepcopy(layer))
     torch.testing.assert_close(network(inputs), layer.double()(inputs))
-    axes = [place for place in range(len(shape)) if place != axis]
+    axes = [dimension for dimension in range(len(shape)) if dimension != axis]
     torch.testing.assert_close(network[0].alignment.source_mean, inputs.mean(axes))
 
 
@@ -97,6 +97,6 @@ def test_torch_transformer_layers_do_not_pass_it_by() -> None:
     inputs = features(6, 5, 8).float()
     model = adapt(network, "bdn", example=inputs)
     model(inputs)
-    found = [part for part in model.modules() if isinstance(part, Aligned)]
-    assert len(found) == 4
-    assert all(part.alignment.source_var.any() for part in found)
+    aligned = [part for part in model.modules() if isinstance(part, Aligned)]
+    assert len(aligned) == 4
+    assert all(part.alignment.source_var.any() for part in aligned)

@@ -130,10 +130,10 @@ def test_the_closest_two_become_the_mixture_of_both() -> None:
     for shift, label in ((20.0, 0), (0.4, 1), (-20.0, 2)):  # the second one is close to the source only
         for seed in range(6):
             learn(part, domains, samples(4, shift, seed), torch.full((4,), label))
-    found = list(domains.counts)
+    counts = list(domains.counts)
     before = domains.moments()[0]
-    domains.regroup([0, 1, 1, 2][: len(found)])
-    assert domains.counts == [found[0], found[1] + found[2], *found[3:]]
+    domains.regroup([0, 1, 1, 2][: len(counts)])
+    assert domains.counts == [counts[0], counts[1] + counts[2], *counts[3:]]
     torch.testing.assert_close(domains.moments()[0][0], before[0])  # the others are as they were
     # Their classes differ: every stratum is unchanged, and the sums are those of both.
     source = part[0].source_mean
@@ -185,8 +185,8 @@ def test_distances_are_those_between_normal_distributions() -> None:
         for d, m, v in ((1, mean, var), (0, domain_mean, domain_var))
     ]
     both = torch.distributions.kl_divergence(*normals) + torch.distributions.kl_divergence(*normals[::-1])
-    found = distances(mean, var, domain_mean, domain_var, "kl")
-    torch.testing.assert_close(found.float(), both.sum(2))
+    divergences = distances(mean, var, domain_mean, domain_var, "kl")
+    torch.testing.assert_close(divergences.float(), both.sum(2))
     wasserstein = (normals[0].mean - normals[1].mean) ** 2 + (normals[0].stddev - normals[1].stddev) ** 2
     torch.testing.assert_close(distances(mean, var, domain_mean, domain_var, "w2").float(), wasserstein.sum(2))
 

@@ -68,11 +68,11 @@ def cstu(count: int, *, fill_first: bool) -> tuple[list[int], list[int], list[in
         else:
             pool = [label]
         new = {"sample": sample, "uncertainty": uncertainty, "age": 0}
-        held = [(score(item), other, place) for other in pool for place, item in enumerate(lists[other])]
-        badness, other, place = max(held, default=(math.inf, None, None))  # the last of equals
+        held = [(score(item), other, index) for other in pool for index, item in enumerate(lists[other])]
+        badness, other, index = max(held, default=(math.inf, None, None))  # the last of equals
         if badness > score(new):
             if other is not None:
-                del lists[other][place]
+                del lists[other][index]
             lists[label].append(new)
         for items in lists.values():
             for item in items:
@@ -185,11 +185,11 @@ def test_it_holds_copies_in_one_tensor_that_never_grows(name: str) -> None:
     batch = torch.rand(50, 2, 3)
     memory.offer(batch, torch.arange(50) % CLASSES, torch.full((50,), 0.5))
     assert memory.held is not None
-    place, alive = memory.held.data_ptr(), weakref.ref(batch)
+    address, alive = memory.held.data_ptr(), weakref.ref(batch)
     del batch
     offered(memory, 50, 1000)
     assert alive() is None
-    assert memory.held.data_ptr() == place
+    assert memory.held.data_ptr() == address
     assert len(memory) <= len(memory.held) == CAPACITY
     assert all(memory.slots.values())
     assert sorted(slot for slots in memory.slots.values() for slot in slots) == list(range(len(memory)))

@@ -50,10 +50,10 @@ def normalised(features: Tensor, mean: Tensor, var: Tensor, layer: BatchNormLaye
     return (layer.weight[:, None] * (flat - mean) / (var + layer.eps).sqrt() + layer.bias[:, None]).view_as(features)
 
 
-def same_with_gradients(found: Tensor, wanted: Tensor, inputs: list[Tensor]) -> None:
-    torch.testing.assert_close(found, wanted)
-    toward = torch.randn(found.shape, generator=torch.Generator().manual_seed(3)).double()
-    gradients = (torch.autograd.grad(output, inputs, toward) for output in (found, wanted))
+def same_with_gradients(actual: Tensor, wanted: Tensor, inputs: list[Tensor]) -> None:
+    torch.testing.assert_close(actual, wanted)
+    toward = torch.randn(actual.shape, generator=torch.Generator().manual_seed(3)).double()
+    gradients = (torch.autograd.grad(output, inputs, toward) for output in (actual, wanted))
     for ours, theirs in zip(*gradients, strict=True):
         torch.testing.assert_close(ours, theirs)
 
@@ -68,10 +68,10 @@ def test_robust_statistics_normalise_with_the_blend_and_keep_it(shape: tuple[int
     var = 0.7 * source.running_var + 0.3 * features.var(axes, correction=0)
     layer = RobustStatistics(source, momentum=0.3)
     with learning_pass(layer):
-        found = layer(features)
-    same_with_gradients(found, normalised(features, mean, var, source), [features, *source.parameters()])
+        output = layer(features)
+    same_with_gradients(output, normalised(features, mean, var, source), [features, *source.parameters()])
     torch.testing.assert_close([layer.mean, layer.var], [mean.detach(), var.detach()])
-    torch.testing.assert_close(layer(features), found)  # a prediction uses the stored statistics
+    torch.testing.assert_close(layer(features), output)  # a prediction uses the stored statistics
 
 
 @pytest.mark.parametrize("shape", SHAPES)
@@ -82,8 +82,8 @@ def test_running_statistics_are_those_of_batch_norm_in_training(shape: tuple[int
     torch.testing.assert_close(layer(features), reference(features))
     reference.weight, reference.bias = source.weight, source.bias
     with learning_pass(layer):
-        found = layer(features)
-    same_with_gradients(found, reference.train()(features), [features, *source.parameters()])
+        output = layer(features)
+    same_with_gradients(output, reference.train()(features), [features, *source.parameters()])
     torch.testing.assert_close([layer.mean, layer.var], [reference.running_mean, reference.running_var])
 
 
@@ -113,8 +113,8 @@ def test_instance_aware_statistics_follow_their_equations(
         wanted_var = (var + shrink(flat.var(2) - var, standard_errors * var_error)).clamp_min(0)
     layer = InstanceAwareStatistics(source, momentum=0.01, standard_errors=standard_errors)
     set_learning(layer, learning)
-    found = layer(features)
-    same_with_gradients(found, normalised(features, wanted_mean, wanted_var, source), [features, *source.parameters()])
+    output = layer(features)
+    same_with_gradients(output, normalised(features, wanted_mean, wanted_var, source), [features, *source.parameters()])
     moved = source.running_mean + learning * 0.01 * (mean - source.running_mean)
     torch.testing.assert_close(layer.mean, moved.detach())
 

@@ -57,9 +57,9 @@ def test_views_are_those_of_the_official_code(kind: str, name: str, golden_folde
             draw = draw_view(inputs.shape, generator(facts["seed"]), softened=kind == "cotta")
             assert {**draw.colours, "angle": draw.angle_degrees, "scale": draw.scale}.items() <= facts.items()
             assert (*draw.shift_pixels, draw.flip) == (facts["tx"], facts["ty"], facts["flip"])
-            found = VIEWS[name](inputs, generator(facts["seed"]))
+            view = VIEWS[name](inputs, generator(facts["seed"]))
             expected = torch.from_numpy(recorded[f"{kind}_{facts['seed']}"])
-            torch.testing.assert_close(found[: len(expected)], expected, rtol=0, atol=1e-5)
+            torch.testing.assert_close(view[: len(expected)], expected, rtol=0, atol=1e-5)
 
 
 def slowly(inputs: Tensor, draw: Draw, padding: str) -> Tensor:
@@ -91,8 +91,8 @@ def test_one_sampling_equals_pad_turn_blur_crop(shape: tuple[int, ...], softened
     edges, padding = ("border", "replicate") if softened else ("reflection", "reflect")
     for seed in range(4):
         draw = replace(draw_view(shape, generator(seed), softened=softened), colours={}, noise=None)
-        found = apply_view(inputs, draw, padding=edges)  # type: ignore[arg-type]
-        torch.testing.assert_close(found, slowly(inputs, draw, padding), rtol=0, atol=1e-5)
+        view = apply_view(inputs, draw, padding=edges)  # type: ignore[arg-type]
+        torch.testing.assert_close(view, slowly(inputs, draw, padding), rtol=0, atol=1e-5)
 
 
 def test_a_draw_of_nothing_changes_nothing() -> None:
@@ -119,9 +119,9 @@ def test_a_shift_is_to_the_right_and_down() -> None:
 
 def test_hue_turns_the_colour_circle() -> None:
     inputs = torch.cat([images(1, 3, 6, 6), torch.full((1, 3, 6, 6), 0.3)])  # grey has no hue
-    found = apply_view(inputs, replace(STILL, colours={"hue": 0.05}))
+    view = apply_view(inputs, replace(STILL, colours={"hue": 0.05}))
     for before, after in zip(
-        inputs.permute(0, 2, 3, 1).reshape(-1, 3), found.permute(0, 2, 3, 1).reshape(-1, 3), strict=True
+        inputs.permute(0, 2, 3, 1).reshape(-1, 3), view.permute(0, 2, 3, 1).reshape(-1, 3), strict=True
     ):
         hue, saturation, value = colorsys.rgb_to_hsv(*before.tolist())
         assert after.tolist() == pytest.approx(colorsys.hsv_to_rgb((hue + 0.05) % 1, saturation, value), abs=1e-5)
@@ -140,8 +140,8 @@ def test_colours(name: str, value: float, expected: list[float]) -> None:
     inputs = torch.tensor([0.2, 0.5, 0.8]).view(1, 3, 1, 1).expand(1, 3, 4, 4).clone()
     if name == "contrast":
         inputs[..., :2] = torch.tensor([0.3]).expand(1, 3, 4, 2)  # the mean is over the whole image
-    found = apply_view(inputs, replace(STILL, colours={name: value}))
-    assert found[0, :, 3, 3].tolist() == pytest.approx(expected, abs=1e-5)
+    view = apply_view(inputs, replace(STILL, colours={name: value}))
+    assert view[0, :, 3, 3].tolist() == pytest.approx(expected, abs=1e-5)
 
 
 def test_all_images_share_one_draw_and_only_noise_is_their_own() -> None:
@@ -156,13 +156,13 @@ def test_all_images_share_one_draw_and_only_noise_is_their_own() -> None:
 def test_a_view_depends_on_its_generator_alone_and_leaves_the_inputs(name: str) -> None:
     inputs = images(2, 3, 16, 16) * 1.5 - 0.2  # beyond [0, 1] at both ends
     before = inputs.clone()
-    found = VIEWS[name](inputs, generator(1))
+    view = VIEWS[name](inputs, generator(1))
     torch.rand(3)
-    assert torch.equal(found, VIEWS[name](inputs, generator(1)))
-    assert not torch.equal(found, VIEWS[name](inputs, generator(2)))
+    assert torch.equal(view, VIEWS[name](inputs, generator(1)))
+    assert not torch.equal(view, VIEWS[name](inputs, generator(2)))
     assert torch.equal(inputs, before)
-    assert found.min() >= 0
-    assert found.max() <= 1
+    assert view.min() >= 0
+    assert view.max() <= 1
 
 
 def test_other_channels_do_without_hue_and_saturation() -> None:

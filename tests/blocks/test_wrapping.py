@@ -102,9 +102,9 @@ LAYERS = {
 @pytest.mark.parametrize("name", LAYERS)
 def test_every_layer_is_accounted_for(name: str) -> None:
     build, treatment = LAYERS[name]
-    (found,) = account(network(build()))
-    assert (found.name, found.treatment) == ("1", treatment)
-    assert found.reason
+    (layer,) = account(network(build()))
+    assert (layer.name, layer.treatment) == ("1", treatment)
+    assert layer.reason
 
 
 @pytest.mark.parametrize(

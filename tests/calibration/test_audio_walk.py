@@ -50,8 +50,8 @@ def test_a_walk_is_calibrated_for_audio(tmp_path: Path) -> None:
     assert batch.expected is not None
     # The accuracy along the walk is about as measured.
     accuracies = [
-        float((ShortEar()(found.inputs).argmax(1).numpy() == found.labels).mean())
-        for found in stream.starting_at(batch_size=9)
+        float((ShortEar()(clips.inputs).argmax(1).numpy() == clips.labels).mean())
+        for clips in stream.starting_at(batch_size=9)
     ]
     assert abs(100 * np.mean(accuracies) - path.mean_percent) < 12
     crossed = cross(data, calibration=calibration, classes={"stay": 0.9}, images_per_step=9)

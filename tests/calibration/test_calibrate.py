@@ -14,8 +14,8 @@ import torch
 from torch import nn
 
 from holdfast.benchmark.executors import EXECUTORS, Lost
-from holdfast.calibration import Calibration, CalibrationSettings, Judging, calibrate
-from holdfast.calibration.judge import Judge
+from holdfast.calibration import Calibration, CalibrationProgress, CalibrationSettings, calibrate
+from holdfast.calibration.meter import Meter
 from holdfast.calibration.pairs import margin_percent_of, names_of
 from holdfast.data import Crop, Dataset, Digits, InMemoryImages
 from holdfast.machine.folders import held, made
@@ -100,11 +100,11 @@ def test_the_result_does_not_depend_on_the_cache(
 ) -> None:
     options, uncached = ({**given, "pictures": 12} for given in (options, uncached))
     shared = calibrated(model, few, **options)
-    seen: list[Judging] = []
+    seen: list[CalibrationProgress] = []
     calibrated(model, few, **{**uncached, "difficulty": "easy"}, progress=seen.append)
     calibrated(model, few, **{**uncached, "pictures": 8, "path_rule": "squared"})
     assert calibrated(model, few, **uncached) == shared
-    again: list[Judging] = []
+    again: list[CalibrationProgress] = []
     assert calibrated(model, few, **uncached, progress=again.append) == shared
     assert seen[-1].done > 400
     assert seen[-1].saved > 0
@@ -157,7 +157,7 @@ def test_refinement_measures_the_path(model: nn.Module, few: InMemoryImages, opt
 def test_images_are_added_until_the_mean_is_known(
     model: nn.Module, few: InMemoryImages, uncached: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("holdfast.calibration.judge.ROUND", 10)
+    monkeypatch.setattr("holdfast.calibration.meter.ROUND", 10)
 
     def pictures(margin_percent: float) -> int | None:
         return calibrated(model, few, **uncached, margin_percent=margin_percent).transitions[0].pictures
@@ -169,13 +169,13 @@ def test_images_are_added_until_the_mean_is_known(
 def test_the_margin_is_that_of_the_path_alone(
     model: nn.Module, few: InMemoryImages, options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    judged = []
+    points_measured = []
     monkeypatch.setattr(
-        "holdfast.calibration.pairs.margin_percent_of", lambda outcomes, _: judged.append(len(outcomes)) or 0.0
+        "holdfast.calibration.pairs.margin_percent_of", lambda outcomes, _: points_measured.append(len(outcomes)) or 0.0
     )
-    found = calibrated(model, few, **options).transitions
-    assert judged == [len(set(path.points) & set(path.measured)) for path in found]
-    assert all(points < len(path.measured) for points, path in zip(judged, found, strict=True))
+    paths = calibrated(model, few, **options).transitions
+    assert points_measured == [len(set(path.points) & set(path.measured)) for path in paths]
+    assert all(points < len(path.measured) for points, path in zip(points_measured, paths, strict=True))
 
 
 def test_margins_are_those_of_images_within_classes() -> None:
@@ -212,32 +212,32 @@ QUICK: dict[str, Any] = {"pool": POOL[:3], "pictures": 12, "refinements": 0, "cr
 def test_pairs_are_jobs_of_an_executor(
     executor: str, wanted: dict[str, Any], model: nn.Module, few: InMemoryImages, tmp_path: Path
 ) -> None:
-    done: list[Judging] = []
+    done: list[CalibrationProgress] = []
 
     def execute(work: Callable[[Any], Any], pairs: Sequence[Any]) -> Iterator[Any]:
         for result in EXECUTORS[executor].with_workers(2)(work, pairs):
             done.append(result)
             yield result
 
-    told: list[Judging] = []
+    reports: list[CalibrationProgress] = []
     options = {**QUICK, **wanted}
-    found = calibrated(model, few, **options, cache=tmp_path / "jobs", execute=execute, progress=told.append)
-    assert {job.pair for job in done} <= {f"{path.first}+{path.second}" for path in found.transitions}
+    by_jobs = calibrated(model, few, **options, cache=tmp_path / "jobs", execute=execute, progress=reports.append)
+    assert {job.pair for job in done} <= {f"{path.first}+{path.second}" for path in by_jobs.transitions}
     assert min(job.done for job in done) > 100
     for job in done:  # nothing of it was measured here
-        assert [progress.pair for progress in told].count(job.pair) == 1
-    assert found == calibrated(model, few, **options, cache=tmp_path / "here")
+        assert [progress.pair for progress in reports].count(job.pair) == 1
+    assert by_jobs == calibrated(model, few, **options, cache=tmp_path / "here")
 
 
 def test_a_pair_whose_job_fails_is_measured_in_its_turn(model: nn.Module, few: InMemoryImages, tmp_path: Path) -> None:
     def lose(_work: Callable[[Any], Any], pairs: Sequence[Any]) -> list[Lost]:
         return [Lost(pair, "its worker died 3 times") for pair in pairs]
 
-    found, expected = (
+    actual, expected = (
         calibrated(model, few, **QUICK, pairs=1, cache=tmp_path / name, execute=execute)
         for name, execute in (("jobs", lose), ("here", None))
     )
-    assert found == expected
+    assert actual == expected
 
 
 def test_targets_in_percent_and_pairs_by_name(model: nn.Module, few: InMemoryImages, options: dict[str, Any]) -> None:
@@ -282,31 +282,31 @@ def test_a_pair_that_another_process_measures_is_left_to_it(
     pairs = [["contrast", "jpeg"], ["jpeg", "contrast"], ["brightness", "contrast"]]
     named = {**options, "pairs": pairs, "target_percent": 25.0, "refinements": 0}
     alone = calibrated(model, few, **{**named, "cache": tmp_path / "alone"})
-    turn_to, order, let_go = Judge.turn_to, [], threading.Event()
+    turn_to, order, let_go = Meter.turn_to, [], threading.Event()
     holding: list[Any] = []
 
-    def noted(judge: Judge, pair: tuple[str, str]) -> None:
+    def noted(meter: Meter, pair: tuple[str, str]) -> None:
         order.append(pair)
-        turn_to(judge, pair)
+        turn_to(meter, pair)
         if len(order) == 2:
             let_go.set()
 
-    def hold(judge: Judge) -> None:  # flock is between open files, so threads stand for processes
-        with held(made(judge.store.folder / "contrast+jpeg_compression")):
+    def hold(meter: Meter) -> None:  # flock is between open files, so threads stand for processes
+        with held(made(meter.store.folder / "contrast+jpeg_compression")):
             holding.append("held")
             let_go.wait(30)
 
-    percent = Judge.percent
+    percent = Meter.percent
 
-    def started(judge: Judge, treatment: Any) -> float:
+    def started(meter: Meter, treatment: Any) -> float:
         if not holding:
-            threading.Thread(target=hold, args=(judge,)).start()
+            threading.Thread(target=hold, args=(meter,)).start()
             while not holding:
                 time.sleep(0.01)
-        return percent(judge, treatment)
+        return percent(meter, treatment)
 
-    monkeypatch.setattr(Judge, "turn_to", noted)
-    monkeypatch.setattr(Judge, "percent", started)
+    monkeypatch.setattr(Meter, "turn_to", noted)
+    monkeypatch.setattr(Meter, "percent", started)
     together = calibrated(model, few, **{**named, "cache": tmp_path / "shared"})
     full = [(first, second) for first, second in map(names_of, pairs)]
     assert order[:2] == full[1:]  # measured while the first pair is in use
@@ -316,7 +316,7 @@ def test_a_pair_that_another_process_measures_is_left_to_it(
 
 def test_measurements_of_another_process_are_found(model: nn.Module, few: InMemoryImages, tmp_path: Path) -> None:
     kept: dict[str, Any] = {"pictures": 30, "seed": 0, "family": "224", "storage_jpeg_quality": None, "cache": tmp_path}
-    mine, other = (Judge(model, few, **kept, tell=lambda _: None) for _ in range(2))
+    mine, other = (Meter(model, few, **kept, tell=lambda _: None) for _ in range(2))
     mine.percent((("contrast", 4),))
     stronger = other.percent((("contrast", 8),))
     mine.forget_reading()

@@ -20,8 +20,8 @@ from torch import nn
 from typer.testing import CliRunner
 
 from holdfast.benchmark.executors import EXECUTORS
-from holdfast.calibration import Judging
-from holdfast.calibration.judge import Judge
+from holdfast.calibration import CalibrationProgress
+from holdfast.calibration.meter import Meter
 from holdfast.cli import app
 from holdfast.data import InMemoryImages
 from holdfast.machine.stopping import Stopped
@@ -34,8 +34,8 @@ def calibrated(folder: Path, *options: str) -> dict[str, Any]:
     words = [*QUICK, *options, "--out", str(folder / "out"), "--json"]
     result = CliRunner().invoke(app, words, env={"HOLDFAST_CACHE": str(folder)}, catch_exceptions=False)
     assert result.exit_code == 0, result.output
-    found: dict[str, Any] = json.loads(result.stdout)
-    return found
+    printed: dict[str, Any] = json.loads(result.stdout)
+    return printed
 
 
 def needs(package: str, executor: str) -> Any:
@@ -62,7 +62,7 @@ def test_a_cluster_measures_the_walk_of_a_serial_call(
     EXECUTORS.discard(executor)
     EXECUTORS.register(executor)(replace(entry, execute=noted))
     try:
-        found = calibrated(tmp_path / executor, "--executor", executor, "--workers", "1")
+        on_cluster = calibrated(tmp_path / executor, "--executor", executor, "--workers", "1")
     finally:
         EXECUTORS.discard(executor)
         EXECUTORS.register(executor)(entry)
@@ -71,9 +71,9 @@ def test_a_cluster_measures_the_walk_of_a_serial_call(
 
             ray.shutdown()
     (job,) = results
-    assert isinstance(job, Judging)  # and not lost, which the caller would make good
+    assert isinstance(job, CalibrationProgress)  # and not lost, which the caller would make good
     assert job.done > 100
-    assert found == calibrated(tmp_path / "serial")
+    assert on_cluster == calibrated(tmp_path / "serial")
 
 
 def measured(cache: Path) -> int:
@@ -104,31 +104,31 @@ def test_a_stopped_command_keeps_its_measurements_and_says_how_to_resume(tmp_pat
         before = measured(tmp_path)
         began = time.monotonic()
         process.send_signal(signal.SIGINT)
-        _, told = process.communicate(timeout=30)
+        _, printed = process.communicate(timeout=30)
     finally:
         process.kill()
     assert time.monotonic() - began < 10
     assert process.returncode == 130
-    assert "run the same command again to go on from the kept measurements" in told
+    assert "run the same command again to go on from the kept measurements" in printed
     assert measured(tmp_path) > before
 
 
 def test_outcomes_measured_before_a_stop_are_kept(
     model: nn.Module, few: InMemoryImages, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def judge() -> Judge:
+    def meter_of() -> Meter:
         kept: dict[str, Any] = {"pictures": 30, "seed": 0, "family": "224", "storage_jpeg_quality": None}
-        return Judge(model, few, **kept, cache=tmp_path, tell=lambda _: None)
+        return Meter(model, few, **kept, cache=tmp_path, tell=lambda _: None)
 
     def stop() -> None:
         if next(checks, None) == 2:
             raise Stopped
 
     checks = iter([1, 2])
-    monkeypatch.setattr("holdfast.calibration.judge.stop_if_asked", stop)
+    monkeypatch.setattr("holdfast.calibration.meter.stop_if_asked", stop)
     treatments = [(("contrast", level),) for level in (4, 8, 12, 16)]
     with pytest.raises(Stopped):
-        judge().outcomes(treatments, 30)
-    again = judge()
+        meter_of().outcomes(treatments, 30)
+    again = meter_of()
     again.outcomes(treatments, 30)
     assert again.saved == again.done == 60

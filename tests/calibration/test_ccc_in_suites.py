@@ -49,7 +49,7 @@ def test_a_suite_calibrates_for_its_model(tmp_path: Path, cache: Path) -> None:
     assert kept
     other = run(tent, tmp_path)
     assert {path: path.stat().st_mtime_ns for path in cache.rglob("*.npz")} == kept
-    manifests = [json.loads((place / "manifest.json").read_text()) for place in (folder, other)]
+    manifests = [json.loads((run_folder / "manifest.json").read_text()) for run_folder in (folder, other)]
     assert manifests[0]["protocol"]["stream"] == manifests[1]["protocol"]["stream"]
     plan = manifests[0]["stream"]["spec"]["plan"]
     assert plan["kind"] == "walk"

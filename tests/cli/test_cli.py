@@ -98,8 +98,8 @@ def test_compare_names_the_field_that_differs(
 ) -> None:
     tent, rdumb = (str(next(runs.glob(f"*/{name}-*"))) for name in ("tent", "rdumb"))
     assert "recovery" in fails(monkeypatch, capsys, "compare", tent, rdumb)
-    found = json.loads(invoke("compare", tent, rdumb, "--allow", "recovery", "--json"))
-    assert len(found["pairs"]) == 1
+    compared = json.loads(invoke("compare", tent, rdumb, "--allow", "recovery", "--json"))
+    assert len(compared["pairs"]) == 1
     assert "| tent |" in invoke("compare", tent, tent)
 
 
@@ -113,9 +113,9 @@ def test_list_prints_name_line_and_citation() -> None:
 
 def test_train_writes_weights_and_prints_the_accuracy(tmp_path: Path) -> None:
     words = ["train", "digits", "--model", "digits_resnet", "--epochs", "1", "--out", str(tmp_path), "--json"]
-    found = json.loads(invoke(*words))
-    assert Path(found["weights"]).is_file()
-    assert set(found["accuracy"]) == {"train", "validation", "test"}
+    printed = json.loads(invoke(*words))
+    assert Path(printed["weights"]).is_file()
+    assert set(printed["accuracy"]) == {"train", "validation", "test"}
 
 
 def test_train_takes_custom_audio_and_published_procedures(tmp_path: Path) -> None:
@@ -269,7 +269,7 @@ def test_a_hint_names_a_network_for_the_kind_of_data(data: str, network: str) ->
 
 
 def test_words_of_a_calibration_are_checked_before_anything_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("holdfast.calibration.judge.Judge.percent", None)  # nothing can be measured
+    monkeypatch.setattr("holdfast.calibration.meter.Meter.percent", None)  # nothing can be measured
     for option, words in (
         ("--difficulty", "unknown difficulty"),
         ("--family", "unknown family"),
@@ -313,8 +313,8 @@ def test_card_writes_a_file_and_says_how_to_use_it(tmp_path: Path) -> None:
     assert first == f"40 samples at {len(card.reference.sites)} layers of the network {card.weights[:8]}"
     assert second == f"card: {out} ({out.stat().st_size / 1000:.1f} kB, digest {card.digest[:8]})"
     assert last == f'next: holdfast.adapt(model, card="{out}")'
-    told = json.loads(invoke("card", "digits_resnet", VALIDATION, "--out", str(out), "--samples", "40", "--json"))
-    assert (told["digest"], told["bytes"]) == (card.digest, out.stat().st_size)
+    facts = json.loads(invoke("card", "digits_resnet", VALIDATION, "--out", str(out), "--samples", "40", "--json"))
+    assert (facts["digest"], facts["bytes"]) == (card.digest, out.stat().st_size)
 
 
 def test_mistakes_about_a_card_are_one_sentence(

@@ -32,8 +32,8 @@ def exported(suite: Path, out: Path, *options: str) -> dict[str, list[str]]:
     arguments = ["export", str(suite), "--out", str(out), "--shard-images", "10", "--json", *options]
     ended = CliRunner().invoke(app, arguments)
     assert ended.exit_code == 0, ended.output
-    found: dict[str, list[str]] = json.loads(ended.stdout)
-    return found
+    printed: dict[str, list[str]] = json.loads(ended.stdout)
+    return printed
 
 
 def test_parts_give_the_shards_of_one_export(suite: Path, tmp_path: Path) -> None:

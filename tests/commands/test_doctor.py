@@ -32,19 +32,19 @@ def examined(model: nn.Module, data: object = None, **options: object) -> Diagno
     return holdfast.doctor(model, data, methods=(), **options)  # type: ignore[arg-type]
 
 
-def verdict(found: Diagnosis, check: str) -> str:
-    (one,) = (finding for finding in found.findings if finding.check == check)
-    assert one.verdict == "ok" or one.remedy, f"{check} has no remedy"
-    return one.verdict
+def status(diagnosis: Diagnosis, check: str) -> str:
+    (one,) = (finding for finding in diagnosis.findings if finding.check == check)
+    assert one.status == "ok" or one.remedy, f"{check} has no remedy"
+    return one.status
 
 
 def test_a_healthy_set_up_has_no_fault(digits: list[tuple[Tensor, Tensor]]) -> None:
-    found = holdfast.doctor(digits_resnet(), digits, methods=["tent", "neo"], expected_accuracy=0.98)
-    assert not found.failed
-    assert [cost.method for cost in found.costs] == ["source", "tent", "neo"]
-    assert all(cost.milliseconds and cost.times_source for cost in found.costs)
-    assert [layer.treatment for layer in found.layers] == ["replaced"] * 9
-    json.dumps(found.to_dict())
+    diagnosis = holdfast.doctor(digits_resnet(), digits, methods=["tent", "neo"], expected_accuracy=0.98)
+    assert not diagnosis.failed
+    assert [cost.method for cost in diagnosis.costs] == ["source", "tent", "neo"]
+    assert all(cost.milliseconds and cost.times_source for cost in diagnosis.costs)
+    assert [layer.treatment for layer in diagnosis.layers] == ["replaced"] * 9
+    json.dumps(diagnosis.to_dict())
 
 
 @pytest.mark.parametrize("labelled", [True, False])
@@ -67,7 +67,7 @@ def test_normalising_twice_is_told(digits: list[tuple[Tensor, Tensor]]) -> None:
     twice = Normalised(digits_vit(), MEAN, STD)
     (fault,) = (finding for finding in examined(twice, digits).failed if finding.check == "input scale")
     assert "applied twice" in fault.remedy
-    assert "accuracy would be" in fault.found
+    assert "accuracy would be" in fault.observed
 
 
 @pytest.mark.parametrize("labelled", [True, False])
@@ -76,13 +76,13 @@ def test_a_wrong_scale_is_told_without_running_statistics(labelled: bool, digits
     (fault,) = (finding for finding in examined(digits_resnet_gn(), data).failed if finding.check == "input scale")
     assert "divide pixels by 255" in fault.remedy
     right = [(inputs, labels) if labelled else inputs for inputs, labels in digits]
-    assert verdict(examined(digits_resnet_gn(), right), "input scale") == "ok"
+    assert status(examined(digits_resnet_gn(), right), "input scale") == "ok"
 
 
 def test_wrong_labels_are_not_taken_for_a_wrong_scale(digits: list[tuple[Tensor, Tensor]]) -> None:
     """With labels counted from 1 the network is never right, and any other scale is right by chance."""
-    found = examined(digits_vit(), [(inputs, labels + 1) for inputs, labels in digits])
-    assert (verdict(found, "input scale"), verdict(found, "labels")) == ("ok", "fail")
+    diagnosis = examined(digits_vit(), [(inputs, labels + 1) for inputs, labels in digits])
+    assert (status(diagnosis, "input scale"), status(diagnosis, "labels")) == ("ok", "fail")
 
 
 def test_a_network_for_minus_one_to_one_is_told(digits: list[tuple[Tensor, Tensor]]) -> None:
@@ -117,7 +117,7 @@ def test_reversed_channels_are_told() -> None:
     images = torch.rand(64, 3, 1, 1, generator=torch.Generator().manual_seed(0)).expand(-1, -1, 8, 8)
     labels = (images[:, 2, 0, 0] > images[:, 0, 0, 0]).long()
     right = examined(Coloured().eval(), [(images, labels)])
-    assert verdict(right, "input scale") == "ok"
+    assert status(right, "input scale") == "ok"
     (fault,) = (
         finding
         for finding in examined(Coloured().eval(), [(images.flip(1), labels)]).failed
@@ -133,37 +133,37 @@ def test_a_small_loss_by_reversed_channels_is_worth_a_warning() -> None:
     grey[labels == 1, 2] += 0.1
     for reversed_samples, expected in ((16, "ok"), (224, "warn"), (300, "fail")):  # 4, 56 and 75 % of them
         images = torch.cat([grey[:reversed_samples].flip(1), grey[reversed_samples:]])
-        assert verdict(examined(Coloured().eval(), [(images, labels)]), "input scale") == expected
+        assert status(examined(Coloured().eval(), [(images, labels)]), "input scale") == expected
 
 
 def test_labels_and_accuracy(digits: list[tuple[Tensor, Tensor]]) -> None:
     network = digits_resnet()
-    assert verdict(examined(network, [(x, y + 1) for x, y in digits]), "labels") == "fail"
+    assert status(examined(network, [(x, y + 1) for x, y in digits]), "labels") == "fail"
     seven = [(x[y < 9], y[y < 9] + 1) for x, y in digits]
     shifted = examined(network, seven)
     assert "labels - 1" in next(finding for finding in shifted.failed if finding.check == "clean accuracy").remedy
     shuffled = [(x, y[torch.randperm(len(y), generator=torch.Generator().manual_seed(0))]) for x, y in digits]
-    assert verdict(examined(network, shuffled), "clean accuracy") == "fail"
+    assert status(examined(network, shuffled), "clean accuracy") == "fail"
     corrupted = [(x + torch.randn(x.shape, generator=torch.Generator().manual_seed(0)), y) for x, y in digits]
-    assert verdict(examined(network, corrupted, expected_accuracy=0.99), "clean accuracy") == "fail"
+    assert status(examined(network, corrupted, expected_accuracy=0.99), "clean accuracy") == "fail"
 
 
 def test_faults_of_the_network() -> None:
-    assert verdict(examined(nn.Sequential(tiny_resnet(), nn.Softmax(1))), "output") == "fail"
-    assert verdict(examined(nn.Sequential(tiny_resnet(), nn.LogSoftmax(1))), "output") == "ok"
-    assert verdict(examined(tiny_resnet().train()), "mode") == "warn"
-    assert verdict(examined(tiny_resnet().requires_grad_(False)), "frozen weights") == "warn"
-    assert verdict(examined(tiny_resnet().bfloat16()), "dtype") == "warn"
+    assert status(examined(nn.Sequential(tiny_resnet(), nn.Softmax(1))), "output") == "fail"
+    assert status(examined(nn.Sequential(tiny_resnet(), nn.LogSoftmax(1))), "output") == "ok"
+    assert status(examined(tiny_resnet().train()), "mode") == "warn"
+    assert status(examined(tiny_resnet().requires_grad_(False)), "frozen weights") == "warn"
+    assert status(examined(tiny_resnet().bfloat16()), "dtype") == "warn"
     assert (
-        verdict(
+        status(
             examined(nn.Sequential(nn.Flatten(), nn.Linear(12, 3)), example=torch.zeros(1, 3, 2, 2)), "normalisation"
         )
         == "warn"
     )
     poisoned = tiny_resnet()
     poisoned.fc.bias.data[0] = torch.nan
-    assert verdict(examined(poisoned), "weights") == "fail"
-    assert verdict(examined(nn.Sequential(nn.Conv2d(3, 2, 3), nn.Flatten(), nn.Linear(7, 4))), "network") == "fail"
+    assert status(examined(poisoned), "weights") == "fail"
+    assert status(examined(nn.Sequential(nn.Conv2d(3, 2, 3), nn.Flatten(), nn.Linear(7, 4))), "network") == "fail"
 
 
 def test_layers_that_are_refused_or_never_called_are_named() -> None:
@@ -175,26 +175,26 @@ def test_layers_that_are_refused_or_never_called_are_named() -> None:
         return nn.Sequential(nn.Conv2d(3, 4, 3), layer, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(4, 3)).eval()
 
     (fault,) = examined(around(Half(4))).failed
-    assert "1 keeps running statistics" in fault.found
+    assert "1 keeps running statistics" in fault.observed
     silent = around(nn.Identity())
     silent[1].unused = nn.BatchNorm2d(4).eval()
-    assert verdict(examined(silent), "layers in use") == "warn"
+    assert status(examined(silent), "layers in use") == "warn"
 
 
 @pytest.mark.parametrize(("size", "expected"), [(1, "fail"), (8, "warn"), (64, "ok")])
 def test_batch_size(size: int, expected: str, digits: list[tuple[Tensor, Tensor]]) -> None:
-    assert verdict(examined(digits_resnet(), digits[:1], batch_size=size), "batch size") == expected
-    assert verdict(examined(digits_vit(), digits[:1], batch_size=size), "batch size") == "ok"
+    assert status(examined(digits_resnet(), digits[:1], batch_size=size), "batch size") == expected
+    assert status(examined(digits_vit(), digits[:1], batch_size=size), "batch size") == "ok"
 
 
 def test_integers_are_told(digits: list[tuple[Tensor, Tensor]]) -> None:
-    found = examined(digits_resnet(), [((x * 255).to(torch.uint8), y) for x, y in digits])
-    assert verdict(found, "input dtype") == "fail"
+    diagnosis = examined(digits_resnet(), [((x * 255).to(torch.uint8), y) for x, y in digits])
+    assert status(diagnosis, "input dtype") == "fail"
 
 
 def test_statistics_of_other_data_are_told_though_the_network_is_right() -> None:
     network, digits = digits_resnet(), list(labelled_batches(DATASETS["digits"](), 32, 128))
-    assert verdict(examined(network, digits), "stored statistics") == "ok"
+    assert status(examined(network, digits), "stored statistics") == "ok"
     assert all(finding.check != "stored statistics" for finding in examined(digits_vit(), digits).findings)
     assert all(finding.check != "stored statistics" for finding in examined(network).findings)
     before = network(digits[0][0])
@@ -202,11 +202,11 @@ def test_statistics_of_other_data_are_told_though_the_network_is_right() -> None
         if isinstance(layer, nn.BatchNorm2d):
             _restated(layer)
     assert torch.allclose(network(digits[0][0]), before, atol=1e-3)  # the same function
-    found = examined(network, digits)
-    assert verdict(found, "stored statistics") == "warn"
-    (told,) = (finding for finding in found.findings if finding.check == "stored statistics")
-    assert "do not fit your data" in told.found
-    assert told.remedy == "pass source= or card="
+    diagnosis = examined(network, digits)
+    assert status(diagnosis, "stored statistics") == "warn"
+    (stored,) = (finding for finding in diagnosis.findings if finding.check == "stored statistics")
+    assert "do not fit your data" in stored.observed
+    assert stored.remedy == "pass source= or card="
 
 
 @torch.no_grad()
@@ -226,30 +226,30 @@ def _restated(layer: nn.BatchNorm2d) -> None:
 def test_methods_that_wait_for_source_samples_are_named(digits: list[tuple[Tensor, Tensor]]) -> None:
     methods = ("blend", "anchor", "guard", "lame")
 
-    def told(network: nn.Module, data: object = None, **options: object) -> str:
-        found = holdfast.doctor(network, data, methods=methods, **options)  # type: ignore[arg-type]
-        (methods_finding,) = (finding for finding in found.findings if finding.check == "methods")
-        assert methods_finding.verdict == "ok"
-        return methods_finding.found
+    def observed_with(network: nn.Module, data: object = None, **options: object) -> str:
+        diagnosis = holdfast.doctor(network, data, methods=methods, **options)  # type: ignore[arg-type]
+        (methods_finding,) = (finding for finding in diagnosis.findings if finding.check == "methods")
+        assert methods_finding.status == "ok"
+        return methods_finding.observed
 
     waiting = "no effect without source samples; pass source= or card="
-    assert told(digits_resnet()) == f"source, anchor, lame suit this network; blend, guard: {waiting}"
-    assert told(digits_resnet_gn()) == f"source, lame suit this network; blend, anchor, guard: {waiting}"
+    assert observed_with(digits_resnet()) == f"source, anchor, lame suit this network; blend, guard: {waiting}"
+    assert observed_with(digits_resnet_gn()) == f"source, lame suit this network; blend, anchor, guard: {waiting}"
     everything = "source, blend, anchor, guard, lame suit this network"
-    assert told(digits_resnet_gn(), digits) == everything
-    assert told(digits_resnet_gn(), card=holdfast.make_card(digits_resnet_gn(), digits)) == everything
+    assert observed_with(digits_resnet_gn(), digits) == everything
+    assert observed_with(digits_resnet_gn(), card=holdfast.make_card(digits_resnet_gn(), digits)) == everything
 
 
 def test_a_card_of_other_weights_is_a_fault_and_its_file_may_be_named(
     tmp_path: Path, digits: list[tuple[Tensor, Tensor]]
 ) -> None:
     card = holdfast.make_card(digits_resnet(), digits)
-    assert verdict(examined(digits_resnet(), card=card), "card") == "ok"
+    assert status(examined(digits_resnet(), card=card), "card") == "ok"
     card.save(tmp_path / "digits.card")
     words = ["doctor", "digits_resnet_gn", "--no-costs", "--json", "--card", str(tmp_path / "digits.card")]
     result = CliRunner().invoke(app, words)
     assert result.exit_code == 1
-    (wrong,) = (one for one in json.loads(result.stdout)["findings"] if one["verdict"] == "fail")
+    (wrong,) = (one for one in json.loads(result.stdout)["findings"] if one["status"] == "fail")
     assert (wrong["check"], "make one for this network" in wrong["remedy"]) == ("card", True)
 
 

@@ -23,25 +23,25 @@ def ranked(tmp_path: Path, scenario: Scenario, *candidates: str, **options: floa
 
 
 def test_a_helpful_method_is_recommended_with_its_interval(tmp_path: Path) -> None:
-    found = ranked(tmp_path, scenario_of("few domains"), "batch_norm")
-    assert [choice.name for choice in found.choices] == ["batch_norm", "source"]
-    best = found.best
+    recommendation = ranked(tmp_path, scenario_of("few domains"), "batch_norm")
+    assert [choice.name for choice in recommendation.choices] == ["batch_norm", "source"]
+    best = recommendation.best
     assert best is not None
     assert best.low < best.gain < best.high
-    assert best.gain == pytest.approx(best.accuracy - found.choices[1].accuracy)
-    assert found.verdict.startswith("use batch_norm: +")
+    assert best.gain == pytest.approx(best.accuracy - recommendation.choices[1].accuracy)
+    assert recommendation.conclusion.startswith("use batch_norm: +")
 
 
 def test_batch_statistics_are_not_recommended_for_single_samples(tmp_path: Path) -> None:
-    found = ranked(tmp_path, scenario_of("one domain, single samples"), "batch_norm", samples=64)
-    assert found.best is None
-    assert found.verdict.startswith("do not adapt")
+    recommendation = ranked(tmp_path, scenario_of("one domain, single samples"), "batch_norm", samples=64)
+    assert recommendation.best is None
+    assert recommendation.conclusion.startswith("do not adapt")
 
 
 def test_methods_over_budget_or_unfit_are_named(tmp_path: Path) -> None:
-    found = ranked(tmp_path, scenario_of("few domains"), "batch_norm", max_time=0.01)
-    assert found.best is None
-    assert not found.choices[0].affordable
+    recommendation = ranked(tmp_path, scenario_of("few domains"), "batch_norm", max_time=0.01)
+    assert recommendation.best is None
+    assert not recommendation.choices[0].affordable
     vit = recommend(
         {"name": "digits_vit"}, DIGITS, scenario_of(""), out=tmp_path, candidates=["batch_norm"], samples=64, seeds=1
     )
@@ -50,25 +50,27 @@ def test_methods_over_budget_or_unfit_are_named(tmp_path: Path) -> None:
 
 def test_candidates_that_follow_source_data_are_shown_them_or_the_card(tmp_path: Path) -> None:
     scenario = scenario_of("one domain")
-    found = ranked(tmp_path, scenario, "blend", samples=128, seeds=1)
-    assert found.choices[0].accuracy != found.choices[1].accuracy  # it does not predict as the source does
+    recommendation = ranked(tmp_path, scenario, "blend", samples=128, seeds=1)
+    assert (
+        recommendation.choices[0].accuracy != recommendation.choices[1].accuracy
+    )  # it does not predict as the source does
     network = holdfast.models.digits_resnet()
     holdfast.make_card(network, [torch.rand(16, 3, 32, 32)]).save(tmp_path / "digits.card")
     ranked(tmp_path, scenario, "blend", samples=128, seeds=1, card=str(tmp_path / "digits.card"))
-    told = [
+    texts = [
         json.loads(path.read_text())["protocol"]["source_data"] for path in tmp_path.glob("*/blend-*/manifest.json")
     ]
-    assert sorted(text.split()[0] for text in told) == ["224", "the"]
+    assert sorted(text.split()[0] for text in texts) == ["224", "the"]
     holdfast.make_card(holdfast.models.digits_vit(), [torch.rand(16, 3, 32, 32)]).save(tmp_path / "digits.card")
     with pytest.raises(ValueError, match="other weights"):
         ranked(tmp_path, scenario, "blend", samples=96, seeds=1, card=str(tmp_path / "digits.card"))
 
 
 def test_a_candidate_that_has_lost_is_not_run_again(tmp_path: Path) -> None:
-    found = ranked(tmp_path, scenario_of("few domains"), "batch_norm", "lame", seeds=2)
-    seeds = {choice.name: choice.seeds for choice in found.choices}
+    recommendation = ranked(tmp_path, scenario_of("few domains"), "batch_norm", "lame", seeds=2)
+    seeds = {choice.name: choice.seeds for choice in recommendation.choices}
     assert seeds == {"batch_norm": 2, "source": 2, "lame": 1}
-    assert [choice.name for choice in found.best_per_cost][-1] == "batch_norm"
+    assert [choice.name for choice in recommendation.best_per_cost][-1] == "batch_norm"
     assert len(list(tmp_path.glob("*/lame-*"))) == 1
 
 
@@ -78,7 +80,7 @@ def test_phrases_are_checked_and_numbers_override_them() -> None:
     assert scenario_of("correlated  classes, Small batches", class_stay=0.8) == Scenario(class_stay=0.8, batch_size=8)
 
 
-def test_the_command_prints_a_ranking_and_a_verdict(tmp_path: Path) -> None:
+def test_the_command_prints_a_ranking_and_a_conclusion(tmp_path: Path) -> None:
     words = ["recommend", "--samples", "64", "--seeds", "1", "--family", "224", "--out", str(tmp_path), "--json"]
     result = CliRunner().invoke(app, [*words, "--scenario", "one domain"], catch_exceptions=False)
     assert result.exit_code == 0, result.output
@@ -87,4 +89,4 @@ def test_the_command_prints_a_ranking_and_a_verdict(tmp_path: Path) -> None:
         choice["name"] for choice in content["choices"]
     }
     assert content["scenario"]["domains"] == 1
-    assert content["verdict"]
+    assert content["conclusion"]

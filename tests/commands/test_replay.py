@@ -95,6 +95,6 @@ def test_the_command_prints_a_table_or_json(recorded: Path, tmp_path: Path) -> N
     ]
     shown = CliRunner().invoke(app, command, catch_exceptions=False)
     assert "2 batches since the last reset" in shown.output
-    told = CliRunner().invoke(app, [*command, "--json"], catch_exceptions=False)
-    found = json.loads(told.stdout)
-    assert [one["recovery"] for one in found] == ["source", "rdumb + never", "rdumb + periodic(every_batches=2)"]
+    result = CliRunner().invoke(app, [*command, "--json"], catch_exceptions=False)
+    replayed = json.loads(result.stdout)
+    assert [one["recovery"] for one in replayed] == ["source", "rdumb + never", "rdumb + periodic(every_batches=2)"]

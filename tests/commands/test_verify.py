@@ -31,9 +31,9 @@ def runs(tmp_path: Path) -> Path:
 
 
 def test_a_folder_of_runs_holds_to_the_bit(runs: Path) -> None:
-    found = verify(runs, sample=5, seed=0)
-    assert [(one.promise, one.problem) for one in found] == [("to the bit", None)] * 2
-    assert {one.name.split(",")[0] for one in found} == {"source", "tent"}
+    verified = verify(runs, sample=5, seed=0)
+    assert [(one.promise, one.problem) for one in verified] == [("to the bit", None)] * 2
+    assert {one.name.split(",")[0] for one in verified} == {"source", "tent"}
 
 
 def test_changed_rows_are_found(runs: Path) -> None:
@@ -44,9 +44,9 @@ def test_changed_rows_are_found(runs: Path) -> None:
     lines[0]["domains"]["contrast"] = [correct - 1, samples]
     lines[0]["accuracy"] = (correct - 1) / samples
     (folder / "rows.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    told = CliRunner().invoke(app, ["verify", str(runs), "--json"])
-    assert told.exit_code == 1
-    problems = {one["name"].split(",")[0]: one["problem"] for one in json.loads(told.stdout)["verified"]}
+    result = CliRunner().invoke(app, ["verify", str(runs), "--json"])
+    assert result.exit_code == 1
+    problems = {one["name"].split(",")[0]: one["problem"] for one in json.loads(result.stdout)["verified"]}
     assert problems["source"] is None
     assert "correct, batch_accuracy differ" in problems["tent"]
 
@@ -56,9 +56,9 @@ def test_other_versions_are_compared_within_the_tolerance(runs: Path) -> None:
         content = json.loads(manifest.read_text())
         content["protocol"]["versions"]["torch"] = "1.0"
         manifest.write_text(json.dumps(content))
-    found = verify(runs, seed=0)
-    assert {one.promise for one in found} == {"within 0.5 points, other versions"}
-    assert not any(one.problem for one in found)
+    verified = verify(runs, seed=0)
+    assert {one.promise for one in verified} == {"within 0.5 points, other versions"}
+    assert not any(one.problem for one in verified)
 
 
 def test_other_weights_cannot_be_reproduced(runs: Path) -> None:
@@ -76,8 +76,8 @@ def test_a_file_of_results_is_verified_and_noted(runs: Path, tmp_path: Path) -> 
     file = tmp_path / "small.json"
     subprocess.run([sys.executable, condense, "--batches", runs, file], check=True, capture_output=True)
     record = tmp_path / "verified.json"
-    told = CliRunner().invoke(app, ["verify", str(file), "--sample", "1", "--record", str(record)])
-    assert told.exit_code == 0, told.output
+    result = CliRunner().invoke(app, ["verify", str(file), "--sample", "1", "--record", str(record)])
+    assert result.exit_code == 0, result.output
     assert json.loads(record.read_text())["small.json"]["runs"] == 1
     content = json.loads(file.read_text())
     for part in content["parts"].values():  # as results of earlier versions, which hold no jobs
@@ -127,7 +127,7 @@ def test_the_whole_path_in_an_empty_folder(tmp_path: Path) -> None:
     assert [one["problem"] for one in verified] == [None, None]
     changed = tmp_path / "sharp_tent.py"
     changed.write_text(changed.read_text().replace("exponent: float = 1.0", "exponent: float = 2.0"))
-    told = holdfast("bench", "sharp_tent.yaml", "--allow-code", *small)
-    assert "(16 finished)" in told
+    printed = holdfast("bench", "sharp_tent.yaml", "--allow-code", *small)
+    assert "(16 finished)" in printed
     assert len(list((tmp_path / "runs" / "sharp_tent").glob("sharp_tent-*"))) == 8, "a changed file is another protocol"
     assert len(list((tmp_path / "runs" / "sharp_tent").glob("tent-*"))) == 4, "other recipes are kept"

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.conformance import CASES, STREAMS, Case, judge
+from holdfast.conformance import CASES, STREAMS, Case, compare
 from holdfast.conformance.pack import CIFAR
 from holdfast.recipes import recipe_names
 
@@ -39,8 +39,8 @@ needs_whole_traces = pytest.mark.skipif(
 
 
 def check(case: Case, stream: str, golden: Path, samples: int | None = None) -> None:
-    verdict = judge(case, stream, golden, samples=samples)
-    assert verdict.passed, f"differs by {verdict.difference:.2g}, allowed {verdict.tolerance:.2g}; {verdict.note}"
+    outcome = compare(case, stream, golden, samples=samples)
+    assert outcome.passed, f"differs by {outcome.difference:.2g}, allowed {outcome.tolerance:.2g}; {outcome.note}"
 
 
 @pytest.mark.parametrize("case", [case for case in ONE_EACH if case in SINGLE], ids=lambda case: case.trace)
@@ -106,7 +106,7 @@ def test_all_predictions_and_states_without_batch_norm_equal_the_official_ones(c
 def test_a_comparison_fails_where_the_method_differs() -> None:
     (case,) = (case for case in CASES if case.trace == "neo")
     other = replace(case, options={"centre_momentum": 0.1})
-    assert not judge(other, "iid", SHIPPED, samples=2 * case.batch_size).passed
+    assert not compare(other, "iid", SHIPPED, samples=2 * case.batch_size).passed
 
 
 def test_every_recipe_has_a_trace() -> None:

@@ -91,9 +91,9 @@ def test_each_kind_of_waveform_comes_back_as_its_kind():
     for name in ("white_noise", "pitch_shift"):
         expected = CORRUPTIONS[name](clip, 2, rngs(1)[0])
         for dtype in (torch.float32, torch.float64):
-            found = CORRUPTIONS[name](torch.from_numpy(clip).to(dtype), 2, rngs(1)[0])
-            assert found.dtype == dtype
-            assert np.array_equal(found.float().numpy(), expected)
+            corrupted = CORRUPTIONS[name](torch.from_numpy(clip).to(dtype), 2, rngs(1)[0])
+            assert corrupted.dtype == dtype
+            assert np.array_equal(corrupted.float().numpy(), expected)
         assert CORRUPTIONS[name](clip.astype(np.float64), 2, rngs(1)[0]).dtype == np.float64
         assert np.isfinite(CORRUPTIONS[name](clip, 2, np.random.RandomState(0))).all()
 
@@ -170,10 +170,10 @@ def test_spectra_go_back_to_their_waveform():
 def test_phases_advance_as_angles_do():
     frames = analyse(np.random.default_rng(0).standard_normal(4_000).astype(np.float32), 512).astype(np.complex128)
     rate = 1.2
-    places = np.arange(0, len(frames), rate)
+    positions = np.arange(0, len(frames), rate)
     padded = np.concatenate([frames, np.zeros((2, 257))])
-    before = places.astype(int)
-    share = (places - before)[:, None]
+    before = positions.astype(int)
+    share = (positions - before)[:, None]
     angles = np.angle(padded)
     advance = np.cumsum(np.concatenate([angles[:1], (angles[before + 1] - angles[before])[:-1]]), axis=0)
     expected = ((1 - share) * np.abs(padded[before]) + share * np.abs(padded[before + 1])) * np.exp(1j * advance)
@@ -187,7 +187,7 @@ def test_the_official_stretch_halves_level_differences():
     def difference_db(waveform):
         spectrum = np.abs(np.fft.rfft(waveform * np.hanning(len(waveform))))
         bins = (np.array([500, 3000]) * len(waveform) / RATE).astype(int)
-        peaks = [spectrum[place - 20 : place + 20].max() for place in bins]
+        peaks = [spectrum[centre - 20 : centre + 20].max() for centre in bins]
         return 20 * np.log10(peaks[0] / peaks[1])
 
     assert difference_db(stretch(loud_and_soft, 1.05)) == pytest.approx(20, abs=1)
@@ -201,8 +201,8 @@ def test_griffin_lim_finds_a_waveform_with_the_magnitudes():
     wave = tones(1, 8_192)[0]
     magnitudes = np.abs(analyse(wave, 1024))
     rng = np.random.default_rng(0)
-    found = griffin_lim(magnitudes, rng.random(magnitudes.shape) + 1j * rng.random(magnitudes.shape))
-    error = np.abs(analyse(found, 1024)) - magnitudes
+    waveform = griffin_lim(magnitudes, rng.random(magnitudes.shape) + 1j * rng.random(magnitudes.shape))
+    error = np.abs(analyse(waveform, 1024)) - magnitudes
     assert np.linalg.norm(error) < 0.1 * np.linalg.norm(magnitudes)
 
 

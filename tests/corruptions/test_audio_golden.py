@@ -27,10 +27,10 @@ def drawn(golden_folder):
     return json.loads((golden_folder / "audio" / "corruptions.json").read_text())
 
 
-def check(found, recorded, tolerance):
+def check(waveform, recorded, tolerance):
     """Compare with all values, or with every fourth, which is what the shipped file holds."""
-    every = 1 if len(found) == len(recorded) else 4
-    assert found[::every] == pytest.approx(recorded, abs=tolerance)
+    every = 1 if len(waveform) == len(recorded) else 4
+    assert waveform[::every] == pytest.approx(recorded, abs=tolerance)
 
 
 def test_mixing_is_that_of_the_official_code(golden, drawn):
@@ -66,9 +66,9 @@ def test_griffin_lim_is_that_of_the_official_code(power, error, golden, drawn):
     magnitudes = np.abs(stretch_frames(analyse(golden["signal"], 1024), 1.05)) ** (1 / power)
     torch.manual_seed(0)
     phases = torch.rand(513, len(magnitudes), dtype=torch.complex64).numpy().T
-    found = griffin_lim(magnitudes.astype(np.float32), phases)
-    assert len(found) == drawn[f"tst_rate1.05_glpower{power}"]["samples"]
-    check(found, golden[f"tst_wave_rate1.05_glpower{power}_torchseed0"], error)
+    waveform = griffin_lim(magnitudes.astype(np.float32), phases)
+    assert len(waveform) == drawn[f"tst_rate1.05_glpower{power}"]["samples"]
+    check(waveform, golden[f"tst_wave_rate1.05_glpower{power}_torchseed0"], error)
 
 
 @pytest.mark.parametrize("semitones", [-7, -4, 4, 5])

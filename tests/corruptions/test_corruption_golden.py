@@ -48,19 +48,19 @@ def golden(golden_folder):
 def test_legacy_draws_give_the_published_pixels(source, name, golden, golden_folder):
     inputs = golden["cifar"]["inputs"] if source == "cifar" else golden["imagenet"]["input"][None]
     short_names = {short for short, full in CORRUPTIONS.aliases.items() if full == name}
-    found = [key for key in golden[source] if key.rpartition("_s")[0] in {name, *short_names}]
-    assert len(found) == (4 if source == "ccc224" else 5)
+    keys = [key for key in golden[source] if key.rpartition("_s")[0] in {name, *short_names}]
+    assert len(keys) == (4 if source == "ccc224" else 5)
     chosen = CORRUPTIONS[name]
     if name == "frost":
         chosen = photographed_frost() if golden_folder == WHOLE else reconstructed_frost(source)
-    for key in found:
+    for key in keys:
         severity = float(key.rpartition("_s")[2])
         legacy = [np.random.RandomState(0) for _ in inputs]
         corrupted = chosen.batch(inputs, severity, legacy)
         expected = golden[source][key].reshape(len(inputs), *golden[source][key].shape[-3:])
         side = expected.shape[1]
-        places = golden[source].get(f"places_{side}", np.arange(side))
-        part = corrupted[:, places][:, :, places]
+        pixels = golden[source].get(f"places_{side}", np.arange(side))
+        part = corrupted[:, pixels][:, :, pixels]
         difference = np.abs(part.astype(int) - expected)
         levels, share = TOLERANCE_AT.get((source, name, severity), TOLERANCE.get(name, (0, 0)))
         assert difference.max() <= levels, key
@@ -108,7 +108,7 @@ def check_statistics(folder, family, name, severities, clean):
     for severity in severities:
         expected = reference[f"{name}_s{severity}"]
         rngs = [seeded_rng(1, f"{name}/{severity}", index) for index in range(len(clean))]
-        found = statistics(clean, CORRUPTIONS[name].batch(clean, severity, rngs))
+        measured = statistics(clean, CORRUPTIONS[name].batch(clean, severity, rngs))
         bounds = {
             "mean": max(1.5, 4 * expected.get("mean_run_sd", 0)),
             "mae": max(0.06 * expected["mae"], 4 * expected.get("mae_run_sd", 0)),
@@ -124,7 +124,7 @@ def check_statistics(folder, family, name, severities, clean):
         elif name == "spatter":  # few drops
             bounds |= {"mae": 0.2 * expected["mae"], "psnr": 1, "grad": 0.15 * expected["grad"]}
         for statistic, bound in bounds.items():
-            assert abs(found[statistic] - expected[statistic]) <= bound, (severity, statistic)
+            assert abs(measured[statistic] - expected[statistic]) <= bound, (severity, statistic)
 
 
 @pytest.mark.parametrize("name", recorded("cifar"))
@@ -144,27 +144,27 @@ def ccc_quantities():
     for label, rows in params.items():
         name = label.partition("(")[0]
         for severity, row in rows.items():
-            found = CORRUPTIONS[name].quantities(float(severity), "224")
-            yield name, severity, found, row["raw"], row.get("eff", {})
+            quantities = CORRUPTIONS[name].quantities(float(severity), "224")
+            yield name, severity, quantities, row["raw"], row.get("eff", {})
 
 
 def test_severities_are_those_of_ccc():
     assert len({name for name, *_ in ccc_quantities()}) == 15
-    for name, severity, found, published, _ in ccc_quantities():
-        assert found[: len(published)] == pytest.approx(published, abs=1e-6), (name, severity)
-        assert len(found) == len(published) + (name == "frost")  # which also has the size of its textures
+    for name, severity, quantities, published, _ in ccc_quantities():
+        assert quantities[: len(published)] == pytest.approx(published, abs=1e-6), (name, severity)
+        assert len(quantities) == len(published) + (name == "frost")  # which also has the size of its textures
 
 
 def test_rounded_quantities_are_those_of_ccc():
-    for name, severity, found, _, effective in ccc_quantities():
+    for name, severity, quantities, _, effective in ccc_quantities():
         if name == "glass_blur":
-            reach, passes = glass.whole(*found[1:])
+            reach, passes = glass.whole(*quantities[1:])
             assert (reach, passes) == (effective["max_delta"], effective["iters"]), severity
         elif name == "zoom_blur":
-            factors = np.arange(*found)
+            factors = np.arange(*quantities)
             assert len(factors) == effective["n"], severity
             assert len(factors) == 0 or factors[-1] == pytest.approx(effective["last"]), severity
         elif name == "motion_blur":
-            assert 2 * np.ceil(found[0]) + 1 == effective["width"], severity
+            assert 2 * np.ceil(quantities[0]) + 1 == effective["width"], severity
         elif name == "pixelate":
-            assert int(224 * found[0]) == effective["m224"], severity
+            assert int(224 * quantities[0]) == effective["m224"], severity

@@ -347,9 +347,9 @@ def test_glass_copies_pixel_after_pixel(height, width, reach):
     inner = max(0, height - 2 * reach) * max(0, width - 2 * reach)
     offsets = rng.integers(-reach, reach, (2, inner, 2))
     sources = glass.sources(offsets, height, width, reach).reshape(2, height, width)
-    places = np.arange(2 * height * width).reshape(2, height, width)
-    for found, start, moves in zip(sources, places, offsets, strict=True):
-        assert np.array_equal(found, glass_by_hand(start, moves, reach))
+    starts = np.arange(2 * height * width).reshape(2, height, width)
+    for pixels, start, moves in zip(sources, starts, offsets, strict=True):
+        assert np.array_equal(pixels, glass_by_hand(start, moves, reach))
 
 
 def test_zoom_keeps_the_middle_and_enlarges_about_it():
@@ -408,24 +408,24 @@ def test_spatter_turns_from_water_to_mud_above_three(make_images):
 
 
 def test_distances_are_those_of_the_shortest_paths():
-    places = np.zeros((2, 30, 50), bool)
-    places[0, 4, 7] = True
-    found = distance_to(places) / 65536
-    assert found[1].min() == found[1].max() == 20
-    assert found[0, 4, 7] == 0
-    assert found[0, 4, 17] == found[0, 14, 7] == 10
-    assert found[0, 7, 10] == pytest.approx(3 * 1.4, abs=1e-4)
-    assert found[0, 6, 11] == found[0, 8, 9] == pytest.approx(2 * 2.1969, abs=1e-4)
-    assert found[0, 29, 49] == 20
+    marked = np.zeros((2, 30, 50), bool)
+    marked[0, 4, 7] = True
+    distances = distance_to(marked) / 65536
+    assert distances[1].min() == distances[1].max() == 20
+    assert distances[0, 4, 7] == 0
+    assert distances[0, 4, 17] == distances[0, 14, 7] == 10
+    assert distances[0, 7, 10] == pytest.approx(3 * 1.4, abs=1e-4)
+    assert distances[0, 6, 11] == distances[0, 8, 9] == pytest.approx(2 * 2.1969, abs=1e-4)
+    assert distances[0, 29, 49] == 20
 
 
 def test_edges_are_thin_and_need_a_strong_beginning():
     step = np.zeros((3, 20, 20), np.uint8)
     step[0, :, 10:] = 200
     step[1, :, 10:] = 25  # a gradient of 100: enough to continue an edge, not to start one
-    found = edges(step)
-    assert found[0].sum(axis=1).tolist() == [1] * 20
-    assert not found[1:].any()
+    marked = edges(step)
+    assert marked[0].sum(axis=1).tolist() == [1] * 20
+    assert not marked[1:].any()
     step[1, :5, 10:] = 200
     assert edges(step)[1, 15, 9:11].any()
 

@@ -48,12 +48,12 @@ def test_grids_are_the_published_ones(name, grid, official):
 def test_every_clip_meets_one_of_the_ratios(name):
     noisy = criterion(name, "sc2")
     clean = clip(16_000)
-    found = set()
+    ratios = set()
     for index in range(25):
         noise = noisy(clean, noisy.rng("evaluation", index)).astype(np.float64) - clean
-        found.add(10 * np.log10(np.sum(clean.astype(np.float64) ** 2) / np.sum(noise**2)))
-    assert {round(2 * ratio) / 2 for ratio in found} == set(noisy.grid)
-    assert all(abs(ratio - round(2 * ratio) / 2) < 0.01 for ratio in found)
+        ratios.add(10 * np.log10(np.sum(clean.astype(np.float64) ** 2) / np.sum(noise**2)))
+    assert {round(2 * ratio) / 2 for ratio in ratios} == set(noisy.grid)
+    assert all(abs(ratio - round(2 * ratio) / 2) < 0.01 for ratio in ratios)
 
 
 def test_clips_depend_on_seed_criterion_and_index_only():

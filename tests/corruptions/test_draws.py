@@ -49,10 +49,10 @@ def test_photons_are_counted_alike_from_both_kinds(family, severity):
         shot_noise.batch(grey, severity, [rng], family=family).reshape(18, -1)
         for rng in (np.random.RandomState(0), seeded_rng(0, "x"))
     )
-    for level, (expected, found) in enumerate(zip(legacy, quick, strict=True)):
-        assert found.mean() == pytest.approx(expected.mean(), abs=1), level
-        assert found.std() == pytest.approx(expected.std(), rel=0.02), level
-        counts = [np.bincount(levels, minlength=256) for levels in (expected, found)]
+    for level, (expected, actual) in enumerate(zip(legacy, quick, strict=True)):
+        assert actual.mean() == pytest.approx(expected.mean(), abs=1), level
+        assert actual.std() == pytest.approx(expected.std(), rel=0.02), level
+        counts = [np.bincount(levels, minlength=256) for levels in (expected, actual)]
         assert np.abs(counts[0] - counts[1]).max() < 5 * np.sqrt(2 * max(counts[0])), level
 
 

@@ -59,8 +59,8 @@ def test_published_files_are_drawn_as_published(folder):
     for seed in range(20):
         expected = np.random.RandomState(seed)
         choice, row, column = expected.randint(5), expected.randint(0, 110 - 20), expected.randint(0, 120 - 20)
-        found = mine.draw(np.random.RandomState(seed), np.zeros((20, 20, 3), np.uint8), 1, 1, 1)
-        assert [int(value) for value in found] == [choice, row, column]
+        drawn = mine.draw(np.random.RandomState(seed), np.zeros((20, 20, 3), np.uint8), 1, 1, 1)
+        assert [int(value) for value in drawn] == [choice, row, column]
     black = np.zeros((20, 20, 3), np.uint8)
     picture = mine(black, 5, np.random.RandomState(0), family="224")
     assert picture[0, 0].tolist() == [int(0.75 * 40 * (np.random.RandomState(0).randint(5) + 1)), 0, 0]

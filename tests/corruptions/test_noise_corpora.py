@@ -35,8 +35,8 @@ def write(path, sample_rate=16_000, values=None):
 def test_qut_noise_is_chosen_by_type(tmp_path):
     for name in ("CAFE-CAFE-1", "HOME-KITCHEN-1", "HOME-KITCHEN-2", "STREET-CITY-1"):
         write(tmp_path / "QUT-NOISE" / "QUT-NOISE" / f"{name}.wav", 48_000)
-    found = qut_noise(tmp_path, ["HOME", "STREET"])
-    assert [recording.path.stem for recording in found] == ["HOME-KITCHEN-1", "HOME-KITCHEN-2", "STREET-CITY-1"]
+    recordings = qut_noise(tmp_path, ["HOME", "STREET"])
+    assert [recording.path.stem for recording in recordings] == ["HOME-KITCHEN-1", "HOME-KITCHEN-2", "STREET-CITY-1"]
     with pytest.raises(ValueError, match=r"no REVERB in .*; download QUT-NOISE"):
         qut_noise(tmp_path, ["REVERB"])
 
@@ -45,9 +45,9 @@ def test_every_channel_of_demand_is_a_recording(tmp_path):
     for environment in ("NFIELD", "TCAR", "OOFFICE"):
         for channel in range(1, 4):
             write(tmp_path / environment / f"ch{channel:02}.wav")
-    found = demand(tmp_path, ["TCAR", "NFIELD"])
-    assert [recording.name for recording in found][2:4] == ["NFIELD/ch03.wav", "TCAR/ch01.wav"]
-    assert len(found) == 6
+    recordings = demand(tmp_path, ["TCAR", "NFIELD"])
+    assert [recording.name for recording in recordings][2:4] == ["NFIELD/ch03.wav", "TCAR/ch01.wav"]
+    assert len(recordings) == 6
 
 
 @pytest.mark.parametrize("above", ["", "speech_commands_v0.02/speech_commands_v0.02/"])
@@ -55,8 +55,8 @@ def test_backgrounds_are_found_beside_the_words(tmp_path, above):
     write(tmp_path / f"{above}yes/white_noise.wav")
     for name in ("running_tap", "white_noise", "pink_noise"):
         write(tmp_path / f"{above}_background_noise_/{name}.wav")
-    found = speech_commands_background(tmp_path, ["running_tap", "white_noise"])
-    assert [recording.name for recording in found] == [
+    recordings = speech_commands_background(tmp_path, ["running_tap", "white_noise"])
+    assert [recording.name for recording in recordings] == [
         "_background_noise_/running_tap.wav",
         "_background_noise_/white_noise.wav",
     ]
@@ -88,9 +88,9 @@ def noises_in_parquet(tmp_path):
 
 
 def test_parquet_files_hold_recordings_by_category(noises_in_parquet):
-    found = labelled_recordings(noises_in_parquet, ["rain"])
-    assert [recording.name for recording in found] == ["rain/1.wav", "rain/row 2"]
-    assert [round(32768 * float(recording.cut(100, 1, 16_000)[0])) for recording in found] == [1000, 3000]
+    recordings = labelled_recordings(noises_in_parquet, ["rain"])
+    assert [recording.name for recording in recordings] == ["rain/1.wav", "rain/row 2"]
+    assert [round(32768 * float(recording.cut(100, 1, 16_000)[0])) for recording in recordings] == [1000, 3000]
     with pytest.raises(ValueError, match=r"no snow in .*; choose from rain, wind"):
         labelled_recordings(noises_in_parquet, ["rain", "snow"])
 

@@ -30,15 +30,15 @@ def test_zooms_in_float32_are_truncated_like_those_in_float64(planes):
     zoomed = zoom.Zoomed(planes / np.float32(255), FACTORS)
     fast = truncation.truncated(zoomed.levels(), 41 * truncation.ROUNDING, planes, zoomed.boxes(), zoomed)
     np.testing.assert_array_equal(fast, zoomed.everywhere())
-    places = np.arange(0, planes.size, 7)
-    np.testing.assert_array_equal(zoomed.at(places), zoomed.everywhere().ravel()[places])
+    indices = np.arange(0, planes.size, 7)
+    np.testing.assert_array_equal(zoomed.at(indices), zoomed.everywhere().ravel()[indices])
 
 
 def test_gaussians_in_float32_are_truncated_like_those_in_float64(planes):
     blurred = blur.Blurred(planes, 1.5)
     np.testing.assert_array_equal(blur.blurred(planes, 1.5), blurred.everywhere())
-    places = np.arange(0, planes.size, 7)
-    np.testing.assert_array_equal(blurred.at(places), blurred.everywhere().ravel()[places])
+    indices = np.arange(0, planes.size, 7)
+    np.testing.assert_array_equal(blurred.at(indices), blurred.everywhere().ravel()[indices])
     exact = blur.gaussian(planes / 255, 1.5) * 255
     assert np.abs(blurred.levels() - exact).max() < (4 * blurred.reach + 8) * truncation.ROUNDING
 
@@ -58,10 +58,10 @@ def test_constant_boxes_are_found(make_images):
     planes = np.moveaxis(images_with_constant_regions(make_images), -1, 0).reshape(-1, 60, 44)
     y, x = np.arange(60), np.arange(44)
     boxes = truncation.Boxes(np.maximum(y - 2, 0), np.minimum(y + 2, 59), np.maximum(x - 3, 0), np.minimum(x + 3, 43))
-    found = boxes.constant(np.ascontiguousarray(planes), np.arange(planes.size)).reshape(planes.shape)
+    constant = boxes.constant(np.ascontiguousarray(planes), np.arange(planes.size)).reshape(planes.shape)
     for plane, row, column in ((0, 5, 5), (0, 28, 5), (0, 27, 43), (0, 35, 5), (1, 30, 20), (1, 21, 20), (0, 55, 20)):
         part = planes[plane, boxes.top[row] : boxes.bottom[row] + 1, boxes.left[column] : boxes.right[column] + 1]
         larger = planes[plane, boxes.top[row] : boxes.bottom[row] + 2, boxes.left[column] : boxes.right[column] + 2]
-        assert np.ptp(part) == 0 or not found[plane, row, column]
-        assert found[plane, row, column] or np.ptp(larger) > 0  # it may look one row and column farther
-    assert 0.2 < found.mean() < 0.8
+        assert np.ptp(part) == 0 or not constant[plane, row, column]
+        assert constant[plane, row, column] or np.ptp(larger) > 0  # it may look one row and column farther
+    assert 0.2 < constant.mean() < 0.8

@@ -139,8 +139,8 @@ def stored_cifar_c(folder: Path) -> dict[str, Any]:
 
 def stored_imagenet_c(folder: Path) -> dict[str, Any]:
     for row, pixels in enumerate(images(4)):
-        for place in ("c/fog/5", "c/snow/5", "val"):
-            write_png(folder / place / f"n0{row % 2}" / f"{row}.png", pixels)
+        for subfolder in ("c/fog/5", "c/snow/5", "val"):
+            write_png(folder / subfolder / f"n0{row % 2}" / f"{row}.png", pixels)
     return {"folder": folder / "c", "clean": folder / "val"}
 
 
@@ -202,9 +202,9 @@ def released(original: Callable[[Path], dict[str, Any]], below: str = "") -> Cal
     """
 
     def write(folder: Path) -> dict[str, Any]:
-        for place in ("clean", "c"):
-            (folder / place).mkdir()
-            original(folder / place)
+        for subfolder in ("clean", "c"):
+            (folder / subfolder).mkdir()
+            original(folder / subfolder)
         name = original.__name__
         clean = DATASETS[name](folder=folder / "clean")
         for file in clean.files:

@@ -143,17 +143,17 @@ def test_the_digest_follows_the_data_and_not_the_place(class_folders: Path, tmp_
         "file removed": lambda folder: (folder / "n10" / "y.png").unlink(),
         "one byte": lambda folder: flip_byte(folder / "n10" / "z.png", -30),
     }
-    found = {digest, ImageFolder(folder=class_folders, resize=40, crop=36).digest}
+    digests = {digest, ImageFolder(folder=class_folders, resize=40, crop=36).digest}
     for number, (name, change) in enumerate(changes.items()):
         shutil.copytree(class_folders, tmp_path / name)
         change(tmp_path / name)
-        found.add(as_stored(tmp_path / name).digest)
-        assert len(found) == number + 3, name
+        digests.add(as_stored(tmp_path / name).digest)
+        assert len(digests) == number + 3, name
 
 
-def flip_byte(path: Path, place: int) -> None:
+def flip_byte(path: Path, offset: int) -> None:
     content = bytearray(path.read_bytes())
-    content[place] ^= 1
+    content[offset] ^= 1
     path.write_bytes(content)
 
 

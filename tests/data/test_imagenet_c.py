@@ -14,24 +14,24 @@ from holdfast.streams import continual
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    for brightness, place in enumerate(("fog/1", "fog/5", "gaussian_noise/5")):
+    for brightness, subfolder in enumerate(("fog/1", "fog/5", "gaussian_noise/5")):
         for synset in ("n01440764", "n01443537"):
-            (tmp_path / place / synset).mkdir(parents=True)
+            (tmp_path / subfolder / synset).mkdir(parents=True)
             grey = Image.new("RGB", (32, 32), (50 * brightness,) * 3)
-            grey.save(tmp_path / place / synset / "ILSVRC2012_val_00000001.JPEG", quality=85)
+            grey.save(tmp_path / subfolder / synset / "ILSVRC2012_val_00000001.JPEG", quality=85)
     return tmp_path
 
 
 def test_the_images_of_a_corruption_and_a_severity(folder: Path) -> None:
-    found = [
+    loaded = [
         ImageNetC(folder=str(folder), corruption=corruption, severity=severity)
         for corruption, severity in (("fog", 1), ("fog", 5), ("gaussian_noise", 5))
     ]
-    assert [int(data.inputs(np.array([1])).mean()) for data in found] == [0, 50, 100]
-    assert [data.name for data in found] == ["imagenet_c/fog/1", "imagenet_c/fog/5", "imagenet_c/gaussian_noise/5"]
-    assert len({data.digest for data in found}) == 3
-    assert found[0].class_names == ("n01440764", "n01443537")
-    (batch,) = continual(found[1], corruptions=["clean"])
+    assert [int(data.inputs(np.array([1])).mean()) for data in loaded] == [0, 50, 100]
+    assert [data.name for data in loaded] == ["imagenet_c/fog/1", "imagenet_c/fog/5", "imagenet_c/gaussian_noise/5"]
+    assert len({data.digest for data in loaded}) == 3
+    assert loaded[0].class_names == ("n01440764", "n01443537")
+    (batch,) = continual(loaded[1], corruptions=["clean"])
     assert sorted(batch.labels.tolist()) == [0, 1]
 
 

@@ -78,9 +78,9 @@ def test_what_is_damaged_is_spoken_again(damage: str, tmp_path: Path) -> None:
     if damage == "changed":
         content[len(content) // 2] ^= 1
     file.write_bytes(content if damage == "changed" else content[:100])
-    with pytest.warns(UserWarning, match="damaged and will be synthesised again") as told:
+    with pytest.warns(UserWarning, match="damaged and will be synthesised again") as warned:
         assert Keywords("test", cache=tmp_path).digest == before
-    assert len(told) == 1
+    assert len(warned) == 1
     assert Keywords("test", cache=tmp_path).digest == before
     assert set(json.loads((folder / "checksums.json").read_text())) == {"train", "validation", "test"}
 

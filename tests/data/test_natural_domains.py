@@ -51,11 +51,11 @@ def drawn(stream: Stream) -> dict[str, set[str]]:
     """Return the natural domains of the samples that came in each domain of a stream."""
     assert stream.length is not None
     picks, data = stream.plan.picks(0, stream.length), stream.data
-    found: dict[str, set[str]] = {}
+    parts: dict[str, set[str]] = {}
     for sample, domain in zip(picks.samples, picks.domains, strict=True):
         part = data.domain_names[data.domain_of[sample]]  # type: ignore[attr-defined]
-        found.setdefault(stream.domains[domain], set()).add(part)
-    return found
+        parts.setdefault(stream.domains[domain], set()).add(part)
+    return parts
 
 
 def test_every_folder_is_a_domain_with_its_own_samples(animals: Path) -> None:

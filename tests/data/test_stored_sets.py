@@ -32,17 +32,17 @@ Make = Callable[..., NDArray[np.uint8]]
 NAMES = ("fog", "gaussian_noise")
 
 
-def value(place: int, severity: int, sample: int) -> int:
+def value(index: int, severity: int, sample: int) -> int:
     """Return the grey level that a fixture stores for a corruption, a severity and a sample."""
-    return 100 * place + 20 * (severity - 1) + sample
+    return 100 * index + 20 * (severity - 1) + sample
 
 
 @pytest.fixture(scope="module")
 def cifar(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """CIFAR-10-C as downloaded, with eight images of plain grey for each severity, and the original test images."""
     folder = tmp_path_factory.mktemp("CIFAR-10-C")
-    for place, name in enumerate(NAMES):
-        grey = [value(place, severity, sample) for severity in range(1, 6) for sample in range(8)]
+    for index, name in enumerate(NAMES):
+        grey = [value(index, severity, sample) for severity in range(1, 6) for sample in range(8)]
         np.save(folder / f"{name}.npy", np.broadcast_to(np.uint8(grey)[:, None, None, None], (40, 32, 32, 3)))
     np.save(folder / "labels.npy", np.tile(np.arange(8, dtype=np.uint8), 5))
     (folder / "clean").mkdir()
@@ -55,12 +55,12 @@ def cifar(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def imagenet(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """ImageNet-C as downloaded: class folders for each corruption and severity, one of them in the archive's group."""
     folder = tmp_path_factory.mktemp("ImageNet-C")
-    for place, name in enumerate(("fog", "noise/gaussian_noise")):
+    for index, name in enumerate(("fog", "noise/gaussian_noise")):
         for severity in (3, 5):
             for sample, file in enumerate(("n01/a.png", "n01/b.png", "n02/c.png")):
                 path = folder / name / str(severity) / file
                 path.parent.mkdir(parents=True, exist_ok=True)
-                Image.new("RGB", (48, 48), (value(place, severity, sample),) * 3).save(path)
+                Image.new("RGB", (48, 48), (value(index, severity, sample),) * 3).save(path)
     return folder
 
 
@@ -74,9 +74,9 @@ def test_arrays_are_mapped_and_read_by_domain_severity_and_sample(cifar: Path) -
     assert (data.name, data.stored, len(data.class_names)) == ("cifar10_c", NAMES, 10)
     assert all(isinstance(images, np.memmap) for images in data.arrays.values())
     stream = continual(data, corruptions=NAMES, severity=3)
-    for place, batch in enumerate(stream):
-        assert greys(batch) == [value(place, 3, int(label)) for label in batch.labels]
-        assert set(batch.domains) == {NAMES[place]}
+    for index, batch in enumerate(stream):
+        assert greys(batch) == [value(index, 3, int(label)) for label in batch.labels]
+        assert set(batch.domains) == {NAMES[index]}
     assert stream.spec["corruptions"] == "stored"
     assert stream.spec["data"] == {"name": "cifar10_c", "digest": data.digest}
 
@@ -150,8 +150,8 @@ def test_folders_are_read_by_domain_severity_and_sample(imagenet: Path) -> None:
     data = StoredImageNetC(folder=imagenet)
     assert (data.stored, data.labels.tolist(), data.input_spec.shape) == (NAMES, [0, 0, 1], (3, 48, 48))
     for severity in (3, 5):
-        for place, batch in enumerate(continual(data, corruptions=NAMES, severity=severity)):
-            assert sorted(greys(batch)) == [value(place, severity, sample) for sample in range(3)]
+        for index, batch in enumerate(continual(data, corruptions=NAMES, severity=severity)):
+            assert sorted(greys(batch)) == [value(index, severity, sample) for sample in range(3)]
     with pytest.raises(ValueError, match="imagenet_c holds fog at severity 3, 5 only, not 4"):
         data.corrupted(np.array([0]), "fog", 4)
     other = StoredImageNet3DCC(folder=imagenet)
@@ -187,16 +187,16 @@ def released(folder: Path, dataset: str) -> type:
         "rs": (["1.wav", "2.wav"], "{family}/{level}/{file}", StoredReefSetC),
     }[dataset]
     rate = 44_100 if dataset == "us8" else 16_000
-    for place, criterion in enumerate(("WHN-L1", "TST-L2")):
+    for index, criterion in enumerate(("WHN-L1", "TST-L2")):
         family, level = criterion.split("-")
         for sample, file in enumerate(files):
             path = folder / layout.format(family=family, level=level, file=file)
-            write_clip(path, 10 * place + sample + 1, rate=rate)
+            write_clip(path, 10 * index + sample + 1, rate=rate)
     if dataset == "sc2":
         (folder / "testing_list.txt").write_text("\n".join(files))
     elif dataset == "vs":
         (folder / "datafiles").mkdir()
-        listed = [{"wav": f"/x/{file}", "labels": f"/m/{place}"} for place, file in enumerate(files)]
+        listed = [{"wav": f"/x/{file}", "labels": f"/m/{index}"} for index, file in enumerate(files)]
         (folder / "datafiles" / "te.json").write_text(json.dumps({"data": listed}))
         (folder / "class_labels_indices_vs.csv").write_text("index,mid,display_name\n0,/m/0,Cough\n1,/m/1,Sigh\n")
     elif dataset == "us8":
@@ -214,9 +214,9 @@ def test_released_audio_is_read_by_criterion(tmp_path: Path, dataset: str, label
     assert (data.name, data.labels.tolist(), data.stored) == (f"{dataset}_c", labels, ("TST-L2", "WHN-L1"))
     stream = dhauds(data, criteria=["WHN-L1", "TST-L2"])
     assert [(batch.domains[0], batch.new_episode) for batch in stream] == [("WHN-L1", True), ("TST-L2", True)]
-    for place, batch in enumerate(stream):
+    for index, batch in enumerate(stream):
         levels = [round(float(clip[len(clip) // 2]) * 32.768) for clip in batch.inputs]
-        assert levels == [10 * place + labels.index(int(label)) + 1 for label in batch.labels]
+        assert levels == [10 * index + labels.index(int(label)) + 1 for label in batch.labels]
     assert len(list(continual(data, corruptions=["TST-L2"]))) == 1
     with pytest.raises(ValueError, match="holds no clean samples; pass clean="):
         stream.redrawn()

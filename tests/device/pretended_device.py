@@ -108,9 +108,9 @@ class PretendedDevice:
     def counting(self) -> Iterator[Counter[str]]:
         """Yield the waits within the block alone."""
         before = self.waits.copy()
-        found: Counter[str] = Counter()
-        yield found
-        found.update(self.waits - before)
+        counts: Counter[str] = Counter()
+        yield counts
+        counts.update(self.waits - before)
 
 
 class _Operations(TorchDispatchMode):

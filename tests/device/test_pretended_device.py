@@ -49,10 +49,10 @@ OPTIONS: dict[str, dict[str, Any]] = {
 DIAGONAL = [
     (
         name,
-        "gde" if name in ANCHORED else list(ESTIMATORS)[place % len(ESTIMATORS)],
-        list(RECOVERIES)[place % len(RECOVERIES)],
+        "gde" if name in ANCHORED else list(ESTIMATORS)[index % len(ESTIMATORS)],
+        list(RECOVERIES)[index % len(RECOVERIES)],
     )
-    for place, name in enumerate(recipe_names())
+    for index, name in enumerate(recipe_names())
 ]
 CROSS = [(name, estimator, recovery) for name in ("roid",) for estimator in ESTIMATORS for recovery in RECOVERIES]
 
@@ -88,11 +88,11 @@ def check(batches: list[Tensor], state: Path, name: str, estimator: str, recover
         with device.counting() as waits:
             step = model.step(placed[1])
         model.load(state)
-        for found in (step, model.step(placed[1])):
-            assert found.skipped == second.skipped
-            assert found.loss == second.loss
-            assert found.recovered == second.recovered
-            assert torch.equal(found.logits.cpu(), second.logits)
+        for later in (step, model.step(placed[1])):
+            assert later.skipped == second.skipped
+            assert later.loss == second.loss
+            assert later.recovered == second.recovered
+            assert torch.equal(later.logits.cpu(), second.logits)
         model.reset()
         assert torch.equal(model.step(placed[0]).logits.cpu(), first.logits)
     return waits
@@ -165,13 +165,13 @@ def test_waits_are_counted() -> None:
             lambda: torch.equal(values, values),
             lambda: values[values > 0],
         ):
-            with device.counting() as found:
+            with device.counting() as counts:
                 wait()
-            assert sum(found.values()) == 1
-        with device.counting() as found:
+            assert sum(counts.values()) == 1
+        with device.counting() as counts:
             values[values > 0] = 0.0
             torch.where(values > 0, values, 1.0)
-        assert not found
+        assert not counts
 
 
 def test_a_transformer_runs_on_a_device(batches: list[Tensor]) -> None:

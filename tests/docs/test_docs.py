@@ -47,16 +47,16 @@ def test_no_page_is_left_of_a_method_that_is_gone() -> None:
 def test_every_method_says_when_to_use_it_and_when_it_fails(name: str) -> None:
     kind = METHODS[name]
     texts = {text: getattr(kind, text) for text in ("use_when", "fails_when", "passes", "citation")}
-    missing = [text for text, found in texts.items() if not found and (text, name) != ("citation", "source")]
+    missing = [text for text, content in texts.items() if not content and (text, name) != ("citation", "source")]
     assert not missing, f"add {', '.join(missing)} to the class {kind.__name__} in {inspect.getsourcefile(kind)}"
 
 
 @pytest.mark.parametrize("name", list_methods())
 def test_every_option_has_a_meaning(name: str) -> None:
-    found = describe(name)
-    missing = [option.name for option in (*found.options, *found.recovery_options) if not option.meaning]
+    description = describe(name)
+    missing = [option.name for option in (*description.options, *description.recovery_options) if not option.meaning]
     assert not missing, f"add to `meanings` in the class of {name!r}: {', '.join(missing)}"
-    assert all(f"{option.name}={option.default!r}" in str(found) for option in found.options)
+    assert all(f"{option.name}={option.default!r}" in str(description) for option in description.options)
 
 
 def test_a_recipe_shows_its_own_defaults() -> None:

@@ -138,8 +138,8 @@ def test_the_option_exists_and_changes_the_result(difference: Difference) -> Non
 
 
 def test_every_known_difference_is_listed_with_an_option_or_a_reason() -> None:
-    found = {source: sum(1 for entry in differences() if entry.source == source) for source in COUNTS}
-    assert all(found[source] >= number for source, number in COUNTS.items()), found
+    listed = {source: sum(1 for entry in differences() if entry.source == source) for source in COUNTS}
+    assert all(listed[source] >= number for source, number in COUNTS.items()), listed
     for difference in differences():
         assert (difference.other is None) == bool(difference.none), difference.topic
         assert difference.follows in ("code", "paper", "same", "ours")

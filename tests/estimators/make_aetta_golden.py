@@ -20,7 +20,7 @@ def main(whole: Path) -> None:
     with np.load(whole, allow_pickle=False) as file:
         kept = {name: file[name] for name in file.files if name in KEPT or not any(word in name for word in LARGE)}
         recorded = len(file["step"])
-        edges = [place for place, name in enumerate(file["edge_names"]) if f"edge_{name}_logits" in kept]
+        edges = [index for index, name in enumerate(file["edge_names"]) if f"edge_{name}_logits" in kept]
         of_edges = len(file["edge_names"])
         signs = file["adv_sign_first_batch"]
     for name, array in kept.items():

@@ -43,14 +43,14 @@ def close(expected: float) -> Any:
 
 
 def test_the_terms_of_the_error_are_the_recorded_ones(golden: Golden) -> None:
-    for place in range(len(golden["step"])):
-        found = measure_disagreement(
-            torch.from_numpy(golden["logits"][place]), torch.from_numpy(golden["drop_logits"][place])
+    for index in range(len(golden["step"])):
+        terms = measure_disagreement(
+            torch.from_numpy(golden["logits"][index]), torch.from_numpy(golden["drop_logits"][index])
         )
-        assert found.share == pytest.approx(golden["pdd"][place], abs=1e-12)
-        assert found.entropy == close(golden["e_avg"][place])
-        assert found.skew == close(golden["b"][place])
-        assert found.error == close(golden["clipped_error"][place])
+        assert terms.share == pytest.approx(golden["pdd"][index], abs=1e-12)
+        assert terms.entropy == close(golden["e_avg"][index])
+        assert terms.skew == close(golden["b"][index])
+        assert terms.error == close(golden["clipped_error"][index])
 
 
 @pytest.mark.parametrize("kind", ["recorded", "edge"])
@@ -79,13 +79,13 @@ def estimate(logits: Tensor, dropped: Tensor, previous: float) -> float:
 
 
 def test_total_collapse_looks_like_health_as_published(golden: Golden) -> None:
-    place = list(golden["edge_names"]).index("total_collapse_no_disagreement")
-    name = f"edge_{golden['edge_names'][place]}"
-    found = measure_disagreement(
+    index = list(golden["edge_names"]).index("total_collapse_no_disagreement")
+    name = f"edge_{golden['edge_names'][index]}"
+    terms = measure_disagreement(
         torch.from_numpy(golden[f"{name}_logits"]), torch.from_numpy(golden[f"{name}_drop_logits"])
     )
-    assert found.entropy < 0
-    assert found.error == 0
+    assert terms.entropy < 0
+    assert terms.error == 0
 
 
 def test_the_softmax_score_is_the_recorded_one(golden: Golden) -> None:
@@ -105,13 +105,13 @@ def test_the_golden_network_itself_gives_the_recorded_estimates() -> None:
     network = CifarResNet.from_file(folder / "resnet20_cifar10.safetensors")
     estimators = ["aetta", "pdd", "gde", "adv_perturb", "softmax_score"]
     model = adapt(network, "tent", optimizer="adam", lr=1e-3, estimator=estimators)
-    for place, batch in enumerate(inputs.split(64)[:2]):
+    for index, batch in enumerate(inputs.split(64)[:2]):
         step = model.step(batch)
-        np.testing.assert_allclose(step.logits, expected["logits"][place], atol=1e-4)
-        assert step.estimates["gde"].value == expected["gde"][place]
-        assert step.estimates["adv_perturb"].value == expected["adv_perturb"][place]
-        assert step.estimates["softmax_score"].value == pytest.approx(expected["softmax_score"][place], abs=1e-5)
-        assert 1 - step.estimates["pdd"].value == pytest.approx(expected["pdd"][place], abs=0.06)
+        np.testing.assert_allclose(step.logits, expected["logits"][index], atol=1e-4)
+        assert step.estimates["gde"].value == expected["gde"][index]
+        assert step.estimates["adv_perturb"].value == expected["adv_perturb"][index]
+        assert step.estimates["softmax_score"].value == pytest.approx(expected["softmax_score"][index], abs=1e-5)
+        assert 1 - step.estimates["pdd"].value == pytest.approx(expected["pdd"][index], abs=0.06)
 
 
 def test_the_perturbation_is_the_recorded_one() -> None:

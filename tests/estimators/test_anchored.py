@@ -67,7 +67,7 @@ class Opinion(nn.Module):
         return logits
 
 
-def told(source: Tensor, answers: Tensor, **options: float) -> Estimate:
+def estimate_of(source: Tensor, answers: Tensor, **options: float) -> Estimate:
     """Return the estimate for logits, given those of the source for the same samples."""
     estimator = Anchored(**{"temperature": 1.75, **options})  # type: ignore[arg-type]
     model = Classifier(Opinion(source.shape[1]), example=source[:1])
@@ -113,7 +113,7 @@ def test_total_collapse_is_near_chance_and_not_unknown(classes: int) -> None:
     answers = torch.full((64, classes), -50.0)
     answers[:, 0] = 50.0
     right = float((source.argmax(1) == 0).double().mean())
-    assert told(source, answers).value == pytest.approx(right, abs=0.02)
+    assert estimate_of(source, answers).value == pytest.approx(right, abs=0.02)
 
 
 def test_many_classes_in_small_batches_are_not_punished() -> None:
@@ -137,18 +137,18 @@ def test_single_samples_are_judged_by_a_window_of_them() -> None:
     model = adapt(digits_resnet(), "source", estimator="anchored", holdout=HOLDOUT)
     steps = [model.step(sample[None]) for sample in inputs]
     right = torch.cat([step.logits.argmax(1) for step in steps]) == labels
-    found = steps[-1].estimates["anchored"]
-    assert abs(found.value - float(right[-64:].double().mean())) < 0.15
-    assert width(steps[0].estimates["anchored"]) > width(found)
+    estimate = steps[-1].estimates["anchored"]
+    assert abs(estimate.value - float(right[-64:].double().mean())) < 0.15
+    assert width(steps[0].estimates["anchored"]) > width(estimate)
 
 
 def test_a_network_that_is_surer_than_a_source_without_an_opinion_is_unknown() -> None:
     answers = 30 * torch.eye(10).repeat(7, 1)[:64]
     unsure = 0.1 * torch.randn(64, 10, generator=torch.Generator().manual_seed(0))
-    found = told(unsure, answers)
-    assert math.isnan(found.value)
-    assert found.unknown == "confidence is 100% for the network and 11% for the source"
-    assert told(unsure, unsure).value < 0.2  # neither is sure: both say chance
+    estimate = estimate_of(unsure, answers)
+    assert math.isnan(estimate.value)
+    assert estimate.unknown == "confidence is 100% for the network and 11% for the source"
+    assert estimate_of(unsure, unsure).value < 0.2  # neither is sure: both say chance
 
 
 def test_a_source_that_is_twice_as_sure_judges_in_place_of_an_anchor_that_knows_nothing() -> None:
@@ -167,9 +167,9 @@ def test_a_source_that_is_twice_as_sure_judges_in_place_of_an_anchor_that_knows_
 
 def test_a_collapse_is_told_by_a_number_even_where_the_source_is_unsure() -> None:
     unsure = 0.1 * torch.randn(64, 10, generator=torch.Generator().manual_seed(0))
-    found = told(unsure, 30 * torch.eye(10)[[3] * 64])
-    assert found.unknown is None
-    assert found.value < 0.2
+    estimate = estimate_of(unsure, 30 * torch.eye(10)[[3] * 64])
+    assert estimate.unknown is None
+    assert estimate.value < 0.2
 
 
 def test_a_hopeless_source_is_at_chance_or_unknown() -> None:
@@ -179,19 +179,19 @@ def test_a_hopeless_source_is_at_chance_or_unknown() -> None:
         model = adapt(torch_state, method, estimator="anchored")
         for some, right in zip(inputs.split(64), labels.split(64), strict=True):
             step = model.step(some)
-            accuracy, found = float((step.logits.argmax(1) == right).double().mean()), step.estimates["anchored"]
-            assert math.isnan(found.value) or abs(found.value - accuracy) < 0.25
+            accuracy, estimate = float((step.logits.argmax(1) == right).double().mean()), step.estimates["anchored"]
+            assert math.isnan(estimate.value) or abs(estimate.value - accuracy) < 0.25
 
 
 def test_a_source_of_nonsense_is_unknown() -> None:
-    found = told(torch.full((4, 3), math.nan), torch.zeros(4, 3))
-    assert math.isnan(found.value)
-    assert found.unknown is not None
+    estimate = estimate_of(torch.full((4, 3), math.nan), torch.zeros(4, 3))
+    assert math.isnan(estimate.value)
+    assert estimate.unknown is not None
 
 
 def test_the_interval_narrows_with_the_window_and_holds_the_value() -> None:
     source = torch.randn(512, 10, generator=torch.Generator().manual_seed(0)) * 3
-    few, many = told(source[:4], source[:4]), told(source, source)
+    few, many = estimate_of(source[:4], source[:4]), estimate_of(source, source)
     assert width(few) > width(many) > 0.1
     assert few.low is not None
     assert few.high is not None
@@ -202,8 +202,8 @@ def reaches(scale: AnchorScale, confidence: float, *, follows: bool = True) -> t
     """Return the squares of how far the interval of an anchor with this confidence reaches down and up."""
     plain = torch.full((64, 10), (1 - confidence) / 9)
     plain[:, 0] = confidence
-    found = scale.estimate(torch.full((64,), 0.6), torch.full((64, 10), 0.1), plain, follows=follows)
-    return (found.value - found.low) ** 2, (found.high - found.value) ** 2
+    estimate = scale.estimate(torch.full((64,), 0.6), torch.full((64, 10), 0.1), plain, follows=follows)
+    return (estimate.value - estimate.low) ** 2, (estimate.high - estimate.value) ** 2
 
 
 def test_the_interval_reaches_up_by_the_square_of_the_confidence_that_was_lost_and_down_by_all_of_it() -> None:
@@ -291,12 +291,12 @@ def test_the_scale_of_a_new_network_is_found_without_labels(overconfident: float
     model = adapt(Rescaled().eval(), "source", estimator="anchored")
     for some, right in zip(inputs.split(64), labels.split(64), strict=True):
         step = model.step(some)
-        found, accuracy = step.estimates["anchored"], float((step.logits.argmax(1) == right).double().mean())
-        assert found.low is not None
-        assert found.high is not None
-        assert found.low <= accuracy <= found.high
-        assert abs(found.value - accuracy) < 0.15
-        assert width(found) < 0.6
+        estimate, accuracy = step.estimates["anchored"], float((step.logits.argmax(1) == right).double().mean())
+        assert estimate.low is not None
+        assert estimate.high is not None
+        assert estimate.low <= accuracy <= estimate.high
+        assert abs(estimate.value - accuracy) < 0.15
+        assert width(estimate) < 0.6
 
 
 def test_without_batch_norm_and_held_out_data_the_scale_is_unknown_and_with_labels_it_is_not() -> None:
@@ -307,8 +307,8 @@ def test_without_batch_norm_and_held_out_data_the_scale_is_unknown_and_with_labe
     assert alone.unknown is not None
     assert "pass holdout=[(inputs, labels)]" in alone.unknown
     assert alone.gain is not None  # a difference needs no scale to have a sign
-    told_labels = adapt(network, "source", estimator="anchored", holdout=[(inputs, labels)])
-    assert not math.isnan(told_labels.step(inputs).estimates["anchored"].value)
+    labelled = adapt(network, "source", estimator="anchored", holdout=[(inputs, labels)])
+    assert not math.isnan(labelled.step(inputs).estimates["anchored"].value)
 
 
 def test_a_hold_out_without_an_error_does_not_make_the_anchor_certain() -> None:

@@ -148,7 +148,7 @@ def test_held_out_labels_change_no_answer_and_reach_no_method() -> None:
 
 @pytest.mark.parametrize(
     "name",
-    [pytest.param(name, marks=[pytest.mark.slow] if place % 2 else []) for place, name in enumerate(recipe_names())],
+    [pytest.param(name, marks=[pytest.mark.slow] if index % 2 else []) for index, name in enumerate(recipe_names())],
 )
 def test_all_estimators_at_once_leave_every_method_as_it_is(name: str) -> None:
     comparing = Anchored(compare_every=1)

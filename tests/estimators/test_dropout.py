@@ -34,13 +34,13 @@ def networks() -> dict[str, Classifier]:
 @pytest.mark.parametrize("kind", ["batch", "group", "tokens"])
 def test_partial_passes_predict_the_same_as_whole_ones_to_the_bit(kind: str) -> None:
     model = networks()[kind]
-    places = Dropout(points="stages", rate=0.4, masks=2).points_in(model)
-    assert places.finished
-    with torch.no_grad(), recording(model, INPUTS, places.finished) as recorded:
+    points = Dropout(points="stages", rate=0.4, masks=2).points_in(model)
+    assert points.finished
+    with torch.no_grad(), recording(model, INPUTS, points.finished) as recorded:
         model(INPUTS)
     with torch.no_grad():
         whole, from_record = (
-            predict_again(model, INPUTS, outputs, places, 0.4, generators(1)) for outputs in ({}, recorded.outputs)
+            predict_again(model, INPUTS, outputs, points, 0.4, generators(1)) for outputs in ({}, recorded.outputs)
         )
     assert torch.equal(whole, from_record)
 
@@ -48,11 +48,11 @@ def test_partial_passes_predict_the_same_as_whole_ones_to_the_bit(kind: str) -> 
 @pytest.mark.parametrize("kind", ["batch", "group", "tokens"])
 def test_all_masks_in_one_pass_are_those_of_many_passes(kind: str) -> None:
     model = networks()[kind]
-    places = Dropout(points="stages", rate=0.4, masks=3).points_in(model)
-    with torch.no_grad(), recording(model, INPUTS, places.finished) as recorded:
+    points = Dropout(points="stages", rate=0.4, masks=3).points_in(model)
+    with torch.no_grad(), recording(model, INPUTS, points.finished) as recorded:
         model(INPUTS)
-        together = predict_again(model, INPUTS, recorded.outputs, places, 0.4, generators(3))
-        apart = [predict_again(model, INPUTS, recorded.outputs, places, 0.4, [one]) for one in generators(3)]
+        together = predict_again(model, INPUTS, recorded.outputs, points, 0.4, generators(3))
+        apart = [predict_again(model, INPUTS, recorded.outputs, points, 0.4, [one]) for one in generators(3)]
     torch.testing.assert_close(together, torch.cat(apart), atol=1e-5, rtol=1e-5)
     assert not torch.equal(together[0], together[1])
 
@@ -119,11 +119,11 @@ def test_dropped_features_are_classified_by_the_head() -> None:
     model = Classifier(tiny_resnet())
     with torch.no_grad():
         logits = model(INPUTS)
-        found = Dropout(points="features", rate=0.5, masks=2).logits(Observation(INPUTS, logits, model))
+        dropped = Dropout(points="features", rate=0.5, masks=2).logits(Observation(INPUTS, logits, model))
         kept = Dropout(points="features", rate=0.0, masks=2).logits(Observation(INPUTS, logits, model))
     torch.testing.assert_close(kept[0], logits)
-    assert not torch.allclose(found[0], logits)
-    assert found.shape == (2, 6, 10)
+    assert not torch.allclose(dropped[0], logits)
+    assert dropped.shape == (2, 6, 10)
 
 
 def test_a_batch_of_many_views_is_dropped_on_the_plain_inputs() -> None:

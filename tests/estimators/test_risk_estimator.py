@@ -55,7 +55,7 @@ def test_a_rising_error_raises_an_alarm_and_a_steady_one_none() -> None:
 def test_an_alarm_starts_anew() -> None:
     model = adapted()
     reasons = [model.step(samples(64, 0.45)[0]).estimates["risk"].alarm for _ in range(20)]
-    first = next(place for place, reason in enumerate(reasons) if reason)
+    first = next(index for index, reason in enumerate(reasons) if reason)
     assert first > 0
     assert reasons[first + 1 : 2 * (first + 1)] == reasons[: first + 1]  # the same evidence is needed again
 

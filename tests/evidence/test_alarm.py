@@ -32,12 +32,12 @@ def test_dependent_losses_are_healthy_when_each_has_no_positive_expectation() ->
 
 @pytest.mark.parametrize(("up", "within"), [(0.5, 128), (0.2, 640)])
 def test_harm_after_a_long_healthy_past_is_detected(up: float, within: int) -> None:
-    found = []
+    raised = []
     for healthy, harmful in zip(coins(20, 2000, 0.05, 0.08), coins(20, within, up, 0.05, seed=1), strict=True):
         alarm = LossAlarm(level=0.01)
         assert not alarm.observe(healthy)
-        found.append(alarm.observe(harmful))
-    assert sum(found) >= 19
+        raised.append(alarm.observe(harmful))
+    assert sum(raised) >= 19
 
 
 def test_batches_and_single_losses_give_the_same_numbers() -> None:

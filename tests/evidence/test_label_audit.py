@@ -63,21 +63,21 @@ def test_all_intervals_hold_at_once_whatever_the_estimates(estimates: str, binar
         audit, missed = LabelAudit(budget=0.2, confidence=0.8, seed=seed), np.zeros(2, bool)
         for start in range(0, 400, 100):
             answer(audit, audit.serve(**data.part(start, start + 100)), data, binary=binary)
-            found, true = (audit.accuracy(), audit.gain()), data.averages(start + 100)
-            assert found[0].samples == start + 100
-            missed |= [not now.low <= value <= now.high for now, value in zip(found, true, strict=True)]
+            intervals, true = (audit.accuracy(), audit.gain()), data.averages(start + 100)
+            assert intervals[0].samples == start + 100
+            missed |= [not now.low <= value <= now.high for now, value in zip(intervals, true, strict=True)]
         wrong += missed
     assert (wrong <= 8).all()
 
 
 def test_yes_and_no_bound_the_accuracy_as_labels_do_and_the_gain_less_closely() -> None:
-    data, found = stream(2000, "honest"), {}
+    data, intervals = stream(2000, "honest"), {}
     for binary in (0.0, 1.0):
         audit = LabelAudit(budget=0.3)
         answer(audit, audit.serve(**data.part(0, 2000)), data, binary=binary)
-        found[binary] = (audit.accuracy(), audit.gain())
-    assert found[1.0][0] == found[0.0][0]
-    labels, yes_or_no = found[0.0][1], found[1.0][1]
+        intervals[binary] = (audit.accuracy(), audit.gain())
+    assert intervals[1.0][0] == intervals[0.0][0]
+    labels, yes_or_no = intervals[0.0][1], intervals[1.0][1]
     assert yes_or_no.low < labels.low
     assert labels.high < yes_or_no.high < 1
     assert yes_or_no.low <= data.averages(2000)[1] <= yes_or_no.high
@@ -116,13 +116,13 @@ def test_what_is_no_label_is_refused_and_changes_nothing(given: dict[str, Any], 
 
 def test_values_are_unbiased() -> None:
     data = stream(400, "overconfident")
-    found = []
+    values = []
     for seed in range(60):
         audit = LabelAudit(budget=0.3, seed=seed)
         answer(audit, audit.serve(**data.part(0, 400)), data)
-        found.append((audit.accuracy().value, audit.gain().value))
-    error = np.std(found, axis=0) / np.sqrt(len(found))
-    assert (np.abs(np.mean(found, axis=0) - data.averages(400)) < 3 * error).all()
+        values.append((audit.accuracy().value, audit.gain().value))
+    error = np.std(values, axis=0) / np.sqrt(len(values))
+    assert (np.abs(np.mean(values, axis=0) - data.averages(400)) < 3 * error).all()
 
 
 def test_good_estimates_make_bounds_narrower() -> None:

@@ -14,7 +14,7 @@ from holdfast.evidence import ConfidenceSequence
 def misses(means: np.ndarray, streams: int, confidence: float, looks: range) -> int:
     """Return in how many streams of coins with these means any of the looked-at intervals is wrong."""
     rng = np.random.default_rng(0)
-    found = 0
+    missed = 0
     for _ in range(streams):
         sequence, wrong = ConfidenceSequence(confidence=confidence), False
         values = (rng.random(len(means)) < means).astype(float)
@@ -22,8 +22,8 @@ def misses(means: np.ndarray, streams: int, confidence: float, looks: range) -> 
             sequence.observe(values[start : start + looks.step])
             now = sequence.interval()
             wrong |= not now.low <= means[: start + looks.step].mean() <= now.high
-        found += wrong
-    return found
+        missed += wrong
+    return missed
 
 
 @pytest.mark.parametrize("kind", ["constant", "rare", "drifting", "periodic"])

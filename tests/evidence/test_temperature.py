@@ -86,9 +86,9 @@ def test_agreement_is_a_rough_substitute_for_accuracy_and_unknown_when_nothing_d
     other = 1.05 * logits
     changed = np.flatnonzero(logits.argmax(1) != labels)[4:]  # errors of the two views mostly coincide in place
     other[changed, labels[changed]] = 50.0
-    found = temperature_from_agreement(logits, other)
-    assert found is not None
-    assert abs(confidence(logits, found) - (logits.argmax(1) == labels).mean()) < 1.645 * found.error
+    agreed = temperature_from_agreement(logits, other)
+    assert agreed is not None
+    assert abs(confidence(logits, agreed) - (logits.argmax(1) == labels).mean()) < 1.645 * agreed.error
     assert temperature_from_agreement(logits, 2 * logits) is None
     assert temperature_from_agreement(logits, -logits) is None  # worse than chance
     with pytest.raises(ValueError, match="the same samples and classes"):
@@ -100,9 +100,9 @@ def test_a_temperature_far_from_the_agreement_of_two_views_is_doubted() -> None:
     other = np.where((logits.argmax(1) == labels)[:, None], logits, -logits)
     assert temperature_doubt(logits, other, 2.0) is None  # confidence equals agreement
     for wrong in (0.3, 8.0):
-        found = temperature_doubt(logits, other, wrong)
-        assert found is not None
-        assert f"at temperature {wrong:g}" in found
+        doubt = temperature_doubt(logits, other, wrong)
+        assert doubt is not None
+        assert f"at temperature {wrong:g}" in doubt
     with pytest.raises(ValueError, match="temperature must be positive"):
         temperature_doubt(logits, other, 0.0)
 

@@ -79,11 +79,11 @@ def frost_texels(images: dict[str, Arrays]) -> Arrays:
         for key in (key for key in arrays if key.startswith("frost")):
             of_image, of_ice, _ = CORRUPTIONS["frost"].quantities(float(key.rpartition("_s")[2]), family)
             recorded = arrays[key].reshape(-1, *arrays[key].shape[-3:])
-            places = arrays.get(f"places_{recorded.shape[1]}", np.arange(recorded.shape[1]))
+            pixels = arrays.get(f"places_{recorded.shape[1]}", np.arange(recorded.shape[1]))
             for image, expected in zip(inputs, recorded, strict=True):
                 for texel in range(256):
-                    blended = np.clip(of_image * image[np.ix_(places, places)] + of_ice * float(texel), 0, 255)
-                    seen[family][texel][np.ix_(places, places)] &= blended.astype(np.uint8) == expected
+                    blended = np.clip(of_image * image[np.ix_(pixels, pixels)] + of_ice * float(texel), 0, 255)
+                    seen[family][texel][np.ix_(pixels, pixels)] &= blended.astype(np.uint8) == expected
     for texels, family in ((small, "32"), (large, "224")):
         if not seen[family].any(axis=0).all():
             raise ValueError(f"no texture explains the recorded frost of family {family}; a weight must be wrong")

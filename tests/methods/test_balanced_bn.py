@@ -55,13 +55,13 @@ def test_a_learning_pass_follows_the_equations(momentum: float, agnostic: float)
         features = samples(7, seed)
         mean, var = moved_one_class_at_a_time(norm, features, labels, momentum, agnostic)
         with given_labels(norm, labels):
-            found = norm(features)
+            output = norm(features)
         torch.testing.assert_close(norm.class_mean, mean)
         torch.testing.assert_close(norm.class_var, var)
         mixed = var.mean(0) + mean.var(0)
         expected = (features - mean.mean(0).view(-1, 1, 1)) / (mixed.view(-1, 1, 1) + norm.eps).sqrt()
-        torch.testing.assert_close(found, expected * norm.weight.view(-1, 1, 1) + norm.bias.view(-1, 1, 1))
-        torch.testing.assert_close(norm(features), found)  # a prediction uses the stored statistics
+        torch.testing.assert_close(output, expected * norm.weight.view(-1, 1, 1) + norm.bias.view(-1, 1, 1))
+        torch.testing.assert_close(norm(features), output)  # a prediction uses the stored statistics
 
 
 def test_the_gradient_flows_through_what_the_batch_has_changed() -> None:

@@ -52,5 +52,5 @@ def test_variance_gain_and_hidden_weights_follow_the_filter_by_hand() -> None:
     ):
         hidden = method.averaged_with()
         assert (method.gain, method.variance) == (pytest.approx(gain, abs=1e-6), pytest.approx(variance, abs=1e-6))
-        for found, origin in zip(hidden, method.source_weights(), strict=True):
-            assert torch.allclose(found - origin, torch.full_like(found, moved), atol=1e-6)
+        for filtered, origin in zip(hidden, method.source_weights(), strict=True):
+            assert torch.allclose(filtered - origin, torch.full_like(filtered, moved), atol=1e-6)

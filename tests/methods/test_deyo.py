@@ -31,10 +31,10 @@ def test_samples_are_weighted_by_certainty_and_by_the_drop() -> None:
     drop = method.confidence_drop(INPUTS, logits.detach())
     uncertainty = torch.special.entr(logits.softmax(1)).sum(1)
     expected = ((method.weight_entropy - uncertainty.detach()).exp() + drop.exp()) * uncertainty
-    found = method.loss(INPUTS, logits)
-    assert found is not None
-    assert torch.allclose(found, expected.mean())
-    ours, theirs = (torch.autograd.grad(loss, logits, retain_graph=True)[0] for loss in (found, expected.mean()))
+    weighted = method.loss(INPUTS, logits)
+    assert weighted is not None
+    assert torch.allclose(weighted, expected.mean())
+    ours, theirs = (torch.autograd.grad(loss, logits, retain_graph=True)[0] for loss in (weighted, expected.mean()))
     assert torch.allclose(ours, theirs, atol=1e-7)  # weights are constants
 
 

@@ -40,9 +40,9 @@ def test_a_sample_unlike_the_rest_is_corrected_and_the_rest_is_not() -> None:
     plain = next(part for part in source.modules() if isinstance(part, torch.nn.BatchNorm2d))
     usual = torch.randn(2, 8, 16, 16, generator=torch.Generator().manual_seed(0))
     features = torch.cat([usual, 3 + 5 * usual[:1]])
-    found, expected = layer(features), plain(features)
-    torch.testing.assert_close(found[:2], expected[:2], rtol=1e-4, atol=1e-5)
-    assert found[2].abs().mean() < 0.5 * expected[2].abs().mean()
+    corrected, expected = layer(features), plain(features)
+    torch.testing.assert_close(corrected[:2], expected[:2], rtol=1e-4, atol=1e-5)
+    assert corrected[2].abs().mean() < 0.5 * expected[2].abs().mean()
 
 
 @pytest.mark.parametrize(("options", "learnt"), [({}, [False, True, True]), ({"every_samples": None}, [True] * 3)])

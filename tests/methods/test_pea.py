@@ -96,8 +96,8 @@ def test_the_first_batch_is_the_formula_by_hand(network: Tokens) -> None:
         aligned = (tokens - now.mean(0)) @ root(ridged(now), -0.5) @ root(covariance, 0.5) + mean
         tokens = tokens + weight * (aligned - tokens) if weight >= 1e-3 else tokens
     expected = network.head(tokens.mean(1))
-    found = adapt(network, "pea", source=[source], example=inputs)(inputs)
-    torch.testing.assert_close(found, expected.detach(), atol=1e-9, rtol=1e-9)
+    logits = adapt(network, "pea", source=[source], example=inputs)(inputs)
+    torch.testing.assert_close(logits, expected.detach(), atol=1e-9, rtol=1e-9)
 
 
 def test_the_furthest_block_gets_the_statistics_of_the_source(network: Tokens) -> None:
@@ -109,7 +109,7 @@ def test_the_furthest_block_gets_the_statistics_of_the_source(network: Tokens) -
     weights = pea(model).measured_weights(inputs)
     furthest = max(weights, key=lambda name: weights[name])
     assert weights[furthest] == 1.0
-    after = dict(zip((f"blocks.{place}" for place in range(3)), ("blocks.1", "blocks.2", "head"), strict=True))
+    after = dict(zip((f"blocks.{index}" for index in range(3)), ("blocks.1", "blocks.2", "head"), strict=True))
     part = pea(model).model.module.get_submodule(after[furthest])
     hook = part.register_forward_pre_hook(lambda _, args: outputs.update(seen=args[0].detach()))
     model(inputs)
@@ -212,9 +212,9 @@ def test_official_source_statistics_depend_on_the_batches_and_exact_ones_do_not(
 def test_groups_of_channels_are_whitened_by_themselves() -> None:
     tokens, source = rows(drawn(1, 64)) @ torch.rand(3, 3, dtype=torch.float64), rows(drawn(2, 64))
     to_root = square_root(torch.cov(source.T), 2)
-    found = align(tokens, tokens.mean(0), covariance_of(tokens, tokens.mean(0)), source.mean(0), to_root, 2)
+    aligned = align(tokens, tokens.mean(0), covariance_of(tokens, tokens.mean(0)), source.mean(0), to_root, 2)
     for group in ([0, 1], [2]):
-        own = torch.cov(found[:, group].T)
+        own = torch.cov(aligned[:, group].T)
         torch.testing.assert_close(own, torch.cov(source[:, group].T), atol=1e-3, rtol=1e-3)
     assert not to_root[:2, 2].any()
 

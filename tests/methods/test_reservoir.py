@@ -43,14 +43,14 @@ def test_the_prediction_is_that_of_the_average_weights() -> None:
     method = visited()
     method.pause()
     probs = torch.tensor([0.3, 0.7])
-    found = method.predict_average(DARK[0], probs)
+    logits = method.predict_average(DARK[0], probs)
     entries = [entry["tensors"] for entry in method.snapshots()]
     with torch.no_grad():
         for name, weight in method.inner.named_parameters():
             if weight.requires_grad:
                 own = [entry.get(name, method.inner.origin[name]) for entry in entries]
                 weight.copy_(sum(share * values for share, values in zip(probs, own, strict=True)))
-        assert torch.allclose(found, method.model(DARK[0]), atol=1e-6)
+        assert torch.allclose(logits, method.model(DARK[0]), atol=1e-6)
 
 
 def test_a_small_batch_opens_no_cluster() -> None:

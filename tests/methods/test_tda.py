@@ -34,7 +34,7 @@ def adapted(**options: object) -> holdfast.AdaptedModel:
 def predicted(samples: Tensor, *, positives: int, strength: float, sharpness: float) -> Tensor:
     """Return the logits of samples one after the other, with Python lists instead of tensors; no negative cache."""
     caches: list[list[tuple[float, Tensor]]] = [[] for _ in range(samples.shape[1])]
-    found = []
+    results = []
     for sample in F.normalize(samples, dim=1):
         logits = 10 * sample
         uncertainty = float(-(logits.softmax(0) * logits.log_softmax(0)).sum())
@@ -45,8 +45,8 @@ def predicted(samples: Tensor, *, positives: int, strength: float, sharpness: fl
         added = [
             sum(strength * math.exp(-sharpness * (1 - float(sample @ kept))) for _, kept in cache) for cache in caches
         ]
-        found.append(logits + torch.tensor(added))
-    return torch.stack(found)
+        results.append(logits + torch.tensor(added))
+    return torch.stack(results)
 
 
 @pytest.mark.parametrize("batch_size", [1, 7, 40])

@@ -73,8 +73,8 @@ def test_cofa_is_the_mean_with_the_sample_before_across_batches() -> None:
     surest = torch.where(own.amax(1, keepdim=True) >= shared.amax(1, keepdim=True), own, shared)
     for name, expected in (("official", surest), ("off", shared)):
         model = adapt(network, "cofa", filter=name)
-        found = torch.cat([model(part) for part in whole.split([1, 15, 16])]).exp()
-        torch.testing.assert_close(found, expected.detach())
+        logits = torch.cat([model(part) for part in whole.split([1, 15, 16])]).exp()
+        torch.testing.assert_close(logits, expected.detach())
 
 
 @pytest.mark.parametrize("name", ["cofa", "unitta", "unitta_auto"])

@@ -42,12 +42,12 @@ def test_runs_are_told_from_classes_that_come_independently(share_right: float, 
 
 def test_the_luck_of_a_first_batch_is_no_correlation() -> None:
     def share_correlated(stay: float) -> float:
-        found = []
+        correlated = []
         for seed in range(200):
             runs = ClassRuns()
             runs.observe(predicted(classes(64, stay, seed), 0.6, favourite=seed % 10, seed=seed))
-            found.append(runs.sure_correlation > 0.05)
-        return sum(found) / len(found)
+            correlated.append(runs.sure_correlation > 0.05)
+        return sum(correlated) / len(correlated)
 
     assert share_correlated(0.1) < 0.02
     assert share_correlated(0.95) > 0.6  # most correlated streams are detected this early

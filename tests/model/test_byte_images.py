@@ -87,8 +87,8 @@ def test_a_refused_batch_of_bytes_leaves_the_model_as_it_was(name: str, size: in
 @pytest.mark.parametrize("name", ["blend", "neo", "guard"])
 def test_floats_of_0_to_255_are_predicted_and_not_learnt_from(name: str, size: int) -> None:
     model, twin = adapted(name, digits_resnet()), adapted(name, digits_resnet())
-    for place, batch in enumerate(FLOATS.split(size)):
-        if place in (0, 2):
+    for index, batch in enumerate(FLOATS.split(size)):
+        if index in (0, 2):
             assert model.step(255 * batch).skipped == "inputs reach 255, over 10 times the usual 1"
         assert torch.equal(model(batch), twin(batch))
 
@@ -128,7 +128,7 @@ def test_an_example_of_bytes_is_refused_by_networks_that_do_not_take_it() -> Non
             with pytest.raises(ValueError, match=words):
                 build(network, example=IMAGES[:2])
         (finding,) = doctor(network, example=IMAGES[:2], methods=[]).failed
-        assert "inputs.float() / 255" in finding.found
+        assert "inputs.float() / 255" in finding.observed
 
 
 @pytest.mark.parametrize("name", ["tent", "robust_bn", "neo", "guard"])
@@ -190,15 +190,15 @@ def test_the_doctor_says_what_to_pass() -> None:
     data = [(IMAGES[:64], LABELS[:64] % 4)]
 
     def finding(network: nn.Module, given: list[tuple[Tensor, Tensor]], **options: Tensor) -> tuple[str, str]:
-        found = doctor(network, given, methods=["tent"], **options)  # type: ignore[arg-type]
-        return next((each.verdict, each.remedy or "") for each in found.findings if each.check == "input dtype")
+        diagnosis = doctor(network, given, methods=["tent"], **options)  # type: ignore[arg-type]
+        return next((each.status, each.remedy or "") for each in diagnosis.findings if each.check == "input dtype")
 
     for network in (promoting(), plain_network().eval(), digits_resnet()):
-        verdict, remedy = finding(network, data)
-        assert verdict == "fail"
+        status, remedy = finding(network, data)
+        assert status == "fail"
         assert "inputs.float() / 255" in remedy
     assert "example=inputs" in finding(scaling(), data)[1]
     assert finding(scaling(), data, example=IMAGES[:1]) == ("ok", "")
-    verdict, remedy = finding(scaling(), [(FLOATS[:64], LABELS[:64] % 4)], example=IMAGES[:1])
-    assert verdict == "fail"
+    status, remedy = finding(scaling(), [(FLOATS[:64], LABELS[:64] % 4)], example=IMAGES[:1])
+    assert status == "fail"
     assert "(255 * inputs)" in remedy

@@ -32,8 +32,8 @@ OPTIONS: dict[str, dict[str, Any]] = {
 def each_on_one(names: list[str]) -> list[Any]:
     """Pair every name with every network: by default with one of them in turn, else slow."""
     return [
-        pytest.param(name, network, marks=[] if network == NETWORKS[place % 4] else [pytest.mark.slow])
-        for place, name in enumerate(names)
+        pytest.param(name, network, marks=[] if network == NETWORKS[index % 4] else [pytest.mark.slow])
+        for index, name in enumerate(names)
         for network in NETWORKS
     ]
 

@@ -79,9 +79,9 @@ def test_a_copy_taken_during_steps_of_another_thread_is_between_two_of_them() ->
 
     thread = threading.Thread(target=adapt_all)
     thread.start()
-    found = [weights_digest(copy.deepcopy(model).method) for _ in range(12)]
+    digests = [weights_digest(copy.deepcopy(model).method) for _ in range(12)]
     thread.join()
-    assert set(found) <= set(states)
+    assert set(digests) <= set(states)
 
 
 @pytest.mark.parametrize("recovery", ["never", "regret"])
@@ -105,9 +105,9 @@ def test_half_precision_follows_single_precision() -> None:
     half, single = adapt(tiny_resnet(), "robust_bn"), adapt(tiny_resnet(), "robust_bn")
     for batch in BATCHES:
         with torch.autocast("cpu", dtype=torch.bfloat16):
-            found = half(batch)
-        assert found.dtype == torch.float32
-        assert torch.allclose(found, single(batch), atol=0.05)
+            logits = half(batch)
+        assert logits.dtype == torch.float32
+        assert torch.allclose(logits, single(batch), atol=0.05)
 
 
 def test_the_mode_changes_nothing_and_adaptation_goes_on() -> None:
@@ -130,8 +130,8 @@ PLACED: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize(
     "name",
     [
-        pytest.param(name, marks=[pytest.mark.slow] if name in recipe_names() and place % 4 else [])
-        for place, name in enumerate(PLACED)
+        pytest.param(name, marks=[pytest.mark.slow] if name in recipe_names() and index % 4 else [])
+        for index, name in enumerate(PLACED)
     ],
 )
 def test_every_tensor_is_made_on_the_device_of_the_model(name: str, tmp_path: Path) -> None:

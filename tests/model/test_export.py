@@ -98,5 +98,5 @@ def test_onnx(statistics: str, batches: list[Tensor], tmp_path: Path) -> None:
     torch.onnx.export(exported, (batches[0],), path, dynamo=True, dynamic_shapes=sizes, verbose=False)
     session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
     for batch in (batches[1], batches[1][:3]):
-        (found,) = session.run(None, {session.get_inputs()[0].name: batch.numpy()})
-        assert torch.allclose(torch.from_numpy(found), exported(batch), atol=1e-4)
+        (logits,) = session.run(None, {session.get_inputs()[0].name: batch.numpy()})
+        assert torch.allclose(torch.from_numpy(logits), exported(batch), atol=1e-4)

@@ -40,7 +40,7 @@ def corrupted(data: str, kind: str) -> dict[str, Tensor]:
     samples = DATASETS[data]("test").inputs(np.arange(3))
     batches = {"clean": samples}
     for name in CORRUPTIONS.names(kind):  # type: ignore[arg-type]
-        rngs = [seeded_rng(0, name, place) for place in range(len(samples))]
+        rngs = [seeded_rng(0, name, index) for index in range(len(samples))]
         corruption = CORRUPTIONS[name]
         batches[name] = np.stack([corruption(sample, 5.0, rng) for sample, rng in zip(samples, rngs, strict=True)])
     scale = 255 if samples.dtype == np.uint8 else 1
@@ -93,11 +93,11 @@ def test_a_batch_of_0_to_255_is_predicted_and_not_learnt_from() -> None:
 
 
 @pytest.mark.parametrize("name", ["unitta", "bdn", "robust_bn", "tent", "neo", "t3a"])
-@pytest.mark.parametrize("place", [0, 2])
-def test_huge_inputs_leave_a_finite_state_wherever_they_come(name: str, place: int) -> None:
+@pytest.mark.parametrize("position", [0, 2])
+def test_huge_inputs_leave_a_finite_state_wherever_they_come(name: str, position: int) -> None:
     model, twin = adapt(plain_network(), name), adapt(plain_network(), name)
     for number, batch in enumerate(BATCHES):
-        if number == place:
+        if number == position:
             assert model.step(1e10 * batch).skipped
         assert torch.equal(model(batch), twin(batch))
 

@@ -31,7 +31,7 @@ def network() -> nn.Module:
 @pytest.fixture(scope="module")
 def images() -> tuple[Tensor, Tensor]:
     rows = pytest.importorskip("pyarrow.parquet").read_table(IMAGES).to_pylist()
-    chosen = [rows[place] for place in np.random.default_rng(0).permutation(len(rows))[: 7 * BATCH]]
+    chosen = [rows[index] for index in np.random.default_rng(0).permutation(len(rows))[: 7 * BATCH]]
 
     def pixels(content: bytes) -> Tensor:
         image = Image.open(io.BytesIO(content)).convert("RGB")
@@ -52,7 +52,7 @@ def test_no_estimate_without_labels_excludes_the_accuracy(network: nn.Module, im
         step = model.step(some)
         right.append(step.logits.argmax(1) == truth)
         accuracy = float(torch.cat(right)[-64:].double().mean())
-        for name, found in step.estimates.items():
-            assert found.low is not None, (name, found)
-            assert found.high is not None
-            assert found.low - 0.05 <= accuracy <= found.high + 0.05, (name, found, accuracy)
+        for name, estimate in step.estimates.items():
+            assert estimate.low is not None, (name, estimate)
+            assert estimate.high is not None
+            assert estimate.low - 0.05 <= accuracy <= estimate.high + 0.05, (name, estimate, accuracy)

@@ -44,8 +44,8 @@ def one_class_per_batch(
 ) -> Iterator[tuple[Tensor, Tensor]]:
     inputs, labels = digits
     generator = torch.Generator().manual_seed(0)
-    for place in range(batches):
-        members = (labels == place % 10).nonzero()[:, 0]
+    for index in range(batches):
+        members = (labels == index % 10).nonzero()[:, 0]
         chosen = members[torch.randint(len(members), (32,), generator=generator)]
         noisy = inputs[chosen] + noise * torch.randn(inputs[chosen].shape, generator=generator)
         yield noisy.clamp(0, 1), labels[chosen]
@@ -280,9 +280,9 @@ def test_labels_bound_accuracy_and_gain_and_survive_saving(
     for rows in torch.arange(len(labels)).split(64)[:4]:
         step = model.step(inputs[rows])
         served.append(step.logits.argmax(1) == labels[rows])
-        for place, wanted in zip(step.ids, step.wants_label, strict=True):
+        for sample_id, wanted in zip(step.ids, step.wants_label, strict=True):
             if wanted:
-                assert model.feedback(place, int(labels[rows][place - step.ids[0]]))
+                assert model.feedback(sample_id, int(labels[rows][sample_id - step.ids[0]]))
     truth = float(torch.cat(served).double().mean())
     bounds = model.accuracy()
     assert bounds.low <= truth <= bounds.high

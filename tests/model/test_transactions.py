@@ -261,8 +261,8 @@ def test_finishing_an_earlier_batch_again_leaves_a_later_one_pending() -> None:
 def _exit_code(child: int, seconds: float) -> int:
     end = time.monotonic() + seconds
     while time.monotonic() < end:
-        found, status = os.waitpid(child, os.WNOHANG)
-        if found:
+        ended, status = os.waitpid(child, os.WNOHANG)
+        if ended:
             return os.waitstatus_to_exitcode(status)
         time.sleep(0.05)
     os.kill(child, 9)
@@ -275,9 +275,9 @@ def test_rows_that_are_written_in_place_are_put_back() -> None:
     model(BATCHES[0])
     memory: Any = model.method.memory
     held: Tensor = memory.held
-    before, place = held.clone(), held.data_ptr()
+    before, address = held.clone(), held.data_ptr()
     model.predict(BATCHES[1])
     model(BATCHES[1])
-    assert held.data_ptr() == place
+    assert held.data_ptr() == address
     assert not torch.equal(held, before)
     assert vars(memory)["_overwritten"] is None, "rows are kept after the step has ended"

@@ -50,9 +50,9 @@ class _Empty(ModuleType):
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
-        found = FrozenBatchNorm2d if name == "FrozenBatchNorm2d" else type(name, (), {"__module__": self.__name__})
-        setattr(self, name, found)
-        return found
+        kind = FrozenBatchNorm2d if name == "FrozenBatchNorm2d" else type(name, (), {"__module__": self.__name__})
+        setattr(self, name, kind)
+        return kind
 
 
 def importable(name: str) -> bool:

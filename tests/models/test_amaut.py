@@ -45,9 +45,9 @@ def chirp(version: str) -> Tensor:
 def test_front_ends_are_those_of_the_official_code(version: str, golden_folder: Path) -> None:
     stored = np.load(golden_folder / "audio" / "frontends.npz")
     key = next(key for key in stored.files if key.startswith(f"{version}_"))
-    found = front_end(version)(chirp(version))[0].numpy()
+    spectrogram = front_end(version)(chirp(version))[0].numpy()
     rounding = 1e-4 if stored[key].dtype == np.float32 else 2e-3  # half precision is stored for the longer ones
-    assert np.abs(found - stored[key].astype(np.float32)).max() < rounding
+    assert np.abs(spectrogram - stored[key].astype(np.float32)).max() < rounding
 
 
 def official(weights: dict[str, Tensor], name: str, **facts: object) -> AMAuT:

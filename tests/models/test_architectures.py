@@ -32,8 +32,8 @@ def crossed() -> list[Any]:
     """Pair every architecture with every method; by default each method has two of the most different networks."""
     return [
         pytest.param(name, method, marks=[] if name in chosen else [pytest.mark.slow])
-        for place, method in enumerate(METHODS.names())
-        for chosen in [(DIFFERENT[place % 7], DIFFERENT[(place + 3) % 7])]
+        for index, method in enumerate(METHODS.names())
+        for chosen in [(DIFFERENT[index % 7], DIFFERENT[(index + 3) % 7])]
         for name in ARCHITECTURES
     ]
 
@@ -58,15 +58,15 @@ def adapted_or_refused(name: str, method: str) -> AdaptedModel | None:
 
 def test_wrapping_changes_nothing_and_accounts_for_every_layer(name: str) -> None:
     source = network(name)
-    found = account(source)
+    layers = account(source)
     prepared = copy.deepcopy(source)
     treated = replace_batch_norm(prepared, BatchStatistics)
     norms = [
         part for part in source.modules() if "Norm" in type(part).__name__ and list(part.parameters(recurse=False))
     ]
-    assert {id(part) for part in norms} <= {id(source.get_submodule(entry.name)) for entry in found}
-    assert all(entry.reason and entry.treatment != "refused" for entry in found)
-    by_treatment = [sum(entry.treatment == treatment for entry in found) for treatment in ("replaced", "wrapped")]
+    assert {id(part) for part in norms} <= {id(source.get_submodule(entry.name)) for entry in layers}
+    assert all(entry.reason and entry.treatment != "refused" for entry in layers)
+    by_treatment = [sum(entry.treatment == treatment for entry in layers) for treatment in ("replaced", "wrapped")]
     assert treated == sum(by_treatment) == sum(isinstance(part, NormLayer) for part in prepared.modules())
     assert sum(isinstance(part, Restated) for part in prepared.modules()) == by_treatment[1]
     with torch.no_grad(), source_statistics(prepared):

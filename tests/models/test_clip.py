@@ -62,10 +62,10 @@ def test_templates_are_averaged_and_names_may_be_a_file(saved: tuple[Path, Any],
 
 
 def test_it_is_a_classifier_with_a_linear_head(network: nn.Module) -> None:
-    found = Classifier(network)
-    assert (found.num_classes, found.input_spec.shape, found.normalisation) == (4, (3, 32, 32), "layer")
-    assert isinstance(found.head, nn.Linear)
-    assert [name[-8:] for name, _ in found.blocks()][:2] == ["layers.0", "layers.1"]
+    classifier = Classifier(network)
+    assert (classifier.num_classes, classifier.input_spec.shape, classifier.normalisation) == (4, (3, 32, 32), "layer")
+    assert isinstance(classifier.head, nn.Linear)
+    assert [name[-8:] for name, _ in classifier.blocks()][:2] == ["layers.0", "layers.1"]
     prepared = preprocessing_of(network)
     assert prepared is not None
     assert (prepared.crop, prepared.interpolation) == ((32, 32), "bicubic")

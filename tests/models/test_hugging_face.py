@@ -65,12 +65,12 @@ def test_the_convolution_head_is_the_official_one(golden_folder: Path) -> None:
 
 def test_any_classifier_of_hugging_face(tmp_path: Path) -> None:
     network, extractor = save_hubert(tmp_path)
-    found = hugging_face_audio(model=str(tmp_path), seconds=0.25)
+    loaded = hugging_face_audio(model=str(tmp_path), seconds=0.25)
     clips = torch.randn(3, 4_000, generator=torch.Generator().manual_seed(0)) / 3 + 0.1
     values = extractor(list(clips.numpy()), sampling_rate=16_000, return_tensors="pt").input_values
-    assert torch.allclose(found(clips), network(values).logits, atol=1e-4)
-    assert Classifier(found).num_classes == 5
-    assert adapt(found, "tent").step(clips).skipped is None
+    assert torch.allclose(loaded(clips), network(values).logits, atol=1e-4)
+    assert Classifier(loaded).num_classes == 5
+    assert adapt(loaded, "tent").step(clips).skipped is None
     with pytest.raises(ValueError, match="not an audio classifier that can be loaded"):
         hugging_face_audio(model=str(tmp_path / "nothing"), seconds=1.0)
 
@@ -88,6 +88,6 @@ def test_extractors_that_make_spectrograms_are_used_as_they_are() -> None:
     network = transformers.ASTForAudioClassification(config).eval()
     extractor = transformers.ASTFeatureExtractor(num_mel_bins=16, max_length=32)
     clips = torch.randn(2, 4_000, generator=torch.Generator().manual_seed(0)) / 3
-    found = HuggingFaceAudio(network, extractor, 4_000)
+    model = HuggingFaceAudio(network, extractor, 4_000)
     values = extractor(list(clips.numpy()), sampling_rate=16_000, return_tensors="pt").input_values
-    assert torch.allclose(found(clips), network(values).logits, atol=1e-5)
+    assert torch.allclose(model(clips), network(values).logits, atol=1e-5)

@@ -83,7 +83,7 @@ def test_a_plain_chain_has_no_stages() -> None:
 
 def test_blocks_are_the_parts_of_the_stages() -> None:
     assert block_names(digits_resnet(trained=False)) == ["stages.0.0", "stages.1.0", "stages.2.0"]
-    assert block_names(digits_vit(trained=False)) == [f"blocks.{place}" for place in range(4)]
+    assert block_names(digits_vit(trained=False)) == [f"blocks.{index}" for index in range(4)]
     names = ["layer1.0", "layer2.0", "layer2.1", "layer3.0", "layer4.0"]
     assert block_names(WrittenLikeTorchvision((1, 2, 1, 1))) == names
     wrapped = Normalised(WrittenLikeTorchvision((1, 2, 1, 1)), [0.5] * 3, [0.5] * 3)

@@ -268,6 +268,6 @@ def test_loaders_may_return_mappings_with_labels() -> None:
 
 
 def test_doctor_takes_networks_of_indices() -> None:
-    found = doctor(Tokens().eval(), [(tokens(), torch.arange(8) % 5)], methods=["tent"])
-    assert {finding.check for finding in found.failed} <= {"clean accuracy"}
-    assert found.costs[-1].refused is None
+    diagnosis = doctor(Tokens().eval(), [(tokens(), torch.arange(8) % 5)], methods=["tent"])
+    assert {finding.check for finding in diagnosis.failed} <= {"clean accuracy"}
+    assert diagnosis.costs[-1].refused is None

@@ -94,11 +94,11 @@ def test_hugging_face_images(transformers: Any, tmp_path: Path) -> None:
             }
         )
     )
-    found = load(f"hf:{tmp_path}")
-    assert preprocessing_of(found) == Preprocessing((0.5,) * 3, (0.25,) * 3, (224, 224), 256, "bicubic")
+    loaded = load(f"hf:{tmp_path}")
+    assert preprocessing_of(loaded) == Preprocessing((0.5,) * 3, (0.25,) * 3, (224, 224), 256, "bicubic")
     images = torch.rand(3, 3, 32, 32)
-    assert torch.allclose(found(images).logits, network((images - 0.5) / 0.25).logits, atol=1e-5)
-    model = adapt(found, "tent", example=images)
+    assert torch.allclose(loaded(images).logits, network((images - 0.5) / 0.25).logits, atol=1e-5)
+    model = adapt(loaded, "tent", example=images)
     first = model(pixel_values=images)
     model.reset()
     assert torch.equal(model({"pixel_values": images, "pixel_mask": torch.ones(3, 32, 32)}), first)
@@ -118,10 +118,10 @@ def test_hugging_face_audio(transformers: Any, tmp_path: Path) -> None:
     )
     transformers.ASTForAudioClassification(config).save_pretrained(tmp_path)
     transformers.ASTFeatureExtractor(max_length=100, num_mel_bins=16).save_pretrained(tmp_path)
-    found = load(f"hf:{tmp_path}")
-    assert Classifier(found).input_spec.shape == (16_000,)
-    assert preprocessing_of(found) == Preprocessing(sample_rate=16_000)
-    assert adapt(found, "tent")(input_values=torch.rand(2, 16_000) - 0.5).shape == (2, 4)
+    loaded = load(f"hf:{tmp_path}")
+    assert Classifier(loaded).input_spec.shape == (16_000,)
+    assert preprocessing_of(loaded) == Preprocessing(sample_rate=16_000)
+    assert adapt(loaded, "tent")(input_values=torch.rand(2, 16_000) - 0.5).shape == (2, 4)
 
 
 def test_hugging_face_networks_without_classes_are_refused(transformers: Any, tmp_path: Path) -> None:
@@ -151,9 +151,9 @@ def test_torchvision_takes_its_preset(monkeypatch: pytest.MonkeyPatch) -> None:
 
     models = module("torchvision.models", get_model=get_model, get_model_weights=lambda _: weights)
     monkeypatch.setitem(sys.modules, "torchvision", module("torchvision", models=models))
-    found = load("torchvision:resnet50/IMAGENET1K_V2")
+    loaded = load("torchvision:resnet50/IMAGENET1K_V2")
     assert asked == [("resnet50", "IMAGENET1K_V2")]
-    assert preprocessing_of(found) == Preprocessing((0.1,) * 3, (0.2,) * 3, (224, 224), 232, "bilinear")
+    assert preprocessing_of(loaded) == Preprocessing((0.1,) * 3, (0.2,) * 3, (224, 224), 232, "bilinear")
     with pytest.raises(ValueError, match="torchvision has no resnet50 with weights NONE"):
         load("torchvision:resnet50/NONE")
 
@@ -191,11 +191,11 @@ def test_a_file_and_a_checkpoint(tmp_path: Path) -> None:
     network = nn.Sequential(nn.Flatten(), nn.Linear(12, 3))
     save_file(network.state_dict(), tmp_path / "w.safetensors")
     inputs = torch.rand(2, 3, 2, 2)
-    place = f"file:{tmp_path}/net.py:make"
-    assert torch.equal(load(f"{place},{tmp_path}/w.safetensors")(inputs), network(inputs))
-    assert torch.equal(load(place, weights=str(tmp_path / "w.safetensors"))(inputs), network(inputs))
+    name = f"file:{tmp_path}/net.py:make"
+    assert torch.equal(load(f"{name},{tmp_path}/w.safetensors")(inputs), network(inputs))
+    assert torch.equal(load(name, weights=str(tmp_path / "w.safetensors"))(inputs), network(inputs))
     with pytest.raises(ValueError, match=r"does not fit Sequential"):
-        load(f"{place},{tmp_path}/w.safetensors", arguments={"classes": 4})
+        load(f"{name},{tmp_path}/w.safetensors", arguments={"classes": 4})
     with pytest.raises(ValueError, match="defines no build"):
         load(f"file:{tmp_path}/net.py:build")
     with pytest.raises(ValueError, match="there is no file"):

@@ -43,15 +43,15 @@ class Mutant:
         """Say why this mutant cannot be put into the code as it is now."""
         source = root / self.file
         count = source.read_text().count(self.old) if source.is_file() else 0
-        found = [] if count == 1 else [f"{self.name}: its old text occurs {count} times in {self.file}, not once"]
+        problems = [] if count == 1 else [f"{self.name}: its old text occurs {count} times in {self.file}, not once"]
         if self.old == self.new or not self.tests:
-            found.append(f"{self.name}: it changes nothing, or names no test")
+            problems.append(f"{self.name}: it changes nothing, or names no test")
         for test in self.tests:
             path, _, name = test.partition("::")
             function = f"def {name.partition('[')[0]}("
             if not (root / path).is_file() or (name and function not in (root / path).read_text()):
-                found.append(f"{self.name}: there is no test {test}")
-        return found
+                problems.append(f"{self.name}: there is no test {test}")
+        return problems
 
 
 def read_list(path: Path = LIST) -> list[Mutant]:

@@ -30,7 +30,7 @@ class Network:
 
     def restore(self, mask: object) -> None:
         assert callable(mask)
-        self.restored = [place for place, weight in enumerate(self.trained) if mask(weight, None).all()]
+        self.restored = [index for index, weight in enumerate(self.trained) if mask(weight, None).all()]
 
 
 def predicting(classes: int) -> Step:
@@ -73,9 +73,9 @@ def test_a_collapse_does_not_become_usual_at_once() -> None:
 
 
 def test_a_lasting_change_becomes_usual() -> None:
-    found = reasons(Adaptive(), [predicting(10)] * 20 + [predicting(2)] * 200)
-    assert found[20]
-    assert not any(found[-50:])
+    by_batch = reasons(Adaptive(), [predicting(10)] * 20 + [predicting(2)] * 200)
+    assert by_batch[20]
+    assert not any(by_batch[-50:])
 
 
 def test_the_layers_that_go_back_hold_source_values() -> None:

@@ -42,9 +42,9 @@ def test_decisions_and_memory_are_the_recorded_ones() -> None:
         assert len(golden["reset_names"]) == 14
         for name in golden["reset_names"]:
             recovery, method, resets, lengths = EstimateDrop(), Counted(), [], []
-            for place, percent in enumerate(golden[f"reset_seq_{name}"]):
+            for index, percent in enumerate(golden[f"reset_seq_{name}"]):
                 if recovery.recover(method, step(percent / 100)):  # type: ignore[arg-type]
-                    resets.append(place)
+                    resets.append(index)
                 lengths.append(len(recovery.estimates))
             assert resets == golden[f"reset_steps_{name}"].tolist(), name
             assert lengths == golden[f"reset_memlen_{name}"].tolist(), name

@@ -93,7 +93,7 @@ def test_any_recovery_can_be_the_trigger() -> None:
         lr=0.1,
     )
     reasons = [model.step(batch).recovered for batch in BATCHES]
-    assert [place for place, reason in enumerate(reasons) if reason] == [4]
+    assert [index for index, reason in enumerate(reasons) if reason] == [4]
     assert reasons[4] == "4 batches since the last reset; back by 2 batches"
     assert model.recipe["recovery_options"]["trigger_options"] == {"every_batches": 4}
 

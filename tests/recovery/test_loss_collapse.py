@@ -38,9 +38,9 @@ def step(loss: float | None, classes: int = 10) -> Step:
 
 def resets_at(recovery: LossCollapse, losses: list[float]) -> list[int]:
     method = Counted()
-    found = [place for place, loss in enumerate(losses) if recovery.recover(method, step(loss))]
-    assert method.resets == len(found)
-    return found
+    batches = [batch for batch, loss in enumerate(losses) if recovery.recover(method, step(loss))]
+    assert method.resets == len(batches)
+    return batches
 
 
 @pytest.mark.parametrize(("keep_average", "last"), [(True, 23), (False, 19)])

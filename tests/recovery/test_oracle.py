@@ -28,10 +28,10 @@ def test_it_resets_where_the_domain_changes() -> None:
 
 
 def test_nobody_else_listens() -> None:
-    told, untold = adapt(tiny_resnet(), "tent"), adapt(tiny_resnet(), "tent")
-    for place, batch in enumerate(BATCHES):
-        told.enter_domain(str(place))
-        assert torch.equal(told(batch), untold(batch))
+    informed, uninformed = adapt(tiny_resnet(), "tent"), adapt(tiny_resnet(), "tent")
+    for index, batch in enumerate(BATCHES):
+        informed.enter_domain(str(index))
+        assert torch.equal(informed(batch), uninformed(batch))
 
 
 def test_a_benchmark_tells_it(tmp_path: Path) -> None:
@@ -46,4 +46,4 @@ def test_a_benchmark_tells_it(tmp_path: Path) -> None:
     )
     (job,) = suite.jobs()
     rows = [json.loads(line) for line in (run(job, tmp_path) / "rows.jsonl").read_text().splitlines()]
-    assert [place for place, row in enumerate(rows) if row["recovered"]] == [3]
+    assert [index for index, row in enumerate(rows) if row["recovered"]] == [3]

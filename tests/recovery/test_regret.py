@@ -27,7 +27,9 @@ class Counted:
         self.resets += 1
 
 
-def told(recovery: Regret, gains: list[float | None], size: int = 64, skipped: str | None = None) -> list[str | None]:
+def reasons_for(
+    recovery: Regret, gains: list[float | None], size: int = 64, skipped: str | None = None
+) -> list[str | None]:
     """Return its decisions for batches with these estimated gains."""
     method = Counted()
     reasons = [
@@ -47,26 +49,26 @@ def told(recovery: Regret, gains: list[float | None], size: int = 64, skipped: s
 
 
 def test_a_lasting_loss_counts_once_the_window_is_full_and_a_sudden_one_at_once() -> None:
-    assert told(Regret(), [-0.06] * 5) == [None] * 4 + ["estimated to be 6 points worse than the source"]
-    assert told(Regret(), [0.1] * 9 + [-0.7]) == [None] * 9 + ["estimated to be 6 points worse than the source"]
-    assert told(Regret(), [-0.3])[0] is not None
+    assert reasons_for(Regret(), [-0.06] * 5) == [None] * 4 + ["estimated to be 6 points worse than the source"]
+    assert reasons_for(Regret(), [0.1] * 9 + [-0.7]) == [None] * 9 + ["estimated to be 6 points worse than the source"]
+    assert reasons_for(Regret(), [-0.3])[0] is not None
 
 
 def test_gains_and_losses_within_the_margin_are_no_reason() -> None:
-    assert told(Regret(), [0.3, -0.04, None, -0.049, 0.0] * 10) == [None] * 50
-    assert told(Regret(), [-0.9] * 3, skipped="non-finite values") == [None] * 3
+    assert reasons_for(Regret(), [0.3, -0.04, None, -0.049, 0.0] * 10) == [None] * 50
+    assert reasons_for(Regret(), [-0.9] * 3, skipped="non-finite values") == [None] * 3
 
 
 def test_what_was_long_ago_is_forgotten_and_a_reset_starts_afresh() -> None:
     recovery = Regret()
-    assert told(recovery, [0.9] * 5 + [-0.06] * 4)[-1] is None
-    assert told(recovery, [-0.06])[-1] is not None
+    assert reasons_for(recovery, [0.9] * 5 + [-0.06] * 4)[-1] is None
+    assert reasons_for(recovery, [-0.06])[-1] is not None
     assert recovery.gains == []
 
 
 def test_single_samples_are_weighed_as_such() -> None:
-    assert told(Regret(), [-0.9] * 10, size=1) == [None] * 10
-    assert told(Regret(), [-0.9] * 20, size=1)[17] is not None  # 16.2 of 320
+    assert reasons_for(Regret(), [-0.9] * 10, size=1) == [None] * 10
+    assert reasons_for(Regret(), [-0.9] * 20, size=1)[17] is not None  # 16.2 of 320
 
 
 def test_it_needs_somebody_who_compares() -> None:
@@ -101,7 +103,7 @@ def test_a_healthy_model_is_left_alone_and_a_ruined_one_goes_back(lr: float, res
     steps = [model.step(batch) for batch in inputs.split(32)]
     assert any(step.recovered for step in steps) is resets
     if resets:
-        first = next(place for place, step in enumerate(steps) if step.recovered)
+        first = next(index for index, step in enumerate(steps) if step.recovered)
         after = (steps[first + 1].logits.argmax(1) == labels.split(32)[first + 1]).double().mean()
         assert after > (steps[first].logits.argmax(1) == labels.split(32)[first]).double().mean() + 0.3
 
@@ -110,10 +112,10 @@ def test_the_gain_is_that_over_the_source() -> None:
     ruined = adapt(digits_resnet(), "tent", lr=1.0, momentum=0.0, estimator=Anchored(temperature=0.78, compare_every=2))
     source = digits_resnet()
     inputs, labels = noisy_digits(128, seed=4)
-    for place, (batch, right) in enumerate(zip(inputs.split(32), labels.split(32), strict=True)):
+    for index, (batch, right) in enumerate(zip(inputs.split(32), labels.split(32), strict=True)):
         step = ruined.step(batch)
         (estimate,) = step.estimates.values()
-        assert (estimate.gain is not None) is (place > 0)  # at once when the predictions look ruined
+        assert (estimate.gain is not None) is (index > 0)  # at once when the predictions look ruined
         if estimate.gain is not None:
             true = [(logits.argmax(1) == right).double().mean() for logits in (step.logits, source(batch))]
             assert estimate.gain == pytest.approx(float(true[0] - true[1]), abs=0.25)

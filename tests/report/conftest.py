@@ -31,15 +31,15 @@ def write_run(tmp_path: Path) -> WriteRun:
         content = {**PROTOCOL, "seed": seed, **(protocol or {})}
         domains = list(dict.fromkeys(name for one in rows for name in one["domains"]))
         spec = json.dumps([label, options, recovery, stream, content]).encode()
-        place = (
+        target = (
             folder
             or tmp_path / "runs" / f"{len(list(tmp_path.glob('runs/*'))):02d}-{hashlib.md5(spec).hexdigest()[:8]}"
         )
-        place.mkdir(parents=True)
+        target.mkdir(parents=True)
         manifest = {
             "schema": 1,
             "suite": "demo",
-            "job": place.name,
+            "job": target.name,
             "recipe": {
                 "name": label,
                 "label": label,
@@ -63,10 +63,10 @@ def write_run(tmp_path: Path) -> WriteRun:
             "protocol": content,
             "fingerprint": hashlib.md5(json.dumps(content, sort_keys=True).encode()).hexdigest(),
         }
-        (place / "manifest.json").write_text(json.dumps(manifest))
-        (place / "rows.jsonl").write_text("".join(json.dumps(one) + "\n" for one in rows))
+        (target / "manifest.json").write_text(json.dumps(manifest))
+        (target / "rows.jsonl").write_text("".join(json.dumps(one) + "\n" for one in rows))
         if finished:
-            (place / "summary.json").write_text("{}")
-        return place
+            (target / "summary.json").write_text("{}")
+        return target
 
     return write

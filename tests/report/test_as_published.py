@@ -74,9 +74,9 @@ def test_the_published_job_has_no_deviation_wherever_the_data_are(job: Job) -> N
         replace(job, estimators=(*job.estimators, Spec("gde", "another"))),
         replace(job, estimators=()),
     ):
-        found = publication_of(elsewhere, documented(job))
-        assert found is not None
-        assert (found.deviations, found.seeds) == ((), (0, 1, 2))
+        publication = publication_of(elsewhere, documented(job))
+        assert publication is not None
+        assert (publication.deviations, publication.seeds) == ((), (0, 1, 2))
 
 
 CHANGES: dict[str, tuple[Callable[[Job], Job], str]] = {
@@ -108,10 +108,10 @@ CHANGES: dict[str, tuple[Callable[[Job], Job], str]] = {
 @pytest.mark.parametrize("field", CHANGES)
 def test_a_change_of_any_field_is_a_deviation(job: Job, field: str) -> None:
     change, words = CHANGES[field]
-    found = publication_of(change(job))
-    assert found is not None
-    assert found.deviations
-    assert any(words in deviation for deviation in found.deviations)
+    publication = publication_of(change(job))
+    assert publication is not None
+    assert publication.deviations
+    assert any(words in deviation for deviation in publication.deviations)
 
 
 MATERIAL: dict[str, tuple[str, Any, str]] = {
@@ -126,18 +126,18 @@ def test_other_data_or_weights_are_a_deviation_whatever_their_files_are_called(j
     path, value, words = MATERIAL[field]
     kind, key = path.split(".")
     material = documented(job)
-    found = publication_of(job, {**material, kind: {**material[kind], key: value}})
-    assert found is not None
-    assert found.deviations == (words,)
+    publication = publication_of(job, {**material, kind: {**material[kind], key: value}})
+    assert publication is not None
+    assert publication.deviations == (words,)
 
 
 @pytest.mark.parametrize("kind", ["data", "weights"])
 def test_another_digest_is_a_deviation_where_one_is_known(job: Job, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = [{**row, "digest": "known"} if row["kind"] == kind else row for row in published_material()]
     monkeypatch.setattr(as_published, "published_material", lambda: rows)
-    found = publication_of(job)
-    assert found is not None
-    assert found.deviations == (f"the digest of the {kind} is {kind[0]} instead of known",)
+    publication = publication_of(job)
+    assert publication is not None
+    assert publication.deviations == (f"the digest of the {kind} is {kind[0]} instead of known",)
     material = documented(job)
     same = publication_of(job, {**material, kind: {**material[kind], "digest": "known"}})
     assert same is not None
@@ -145,9 +145,11 @@ def test_another_digest_is_a_deviation_where_one_is_known(job: Job, kind: str, m
 
 
 def test_a_run_that_does_not_say_what_it_used_is_not_as_published(job: Job) -> None:
-    found = publication_of_manifest(json.loads(json.dumps({"asked": job.to_json(), "resolved": resolved_names(job)})))
-    assert found is not None
-    assert "does not say which data" in found.deviations[0]
+    publication = publication_of_manifest(
+        json.loads(json.dumps({"asked": job.to_json(), "resolved": resolved_names(job)}))
+    )
+    assert publication is not None
+    assert "does not say which data" in publication.deviations[0]
 
 
 def ccc_job(scale: str) -> Job:
@@ -156,13 +158,13 @@ def ccc_job(scale: str) -> Job:
 
 def test_official_shards_and_imported_matrices_are_the_published_protocol() -> None:
     for scale in ("paper-shards", "paper-matrices"):
-        found = publication_of(ccc_job(scale))
-        assert found is not None
-        assert (found.deviations, found.seeds) == ((), (43, 44, 45))
+        publication = publication_of(ccc_job(scale))
+        assert publication is not None
+        assert (publication.deviations, publication.seeds) == ((), (43, 44, 45))
     short = documented(ccc_job("paper-shards"))
-    found = publication_of(ccc_job("paper-shards"), {**short, "data": {**short["data"], "samples": 25_000}})
-    assert found is not None
-    assert found.deviations == ("the data has 25,000 samples instead of 7,500,000",)
+    publication = publication_of(ccc_job("paper-shards"), {**short, "data": {**short["data"], "samples": 25_000}})
+    assert publication is not None
+    assert publication.deviations == ("the data has 25,000 samples instead of 7,500,000",)
 
 
 WALKS: dict[str, tuple[str, dict[str, Any], str]] = {
@@ -177,9 +179,9 @@ WALKS: dict[str, tuple[str, dict[str, Any], str]] = {
 def test_a_walk_that_was_calibrated_here_is_called_so(case: str) -> None:
     scale, changes, words = WALKS[case]
     material = documented(ccc_job(scale))
-    found = publication_of(ccc_job(scale), {**material, "calibration": {**material["calibration"], **changes}})
-    assert found is not None
-    (deviation,) = found.deviations
+    publication = publication_of(ccc_job(scale), {**material, "calibration": {**material["calibration"], **changes}})
+    assert publication is not None
+    (deviation,) = publication.deviations
     assert words in deviation
 
 
@@ -191,9 +193,9 @@ def test_the_paper_scale_calibrates_as_the_matrices_were_measured() -> None:
 
 def test_figure_4a_takes_ten_orders() -> None:
     job = next(iter(load_suite("ccc-backbones", scale="paper-cin-c").jobs()))
-    found = publication_of(job)
-    assert found is not None
-    assert (found.deviations, found.seeds) == ((), tuple(range(10)))
+    publication = publication_of(job)
+    assert publication is not None
+    assert (publication.deviations, publication.seeds) == ((), tuple(range(10)))
     other = publication_of(replace(job, seed=43))
     assert other is not None
     assert other.deviations
@@ -216,9 +218,9 @@ def test_settings_of_the_paper_are_as_published_as_those_of_the_code() -> None:
         replace(unitta, recipe=with_options(unitta.recipe, distance="kl", class_momentum=0.005)),
         replace(imagenet, batch_size=32),
     ):
-        found = publication_of(same)
-        assert found is not None
-        assert found.deviations == ()
+        publication = publication_of(same)
+        assert publication is not None
+        assert publication.deviations == ()
     other = publication_of(replace(unitta, recipe=with_options(unitta.recipe, class_momentum=0.02)))
     assert other is not None
     assert other.deviations == ("recipe.class_momentum is 0.02 instead of not set",)
@@ -231,9 +233,9 @@ def test_own_suites_and_embedded_data_have_nothing_to_compare_with(job: Job) -> 
 
 def test_every_scale_of_a_paper_counts() -> None:
     for scale in ("paper", "paper-cifar100", "paper-imagenet"):
-        found = publication_of(load_suite("aetta-fully", scale=scale).jobs()[-1])
-        assert found is not None
-        assert found.deviations == ()
+        publication = publication_of(load_suite("aetta-fully", scale=scale).jobs()[-1])
+        assert publication is not None
+        assert publication.deviations == ()
 
 
 @pytest.mark.parametrize("suite", suite_names())
@@ -245,12 +247,12 @@ def test_every_job_at_the_scale_of_a_paper_is_as_published(suite: str) -> None:
             material = documented(job)
             if job.stream.name == "ccc" and "calibration" not in job.stream.options:  # calibrated when it is run
                 material["calibration"]["imported"] = False
-            found = publication_of(job, material)
-            assert found is not None
+            publication = publication_of(job, material)
+            assert publication is not None
             walk = () if material["calibration"]["imported"] else ("the walk is self-calibrated",)
-            assert len(found.deviations) == len(walk), (job.name, found.deviations)
-            assert all(map(str.startswith, found.deviations, walk))
-            assert job.seed in found.seeds
+            assert len(publication.deviations) == len(walk), (job.name, publication.deviations)
+            assert all(map(str.startswith, publication.deviations, walk))
+            assert job.seed in publication.seeds
 
 
 def test_names_of_one_data_set_and_epochs_of_a_preset_are_those_of_the_manifest() -> None:
@@ -258,12 +260,12 @@ def test_names_of_one_data_set_and_epochs_of_a_preset_are_those_of_the_manifest(
     stored = [job for job in suite.jobs() if job.data.name == "sc2_c" and job.protocol != "online"]
     job = next(job for job in stored if job.resolved.epochs not in (None, suite.epochs))
     for same in (job, replace(job, data=Spec("stored_speech_commands_c", options=job.data.options))):
-        found = publication_of(same)
-        assert found is not None
-        assert found.deviations == ()
-    found = publication_of(replace(job, epochs=job.epochs + 1))
-    assert found is not None
-    assert found.deviations == (f"epochs is {job.epochs + 1} instead of {job.epochs}",)
+        publication = publication_of(same)
+        assert publication is not None
+        assert publication.deviations == ()
+    publication = publication_of(replace(job, epochs=job.epochs + 1))
+    assert publication is not None
+    assert publication.deviations == (f"epochs is {job.epochs + 1} instead of {job.epochs}",)
 
 
 def test_a_comparison_does_not_import_torch() -> None:

@@ -39,19 +39,19 @@ def write(write_run: WriteRun, protocol: str = ORACLE, parameters: int = 77_754,
             shared = {"protocol": protocol, "epochs": 3, "stream": stream}
             folder = write_run(label, rows, stream=stream, protocol=shared)
             right = sum(counts) * samples // 20
-            found = {
+            one_set = {
                 "domains": [domain],
                 "samples": samples,
                 "correct": right,
                 "scores": {"macro_f1": right / samples - 0.01, "silhouette": None if label == "source" else 0.1},
             }
             if protocol == ORACLE:
-                found |= {"last_correct": right - samples // 20 * scale, "redrawn_accuracy": [0.2, 0.3, 0.7, 0.6]}
+                one_set |= {"last_correct": right - samples // 20 * scale, "redrawn_accuracy": [0.2, 0.3, 0.7, 0.6]}
             summarise(
                 folder,
                 parameters=parameters,
                 label=label,
-                sets=[found],
+                sets=[one_set],
                 samples=samples,
                 peak_mib={"50%": 80.0, "100%": 90},
             )
@@ -112,7 +112,7 @@ def test_every_table_names_its_protocol(protocol: str, write_run: WriteRun, tmp_
         assert f"Protocol {protocol.split()[0]}: " in to_markdown(table)
         assert ("no label was used" in to_markdown(table)) == (protocol == "offline-fixed")
     if protocol == ORACLE:
-        assert "chosen" not in tables[0].verdict
+        assert "chosen" not in tables[0].conclusion
         assert "a gain of +20.0 points over the last epoch" in to_markdown(tables[0])
         figure = over_epochs(tables[0])
         assert figure is not None

@@ -27,10 +27,10 @@ def as_paper(folder: Path, suite: str, *, parameters: int = 25_557_032, **change
 
 @pytest.fixture
 def runs(write_run: WriteRun, tmp_path: Path) -> Path:
-    for place, stream in enumerate(["easy-1000", "easy-2000", "hard-1000"]):
-        write_run("source", batches({"fog": [4 + place, 4]}), stream=stream, protocol={"stream": stream})
-        if place < 2:
-            write_run("tent", batches({"fog": [8, 8 - place]}), stream=stream, protocol={"stream": stream})
+    for index, stream in enumerate(["easy-1000", "easy-2000", "hard-1000"]):
+        write_run("source", batches({"fog": [4 + index, 4]}), stream=stream, protocol={"stream": stream})
+        if index < 2:
+            write_run("tent", batches({"fog": [8, 8 - index]}), stream=stream, protocol={"stream": stream})
     return tmp_path / "runs"
 
 
@@ -56,8 +56,8 @@ def test_published_numbers_stand_beside_the_same_network_and_length_only(write_r
             folder=tmp_path / f"{size}-{parameters}" / "a",
         )
         as_paper(folder, "cin-c", parameters=parameters)
-        found = make_grids(make_tables(read_runs(folder.parent), "error"))
-        return [grid.cell("rdumb", column).text for grid in found for column in grid.columns]
+        of_folder = make_grids(make_tables(read_runs(folder.parent), "error"))
+        return [grid.cell("rdumb", column).text for grid in of_folder for column in grid.columns]
 
     assert grids(750_000, 25_557_032) == ["50.0 (53.5)"]
     assert grids(750_000, 11_689_512) == []
@@ -172,6 +172,6 @@ def test_published_numbers_of_unitta_want_its_own_rules(
 def test_the_published_settings_average_to_what_the_paper_prints(parameters: str, recipe: str, error: float) -> None:
     text = (resources.files("holdfast.report") / "published.csv").read_text()
     rows = [row for row in csv.DictReader(io.StringIO(text)) if row["suite"] == "unitta"]
-    found = [100 - float(row["value"]) for row in rows if (row["parameters"], row["recipe"]) == (parameters, recipe)]
+    errors = [100 - float(row["value"]) for row in rows if (row["parameters"], row["recipe"]) == (parameters, recipe)]
     assert len(rows) == 3 * 17 * 24
-    assert sum(found) / 24 == pytest.approx(error, abs=0.006)
+    assert sum(errors) / 24 == pytest.approx(error, abs=0.006)

@@ -30,21 +30,21 @@ def test_cost_counts_both_directions_per_sample(write_run: WriteRun) -> None:
         row(10, batch, forwards=1.0, backwards=0.5, step_seconds=0.2, skipped="no reliable sample"),
         row(20, {"fog": (5, 5)}, forwards=3.0, backwards=0.0, step_seconds=0.9, recovered="every 3 batches"),
     ]
-    found = read_run(write_run("tent", rows)).rows
-    assert metrics.passes_per_sample(found) == pytest.approx((20 + 15 + 15) / 25)
-    assert metrics.median_step_seconds(found) == 0.2
-    assert (metrics.resets(found), metrics.skipped_batches(found)) == (1, 1)
+    columns = read_run(write_run("tent", rows)).rows
+    assert metrics.passes_per_sample(columns) == pytest.approx((20 + 15 + 15) / 25)
+    assert metrics.median_step_seconds(columns) == 0.2
+    assert (metrics.resets(columns), metrics.skipped_batches(columns)) == (1, 1)
 
 
 def test_the_moving_average_leaves_out_what_is_not_known(write_run: WriteRun) -> None:
     batch = {"fog": (5, 10)}
-    rows = [row(10 * place, batch, entropy=value) for place, value in enumerate((0.2, None, 0.6))]
-    found = read_run(write_run("tent", rows)).rows
-    average = metrics.moving_average(found, found.entropy, [10, 15, 20, 30], 10)
+    rows = [row(10 * index, batch, entropy=value) for index, value in enumerate((0.2, None, 0.6))]
+    columns = read_run(write_run("tent", rows)).rows
+    average = metrics.moving_average(columns, columns.entropy, [10, 15, 20, 30], 10)
     np.testing.assert_allclose(average, [0.2, 0.2, np.nan, 0.6])
-    np.testing.assert_allclose(metrics.moving_average(found, found.entropy, [30], 30), [0.4])
+    np.testing.assert_allclose(metrics.moving_average(columns, columns.entropy, [30], 30), [0.4])
     np.testing.assert_allclose(
-        metrics.moving_average(found, found.accuracy, [30], 30), metrics.moving_accuracy(found, [30], 30)
+        metrics.moving_average(columns, columns.accuracy, [30], 30), metrics.moving_accuracy(columns, [30], 30)
     )
 
 
@@ -55,11 +55,11 @@ def test_estimates_are_held_against_their_batch(write_run: WriteRun) -> None:
         row(10, batch, estimates={"aetta": estimate(0.5), "late": estimate(None)}),
         row(20, batch, estimates={"aetta": estimate(None), "late": estimate(None)}),
     ]
-    found = read_run(write_run("tent", rows)).rows
-    errors = metrics.estimate_error(found)
+    columns = read_run(write_run("tent", rows)).rows
+    errors = metrics.estimate_error(columns)
     assert errors["aetta"] == 0.125
     assert math.isnan(errors["late"])
-    assert metrics.estimate_floor(found) == pytest.approx(math.sqrt(2 / math.pi * 0.25 / 10))
+    assert metrics.estimate_floor(columns) == pytest.approx(math.sqrt(2 / math.pi * 0.25 / 10))
 
 
 def test_a_collapse_is_a_fall_below_the_source_that_lasts() -> None:

@@ -30,14 +30,14 @@ def table(write_run: WriteRun, tmp_path: Path) -> Table:
 
 def test_recipes_that_differ_by_luck_are_tied_and_the_source_is_not(table: Table) -> None:
     assert {line.label for line in table.leading} == {"tent", "eta"}
-    assert table.verdict.startswith("no single best: tent and eta are tied at about ")
-    assert "source 5" in table.verdict
-    found = dict(zip([line.label for line in table.lines], table.standings or [], strict=True))
-    assert found["source"].low > 20
-    assert found["source"].first == 0
-    assert found["source"].high < 40
-    assert sum(one.first for one in found.values()) == pytest.approx(1)
-    assert found[table.best.label].difference == found[table.best.label].high == 0
+    assert table.conclusion.startswith("no single best: tent and eta are tied at about ")
+    assert "source 5" in table.conclusion
+    standings = dict(zip([line.label for line in table.lines], table.standings or [], strict=True))
+    assert standings["source"].low > 20
+    assert standings["source"].first == 0
+    assert standings["source"].high < 40
+    assert sum(one.first for one in standings.values()) == pytest.approx(1)
+    assert standings[table.best.label].difference == standings[table.best.label].high == 0
     assert to_markdown(table).count("**") == 2 * (1 + 2 + 1)  # title, two means, the best of the only domain
 
 
@@ -45,7 +45,7 @@ def test_a_clear_winner_is_the_best(write_run: WriteRun, tmp_path: Path) -> None
     for name, share in (("source", 0.5), ("tent", 0.6), ("eta", 0.8)):
         write_recipe(write_run, name, share, seed=0, luck=3)
     (table,) = make_tables(read_runs(tmp_path / "runs"))
-    assert table.verdict.startswith("best: eta, ")
+    assert table.conclusion.startswith("best: eta, ")
     assert [line.label for line in table.leading] == ["eta"]
 
 
@@ -54,7 +54,7 @@ def test_runs_over_other_batches_are_not_compared(write_run: WriteRun, tmp_path:
     write_run("tent", batches({"fog": [6, 6, 6]}))
     (table,) = make_tables(read_runs(tmp_path / "runs"))
     assert table.standings is None
-    assert table.verdict.startswith("best: tent")
+    assert table.conclusion.startswith("best: tent")
 
 
 @pytest.mark.usefixtures("table")

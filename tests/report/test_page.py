@@ -79,7 +79,9 @@ def test_out_names_the_page_or_its_folder(runs: Path, tmp_path: Path) -> None:
 
 
 def test_the_same_files_give_the_same_page(runs: Path, tmp_path: Path) -> None:
-    first, second = (write_report(make_report(runs), tmp_path / place / "report.html") for place in ("first", "second"))
+    first, second = (
+        write_report(make_report(runs), tmp_path / subfolder / "report.html") for subfolder in ("first", "second")
+    )
     assert first.read_bytes() == second.read_bytes()
 
 
@@ -132,7 +134,7 @@ def test_fingerprint_of_every_run_is_on_the_page(runs: Path) -> None:
     text = parsed(write_report(make_report(runs))).text
     fingerprints = [re.search(r'"fingerprint": "(\w+)"', path.read_text()) for path in runs.rglob("manifest.json")]
     assert len(fingerprints) == 4
-    assert all(found and found[1] in text for found in fingerprints)
+    assert all(match and match[1] in text for match in fingerprints)
 
 
 def test_metric_is_the_readers_choice(runs: Path) -> None:
@@ -230,7 +232,7 @@ def test_a_browser_opens_one_of_many_tables_alone(
     monkeypatch.setattr("holdfast.report.report.MANY", 1)
     page = write_report(make_report(runs))
     text = parsed(page).text
-    assert "best: " in text  # the list has the verdicts
+    assert "best: " in text  # the list has the conclusions
     assert "Protocol" not in text
     drawn = opened(f"{page.as_uri()}#table-1", tmp_path)
     closed, shown = re.findall("<section id=.*?</section>", drawn, flags=re.DOTALL)

@@ -97,9 +97,9 @@ def test_options_of_estimators_stand_in_the_order_of_their_values(write_run: Wri
         },
     )
     (table,) = tables(tmp_path)
-    found = option_table(table)
-    assert found is not None
-    assert found.rows == [
+    options = option_table(table)
+    assert options is not None
+    assert options.rows == [
         ["aetta", "masks", "5", "30.0", "30.0"],
         ["aetta", "masks", "10", "10.0", "10.0"],
         ["aetta", "skew_power", "0", "0.0", "0.0"],

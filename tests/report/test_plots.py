@@ -29,8 +29,8 @@ def table(write_run: WriteRun, tmp_path: Path) -> Table:
     write_run("sar", reset)
     for seed, correct in ((0, 4), (1, 6)):
         write_run("source", batches({"fog": [correct, correct], "<i>snow": [correct, correct]}), seed=seed)
-    (found,) = make_tables(read_runs(tmp_path / "runs"))
-    return found
+    (made,) = make_tables(read_runs(tmp_path / "runs"))
+    return made
 
 
 def test_figures_are_valid_plotly(table: Table) -> None:
@@ -40,7 +40,7 @@ def test_figures_are_valid_plotly(table: Table) -> None:
 
 def test_confidence_is_a_moving_mean_over_the_seeds(write_run: WriteRun, tmp_path: Path) -> None:
     for seed, confidences in ((0, (0.5, 0.7)), (1, (0.9, 0.9))):
-        rows = [row(10 * place, {"fog": (5, 10)}, confidence=value) for place, value in enumerate(confidences)]
+        rows = [row(10 * index, {"fog": (5, 10)}, confidence=value) for index, value in enumerate(confidences)]
         write_run("tent", rows, seed=seed)
     (table,) = make_tables(read_runs(tmp_path / "runs"))
     figure = confidence_over_time(table)
@@ -107,8 +107,8 @@ def test_labels_of_equal_dots_stand_apart(write_run: WriteRun, tmp_path: Path) -
     for label in ("tent", "eta"):
         write_run(label, batches({"fog": [9]}, backwards=1.0))
     (table,) = make_tables(read_runs(tmp_path / "runs"))
-    places = [dot["textposition"] for dot in against_cost(table)["data"]]
-    assert places == ["middle right", "middle left", "middle right", "bottom center"]
+    positions = [dot["textposition"] for dot in against_cost(table)["data"]]
+    assert positions == ["middle right", "middle left", "middle right", "bottom center"]
 
 
 def test_a_label_without_room_is_left_out(write_run: WriteRun, tmp_path: Path) -> None:
@@ -155,11 +155,13 @@ def test_the_severities_of_a_walk_are_drawn(write_run: WriteRun, tmp_path: Path)
 def test_domains_found_stand_beside_those_of_the_stream(write_run: WriteRun, tmp_path: Path) -> None:
     write_run("source", batches({"fog": [5, 5], "snow": [5], "frost": [5]}))  # as rows were before they had gauges
     rows = batches({"fog": [5, 5], "snow": [5], "frost": [5]})
-    write_run("bdn", [{**one, "gauges": {"domains": found}} for one, found in zip(rows, (1, 1, 2, 2), strict=True)])
+    write_run(
+        "bdn", [{**one, "gauges": {"domains": detected}} for one, detected in zip(rows, (1, 1, 2, 2), strict=True)]
+    )
     (table,) = make_tables(read_runs(tmp_path / "runs"))
-    true, found = gauge_over_time(table, "domains")["data"]
-    assert (true["name"], found["name"]) == ("in the stream", "bdn")
-    at = dict(zip(found["x"], zip(true["y"], found["y"], strict=True), strict=True))
+    true, detected = gauge_over_time(table, "domains")["data"]
+    assert (true["name"], detected["name"]) == ("in the stream", "bdn")
+    at = dict(zip(detected["x"], zip(true["y"], detected["y"], strict=True), strict=True))
     assert at == {0: (1, 1), 10: (1, 1), 20: (2, 2), 30: (3, 2), 40: (3, 2)}
     plotly.graph_objects.Figure(gauge_over_time(table, "domains"))
     assert "Domains over time" in write_report(make_report(tmp_path / "runs")).read_text()
@@ -181,5 +183,5 @@ def test_a_long_run_is_drawn_with_few_points_and_loses_neither_resets_nor_its_co
     assert len(marks["x"]) <= 2000
     assert marks["x"][-1] == 59_010
     assert max(later - earlier for earlier, later in pairwise(marks["x"][:-1])) <= 60_000 / 1000
-    counts = [int(found[1]) for text in marks["text"] if (found := re.search(r"and (\d+) more", text))]
+    counts = [int(match[1]) for text in marks["text"] if (match := re.search(r"and (\d+) more", text))]
     assert len(marks["x"]) + sum(counts) == 2501

@@ -25,33 +25,35 @@ def test_rows_become_columns(write_run: WriteRun) -> None:
         ),
         row(6, {"snow": (2, 2)}, estimates={"aetta": estimate(None)}, skipped="no reliable sample", forwards=2.0),
     ]
-    found = read_run(write_run("tent", rows)).rows
-    assert found.position.tolist() == [0, 6]
-    assert found.ends.tolist() == [6, 8]
-    assert found.correct.tolist() == [4, 2]
-    assert found.recovered == ["reset", None]
-    assert found.skipped == [None, "no reliable sample"]
-    np.testing.assert_array_equal(found.loss, [0.5, np.nan])
-    np.testing.assert_array_equal(found.estimates["aetta"].value, [0.7, np.nan])
-    assert list(found.domains) == ["fog", "snow"]
+    columns = read_run(write_run("tent", rows)).rows
+    assert columns.position.tolist() == [0, 6]
+    assert columns.ends.tolist() == [6, 8]
+    assert columns.correct.tolist() == [4, 2]
+    assert columns.recovered == ["reset", None]
+    assert columns.skipped == [None, "no reliable sample"]
+    np.testing.assert_array_equal(columns.loss, [0.5, np.nan])
+    np.testing.assert_array_equal(columns.estimates["aetta"].value, [0.7, np.nan])
+    assert list(columns.domains) == ["fog", "snow"]
 
 
 def test_an_estimate_is_read_with_all_its_fields(write_run: WriteRun) -> None:
     sure = {"value": 0.7, "low": 0.6, "high": 0.8, "unknown": None, "gain": 0.1}
     lost = {"value": None, "low": None, "high": None, "unknown": "signals disagree", "gain": None}
-    rows = [row(4 * place, {"fog": (3, 4)}, estimates={"sure": found}) for place, found in enumerate((sure, lost))]
-    found = read_run(write_run("tent", rows)).rows.estimates["sure"]
+    rows = [
+        row(4 * index, {"fog": (3, 4)}, estimates={"sure": estimate}) for index, estimate in enumerate((sure, lost))
+    ]
+    estimate = read_run(write_run("tent", rows)).rows.estimates["sure"]
     for name in ("value", "low", "high", "gain"):
-        np.testing.assert_array_equal(getattr(found, name), [sure[name], np.nan], name)
-    assert found.unknown == [None, "signals disagree"]
+        np.testing.assert_array_equal(getattr(estimate, name), [sure[name], np.nan], name)
+    assert estimate.unknown == [None, "signals disagree"]
 
 
 def test_confidence_and_entropy_are_columns(write_run: WriteRun) -> None:
     rows = [row(0, {"fog": (3, 4)}, confidence=0.9, entropy=0.3), row(4, {"fog": (1, 4)}, confidence=None)]
-    found = read_run(write_run("tent", rows)).rows
-    np.testing.assert_array_equal(found.confidence, [0.9, np.nan])
-    np.testing.assert_array_equal(found.entropy, [0.3, 0.5])
-    assert found.accuracy.tolist() == [0.75, 0.25]
+    columns = read_run(write_run("tent", rows)).rows
+    np.testing.assert_array_equal(columns.confidence, [0.9, np.nan])
+    np.testing.assert_array_equal(columns.entropy, [0.3, 0.5])
+    assert columns.accuracy.tolist() == [0.75, 0.25]
 
 
 def test_torn_last_line_is_ignored(write_run: WriteRun) -> None:

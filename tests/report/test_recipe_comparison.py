@@ -80,9 +80,9 @@ def runs(tmp_path: Path) -> Path:
 
 
 def accuracies(runs: Path, recipe: str) -> np.ndarray[Any, Any]:
-    found = [run for run in read_runs(runs) if run.manifest.recipe.label == recipe]
-    found.sort(key=lambda run: (run.manifest.stream.label, run.manifest.seed))
-    return np.array([100 * run.rows.correct.sum() / run.rows.size.sum() for run in found])
+    of_recipe = [run for run in read_runs(runs) if run.manifest.recipe.label == recipe]
+    of_recipe.sort(key=lambda run: (run.manifest.stream.label, run.manifest.seed))
+    return np.array([100 * run.rows.correct.sum() / run.rows.size.sum() for run in of_recipe])
 
 
 def test_the_difference_is_that_of_a_paired_t_test(runs: Path) -> None:
@@ -100,14 +100,16 @@ def test_the_difference_is_that_of_a_paired_t_test(runs: Path) -> None:
 
 
 def test_more_comparisons_are_corrected_and_ranked(runs: Path) -> None:
-    found = compare_recipes(runs, ["source", "mine", "tent"])
-    assert found.ranks == [3.0, 1.0, 2.0]
-    assert [pair.corrected_p for pair in found.pairs] == holm([pair.p for pair in found.pairs])
-    assert found.critical_difference == pytest.approx(2.343 * math.sqrt(3 * 4 / (6 * 6)), abs=2e-3)  # Demšar, table 5
-    svg = critical_difference_svg(found)
+    comparison = compare_recipes(runs, ["source", "mine", "tent"])
+    assert comparison.ranks == [3.0, 1.0, 2.0]
+    assert [pair.corrected_p for pair in comparison.pairs] == holm([pair.p for pair in comparison.pairs])
+    assert comparison.critical_difference == pytest.approx(
+        2.343 * math.sqrt(3 * 4 / (6 * 6)), abs=2e-3
+    )  # Demšar, table 5
+    svg = critical_difference_svg(comparison)
     assert svg.count("<polyline") == 3
     assert "mine (1.00)" in svg
-    assert "Mean ranks: mine 1.00, tent 2.00, source 3.00" in found.to_markdown()
+    assert "Mean ranks: mine 1.00, tent 2.00, source 3.00" in comparison.to_markdown()
 
 
 def test_equal_recipes_tie(tmp_path: Path) -> None:
@@ -117,9 +119,9 @@ def test_equal_recipes_tie(tmp_path: Path) -> None:
     assert (pair.wins, pair.ties, pair.losses) == (0, 1, 0)
     assert not pair.differs
     (table,) = make_tables(read_runs(tmp_path))
-    found = standings([line.runs for line in table.lines], 0)
-    assert found is not None
-    assert [one.first for one in found] == [0.5, 0.5], "recipes that tie share the first rank"
+    ranks = standings([line.runs for line in table.lines], 0)
+    assert ranks is not None
+    assert [one.first for one in ranks] == [0.5, 0.5], "recipes that tie share the first rank"
 
 
 def test_refusals_name_what_differs(tmp_path: Path) -> None:
@@ -135,9 +137,9 @@ def test_refusals_name_what_differs(tmp_path: Path) -> None:
 
 def test_the_command_prints_either_metric(runs: Path) -> None:
     for metric, sign in (("error", "-"), ("accuracy", "+")):
-        told = CliRunner().invoke(app, ["compare", str(runs), "--recipes", "mine, tent", "--metric", metric]).output
-        assert f"| mine − tent | {sign}11." in told or f"| mine − tent | {sign}10." in told
-        assert told.startswith(f"### {metric.capitalize()}, in points")
+        printed = CliRunner().invoke(app, ["compare", str(runs), "--recipes", "mine, tent", "--metric", metric]).output
+        assert f"| mine − tent | {sign}11." in printed or f"| mine − tent | {sign}10." in printed
+        assert printed.startswith(f"### {metric.capitalize()}, in points")
     both = CliRunner().invoke(app, ["compare", str(runs)])
     assert "--recipes mine,tent" in str(both.exception)
 

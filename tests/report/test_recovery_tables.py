@@ -14,8 +14,8 @@ SCRIPT = {"collapse": {"from_sample": 40, "samples": 20, "lr_factor": 100}, "str
 
 def with_resets(corrects: list[int], resets: list[int]) -> list[Row]:
     rows = batches({"fog": corrects})
-    for place in resets:
-        rows[place]["recovered"] = "a reason"
+    for index in resets:
+        rows[index]["recovered"] = "a reason"
     return rows
 
 
@@ -74,8 +74,8 @@ def test_where_the_method_harms_itself_a_reset_is_not_false(arena: Path, write_r
 
 def test_the_arena_counts_the_alarms_of_an_estimator_beside_resets(write_run: WriteRun, tmp_path: Path) -> None:
     rows = batches({"fog": [6] * 5 + [1] * 3})
-    for place, one in enumerate(rows):
-        one["estimates"] = {"risk": {"value": 0.9, "alarm": "too many errors" if place in (0, 7) else None}}
+    for index, one in enumerate(rows):
+        one["estimates"] = {"risk": {"value": 0.9, "alarm": "too many errors" if index in (0, 7) else None}}
     write_run("source", batches({"fog": [3] * 8}), stream="collapse", protocol=SCRIPT)
     write_run("never", rows, method="tent", recovery="never", stream="collapse", protocol=SCRIPT)
     (table,) = arena_tables(make_tables(read_runs(tmp_path / "runs")))

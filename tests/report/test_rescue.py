@@ -20,13 +20,13 @@ CORRECT = {
 @pytest.fixture
 def runs(write_run: WriteRun, tmp_path: Path) -> Path:
     """Write the eight runs of a demo on one data set; the guard raises an alarm after the second batch by class."""
-    for place, (stream, recipes) in enumerate(CORRECT.items()):
+    for index, (stream, recipes) in enumerate(CORRECT.items()):
         for label, correct in recipes.items():
             watched = {"anchored": {"value": 0.5, "low": None, "high": None, "unknown": None, "gain": None}}
             rows = batches({"noise": correct}, estimates=watched)
             if (stream, label) == ("by class", "guarded tent"):
                 rows[1]["recovered"] = "the adapted network stayed worse than the source"
-            folder = write_run(label, rows, stream=stream, protocol={"stream": str(place)})
+            folder = write_run(label, rows, stream=stream, protocol={"stream": str(index)})
             manifest = json.loads((folder / "manifest.json").read_text())
             (folder / "manifest.json").write_text(json.dumps({**manifest, "suite": "demo-rescue"}))
     return tmp_path / "runs"
@@ -34,12 +34,12 @@ def runs(write_run: WriteRun, tmp_path: Path) -> Path:
 
 def test_the_story_has_the_numbers_of_the_runs(runs: Path) -> None:
     report = make_report(runs)
-    found = scenes(report.tables)
-    assert [list(row) for row in story_table(found).rows] == [
+    story = scenes(report.tables)
+    assert [list(row) for row in story_table(story).rows] == [
         ["digits, shuffled", "70.0", "95.0", "50.0", "90.0", "90.0", "–"],
         ["digits, by class", "70.0", "30.0", "50.0", "75.0", "80.0", "20"],
     ]
-    helps, fails, holds = sentences(found)
+    helps, fails, holds = sentences(story)
     assert helps.startswith("Adapting helps")
     assert "right on 95.0 % of the digits (source: 70.0 %)" in helps
     assert "right on 30.0 % of the digits (estimated without labels: 50.0 %)" in fails

@@ -26,16 +26,16 @@ def content(link: str) -> bytes:
 def test_images_of_a_strip_are_those_of_the_stream() -> None:
     stream = continual(Digits("test"), corruptions=["fog", "contrast"], samples_per_domain=30)
     strip = make_strip(stream, 60)
-    assert [place["domain"] for place in strip] == ["fog"] * 3 + ["contrast"] * 3
-    for place in strip:
-        seen = stream.read(place["position"], place["position"] + 4).inputs.numpy()
-        shown = [np.asarray(Image.open(io.BytesIO(content(image)))) for image in place["images"]]
+    assert [sample["domain"] for sample in strip] == ["fog"] * 3 + ["contrast"] * 3
+    for sample in strip:
+        seen = stream.read(sample["position"], sample["position"] + 4).inputs.numpy()
+        shown = [np.asarray(Image.open(io.BytesIO(content(image)))) for image in sample["images"]]
         assert np.array_equal(np.stack(shown), seen)
 
 
 def test_a_stream_shorter_than_the_strip_has_all_of_its_samples() -> None:
     strip = make_strip(continual(Digits("test"), corruptions=["fog"], samples_per_domain=3), 3)
-    assert [(place["position"], len(place["images"])) for place in strip] == [(0, 3), (1, 2), (2, 1)]
+    assert [(sample["position"], len(sample["images"])) for sample in strip] == [(0, 3), (1, 2), (2, 1)]
 
 
 def test_audio_can_be_heard_and_seen() -> None:
@@ -43,12 +43,12 @@ def test_audio_can_be_heard_and_seen() -> None:
     waves = 0.3 * np.random.default_rng(0).standard_normal((8, 4000)).astype(np.float32).clip(-1, 1)
     data = InMemoryAudio(waves, np.zeros(8, np.int64), sample_rate=8000)
     stream = continual(data, corruptions=["clean"], samples_per_domain=8)
-    place = make_strip(stream, 8)[0]
-    heard, rate = soundfile.read(io.BytesIO(content(place["audio"])))
-    (seen,) = stream.read(place["position"], place["position"] + 1).inputs.numpy()
+    sample = make_strip(stream, 8)[0]
+    heard, rate = soundfile.read(io.BytesIO(content(sample["audio"])))
+    (seen,) = stream.read(sample["position"], sample["position"] + 1).inputs.numpy()
     assert (rate, len(heard)) == (8000, 4000)
     assert np.abs(heard - seen).max() < 0.02  # eight bits
-    assert Image.open(io.BytesIO(content(place["images"][0]))).size == (80, 48)
+    assert Image.open(io.BytesIO(content(sample["images"][0]))).size == (80, 48)
 
 
 def test_the_page_shows_the_strip_of_the_first_seed(write_run: WriteRun, tmp_path: Path) -> None:

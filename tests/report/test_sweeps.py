@@ -47,13 +47,13 @@ def test_an_option_of_the_stream_becomes_a_line_for_each_recipe(write_run: Write
 def test_batch_sizes_and_options_of_recipes_are_found_too(write_run: WriteRun, tmp_path: Path) -> None:
     for size in (1, 16, 64):
         write(write_run, "bdn", 5, batch_size=size)
-    for place, layer in enumerate(["stem", "first", "last"]):
-        write(write_run, "unitta", place, options={"prediction_layer": layer, "momentum": 0.1})
-    found = {sweep.option: sweep for sweep in sweeps_of(tmp_path / "runs")}
-    assert found["batch size"].values == [1, 16, 64]
-    assert found["prediction layer"].values == ["stem", "first", "last"]  # as they came
-    assert list(found["prediction layer"].lines) == ["unitta"]
-    assert len(found) == 2
+    for index, layer in enumerate(["stem", "first", "last"]):
+        write(write_run, "unitta", index, options={"prediction_layer": layer, "momentum": 0.1})
+    sweeps = {sweep.option: sweep for sweep in sweeps_of(tmp_path / "runs")}
+    assert sweeps["batch size"].values == [1, 16, 64]
+    assert sweeps["prediction layer"].values == ["stem", "first", "last"]  # as they came
+    assert list(sweeps["prediction layer"].lines) == ["unitta"]
+    assert len(sweeps) == 2
 
 
 @pytest.mark.parametrize("stays", [("iid", "continual", 0.85), (0.5, 0.9)])

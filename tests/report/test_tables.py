@@ -61,22 +61,22 @@ def test_accuracy_is_the_other_side_of_error(runs: Path) -> None:
         only_table(runs, "f1")
 
 
-def test_verdict_in_plain_words(runs: Path, write_run: WriteRun) -> None:
-    assert only_table(runs).verdict == (
+def test_conclusion_in_plain_words(runs: Path, write_run: WriteRun) -> None:
+    assert only_table(runs).conclusion == (
         "best: rdumb, 21.2 % error; source 47.5 %; none of 2 recipes is worse than not adapting"
     )
     write_run("collapsed", batches({"fog": [1, 1], "snow": [1, 1]}))
-    assert only_table(runs).verdict.endswith("1 of 3 recipes is worse than not adapting")
+    assert only_table(runs).conclusion.endswith("1 of 3 recipes is worse than not adapting")
     write_run("gone", batches({"fog": [1, 1], "snow": [1, 1]}))
-    assert only_table(runs).verdict.endswith("2 of 4 recipes are worse than not adapting")
+    assert only_table(runs).conclusion.endswith("2 of 4 recipes are worse than not adapting")
 
 
-def test_verdict_without_a_source(write_run: WriteRun, tmp_path: Path) -> None:
+def test_conclusion_without_a_source(write_run: WriteRun, tmp_path: Path) -> None:
     write_run("tent", batches({"fog": [9]}))
     table = only_table(tmp_path / "runs")
     assert table.source is None
     assert math.isnan(table.relative_time(table.lines[0]))
-    assert table.verdict.startswith("best: tent, 10.0 % error; there is no source run")
+    assert table.conclusion.startswith("best: tent, 10.0 % error; there is no source run")
     assert "worse than the source" not in to_html(table)
 
 

@@ -17,12 +17,12 @@ def claims() -> Any:
     """The module that writes the page."""
     if not (ROOT / "results").exists():
         pytest.skip("the results are not beside the tests")
-    place = importlib.util.spec_from_file_location("claims", ROOT / "benchmarks" / "claims.py")
-    assert place is not None
-    assert place.loader is not None
-    module = importlib.util.module_from_spec(place)
+    spec = importlib.util.spec_from_file_location("claims", ROOT / "benchmarks" / "claims.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
     sys.modules["claims"] = module  # dataclasses look their module up
-    place.loader.exec_module(module)
+    spec.loader.exec_module(module)
     return module
 
 

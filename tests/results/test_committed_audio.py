@@ -18,12 +18,12 @@ Accuracies = dict[tuple[str, str, str], dict[int, float]]  # protocol, recipe, c
 
 def accuracies(runs: list[dict[str, Any]]) -> Accuracies:
     """Return the accuracy of every run in %."""
-    found: Accuracies = {}
+    table: Accuracies = {}
     for run in runs:
         manifest = run["manifest"]
-        place = manifest["protocol"]["protocol"], run["recipe"], manifest["stream"]["label"]
-        found.setdefault(place, {})[manifest["seed"]] = 100 * run["summary"]["accuracy"]
-    return found
+        key = manifest["protocol"]["protocol"], run["recipe"], manifest["stream"]["label"]
+        table.setdefault(key, {})[manifest["seed"]] = 100 * run["summary"]["accuracy"]
+    return table
 
 
 @pytest.fixture(scope="module")
@@ -32,19 +32,19 @@ def by_data_set(committed: Read) -> dict[str, Accuracies]:
     return {name: accuracies(committed(f"dhauds-{name}.json")) for name in DATA_SETS}
 
 
-def mean_accuracy(found: Accuracies, protocol: str, recipe: str) -> float:
+def mean_accuracy(table: Accuracies, protocol: str, recipe: str) -> float:
     """Return the mean over criteria and seeds."""
-    return float(np.mean([list(found[protocol, recipe, name].values()) for name in CRITERIA]))
+    return float(np.mean([list(table[protocol, recipe, name].values()) for name in CRITERIA]))
 
 
 @pytest.mark.parametrize("name", DATA_SETS)
 def test_every_run_met_the_same_criteria(name: str, by_data_set: dict[str, Accuracies], committed: Read) -> None:
-    found = by_data_set[name]
+    table = by_data_set[name]
     recipes = ("source", "batch_norm", "tent", "dhauds")
     wanted = {(protocol, recipe) for protocol in ("online", "offline-fixed") for recipe in recipes}
     wanted.add(("online", "dhauds-batch"))
-    assert set(found) == {(*pair, criterion) for pair in wanted for criterion in CRITERIA}
-    assert {frozenset(seeds) for seeds in found.values()} == {frozenset({0, 1})}
+    assert set(table) == {(*pair, criterion) for pair in wanted for criterion in CRITERIA}
+    assert {frozenset(seeds) for seeds in table.values()} == {frozenset({0, 1})}
     runs = committed(f"dhauds-{name}.json")
     shared = [run["manifest"]["protocol"] for run in runs]
     assert len({(protocol["weights"], protocol["batch_size"], protocol["threads"]) for protocol in shared}) == 1
@@ -54,7 +54,7 @@ def test_every_run_met_the_same_criteria(name: str, by_data_set: dict[str, Accur
     assert rates == {1e-3}  # one setting for all
     # Neither learns: whether a set is seen once or often is the same to them.
     for recipe in ("source", "batch_norm"):
-        assert all(found["online", recipe, one] == found["offline-fixed", recipe, one] for one in CRITERIA)
+        assert all(table["online", recipe, one] == table["offline-fixed", recipe, one] for one in CRITERIA)
 
 
 ADAPTED = [("online", "batch_norm"), ("online", "tent"), ("online", "dhauds"), ("online", "dhauds-batch")]
@@ -67,9 +67,9 @@ IMPROVED = {
 }
 
 
-def gains(found: Accuracies, protocol: str, recipe: str) -> dict[str, list[float]]:
+def gains(table: Accuracies, protocol: str, recipe: str) -> dict[str, list[float]]:
     """Return what each criterion gains over not adapting in each seed, in points."""
-    before, after = ({name: found[protocol, one, name] for name in CRITERIA} for one in ("source", recipe))
+    before, after = ({name: table[protocol, one, name] for name in CRITERIA} for one in ("source", recipe))
     return {name: [after[name][seed] - before[name][seed] for seed in before[name]] for name in CRITERIA}
 
 
@@ -82,38 +82,38 @@ def test_number_of_improved_criteria(name: str, by_data_set: dict[str, Accuracie
 
 
 def test_what_adapting_does_not_improve_is_pitch_and_loses_little(by_data_set: dict[str, Accuracies]) -> None:
-    for found in by_data_set.values():
+    for table in by_data_set.values():
         for adapted in ADAPTED:
-            means = {name: float(np.mean(points)) for name, points in gains(found, *adapted).items()}
+            means = {name: float(np.mean(points)) for name, points in gains(table, *adapted).items()}
             assert {name for name, mean in means.items() if mean <= 1e-9} <= {"PSH-L1", "PSH-L2"}
             assert min(means.values()) > -1.5
 
 
 def test_dhauds_is_the_best_on_average_where_it_may_see_the_set_in_epochs(by_data_set: dict[str, Accuracies]) -> None:
-    for found in by_data_set.values():
-        others = [mean_accuracy(found, *adapted) for adapted in [("online", "source"), *ADAPTED[:-1]]]
-        assert mean_accuracy(found, "offline-fixed", "dhauds") > max(others) + 0.5
+    for table in by_data_set.values():
+        others = [mean_accuracy(table, *adapted) for adapted in [("online", "source"), *ADAPTED[:-1]]]
+        assert mean_accuracy(table, "offline-fixed", "dhauds") > max(others) + 0.5
 
 
 def test_online_its_running_statistics_arrive_too_late_and_those_of_the_batch_do_not(
     by_data_set: dict[str, Accuracies],
 ) -> None:
-    for found in by_data_set.values():
+    for table in by_data_set.values():
         source, batch_norm, running, by_batch = (
-            mean_accuracy(found, "online", recipe) for recipe in ("source", "batch_norm", "dhauds", "dhauds-batch")
+            mean_accuracy(table, "online", recipe) for recipe in ("source", "batch_norm", "dhauds", "dhauds-batch")
         )
         assert source + 4 < running < batch_norm - 2
         assert by_batch > batch_norm
 
 
 def test_real_backgrounds_in_place_of_embedded_noise_change_none_of_it(committed: Read) -> None:
-    found = accuracies(committed("dhauds-keywords-backgrounds.json"))
+    table = accuracies(committed("dhauds-keywords-backgrounds.json"))
     noises = [name for name in CRITERIA if name.startswith("EN")]
-    assert {criterion for _, _, criterion in found} == set(noises)
+    assert {criterion for _, _, criterion in table} == set(noises)
     for name in noises:
         ranked = ["source", "dhauds", "batch_norm"]
-        online = [found["online", recipe, name][0] for recipe in ranked]
+        online = [table["online", recipe, name][0] for recipe in ranked]
         assert online == sorted(set(online))
-        offline = [found["offline-fixed", recipe, name][0] for recipe in ("source", "batch_norm", "tent", "dhauds")]
+        offline = [table["offline-fixed", recipe, name][0] for recipe in ("source", "batch_norm", "tent", "dhauds")]
         assert offline[0] < min(offline[1:])
         assert offline[3] > max(offline[:3])

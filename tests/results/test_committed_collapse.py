@@ -15,25 +15,25 @@ WATCHERS = {f"{who}, {scale}" for who in ("regret", "alarm") for scale in ("labe
 
 @pytest.fixture(scope="module")
 def rows() -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = json.loads(RESULT.read_text())["measured"]["rows"]
-    return found
+    measured: list[dict[str, Any]] = json.loads(RESULT.read_text())["measured"]["rows"]
+    return measured
 
 
 def test_both_networks_collapse_by_more_than_ten_points(rows: list[dict[str, Any]]) -> None:
     assert {row["network"] for row in rows} == {"efficientnet_lite0", "digits_resnet"}
     for row in rows:
-        place = row["collapse"]
-        assert row["accuracy"]["tent"][place] < row["accuracy"]["source"][place] - 0.1
+        batch = row["collapse"]
+        assert row["accuracy"]["tent"][batch] < row["accuracy"]["source"][batch] - 0.1
         assert row["accuracy"]["tent"][-1] < row["accuracy"]["source"][-1] / 2  # and does not come back
 
 
 def test_every_watcher_fires_within_five_batches_of_the_collapse(rows: list[dict[str, Any]]) -> None:
     for row in rows:
         assert row["first_reset"].keys() == WATCHERS
-        for who, place in row["first_reset"].items():
-            assert place is not None, (row["network"], row["script"], who)
-            assert place - row["collapse"] <= 5, (row["network"], row["script"], who)
+        for who, batch in row["first_reset"].items():
+            assert batch is not None, (row["network"], row["script"], who)
+            assert batch - row["collapse"] <= 5, (row["network"], row["script"], who)
 
 
 def test_no_watcher_fires_before_the_collapse_begins(rows: list[dict[str, Any]]) -> None:
-    assert all(places == [] for row in rows for places in row["false_resets"].values())
+    assert all(batches == [] for row in rows for batches in row["false_resets"].values())

@@ -14,8 +14,8 @@ pytestmark = pytest.mark.skipif(not RESULT.exists(), reason="the results are not
 
 @pytest.fixture(scope="module")
 def content() -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(RESULT.read_text())
-    return found
+    parsed: dict[str, Any] = json.loads(RESULT.read_text())
+    return parsed
 
 
 def coverage(content: dict[str, Any], **wanted: Any) -> float:

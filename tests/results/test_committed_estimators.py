@@ -17,10 +17,10 @@ Runs = dict[tuple[str, str], list[dict[str, Any]]]
 @pytest.fixture(scope="module")
 def runs(committed: Callable[[str], list[dict[str, Any]]]) -> Runs:
     """The runs of all seeds by stream and method."""
-    found: Runs = {}
+    groups: Runs = {}
     for run in committed("estimators-cifar10.json"):
-        found.setdefault((run["manifest"]["stream"]["label"], run["recipe"]), []).append(run)
-    return found
+        groups.setdefault((run["manifest"]["stream"]["label"], run["recipe"]), []).append(run)
+    return groups
 
 
 def off_by(run: dict[str, Any], estimator: str) -> Any:
@@ -86,10 +86,10 @@ def test_a_collapse_is_followed_where_aetta_and_confidence_are_lost(runs: Runs, 
 
 def test_intervals_hold_the_accuracy_of_most_batches_and_nothing_was_unknown(runs: Runs) -> None:
     within = {}
-    for place, several in runs.items():
+    for key, several in runs.items():
         bounds = np.concatenate([run["intervals"]["anchored"] for run in several])
         truth = np.concatenate([run["batch_accuracy"] for run in several])
         assert not np.isnan(bounds.astype(float)).any()
-        within[place] = float(((bounds[:, 0] <= truth) & (truth <= bounds[:, 1])).mean())
+        within[key] = float(((bounds[:, 0] <= truth) & (truth <= bounds[:, 1])).mean())
     assert min(within.values()) == within["iid", "cotta"] > 0.7
     assert np.median(list(within.values())) > 0.9

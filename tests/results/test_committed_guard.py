@@ -24,7 +24,7 @@ def test_the_scripted_collapse_ruins_tent_alone() -> None:
 
 
 def test_on_healthy_streams_at_most_one_batch_in_a_thousand_raises_an_alarm_or_is_undone() -> None:
-    healthy = [found for found in json.loads(RESULT.read_text())["streams"].values() if "resets" in found]
-    assert sum(found["batches"] for found in healthy) >= 3000
-    assert sum(found["alarms"] + found["undone"] for found in healthy) <= 3
-    assert sum(found["regrets"] for found in healthy) <= 3  # resets by the recovery `regret`
+    healthy = [stream for stream in json.loads(RESULT.read_text())["streams"].values() if "resets" in stream]
+    assert sum(stream["batches"] for stream in healthy) >= 3000
+    assert sum(stream["alarms"] + stream["undone"] for stream in healthy) <= 3
+    assert sum(stream["regrets"] for stream in healthy) <= 3  # resets by the recovery `regret`

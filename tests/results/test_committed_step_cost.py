@@ -29,8 +29,8 @@ NEWEST = [
 @pytest.fixture(scope="module")
 def rows() -> dict[str, dict[str, float]]:
     """Return what was measured for each row."""
-    found: dict[str, dict[str, float]] = json.loads(RESULT.read_text())["measured"]
-    return found
+    measured: dict[str, dict[str, float]] = json.loads(RESULT.read_text())["measured"]
+    return measured
 
 
 def test_no_method_is_dearer_than_its_official_code(rows: dict[str, dict[str, float]]) -> None:

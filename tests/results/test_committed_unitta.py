@@ -76,19 +76,19 @@ def test_unitta_that_listens_is_near_the_better_of_bdn_and_unitta_everywhere(
 def test_longer_streams_leave_the_order_and_unmix_needs_a_centred_start(
     committed: Callable[[str], list[dict[str, Any]]],
 ) -> None:
-    found: dict[str, dict[str, float]] = {}
+    by_recipe: dict[str, dict[str, float]] = {}
     for run in committed("unitta-cifar10-long.json"):
         assert run["summary"]["samples"] == 6016
-        errors = found.setdefault(run["recipe"], {})
+        errors = by_recipe.setdefault(run["recipe"], {})
         errors[run["manifest"]["stream"]["label"]] = 100 - 100 * run["summary"]["accuracy"]
-    assert len(found) == 13
-    assert all(set(errors) == set(UNITTA_MAIN) for errors in found.values())
-    source, mean = found["source"], {recipe: np.mean(list(errors.values())) for recipe, errors in found.items()}
-    published = set(found) - {"unitta_auto", "blend", "unmix_tns centred"}
+    assert len(by_recipe) == 13
+    assert all(set(errors) == set(UNITTA_MAIN) for errors in by_recipe.values())
+    source, mean = by_recipe["source"], {recipe: np.mean(list(errors.values())) for recipe, errors in by_recipe.items()}
+    published = set(by_recipe) - {"unitta_auto", "blend", "unmix_tns centred"}
     assert sorted(published, key=lambda recipe: mean[recipe])[0] == "unitta"
     assert mean["unitta"] < mean["source"] - 10
-    assert all(found["unmix_tns"][setting] > source[setting] for setting in UNITTA_MAIN)
-    assert all(found["unmix_tns centred"][setting] < source[setting] for setting in UNITTA_MAIN)
+    assert all(by_recipe["unmix_tns"][setting] > source[setting] for setting in UNITTA_MAIN)
+    assert all(by_recipe["unmix_tns centred"][setting] < source[setting] for setting in UNITTA_MAIN)
     for recipe in ("batch_norm", "tent", "roid"):
-        wrong = {setting for setting in UNITTA_MAIN if found[recipe][setting] > source[setting]}
+        wrong = {setting for setting in UNITTA_MAIN if by_recipe[recipe][setting] > source[setting]}
         assert wrong == {setting for setting in UNITTA_MAIN if setting.startswith("(n")}

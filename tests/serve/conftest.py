@@ -78,10 +78,10 @@ def wait_until(holds: Callable[[], Any], seconds: float = 60.0) -> Any:
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         try:
-            found = holds()
+            value = holds()
         except httpx.HTTPError:
-            found = None
-        if found:
-            return found
+            value = None
+        if value:
+            return value
         time.sleep(0.02)
     raise AssertionError("this did not happen in time")

@@ -50,15 +50,15 @@ def png(pixels: Any, kind: str = "PNG") -> bytes:
 
 def test_predictions_are_those_of_the_library_and_carry_ids(client: Any) -> None:
     model = guard(network(), "tent", budget=1.0)
-    for place, batch in enumerate(INPUTS):
+    for index, batch in enumerate(INPUTS):
         step = model.step(batch)
         sent = {"content": npy(batch.numpy()), "headers": {**NPY, "X-Tenant": "north"}}
-        found = client.post("/v1/predict?logits=true", **sent).json()
-        assert found["logits"] == step.logits.tolist()
-        assert found["classes"] == step.logits.argmax(1).tolist()
-        assert (found["tenant"], found["batch"], found["place"]) == ("north", place, 0)
-        assert [name.partition("-")[0] for name in found["ids"]] == [f"north:{number}" for number in step.ids]
-        assert found["wants_label"] == list(step.wants_label)
+        prediction = client.post("/v1/predict?logits=true", **sent).json()
+        assert prediction["logits"] == step.logits.tolist()
+        assert prediction["classes"] == step.logits.argmax(1).tolist()
+        assert (prediction["tenant"], prediction["batch"], prediction["place"]) == ("north", index, 0)
+        assert [name.partition("-")[0] for name in prediction["ids"]] == [f"north:{number}" for number in step.ids]
+        assert prediction["wants_label"] == list(step.wants_label)
     status = client.get("/v1/status").json()
     assert status["tenants"]["north"]["digest"] == model.digest()
 
@@ -74,13 +74,13 @@ def test_every_body_of_one_image_gives_one_prediction(client: Any) -> None:
         "png": {"content": png(pixels), "headers": {"content-type": "image/png"}},
         "form": {"files": {"a": ("a.png", png(pixels), "image/png")}},
     }
-    found = {}
+    by_body = {}
     for name, sent in bodies.items():
         answer = client.post(f"/v1/tenants/{name}/predict?logits=1", **sent)
         assert answer.status_code == 200, answer.text
-        found[name] = answer.json()["logits"]
-    for name, logits in found.items():
-        assert np.allclose(logits, found["npy"], atol=1e-5), name
+        by_body[name] = answer.json()["logits"]
+    for name, logits in by_body.items():
+        assert np.allclose(logits, by_body["npy"], atol=1e-5), name
     jpeg = client.post("/v1/predict", content=png(pixels, "JPEG"), headers={"content-type": "image/jpeg"})
     assert len(jpeg.json()["classes"]) == 1
     several = client.post("/v1/predict", files=[("a", (f"{n}.png", png(pixels), "image/png")) for n in range(3)])
@@ -115,29 +115,34 @@ def test_audio_is_decoded_resampled_and_cut() -> None:
 
 
 def test_labels_come_back_by_id_and_count_once(client: Any) -> None:
-    found = client.post("/v1/predict", content=npy(INPUTS[0].numpy()), headers=NPY).json()
-    for place, label in zip(found["ids"], found["classes"], strict=True):
-        assert client.post("/v1/feedback", json={"id": place, "label": label}).json() == {"counts": True}
-        assert client.post("/v1/feedback", json={"id": place, "label": label}).json() == {"counts": False}
+    prediction = client.post("/v1/predict", content=npy(INPUTS[0].numpy()), headers=NPY).json()
+    for sample_id, label in zip(prediction["ids"], prediction["classes"], strict=True):
+        assert client.post("/v1/feedback", json={"id": sample_id, "label": label}).json() == {"counts": True}
+        assert client.post("/v1/feedback", json={"id": sample_id, "label": label}).json() == {"counts": False}
     bounds = client.get("/v1/status", headers={"X-Tenant": "default"}).json()["bounds"]
     assert 0 <= bounds["accuracy"][0] <= bounds["accuracy"][1] <= 1
     assert client.service.tenants.model.audit.waiting == []
     refused = [{"id": "default:99", "label": 1}, {"id": "default:-", "label": 1}, {"id": "nobody:0", "label": 1}]
-    refused += [{"id": found["ids"][0], "label": 10}, {"id": found["ids"][0]}, {"label": 1}, {"id": 3, "label": True}]
+    refused += [
+        {"id": prediction["ids"][0], "label": 10},
+        {"id": prediction["ids"][0]},
+        {"label": 1},
+        {"id": 3, "label": True},
+    ]
     for body in refused:
         assert client.post("/v1/feedback", json=body).status_code in (404, 422), body
 
 
 def test_yes_or_no_comes_back_instead_of_a_label(client: Any) -> None:
-    found = client.post("/v1/predict", content=npy(INPUTS[0].numpy()), headers=NPY).json()
-    for sample, correct in zip(found["ids"], (True, False, True, True), strict=True):
+    prediction = client.post("/v1/predict", content=npy(INPUTS[0].numpy()), headers=NPY).json()
+    for sample, correct in zip(prediction["ids"], (True, False, True, True), strict=True):
         sent = {"id": sample, "correct": correct}
         assert client.post("/v1/feedback", json=sent).json() == {"counts": True}
         assert client.post("/v1/feedback", json=sent).json() == {"counts": False}
     wrong: list[dict[str, Any]] = [{"correct": 1}, {"correct": None}, {"correct": True, "label": 3}, {"label": 3.0}, {}]
     for given in wrong:
-        assert client.post("/v1/feedback", json={"id": found["ids"][0], **given}).status_code == 422, given
-    answer = client.post("/v1/feedback", json={"id": found["ids"][0], "label": 99})
+        assert client.post("/v1/feedback", json={"id": prediction["ids"][0], **given}).status_code == 422, given
+    answer = client.post("/v1/feedback", json={"id": prediction["ids"][0], "label": 99})
     assert answer.json() == {"error": "label must be a class from 0 to 9, or None, got 99"}
     bounds = client.get("/v1/tenants/default/status").json()["bounds"]["accuracy"]
     assert bounds[0] <= 0.75 <= bounds[1]
@@ -312,9 +317,9 @@ def test_integer_images_are_refused_in_one_sentence(client: Any) -> None:
     for dtype, (body, kind) in {**sent, "JSON": (json.dumps(pixels.tolist()).encode(), "application/json")}.items():
         answer = client.post("/v1/predict", content=body, headers={"content-type": kind})
         assert answer.status_code == 422, dtype
-        found = "int64" if dtype == "JSON" else dtype
+        held = "int64" if dtype == "JSON" else dtype
         assert answer.json()["error"] == (
-            f"the array holds {found}; send floating-point values scaled as in training, e.g. divided by 255"
+            f"the array holds {held}; send floating-point values scaled as in training, e.g. divided by 255"
         )
     assert client.get("/v1/status").json()["tenants"] == {}
     black_and_white = (pixels > 99).astype(int)
@@ -373,8 +378,8 @@ def test_two_hundred_mutated_bodies_never_end_in_an_error_of_the_service(client:
         body, kind = rng.choice(seeds)
         mutated = bytearray(body)
         for _ in range(rng.randint(1, 6)):
-            place = rng.randrange(min(len(mutated), 200))
-            mutated[place] = rng.randrange(256)
+            offset = rng.randrange(min(len(mutated), 200))
+            mutated[offset] = rng.randrange(256)
         if rng.random() < 0.3:
             del mutated[rng.randrange(len(mutated)) :]
         answer = client.post("/v1/predict", content=bytes(mutated), headers={"content-type": kind})
@@ -452,6 +457,6 @@ def test_a_clip_with_class_names_is_served(tmp_path: Path, monkeypatch: pytest.M
     service = Service(Tenants(network, "tda", guarded=False), batch=4, wait=0.0)
     with TestClient(create_app(service)) as client:
         for size in (2, 1):  # an image at a time too
-            found = client.post("/v1/predict?logits=true", content=npy(INPUTS[0][:size].numpy()), headers=NPY)
-            assert found.status_code == 200, found.text
-            assert np.shape(found.json()["logits"]) == (size, 3)
+            response = client.post("/v1/predict?logits=true", content=npy(INPUTS[0][:size].numpy()), headers=NPY)
+            assert response.status_code == 200, response.text
+            assert np.shape(response.json()["logits"]) == (size, 3)

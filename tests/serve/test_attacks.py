@@ -170,28 +170,28 @@ def slowest_health(url: str, attackers: list[threading.Thread]) -> float:
 
 def least_of_three(measure: Callable[[], float]) -> float:
     """Measure until it is fast, at most three times: the machine may be busy, and attackers share the interpreter."""
-    found = math.inf
+    least = math.inf
     for _ in range(3):
-        found = min(found, measure())
-        if found < HEALTHY_SECONDS:
+        least = min(least, measure())
+        if least < HEALTHY_SECONDS:
             break
-    return found
+    return least
 
 
 @pytest.mark.parametrize("name", hostile_bodies())
 def test_health_is_answered_while_hostile_bodies_are_decoded(name: str) -> None:
     body, kind = hostile_bodies()[name]
-    found: list[int] = []
+    statuses: list[int] = []
     with listening(make_service(guarded=False, method="source")) as url:
 
         def attack() -> None:
             sent = httpx.post(
                 f"{url}/v1/predict", content=body, headers={"content-type": kind}, trust_env=False, timeout=60
             )
-            found.append(sent.status_code)
+            statuses.append(sent.status_code)
 
         slowest = least_of_three(lambda: slowest_health(url, [threading.Thread(target=attack) for _ in range(2)]))
-    assert set(found) <= {200, 413, 422}
+    assert set(statuses) <= {200, 413, 422}
     assert slowest < HEALTHY_SECONDS
 
 
@@ -201,14 +201,14 @@ def test_a_long_recording_stalls_nobody() -> None:
     soundfile.write(file, np.zeros((48_000 * 50, 2), np.float32), 48_000, format="FLAC")
     assert len(file.getvalue()) < 256 * 1024
     with listening(Service(Tenants(tiny_amaut(), "source", guarded=False), wait=0.0)) as url:
-        found: list[int] = []
+        statuses: list[int] = []
 
         def attack() -> None:
             body, headers = file.getvalue(), {"content-type": "audio/flac"}
-            found.append(httpx.post(f"{url}/v1/predict", content=body, headers=headers, trust_env=False).status_code)
+            statuses.append(httpx.post(f"{url}/v1/predict", content=body, headers=headers, trust_env=False).status_code)
 
         slowest = least_of_three(lambda: slowest_health(url, [threading.Thread(target=attack)]))
-    assert set(found) == {200}
+    assert set(statuses) == {200}
     assert slowest < HEALTHY_SECONDS
 
 
@@ -244,7 +244,7 @@ def test_bodies_that_wait_to_be_decoded_are_limited(monkeypatch: pytest.MonkeyPa
 @pytest.mark.parametrize("guarded", [False, True])
 def test_inputs_that_overflow_are_refused_and_no_answer_holds_nan(guarded: bool) -> None:
     def strict(text: str) -> Any:
-        return json.loads(text, parse_constant=lambda found: pytest.fail(f"{found} is not JSON"))
+        return json.loads(text, parse_constant=lambda constant: pytest.fail(f"{constant} is not JSON"))
 
     huge = npy(np.full((2, 3, 32, 32), 3e38, np.float32))
     with TestClient(create_app(make_service(guarded=guarded))) as client:

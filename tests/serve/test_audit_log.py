@@ -19,17 +19,19 @@ from tests.serve.conftest import batches, make_service
 RUNNER = CliRunner()
 
 
-def decision(place: int, **fields: Any) -> Decision:
-    given = {"kind": "batch", "before": f"{place:032x}", "after": f"{place + 1:032x}", "committed": True, **fields}
-    return Decision(time=1e9 + place, tenant="north" if place % 2 else "south", batch=place, **given)
+def decision(number: int, **fields: Any) -> Decision:
+    given = {"kind": "batch", "before": f"{number:032x}", "after": f"{number + 1:032x}", "committed": True, **fields}
+    return Decision(time=1e9 + number, tenant="north" if number % 2 else "south", batch=number, **given)
 
 
 @pytest.fixture
 def log(tmp_path: Path) -> Path:
     path = tmp_path / "audit.db"
     written = AuditLog(path)
-    for place in range(6):
-        written.append(decision(place, events=("veto",) if place == 3 else (), reason="why not" if place == 3 else ""))
+    for number in range(6):
+        written.append(
+            decision(number, events=("veto",) if number == 3 else (), reason="why not" if number == 3 else "")
+        )
     written.close()
     return path
 
@@ -48,8 +50,8 @@ def test_an_untouched_log_is_intact_and_continues_after_a_restart(log: Path) -> 
     head = again.head
     assert [one.batch for one in again.latest("south", 2)] == [4, 6]
     again.close()
-    found = verify_audit(log)
-    assert (found.records, found.head, found.problem) == (7, head, None)
+    checked = verify_audit(log)
+    assert (checked.records, checked.head, checked.problem) == (7, head, None)
     assert [one.batch for one in read_audit(log, tenant="north")] == [1, 3, 5]
     assert [one.batch for one in read_audit(log, since=1e9 + 5)] == [5, 6]
 

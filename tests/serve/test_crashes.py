@@ -122,13 +122,13 @@ def test_what_happens_while_the_disk_is_full_is_logged_later_or_said_to_be_missi
         make_room()
         client.post("/v1/predict", **SENT)
     assert verify_audit(tmp_path / "audit.db").problem is None
-    found = list(read_audit(tmp_path / "audit.db"))
-    kinds = [one.kind for one in found]
+    records = list(read_audit(tmp_path / "audit.db"))
+    kinds = [one.kind for one in records]
     if kept == 100:
         assert kinds == ["started", "batch", "batch", "batch", "batch", "reset", "freeze", "batch", "stopped"]
     else:
         assert kinds == ["started", "batch", "batch", "batch", "missing", "stopped"]
-        assert "4 decisions before this record were not logged" in found[4].reason
+        assert "4 decisions before this record were not logged" in records[4].reason
         shown = CliRunner().invoke(commands, ["audit", str(tmp_path)])
         assert "were not logged" in " ".join(shown.output.split())
 
@@ -138,10 +138,10 @@ def test_a_label_that_the_disk_does_not_take_is_refused_and_counts_when_it_is_se
 ) -> None:
     service = make_service(tmp_path, budget=1.0)
     with TestClient(create_app(service)) as client:
-        found = client.post("/v1/predict", **SENT).json()
+        prediction = client.post("/v1/predict", **SENT).json()
         wait_until(lambda: service.tenants.log.records == 2)  # type: ignore[union-attr]
         make_room = fill(service, monkeypatch)
-        sent = {"id": found["ids"][0], "label": found["classes"][0]}
+        sent = {"id": prediction["ids"][0], "label": prediction["classes"][0]}
         answer = client.post("/v1/feedback", json=sent)
         assert (answer.status_code, "send the label again" in answer.json()["error"]) == (503, True)
         make_room()

@@ -51,21 +51,21 @@ def test_the_deployment_fits_the_schema_of_kubernetes() -> None:
     pytest.importorskip("lightkube")
     from lightkube.models import apps_v1, core_v1
 
-    found = documents("deployment")
+    objects = documents("deployment")
     kinds = {
         "Deployment": apps_v1.Deployment,
         "Service": core_v1.Service,
         "PersistentVolumeClaim": core_v1.PersistentVolumeClaim,
     }
-    assert set(found) == set(kinds)
-    for name, document in found.items():
+    assert set(objects) == set(kinds)
+    for name, document in objects.items():
         check(document, kinds[name])
-    pod = found["Deployment"]["spec"]["template"]
-    assert found["Service"]["spec"]["selector"].items() <= pod["metadata"]["labels"].items()
-    assert found["Deployment"]["spec"]["selector"]["matchLabels"].items() <= pod["metadata"]["labels"].items()
-    assert found["Deployment"]["spec"]["strategy"]["type"] == "Recreate"
+    pod = objects["Deployment"]["spec"]["template"]
+    assert objects["Service"]["spec"]["selector"].items() <= pod["metadata"]["labels"].items()
+    assert objects["Deployment"]["spec"]["selector"]["matchLabels"].items() <= pod["metadata"]["labels"].items()
+    assert objects["Deployment"]["spec"]["strategy"]["type"] == "Recreate"
     check_pod(pod["spec"])
-    assert found["PersistentVolumeClaim"]["metadata"]["name"] == "holdfast-state"
+    assert objects["PersistentVolumeClaim"]["metadata"]["name"] == "holdfast-state"
 
 
 @pytest.mark.parametrize("change", [{"image": 3}, {"imagePullPolice": "Always"}, {"ports": [{"port": 8000}]}])

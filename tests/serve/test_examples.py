@@ -69,10 +69,10 @@ def parts_of(promql: Any, query: Any) -> tuple[list[tuple[str, set[str]]], set[s
 def test_every_mounted_file_of_the_compose_file_exists() -> None:
     services = yaml.safe_load((COMPOSE / "compose.yaml").read_text())["services"]
     mounted = [volume.split(":")[0] for service in services.values() for volume in service.get("volumes", [])]
-    paths = [place for place in mounted if place.startswith(".")]
+    paths = [path for path in mounted if path.startswith(".")]
     assert len(paths) == 4
-    for place in paths:
-        assert (COMPOSE / place).exists(), place
+    for path in paths:
+        assert (COMPOSE / path).exists(), path
     scraped = yaml.safe_load((COMPOSE / "prometheus.yaml").read_text())["scrape_configs"][0]
     assert scraped["static_configs"][0]["targets"] == ["holdfast:8000"]
 
@@ -86,9 +86,9 @@ def test_the_plain_client_predicts_files_and_values_and_sends_labels(
         example["main"]([str(tmp_path / "red.png"), "--url", url, "--tenant", "north", "--token", "secret"])
         assert re.fullmatch(r".*red\.png: class \d \(\d+ %\)  north:0-\w+  please label it\n", capsys.readouterr().out)
         client = example["Client"](url, "north", "secret")
-        found = client.predict_values(batches(1)[0].tolist())
-        assert (found["tenant"], len(found["classes"])) == ("north", 4)
-        assert client.feedback(found["ids"][0], found["classes"][0]) is True
+        prediction = client.predict_values(batches(1)[0].tolist())
+        assert (prediction["tenant"], len(prediction["classes"])) == ("north", 4)
+        assert client.feedback(prediction["ids"][0], prediction["classes"][0]) is True
         assert client.status()["tenants"]["north"]["samples"] == 5
         with pytest.raises(RuntimeError, match="401: "):
             example["Client"](url, "north").status()

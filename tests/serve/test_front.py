@@ -54,11 +54,11 @@ class Parts:
 
 @pytest.fixture
 def parts(tmp_path: Path) -> Iterator[Parts]:
-    found = Parts(tmp_path)
-    for service in found.services:
+    started = Parts(tmp_path)
+    for service in started.services:
         service.start()
-    yield found
-    for service in found.services:
+    yield started
+    for service in started.services:
         service.stop()
 
 
@@ -81,8 +81,8 @@ def test_each_tenant_is_predicted_by_its_own_replica_as_if_it_were_alone(client:
             way, f"/v1/predict?tenant={tenant}&"
         )
         for batch in batches(2):
-            found = client.post(f"{path}logits=1", content=npy(batch.numpy()), headers=headers).json()
-            assert (found["tenant"], found["logits"]) == (tenant, model.step(batch).logits.tolist())
+            prediction = client.post(f"{path}logits=1", content=npy(batch.numpy()), headers=headers).json()
+            assert (prediction["tenant"], prediction["logits"]) == (tenant, model.step(batch).logits.tolist())
         assert owner(parts, tenant).tenants.status(tenant).digest == model.digest()
     assert {shard_of(tenant, 2) for tenant in TENANTS} == {0, 1}, "both replicas have work"
     assert client.get("/v1/status").json()["tenants"].keys() == set(TENANTS)
@@ -143,8 +143,8 @@ def test_one_replica_down_stops_its_own_tenants_only(client: Any, parts: Parts) 
 
 def test_states_move_when_the_number_of_replicas_changes(tmp_path: Path) -> None:
     tenants = Tenants(network(), "tent", guarded=False, folder=tmp_path)
-    for place, name in enumerate(TENANTS):
-        tenants.step(name, batches(1, seed=place)[0])
+    for index, name in enumerate(TENANTS):
+        tenants.step(name, batches(1, seed=index)[0])
     digests = {name: tenants.status(name).digest for name in TENANTS}
     tenants.close()
     for shards in (2, 3):
@@ -166,16 +166,16 @@ def test_states_move_when_the_number_of_replicas_changes(tmp_path: Path) -> None
 
 
 def test_the_logs_of_all_replicas_are_verified_together(tmp_path: Path) -> None:
-    found = Parts(tmp_path)
-    for service in found.services:
+    replicas = Parts(tmp_path)
+    for service in replicas.services:
         service.start()
     for tenant in TENANTS:
         call = Call("POST", f"/v1/tenants/{tenant}/predict", headers=((b"content-type", b"application/x-npy"),))
         reply = asyncio.run(
-            found.reach(shard_of(tenant, 2), Call(**{**vars(call), "body": npy(batches(1)[0].numpy())}))
+            replicas.reach(shard_of(tenant, 2), Call(**{**vars(call), "body": npy(batches(1)[0].numpy())}))
         )
         assert reply.status == 200
-    for service in found.services:
+    for service in replicas.services:
         service.stop()
     logs = audit_logs(tmp_path)
     assert len(logs) == 2

@@ -32,8 +32,8 @@ def test_classes_have_names_in_answers_and_status(tmp_path: Path) -> None:
     names.write_text("\n".join(f"class {number}" for number in range(10)) + "\n")
     building = {**BUILDING, "classes": str(names), "store_inputs": False, "clean_accuracy": 0.9}
     with TestClient(create_app(build_service(building, folder=None, limits=Limits()))) as client:
-        found = client.post("/v1/predict", json={"inputs": batches(1)[0].tolist()}).json()
-        assert found["names"] == [f"class {number}" for number in found["classes"]]
+        prediction = client.post("/v1/predict", json={"inputs": batches(1)[0].tolist()}).json()
+        assert prediction["names"] == [f"class {number}" for number in prediction["classes"]]
         described = client.get("/v1/status").json()["model"]
         assert described["names"][3] == "class 3"
         assert described["given"] == {"clean_accuracy": 0.9}
@@ -57,9 +57,9 @@ def test_a_network_of_a_file_takes_its_preprocessing(tmp_path: Path) -> None:
     normalised = load(name, mean=[0.5] * 3, std=[0.25] * 3, size=32)
     inputs = torch.rand(2, 3, 32, 32)
     assert torch.allclose(normalised(inputs), plain((inputs - 0.5) / 0.25), atol=1e-6)
-    found = preprocessing_of(normalised)
-    assert found is not None
-    assert (found.crop, found.resize, found.mean) == ((32, 32), 32, (0.5,) * 3)
+    preprocessing = preprocessing_of(normalised)
+    assert preprocessing is not None
+    assert (preprocessing.crop, preprocessing.resize, preprocessing.mean) == ((32, 32), 32, (0.5,) * 3)
     with pytest.raises(ValueError, match="mean and std belong together"):
         load(name, mean=[0.5] * 3)
 

@@ -114,8 +114,8 @@ def test_a_damaged_state_is_in_the_log(tmp_path: Path) -> None:
 
 def test_a_log_damaged_inside_is_told_and_costs_no_prediction(tmp_path: Path) -> None:
     log = AuditLog(tmp_path / "audit.db")
-    for place in range(200):
-        log.append(serving.Decision(time=place, tenant="a", kind="reset", batch=place, before="", after="x" * 100))
+    for index in range(200):
+        log.append(serving.Decision(time=index, tenant="a", kind="reset", batch=index, before="", after="x" * 100))
     log.close()
     content = bytearray((tmp_path / "audit.db").read_bytes())
     content[9 * 4096 : 10 * 4096] = b"\xff" * 4096
@@ -166,10 +166,10 @@ def test_a_stop_answers_requests_that_wait_in_a_batch(tmp_path: Path) -> None:
     url = next(word for word in log.read_text().split() if word.startswith("http://"))
     with httpx.Client(base_url=url, trust_env=False, timeout=120) as client:
         wait_until(lambda: client.get("/readyz").status_code == 200, 120)
-        found: list[Any] = []
+        responses: list[Any] = []
         inputs = np.random.default_rng(0).random((2, *SHAPE), np.float32)
         waiting = threading.Thread(
-            target=lambda: found.append(
+            target=lambda: responses.append(
                 httpx.post(f"{url}v1/predict", content=npy(inputs), headers=NPY, trust_env=False, timeout=120)
             )
         )
@@ -180,10 +180,10 @@ def test_a_stop_answers_requests_that_wait_in_a_batch(tmp_path: Path) -> None:
     waiting.join()
     assert time.monotonic() - asked < 25, "the stop did not wait for the batch to fill"
     assert process.wait(timeout=60) == 0
-    assert [answer.status_code for answer in found] == [200]
+    assert [answer.status_code for answer in responses] == [200]
     kinds = [one.kind for one in read_audit(tmp_path / "state" / "audit.db")]
     assert kinds == ["started", "batch", "stopped"]
-    assert json.loads(found[0].text)["batch"] == 0
+    assert json.loads(responses[0].text)["batch"] == 0
 
 
 def test_a_disk_that_is_full_from_the_start_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

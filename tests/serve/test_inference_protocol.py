@@ -57,19 +57,19 @@ def test_a_triton_client_needs_no_change(binary: bool) -> None:
             given = http.InferInput("inputs", list(batch.shape), "FP32")
             given.set_data_from_numpy(batch.numpy(), binary_data=binary)
             asked = None if number == 0 else [http.InferRequestedOutput(name, binary_data=binary) for name in names]
-            found = client.infer("model", [given], outputs=asked, request_id="7", parameters={"tenant": "north"})
+            inferred = client.infer("model", [given], outputs=asked, request_id="7", parameters={"tenant": "north"})
             logits = model.step(batch).logits
-            assert np.array_equal(found.as_numpy("logits"), logits.numpy()), "bit for bit"
-            assert found.as_numpy("classes").tolist() == logits.argmax(1).tolist()
-            assert found.as_numpy("wants_label").tolist() == [True] * 4
-            first = found.as_numpy("ids")[0]
+            assert np.array_equal(inferred.as_numpy("logits"), logits.numpy()), "bit for bit"
+            assert inferred.as_numpy("classes").tolist() == logits.argmax(1).tolist()
+            assert inferred.as_numpy("wants_label").tolist() == [True] * 4
+            first = inferred.as_numpy("ids")[0]
             assert str(first.decode() if isinstance(first, bytes) else first).startswith(f"north:{4 * number}-")
-            assert len(found.as_numpy("names")) == 4
-            said = found.get_response()
+            assert len(inferred.as_numpy("names")) == 4
+            said = inferred.get_response()
             assert (said["id"], said["parameters"]["tenant"], said["parameters"]["batch"]) == ("7", "north", number)
             wait_until(lambda number=number: service.tenants.status("north").batches > number)  # type: ignore[misc]
             wait_until(lambda: service.newest("north"))
-        assert found.as_numpy("events") is not None
+        assert inferred.as_numpy("events") is not None
         assert service.tenants.status("north").digest == model.digest()
         client.close()
 
@@ -77,11 +77,13 @@ def test_a_triton_client_needs_no_change(binary: bool) -> None:
 def test_json_takes_flat_and_nested_data_and_the_default_tenant(client: Any) -> None:
     model = adapt(network(), "tent")
     for batch, data in ((INPUTS[0], INPUTS[0].tolist()), (INPUTS[1], INPUTS[1].reshape(-1).tolist())):
-        found = client.post(PATH, json={"inputs": [tensor(batch, data=data)], "outputs": [{"name": "logits"}]}).json()
-        (logits,) = found["outputs"]
+        prediction = client.post(
+            PATH, json={"inputs": [tensor(batch, data=data)], "outputs": [{"name": "logits"}]}
+        ).json()
+        (logits,) = prediction["outputs"]
         assert (logits["name"], logits["shape"], logits["datatype"]) == ("logits", [4, 10], "FP32")
         assert logits["data"] == model.step(batch).logits.reshape(-1).tolist()
-        assert found["parameters"]["tenant"] == "default"
+        assert prediction["parameters"]["tenant"] == "default"
 
 
 def test_tenants_by_header_and_parameter_agree_or_are_refused(client: Any) -> None:
@@ -148,7 +150,7 @@ def test_the_front_sends_each_tenant_to_its_replica(parts: Parts) -> None:  # no
         for tenant in ("north", "south", "west"):
             model = adapt(network(), "tent")
             sent = {"inputs": [tensor(INPUTS[0])], "parameters": {"tenant": tenant}}
-            found = client.post(PATH, json=sent).json()
-            assert found["parameters"]["tenant"] == tenant
-            assert found["outputs"][0]["data"] == model.step(INPUTS[0]).logits.reshape(-1).tolist()
+            prediction = client.post(PATH, json=sent).json()
+            assert prediction["parameters"]["tenant"] == tenant
+            assert prediction["outputs"][0]["data"] == model.step(INPUTS[0]).logits.reshape(-1).tolist()
         assert client.get("/v1/status").json()["tenants"].keys() == {"north", "south", "west"}

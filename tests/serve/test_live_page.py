@@ -36,9 +36,9 @@ def opened(url: str, folder: Path) -> Iterator[Callable[[str], Any]]:
     command = [str(BROWSER), *QUIET.split(), f"--user-data-dir={folder}", url]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
-        told = folder / "DevToolsActivePort"
-        wait_until(lambda: told.is_file() and told.read_text().count("\n"))
-        port = told.read_text().split()[0]
+        port_file = folder / "DevToolsActivePort"
+        wait_until(lambda: port_file.is_file() and port_file.read_text().count("\n"))
+        port = port_file.read_text().split()[0]
 
         def page() -> str | None:
             with urllib.request.urlopen(f"http://127.0.0.1:{port}/json") as answer:

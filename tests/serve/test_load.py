@@ -38,7 +38,7 @@ def npy(values: Any) -> bytes:
 
 def drive(url: str, *, clients: int, tenants: int, seconds: float, requests: int, size: int) -> list[dict[str, Any]]:
     """Send requests from many threads, and return every answer with its inputs."""
-    found: list[dict[str, Any]] = []
+    predictions: list[dict[str, Any]] = []
     failed: list[str] = []
     end = time.monotonic() + seconds
 
@@ -54,7 +54,7 @@ def drive(url: str, *, clients: int, tenants: int, seconds: float, requests: int
                 if answer.status_code != 200 or answer.json()["tenant"] != tenant:
                     failed.append(answer.text)
                 else:
-                    found.append({**answer.json(), "inputs": inputs})
+                    predictions.append({**answer.json(), "inputs": inputs})
 
     threads = [threading.Thread(target=client, args=[number]) for number in range(clients)]
     for thread in threads:
@@ -62,13 +62,13 @@ def drive(url: str, *, clients: int, tenants: int, seconds: float, requests: int
     for thread in threads:
         thread.join()
     assert not failed, failed[0]
-    return found
+    return predictions
 
 
-def check(found: list[dict[str, Any]]) -> int:
+def check(predictions: list[dict[str, Any]]) -> int:
     """Compare every answer with an offline run over the same batches; return how many batches held two requests."""
     by_tenant: dict[str, dict[int, list[dict[str, Any]]]] = defaultdict(lambda: defaultdict(list))
-    for answer in found:
+    for answer in predictions:
         by_tenant[answer["tenant"]][answer["batch"]].append(answer)
     merged = 0
     for served in by_tenant.values():
@@ -86,9 +86,9 @@ def check(found: list[dict[str, Any]]) -> int:
 def test_concurrent_clients_get_what_an_offline_run_predicts(tmp_path: Path) -> None:
     service = make_service(tmp_path, guarded=False, batch=8, wait=0.01, active=2)
     with listening(service) as url:
-        found = drive(url, clients=8, tenants=3, seconds=60, requests=4, size=4)
-    assert len(found) == 32
-    assert check(found) > 0, "no requests were batched together"
+        predictions = drive(url, clients=8, tenants=3, seconds=60, requests=4, size=4)
+    assert len(predictions) == 32
+    assert check(predictions) > 0, "no requests were batched together"
     assert verify_audit(tmp_path / "audit.db").problem is None
 
 
@@ -97,9 +97,9 @@ def test_concurrent_clients_get_what_an_offline_run_predicts(tmp_path: Path) -> 
 def test_64_clients_and_20_tenants_for_a_minute(tmp_path: Path) -> None:
     service = make_service(tmp_path, guarded=False, batch=32, wait=0.01, active=10)
     with listening(service) as url:
-        found = drive(url, clients=64, tenants=20, seconds=60, requests=10_000, size=8)
-    assert len(found) > 300
-    check(found)
+        predictions = drive(url, clients=64, tenants=20, seconds=60, requests=10_000, size=8)
+    assert len(predictions) > 300
+    check(predictions)
     assert verify_audit(tmp_path / "audit.db").problem is None
 
 
@@ -151,9 +151,9 @@ def test_slow_and_silent_clients_are_dropped_and_hold_up_nobody() -> None:
     service = make_service(limits=Limits(body_seconds=0.3, body_bytes=2**20))
     with listening(service) as url:
         address = urlsplit(url)
-        place = (str(address.hostname), int(address.port or 0))
+        host_and_port = (str(address.hostname), int(address.port or 0))
         head = b"POST /v1/predict HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
-        with socket.create_connection(place) as slow, socket.create_connection(place) as silent:
+        with socket.create_connection(host_and_port) as slow, socket.create_connection(host_and_port) as silent:
             slow.sendall(head + b"Content-Length: 1000\r\n\r\n[1,")
             silent.sendall(b"POST /v1/pre")
             body = npy(torch.rand(2, *SHAPE).numpy())
@@ -161,11 +161,11 @@ def test_slow_and_silent_clients_are_dropped_and_hold_up_nobody() -> None:
                 assert client.post("/v1/predict", content=body, headers=NPY).status_code == 200
             slow.settimeout(60)
             assert b" 408 " in slow.recv(4096)
-        with socket.create_connection(place) as oversized:
+        with socket.create_connection(host_and_port) as oversized:
             oversized.sendall(head + b"Content-Length: 9999999\r\n\r\n")
             oversized.settimeout(60)
             assert b" 413 " in oversized.recv(4096)
-        with socket.create_connection(place) as endless:
+        with socket.create_connection(host_and_port) as endless:
             endless.sendall(head + b"Transfer-Encoding: chunked\r\n\r\n")
             endless.settimeout(60)
             try:

@@ -35,7 +35,7 @@ class Stream(threading.Thread):
     def __init__(self, url: str, tenant: str, seed: int) -> None:
         super().__init__()
         self.url, self.tenant, self.rng = url, tenant, np.random.default_rng(seed)
-        self.found: list[tuple[np.ndarray[Any, Any], dict[str, Any]]] = []
+        self.answers: list[tuple[np.ndarray[Any, Any], dict[str, Any]]] = []
         self.problem: str | None = None
         self.enough = threading.Event()
 
@@ -52,7 +52,7 @@ class Stream(threading.Thread):
                 if answer.status_code != 200:
                     self.problem = answer.text
                     return
-                self.found.append((inputs, answer.json()))
+                self.answers.append((inputs, answer.json()))
 
 
 def rewound(stream: Stream) -> int:
@@ -67,7 +67,7 @@ def rewound(stream: Stream) -> int:
         return logits
 
     expected = 0
-    for inputs, answer in stream.found:
+    for inputs, answer in stream.answers:
         batch = answer["batch"]
         if batch == expected + 1 and batch not in after:  # its answer was lost with the replica, and its update was not
             offline(model, inputs, expected)
@@ -102,11 +102,13 @@ def test_a_killed_replica_is_restored_and_no_prediction_is_wrong(tmp_path: Path)
         streams = [Stream(url, tenant, seed) for seed, tenant in enumerate(TENANTS)]
         for stream in streams:
             stream.start()
-        wait_until(lambda: all(len(stream.found) > EVERY for stream in streams), 120)
-        before = [len(stream.found) for stream in streams]
+        wait_until(lambda: all(len(stream.answers) > EVERY for stream in streams), 120)
+        before = [len(stream.answers) for stream in streams]
         killed = shard_of(TENANTS[0], 2)
         os.kill(holder(shard_folder(folder, killed) / "lock"), signal.SIGKILL)
-        wait_until(lambda: all(len(one.found) > count + EVERY for one, count in zip(streams, before, strict=True)), 240)
+        wait_until(
+            lambda: all(len(one.answers) > count + EVERY for one, count in zip(streams, before, strict=True)), 240
+        )
         with httpx.Client(base_url=url, trust_env=False, timeout=60) as client:
             wait_until(lambda: client.get("/readyz").status_code == 200)
             wait_until(lambda: sorted(client.get("/v1/status").json()["tenants"]) == sorted(TENANTS))
@@ -156,7 +158,7 @@ def check_logs(folder: Path, streams: list[Stream], killed: int) -> None:
                 ends[one.tenant] = one.after
     for stream in streams:
         logged = [one for path in logs for one in read_audit(path, tenant=stream.tenant) if one.kind == "batch"]
-        assert len(logged) >= len(stream.found) - 1, "the last record before the kill may be missing, and no other"
+        assert len(logged) >= len(stream.answers) - 1, "the last record before the kill may be missing, and no other"
     again = Tenants("imported:holdfast.models.tiny:tiny_resnet", "tent", guarded=False, folder=folder)
     assert {name: again.status(name).digest for name in again.names()} == ends
     again.close()

@@ -58,13 +58,13 @@ def test_a_service_without_source_samples_says_once_that_it_serves_the_source(
     from fastapi.testclient import TestClient
 
     with caplog.at_level(logging.WARNING), TestClient(create_app(serve(tmp_path / "state"))) as client:
-        told = client.get("/v1/status").json()["model"]["note"]
+        note = client.get("/v1/status").json()["model"]["note"]
         inputs = batches(1)[0]
         served = client.post("/v1/predict?logits=1", json={"inputs": inputs.tolist()}).json()
-    assert "predicts as the source does; start it with --card or --holdout" in told
-    assert [record.getMessage() for record in caplog.records] == [told]
+    assert "predicts as the source does; start it with --card or --holdout" in note
+    assert [record.getMessage() for record in caplog.records] == [note]
     assert served["classes"] == tiny_resnet()(inputs).argmax(1).tolist()
-    assert next(iter(read_audit(tmp_path / "state" / "audit.db"))).reason.endswith(told)
+    assert next(iter(read_audit(tmp_path / "state" / "audit.db"))).reason.endswith(note)
     assert b"status.model.note" in page()
 
 
@@ -89,12 +89,12 @@ def test_a_card_is_followed_also_when_what_was_served_is_replayed(
 def test_restored_tenants_keep_the_samples_that_they_began_with_and_the_log_says_so(
     tmp_path: Path, card: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    for given, told in ((None, 1), (card, 1), (card, 0)):  # the first says that there are no samples
+    for given, messages in ((None, 1), (card, 1), (card, 0)):  # the first says that there are no samples
         caplog.clear()
         service = serve(tmp_path / "state", card=given)
         service.tenants.step("north", batches(1)[0])
         service.stop()
-        assert len(caplog.records) == told, caplog.records
+        assert len(caplog.records) == messages, caplog.records
     assert not service.tenants.model.method.referred  # by the tenant's state
 
 

@@ -20,11 +20,11 @@ STREAMS = {name: batches(4, 2, seed) for seed, name in enumerate(("north", "sout
 
 def alone(guarded: bool) -> dict[str, list[torch.Tensor]]:
     """Return what each stream's own model predicts."""
-    found = {}
+    logits = {}
     for name, stream in STREAMS.items():
         model = guard(network(), "tent") if guarded else adapt(network(), "tent")
-        found[name] = [model.step(batch).logits for batch in stream]
-    return found
+        logits[name] = [model.step(batch).logits for batch in stream]
+    return logits
 
 
 @pytest.mark.parametrize(
@@ -34,11 +34,11 @@ def alone(guarded: bool) -> dict[str, list[torch.Tensor]]:
 def test_streams_never_mix(guarded: bool, active: int, tmp_path: Path) -> None:
     tenants = Tenants(network(), "tent", guarded=guarded, active=active, folder=tmp_path, checkpoint_every=3)
     expected = alone(guarded)
-    for place in range(4):
+    for index in range(4):
         for name, stream in STREAMS.items():
-            serving = tenants.begin(name, stream[place])
-            assert torch.equal(serving.logits, expected[name][place])
-            assert serving.batch == place
+            serving = tenants.begin(name, stream[index])
+            assert torch.equal(serving.logits, expected[name][index])
+            assert serving.batch == index
     resident = [name for name in STREAMS if tenants.nbytes(name)]
     assert len(resident) == min(active, 3)
     tenants.close()
@@ -46,11 +46,11 @@ def test_streams_never_mix(guarded: bool, active: int, tmp_path: Path) -> None:
 
 def test_a_restart_continues_where_the_states_were(tmp_path: Path) -> None:
     expected = alone(guarded=True)
-    for place in range(2):
+    for index in range(2):
         tenants = Tenants(network(), "tent", folder=tmp_path)
         for name, stream in STREAMS.items():
-            assert torch.equal(tenants.step(name, stream[place]).logits, expected[name][place])
-            assert tenants.status(name).batches == place + 1
+            assert torch.equal(tenants.step(name, stream[index]).logits, expected[name][index])
+            assert tenants.status(name).batches == index + 1
         tenants.close()
 
 
@@ -166,8 +166,8 @@ def test_the_state_of_a_tenant_is_a_tenth_of_the_network_at_most(guarded: bool, 
     model = cifar_resnet()
     size = sum(weight.nbytes for weight in model.parameters())
     tenants = Tenants(model, "tent", guarded=guarded, folder=tmp_path)
-    for place in range(2):
-        tenants.step("north", STREAMS["north"][place])
+    for index in range(2):
+        tenants.step("north", STREAMS["north"][index])
     tenants.step("south", STREAMS["north"][0])
     assert 0 < tenants.nbytes("north") <= 0.1 * size
     assert (tmp_path / "north.safetensors").stat().st_size <= (0.2 if guarded else 0.06) * size

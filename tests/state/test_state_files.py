@@ -60,8 +60,8 @@ def trained_name(state: Mapping[str, Any]) -> str:
 
 
 def optimizer_of(state: Mapping[str, Any]) -> dict[int, dict[str, Any]]:
-    found: dict[int, dict[str, Any]] = state["declared"]["method"]["optimizer"]
-    return found
+    optimizer: dict[int, dict[str, Any]] = state["declared"]["method"]["optimizer"]
+    return optimizer
 
 
 @pytest.mark.parametrize(
@@ -133,8 +133,8 @@ def mutations(content: bytes, rng: random.Random) -> bytes:
     """Return a state file with one random fault, half of them with a checksum that is right again."""
     kind = rng.choice(["flip", "cut", "grow", "rename", "retype", "drop", "poison", "reshape"])
     if kind == "flip":
-        place = rng.randrange(len(content))
-        return content[:place] + bytes([content[place] ^ (1 << rng.randrange(8))]) + content[place + 1 :]
+        offset = rng.randrange(len(content))
+        return content[:offset] + bytes([content[offset] ^ (1 << rng.randrange(8))]) + content[offset + 1 :]
     if kind == "cut":
         return content[: rng.randrange(len(content))]
     if kind == "grow":
@@ -143,7 +143,7 @@ def mutations(content: bytes, rng: random.Random) -> bytes:
     header = json.loads(json.loads(content[8 : 8 + length])["__metadata__"]["holdfast"])
     tensors = load_tensors(content)
     state = joined(header.pop("state"), {name: tensor.clone() for name, tensor in tensors.items()})
-    target, key = rng.choice(places(state))
+    target, key = rng.choice(entries_of(state))
     value = target[key]
     if kind == "rename":
         target[f"{key}x"] = target.pop(key)
@@ -158,14 +158,14 @@ def mutations(content: bytes, rng: random.Random) -> bytes:
     return pack_state(state, header)
 
 
-def places(value: Any) -> list[tuple[dict[Any, Any], Any]]:
+def entries_of(value: Any) -> list[tuple[dict[Any, Any], Any]]:
     """Return every entry of every mapping in a snapshot, except under the free keys of a declared mapping."""
-    found = [(value, key) for key in value] + [(value["tensors"], key) for key in value["tensors"]]
-    found += [(value["declared"], key) for key in value["declared"]]
+    entries = [(value, key) for key in value] + [(value["tensors"], key) for key in value["tensors"]]
+    entries += [(value["declared"], key) for key in value["declared"]]
     for part in value["declared"].values():
         moments = part.get("optimizer", {})
-        found += [(owner, key) for owner in (part, moments, *moments.values()) for key in owner]
-    return found
+        entries += [(owner, key) for owner in (part, moments, *moments.values()) for key in owner]
+    return entries
 
 
 @pytest.mark.parametrize("count", [50, pytest.param(334, marks=pytest.mark.slow)])

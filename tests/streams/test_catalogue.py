@@ -98,5 +98,5 @@ def test_shards_are_known_as_data_before_any_stream_is_imported() -> None:
     program = (
         "import sys; from holdfast.data import DATASETS as d; d['ccc_shards']; print('holdfast.streams' in sys.modules)"
     )
-    found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert found.stdout.strip() == "False"
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert ended.stdout.strip() == "False"

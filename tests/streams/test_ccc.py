@@ -246,10 +246,10 @@ def test_official_run_names_are_settings() -> None:
     for target, difficulty in ((40, "easy"), (20, "medium"), (0, "hard")):
         for speed in (1000, 2000, 5000):
             for seed in (43, 44, 45):
-                found = ccc_setting(f"baseline_{target}_transition+speed_{speed}_seed_{seed}")
-                assert found == ccc_setting(f"ccc-{difficulty}-{speed}-{seed}")
-                assert (found["difficulty"], found["images_per_step"], found["seed"]) == (difficulty, speed, seed)
-                assert found["samples"] == (7_514_000 if speed == 2000 else 7_500_000)
+                setting = ccc_setting(f"baseline_{target}_transition+speed_{speed}_seed_{seed}")
+                assert setting == ccc_setting(f"ccc-{difficulty}-{speed}-{seed}")
+                assert (setting["difficulty"], setting["images_per_step"], setting["seed"]) == (difficulty, speed, seed)
+                assert setting["samples"] == (7_514_000 if speed == 2000 else 7_500_000)
     assert ccc_setting("baseline_20.0_transition+speed_1000_seed_43") == ccc_setting("ccc-medium")
     for wrong in ("ccc", "ccc-med", "ccc-medium-100", "baseline_30_transition+speed_1000_seed_43"):
         with pytest.raises(UnknownNameError, match="unknown setting"):

@@ -141,8 +141,8 @@ def test_an_index_saves_reading_the_shards_and_keeps_the_expected_accuracy(
     assert made.expected is None
     assert as_stored(made).render(0, 9).expected is None
     for name in INDICES:  # what is made when a shard is opened is what the export has written, but for the accuracy
-        with np.load(shards / name) as written, np.load(tmp_path / name) as found:
-            assert all(np.array_equal(written[key], found[key]) for key in written if key != "expected")
+        with np.load(shards / name) as written, np.load(tmp_path / name) as again:
+            assert all(np.array_equal(written[key], again[key]) for key in written if key != "expected")
     opened = tarfile.open
     monkeypatch.setattr(tarfile, "open", lambda *_, **__: pytest.fail("an indexed shard was read"))
     kept, exported = Shards(paths=tmp_path), Shards(paths=shards)

@@ -82,9 +82,9 @@ def test_parameters_are_the_recorded_ones(entry: dict[str, Any]) -> None:
 def test_the_joint_chain_is_the_recorded_product() -> None:
     domains, classes = Chain(size=15, stay=0.85, imbalance=5), Chain(size=10, stay=0.95, imbalance=10)
     joint = np.kron(matrix(domains), matrix(classes))
-    places = np.arange(150)
+    indices = np.arange(150)
     assert np.trace(joint) == pytest.approx(74.19490029693154)
-    assert (joint * np.outer(places + 1, places + 2)).sum() == pytest.approx(924612.0064676439)
+    assert (joint * np.outer(indices + 1, indices + 2)).sum() == pytest.approx(924612.0064676439)
 
 
 @pytest.mark.parametrize(

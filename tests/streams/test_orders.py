@@ -89,18 +89,18 @@ def test_large_concentration_and_many_slots_are_nearly_independent() -> None:
 def test_single_classes_come_in_whole_runs_and_their_rests_at_the_end() -> None:
     labels = np.repeat([0, 1, 2], [6, 5, 4])
     for seed in range(10):
-        found = arranged(SingleClass(run=4), labels, seed)
-        assert runs(found[:12]) <= 3
-        assert [len(set(run)) for run in found[:12].reshape(3, 4)] == [1, 1, 1]
-        assert sorted(found[12:]) == [0, 0, 1]
+        order = arranged(SingleClass(run=4), labels, seed)
+        assert runs(order[:12]) <= 3
+        assert [len(set(run)) for run in order[:12].reshape(3, 4)] == [1, 1, 1]
+        assert sorted(order[12:]) == [0, 0, 1]
 
 
 def test_drifting_time_runs_in_a_circle() -> None:
     labels = np.repeat(np.arange(10), 100)
-    found = arranged(Drifting(spread=0.02), labels)
-    (first,) = set(found[:20])  # its time is 0, so that half of it comes at the end
-    assert np.mean(found[-20:] == first) == 1
-    assert np.mean(found[200:800] == first) == 0
+    order = arranged(Drifting(spread=0.02), labels)
+    (first,) = set(order[:20])  # its time is 0, so that half of it comes at the end
+    assert np.mean(order[-20:] == first) == 1
+    assert np.mean(order[200:800] == first) == 0
 
 
 def test_wrong_options_are_refused_with_the_remedy() -> None:

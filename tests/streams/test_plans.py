@@ -41,17 +41,17 @@ def test_any_stretch_is_part_of_the_whole(plan: Plan, data: st.DataObject) -> No
 def test_breaks_are_where_the_condition_or_the_episode_changes(plan: Plan, position: int) -> None:
     end = plan.length or 300
     position = min(position, end - 1)
-    found = plan.next_break(position)
-    assert found is None or position < found < end or plan.length is None
+    upcoming = plan.next_break(position)
+    assert upcoming is None or position < upcoming < end or plan.length is None
     if len(plan.domains) == 4:  # mixed
-        assert found is None
+        assert upcoming is None
         return
-    inside = plan.picks(position, end if found is None else found)
+    inside = plan.picks(position, end if upcoming is None else upcoming)
     assert len(np.unique(inside.domains)) == len(np.unique(inside.severities, axis=0)) == 1
-    if found is not None:
-        after = plan.picks(found, found + 1)
+    if upcoming is not None:
+        after = plan.picks(upcoming, upcoming + 1)
         changed = after.domains[0] != inside.domains[0] or not np.array_equal(after.severities, inside.severities[:1])
-        assert changed or plan.starts_episode(found)
+        assert changed or plan.starts_episode(upcoming)
 
 
 @pytest.mark.parametrize("order", list(ORDERS))

@@ -128,10 +128,10 @@ def test_twice_the_same_corruption_draws_twice() -> None:
 def test_draws_follow_the_sample_or_the_position(few: InMemoryImages) -> None:
     def looks(**options: object) -> dict[int, list[torch.Tensor]]:
         stream = continual(few, corruptions=["gaussian_noise"], cycles=2, **options)  # type: ignore[arg-type]
-        found: dict[int, list[torch.Tensor]] = {}
+        images: dict[int, list[torch.Tensor]] = {}
         for sample, image in zip(stream.plan.picks(0, 100).samples.tolist(), joined(stream)[0], strict=True):
-            found.setdefault(sample, []).append(image)
-        return found
+            images.setdefault(sample, []).append(image)
+        return images
 
     assert all(torch.equal(*visits) for visits in looks().values())
     assert not any(torch.equal(*visits) for visits in looks(draws="position").values())

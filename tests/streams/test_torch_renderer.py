@@ -30,14 +30,14 @@ def test_a_formula_gives_the_pixels_of_numpy(name: str) -> None:
     for side, count in ((32, 4), (100, 2)):
         images = blocks(side, count)
         for severity in (1, 3, 5):
-            expected, found = (
-                render(images, severity, [seeded_rng(0, name, place) for place in range(count)])
+            expected, actual = (
+                render(images, severity, [seeded_rng(0, name, index) for index in range(count)])
                 for render in (CORRUPTIONS[name].batch, lambda *given: corrupt(CORRUPTIONS[name], *given))
             )
-            gaps = np.abs(expected.astype(int) - found)
+            gaps = np.abs(expected.astype(int) - actual)
             assert gaps.max() <= 1
             assert (gaps > 0).mean() <= 1e-3
-            assert (found != images).any()
+            assert (actual != images).any()
 
 
 def test_the_renderer_is_part_of_the_stream() -> None:

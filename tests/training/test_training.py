@@ -35,7 +35,7 @@ def test_the_seed_alone_decides(few: InMemoryImages) -> None:
 
 def test_training_learns_and_reports(few: InMemoryImages) -> None:
     network, seen = tiny_resnet(), []
-    fit(network, few, epochs=6, progress=lambda *told: seen.append(told))
+    fit(network, few, epochs=6, progress=lambda *progress: seen.append(progress))
     assert [done for done, _, _ in seen] == [1, 2, 3, 4, 5, 6]
     assert {epochs for _, epochs, _ in seen} == {6}
     assert seen[-1][2] < seen[0][2]
@@ -73,10 +73,10 @@ def test_crops_shift_by_up_to_an_eighth_and_half_of_them_are_flipped() -> None:
     seen = flipped_crops(InMemoryImages(images, np.zeros(256, np.int64)), np.arange(256), np.random.default_rng(0))
     assert seen.shape == (256, 3, 32, 32)
     assert set(seen.unique().tolist()) == {0.0, 1.0}
-    places = seen[:, 0].nonzero()[:, 1:]
-    assert len(places) == 256  # none is shifted out of its image
-    assert set(places[:, 0].tolist()) == set(range(11, 20))
-    columns, mirrored = places[:, 1], places[:, 1] > 15
+    corners = seen[:, 0].nonzero()[:, 1:]
+    assert len(corners) == 256  # none is shifted out of its image
+    assert set(corners[:, 0].tolist()) == set(range(11, 20))
+    columns, mirrored = corners[:, 1], corners[:, 1] > 15
     assert set(columns[~mirrored].tolist()) == set(range(4, 13))
     assert set(columns[mirrored].tolist()) == set(range(19, 28))
     assert 96 < int(mirrored.sum()) < 160

@@ -28,9 +28,9 @@ def noises() -> InMemoryAudio:
 
 
 def test_the_published_procedures_are_those_of_the_paper() -> None:
-    found = {name: procedure_of(name) for name in PROCEDURES if "-" in name}
+    procedures = {name: procedure_of(name) for name in PROCEDURES if "-" in name}
     assert {
-        name: (procedure.epochs, procedure.batch_size, len(procedure.views)) for name, procedure in found.items()
+        name: (procedure.epochs, procedure.batch_size, len(procedure.views)) for name, procedure in procedures.items()
     } == {
         "amaut-speech_commands": (50, 32, 4),
         "amaut-reefset": (15, 33, 2),
@@ -44,9 +44,9 @@ def test_the_published_procedures_are_those_of_the_paper() -> None:
         "conmix-speech_commands": (20, 64, 1),
         "conmix-reefset": (15, 63, 1),
     }
-    assert [name for name, procedure in found.items() if procedure.binary_loss] == ["hubert-reefset"]
-    assert all((procedure.label_smoothing == 0.1) != procedure.binary_loss for procedure in found.values())
-    assert [name for name, procedure in found.items() if procedure.drop_last] == ["amaut-urbansound8k"]
+    assert [name for name, procedure in procedures.items() if procedure.binary_loss] == ["hubert-reefset"]
+    assert all((procedure.label_smoothing == 0.1) != procedure.binary_loss for procedure in procedures.values())
+    assert [name for name, procedure in procedures.items() if procedure.drop_last] == ["amaut-urbansound8k"]
 
 
 def test_momentum_and_decay_come_with_the_second_epoch() -> None:

@@ -48,24 +48,26 @@ def speech_commands_background(folder: str | Path, names: Sequence[str]) -> list
     path = Path(folder).expanduser()
     # Only this folder is searched: the others hold 100 000 files.
     depths = (sorted(path.glob(f"{above}_background_noise_")) for above in ("", "*/", "*/*/"))
-    inner = next((found[0] for found in depths if found), path)
+    inner = next((folders[0] for folders in depths if folders), path)
     return _of(inner, names, lambda file: file.stem, "download speech_commands_v0.02.tar.gz")
 
 
 def labelled_recordings(folder: str | Path, labels: Sequence[str]) -> list[FileRecording]:
     """Return the recordings of a folder or a Parquet file that have one of these labels."""
-    found = recordings_in(folder)
-    known = sorted({recording.label for recording in found})
-    return _chosen(found, folder, labels, f"choose from {', '.join(known)}")
+    recordings = recordings_in(folder)
+    known = sorted({recording.label for recording in recordings})
+    return _chosen(recordings, folder, labels, f"choose from {', '.join(known)}")
 
 
 def _of(folder: str | Path, labels: Sequence[str], label_of: Callable[[Path], str], remedy: str) -> list[FileRecording]:
-    found = [FileRecording(recording.path, label_of(recording.path)) for recording in recordings_in(folder)]
-    return _chosen(found, folder, labels, remedy)
+    recordings = [FileRecording(recording.path, label_of(recording.path)) for recording in recordings_in(folder)]
+    return _chosen(recordings, folder, labels, remedy)
 
 
-def _chosen(found: list[FileRecording], folder: str | Path, labels: Sequence[str], remedy: str) -> list[FileRecording]:
-    missing = set(labels) - {recording.label for recording in found}
+def _chosen(
+    recordings: list[FileRecording], folder: str | Path, labels: Sequence[str], remedy: str
+) -> list[FileRecording]:
+    missing = set(labels) - {recording.label for recording in recordings}
     if missing:
         raise ValueError(f"no {', '.join(sorted(missing))} in {folder}; {remedy}")
-    return [recording for recording in found if recording.label in labels]
+    return [recording for recording in recordings if recording.label in labels]

@@ -80,10 +80,10 @@ def _shrunk(texture: Texture, size: float) -> Texture:
 def _covering(texture: Texture, height: int, width: int) -> Texture:
     """Return a texture, enlarged if necessary to cover the image."""
     rows, columns, _ = texture.shape
-    scale = max(height / rows, width / columns)
-    if scale <= 1:
+    zoom = max(height / rows, width / columns)
+    if zoom <= 1:
         return texture
-    size = (ceil(columns * scale), ceil(rows * scale))
+    size = (ceil(columns * zoom), ceil(rows * zoom))
     return np.asarray(Image.fromarray(texture).resize(size, Image.Resampling.BICUBIC))
 
 
@@ -102,18 +102,18 @@ def frost_from(
     >>> mine.summary
     'Look through a window covered with ice. With textures of digest e1c2b47602ef025f (1).'
     """
-    found: list[tuple[str, Texture]] = []
+    images: list[tuple[str, Texture]] = []
     for entry in [textures] if isinstance(textures, str | Path) else textures:
         if isinstance(entry, str | Path):
-            found += [(file.stem, read_image(file)) for file in files_in(Path(entry))]
+            images += [(file.stem, read_image(file)) for file in files_in(Path(entry))]
         else:
-            found.append(("array", as_image(entry)[0]))
-    if not found:
+            images.append(("array", as_image(entry)[0]))
+    if not images:
         raise ValueError("frost needs at least one texture; pass a folder, files or arrays")
-    named = dict(found)
+    named = dict(images)
     if named.keys() >= set(PUBLISHED):
-        found = [(stem, named[stem]) for stem in PUBLISHED]
-    chosen = [texture for _, texture in found]
+        images = [(stem, named[stem]) for stem in PUBLISHED]
+    chosen = [texture for _, texture in images]
     return _frost(name, lambda: chosen, f"textures of digest {_digest(chosen)} ({len(chosen)})")
 
 

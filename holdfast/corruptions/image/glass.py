@@ -56,8 +56,8 @@ def sources(offsets: NDArray[Any], height: int, width: int, reach: int) -> NDArr
         farther = ends.take(reached)
         ends[moving] = farther
         moving = moving[farther != reached]
-    found: NDArray[np.intp] = targets.take(ends)
-    return found
+    pixels: NDArray[np.intp] = targets.take(ends)
+    return pixels
 
 
 @corruption(
@@ -73,7 +73,7 @@ def glass_blur(images: Images, offsets: NDArray[Any], sigma: float, reach: float
     """Blur, copy pixels from random neighbours, and blur again, as through frosted glass."""
     count, height, width, channels = images.shape
     planes = blurred(np.ascontiguousarray(np.moveaxis(images, -1, 0)).reshape(-1, height, width), sigma)
-    found = [sources(each, height, width, whole(reach, passes)[0]) for each in np.moveaxis(offsets, 1, 0)]
-    if found:
-        planes = planes.reshape(channels, -1).take(reduce(np.take, found), axis=1).reshape(planes.shape)
+    swaps = [sources(each, height, width, whole(reach, passes)[0]) for each in np.moveaxis(offsets, 1, 0)]
+    if swaps:
+        planes = planes.reshape(channels, -1).take(reduce(np.take, swaps), axis=1).reshape(planes.shape)
     return np.stack(list(blurred(planes, sigma).reshape(channels, count, height, width)), axis=-1)

@@ -51,8 +51,8 @@ def edges(layers: NDArray[np.uint8]) -> NDArray[np.bool_]:
     pieces, count = ndimage.label(thin, TOUCHING)
     begun = np.zeros(count + 1, bool)
     begun[pieces[thin & (slope > STRONG)]] = True
-    found: NDArray[np.bool_] = begun[pieces]
-    return found
+    marked: NDArray[np.bool_] = begun[pieces]
+    return marked
 
 
 def distance_to(drops: NDArray[np.bool_]) -> NDArray[np.int32]:

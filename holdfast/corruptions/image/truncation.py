@@ -38,8 +38,8 @@ class Boxes:
         rows = [(plane * (height + 1) + line) * (width + 1) for line in (self.top[y], self.bottom[y] + 1)]
         columns = self.left[x], self.right[x] + 1
         (a, b), (c, d) = ([within.take(row + column) for column in columns] for row in rows)
-        found: NDArray[np.bool_] = (d - c) == (b - a)
-        return found
+        equal: NDArray[np.bool_] = (d - c) == (b - a)
+        return equal
 
 
 class Exact(Protocol):

@@ -96,26 +96,26 @@ def ccc(
             raise ValueError(
                 f"{', '.join(wanted)} cannot be combined with calibration=, which sets them; leave them out"
             )
-        found = calibration if isinstance(calibration, Calibration) else _calibration_at(calibration, seed)
+        calibrated = calibration if isinstance(calibration, Calibration) else _calibration_at(calibration, seed)
     elif calibrate is not None:
         if samples is not None and pairs is None:
             wanted["steps"] = -(-samples // images_per_step)
-        found = calibrate(data, seed=seed, **wanted)
+        calibrated = calibrate(data, seed=seed, **wanted)
     else:
         raise ValueError(
             "ccc needs a calibration; pass calibration=, made by holdfast.calibration.calibrate(model, data) or by "
             "`holdfast calibrate`"
         )
     if samples is None and cycles is not None:
-        samples = cycles * found.steps * images_per_step
-    plan = Walk(found, len(data.labels), images_per_step=images_per_step, length=samples, seed=seed)
-    stored = found.storage_jpeg_quality
+        samples = cycles * calibrated.steps * images_per_step
+    plan = Walk(calibrated, len(data.labels), images_per_step=images_per_step, length=samples, seed=seed)
+    stored = calibrated.storage_jpeg_quality
     rendering = Rendering(
         seed,
         draws="position",
-        family=found.family,
+        family=calibrated.family,
         storage_jpeg_quality=stored,
-        crop=found.crop,
+        crop=calibrated.crop,
         renderer=renderer,
         device=render_device,
     )
@@ -141,7 +141,7 @@ def ccc_setting(name: str) -> dict[str, Any]:
     if official:
         target, *rest = official.groups()
         name = "-".join(["ccc", DIFFICULTIES.get(float(target), target), *rest])
-    found = next((options for full, options in CCC_SETTINGS.items() if f"{full}-".startswith(f"{name}-")), None)
-    if found is None or name == "ccc":
+    setting = next((options for full, options in CCC_SETTINGS.items() if f"{full}-".startswith(f"{name}-")), None)
+    if setting is None or name == "ccc":
         raise UnknownNameError(f"unknown setting {name!r}; {nearest(name, CCC_SETTINGS)}")
-    return dict(found)
+    return dict(setting)

@@ -89,13 +89,13 @@ def unitta(
     """
     if setting.startswith("lame") and len(corruptions) != 1:
         raise ValueError(f"the setting {setting!r} needs exactly one corruption, got {len(corruptions)}")
-    found = unitta_setting(setting)
+    defaults = unitta_setting(setting)
     return markov(
         data,
         corruptions=corruptions,
         mode=mode,
-        classes={**found["classes"], **(classes or {})},
-        domains={**found["domains"], **(domains or {})},
+        classes={**defaults["classes"], **(classes or {})},
+        domains={**defaults["domains"], **(domains or {})},
         **options,
     )
 

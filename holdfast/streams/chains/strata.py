@@ -23,9 +23,9 @@ def turns(strata: NDArray[np.integer]) -> NDArray[np.int64]:
     order = np.argsort(strata, kind="stable")
     ordered = strata[order]
     firsts = np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1]])) if len(strata) else order
-    found = np.empty(len(strata), np.int64)
-    found[order] = np.arange(len(strata)) - np.repeat(firsts, np.diff(firsts, append=len(strata)))
-    return found
+    ranks = np.empty(len(strata), np.int64)
+    ranks[order] = np.arange(len(strata)) - np.repeat(firsts, np.diff(firsts, append=len(strata)))
+    return ranks
 
 
 def deal(

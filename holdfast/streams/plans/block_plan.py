@@ -81,8 +81,8 @@ class BlockPlan(Plan):
         later = int(np.searchsorted(self._breaks, offset, side="right"))
         if later == len(self._breaks):
             cycle, later = cycle + 1, 0
-        found = cycle * self._cycle_length + int(self._breaks[later])
-        return found if self.length is None or found < self.length else None
+        upcoming = cycle * self._cycle_length + int(self._breaks[later])
+        return upcoming if self.length is None or upcoming < self.length else None
 
     def starts_episode(self, position: int) -> bool:
         """Tell whether an episode begins at `position`."""

@@ -29,8 +29,8 @@ class Pieces:
         indices = np.unique(pieces).tolist() or [0]
         if len(indices) == 1:
             return self._draw(indices[0])[:, offsets].astype(np.int64)
-        found = np.empty((len(self._draw(indices[0])), len(positions)), np.int64)
+        values = np.empty((len(self._draw(indices[0])), len(positions)), np.int64)
         for index in indices:
             here = pieces == index
-            found[:, here] = self._draw(index)[:, offsets[here]]
-        return found
+            values[:, here] = self._draw(index)[:, offsets[here]]
+        return values

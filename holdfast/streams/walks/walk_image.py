@@ -95,8 +95,8 @@ def _frames(
 
 def _captioned(image: Image.Image, lines: list[str]) -> Image.Image:
     """Return the image above the lines of text; small images are enlarged by a whole factor."""
-    scale = max(1, SMALLEST_FRAME // max(image.size))
-    width, height = image.width * scale, image.height * scale
+    zoom = max(1, SMALLEST_FRAME // max(image.size))
+    width, height = image.width * zoom, image.height * zoom
     frame = Image.new("RGB", (width + GAP, height + 2 * GAP + len(lines) * LINE), "white")
     frame.paste(image.convert("RGB").resize((width, height), Image.Resampling.NEAREST), (GAP // 2, GAP // 2))
     canvas, font = ImageDraw.Draw(frame), ImageFont.load_default(FONT_SIZE)

@@ -26,7 +26,7 @@ from holdfast.models import Classifier, weights_digest
 from holdfast.randomness import seeded_rng
 from holdfast.streams.walks.path import GridPoint
 
-__all__ = ["Judge", "Judging", "Treatment", "spread_over_classes", "treatment_of"]
+__all__ = ["CalibrationProgress", "Meter", "Treatment", "spread_over_classes", "treatment_of"]
 
 VERSION = 1  # raised whenever the same key would give other outcomes than before
 USUAL_POINTS = 60  # of a pair, to estimate the remaining work
@@ -46,7 +46,7 @@ def treatment_of(pair: tuple[str, str], point: GridPoint) -> Treatment:
 
 
 @dataclass(frozen=True)
-class Judging:
+class CalibrationProgress:
     """The progress of a calibration, counted in predictions on corrupted samples."""
 
     pair: str  # empty while the pool is measured
@@ -55,7 +55,7 @@ class Judging:
     left: int  # estimated
 
 
-class Judge:
+class Meter:
     """Which samples one model classifies correctly under any treatment; kept in memory and on disk.
 
     All treatments share samples and draws, so that they differ by their effect and not by sampling. The first n samples
@@ -73,7 +73,7 @@ class Judge:
         storage_jpeg_quality: int | None,
         crop: Crop | None = None,
         cache: Path,
-        tell: Callable[[Judging], None],
+        tell: Callable[[CalibrationProgress], None],
     ) -> None:
         example = as_inputs(data.inputs(np.zeros(1, np.int64)))
         self.model = model if isinstance(model, Classifier) else Classifier(model, example=example)
@@ -142,18 +142,18 @@ class Judge:
         with _evaluating(self.model):
             for start in range(0, count, ROUND):
                 todo = [treatment for treatment in missing if len(self._outcomes[treatment]) == start]
-                for treatment, right in self._judge(todo, self.samples[start : min(count, start + ROUND)]):
+                for treatment, right in self._measured(todo, self.samples[start : min(count, start + ROUND)]):
                     self._outcomes[treatment] = np.concatenate([self._outcomes[treatment], right])
                     self.done += len(right)
                     left -= len(right)
                     later = max(0, self.pairs_left) * USUAL_POINTS * len(self.samples)
-                    self.tell(Judging(self.pair, self.done, self.saved, left + later))
+                    self.tell(CalibrationProgress(self.pair, self.done, self.saved, left + later))
                     stop_if_asked()
                     if time.monotonic() - kept > KEEP_SECONDS:
                         self._keep(missing)
                         kept = time.monotonic()
 
-    def _judge(
+    def _measured(
         self, treatments: list[Treatment], samples: NDArray[np.int64]
     ) -> Iterator[tuple[Treatment, NDArray[np.bool_]]]:
         """Yield the outcomes of every treatment; treatments with a common beginning share the corrupted samples."""
@@ -243,7 +243,7 @@ def spread_over_classes(labels: NDArray[np.int64], rng: np.random.Generator) -> 
     return by_class[np.argsort((ranks + rng.random(len(labels))) / np.repeat(sizes, sizes))]
 
 
-def _tell_nobody(_progress: Judging) -> None:
+def _tell_nobody(_progress: CalibrationProgress) -> None:
     pass
 
 

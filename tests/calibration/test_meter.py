@@ -1,4 +1,4 @@
-"""Judge: measures nothing twice, keeps different settings apart, and survives a damaged cache."""
+"""Meter: measures nothing twice, keeps different settings apart, and survives a damaged cache."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch import nn
 
-from holdfast.calibration.judge import Judge, Judging, Treatment, spread_over_classes
+from holdfast.calibration.meter import CalibrationProgress, Meter, Treatment, spread_over_classes
 from holdfast.calibration.store import Store, default_cache
 from holdfast.corruptions import CORRUPTIONS, store_as_jpeg
 from holdfast.data import InMemoryImages
@@ -24,53 +24,53 @@ TREATMENTS: list[Treatment] = [
 ]
 
 
-def judge(model: nn.Module, data: InMemoryImages, cache: Path, **options: Any) -> Judge:
+def meter_of(model: nn.Module, data: InMemoryImages, cache: Path, **options: Any) -> Meter:
     defaults = {"pictures": 60, "seed": 0, "family": "224", "storage_jpeg_quality": None, "tell": lambda _: None}
-    return Judge(model, data, cache=cache, **{**defaults, **options})
+    return Meter(model, data, cache=cache, **{**defaults, **options})
 
 
 @pytest.fixture(autouse=True)
 def short_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("holdfast.calibration.judge.ROUND", 20)
+    monkeypatch.setattr("holdfast.calibration.meter.ROUND", 20)
 
 
 def test_outcomes_are_those_of_the_corrupted_images(model: nn.Module, few: InMemoryImages, tmp_path: Path) -> None:
-    found = judge(model, few, tmp_path)
-    outcomes = found.outcomes(TREATMENTS, 40)
+    meter = meter_of(model, few, tmp_path)
+    outcomes = meter.outcomes(TREATMENTS, 40)
     assert outcomes.shape == (4, 40)
-    clean = torch.from_numpy(few.images[found.samples[:40]]).permute(0, 3, 1, 2) / 255
-    assert np.array_equal(outcomes[0], model(clean).argmax(1).numpy() == few.labels[found.samples[:40]])
-    grey = CORRUPTIONS["contrast"].batch(few.images[found.samples[:40]], 0.5, [], family="224")
+    clean = torch.from_numpy(few.images[meter.samples[:40]]).permute(0, 3, 1, 2) / 255
+    assert np.array_equal(outcomes[0], model(clean).argmax(1).numpy() == few.labels[meter.samples[:40]])
+    grey = CORRUPTIONS["contrast"].batch(few.images[meter.samples[:40]], 0.5, [], family="224")
     answers = model(torch.from_numpy(grey).permute(0, 3, 1, 2) / 255).argmax(1).numpy()
-    assert np.array_equal(outcomes[1], answers == few.labels[found.samples[:40]])
-    assert found.percent(()) == 100 * found.outcomes([()], 60).mean()
+    assert np.array_equal(outcomes[1], answers == few.labels[meter.samples[:40]])
+    assert meter.percent(()) == 100 * meter.outcomes([()], 60).mean()
 
 
-def test_images_are_judged_as_they_are_stored(model: nn.Module, few: InMemoryImages, tmp_path: Path) -> None:
-    found = judge(model, few, tmp_path, storage_jpeg_quality=1)
-    outcomes = found.outcomes([(), (("contrast", 2),)], 60)
-    clean = few.images[found.samples]
+def test_images_are_measured_as_they_are_stored(model: nn.Module, few: InMemoryImages, tmp_path: Path) -> None:
+    meter = meter_of(model, few, tmp_path, storage_jpeg_quality=1)
+    outcomes = meter.outcomes([(), (("contrast", 2),)], 60)
+    clean = few.images[meter.samples]
     for outcome, images in zip(
         outcomes, (clean, CORRUPTIONS["contrast"].batch(clean, 0.5, [], family="224")), strict=True
     ):
         stored = torch.from_numpy(store_as_jpeg(images, 1)).permute(0, 3, 1, 2) / 255
-        assert np.array_equal(outcome, model(stored).argmax(1).numpy() == few.labels[found.samples])
-    assert not np.array_equal(outcomes, judge(model, few, tmp_path).outcomes([(), (("contrast", 2),)], 60))
+        assert np.array_equal(outcome, model(stored).argmax(1).numpy() == few.labels[meter.samples])
+    assert not np.array_equal(outcomes, meter_of(model, few, tmp_path).outcomes([(), (("contrast", 2),)], 60))
 
 
-def test_nothing_is_judged_twice(model: nn.Module, few: InMemoryImages, tmp_path: Path) -> None:
-    seen: list[Judging] = []
-    found = judge(model, few, tmp_path, tell=seen.append)
-    found.turn_to(("contrast", "gaussian_noise"))
-    first = found.outcomes(TREATMENTS, 20)
-    assert (found.done, found.saved) == (80, 0)
-    more = found.outcomes(TREATMENTS, 60)
-    assert (found.done, found.saved) == (240, 0)
+def test_nothing_is_measured_twice(model: nn.Module, few: InMemoryImages, tmp_path: Path) -> None:
+    seen: list[CalibrationProgress] = []
+    meter = meter_of(model, few, tmp_path, tell=seen.append)
+    meter.turn_to(("contrast", "gaussian_noise"))
+    first = meter.outcomes(TREATMENTS, 20)
+    assert (meter.done, meter.saved) == (80, 0)
+    more = meter.outcomes(TREATMENTS, 60)
+    assert (meter.done, meter.saved) == (240, 0)
     assert np.array_equal(more[:, :20], first)
-    found.turn_to(("gaussian_noise", "contrast"))
-    found.outcomes([(), (("gaussian_noise", 4),), (("gaussian_noise", 4), ("contrast", 2))], 60)
-    assert (found.done, found.saved) == (300, 120)
-    again = judge(model, few, tmp_path)
+    meter.turn_to(("gaussian_noise", "contrast"))
+    meter.outcomes([(), (("gaussian_noise", 4),), (("gaussian_noise", 4), ("contrast", 2))], 60)
+    assert (meter.done, meter.saved) == (300, 120)
+    again = meter_of(model, few, tmp_path)
     assert np.array_equal(again.outcomes(TREATMENTS, 60), more)
     assert (again.done, again.saved) == (0, 240)
     assert [progress.done for progress in seen] == list(range(20, 320, 20))
@@ -83,15 +83,15 @@ def test_common_beginnings_are_corrupted_once(
     model: nn.Module, few: InMemoryImages, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     applied: list[str] = []
-    original = Judge.corrupted
+    original = Meter.corrupted
 
-    def counted(self: Judge, images: Any, treatment: Treatment, samples: Any) -> Any:
+    def counted(self: Meter, images: Any, treatment: Treatment, samples: Any) -> Any:
         applied.extend(name for name, _ in treatment)
         return original(self, images, treatment, samples)
 
-    monkeypatch.setattr(Judge, "corrupted", counted)
+    monkeypatch.setattr(Meter, "corrupted", counted)
     treatments: list[Treatment] = [(("shot_noise", i), ("contrast", j)) for i in (4, 8) for j in (1, 2, 3, 4)]
-    judge(model, few, tmp_path).outcomes(treatments, 20)
+    meter_of(model, few, tmp_path).outcomes(treatments, 20)
     assert applied.count("shot_noise") == 2
     assert applied.count("contrast") == 8
 
@@ -99,13 +99,13 @@ def test_common_beginnings_are_corrupted_once(
 def test_a_shorter_or_uneven_calibration_before_is_taken_as_far_as_it_goes(
     model: nn.Module, few: InMemoryImages, tmp_path: Path
 ) -> None:
-    judge(model, few, tmp_path, pictures=50).outcomes(TREATMENTS, 50)
-    longer = judge(model, few, tmp_path)
-    fresh = judge(model, few, tmp_path / "fresh")
+    meter_of(model, few, tmp_path, pictures=50).outcomes(TREATMENTS, 50)
+    longer = meter_of(model, few, tmp_path)
+    fresh = meter_of(model, few, tmp_path / "fresh")
     assert longer.rounds == [20, 40, 60]
     assert np.array_equal(longer.outcomes(TREATMENTS, 60), fresh.outcomes(TREATMENTS, 60))
     assert longer.done == 80
-    shorter = judge(model, few, tmp_path, pictures=50)
+    shorter = meter_of(model, few, tmp_path, pictures=50)
     assert shorter.rounds == [20, 40, 50]
     assert np.array_equal(shorter.outcomes(TREATMENTS, 50), fresh.outcomes(TREATMENTS, 60)[:, :50])
     assert shorter.done == 0
@@ -115,33 +115,33 @@ def test_what_outcomes_depend_on_is_kept_apart(model: nn.Module, few: InMemoryIm
     other = InMemoryImages(few.images, few.labels[::-1].copy())
     changed = nn.Sequential(nn.Flatten(), nn.Linear(3072, 10))
     folders = {
-        found.store.folder
-        for found in (
-            judge(model, few, tmp_path),
-            judge(model, other, tmp_path),
-            judge(changed, few, tmp_path),
-            judge(model, few, tmp_path, seed=1),
-            judge(model, few, tmp_path, family="64"),
-            judge(model, few, tmp_path, storage_jpeg_quality=85),
+        meter.store.folder
+        for meter in (
+            meter_of(model, few, tmp_path),
+            meter_of(model, other, tmp_path),
+            meter_of(changed, few, tmp_path),
+            meter_of(model, few, tmp_path, seed=1),
+            meter_of(model, few, tmp_path, family="64"),
+            meter_of(model, few, tmp_path, storage_jpeg_quality=85),
         )
     }
     assert len(folders) == 6
-    assert judge(model, few, tmp_path, pictures=10).store.folder in folders
+    assert meter_of(model, few, tmp_path, pictures=10).store.folder in folders
 
 
 def test_the_model_is_left_as_it_was(few: InMemoryImages, tmp_path: Path) -> None:
     network = nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.Flatten(), nn.Dropout(), nn.Linear(3600, 10))
     network[3].eval()
     before = {name: value.clone() for name, value in network.state_dict().items()}
-    first = judge(network, few, tmp_path / "a").outcomes(TREATMENTS, 60)
+    first = meter_of(network, few, tmp_path / "a").outcomes(TREATMENTS, 60)
     assert [part.training for part in network] == [True, True, True, False, True]
     assert all(torch.equal(value, before[name]) for name, value in network.state_dict().items())
-    assert np.array_equal(first, judge(network, few, tmp_path / "b").outcomes(TREATMENTS, 60))
+    assert np.array_equal(first, meter_of(network, few, tmp_path / "b").outcomes(TREATMENTS, 60))
 
 
 @pytest.mark.parametrize("damage", ["cut", "flipped", "text", "numbers", "objects"])
 def test_a_damaged_file_is_measured_again(model: nn.Module, few: InMemoryImages, tmp_path: Path, damage: str) -> None:
-    expected = judge(model, few, tmp_path).outcomes(TREATMENTS, 60)
+    expected = meter_of(model, few, tmp_path).outcomes(TREATMENTS, 60)
     (path,) = tmp_path.glob("*/contrast+gaussian_noise.npz")
     content = bytearray(path.read_bytes())
     if damage == "cut":
@@ -155,11 +155,11 @@ def test_a_damaged_file_is_measured_again(model: nn.Module, few: InMemoryImages,
         np.savez(path, **{"2-4": np.arange(60)})
     else:
         np.savez(path, allow_pickle=True, **{"2-4": np.array([None] * 60)})
-    healed = judge(model, few, tmp_path)
+    healed = meter_of(model, few, tmp_path)
     with pytest.warns(UserWarning, match=r"contrast\+gaussian_noise\.npz is damaged"):
         assert np.array_equal(healed.outcomes(TREATMENTS, 60), expected)
     assert healed.done == 60
-    assert np.array_equal(judge(model, few, tmp_path).outcomes(TREATMENTS, 60), expected)
+    assert np.array_equal(meter_of(model, few, tmp_path).outcomes(TREATMENTS, 60), expected)
 
 
 def test_writers_at_the_same_time_leave_a_whole_file(tmp_path: Path) -> None:
@@ -168,9 +168,9 @@ def test_writers_at_the_same_time_leave_a_whole_file(tmp_path: Path) -> None:
 
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(write, range(1, 40)))
-    found = Store(tmp_path).read("fog")
-    assert {name: len(array) for name, array in found.items()} == {"0": 36, "1": 37, "2": 38, "3": 39}  # none is lost
-    assert all(array.all() for array in found.values())
+    stored = Store(tmp_path).read("fog")
+    assert {name: len(array) for name, array in stored.items()} == {"0": 36, "1": 37, "2": 38, "3": 39}  # none is lost
+    assert all(array.all() for array in stored.values())
     assert sorted(path.name for path in tmp_path.iterdir()) == ["fog.npz", "lock"]
     Store(tmp_path).write("fog", {"0": np.ones(2, np.bool_), "new": np.ones(2, np.bool_)})
     assert len(Store(tmp_path).read("fog")["0"]) >= 2
