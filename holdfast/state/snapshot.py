@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from holdfast.state.contents import contents, declaring
+from holdfast.state.stateful import Stateful
 from holdfast.state.tree import containers
 
 __all__ = ["Copies", "Savepoint", "put_back", "snapshot_of"]
@@ -59,16 +60,26 @@ class Savepoint:
         modules = list(modules)
         inside = contents(modules)
         self._attributes = [(vars(module), vars(module).copy()) for module in (*modules, *inside.optimizers)]
-        self._overwritten = [(module, module.remember_rows()) for module in inside.declaring if module.writes_rows]
         self._parameters = inside.parameters
-        declared = [vars(module)[name] for module in inside.declaring for name in module.state_defaults]
-        held: list[Any] = [buffers for module in modules if (buffers := vars(module)["_buffers"])]
+        self._overwritten: list[tuple[Stateful, int | None]] = []
+        held: list[Any] = []
+        declared: list[Any] = []
+        written = [*inside.parameters]
+        for attributes, _ in self._attributes:
+            if attributes.get("_buffers"):
+                held.append(attributes["_buffers"])
+        for module in inside.declaring:
+            if module.writes_rows:
+                self._overwritten.append((module, module.remember_rows()))
+            for name in module.state_defaults:
+                declared.append(vars(module)[name])
         for optimizer in inside.optimizers:
             held += [optimizer.state, *optimizer.state.values(), *optimizer.param_groups]
+            for moments in optimizer.state.values():
+                written += filter(torch.is_tensor, moments.values())
         self._containers = [(part, part.copy()) for part in held + containers(declared)]
         copies = Copies() if copies is None else copies
-        moments = [moment for optimizer in inside.optimizers for moment in _moments(optimizer)]
-        self._tensors = copies.take([*inside.parameters, *moments], changed_only=False)
+        self._tensors = copies.take(written, changed_only=False)
         self._tensors += copies.take(inside.buffers, changed_only=True)
 
     @torch.no_grad()
@@ -93,11 +104,6 @@ class Savepoint:
         for module, rows in self._overwritten:
             if rows is None:  # it began here
                 module.forget_rows()
-
-
-def _moments(optimizer: torch.optim.Optimizer) -> list[Tensor]:
-    values = [value for moments in optimizer.state.values() for value in moments.values()]
-    return [value for value in values if isinstance(value, Tensor)]
 
 
 def snapshot_of(module: nn.Module, tensors: Mapping[str, Tensor], *, kept: bool) -> dict[str, Any]:
