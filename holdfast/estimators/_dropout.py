@@ -12,8 +12,8 @@ import torch
 from torch import Tensor, nn
 
 from holdfast.blocks.norm import NormLayer, paused
+from holdfast.estimators._held_out import source_error_of
 from holdfast.estimators._observation import Observation
-from holdfast.estimators._source_error import source_error_of
 from holdfast.models.classifier import Classifier
 from holdfast.models.partial_forward import Recorded, finished_parts, patched, recording, reusing
 from holdfast.models.probing import untouched

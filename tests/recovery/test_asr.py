@@ -10,7 +10,7 @@ import torch
 from holdfast.model.adapt import adapt
 from holdfast.model.adapted import AdaptedModel
 from holdfast.models.tiny import tiny_resnet
-from holdfast.records import Beside, Step
+from holdfast.records import Beside, Refused, Step
 from holdfast.recovery.asr import Asr, mean_spread
 from holdfast.restorable import Pull
 
@@ -78,6 +78,14 @@ def test_the_threshold_follows_the_entropy_unless_predictions_have_flipped() -> 
 
 def test_a_single_sample_is_not_judged() -> None:
     assert run(Asr(), Network(), step(9.0, samples=1)) is None
+
+
+def test_a_batch_whose_update_was_refused_does_not_count() -> None:
+    recovery, given = Asr(), step(9.0)
+    refused = Step(given.logits, events=(Refused("non-finite loss or gradient"),), beside=given.beside)
+    assert run(recovery, Network(), refused) is None
+    assert (recovery.batches, recovery.threshold) == (0, None)
+    assert run(recovery, Network(), given)
 
 
 def test_after_a_reset_updates_are_pulled_to_the_mean_weights() -> None:
