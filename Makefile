@@ -7,7 +7,7 @@ READY := $(VENV)/.ready
 # Tracing slows Python 3.11 down by a third, so coverage is measured on a fast part of the tests only.
 COVERED := tests/blocks tests/recovery tests/report tests/streams
 
-.PHONY: demo test test-slow mutants check pages docs site clean package
+.PHONY: demo test test-slow mutants check pages bench bench-check docs site clean package
 
 # The demo needs no tools of developers; where they are installed, nothing more is.
 demo: $(if $(wildcard $(READY)),$(READY),$(VENV)/.ready-demo)
@@ -34,11 +34,26 @@ check: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python docs/prose.py
 	$(BIN)/python docs/check_links.py
 
 # Write every generated page, table and figure; `make test` fails on a difference.
 pages: $(READY)
 	$(BIN)/python docs/pages.py
+
+# Measure speed and memory anew, on an idle machine: about an hour, resumed if interrupted. `make pages` shows the results.
+bench: $(READY) build/peers/.ready
+	PYTHONPATH=.:build/peers $(BIN)/python benchmarks/all.py $(BENCH)
+
+# Measure quickly, and say which figures lie outside the committed ones.
+bench-check: $(READY) build/peers/.ready
+	PYTHONPATH=.:build/peers $(BIN)/python benchmarks/all.py --quick --out build/bench $(BENCH)
+	PYTHONPATH=. $(BIN)/python benchmarks/check.py build/bench
+
+# Packages that benchmarks compare with, apart from the environment, whose packages they would replace.
+build/peers/.ready: benchmarks/peers.txt
+	$(BIN)/python -m pip install --quiet --no-deps --upgrade --target build/peers --requirement benchmarks/peers.txt
+	touch $@
 
 docs: $(READY)
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[docs]"

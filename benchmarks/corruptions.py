@@ -4,7 +4,7 @@
 
 Runs on one thread; generators are created beforehand. If the package `imagecorruptions` is installed, it is measured
 too, in alternation with ours, so that other jobs on the machine slow down both. Its 32-pixel figures use the 224-pixel
-severities, the only ones it has. Figures are medians of processor time.
+severities, the only ones it has. Figures are medians of processor time. `--without-fast` leaves the extra `fast` out.
 
 `--before CHECKOUT` measures an earlier checkout of holdfast instead, in alternation and in a process of its own, and
 checks that both give the same pixels: the ratios then are those of a change. `--photos` takes the images from a mosaic
@@ -19,22 +19,30 @@ os.environ["OMP_NUM_THREADS"] = "1"  # before numpy reads it
 
 import argparse
 import hashlib
+import importlib.util
 import subprocess
 import sys
 import time
 import warnings
-from collections.abc import Callable
-from contextlib import nullcontext
+from collections.abc import Callable, Mapping
+from contextlib import nullcontext, suppress
+from importlib import resources
 from pathlib import Path
+from statistics import geometric_mean
+from types import ModuleType
 from typing import Any
 
 import numpy as np
 
+with suppress(ImportError):  # an earlier checkout may not have what it imports, and only answers
+    from measured import in_turn, run
+
+    from holdfast.corruptions import fast
 from holdfast.corruptions import CORRUPTIONS
 from holdfast.randomness import seeded_rng
 
 SIZES = {32: (64, 64), 224: (16, 2)}  # pixels -> images per batch, for ours and for the other package
-SECONDS = 4.0  # minimum per line: a shared machine needs many rounds
+SECONDS, QUICK_SECONDS = 1.0, 0.1  # minimum per line
 ANSWER = "--answer"  # in the process of `Earlier`
 
 
@@ -54,9 +62,13 @@ def theirs(name: str, severity: int, images: np.ndarray) -> Callable[[], object]
 
 
 def _revived() -> Callable[..., np.ndarray]:
-    """Return `imagecorruptions.corrupt`, patched for two names that current libraries no longer have."""
+    """Return `imagecorruptions.corrupt`, patched for names that current libraries no longer have."""
     warnings.simplefilter("ignore")
     setattr(np, "float_", np.float64)  # noqa: B010 (a name that numpy no longer has)
+    if "pkg_resources" not in sys.modules and not importlib.util.find_spec("pkg_resources"):
+        files = ModuleType("pkg_resources")
+        files.resource_filename = lambda name, path: str(resources.files(name.partition(".")[0]) / path)  # type: ignore[attr-defined]
+        sys.modules["pkg_resources"] = files
     from imagecorruptions import corrupt, corruptions
     from skimage.filters import gaussian
 
@@ -77,15 +89,13 @@ class Earlier:
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": paths}
         )
 
-    def call(self, name: str, severity: int, size: int) -> Callable[[], str]:
-        """Return a call that corrupts the whole batch over there and returns its seconds and a digest."""
-        return lambda: self._asked(f"{name} {severity} {size}")
-
-    def _asked(self, line: str) -> str:
+    def corrupt(self, name: str, severity: int, size: int) -> tuple[float, str]:
+        """Corrupt the whole batch over there; return its seconds and a digest."""
         assert self.process.stdin is not None
         assert self.process.stdout is not None
-        print(line, file=self.process.stdin, flush=True)
-        return self.process.stdout.readline()
+        print(f"{name} {severity} {size}", file=self.process.stdin, flush=True)
+        seconds, pixels = self.process.stdout.readline().split()
+        return float(seconds), pixels
 
     def __enter__(self) -> Earlier:
         return self
@@ -128,69 +138,63 @@ def batch_of(scenes: np.ndarray, size: int) -> np.ndarray:
     return scenes[np.arange(SIZES[size][0]) % len(scenes), :size, :size]
 
 
-def seconds_in_turn(*calls: Callable[[], object]) -> list[float]:
-    """Return the median processor time of each call, measured in alternation; a call may tell its own seconds."""
-    times: list[list[float]] = []
-    until = time.perf_counter() + SECONDS
-    while len(times) < 4 or time.perf_counter() < until:
-        times.append([])
-        for call in calls:
-            start = time.process_time()
-            output = call()
-            times[-1].append(float(output.split()[0]) if isinstance(output, str) else time.process_time() - start)
-    return [float(median) for median in np.median(times[1:], axis=0)]  # the first round warms up
+def leave_out_fast() -> None:
+    """Let holdfast look for the extra `fast` as if it were not installed; it looks only once."""
+    hidden = ("numba", "cv2")
+    sys.modules |= dict.fromkeys(hidden)  # type: ignore[arg-type]
+    assert (fast.loops(), fast.recoded()) == (None, None)
+    for name in hidden:
+        del sys.modules[name]  # the other package needs it
+
+
+def measure(options: argparse.Namespace) -> dict[str, Any]:
+    """Return images per second of every corruption at both sizes, ours and theirs, and the means of the ratios."""
+    seconds = QUICK_SECONDS if options.quick else SECONDS
+    scenes = scenes_of(options.photos)
+    if options.without_fast:
+        leave_out_fast()
+    measured: dict[str, Any] = {"severity": options.severity}
+    with Earlier(options.before, options.photos) if options.before else nullcontext() as earlier:
+        for size, (count, fewer) in SIZES.items():
+            images = batch_of(scenes, size)
+            rows = measured[f"{size} px"] = {}
+            for name in options.names:
+                mine = ours(name, options.severity, images)
+                few = images if earlier else images[: 1 if name == "glass_blur" else fewer]
+                if earlier:
+                    asked = name, options.severity, size
+                    assert earlier.corrupt(*asked)[1] == digest(mine()), f"{name} changed its pixels"
+                    other: Callable[[], object] | None = lambda asked=asked: earlier.corrupt(*asked)[0]  # noqa: E731
+                else:
+                    other = theirs(name, options.severity, few)
+                times = in_turn(*filter(None, (mine, other)), rounds=3, seconds=seconds)
+                rates = [many / took for many, took in zip((count, len(few)), times, strict=False)]
+                rows[name] = dict(zip(("images_per_second", "peer_per_second"), rates, strict=False))
+                if other:
+                    rows[name]["ratio"] = rates[0] / rates[1]
+            measured[f"{size} px, all"] = summary(rows)
+    return measured
+
+
+def summary(rows: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
+    """Return the lowest rate, and the geometric mean of the ratios without glass blur, whose peer is a Python loop."""
+    ratios = [row["ratio"] for name, row in rows.items() if "ratio" in row and name != "glass_blur"]
+    lowest = {"slowest_per_second": min(row["images_per_second"] for row in rows.values())}
+    return {**lowest, **({"ratio": geometric_mean(ratios)} if ratios else {})}
 
 
 def main() -> None:
-    """Print one line per corruption, and the geometric mean of the ratios."""
+    """Measure, or corrupt as the process of `Earlier`."""
     if sys.argv[1:2] == [ANSWER]:
         answer(*(Path(photos) for photos in sys.argv[2:]))
         return
-    from measured import add_json, write  # an earlier checkout may not have what it imports
-
-    parser = argparse.ArgumentParser()
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("names", nargs="*", default=CORRUPTIONS.names("image"))
     parser.add_argument("--severity", type=int, default=5)
     parser.add_argument("--photos", type=Path, metavar="FILE", help="a mosaic of photographs of 224 pixels")
     parser.add_argument("--before", type=Path, metavar="CHECKOUT", help="compare with an earlier checkout of holdfast")
-    add_json(parser)
-    chosen = parser.parse_args()
-    with Earlier(chosen.before, chosen.photos) if chosen.before else nullcontext() as earlier:
-        measured = measure(chosen.names, chosen.severity, scenes_of(chosen.photos), earlier)
-    write(chosen.json, {"severity": chosen.severity, "images_per_second": measured})
-
-
-def measure(
-    names: list[str], severity: int, scenes: np.ndarray, earlier: Earlier | None
-) -> dict[str, dict[str, list[float]]]:
-    """Measure every corruption at both sizes; return images per second, ours and theirs, by size and name."""
-    measured: dict[str, dict[str, list[float]]] = {}
-    for size, (count, fewer) in SIZES.items():
-        images = batch_of(scenes, size)
-        print(
-            f"\n{size} pixels, batches of {count}: images per second, ours, {'before' if earlier else 'theirs'}, ratio"
-        )
-        ratios = []
-        for name in names:
-            few = images if earlier else images[: 1 if name == "glass_blur" else fewer]
-            mine = ours(name, severity, images)
-            if earlier:
-                other: Callable[[], object] | None = earlier.call(name, severity, size)
-                assert earlier.call(name, severity, size)().split()[1] == digest(mine()), f"{name} changed its pixels"
-            else:
-                other = theirs(name, severity, few)
-            calls = ours(name, severity, images), other
-            seconds = seconds_in_turn(*filter(None, calls))
-            line = f"{name:20}{count / seconds[0]:10.0f}"
-            if len(seconds) == 2:
-                ratios.append((count / seconds[0]) / (len(few) / seconds[1]))
-                line += f"{len(few) / seconds[1]:10.0f}{ratios[-1]:8.2f}x"
-            print(line, flush=True)
-            rates = [many / took for many, took in zip((count, len(few)), seconds, strict=False)]
-            measured.setdefault(f"{size} px", {})[name] = rates
-        if ratios:
-            print(f"{'geometric mean':40}{np.exp(np.mean(np.log(ratios))):8.1f}x")
-    return measured
+    parser.add_argument("--without-fast", action="store_true", help="measure what works without the extra `fast`")
+    run(parser, measure)
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Literal
 
 import torch
-from measured import add_json, write
+from measured import run
 from torch import Tensor
 
 from holdfast.estimators import Estimator
@@ -33,12 +33,6 @@ from holdfast.models.cifar_resnet import CifarResNet
 STEP_COST = runpy.run_path(str(Path(__file__).with_name("step_cost.py")))
 GOLDEN, inputs, seconds = STEP_COST["GOLDEN"], STEP_COST["inputs"], STEP_COST["seconds"]
 BATCH_SIZE, HOLDOUT = 64, 1000
-LIMITS = {
-    "aetta": 6.5,
-    "aetta, features": 0.1,
-    "anchored, default": 1.3,
-}  # our budgets; the official code costs 12 to 15
-LIMIT_TOGETHER = 1.3  # × the most expensive one alone
 
 
 def line_up() -> dict[str, list[Estimator]]:
@@ -63,29 +57,21 @@ def together(points: Literal["stages", "features"]) -> list[Estimator]:
     return [SoftmaxScore(), Gde(), Anchored(), AdvPerturb(), *dropout, SourceValidation(samples=HOLDOUT)]
 
 
-def main() -> None:
-    """Measure and print the table."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--weights", type=Path, default=GOLDEN / "resnet20_cifar10.safetensors")
-    parser.add_argument("--rounds", type=int, default=9)
-    parser.add_argument("--estimator", action="append", help="measure only this line; may be repeated")
-    add_json(parser)
-    options = parser.parse_args()
+def figures(options: argparse.Namespace) -> dict[str, dict[str, float]]:
+    """Return the cost of each line-up, and how much those together cost beside the most expensive one alone."""
     torch.set_num_threads(1)
     network = CifarResNet.from_file(options.weights) if options.weights.exists() else CifarResNet().eval()
     chosen = {label: several for label, several in line_up().items() if label in (options.estimator or line_up())}
-    costs = measure(network, list(inputs(options.rounds * BATCH_SIZE).split(BATCH_SIZE)), chosen)
+    rounds = 4 if options.quick else options.rounds
+    costs = measure(network, list(inputs(rounds * BATCH_SIZE).split(BATCH_SIZE)), chosen)
     if {"anchored", "anchored, compares"} <= {*costs}:
         every = Anchored().compare_every
         costs["anchored, default"] = costs["anchored"] + (costs["anchored, compares"] - costs["anchored"]) / every
-    print(f"{'estimator':20} {'extra, × forward':>16} {'limit':>6}")
-    for label, cost in costs.items():
-        print(f"{label:20} {cost:16.2f} {LIMITS.get(label, float('nan')):6.1f}")
-    highest = max((cost for label, cost in costs.items() if not label.startswith("together")), default=float("nan"))
-    for label in costs:
-        if label.startswith("together"):
-            print(f"{label}: {costs[label] / highest:.2f} × the most expensive alone (limit {LIMIT_TOGETHER})")
-    write(options.json, {label: {"extra_forwards": cost, "limit": LIMITS.get(label)} for label, cost in costs.items()})
+    highest = max((cost for label, cost in costs.items() if not label.startswith("together")), default=None)
+    return {
+        label: {"extra_forwards": cost, **({"of_dearest": cost / highest} if highest and "together" in label else {})}
+        for label, cost in costs.items()
+    }
 
 
 def measure(
@@ -109,6 +95,15 @@ def measure(
             if round_ >= 2:  # the first batches include allocations
                 ratios[label].append((cost - (without + again) / 2) / once)
     return {label: statistics.median(values) for label, values in ratios.items()}
+
+
+def main() -> None:
+    """Measure in several processes."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--weights", type=Path, default=GOLDEN / "resnet20_cifar10.safetensors")
+    parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--estimator", action="append", help="measure only this line; may be repeated")
+    run(parser, figures)
 
 
 if __name__ == "__main__":

@@ -1,24 +1,28 @@
-"""Efficiency of executors on jobs of about a minute: python benchmarks/executors.py --executor processes --workers 2.
+"""Measure the efficiency of executors: python benchmarks/executors.py --executor processes --workers 2.
 
-Prints two ratios. The first is the time of all jobs one after the other, divided by the number of workers and by the
-time of the executor: 1 is ideal, the goal is 0.85. Processes that run at the same time slow each other down by the
-memory and caches that they share, which no executor can avoid: the second ratio is the time of the same jobs in as many
-Python processes started by hand, divided by that of the executor.
+There are two ratios. The first is the time of all jobs one after the other, divided by the number of workers and by the
+time of the executor: 1 is ideal. Processes that run at the same time slow each other down by the memory and caches that
+they share, which no executor can avoid: the second ratio is the time of the same jobs in as many Python processes
+started by hand, divided by that of the executor.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 import torch
-from measured import add_json, write
+from measured import run
 
 from holdfast.benchmark import bench, load_suite
+
+_ONE = ("--process", "0", "--json", os.devnull)
 
 
 def seconds(executor: str, workers: int, samples: int, seeds: list[int]) -> float:
@@ -35,36 +39,37 @@ def seconds(executor: str, workers: int, samples: int, seeds: list[int]) -> floa
 def by_hand(samples: int, seeds: list[int]) -> float:
     """Return how long the same jobs take in processes started by hand, one for each seed."""
     began = time.perf_counter()
-    commands = [[sys.executable, __file__, "--samples", str(samples), "--seed", str(seed)] for seed in seeds]
+    commands = [[sys.executable, __file__, *_ONE, "--samples", str(samples), "--seed", str(seed)] for seed in seeds]
     started = [subprocess.Popen(command, stdout=subprocess.DEVNULL) for command in commands]
     assert not any(process.wait() for process in started)
     return time.perf_counter() - began
 
 
+def measure(options: argparse.Namespace) -> dict[str, Any]:
+    """Run the same jobs one after the other, by hand and by an executor, and return times and efficiency."""
+    torch.set_num_threads(1)  # as in a worker
+    samples, workers = 1000 if options.quick else options.samples, options.workers
+    if options.seed is not None:
+        seconds("serial", 1, samples, [options.seed])
+        return {}
+    seeds = list(range(workers))
+    seconds("serial", 1, 64, [0])  # the first run of a process imports what the others find
+    alone = seconds("serial", 1, samples, seeds)
+    apart = by_hand(samples, seeds)
+    shared = seconds(options.executor, workers, samples, seeds)
+    times = {"serial_seconds": alone, "by_hand_seconds": apart, "seconds": shared}
+    ratios = {"efficiency": alone / workers / shared, "efficiency_of_machine": apart / shared}
+    return {"executor": options.executor, "workers": workers, "samples": samples, **times, **ratios}
+
+
 def main() -> None:
-    """Run the same jobs one after the other, by hand and by an executor, and print the efficiency."""
+    """Measure in several processes."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--executor", default="processes")
     parser.add_argument("--workers", type=int, default=2)
-    parser.add_argument("--samples", type=int, default=30_000)
+    parser.add_argument("--samples", type=int, default=12_000)
     parser.add_argument("--seed", type=int, help=argparse.SUPPRESS)  # a process of `by_hand`
-    add_json(parser)
-    given = parser.parse_args()
-    torch.set_num_threads(1)  # as in a worker
-    if given.seed is not None:
-        seconds("serial", 1, given.samples, [given.seed])
-        return
-    seeds = list(range(given.workers))
-    seconds("serial", 1, 64, [0])  # the first run of a process imports what the others find
-    alone = seconds("serial", 1, given.samples, seeds)
-    apart = by_hand(given.samples, seeds)
-    shared = seconds(given.executor, given.workers, given.samples, seeds)
-    efficiency, of_machine = alone / given.workers / shared, apart / shared
-    print(f"serial {alone:.1f} s, by hand {apart:.1f} s, {given.executor} {shared:.1f} s")
-    print(f"efficiency {efficiency:.2f} of ideal, {of_machine:.2f} of what {given.workers} processes reach here")
-    setting = {"executor": given.executor, "workers": given.workers, "samples": given.samples}
-    times = {"serial_seconds": alone, "by_hand_seconds": apart, "seconds": shared}
-    write(given.json, {**setting, **times, "efficiency": efficiency, "efficiency_of_machine": of_machine})
+    run(parser, measure)
 
 
 if __name__ == "__main__":

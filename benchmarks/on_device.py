@@ -2,7 +2,7 @@
 
     python benchmarks/on_device.py --json results/on-device.json
 
-Both adapt, on one thread, to the same batches in alternation; times are medians, in milliseconds.
+Both adapt, on one thread, to the same batches in alternation; times are in milliseconds.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 
 import onnxruntime
 import torch
-from measured import add_json, write
+from measured import run
 
 import holdfast
 from holdfast.models import load
@@ -25,7 +25,7 @@ SHAPES = {"digits_resnet": (3, 32, 32), "digits_vit": (3, 32, 32), "keywords_ama
 SIZES = (1, 16)
 
 
-def measure(name: str, rounds: int, folder: Path) -> dict[str, Any]:
+def times_of(name: str, rounds: int, folder: Path) -> dict[str, Any]:
     """Return the times of one network for each batch size."""
     shape = SHAPES[name]
     model = holdfast.adapt(load(name), source=[torch.rand(32, *shape) for _ in range(4)])
@@ -52,18 +52,19 @@ def measure(name: str, rounds: int, folder: Path) -> dict[str, Any]:
     return measured
 
 
+def measure(options: argparse.Namespace) -> dict[str, Any]:
+    """Return the times of each network."""
+    torch.set_num_threads(1)
+    rounds = 20 if options.quick else options.rounds
+    with tempfile.TemporaryDirectory() as folder:
+        return {"rounds": rounds, **{name: times_of(name, rounds, Path(folder)) for name in SHAPES}}
+
+
 def main() -> None:
-    """Measure and print, or write."""
+    """Measure in several processes."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--rounds", type=int, default=200)
-    add_json(parser)
-    options = parser.parse_args()
-    torch.set_num_threads(1)
-    with tempfile.TemporaryDirectory() as folder:
-        measured = {name: measure(name, options.rounds, Path(folder)) for name in SHAPES}
-    for name, row in measured.items():
-        print(name, row)
-    write(options.json, {"rounds": options.rounds, **measured})
+    run(parser, measure)
 
 
 if __name__ == "__main__":

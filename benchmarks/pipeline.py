@@ -3,11 +3,11 @@
 Three parts, each a ratio of two things measured in this run:
 
 - `end_to_end`: images per second of steps of source, tent and rdumb on batches that workers render, over those of
-  the bare loop of steps on batches in memory (goal: at least 0.93; needs two idle cores);
+  the bare loop of steps on batches in memory (needs two idle cores);
 - `ten_recipes`: processor seconds that ten recipes on one stream at 224 pixels spend on rendering, over those of one
-  (goal: at most 1.15; independent of other jobs);
+  (independent of other jobs);
 - `two_workers`: images per second that two render workers deliver to a network that costs nothing, over one worker
-  (goal: at least 1.7; needs two idle cores).
+  (needs two idle cores).
 
 Without --cifar, a folder with CIFAR-10, end_to_end runs on the embedded digits.
 """
@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import torch
-from measured import add_json, write
+from measured import run
 from torch import nn
 
 from holdfast.benchmark import Job, bench, parse_suite
@@ -78,9 +78,7 @@ def end_to_end(cifar: Path | None, weights: Path | None, samples: int) -> dict[s
         rows = list(timestamps(job))
         whole = [later - earlier for earlier, later in pairwise(rows)][4:]  # after workers have started
         steps = before + bare_steps(job)[5:]  # from both sides, because the pace of a machine drifts
-        rate, ratio = 64 * len(whole) / sum(whole), (sum(steps) / len(steps)) / (sum(whole) / len(whole))
-        ratios[job.recipe.label] = ratio
-        print(f"end to end, {job.recipe.label:8}{rate:8.0f} images/s, ratio {ratio:.2f}")
+        ratios[job.recipe.label] = (sum(steps) / len(steps)) / (sum(whole) / len(whole))
     return ratios
 
 
@@ -128,7 +126,6 @@ def ten_recipes(samples: int) -> float:
     """Return the processor seconds of rendering for ten recipes over those for one, on images of 224 pixels."""
     spent = [rendering(recipes, samples) for recipes in ("[source]", TEN, "[source]", TEN)]
     one, ten = spent[0] + spent[2], spent[1] + spent[3]
-    print(f"ten recipes: {ten:.1f} s of rendering, one: {one:.1f} s, ratio {ten / one:.2f}")
     return ten / one
 
 
@@ -169,30 +166,32 @@ def two_workers(samples: int) -> float:
             for batch in batches:
                 seen += len(batch)
             rates.append(seen / (time.perf_counter() - began))
-    ratio = (rates[1] + rates[3]) / (rates[0] + rates[2])
-    print(f"images/s of one, two, one and two workers: {[round(rate) for rate in rates]}, ratio {ratio:.2f}")
-    return ratio
+    return (rates[1] + rates[3]) / (rates[0] + rates[2])
+
+
+def measure(options: argparse.Namespace) -> dict[str, Any]:
+    """Return the ratios of the chosen parts."""
+    torch.set_num_threads(1)
+    samples = 2_500 if options.quick else options.samples
+    measured: dict[str, Any] = {}
+    if "end_to_end" in options.parts:
+        data = "digits" if options.cifar is None else "cifar10"
+        measured["end_to_end"] = {"data": data, "ratios": end_to_end(options.cifar, options.weights, samples)}
+    if "ten_recipes" in options.parts:
+        measured["ten_recipes"] = ten_recipes(samples // 16)
+    if "two_workers" in options.parts:
+        measured["two_workers"] = two_workers(samples // 4)
+    return measured
 
 
 def main() -> None:
-    """Measure the chosen parts, print the ratios and write them with the load of the machine."""
+    """Measure in several processes."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("parts", nargs="*", default=["end_to_end", "ten_recipes", "two_workers"])
     parser.add_argument("--cifar", type=Path, metavar="FOLDER", help="CIFAR-10; needs --weights")
     parser.add_argument("--weights", type=Path, metavar="FILE", help="weights of a ResNet-20 for CIFAR-10")
     parser.add_argument("--samples", type=int, default=6_000)
-    add_json(parser)
-    given = parser.parse_args()
-    torch.set_num_threads(1)
-    measured: dict[str, Any] = {"load_before": round(os.getloadavg()[0], 2)}
-    if "end_to_end" in given.parts:
-        data = "digits" if given.cifar is None else "cifar10"
-        measured["end_to_end"] = {"data": data, "ratios": end_to_end(given.cifar, given.weights, given.samples)}
-    if "ten_recipes" in given.parts:
-        measured["ten_recipes"] = ten_recipes(given.samples // 16)
-    if "two_workers" in given.parts:
-        measured["two_workers"] = two_workers(given.samples // 4)
-    write(given.json, measured)
+    run(parser, measure)
 
 
 if __name__ == "__main__":

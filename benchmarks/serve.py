@@ -1,6 +1,6 @@
 """Measure a service: throughput beside the bare loop, latency beside a plain wrapper, memory of a tenant.
 
-    python benchmarks/serve.py --out results/serve.json
+    python benchmarks/serve.py --json results/serve.json
 
 Everything runs on one core, over loopback, with requests of one batch each. "bare forward" is the frozen network in
 this process; "plain" is the smallest FastAPI application around it. The runs alternate, so that all see the same load.
@@ -13,8 +13,6 @@ from __future__ import annotations
 import argparse
 import io
 import json
-import os
-import platform
 import statistics
 import tempfile
 import threading
@@ -29,6 +27,7 @@ import numpy as np
 import torch
 import uvicorn
 from fastapi import FastAPI, Request, Response
+from measured import run
 from torch import nn
 
 from holdfast import AdaptedModel, adapt
@@ -37,6 +36,9 @@ from holdfast.serve.app import create_app
 from holdfast.serve.memory import keep_freed_memory
 from holdfast.serve.service import Service
 from holdfast.serve.tenants import Tenants
+
+METHODS = ("tent", "eta", "blend")
+BATCHES = (1, 64)
 
 
 def npy(values: np.ndarray) -> bytes:
@@ -113,15 +115,16 @@ def at_once(calls: int, post: Callable[[], Any], after: Callable[[], Any]) -> fl
     return seconds(run)
 
 
-def measure(batch: int, rounds: int, method: str) -> dict[str, Any]:
+def costs(batch: int, rounds: int, method: str) -> dict[str, Any]:
     """Return medians over alternating rounds, in milliseconds, and their ratios."""
     network = cifar_resnet().eval()
     inputs = torch.rand(batch, 3, 32, 32)
     body, headers = npy(inputs.numpy()), {"content-type": "application/x-npy"}
-    bare: AdaptedModel = adapt(network, method)
-    begun: AdaptedModel = adapt(network, method)
+    source = [torch.rand(64, 3, 32, 32) for _ in range(4)]  # for methods that follow its moments
+    bare: AdaptedModel = adapt(network, method, source=source)
+    begun: AdaptedModel = adapt(network, method, source=source)
     with tempfile.TemporaryDirectory() as folder:
-        service = Service(Tenants(network, method, guarded=False, folder=folder), batch=batch, wait=0.01)
+        service = Service(Tenants(network, method, guarded=False, folder=folder, source=source), batch=batch, wait=0.01)
         with listening(create_app(service)) as adapting, listening(plain(network)) as frozen:
 
             def post(client: httpx.Client) -> None:
@@ -148,41 +151,33 @@ def measure(batch: int, rounds: int, method: str) -> dict[str, Any]:
         state = sum(path.stat().st_size for path in Path(folder).glob("*.safetensors"))
     size = sum(weight.nbytes for weight in network.parameters())
     return {
-        "method": method,
-        "batch": batch,
-        "milliseconds": {name: round(value, 2) for name, value in medians.items()},
-        "throughput of the service / bare loop": round(statistics.median(loops), 3),
-        "begin / bare forward": round(medians["begin"] / medians["bare forward"], 3),
-        "request / plain request": round(medians["request"] / medians["plain request"], 3),
-        "state on disk / network": round(state / size, 3),
-        "state in memory / network": round(memory / size, 3),
+        "milliseconds": medians,
+        "throughput of the service / bare loop": statistics.median(loops),
+        "begin / bare forward": medians["begin"] / medians["bare forward"],
+        "request / plain request": medians["request"] / medians["plain request"],
+        "state on disk / network": state / size,
+        "state in memory / network": memory / size,
+    }
+
+
+def measure(options: argparse.Namespace) -> dict[str, Any]:
+    """Return the costs of each method and batch size."""
+    torch.set_num_threads(1)
+    keep_freed_memory()  # as `holdfast serve` does
+    rounds = 4 if options.quick else options.rounds
+    cases = [(method, batch) for batch in options.batch or BATCHES for method in METHODS]
+    return {
+        "network": "cifar_resnet (ResNet-20)",
+        **{f"{method}, batch {batch}": costs(batch, rounds, method) for method, batch in cases},
     }
 
 
 def main() -> None:
-    """Measure and write a JSON file."""
+    """Measure in several processes."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--out", type=Path, default=Path("results/serve.json"))
-    parser.add_argument("--rounds", type=int, default=20)
-    parser.add_argument("--batch", type=int, default=64)
-    given = parser.parse_args()
-    torch.set_num_threads(1)
-    keep_freed_memory()  # as `holdfast serve` does
-    measured = {
-        "network": "cifar_resnet (ResNet-20)",
-        "torch": torch.__version__,
-        "python": platform.python_version(),
-        "load average at the start": round(os.getloadavg()[0], 1),
-        "targets": {
-            "throughput of the service / bare loop": "at least 0.8",
-            "begin / bare forward": "at most 1.3",
-            "request / plain request": "at most 1.15",
-            "state in memory / network": "at most 0.1",
-        },
-        "measured": [measure(given.batch, given.rounds, method) for method in ("tent", "eta")],
-    }
-    given.out.write_text(json.dumps(measured, indent=1) + "\n")
-    print(json.dumps(measured, indent=1))
+    parser.add_argument("--rounds", type=int, default=12)
+    parser.add_argument("--batch", type=int, action="append", help="measure only this batch size; may be repeated")
+    run(parser, measure)
 
 
 if __name__ == "__main__":

@@ -1,23 +1,26 @@
-"""Check that memory stays constant in a long run of every recipe on a tiny network.
+"""Measure whether memory and time of a step stay constant in a long run of every recipe on a tiny network.
 
     python benchmarks/soak.py [--batches 100000] [--recipe tent --recipe eata …] [--cross]
 
-Prints the resident memory at 1 %, 10 %, 50 % and 100 % of the batches, each recipe in its own process. Inputs are
-repeated batches of noise; with `--cross` they come from an endless stream with Markov classes along a CCC walk, and the
-default recipes are those that keep statistics per domain.
+Figures are the resident memory at 1 %, 10 %, 50 % and 100 % of the batches, its growth from the second of them, and the
+median time of a step in the last tenth over that in the first, each recipe in its own process. Inputs are repeated
+batches of noise; with `--cross` they come from an endless stream with Markov classes along a CCC walk, and the default
+recipes are those that keep statistics per domain.
 """
 
 from __future__ import annotations
 
 import argparse
 import multiprocessing
+import time
 from collections.abc import Iterator
 from itertools import cycle, islice, pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
-from measured import add_json, write
+from measured import run
 from torch import Tensor, nn
 
 from holdfast.data import InMemoryImages
@@ -26,9 +29,6 @@ from holdfast.recipes import recipe_names
 from holdfast.streams import Calibration, Chain, CrossPlan, Stream, Transition, Walk
 
 MARKS = (0.01, 0.1, 0.5, 1.0)
-TOLERANCE_MB = 8  # overhead of allocators
-
-
 BY_DOMAIN = ("bdn", "unitta", "unitta_auto")
 WALKED = ("brightness", "contrast", "gaussian_noise", "brightness")  # fast corruptions
 OPTIONS = {"cotta": {"views": 1}, "slr": {"frozen_layers": None}}  # cheaper; fits a shallow network
@@ -48,22 +48,28 @@ class Tiny(nn.Module):
         return self.head(self.bn(self.conv(inputs)).relu().mean((2, 3)))
 
 
-def soak(job: tuple[str, int, bool]) -> tuple[str, list[float]]:
-    """Return the resident megabytes of one recipe at each mark."""
+def soak(job: tuple[str, int, bool]) -> tuple[str, dict[str, float]]:
+    """Return the resident megabytes of one recipe at each mark, its growth, and the change of the time of a step."""
     name, batches, cross = job
     torch.set_num_threads(1)
     torch.manual_seed(0)  # for the weights
     generator = torch.Generator().manual_seed(0)
     pool = torch.rand(64, 4, 3, 4, 4, generator=generator)
     model = adapt(Tiny().eval(), name, source=list(pool[:4]), example=pool[0], **OPTIONS.get(name, {}))
-    marks = {int(share * batches) for share in MARKS}
-    megabytes = []
+    marks = {int(share * batches): f"resident_mb_at_{share:.0%}" for share in MARKS}
+    memory: dict[str, float] = {}
+    seconds = np.empty(batches)
     inputs = cross_inputs() if cross else cycle(pool)
     for batch, given in enumerate(islice(inputs, batches), start=1):
+        start = time.process_time()
         model(given)
+        seconds[batch - 1] = time.process_time() - start
         if batch in marks:
-            megabytes.append(resident_mb())
-    return name, megabytes
+            memory[marks[batch]] = resident_mb()
+    _, settled, _, last = memory.values()
+    tenth = batches // 10
+    change = float(np.median(seconds[-tenth:]) / np.median(seconds[:tenth]))
+    return name, {**memory, "growth_mb": last - settled, "last_tenth_of_first": change}
 
 
 def cross_inputs() -> Iterator[Tensor]:
@@ -83,26 +89,21 @@ def resident_mb() -> float:
     return pages * 4096 / 1e6
 
 
+def measure(options: argparse.Namespace) -> dict[str, Any]:
+    """Return memory and time of each recipe."""
+    batches = 500 if options.quick else options.batches
+    names = options.recipe or (BY_DOMAIN if options.cross else recipe_names())
+    with multiprocessing.get_context("spawn").Pool(1, maxtasksperchild=1) as pool:
+        return {"batches": batches, **dict(pool.imap(soak, [(name, batches, options.cross) for name in names]))}
+
+
 def main() -> None:
-    """Run and print; name every recipe whose memory grows after the second mark."""
+    """Measure in several processes."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--batches", type=int, default=100_000)
     parser.add_argument("--recipe", action="append")
     parser.add_argument("--cross", action="store_true")
-    add_json(parser)
-    options = parser.parse_args()
-    names = options.recipe or (BY_DOMAIN if options.cross else recipe_names())
-    jobs = [(name, options.batches, options.cross) for name in names]
-    grown, measured = [], {}
-    print(f"{'recipe':16}" + "".join(f"{f'{share:.0%}':>10}" for share in MARKS) + "   resident MB")
-    with multiprocessing.get_context("spawn").Pool(2, maxtasksperchild=1) as pool:
-        for name, megabytes in pool.imap_unordered(soak, jobs):
-            print(f"{name:16}" + "".join(f"{value:10.1f}" for value in megabytes), flush=True)
-            measured[name] = megabytes
-            if megabytes[-1] - megabytes[1] > TOLERANCE_MB:
-                grown.append(name)
-    print("memory grows: " + ", ".join(grown) if grown else "memory stays constant for every recipe")
-    write(options.json, {"batches": options.batches, "resident_mb": measured, "marks": list(MARKS), "grown": grown})
+    run(parser, measure)
 
 
 if __name__ == "__main__":

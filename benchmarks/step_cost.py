@@ -1,6 +1,6 @@
 """Measure the cost of a step: each recipe's time per batch as a multiple of a bare forward pass, on one thread.
 
-    python benchmarks/step_cost.py [--rounds 15] [--channels-last | --best-format] [--guards] [--json FILE]
+    python benchmarks/step_cost.py [--rounds 6] [--channels-last | --best-format] [--guards] [--json FILE]
 
 Recipes alternate batch by batch, and only ratios are reported, because absolute times are not comparable on a shared
 machine. Without `--weights` the CIFAR ResNet-20 is random, with equal cost except for methods that select samples.
@@ -25,7 +25,7 @@ from typing import Any, Literal
 
 import numpy as np
 import torch
-from measured import add_json, write
+from measured import run
 from torch import Tensor
 from torch.profiler import ProfilerActivity, profile
 
@@ -44,6 +44,7 @@ GOLDEN = Path(__file__).resolve().parents[2] / "shared" / "golden"
 FORMATS: dict[bool, Literal["contiguous", "channels_last"]] = {False: "contiguous", True: "channels_last"}
 ETA = {"optimizer": "sgd", "lr": 5e-3, "momentum": 0.9, "redundancy_margin": 0.4}
 
+OFFICIAL_BATCH = 64  # the batch size of the official figures
 # label -> (recipe, options, cost of the official code if known)
 Entry = tuple[str, dict[str, Any], float | None]
 RECIPES: dict[str, Entry] = {
@@ -104,49 +105,43 @@ RECIPES: dict[str, Entry] = {
 
 
 def main() -> None:
-    """Measure and print the table."""
+    """Measure in several processes."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--weights", type=Path, default=GOLDEN / "resnet20_cifar10.safetensors")
-    parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--rounds", type=int, default=6)
     parser.add_argument("--batch-size", type=int, default=64)
     parser.add_argument("--recipe", action="append", help="measure only this recipe; may be repeated")
     parser.add_argument("--channels-last", action="store_true", help="adapt a network in this memory format")
     parser.add_argument("--best-format", action="store_true", help="measure both memory formats, report the cheaper")
     parser.add_argument("--guards", action="store_true", help="measure the guards alone")
-    add_json(parser)
-    options = parser.parse_args()
+    run(parser, figures)
+
+
+def figures(options: argparse.Namespace) -> dict[str, dict[str, Any]]:
+    """Return the costs of each recipe; held and peak are memory as multiples of the model's size."""
     torch.set_num_threads(1)
     network = CifarResNet.from_file(options.weights) if options.weights.exists() else CifarResNet().eval()
-    batches = list(inputs(options.rounds * options.batch_size).split(options.batch_size))
+    rounds = 4 if options.quick else options.rounds
+    batches = list(inputs(rounds * options.batch_size).split(options.batch_size))
     chosen = {label: entry for label, entry in RECIPES.items() if not options.recipe or entry[0] in options.recipe}
     if options.guards:
         shares = measure_guards(network, batches, chosen)
-        print_guards(shares)
-        write(options.json, {label: {"of_forward": bare, "of_step": own} for label, (bare, own) in shares.items()})
-        return
+        return {label: {"of_forward": bare, "of_step": own} for label, (bare, own) in shares.items()}
     formats = (False, True) if options.best_format else (options.channels_last,)
     measured = {last: measure(network, batches, chosen, channels_last=last) for last in formats}
-    best = {label: min(formats, key=lambda last: measured[last][label]) for label in chosen}
-    costs = {label: measured[last][label] for label, last in best.items()}
-    memory = {label: measure_memory(network, batches[:4], *chosen[label][:2]) for label in costs}
-    waits = {label: count_waits(network, batches[:3], *chosen[label][:2]) for label in costs}
-    print("held and peak are memory as multiples of the model's size")
-    print(f"{'recipe':26} {'× forward':>9} {'official':>9} {'ratio':>6} {'held':>7} {'peak':>7} {'waits':>6}  format")
-    ratios = []
-    for label, cost in costs.items():
-        official = chosen[label][2]
-        ratio = cost / official if official else float("nan")
-        ratios += [ratio] if official else []
-        held, peak = memory[label]
-        costs_by = f"{cost:9.2f} {official or float('nan'):9.2f} {ratio:6.2f}"
-        print(f"{label:26} {costs_by} {held:7.2f} {peak:7.1f} {waits[label]:6}  {FORMATS[best[label]]}")
-    print(f"geometric mean of the ratios: {statistics.geometric_mean(ratios):.2f}")
-    names = ("forwards", "official", "held", "peak", "waits", "memory_format")
-    values = {
-        label: (cost, chosen[label][2], *memory[label], waits[label], FORMATS[best[label]])
-        for label, cost in costs.items()
-    }
-    write(options.json, {label: dict(zip(names, row, strict=True)) for label, row in values.items()})
+    costs: dict[str, dict[str, Any]] = {}
+    for label, (recipe, keywords, official) in chosen.items():
+        official = official if options.batch_size == OFFICIAL_BATCH else None
+        best = min(formats, key=lambda last: measured[last][label])
+        cost = measured[best][label]
+        costs[label] = {"forwards": cost, "official": official, "of_official": official and cost / official}
+        costs[label]["memory_format"] = FORMATS[best]
+        if options.process == 0:  # these do not differ between processes
+            held, peak = measure_memory(network, batches[:4], recipe, keywords)
+            waits = count_waits(network, [batch[:8] for batch in batches[:3]], recipe, keywords)
+            costs[label] |= {"held": held, "peak": peak, "waits": waits}
+    ratios = [cost["of_official"] for cost in costs.values() if cost["of_official"]]
+    return {**costs, **({"all": {"of_official": statistics.geometric_mean(ratios)}} if ratios else {})}
 
 
 def inputs(samples: int) -> Tensor:
@@ -223,14 +218,6 @@ def measure_guards(
             ratios.append((guard / bare, guard / step))
         shares[label] = (statistics.median(bare for bare, _ in ratios), statistics.median(own for _, own in ratios))
     return shares
-
-
-def print_guards(shares: Mapping[str, tuple[float, float]]) -> None:
-    """Print the cost of the guards in percent."""
-    print(f"{'guards of':26} {'% of a forward':>15} {'% of the step':>14}")
-    for label, (bare, own) in shares.items():
-        print(f"{label:26} {100 * bare:15.2f} {100 * own:14.2f}")
-    print(f"most: {100 * max(bare for bare, _ in shares.values()):.2f} % of a forward")
 
 
 def measure_memory(

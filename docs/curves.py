@@ -1,19 +1,19 @@
-"""Draw the curves on the pages of the methods from results/method-curves.json; docs/build.py writes them.
-
-Colours are legible on light and on dark pages, because an image does not know the colours of its page.
-"""
+"""Draw the curves on the pages of the methods from results/method-curves.json; docs/build.py writes them."""
 
 from __future__ import annotations
 
 import json
+import runpy
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 RESULT = Path(__file__).resolve().parents[1] / "results" / "method-curves.json"
-BASELINES = {"source": "#7d8590", "batch_norm": "#3a8fd9"}  # and their colours
-GREY, OWN = "#7d8590", "#e0592a"
-LEFT, TOP, WIDTH, HEIGHT = 30, 10, 560, 150  # of the plot inside the image
+DRAW: dict[str, Any] = runpy.run_path(str(Path(__file__).with_name("drawing.py")))
+BASELINES = {"source": "quiet", "batch_norm": "other"}  # and their colours
+LEFT, RIGHT, TOP, BOTTOM, HEIGHT = 30, DRAW["WIDTH"] - 6, 10, 160, 206  # of the plot inside the image, and the image
+UP = DRAW["scale"]((0, 100), (BOTTOM, TOP))
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ def caution(result: Result) -> str:
 
 def colours(name: str) -> dict[str, str]:
     """Return the colours of the recipes in an image; the method is the last, on top."""
-    return {**{recipe: colour for recipe, colour in BASELINES.items() if recipe != name}, name: OWN}
+    return {**{recipe: colour for recipe, colour in BASELINES.items() if recipe != name}, name: "good"}
 
 
 def described(name: str, result: Result) -> str:
@@ -86,55 +86,38 @@ def described(name: str, result: Result) -> str:
 
 def svg(name: str, result: Result) -> str:
     """Return the image of a method, with the source and batch statistics beside it."""
-    width, height = LEFT + WIDTH + 8, TOP + HEIGHT + 46
-    size = f'viewBox="0 0 {width} {height}" width="{width}" height="{height}"'
-    style = f'fill="{GREY}" font-family="system-ui,sans-serif" font-size="12"'
-    lines = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" {size} role="img" {style}>',
-        f"<title>{described(name, result)}</title>",
-        *axes(result.domains),
+    parts = [
+        *DRAW["left_axis"]((0, 50, 100), UP, LEFT, RIGHT),
+        *domains(result.domains),
         *(line(result.curves[recipe], colour) for recipe, colour in colours(name).items()),
-        *legend(colours(name), height - 8),
-        "</svg>",
+        *legend(colours(name)),
     ]
-    return "\n".join([*lines, ""])
+    return str(DRAW["image"](HEIGHT, described(name, result), parts))
 
 
-def axes(domains: Sequence[str]) -> list[str]:
-    """Return the grid, its scale in percent, and the names of the domains."""
-    step, bottom = WIDTH // len(domains), TOP + HEIGHT
-    heights = {share: bottom - HEIGHT * share // 100 for share in (0, 50, 100)}
-    grid = "".join(f"M{LEFT} {height}h{WIDTH}" for height in heights.values())
-    borders = "".join(f"M{LEFT + step * index} {TOP}v{HEIGHT}" for index in range(1, len(domains)))
-    names = [domain.replace("_", " ") for domain in domains]
+def domains(names: Sequence[str]) -> list[str]:
+    """Return the borders between domains, and their names."""
+    step = (RIGHT - LEFT) / len(names)
+    borders = [LEFT + step * number for number in range(1, len(names))]
+    middles = [LEFT + step * (number + 0.5) for number in range(len(names))]
     return [
-        f'<path d="{grid}" stroke="{GREY}" stroke-opacity=".4"/>',
-        f'<path d="{borders}" stroke="{GREY}" stroke-opacity=".4" stroke-dasharray="3 3"/>',
-        *(words(LEFT - 5, height + 4, f"{share}", anchor="end") for share, height in heights.items()),
-        *(words(LEFT + step * index + step // 2, bottom + 16, name) for index, name in enumerate(names)),
+        *(DRAW["line"]([(x, TOP), (x, BOTTOM)], "grid", width=1, dash="3 3") for x in borders),
+        *(DRAW["words"]((x, BOTTOM + 16), name.replace("_", " ")) for x, name in zip(middles, names, strict=True)),
     ]
 
 
 def line(curve: Curve, colour: str) -> str:
     """Return the line of one curve, with a point in the middle of each batch."""
-    apart = WIDTH / len(curve.batches)
-    points = [
-        f"{LEFT + apart * (batch + 0.5):.0f},{TOP + HEIGHT * (1 - share):.1f}"
-        for batch, share in enumerate(curve.batches)
-    ]
-    return f'<polyline points="{" ".join(points)}" fill="none" stroke="{colour}" stroke-width="2"/>'
+    apart = (RIGHT - LEFT) / len(curve.batches)
+    points = [(LEFT + apart * (batch + 0.5), UP(100 * share)) for batch, share in enumerate(curve.batches)]
+    return str(DRAW["line"](points, colour))
 
 
-def legend(colours: Mapping[str, str], height: int) -> list[str]:
+def legend(drawn: Mapping[str, str]) -> list[str]:
     """Return a dash and a name for each recipe, in a row."""
     parts, left = [], LEFT
-    for recipe, colour in colours.items():
-        parts.append(f'<path d="M{left} {height - 4}h18" stroke="{colour}" stroke-width="2.5"/>')
-        parts.append(words(left + 23, height, recipe, anchor="start"))
+    for recipe, colour in drawn.items():
+        parts.append(DRAW["line"]([(left, HEIGHT - 10), (left + 18, HEIGHT - 10)], colour, width=2.5))
+        parts.append(DRAW["words"]((left + 23, HEIGHT - 6), recipe, "ink", anchor="start"))
         left += 46 + 8 * len(recipe)
     return parts
-
-
-def words(x: int, y: int, text: str, *, anchor: str = "middle") -> str:
-    """Return a text element."""
-    return f'<text x="{x}" y="{y}" text-anchor="{anchor}">{text}</text>'

@@ -95,14 +95,21 @@ def signed(value: float, digits: int = 0) -> str:
     return f"{0:.{digits}f}" if float(text) == 0 else text.replace("-", "−")
 
 
-def bottom_axis(ticks: Sequence[float], place: Callable[[float], float], top: float, bottom: float) -> list[str]:
-    """Return vertical lines of the grid with their values below, signed if some are negative."""
-    grid = [line([(place(tick), top), (place(tick), bottom)], "grid", width=1) for tick in ticks]
+def bottom_axis(
+    ticks: Sequence[float], position: Callable[[float], float], bottom: float, spans: Iterable[Point]
+) -> list[str]:
+    """Return vertical lines of the grid over spans of heights, with values below, signed if some are negative."""
+    grid = [
+        line([(position(tick), top), (position(tick), end)], "grid", width=1) for tick in ticks for top, end in spans
+    ]
     shown = [signed(tick) if min(ticks) < 0 else f"{tick:g}" for tick in ticks]
-    return [*grid, *(words((place(tick), bottom + 15), text) for tick, text in zip(ticks, shown, strict=True))]
+    return [*grid, *(words((position(tick), bottom + 15), text) for tick, text in zip(ticks, shown, strict=True))]
 
 
-def left_axis(ticks: Sequence[float], place: Callable[[float], float], left: float, right: float) -> list[str]:
+def left_axis(ticks: Sequence[float], position: Callable[[float], float], left: float, right: float) -> list[str]:
     """Return horizontal lines of the grid with their values beside them."""
-    grid = [line([(left, place(tick)), (right, place(tick))], "grid", width=1) for tick in ticks]
-    return [*grid, *(words((left - 6, place(tick) + 4), f"{tick:g}".replace("-", "−"), anchor="end") for tick in ticks)]
+    grid = [line([(left, position(tick)), (right, position(tick))], "grid", width=1) for tick in ticks]
+    return [
+        *grid,
+        *(words((left - 6, position(tick) + 4), f"{tick:g}".replace("-", "−"), anchor="end") for tick in ticks),
+    ]

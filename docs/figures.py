@@ -36,17 +36,17 @@ class Strip:
     values: Sequence[float]
 
 
-def swarm(values: Iterable[float], place: Any, middle: float, below: float) -> tuple[list[Point], list[Point]]:
+def swarm(values: Iterable[float], x_of: Any, middle: float, below: float) -> tuple[list[Point], list[Point]]:
     """Return the points at or above a value and those below it; values that fall together are spread vertically."""
     columns: dict[int, list[float]] = {}
     for value in sorted(values):
-        columns.setdefault(round(place(value) / 3), []).append(value)
+        columns.setdefault(round(x_of(value) / 3), []).append(value)
     good, bad = [], []
     for column in columns.values():
         step = min(3.0, STRIP / len(column))
         for rank, value in enumerate(column):
             offset = step * (rank + 1) // 2 * (1 if rank % 2 else -1)
-            (bad if value < below else good).append((place(value), middle + offset))
+            (bad if value < below else good).append((x_of(value), middle + offset))
     return good, bad
 
 
@@ -62,17 +62,17 @@ def strips(
 ) -> str:
     """Return a chart of rows of dots over one axis, with a line that everything is compared with."""
     largest = max(ticks[-1], *(max(row.values) for row in rows))
-    place = DRAW["scale"]((ticks[0], largest), (14, WIDTH - 14))
+    x_of = DRAW["scale"]((ticks[0], largest), (14, WIDTH - 14))
     top, each = 20, STRIP + LABEL + 6
     bottom = top + each * len(rows)
-    parts = [*DRAW["bottom_axis"](ticks, place, top, bottom)]
-    parts += [words((place(line_at), top - 8), called, "strong")]
+    spans = [(top + each * number + LABEL, top + each * (number + 1)) for number in range(len(rows))]
+    parts = [*DRAW["bottom_axis"](ticks, x_of, bottom, spans), words((x_of(line_at), top - 8), called, "strong")]
     for number, row in enumerate(rows):
         start = top + each * number
         parts += [words((4, start + 13), row.name, "strong", anchor="start")]
         parts += [words((WIDTH - 4, start + 13), row.note, anchor="end")]
-        parts += [line([(place(line_at), start + LABEL), (place(line_at), start + each)], "ink", width=1.5)]
-        good, bad = swarm(row.values, place, start + LABEL + STRIP / 2 + 2, below)
+        parts += [line([(x_of(line_at), spans[number][0]), (x_of(line_at), spans[number][1])], "ink", width=1.5)]
+        good, bad = swarm(row.values, x_of, start + LABEL + STRIP / 2 + 2, below)
         parts += [dots(points, name) for points, name in ((good, "good"), (bad, "bad")) if points]
     parts += [words((WIDTH / 2, bottom + 32), axis)]
     return str(DRAW["image"](bottom + 40, described, parts))
@@ -83,9 +83,9 @@ def promise(recipes: Sequence[str]) -> str:
     kept = PROMISE["rows"]()
     over = {recipe: list(PROMISE["gains"](recipe, kept).values()) for recipe in recipes}
     rows = [Strip(CALLED.get(recipe, recipe), note(gains), gains) for recipe, gains in over.items()]
-    told = "; ".join(f"{recipe}: worst {min(gains):+.1f}, mean {fmean(gains):+.1f}" for recipe, gains in over.items())
+    spoken = "; ".join(f"{recipe}: worst {min(gains):+.1f}, mean {fmean(gains):+.1f}" for recipe, gains in over.items())
     return strips(
-        f"Accuracy over the source in points, one dot for each stream. {told}",
+        f"Accuracy over the source in points, one dot for each stream. {spoken}",
         rows,
         ticks=(-80, -60, -40, -20, 0, 20, 40, 60, 80),
         below=PROMISE["BELOW"],
@@ -125,12 +125,12 @@ def cost() -> str:
         parts += [line([(x - 5, worst), (x + 5, worst)], colour, width=3), dots([(x, mean)], colour, size=9, opacity=1)]
         beside = (x - 8, "end") if recipe in AT_LEFT else (x + 8, "start")
         parts += [words((beside[0], named), recipe, "strong", anchor=beside[1])]
-    told = "; ".join(
+    spoken = "; ".join(
         f"{recipe} costs {measured[recipe]['forwards']:.1f} passes, worst {min(gains[key] for key in shared):+.0f}, "
         f"mean {fmean(gains[key] for key in shared):+.0f}"
         for recipe, gains in over.items()
     )
-    return str(DRAW["image"](342, f"Gain against cost on {len(shared)} streams of BatchNorm networks. {told}", parts))
+    return str(DRAW["image"](342, f"Gain against cost on {len(shared)} streams of BatchNorm networks. {spoken}", parts))
 
 
 def coverage() -> str:
@@ -154,9 +154,9 @@ def coverage() -> str:
         held = 100 * sum(row["covered"] for row in known) / sum(row["windows"] - row["unknown"] for row in known)
         unknown = f", {len(mine) - len(known)} unknown" * (len(known) < len(mine))
         rows.append(Strip(f"scale from {name}", f"{held:.0f} % of all windows{unknown}", shares))
-    told = "; ".join(f"{row.name}: {row.note}" for row in rows)
+    spoken = "; ".join(f"{row.name}: {row.note}" for row in rows)
     return strips(
-        f"How often a 90 % interval held the true accuracy. {told}",
+        f"How often a 90 % interval held the true accuracy. {spoken}",
         rows,
         ticks=(60, 70, 80, 90, 100),
         below=85,
@@ -164,6 +164,32 @@ def coverage() -> str:
         called="what a 90 % interval says",
         axis="% of windows, a dot for each network and kind of stream",
     )
+
+
+def labels() -> str:
+    """Return how many labels a bound within five points needs: drawn at random, and chosen by the audit."""
+    audits = json.loads((RESULTS / "evidence.json").read_text())["audit"]
+    counts = audits["labels until the 95 % lower bound is within points of the value"]
+    called = {"digits-A": "digits", "r20-A": "ResNet-20, A", "r20-B": "ResNet-20, B", "r56-A": "ResNet-56, A"}
+    called["r56-B"] = "ResNet-56, B"
+    x_of = DRAW["scale"]((0, 1200), (112, WIDTH - 20))
+    parts, top, spoken = [], 24, []
+    parts += [words((x_of(200), 12), "chosen by the audit", "good", anchor="start")]
+    parts += [words((WIDTH - 4, 12), "drawn at random", "quiet", anchor="end")]
+    for target in ("accuracy", "gain"):
+        parts += [words((4, top + 12), target, "strong", anchor="start")]
+        for name, network in called.items():
+            top += 20
+            needed = counts[name]["labels"][target]
+            random, chosen = (needed[how]["5 points"] for how in ("uniform sampling", "with prediction power"))
+            ends = [(x_of(chosen), top + 8), (x_of(random), top + 8)]
+            parts += [words((106, top + 12), network, anchor="end"), line(ends, "grid", width=2)]
+            parts += [dots(ends[:1], "good", size=9, opacity=1), dots(ends[1:], "quiet", size=9, opacity=1)]
+            spoken.append(f"{target}, {network}: {chosen} instead of {random}")
+        top += 24
+    parts += DRAW["bottom_axis"]((0, 400, 800, 1200), x_of, top, [(40, top)])
+    parts += [words((WIDTH / 2 + 40, top + 32), "labels until the lower bound is within 5 points")]
+    return str(DRAW["image"](top + 40, f"Labels that a bound needs. {'; '.join(spoken)}", parts))
 
 
 def over_batches(
@@ -209,9 +235,9 @@ def recurrence() -> str:
     """Return the error of some recipes at every visit to fifteen corruptions."""
     shown = {"tent x10": ("bad", ""), "source": ("quiet", "5 3"), "blend": ("good", ""), "tent": ("other", "2 2")}
     curves = {name: NEWEST["visits"]()[name] for name in shown}
-    told = "; ".join(f"{name} from {curve[0]:.0f} to {curve[-1]:.0f} %" for name, curve in curves.items())
+    spoken = "; ".join(f"{name} from {curve[0]:.0f} to {curve[-1]:.0f} %" for name, curve in curves.items())
     return over_batches(
-        f"Error over twenty visits to the same fifteen corruptions: {told}",
+        f"Error over twenty visits to the same fifteen corruptions: {spoken}",
         curves,
         shown,
         ticks=(0, 20, 40, 60, 80),
@@ -232,9 +258,9 @@ def collapse() -> str:
     }
     by_recipe = NEWEST["by_recipe"]("collapse-digits", "sorted")
     curves = {name: smoothed([run["batch_accuracy"] for run in by_recipe[name]], window=16) for name in shown}
-    told = "; ".join(f"{name} ends at {curve[-1]:.0f} %" for name, curve in curves.items())
+    spoken = "; ".join(f"{name} ends at {curve[-1]:.0f} %" for name, curve in curves.items())
     return over_batches(
-        f"Accuracy along a stream of sorted digits: {told}",
+        f"Accuracy along a stream of sorted digits: {spoken}",
         curves,
         shown,
         ticks=(0, 25, 50, 75, 100),
@@ -256,6 +282,7 @@ def pages() -> dict[Path, str]:
         "promise_all": promise((*ON_EVERY_STREAM, *FURTHER)),
         "cost": cost(),
         "coverage": coverage(),
+        "labels": labels(),
         "recurrence": recurrence(),
         "collapse": collapse(),
     }

@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 
 DOCS = Path(__file__).parent
-SCRIPTS = ("promise_table", "newest_tables", "coverage_table", "figures", "leaderboard", "build", "examples")
+SCRIPTS = ("promise_table", "newest_tables", "coverage_table", "figures", "speed", "leaderboard", "build", "examples")
 
 
 def written_by(script: str) -> dict[Path, str]:

@@ -16,7 +16,7 @@ HEAD = """\
 # Four papers, table by table
 
 Every table and figure of the four papers, the command that computes it at the published size, and where a result of
-this repository measures the same in kind: the same methods, streams and scores on data and networks that fit two cores.
+this repository measures the same methods, streams and scores on smaller data and networks, which fit two cores.
 `holdfast prepare SUITE --scale …` lists the data and weights of a command, and what it will cost. Where a paper and its
 code differ, [this page](paper_and_code.md) says which one is followed; [the claims](claims.md) say what was confirmed.
 """
@@ -67,7 +67,7 @@ class Entry:
             return self.explained
         if self.call:
             return "runs anywhere"
-        return f"measured here in kind; {NEEDS[self.needs]} as published" if self.measured else NEEDS[self.needs]
+        return f"measured here, smaller; {NEEDS[self.needs]} as published" if self.measured else NEEDS[self.needs]
 
 
 def papers() -> dict[str, Any]:

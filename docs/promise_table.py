@@ -109,12 +109,12 @@ def claim() -> str:
     parts: dict[tuple[str, str], list[tuple[str, str]]] = {}
     for name, stream in sorted(below):
         parts.setdefault((name, stream.rpartition(", ")[0]), []).append((name, stream))
-    told = [
+    named = [
         f"{EXCEPTIONS.get(part, ': '.join(part))} (by up to {-min(over[key] for key in keys):.1f} points; the network "
         f"alone is right on {accuracy[keys[0]]:.0f} %)"
         for part, keys in sorted(parts.items(), key=lambda entry: min(over[key] for key in entry[1]))
     ]
-    text += f": {' and '.join(told)}." if told else "."
+    text += f": {' and '.join(named)}." if named else "."
     if any(accuracy[key] > 50 for key in below):
         return text
     return f"{text} Where the network alone is right on more than half of the samples, it never lost half a point."

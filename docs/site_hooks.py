@@ -1,4 +1,4 @@
-"""Hooks of the site: all methods in the navigation, equations as MathML, and no links to files outside docs/."""
+"""Hooks of the site: all methods in the navigation, equations as MathML, figures in the colours of the page."""
 
 from __future__ import annotations
 
@@ -38,3 +38,15 @@ def on_page_markdown(markdown: str, *, page: Any, **_: Any) -> str:
 def equation(fence: re.Match[str]) -> str:
     """Return an equation in LaTeX as a block of MathML."""
     return f'<div class="equation" tabindex="0">{convert(fence[1], display="block")}</div>'
+
+
+def on_page_content(html: str, *, page: Any, config: Any, **_: Any) -> str:
+    """Return a page with its drawn figures in it, where they follow the colour scheme that the reader chose."""
+
+    def inside(image: re.Match[str]) -> str:
+        described, target = image.groups()
+        drawn = Path(config.docs_dir, posixpath.dirname(page.file.src_uri), target).read_text(encoding="utf-8")
+        drawn = re.sub(r"<title>.*?</title>", "", drawn).replace("\n", "")
+        return drawn.replace('role="img"', f'role="img" aria-label="{described}"')
+
+    return re.sub(r'<img alt="([^"]*)" src="([^":]+\.svg)" ?/?>', inside, html)

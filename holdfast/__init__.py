@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from holdfast.anchor import Card, make_card, read_card
     from holdfast.commands.description import describe, list_methods
+    from holdfast.commands.recommend import recommend
     from holdfast.connect import from_hub, push_to_hub
     from holdfast.diagnosis import doctor
     from holdfast.estimators import Estimator
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from holdfast.options.own_code import import_file
     from holdfast.records import Step
     from holdfast.recovery import Recovery
+    from holdfast.report.inline import plot
     from holdfast.report.results import results
     from holdfast.signatures import adapt, guard
     from holdfast.streams import Stream
@@ -42,8 +44,10 @@ _HOMES = {
     "import_file": "holdfast.options.own_code",
     "list_methods": "holdfast.commands.description",
     "make_card": "holdfast.anchor",
+    "plot": "holdfast.report.inline",
     "push_to_hub": "holdfast.connect",
     "read_card": "holdfast.anchor",
+    "recommend": "holdfast.commands.recommend",
     "results": "holdfast.report.results",
 }
 
@@ -65,8 +69,10 @@ __all__ = [
     "import_file",
     "list_methods",
     "make_card",
+    "plot",
     "push_to_hub",
     "read_card",
+    "recommend",
     "results",
 ]
 

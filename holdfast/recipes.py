@@ -113,7 +113,7 @@ _NESTEROV = {"optimizer": "sgd", "lr": 2.5e-4, "momentum": 0.9, "nesterov": True
 _ASR: dict[str, Any] = {
     "recovery": "asr",
     "citation": "Lim et al., ICLR 2026",
-    "use_when": "streams are so long that a collapse is certain, and nobody knows how often to reset",
+    "use_when": "streams are so long that a collapse is certain, and it is unknown how often to reset",
     "fails_when": "classes are correlated in time: a healthy batch of few classes looks concentrated and is reset",
 }
 RECIPES.register("asr_eta")(

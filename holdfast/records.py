@@ -94,6 +94,10 @@ class Batch:
     def __len__(self) -> int:
         return len(self.labels)
 
+    def __repr__(self) -> str:
+        shape = "×".join(map(str, self.inputs.shape[1:]))
+        return f"Batch({len(self)} samples of {shape}, {', '.join(dict.fromkeys(self.domains))}, from {self.position})"
+
 
 @dataclass(frozen=True)
 class Event:
@@ -137,7 +141,7 @@ def _newest(events: Sequence[Event], kind: type[Event]) -> str | None:
 
 @dataclass(frozen=True)
 class Update:
-    """What a method learnt from a batch: a loss, or nothing, and what else happened."""
+    """What an update reports: its loss, or None if there was no update, and its events."""
 
     loss: float | None = None
     events: tuple[Event, ...] = ()
@@ -167,6 +171,21 @@ class Estimate:
         gain = "" if self.gain is None else f", gain {100 * self.gain:+.1f}"
         return f"Estimate({_percent(self.value)} %{bounds}{gain})"
 
+    def _repr_html_(self) -> str:
+        from holdfast.display import facts
+
+        return facts("Estimate", self.facts())
+
+    def facts(self) -> dict[str, str]:
+        """Return what is known, in words; what is not is empty."""
+        interval = "" if self.low is None else f"{_percent(self.low)} … {_percent(self.high)} %"
+        return {
+            "accuracy": self.unknown or f"{_percent(self.value)} %",
+            "interval": interval,
+            "gain over the source": "" if self.gain is None else f"{100 * self.gain:+.1f} points",
+            "alarm": self.alarm or "",
+        }
+
 
 @dataclass(frozen=True)
 class Beside:
@@ -194,7 +213,7 @@ class Step:
     """What one batch did to an adapted model: its predictions, and what is worth recording."""
 
     logits: Tensor
-    loss: float | None = None  # None: nothing was learnt from this batch
+    loss: float | None = None  # None: there was no update on this batch
     estimates: Mapping[str, Estimate] = field(default_factory=dict)  # by the name of the estimator
     events: tuple[Event, ...] = ()  # what else happened, in order
     forwards: float = 0.0  # network passes per sample, estimators included
@@ -232,6 +251,25 @@ class Step:
         parts += [f"{name} {estimate!r}" for name, estimate in self.estimates.items()]
         parts += [f"{word}: {reason}" for word in ("recovered", "skipped") if (reason := getattr(self, word))]
         return f"Step({', '.join(parts)})"
+
+    def _repr_html_(self) -> str:
+        from holdfast.display import facts
+
+        watched = {
+            f"{name}: {what}": text
+            for name, estimate in self.estimates.items()
+            for what, text in estimate.facts().items()
+        }
+        happened = {type(event).__name__.lower(): event.reason for event in self.events}
+        known = {
+            "samples": f"{len(self.logits)} of {self.logits.shape[1]} classes",
+            "loss": "" if self.loss is None else f"{self.loss:.3g}",
+            **watched,
+            **happened,
+            "passes per sample": f"{self.forwards:g} forward, {self.backwards:g} backward",
+            **{name: f"{value:g}" for name, value in self.gauges.items()},
+        }
+        return facts("Step", known)
 
 
 @dataclass(frozen=True)

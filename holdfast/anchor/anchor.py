@@ -149,7 +149,7 @@ class Anchor(Stateful):
         return replace(opinion, shift=shift)
 
     def follow(self, network: nn.Module, inputs: Tensor, source: Tensor | None = None, *, learn: bool = True) -> Tensor:
-        """Return the logits of a tapped network that follows a batch, unless it is not to learn from it."""
+        """Return the logits of a tapped network that follows a batch, unless the batch is not to be followed."""
         pause(network, not learn)
         if learn:
             predicted = None if source is None else source.softmax(1)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["CLIPS", "FULL_NAMES", "short_name"]
-
 # Sample rate in hertz, and samples per clip.
 CLIPS = {"us8": (44_100, 176_400), "sc2": (16_000, 16_000), "vs": (16_000, 160_000), "rs": (16_000, 30_080)}
 FULL_NAMES = {"us8": "urbansound8k", "sc2": "speech_commands", "vs": "vocalsound", "rs": "reefset"}

@@ -14,8 +14,6 @@ from scipy.io import wavfile
 from holdfast.audio.resampling import resample
 from holdfast.audio.waveforms import Waveform
 
-__all__ = ["SUFFIXES", "AudioFile", "open_audio", "read_audio"]
-
 SUFFIXES = {".flac", ".ogg", ".wav"}
 REMEDY = "replace or remove it"
 LOUDEST = 16.0  # samples are meant to be in [-1, 1]; a little more is loud, much more is another scale

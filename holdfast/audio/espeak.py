@@ -11,8 +11,6 @@ import json
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-__all__ = ["LENGTH_BYTES", "SAMPLE_RATE", "main", "spoken"]
-
 SAMPLE_RATE = 22_050
 LENGTH_BYTES = 4  # of the length in bytes before each utterance, little-endian
 # From speak_lib.h.

@@ -16,8 +16,6 @@ from holdfast.audio.decoding import AudioFile, open_audio
 from holdfast.audio.resampling import resample
 from holdfast.audio.waveforms import Waveform
 
-__all__ = ["FileRecording", "Recording", "StoredRecording"]
-
 
 class Recording(Protocol):
     """A recording that can be cut at any position and sample rate."""

@@ -6,8 +6,6 @@ import numpy as np
 
 from holdfast.audio.waveforms import Waveform
 
-__all__ = ["resample"]
-
 
 def resample(waveform: Waveform, sample_rate: int, wanted_rate: int) -> Waveform:
     """Resample a waveform with SoX; rates that differ need the extra `audio`.

@@ -14,8 +14,6 @@ import numpy as np
 from holdfast.audio import espeak
 from holdfast.audio.waveforms import Waveform
 
-__all__ = ["SPEECH_RATE", "Utterance", "speak"]
-
 SPEECH_RATE = espeak.SAMPLE_RATE
 
 

@@ -7,8 +7,6 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Waveform", "as_pcm16", "fit_length", "store_as_pcm16"]
-
 Waveform: TypeAlias = NDArray[np.float32]  # (samples,), mono, in [-1, 1]
 
 

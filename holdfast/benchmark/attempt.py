@@ -15,8 +15,6 @@ from holdfast.model.adapted import AdaptedModel
 from holdfast.records import Batch, Step
 from holdfast.streams import Stream
 
-__all__ = ["Attempt", "Checkpoint", "Progress"]
-
 
 @dataclass(frozen=True)
 class Progress:
@@ -28,6 +26,7 @@ class Progress:
     total: int | None
     correct: int
     finished: bool = False
+    seconds: float = 0.0  # that its steps have taken here
 
 
 @dataclass(frozen=True)
@@ -57,10 +56,12 @@ class Attempt:
     failure: Exception | None = None  # that ended it, while others of its group went on
     peaks: dict[str, float] = field(default_factory=dict)
     saved: float = field(default_factory=time.monotonic)
+    seconds: float = 0.0  # that steps have taken
 
     def record(self, batch: Batch, step: Step, seconds: float) -> None:
         """Record a predicted batch, and save the state if it is time to."""
         self.recorder.write(make_row(batch, step, seconds))
+        self.seconds += seconds
         for share in MARKS:
             if self.total and self.recorder.samples - len(batch) < share * self.total <= self.recorder.samples:
                 self.peaks[f"{share:.0%}"] = peak_mib()
@@ -92,4 +93,4 @@ class Attempt:
         """Report the progress."""
         label = f"{self.job.label}, {doing}" if doing else self.job.label
         correct, samples = self.recorder.correct, self.recorder.samples
-        self.progress(Progress(self.job.name, label, samples, self.total, correct, finished))
+        self.progress(Progress(self.job.name, label, samples, self.total, correct, finished, self.seconds))

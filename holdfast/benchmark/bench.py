@@ -20,8 +20,6 @@ from holdfast.benchmark.running import Pace, run_together
 from holdfast.machine.folders import InUseError
 from holdfast.machine.stopping import Stopped, stop_if_asked, stoppable
 
-__all__ = ["Outcome", "bench"]
-
 Tell = Callable[[Progress], None]
 Group = tuple[Job, ...]
 

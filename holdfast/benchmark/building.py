@@ -26,8 +26,6 @@ from holdfast.randomness import seeded_rng
 from holdfast.records import InputSpec
 from holdfast.streams import STREAMS, Stream
 
-__all__ = ["GIVEN_TO_RECIPES", "GIVEN_TO_STREAMS", "Built", "build", "build_stream", "forget_data", "network_for"]
-
 # Arguments that the run passes itself, so that a suite cannot set them.
 GIVEN_TO_STREAMS = frozenset({"data", "seed", "calibrate"})
 GIVEN_TO_RECIPES = frozenset({"seed"})

@@ -8,8 +8,6 @@ from holdfast.anchor import read_card
 from holdfast.benchmark.job import Job
 from holdfast.models import MODELS, weights_digest
 
-__all__ = ["check_cards"]
-
 
 def check_cards(jobs: Iterable[Job]) -> None:
     """Raise for the first model whose card cannot be read, or belongs to other weights."""

@@ -20,8 +20,6 @@ from holdfast.recipes import RecipeError
 from holdfast.registry import OWN, Registry, nearest
 from holdfast.streams import STREAMS
 
-__all__ = ["problems_of"]
-
 Problems = Iterator[tuple[KeyPath, str]]
 
 

@@ -15,8 +15,6 @@ from statistics import median
 
 from holdfast.records import Step
 
-__all__ = ["missed_batches", "passes_of", "read_costs"]
-
 BACKWARD_PASSES = 2  # forward passes that a backward pass is worth
 
 

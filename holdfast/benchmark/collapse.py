@@ -6,8 +6,6 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from holdfast.options.ranges import Count, Whole
 
-__all__ = ["ScriptedCollapse"]
-
 
 class ScriptedCollapse(BaseModel):
     """Multiply the learning rate of the method, whichever it is, on a part of the stream.

@@ -11,8 +11,6 @@ from holdfast.data.tensors import as_inputs
 from holdfast.machine.devices import Placement
 from holdfast.records import Batch
 
-__all__ = ["fed", "placed"]
-
 
 def placed(samples: Tensor, placement: Placement) -> Tensor:
     """Return stored samples as inputs on the device: bytes are moved before they become floats.

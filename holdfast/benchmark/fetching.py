@@ -11,8 +11,6 @@ from typing import Any
 
 from holdfast.options.sources import Archive
 
-__all__ = ["fetch"]
-
 Tell = Callable[[str, int, int | None], None]  # file, bytes so far, bytes in all if they are known
 CHUNK = 2**20  # bytes
 PATIENCE = 60.0  # seconds without an answer

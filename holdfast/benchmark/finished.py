@@ -13,8 +13,6 @@ from holdfast.machine.folders import write_whole
 from holdfast.models import MODELS, weights_digest
 from holdfast.options.spec import Spec
 
-__all__ = ["check_finished", "forget_inputs", "read_manifest", "settle_manifest", "write_json"]
-
 AGAIN = "delete the folder to run it again, or choose another folder"
 OF_THE_SUITE = ("place", "averages")  # parts of a manifest that do not change the run
 

@@ -14,8 +14,6 @@ from holdfast.benchmark.job import Job
 from holdfast.benchmark.preparation import BYTES_PER_BATCH
 from holdfast.streams import Stream
 
-__all__ = ["Forecast", "forecast"]
-
 EXACT = 100_000  # samples up to which batches are counted one by one
 BATCHES = 3  # measured for each recipe, after one to warm up
 

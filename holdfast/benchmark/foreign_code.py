@@ -10,8 +10,6 @@ from holdfast.machine.folders import write_whole
 from holdfast.options.own_code import OwnFile, read_file
 from holdfast.options.spec import Spec
 
-__all__ = ["admit_code", "admit_files", "check_model_code", "keep_files", "kept_files", "runs_code"]
-
 FILES = "imports"  # the folder inside that of a run
 
 RUN_CODE = ("imported", "file", "hub")  # models that call a function of any package, file or repository

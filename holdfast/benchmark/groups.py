@@ -7,8 +7,6 @@ from typing import Any
 
 from holdfast.benchmark.job import Job
 
-__all__ = ["groups_of"]
-
 
 def groups_of(jobs: Sequence[Job], *, at_least: int = 1, at_most: int = 10) -> list[tuple[Job, ...]]:
     """Return the jobs in groups of at most `at_most` with the same model, stream, data, seed and placement.

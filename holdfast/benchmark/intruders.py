@@ -12,8 +12,6 @@ from torch.nn import functional as F
 from holdfast.options.ranges import Count, PositiveShare
 from holdfast.records import Batch
 
-__all__ = ["ScriptedIntruders", "poisoned"]
-
 
 class ScriptedIntruders(BaseModel):
     """Show the model useless inputs with some batches of the stream; they are predicted but not scored.

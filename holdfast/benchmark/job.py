@@ -16,8 +16,6 @@ from holdfast.options.own_code import OwnFile, files_used, loaded_files
 from holdfast.options.spec import Spec
 from holdfast.recipes import ResolvedRecipe, resolve
 
-__all__ = ["Job", "OracleScore", "Protocol", "Score", "SourceData", "with_own_files"]
-
 Protocol: TypeAlias = Literal["online", "online-timed", "offline-fixed", "offline-oracle"]
 Score: TypeAlias = Literal["macro_f1", "macro_roc_auc", "silhouette"]
 OracleScore: TypeAlias = Literal["accuracy", "macro_f1", "macro_roc_auc"]

@@ -23,8 +23,6 @@ from holdfast.recipes import RECIPES
 from holdfast.registry import describe
 from holdfast.streams import Calibration
 
-__all__ = ["SCHEMA", "make_manifest", "material_of", "resolved_names"]
-
 SCHEMA = 1
 PROTOCOLS = {
     "online": "online",

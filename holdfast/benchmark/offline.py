@@ -30,8 +30,6 @@ from holdfast.machine.stopping import Stopped, stop_if_asked, was_asked_to_stop
 from holdfast.randomness import seeded_rng
 from holdfast.records import Batch
 
-__all__ = ["SchedulesByEpoch", "SeesWholeSet", "offline"]
-
 ORACLE_SCORES = {"accuracy": accuracy, "macro_f1": macro_f1, "macro_roc_auc": macro_roc_auc}
 CHUNK = 64  # samples rendered at once
 

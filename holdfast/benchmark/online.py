@@ -18,8 +18,6 @@ from holdfast.benchmark.prefetch import Prefetch
 from holdfast.machine.stopping import Stopped, was_asked_to_stop
 from holdfast.records import NOT_IN_TIME, Batch, Refused
 
-__all__ = ["online"]
-
 
 def online(attempts: Sequence[Attempt], prefetch: Prefetch) -> None:
     """Show each batch to every attempt that has not seen it yet; one that fails keeps its failure and stays behind.

@@ -7,8 +7,6 @@ import resource
 import sys
 from pathlib import Path
 
-__all__ = ["MARKS", "forget_peak", "peak_mib"]
-
 MARKS = (0.1, 0.5, 1.0)  # shares of a run after which the peak is recorded; a growing peak is a leak
 
 

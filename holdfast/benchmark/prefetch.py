@@ -20,8 +20,6 @@ from holdfast.options.own_code import OwnFile, loaded_files
 from holdfast.records import Batch
 from holdfast.streams import Stream
 
-__all__ = ["Prefetch", "usable_cores", "workers_for"]
-
 Span = tuple[int, int]
 
 AHEAD = 2  # batches for each worker

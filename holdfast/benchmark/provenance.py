@@ -7,8 +7,6 @@ from pathlib import Path
 
 import holdfast
 
-__all__ = ["commit_of"]
-
 
 def commit_of(folder: Path | None = None) -> str | None:
     """Return the commit that git has checked out around a folder, by default this package; None for an installed one.

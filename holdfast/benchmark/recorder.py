@@ -14,8 +14,6 @@ from typing import Any
 from holdfast.machine.folders import writing
 from holdfast.records import Batch, Row, Step
 
-__all__ = ["Recorder", "make_row"]
-
 
 def make_row(batch: Batch, step: Step, step_seconds: float) -> Row:
     """Return the row of a batch: its predictions joined with its labels."""

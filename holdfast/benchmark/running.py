@@ -28,9 +28,6 @@ from holdfast.decode.row_tables import compact
 from holdfast.machine.folders import InUseError, held, sweep
 from holdfast.streams import Stream
 
-__all__ = ["Ended", "Pace", "run", "run_together"]
-
-
 Tell = Callable[[Progress], None]
 LONG = 8 * 2**20  # bytes of JSON lines beyond which a finished run keeps its rows as Parquet only
 

@@ -19,8 +19,6 @@ from holdfast.options.ranges import Count
 from holdfast.options.spec import Spec
 from holdfast.recipes import ResolvedRecipe, resolve
 
-__all__ = ["ModelEntry", "SourceEntry", "StreamEntry", "Suite", "recipe_for"]
-
 Entry = Annotated[Spec, BeforeValidator(Spec.parse)]
 
 

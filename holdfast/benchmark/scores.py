@@ -8,8 +8,6 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["accuracy", "macro_f1", "macro_roc_auc", "silhouette"]
-
 Labels = NDArray[np.int64]
 Logits = NDArray[np.floating]
 

@@ -14,8 +14,6 @@ from holdfast.model.adapted import AdaptedModel
 from holdfast.models.classifier import Classifier
 from holdfast.records import Batch
 
-__all__ = ["score_set"]
-
 OF_LOGITS = {"macro_f1": macro_f1, "macro_roc_auc": macro_roc_auc}
 
 

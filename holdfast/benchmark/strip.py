@@ -22,8 +22,6 @@ from holdfast.machine.folders import write_whole
 from holdfast.records import Picks
 from holdfast.streams import Stream
 
-__all__ = ["make_strip", "write_strip"]
-
 POSITIONS = 6  # along the stream
 NEIGHBOURS, CLIPS = 4, 2  # consecutive images or clips at each
 ENDLESS = 2**15  # samples of an endless stream that the strip covers

@@ -171,7 +171,7 @@ class Site(Stateful):
         self.add_state("reference", None, kept=True)  # the fields of `Moments`
 
     def return_to(self, mean: Tensor | None, var: Tensor | None) -> None:
-        """Go back to the recent moments of before a batch."""
+        """Go back to the moments from before a batch."""
         self.mean, self.var = mean, var
 
     def check_state(self) -> None:
@@ -184,7 +184,7 @@ class Site(Stateful):
 class Tap(NormLayer):
     """Restate the inputs of a BatchNorm layer: z' = (z − μ) σ_S / σ + μ_S, then normalise with its stored statistics.
 
-    μ_S and σ_S are the moments of the source's own data; where nobody gave any, those that the layer stores. μ and σ
+    μ_S and σ_S are the moments of the source's own data; without any, those that the layer stores. μ and σ
     are in between (`source_share` of the way back) these and the moments of recent inputs, this batch included unless
     paused, less what other class proportions explain. At the source's moments z' is z: the layer is what it was.
 

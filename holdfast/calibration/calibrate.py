@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -15,11 +16,12 @@ from holdfast.calibration.settings import CalibrationSettings
 from holdfast.calibration.sharing import Execute, locked, measure_as_jobs, shared
 from holdfast.calibration.store import default_cache
 from holdfast.data import Dataset, crop_for
+from holdfast.display.bars import Bars
 from holdfast.streams.walks.difficulty import reach_percent, walk_pairs
 from holdfast.streams.walks.path import find_path
 from holdfast.streams.walks.transitions import Calibration
 
-__all__ = ["calibrate"]
+Tell = Callable[[CalibrationProgress], None]
 
 USUAL_PAIRS = 3  # the default number
 USUAL_STEPS = 34  # of a pair, to estimate the remaining work
@@ -31,7 +33,7 @@ def calibrate(
     settings: CalibrationSettings | None = None,
     *,
     cache: str | Path | None = None,
-    progress: Callable[[CalibrationProgress], None] | None = None,
+    progress: Tell | bool | None = None,
     execute: Execute | None = None,
 ) -> Calibration:
     """Calibrate a CCC walk (Press et al., NeurIPS 2023) for any model and data, with a fraction of its measurements.
@@ -46,8 +48,21 @@ def calibrate(
     `EXECUTORS["processes"].with_workers(4)` of `holdfast.benchmark.executors`.
 
     Images are measured under the random crops that the stream takes (`crop_for`); the clean accuracy, of which a
-    difficulty is a share, is therefore that on cropped images.
+    difficulty is a share, is therefore that on cropped images. A terminal and a notebook show a bar, unless `progress`
+    is False, or a function that is called instead.
     """
+    with _shown(progress) as tell:
+        return _calibrated(model, data, settings, cache, tell, execute)
+
+
+def _calibrated(
+    model: nn.Module,
+    data: Dataset,
+    settings: CalibrationSettings | None,
+    cache: str | Path | None,
+    tell: Tell,
+    execute: Execute | None,
+) -> Calibration:
     settings = (settings or CalibrationSettings()).suited_to(data)
     meter = Meter(
         model,
@@ -58,7 +73,7 @@ def calibrate(
         storage_jpeg_quality=settings.storage_jpeg_quality,
         crop=crop_for(data, settings.crop),
         cache=Path(cache) if cache is not None else default_cache(),
-        tell=progress or (lambda _: None),
+        tell=tell,
     )
     chance = 100 / len(data.class_names)
     with locked(meter, "alone", wait=True):  # other processes wait, and then read the measurements
@@ -100,3 +115,24 @@ def calibrate(
         seed=settings.seed if pairs is None or isinstance(pairs, int) else None,
         left_out=left_out,
     )
+
+
+@contextmanager
+def _shown(progress: Tell | bool | None) -> Iterator[Tell]:
+    """Give the function that is told of each measurement."""
+    if callable(progress) or progress is False:
+        yield progress or (lambda _: None)
+        return
+    with Bars() as bars:
+        task = bars.add("calibrating")
+
+        def show(progress: CalibrationProgress) -> None:
+            bars.update(
+                task,
+                name=f"calibrating {progress.pair or 'the pool'}",
+                done=progress.done,
+                total=progress.done + progress.left,
+                note=f"{progress.saved} saved by sharing",
+            )
+
+        yield show

@@ -7,8 +7,6 @@ from numpy.typing import NDArray
 
 from holdfast.streams.walks.path import LEVELS
 
-__all__ = ["WHOLE", "interpolate_percent"]
-
 WHOLE = range(0, LEVELS, 4)  # the levels of whole severities
 
 

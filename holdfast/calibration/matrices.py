@@ -18,8 +18,6 @@ from holdfast.streams.walks.difficulty import OFFICIAL_TARGETS_PERCENT, POOLS, c
 from holdfast.streams.walks.path import LEVELS, GridPoint, PathRule, find_path
 from holdfast.streams.walks.transitions import Calibration, Transition
 
-__all__ = ["calibration_of", "import_matrices"]
-
 OFFICIAL_CROP = Crop("resized")
 OFFICIAL_KEY = re.compile(r"n1_(\w+)_n2_(\w+)")
 

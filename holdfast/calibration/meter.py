@@ -26,8 +26,6 @@ from holdfast.models import Classifier, weights_digest
 from holdfast.randomness import seeded_rng
 from holdfast.streams.walks.path import GridPoint
 
-__all__ = ["CalibrationProgress", "Meter", "Treatment", "spread_over_classes", "treatment_of"]
-
 VERSION = 1  # raised whenever the same key would give other outcomes than before
 USUAL_POINTS = 60  # of a pair, to estimate the remaining work
 ROUND = 100  # samples that are added and predicted together; always the same ones, for equal rounding

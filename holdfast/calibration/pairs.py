@@ -16,17 +16,6 @@ from holdfast.corruptions import CORRUPTIONS
 from holdfast.streams.walks.path import LEVELS, GridPoint
 from holdfast.streams.walks.transitions import Transition
 
-__all__ = [
-    "Pair",
-    "check_pairs",
-    "in_order",
-    "margin_percent_of",
-    "names_of",
-    "reaching",
-    "solve_pair",
-    "transition_of",
-]
-
 Pair: TypeAlias = tuple[str, str]
 
 

@@ -11,8 +11,6 @@ from holdfast.data.crops import CropName
 from holdfast.streams.walks.difficulty import POOLS, check_difficulty, target_percent_of
 from holdfast.streams.walks.path import PathRule, check_rule
 
-__all__ = ["CalibrationSettings"]
-
 AUDIO_POOL = ("white_noise", "enq", "end1", "end2", "ensc", "time_stretch", "pitch_shift")
 
 

@@ -1,4 +1,4 @@
-"""Let several processes calibrate one walk together: each pair has a lock, and nobody waits while a pair is free.
+"""Let several processes calibrate one walk together: each pair has a lock, and no process waits while a pair is free.
 
 They are either started by hand, on any machines that share the cache, or by an executor, one job for each pair.
 """
@@ -18,8 +18,6 @@ from holdfast.calibration.pairs import Pair
 from holdfast.machine.folders import InUseError, held, made
 from holdfast.streams.walks.path import GridPoint
 from holdfast.streams.walks.transitions import Transition
-
-__all__ = ["Execute", "locked", "measure_as_jobs", "shared"]
 
 Solve: TypeAlias = Callable[[Pair, Sequence[GridPoint]], Transition]
 Execute: TypeAlias = Callable[[Callable[[Pair], Any], Sequence[Pair]], Iterable[Any]]  # the results of jobs, anywhere

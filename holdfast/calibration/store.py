@@ -13,8 +13,6 @@ from numpy.typing import NDArray
 
 from holdfast.machine.folders import cache_folder, held, made, temporary_for, writing
 
-__all__ = ["Store", "default_cache"]
-
 
 def default_cache() -> Path:
     """Return the default cache folder: `calibration` in HOLDFAST_CACHE, or in the user's cache folder."""

@@ -12,8 +12,6 @@ import typer
 from holdfast.cli.options import AsJson
 from holdfast.cli.printing import console, plain_table
 
-__all__ = ["audit"]
-
 
 def audit(
     log: Annotated[Path, typer.Argument(help="Read this log: a --state folder, or the file audit.db in it.")],

@@ -28,8 +28,6 @@ from holdfast.cli.printing import console, plain_table
 if TYPE_CHECKING:
     from holdfast.benchmark import Job
 
-__all__ = ["bench", "run_suite"]
-
 
 def bench(
     suite: SuiteName,

@@ -7,19 +7,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
-from rich.progress import Progress as Bars
 
 from holdfast.cli.options import AsJson, Device, Executor, ModelText, Workers
 from holdfast.cli.printing import console, plain_table
 from holdfast.options.spec import Spec
 
 if TYPE_CHECKING:
-    from holdfast.calibration import CalibrationProgress, CalibrationSettings
+    from holdfast.calibration import CalibrationSettings
     from holdfast.streams import Calibration
-
-__all__ = ["calibrate", "calibrate_with_progress"]
 
 
 def calibrate(
@@ -123,29 +118,15 @@ def calibrate(
 def calibrate_with_progress(
     model: Any, data: Any, settings: CalibrationSettings, *, executor: str = "serial", workers: int = 2
 ) -> Calibration:
-    """Calibrate, with the pairs as jobs of an executor, and show how many measurements are done."""
+    """Calibrate, with the pairs as jobs of an executor, until the user stops it."""
     from holdfast.benchmark.executors import EXECUTORS
     from holdfast.calibration import calibrate as calibrate_model
     from holdfast.machine.stopping import Stopped, stoppable
 
     execute = None if executor == "serial" else EXECUTORS[executor].with_workers(workers)
-
-    columns = TextColumn("{task.description}"), BarColumn(bar_width=24), MofNCompleteColumn()
-    with Bars(*columns, TextColumn("{task.fields[saved]}"), console=Console(stderr=True)) as bars:
-        task = bars.add_task("calibrating", total=None, saved="")
-
-        def show(progress: CalibrationProgress) -> None:
-            bars.update(
-                task,
-                completed=progress.done,
-                total=progress.done + progress.left,
-                description=f"calibrating {progress.pair or 'the pool'}",
-                saved=f"{progress.saved} saved by sharing",
-            )
-
-        try:
-            with stoppable(signal.SIGINT, signal.SIGTERM):
-                return calibrate_model(model, data, settings, progress=show, execute=execute)
-        except Stopped as stopped:
-            typer.echo("holdfast: stopped; run the same command again to go on from the kept measurements", err=True)
-            raise typer.Exit(130) from stopped
+    try:
+        with stoppable(signal.SIGINT, signal.SIGTERM):
+            return calibrate_model(model, data, settings, execute=execute)
+    except Stopped as stopped:
+        typer.echo("holdfast: stopped; run the same command again to go on from the kept measurements", err=True)
+        raise typer.Exit(130) from stopped

@@ -11,8 +11,6 @@ import typer
 from holdfast.cli.options import AsJson
 from holdfast.options.spec import Spec
 
-__all__ = ["card"]
-
 BATCH_SIZE = 64  # in which samples go through the network; the card does not depend on it
 
 

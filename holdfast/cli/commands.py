@@ -34,8 +34,6 @@ from holdfast.cli.serve import serve
 from holdfast.cli.train import train
 from holdfast.cli.verify import verify
 
-__all__ = ["app", "main"]
-
 app = typer.Typer(
     help="Test-time adaptation for PyTorch classifiers that estimates whether it helps and goes back when it does not.",
     no_args_is_help=True,

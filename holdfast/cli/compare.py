@@ -11,8 +11,6 @@ import typer
 from holdfast.cli.options import AsJson, MetricName, checked_metric
 from holdfast.cli.printing import print_markdown
 
-__all__ = ["compare"]
-
 
 def compare(
     a: Annotated[Path, typer.Argument(help="A run, or a folder of runs.")],

@@ -9,8 +9,6 @@ import typer
 
 from holdfast.options.yaml_text import load_yaml
 
-__all__ = ["executors", "methods", "metrics", "models", "rooms", "scales", "suites"]
-
 
 def _completing(names: Callable[[typer.Context], Iterable[str]]) -> Callable[[typer.Context, str], list[str]]:
     """Return a function for the shell, from one that returns all names."""

@@ -13,8 +13,6 @@ from rich.live import Live
 from holdfast.cli.options import AsJson, Device
 from holdfast.cli.printing import console, plain_table
 
-__all__ = ["conformance"]
-
 
 def conformance(
     golden: Annotated[Path, typer.Option(help="Read the recorded traces from this folder.")] = Path(

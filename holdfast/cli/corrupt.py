@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from holdfast.corruptions.copies import AudioFormat
     from holdfast.streams import Calibration
 
-__all__ = ["corrupt"]
-
 Paths = list[Path] | None
 
 

@@ -10,8 +10,6 @@ from holdfast.cli.bench import run_suite
 from holdfast.cli.options import Device, Executor, Out, Workers
 from holdfast.cli.printing import print_markdown
 
-__all__ = ["demo"]
-
 BEFOREHAND = "16 runs on digits and keywords: about 3 minutes on 2 cores, and 4 MB in {folder}."
 
 

@@ -10,8 +10,6 @@ import typer
 
 from holdfast.cli.options import AllowCode, AsJson, Scale, Settings, SuiteName, parse_settings
 
-__all__ = ["export"]
-
 
 def export(
     suite: SuiteName,

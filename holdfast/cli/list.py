@@ -13,8 +13,6 @@ from holdfast.cli.options import AsJson
 from holdfast.cli.printing import console
 from holdfast.registry import UnknownNameError, nearest
 
-__all__ = ["list_"]
-
 
 def list_(
     what: Annotated[

@@ -8,8 +8,6 @@ from typing import Annotated
 
 import typer
 
-__all__ = ["new"]
-
 
 class Kind(str, Enum):
     """What can be begun."""

@@ -15,25 +15,6 @@ from holdfast.registry import UnknownNameError, nearest
 if TYPE_CHECKING:
     from holdfast.report import Metric
 
-__all__ = [
-    "AllowCode",
-    "AsJson",
-    "CardFile",
-    "Device",
-    "Executor",
-    "Imports",
-    "MetricName",
-    "ModelText",
-    "Out",
-    "Scale",
-    "Settings",
-    "SuiteName",
-    "Workers",
-    "checked_metric",
-    "parse_mapping",
-    "parse_settings",
-]
-
 AllowCode = Annotated[
     bool,
     typer.Option(
@@ -48,6 +29,15 @@ CardFile = Annotated[
 Device = Annotated[
     str | None,
     typer.Option(help="Compute on auto, cpu, cuda, cuda:1 or mps; by default where the suite says, else on the CPU."),
+]
+DataArgument = Annotated[
+    str, typer.Argument(help="Clean data of your own: a name, or YAML such as {name: digits, split: validation}.")
+]
+ModelArgument = Annotated[
+    str,
+    typer.Argument(
+        help="A model: a name, timm:…, hf:…, or YAML {name: …, option: …}.", autocompletion=completing.models
+    ),
 ]
 Imports = Annotated[
     list[Path] | None,

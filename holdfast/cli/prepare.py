@@ -9,15 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
+from rich.progress import DownloadColumn, TransferSpeedColumn
 
 from holdfast.cli.options import AllowCode, AsJson, Scale, Settings, SuiteName, parse_settings
+from holdfast.display.bars import Bars
 
 if TYPE_CHECKING:
     from holdfast.options.needs import Need
-
-__all__ = ["prepare"]
 
 
 def prepare(
@@ -73,14 +71,13 @@ def _fetch(needs: Sequence[Need]) -> None:
     """Download what is missing, with a bar for each file."""
     from holdfast.benchmark.fetching import fetch
 
-    columns = TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn()
-    with Progress(*columns, console=Console(stderr=True)) as bars:
-        tasks = {archive.name: bars.add_task(archive.name) for need in needs for archive in need.source.archives}
+    with Bars(columns=(DownloadColumn(), TransferSpeedColumn())) as bars:
+        tasks = {archive.name: bars.add(archive.name) for need in needs for archive in need.source.archives}
         for need in needs:
             fetch(
                 need.source.archives,
                 Path(need.location).expanduser(),
-                lambda name, done, total: bars.update(tasks[name], completed=done, total=total),
+                lambda name, done, total: bars.update(tasks[name], done=done, total=total),
             )
             typer.echo(f"fetched {need.location} ({need.source.licence})", err=True)
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 import textwrap
+from collections.abc import Mapping
 from itertools import groupby
 
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
-__all__ = ["console", "fitted", "plain_table", "print_markdown"]
+from holdfast.display import WordTable
 
 console = Console()
 ALWAYS = ("mean", "average")  # columns that a narrow terminal shows besides the first
@@ -18,6 +20,14 @@ ALWAYS = ("mean", "average")  # columns that a narrow terminal shows besides the
 def plain_table(*headings: str) -> Table:
     """Return an empty table without lines around it."""
     return Table(*headings, box=None, pad_edge=False)
+
+
+def print_table(table: WordTable, styles: Mapping[str, str] | None = None) -> None:
+    """Print a table of words; `styles` has the style of a word wherever it stands alone in a cell."""
+    shown = plain_table(*table.columns)
+    for row in table.rows:
+        shown.add_row(*(Text(cell, (styles or {}).get(cell, "")) for cell in row))
+    console.print(shown, "")
 
 
 def print_markdown(text: str) -> None:

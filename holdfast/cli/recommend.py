@@ -9,27 +9,13 @@ from typing import Annotated
 
 import typer
 
-from holdfast.cli import completing
-from holdfast.cli.options import AsJson, CardFile, Device, MetricName, Out, checked_metric
-from holdfast.cli.printing import console, plain_table
-
-__all__ = ["recommend"]
+from holdfast.cli.options import AsJson, CardFile, DataArgument, Device, MetricName, ModelArgument, Out, checked_metric
+from holdfast.cli.printing import console, print_table
 
 
 def recommend(
-    model: Annotated[
-        str,
-        typer.Argument(
-            help="Rank methods for this model: a name, timm:…, hf:…, or YAML {name: …, option: …}.",
-            autocompletion=completing.models,
-        ),
-    ] = "digits_resnet",
-    data: Annotated[
-        str,
-        typer.Argument(
-            help="Make the stream from your validation data: a name, or YAML such as {name: digits, split: validation}."
-        ),
-    ] = "{name: digits, split: validation}",
+    model: ModelArgument = "digits_resnet",
+    data: DataArgument = "{name: digits, split: validation}",
     scenario: Annotated[
         str, typer.Option(help="Describe the stream in phrases, e.g. 'correlated classes, few domains'.")
     ] = "",
@@ -47,6 +33,9 @@ def recommend(
         float | None,
         typer.Option(help="Allow a step to take this multiple of the time without adapting; no limit by default."),
     ] = None,
+    worth: Annotated[
+        float, typer.Option(min=0, help="Stop a method that cannot be this many points better than a cheaper one.")
+    ] = 1.0,
     severity: Annotated[float, typer.Option(min=0, max=5, help="Corrupt at this severity, 0 to 5.")] = 3,
     family: Annotated[
         str | None, typer.Option(help="Use the severities for 32, 64 or 224 px; by default those of the image size.")
@@ -61,44 +50,47 @@ def recommend(
 ) -> None:
     """Run methods on your model and data under the stream that you expect, and say which one to use, if any."""
     from holdfast.benchmark.live import LiveProgress
-    from holdfast.commands.recommend import CANDIDATES, scenario_of
-    from holdfast.commands.recommend import recommend as rank
-    from holdfast.report.scores import percent
+    from holdfast.commands.recommend import plan_trial, run_trial, scenario_of
 
     known = {"class_stay": class_stay, "class_imbalance": class_imbalance, "domain_stay": domain_stay}
     chosen = checked_metric(metric)
-    with LiveProgress(len(CANDIDATES) * seeds, metric=chosen) as live:
-        recommendation = rank(
-            model,
-            data,
-            scenario_of(scenario, **known, batch_size=batch_size),
-            out=out,
-            severity=severity,
-            family=family,
-            samples=samples,
-            seeds=seeds,
-            device=device or "cpu",
-            card=card,
-            max_time=math.inf if max_time is None else max_time,
-            progress=live,
-        )
+    trial = plan_trial(
+        model,
+        data,
+        scenario_of(scenario, **known, batch_size=batch_size),
+        severity=severity,
+        family=family,
+        samples=samples,
+        seeds=seeds,
+        device=device or "cpu",
+        card=card,
+    )
+    typer.echo(
+        f"{len(trial.candidates)} candidates, {seeds} streams of {samples} samples: at most about "
+        f"{in_words(trial.seconds())} on one core; candidates that have lost stop early",
+        err=True,
+    )
+    with LiveProgress(len(trial.jobs), metric=chosen) as live:
+        budget = math.inf if max_time is None else max_time
+        ranking = run_trial(trial, out, max_time=budget, worth=worth, tell=live)
     if as_json:
-        typer.echo(json.dumps(recommendation.to_dict()))
+        typer.echo(json.dumps(ranking.to_dict()))
         return
-    table = plain_table("method", f"{chosen} %", "gain over source", "95 % interval", "time ×")
-    for choice in recommendation.choices:
-        interval = f"{choice.low:+.1f} … {choice.high:+.1f}"
-        cost = f"{choice.time:.1f}" if choice.affordable else f"{choice.time:.1f}, over budget"
-        table.add_row(
-            choice.name, f"{percent(choice.accuracy / 100, chosen):.1f}", f"{choice.gain:+.1f}", interval, cost
-        )
-    console.print(table)
-    stopped = [choice.name for choice in recommendation.choices if choice.seeds < seeds]
-    if stopped:
-        console.print(f"stopped early, because another was better: {', '.join(stopped)}")
-    for choice in recommendation.best_per_cost:
+    print_table(ranking.table(chosen), {"best": "green"})
+    for choice in ranking.best_per_cost:
         console.print(f"best at up to {choice.time:.1f} times the time: {choice.name}, {choice.gain:+.1f} points")
-    for name, reason in recommendation.unfit.items():
+    for name, reason in ranking.unfit.items():
         console.print(f"does not fit: {name} ({reason})")
-    typer.echo(recommendation.conclusion)
+    typer.echo(ranking.conclusion)
     typer.echo(f"runs: {out / 'recommend'}; next: holdfast report {out / 'recommend'}")
+
+
+def in_words(seconds: float) -> str:
+    """Return a duration as people say it.
+
+    >>> in_words(48.2), in_words(200), in_words(9000)
+    ('48 seconds', '3 minutes', '2.5 hours')
+    """
+    if seconds < 100:
+        return f"{seconds:.0f} seconds"
+    return f"{seconds / 60:.0f} minutes" if seconds < 6000 else f"{seconds / 3600:.1f} hours"

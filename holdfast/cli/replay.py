@@ -11,8 +11,6 @@ import typer
 from holdfast.cli.options import AllowCode, AsJson, Device, MetricName, Out, Scale, checked_metric
 from holdfast.cli.printing import console, plain_table
 
-__all__ = ["replay"]
-
 
 def replay(
     target: Annotated[

@@ -10,8 +10,6 @@ import typer
 from holdfast.cli.options import MetricName, checked_metric
 from holdfast.cli.printing import print_markdown
 
-__all__ = ["print_report", "report"]
-
 
 def report(
     runs: Annotated[Path, typer.Argument(help="A folder of runs.")],

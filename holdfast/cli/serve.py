@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     from holdfast.models.classifier import Classifier
 
-__all__ = ["serve"]
-
 
 class Engine(str, Enum):
     """Where the service runs."""

@@ -7,13 +7,10 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.progress import Progress
 
 from holdfast.cli.options import AsJson
+from holdfast.display.bars import Bars
 from holdfast.options.spec import Spec
-
-__all__ = ["train"]
 
 REFERENCE_NETWORKS = {"digits": "digits_resnet", "keywords": "keywords_amaut"}  # by the data set they are trained on
 
@@ -70,14 +67,13 @@ def train(
         raise ValueError(f"no network comes with {known}; name one: --model '{_suitable(DATASETS[samples.name])}'")
     network = Spec.parse(model)
     MODELS[network.name]  # an unknown name is reported before the data are read
-    shown = Console(stderr=True)
-    with Progress(console=shown, disable=not shown.is_terminal) as bars:
-        task = bars.add_task(f"training {network.name}", total=epochs)
+    with Bars() as bars:
+        task = bars.add(f"training {network.name}", total=epochs)
 
         def tell(done: int, total: int, loss: float) -> None:
-            if not shown.is_terminal:
+            if not bars.visible:
                 typer.echo(f"{done} of {total} epochs, loss {loss:.3f}", err=True)
-            bars.update(task, completed=done, total=total, description=f"training {network.name}, loss {loss:.3f}")
+            bars.update(task, done=done, total=total, note=f"loss {loss:.3f}")
 
         result = train_network(
             network,

@@ -12,8 +12,6 @@ import typer
 from holdfast.cli.options import AllowCode, AsJson, MetricName, checked_metric
 from holdfast.cli.printing import console, plain_table
 
-__all__ = ["verify"]
-
 
 def verify(
     results: Annotated[Path, typer.Argument(help="A file of results, such as results/x.json, or a folder of runs.")],

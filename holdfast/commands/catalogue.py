@@ -13,8 +13,6 @@ from holdfast.recovery import RECOVERIES
 from holdfast.registry import Entry
 from holdfast.streams import STREAMS
 
-__all__ = ["catalogue"]
-
 
 def catalogue() -> dict[str, list[Entry]]:
     """Return name, summary and citation of every entry, by room.

@@ -13,8 +13,6 @@ from holdfast.recovery import RECOVERIES
 from holdfast.registry import describe as entry_of
 from holdfast.registry import meanings_of, options_of
 
-__all__ = ["Description", "Option", "describe", "list_methods", "options_with_meanings"]
-
 LEARNING = ("optimizer", "lr", "momentum", "nesterov", "betas", "weight_decay")  # of every method that trains
 
 

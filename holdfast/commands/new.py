@@ -8,8 +8,6 @@ from pathlib import Path
 from holdfast.machine.folders import made, write_whole
 from holdfast.recipes import recipe_names
 
-__all__ = ["new_method"]
-
 METHOD = '''\
 """NAME: minimise the entropy of confident predictions."""
 

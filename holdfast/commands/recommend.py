@@ -1,22 +1,36 @@
-"""Recommend a method for a model, its data and an expected stream, by a small benchmark."""
+"""Recommend a method for a model, its data and an expected stream, by a race of candidates."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from holdfast.benchmark import Progress, Suite, bench
+import torch
+from torch import nn
+
+from holdfast.benchmark import Job, Progress, Suite, bench
+from holdfast.benchmark.forecast import forecast
+from holdfast.benchmark.live import shown
+from holdfast.benchmark.preparation import passes_of
 from holdfast.benchmark.schema import ModelEntry, SourceEntry, StreamEntry
 from holdfast.benchmark.suite import checked
+from holdfast.commands.racing import Race
+from holdfast.data import DATASETS, Dataset, as_dataset
+from holdfast.display import WordTable, fragment
+from holdfast.display.cells import printed
+from holdfast.models import MODELS
+from holdfast.models.classifier import weights_digest
 from holdfast.options.spec import Spec
-from holdfast.registry import UnknownNameError, nearest
-from holdfast.report import Line, Table, make_tables, read_runs
-from holdfast.report.compare import matched, paired_difference
+from holdfast.registry import Registry, UnknownNameError, nearest
+from holdfast.report import Metric, read_run
+from holdfast.report.figures import Figure, axis, layout, trace
+from holdfast.report.scores import percent
 
-__all__ = ["CANDIDATES", "PHRASES", "Choice", "Recommendation", "Scenario", "recommend", "scenario_of"]
+NOTE = "Gain over the source in points, with its 95 % interval over batches and seeds."
 
 # One method of each kind, from cheap to expensive; none requires source data, and the second line follows them.
 CANDIDATES = (
@@ -83,7 +97,8 @@ class Choice:
     high: float
     time: float  # of the median step, as a multiple of the source's time
     affordable: bool = True
-    seeds: int = 1  # fewer than the others: it had lost by then
+    seeds: int = 1
+    beaten_by: str | None = None  # the candidate for which it was stopped
 
     @property
     def helps(self) -> bool:
@@ -91,9 +106,9 @@ class Choice:
         return self.low > 0
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Recommendation:
-    """The candidates, best first, and those that could not run."""
+    """The candidates, best first, and those that could not run; a notebook shows it as a table."""
 
     scenario: Scenario
     choices: Sequence[Choice]
@@ -101,17 +116,21 @@ class Recommendation:
 
     @property
     def best(self) -> Choice | None:
-        """The affordable candidate with the largest gain; None: do not adapt."""
-        return next((choice for choice in self.choices if choice.helps and choice.affordable), None)
+        """The affordable candidate with the largest gain that was not stopped; None: do not adapt."""
+        return next((choice for choice in self._left if choice.helps and choice.affordable), None)
 
     @property
     def best_per_cost(self) -> list[Choice]:
         """The candidates that help and that no cheaper one equals, from cheap to expensive."""
-        front: list[Choice] = []
-        for choice in sorted(self.choices, key=lambda choice: (choice.time, -choice.gain)):
-            if choice.helps and (not front or choice.gain > front[-1].gain):
-                front.append(choice)
-        return front
+        frontier: list[Choice] = []
+        for choice in sorted(self._left, key=lambda choice: (choice.time, -choice.gain)):
+            if choice.helps and (not frontier or choice.gain > frontier[-1].gain):
+                frontier.append(choice)
+        return frontier
+
+    @property
+    def _left(self) -> list[Choice]:
+        return [choice for choice in self.choices if choice.beaten_by is None]
 
     @property
     def conclusion(self) -> str:
@@ -124,36 +143,144 @@ class Recommendation:
             f"at {best.time:.1f} times the time"
         )
 
+    def table(self, metric: Metric = "error") -> WordTable:
+        """Return the candidates as a table, best first."""
+        frontier = self.best_per_cost
+        rows = [
+            [
+                choice.name,
+                printed(percent(choice.accuracy / 100, metric)),
+                printed(choice.gain, "+.1f"),
+                f"{printed(choice.low, '+.1f')} … {printed(choice.high, '+.1f')}",
+                printed(choice.time),
+                str(choice.seeds),
+                self._remark(choice, frontier),
+            ]
+            for choice in self.choices
+        ]
+        titles = ["method", f"{metric} %", "gain", "95 % interval", "time ×", "seeds", "outcome"]
+        return WordTable("", titles, rows, f"{NOTE} Time ×: a step, as a multiple of the source's.")
+
+    def _remark(self, choice: Choice, frontier: Sequence[Choice]) -> str:
+        if choice.beaten_by is not None:
+            return f"lost to {choice.beaten_by}"
+        if not choice.affordable:
+            return "over the time budget"
+        if choice is self.best:
+            return "best"
+        return "best at its cost" if choice in frontier else ""
+
+    def __repr__(self) -> str:
+        return f"Recommendation({self.conclusion})"
+
+    def _repr_html_(self) -> str:
+        misfits = [[name, reason] for name, reason in self.unfit.items()]
+        others = [WordTable("", ["does not fit", "because"], misfits)] if misfits else []
+        return fragment(self.conclusion, self.table(), *others)
+
+    def figure(self) -> Figure:
+        """Return the gains with their intervals over the time of a step, for `holdfast.plot`."""
+        ends = [(choice.high - choice.gain, choice.gain - choice.low) for choice in self.choices]
+        points = trace(
+            "candidates",
+            [round(choice.time, 2) for choice in self.choices],
+            [round(choice.gain, 2) for choice in self.choices],
+            "markers+text",
+            text=[choice.name for choice in self.choices],
+            textposition="top center",
+            error_y={"type": "data", "array": [up for up, _ in ends], "arrayminus": [down for _, down in ends]},
+        )
+        axes = axis("time of a step, × source", type="log"), axis("gain over the source (points)")
+        return {"data": [points], "layout": layout(440, *axes, hovermode="closest", showlegend=False)}
+
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain JSON values."""
         frontier = [choice.name for choice in self.best_per_cost]
         return {**asdict(self), "conclusion": self.conclusion, "best_per_cost": frontier}
 
 
+@dataclass(frozen=True)
+class Trial:
+    """The runs of a recommendation before they start."""
+
+    scenario: Scenario
+    jobs: Sequence[Job]
+    samples: int
+
+    @property
+    def candidates(self) -> list[str]:
+        """The names of all candidates, the source first."""
+        return list(dict.fromkeys(job.recipe.label for job in self.jobs))
+
+    def seconds(self) -> float:
+        """Return how long all runs take on one core if none stops early, by declared passes and a few measured ones."""
+        source = next(job for job in self.jobs if job.recipe.label == "source")
+        (measured,) = forecast([source], together=1)
+        if measured.error:
+            raise ValueError(f"the model cannot run on this stream: {measured.error}; choose data that fit the model")
+        rendering = measured.rendering_hours * len({job.seed for job in self.jobs})
+        return 3600 * (rendering + measured.hours * sum(passes_of(job) / passes_of(source) for job in self.jobs))
+
+
 def recommend(
-    model: str | Mapping[str, Any] | Spec,
-    data: str | Mapping[str, Any] | Spec,
-    scenario: Scenario,
+    model: nn.Module | str | Mapping[str, Any] | Spec,
+    data: Any,
+    scenario: Scenario | str = "",
     *,
-    out: Path,
+    out: Path | str = "runs",
     candidates: Sequence[str] = CANDIDATES,
     severity: float = 3,
     family: str | None = None,
     samples: int = 2000,
     seeds: int = 3,
     max_time: float = math.inf,
+    worth: float = 1.0,
     device: str = "cpu",
     card: str | Path | None = None,
-    progress: Callable[[Progress], None] | None = None,
+    progress: Callable[[Progress], None] | bool | None = None,
 ) -> Recommendation:
     """Run candidates on such a stream of your own validation data, and rank them.
 
-    `model` and `data` are Specs, or anything that `Spec.parse` takes; runs are kept in `out` like those of any suite.
-    `max_time` is the longest allowed time of a step, as a multiple of the time without adapting. Candidates that follow
-    inputs from source data are shown a few hundred of these, uncorrupted and without labels, or the `card` of the
-    model. Intervals are over batches (as in `holdfast compare`), pooled over seeds. All candidates share the rendered
-    batches of a seed; one whose interval lies below that of another has lost, and is not run with further seeds.
+    `model` is a network, or what `Spec.parse` takes, such as a name; `data` is the same for data sets, or anything that
+    `as_dataset` takes, or batches of inputs with labels. `scenario` describes the stream in phrases (`PHRASES`). Runs
+    are kept in `out` like those of any suite. `max_time` is the longest allowed time of a step, as a multiple of the
+    time without adapting. Candidates that follow inputs from source data are shown a few hundred of these, uncorrupted
+    and without labels, or the `card` of the model. Intervals are over batches (as in `holdfast compare`), pooled over
+    seeds. All candidates share the rendered batches of a seed, and race: one stops when another that costs no more is
+    better, or when it cannot be `worth` points better than a cheaper one. A terminal and a notebook show a bar, unless
+    `progress` is False, or a function that is called instead.
     """
+    with _named(MODELS, model, nn.Module, weights_digest) as network, _named_data(data) as samples_from:
+        trial = plan_trial(
+            network,
+            samples_from,
+            scenario if isinstance(scenario, Scenario) else scenario_of(scenario),
+            candidates=candidates,
+            severity=severity,
+            family=family,
+            samples=samples,
+            seeds=seeds,
+            device=device,
+            card=card,
+        )
+        with shown(progress, len(trial.jobs)) as tell:
+            return run_trial(trial, Path(out), max_time=max_time, worth=worth, tell=tell)
+
+
+def plan_trial(
+    model: str | Mapping[str, Any] | Spec,
+    data: str | Mapping[str, Any] | Spec,
+    scenario: Scenario,
+    *,
+    candidates: Sequence[str] = CANDIDATES,
+    severity: float = 3,
+    family: str | None = None,
+    samples: int = 2000,
+    seeds: int = 3,
+    device: str = "cpu",
+    card: str | Path | None = None,
+) -> Trial:
+    """Return the runs of `recommend`, checked."""
     stream = Spec(
         "markov",
         options={
@@ -175,51 +302,73 @@ def recommend(
         batch_size=scenario.batch_size,
         device=device,
     )
-    jobs = checked(suite, "recommend").jobs()
-    left, folders, unfit = {job.recipe.label for job in jobs}, set[Path](), dict[str, str]()
-    choices: list[Choice] = []
-    for seed in range(seeds):
-        chosen = [job for job in jobs if job.seed == seed and job.recipe.label in left]
-        outcomes = bench(chosen, out, together=max(1, len(chosen)), progress=progress)
-        unfit |= {outcome.job.recipe.label: outcome.error for outcome in outcomes if outcome.error}
+    return Trial(scenario, checked(suite, "recommend").jobs(), samples)
+
+
+def run_trial(
+    trial: Trial, out: Path, *, max_time: float, worth: float, tell: Callable[[Progress], None] | None
+) -> Recommendation:
+    """Run a trial as a race, seed by seed, and rank the candidates."""
+    race, unfit = Race("source", worth, tell), dict[str, str]()
+    for seed in sorted({job.seed for job in trial.jobs}):
+        out_of_it = {*race.lost, *unfit}
+        chosen = [job for job in trial.jobs if job.seed == seed and job.recipe.label not in out_of_it]
+        folders = [out / job.suite / job.name for job in chosen]
+        known = [read_run(folder) for folder in folders if (folder / "manifest.json").exists()]
+        race.start({job.name: (job.recipe.label, seed) for job in chosen}, known, trial.samples)
+        outcomes = bench(chosen, out, together=len(chosen), progress=race)
+        failed = {outcome.job.recipe.label: outcome.error for outcome in outcomes if outcome.error}
+        unfit |= {name: error for name, error in failed.items() if name not in race.lost}
         if "source" in unfit:
             raise ValueError(f"the model cannot run on this stream: {unfit['source']}; choose data that fit the model")
-        folders |= {outcome.folder for outcome in outcomes if outcome.folder}
-        (table,) = make_tables([run for run in read_runs(out) if run.folder in folders], "accuracy")
-        choices = [_choice(table, line, max_time) for line in table.lines]
-        left -= _lost(table, choices) | {*unfit}
-    return Recommendation(scenario, sorted(choices, key=lambda choice: -choice.accuracy), unfit)
+        race.look()
+    choices = [_choice(race, name, max_time) for name in trial.candidates if name not in unfit]
+    return Recommendation(trial.scenario, sorted(choices, key=lambda choice: -choice.gain), unfit)
 
 
-def _lost(table: Table, choices: Sequence[Choice]) -> set[str]:
-    """Return the candidates that are worse than the best affordable one, by an interval that excludes zero."""
-    lines = {line.label: line for line in table.lines}
-    best = max((choice for choice in choices if choice.affordable), key=lambda choice: choice.gain)
-    others = [choice.name for choice in choices if choice.name not in (best.name, "source")]
-    leads = {name: _gain(lines[name], lines[best.name]) for name in others}
-    return {name for name, (lead, margin) in leads.items() if lead - margin > 0}
-
-
-def _gain(base: Line, line: Line) -> tuple[float, float]:
-    """Return how far a line is above another on the seeds of both, and half the width of its 95 % interval."""
-    known = {run.manifest.seed: run for run in base.runs}
-    runs = [run for run in line.runs if run.manifest.seed in known]
-    pairs = [paired_difference(*matched(known[run.manifest.seed].rows, run.rows)) for run in runs]
-    gain = sum(difference for difference, _ in pairs) / len(pairs)
-    return gain, math.sqrt(sum(half_width**2 for _, half_width in pairs)) / len(pairs)
-
-
-def _choice(table: Table, line: Line, max_time: float) -> Choice:
-    assert table.source is not None
-    gain, margin = _gain(table.source, line)
-    time = table.relative_time(line) or math.nan
+def _choice(race: Race, name: str, max_time: float) -> Choice:
+    gain, margin = race.gain(name)
+    time = race.cost(name)
     return Choice(
-        line.label,
-        line.mean,
+        name,
+        accuracy=100 * (race.accuracy("source") + gain),
         gain=100 * gain,
         low=100 * (gain - margin),
         high=100 * (gain + margin),
         time=time,
-        affordable=line.is_source or time <= max_time,
-        seeds=len(line.runs),
+        affordable=name == "source" or time <= max_time,
+        seeds=race.seeds(name),
+        beaten_by=race.lost.get(name),
     )
+
+
+@contextmanager
+def _named(registry: Registry[Any], thing: Any, kind: type, digest: Callable[[Any], str]) -> Iterator[Any]:
+    """Give an object a name among those of its kind, so that jobs can be written down; a name stays as it is."""
+    if not isinstance(thing, kind):
+        yield thing
+        return
+    name = f"given_{digest(thing)[:8]}"
+    registry.register(name)(lambda: thing)
+    try:
+        yield name
+    finally:
+        registry.discard(name)
+
+
+@contextmanager
+def _named_data(data: Any) -> Iterator[Any]:
+    if isinstance(data, (str, Mapping, Spec)):
+        yield data
+        return
+    with _named(DATASETS, _as_dataset(data), object, lambda dataset: str(dataset.digest)) as name:
+        yield name
+
+
+def _as_dataset(data: Any) -> Dataset:
+    """Return batches of inputs with labels as a data set, and other things as `as_dataset` does."""
+    first = data[0] if isinstance(data, list) and data else None
+    if isinstance(first, (tuple, list)) and len(first) == 2 and getattr(first[0], "ndim", 0) in (2, 4):
+        inputs, labels = (torch.cat([torch.as_tensor(batch[part]) for batch in data]) for part in (0, 1))
+        return as_dataset(inputs, labels)
+    return as_dataset(data)

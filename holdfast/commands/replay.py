@@ -21,8 +21,6 @@ from holdfast.registry import UnknownNameError, nearest, options_of
 from holdfast.report import RunRecord, read_run
 from holdfast.report.metrics import accuracy, last_accuracy, passes_per_sample
 
-__all__ = ["RecordedReset", "Replayed", "job_of", "replay", "replayed_jobs"]
-
 # Protocol fields that must be the same as when the run was recorded.
 RECORDED_FIELDS = ("stream", "weights", "preprocessing", "seed", "batch_size", "samples")
 

@@ -19,8 +19,6 @@ from holdfast.machine.folders import write_whole
 from holdfast.options.own_code import OwnFile
 from holdfast.report import RunRecord, read_run, read_runs
 
-__all__ = ["TOLERANCE", "Claim", "Verified", "claims_in", "note_verified", "verify"]
-
 TOLERANCE = 0.5  # points of accuracy, where versions or machines differ, so that sums round differently
 DIGITS = 4  # of accuracies in result files
 INPUTS = ("stream", "weights", "preprocessing", "imports", "recipe_imports")  # without which nothing can be compared

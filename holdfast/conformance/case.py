@@ -22,8 +22,6 @@ from holdfast.model.adapt import adapt
 from holdfast.model.adapted import AdaptedModel
 from holdfast.records import Update
 
-__all__ = ["Case", "Outcome", "compare", "recorded_arrays"]
-
 ROUNDING_NOISE = 2e-7  # standard deviation of noise on inputs in [0, 1]: about one last bit
 NOISE_DRAWS = 3
 

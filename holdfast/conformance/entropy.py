@@ -9,8 +9,6 @@ from torch import Tensor
 from holdfast.conformance.case import Case
 from holdfast.methods import Method
 
-__all__ = ["CASES"]
-
 ADAM = {"optimizer": "adam", "lr": 1e-3}
 ETA = {"optimizer": "sgd", "lr": 5e-3, "momentum": 0.9, "redundancy_margin": 0.4}
 ETA_ADAM = {**ADAM, "redundancy_margin": 0.4}

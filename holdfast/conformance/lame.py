@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from holdfast.conformance.case import Case
 
-__all__ = ["CASES"]
-
 CASES = (
     Case("lame_knn", "lame", {"affinity": "knn"}, probabilities=True),
     Case("lame_rbf", "lame", {"affinity": "rbf"}, probabilities=True),

@@ -30,8 +30,6 @@ from holdfast.model.adapted import AdaptedModel
 from holdfast.recovery.asr import Asr
 from holdfast.recovery.loss_collapse import LossCollapse
 
-__all__ = ["CASES"]
-
 
 def online_map(method: Method) -> Tensor:
     """Return ZeroSiam's linear map."""

@@ -13,8 +13,6 @@ from holdfast.conformance.case import Case
 from holdfast.methods import Method
 from holdfast.methods.rotta import Rotta
 
-__all__ = ["CASES"]
-
 
 def mirrored(inputs: Tensor, _generator: Generator) -> Tensor:
     """Return the fixed view that RoTTA's deterministic traces were recorded with: mirrored and darker."""

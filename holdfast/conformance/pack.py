@@ -16,8 +16,6 @@ from torch import Tensor, nn
 from holdfast.models.cifar_resnet import CifarResNet
 from holdfast.models.small import digits_resnet_gn, digits_vit
 
-__all__ = ["CIFAR", "DIGITS_RESNET_GN", "DIGITS_VIT", "PACKS", "STREAMS", "Arrays", "Pack", "load_arrays"]
-
 STREAMS = ("iid", "cor")
 
 Arrays = Mapping[str, NDArray[Any]]

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from holdfast.conformance.case import Case
 
-__all__ = ["CASES"]
-
 TRIBE = {
     "optimizer": "adam",
     "lr": 1e-3,

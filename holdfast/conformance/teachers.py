@@ -17,8 +17,6 @@ from holdfast.records import Step
 from holdfast.recovery import Recovery
 from holdfast.restorable import Restorable
 
-__all__ = ["CASES"]
-
 FOUR: tuple[Callable[[Tensor], Tensor], ...] = (
     lambda inputs: inputs,
     lambda inputs: inputs.flip(-1),

@@ -6,8 +6,6 @@ from functools import partial
 
 from holdfast.conformance.case import Case
 
-__all__ = ["CASES"]
-
 OFFICIAL = {"class_momentum": 0.01, "agnostic_share": 0.0, "step": "official", "max_domains": 64}
 LARGE_STEPS = {**OFFICIAL, "class_momentum": 0.05, "agnostic_share": 0.1}
 

@@ -21,8 +21,6 @@ from holdfast.methods.neo import Neo
 from holdfast.methods.pea import Pea
 from holdfast.methods.t3a import T3a
 
-__all__ = ["CASES"]
-
 
 def centre(method: Method) -> Tensor:
     """Return NEO's mean of the features."""

@@ -129,12 +129,12 @@ def _parameters(recipe: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[s
 
 def _measured(step: Step) -> dict[str, float]:
     """Return the numbers of a step by name; what is unknown is not in it."""
-    found: dict[str, float | None] = {"loss": step.loss, "forwards": step.forwards, "backwards": step.backwards}
+    values: dict[str, float | None] = {"loss": step.loss, "forwards": step.forwards, "backwards": step.backwards}
     for name, estimate in step.estimates.items():
         bounds = {"accuracy": estimate.value, "low": estimate.low, "high": estimate.high, "gain": estimate.gain}
-        found |= {f"{bound}/{name}": value for bound, value in bounds.items()}
-    found |= {f"gauges/{name}": value for name, value in step.gauges.items()}
-    return {name: float(value) for name, value in found.items() if value is not None}
+        values |= {f"{bound}/{name}": value for bound, value in bounds.items()}
+    values |= {f"gauges/{name}": value for name, value in step.gauges.items()}
+    return {name: float(value) for name, value in values.items() if value is not None}
 
 
 class Predictor:

@@ -41,13 +41,13 @@ def model_card(config: Config, *, repo_id: str, results: Path | None = None) -> 
 
 def _metadata(config: Config, repo_id: str, tables: Sequence[Table]) -> dict[str, Any]:
     task, base = TASKS.get(config.input_kind or ""), _base_model(config.network)
-    found = list(_results(config, tables, task or "other"))
+    rows = list(_results(config, tables, task or "other"))
     return {
         "library_name": "holdfast",
         "tags": ["test-time-adaptation", f"holdfast-{config.kind}"],
         **({} if task is None else {"pipeline_tag": task}),
         **({} if base is None else {"base_model": base}),
-        **({"model-index": [{"name": repo_id, "results": found}]} if found else {}),
+        **({"model-index": [{"name": repo_id, "results": rows}]} if rows else {}),
     }
 
 

@@ -10,24 +10,9 @@ from typing import Any, ClassVar, Literal, TypeAlias, TypeVar
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from holdfast.corruptions import fast
 from holdfast.corruptions.samples import as_image
 from holdfast.registry import Registry
-
-__all__ = [
-    "CORRUPTIONS",
-    "CORRUPTION_VERSION",
-    "FAMILIES",
-    "Corruption",
-    "Images",
-    "Kind",
-    "Rng",
-    "Rows",
-    "corruption",
-    "family_of",
-    "images_of",
-    "planes_of",
-    "quantise",
-]
 
 # Increase it whenever a corruption changes its output for the same image, severity and generator, even by one level:
 # stream fingerprints contain this number, and equal fingerprints guarantee equal pixels. A new corruption, or a faster
@@ -81,6 +66,9 @@ def planes_of(images: Images, dtype: DTypeLike = np.float32) -> NDArray[Any]:
 
     NumPy is slow on axes of length 3, so formulas that blend images with a generated layer use planes.
     """
+    if loops := fast.loops():
+        shares = np.divide(np.arange(256), 255, dtype=dtype)
+        return loops.planes(images.reshape(-1, 3), shares).reshape(3, *images.shape[:3])  # type: ignore[no-any-return]
     return np.divide(np.moveaxis(images, -1, 0), 255, dtype=dtype, order="C")
 
 
@@ -91,6 +79,9 @@ def images_of(planes: NDArray[Any]) -> Images:
     >>> np.array_equal(images_of(planes_of(images)), images)
     True
     """
+    if loops := fast.loops():
+        pixels = loops.levels(planes.reshape(3, -1), planes.dtype.type(255))
+        return pixels.reshape(*planes.shape[1:], 3)  # type: ignore[no-any-return]
     return np.stack(list(quantise(planes)), axis=-1)
 
 
@@ -183,7 +174,7 @@ class Corruption:
         if self.draw and len(rngs) != len(samples):
             raise ValueError(f"{len(samples)} samples but {len(rngs)} generators; pass one generator per sample")
         corrupted = np.empty(samples.shape, samples.dtype)
-        _keep_memory()
+        keep_memory()
         size = max(1, CHUNK_VALUES // max(1, samples[:1].size))
         for start in range(0, len(samples), size):
             chunk = slice(start, start + size)
@@ -207,7 +198,7 @@ class Corruption:
 
 
 @lru_cache(maxsize=1)
-def _keep_memory() -> None:
+def keep_memory() -> None:
     """Make glibc keep freed memory for the next image instead of returning it to the system.
 
     It does so for blocks up to the size of the largest one freed so far. Page faults of fresh memory otherwise take

@@ -24,8 +24,6 @@ from holdfast.machine.folders import write_whole
 from holdfast.options.own_code import load_files, loaded_files
 from holdfast.randomness import seeded_rng
 
-__all__ = ["MANIFEST", "AudioFormat", "corrupt_files"]
-
 AudioFormat: TypeAlias = Literal["flac", "wav"]
 
 MANIFEST = "manifest.jsonl"

@@ -17,8 +17,6 @@ from scipy.special import ndtri
 
 from holdfast.corruptions.base import Rng
 
-__all__ = ["integers", "normal", "signed_uniform", "uniform", "words"]
-
 
 def words(rng: np.random.Generator, shape: tuple[int, ...], dtype: type[np.unsignedinteger[Any]]) -> NDArray[Any]:
     """Return random unsigned integers over the whole range of their type, cut from 64-bit words."""

@@ -11,8 +11,6 @@ from holdfast.audio import decoding
 from holdfast.corruptions.base import Kind
 from holdfast.decode.image_files import decode_image
 
-__all__ = ["NAMES", "files_in", "kind_of", "read_image"]
-
 SUFFIXES: dict[Kind, set[str]] = {
     "image": {".bmp", ".gif", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp"},
     "audio": decoding.SUFFIXES,

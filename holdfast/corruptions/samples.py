@@ -11,8 +11,6 @@ from PIL import Image
 
 from holdfast.decode.image_files import as_rgb
 
-__all__ = ["as_image"]
-
 Sample = TypeVar("Sample")
 
 

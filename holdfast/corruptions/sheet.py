@@ -15,8 +15,6 @@ from holdfast.corruptions.base import CORRUPTIONS
 from holdfast.corruptions.samples import as_image
 from holdfast.randomness import seeded_rng
 
-__all__ = ["audio_sheet", "contact_sheet", "spectrogram"]
-
 SMALLEST_CELL, LARGEST_CELL, GAP, FONT_SIZE = 128, 224, 8, 14  # pixels
 SPECTROGRAM_CELL = (200, 112)
 SPECTROGRAM_WINDOW, SPECTROGRAM_DB = 512, 80  # samples, and the range below the loudest value of the clean clip

@@ -22,8 +22,6 @@ from holdfast.corruptions.base import Images, Rng, family_of
 from holdfast.corruptions.image.blur import SETTLE, disk
 from holdfast.corruptions.image.border import reflect
 
-__all__ = ["FORMULAS", "corrupt"]
-
 Formula: TypeAlias = Callable[..., Tensor]  # images (n, height, width, 3), fields, quantities -> images
 FORMULAS: dict[str, Formula] = {}
 

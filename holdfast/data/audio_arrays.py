@@ -16,8 +16,6 @@ from holdfast.data.base import DATASETS, names_of_classes
 from holdfast.decode.parquet import parquet_rows
 from holdfast.records import InputSpec
 
-__all__ = ["AudioParquet", "InMemoryAudio"]
-
 
 class InMemoryAudio:
     """Mono clips of one length that fit in memory, (n, samples) float32 in [-1, 1], with their labels.

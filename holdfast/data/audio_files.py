@@ -17,8 +17,6 @@ from holdfast.data.base import DATASETS, names_of_classes
 from holdfast.data.on_disk import folder_at
 from holdfast.records import InputSpec
 
-__all__ = ["AudioFolder", "ListedAudio", "PublishedAudio", "audio_files_in", "folder_with"]
-
 DIGEST_BYTES = 8192  # of each file
 
 

@@ -13,8 +13,6 @@ from numpy.typing import NDArray
 from holdfast.records import InputSpec
 from holdfast.registry import Registry
 
-__all__ = ["DATASETS", "Dataset", "InMemoryImages", "names_of_classes"]
-
 
 class Dataset(Protocol):
     """Labelled samples by index; `inputs` returns them as stored, before any corruption."""

@@ -8,8 +8,6 @@ from typing import Literal
 from holdfast.data.base import DATASETS, InMemoryImages
 from holdfast.data.cifar_files import CifarVersion, read_cifar
 
-__all__ = ["CIFAR10", "CIFAR100", "Cifar10", "Cifar100"]
-
 CIFAR10 = CifarVersion(
     name="cifar10",
     class_names=("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck"),

@@ -11,8 +11,6 @@ from holdfast.data.cifar import CIFAR10, CIFAR100
 from holdfast.data.on_disk import array_at, folder_at, severity_of
 from holdfast.registry import UnknownNameError, nearest
 
-__all__ = ["CifarC"]
-
 REMEDY = "download and unpack CIFAR-10-C (https://zenodo.org/records/2535967) or CIFAR-100-C (…/records/3555552)"
 
 

@@ -14,8 +14,6 @@ from holdfast.data.on_disk import arrays_at, folder_at
 from holdfast.decode.image_files import decode_image
 from holdfast.decode.parquet import parquet_rows
 
-__all__ = ["CifarVersion", "read_cifar"]
-
 PIXEL_BYTES = 3 * 32 * 32
 Labelled = tuple[NDArray[np.uint8], NDArray[np.int64]]
 

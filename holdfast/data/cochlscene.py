@@ -8,8 +8,6 @@ from typing import Literal
 from holdfast.data.audio_files import ListedAudio, audio_files_in, folder_with
 from holdfast.data.base import DATASETS
 
-__all__ = ["SCENES", "CochlScene"]
-
 FOLDERS = {"train": "Train", "validation": "Val", "test": "Test"}
 SCENES = (
     "Bus",

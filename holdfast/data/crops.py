@@ -13,8 +13,6 @@ from PIL import Image
 
 from holdfast.data.base import Dataset
 
-__all__ = ["Crop", "CropName", "crop_for", "crop_from"]
-
 CropName = Literal["auto", "none", "resized", "shifted"]
 Rule = Literal["resized", "shifted"]
 

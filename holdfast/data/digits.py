@@ -9,8 +9,6 @@ from PIL import Image
 
 from holdfast.data.base import DATASETS, InMemoryImages
 
-__all__ = ["Digits"]
-
 
 @DATASETS.register("digits")
 class Digits(InMemoryImages):

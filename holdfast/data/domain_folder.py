@@ -10,8 +10,6 @@ from holdfast.data.image_folder import Pixels, class_folders, image_files
 from holdfast.data.natural import DomainImages, ImageRecord, chosen_domains
 from holdfast.data.on_disk import folder_at
 
-__all__ = ["DomainFolder"]
-
 REMEDY = "pass a folder that holds <domain>/<class>/<image>"
 
 

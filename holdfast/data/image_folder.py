@@ -21,8 +21,6 @@ from holdfast.options.problems import check
 from holdfast.options.ranges import Count
 from holdfast.records import InputSpec
 
-__all__ = ["ImageFiles", "ImageFolder", "Pixels", "class_folders", "image_files"]
-
 SUFFIXES = {".bmp", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp"}
 DIGEST_BYTES = 4096  # of each file
 HEADERS = 1000  # files whose sizes are compared

@@ -9,8 +9,6 @@ from holdfast.data.image_folder import ImageFolder
 from holdfast.data.on_disk import folder_at, severity_of
 from holdfast.registry import UnknownNameError, nearest
 
-__all__ = ["ImageNetC"]
-
 REMEDY = "download ImageNet-C (https://zenodo.org/records/2235448) and unpack it there"
 
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from functools import lru_cache
 from pathlib import Path
 
-__all__ = ["IMAGENET_A", "IMAGENET_D109", "IMAGENET_R", "imagenet_wnids"]
-
 
 @lru_cache(maxsize=1)
 def imagenet_wnids() -> tuple[str, ...]:

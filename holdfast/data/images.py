@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from PIL import Image
 
-__all__ = ["centre_crop", "resize_shorter_side"]
-
 
 def resize_shorter_side(image: Image.Image, pixels: int) -> Image.Image:
     """Return the image with a shorter side of this many pixels: bilinear, antialiased, the longer side rounded down.

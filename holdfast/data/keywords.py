@@ -20,8 +20,6 @@ from holdfast.data.base import DATASETS
 from holdfast.machine.folders import cache_folder, held, made, write_whole
 from holdfast.randomness import seeded_rng
 
-__all__ = ["WORDS", "Keywords", "utterances"]
-
 Split: TypeAlias = Literal["train", "validation", "test"]
 
 SAMPLE_RATE = SAMPLES = 16_000  # one second

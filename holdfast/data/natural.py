@@ -14,8 +14,6 @@ from numpy.typing import NDArray
 from holdfast.data.image_folder import ImageFiles, Pixels
 from holdfast.registry import UnknownNameError, nearest
 
-__all__ = ["DomainImages", "ImageRecord", "NaturalDomains", "chosen_domains"]
-
 ImageRecord = tuple[str, str, int]  # domain, file relative to the folder, label
 
 

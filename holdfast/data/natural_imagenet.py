@@ -15,8 +15,6 @@ from holdfast.data.imagenet_classes import IMAGENET_A, IMAGENET_D109, IMAGENET_R
 from holdfast.data.natural import DomainImages, ImageRecord, chosen_domains
 from holdfast.data.on_disk import folder_at
 
-__all__ = ["ImageNetA", "ImageNetD109", "ImageNetR", "ImageNetSketch", "ImageNetV2"]
-
 Variant = Literal["matched-frequency", "threshold-0.7", "top-images"]
 # Folders of DomainNet that ImageNet-D joins with another, because ImageNet does not tell them apart.
 JOINED = {"hot_tub": "bathtub", "couch": "bed", "ceiling_fan": "fan"}

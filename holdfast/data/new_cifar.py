@@ -11,8 +11,6 @@ from holdfast.data.base import DATASETS, InMemoryImages
 from holdfast.data.cifar import CIFAR10
 from holdfast.data.on_disk import array_at, arrays_at, folder_at
 
-__all__ = ["Cifar101", "Cifar102"]
-
 
 @DATASETS.register("cifar10_1")
 class Cifar101(InMemoryImages):

@@ -9,8 +9,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["array_at", "arrays_at", "folder_at", "severity_of"]
-
 
 def folder_at(folder: str | Path, remedy: str) -> Path:
     """Return an existing folder; otherwise raise an error with the remedy.

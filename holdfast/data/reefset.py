@@ -10,8 +10,6 @@ from holdfast.data.audio_files import PublishedAudio, folder_with
 from holdfast.data.base import DATASETS
 from holdfast.data.splits import split_by_label
 
-__all__ = ["ReefSet"]
-
 INDEX = "reefset_annotations.json"
 
 

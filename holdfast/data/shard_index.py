@@ -16,8 +16,6 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["ShardIndex", "index_path", "load_index"]
-
 END = 1 << 16  # bytes at either end of a shard that, with its size, identify it
 
 

@@ -20,8 +20,6 @@ from holdfast.data.shard_index import ShardIndex, load_index
 from holdfast.decode.image_files import decode_image
 from holdfast.records import InputSpec
 
-__all__ = ["ShardError", "Shards", "StoredSample", "parse_info", "read_shards"]
-
 OnError = Literal["raise", "skip"]
 T = TypeVar("T")
 

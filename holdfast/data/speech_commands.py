@@ -8,8 +8,6 @@ from typing import Literal
 from holdfast.data.audio_files import PublishedAudio, audio_files_in, folder_with
 from holdfast.data.base import DATASETS
 
-__all__ = ["CLASS_NAMES", "SpeechCommands"]
-
 # In the arbitrary order of the official code of DHAuDS, which the official weights were trained with.
 CLASS_NAMES = (
     *("backward", "follow", "five", "bed", "zero", "on", "learn", "two", "house", "tree", "dog", "stop", "seven"),

@@ -8,8 +8,6 @@ from math import ceil
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["split_by_label"]
-
 
 def split_by_label(
     labels: Sequence[str] | NDArray[np.str_], *, test_share: float = 0.3, seed: int = 123456

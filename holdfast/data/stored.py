@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 from holdfast.data.base import Dataset
 from holdfast.registry import UnknownNameError, nearest
 
-__all__ = ["StoredCorruptions", "check_stored", "clean_of"]
-
 
 @runtime_checkable
 class StoredCorruptions(Protocol):

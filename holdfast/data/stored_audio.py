@@ -25,8 +25,6 @@ from holdfast.data.urbansound import FOLDS, INDEX, UrbanSound8K
 from holdfast.data.vocalsound import CLASSES, VocalSound, labels_of
 from holdfast.records import InputSpec
 
-__all__ = ["StoredReefSetC", "StoredSpeechCommandsC", "StoredUrbanSoundC", "StoredVocalSoundC"]
-
 DIGEST_EVERY = 97  # clips
 LEVELS = ("L1", "L2")
 REMEDY = "download it from the Google Drive folder that https://github.com/Andy-Shao/DHAuDS links to, and unpack it"

@@ -18,8 +18,6 @@ from holdfast.data.on_disk import array_at, folder_at, severity_of
 from holdfast.data.stored import check_stored, clean_of
 from holdfast.records import InputSpec
 
-__all__ = ["StoredCifarC"]
-
 DIGEST_EVERY = 97  # images
 
 

@@ -19,8 +19,6 @@ from holdfast.data.stored import check_stored, clean_of
 from holdfast.decode.image_files import decode_image
 from holdfast.records import InputSpec
 
-__all__ = ["StoredImageNet3DCC", "StoredImageNetC", "StoredImageNetCBar"]
-
 DIGEST_EVERY = 499  # files
 
 

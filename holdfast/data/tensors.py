@@ -9,8 +9,6 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-__all__ = ["as_inputs"]
-
 
 def as_inputs(samples: NDArray[Any] | Tensor) -> Tensor:
     """Return uint8 images (n, height, width, 3) as (n, 3, height, width) in [0, 1], and waveforms unchanged.

@@ -9,8 +9,6 @@ from typing import Literal
 from holdfast.data.audio_files import PublishedAudio, folder_with
 from holdfast.data.base import DATASETS
 
-__all__ = ["CLASS_NAMES", "FOLDS", "INDEX", "UrbanSound8K"]
-
 CLASS_NAMES = (
     "air_conditioner",
     "car_horn",

@@ -10,8 +10,6 @@ from typing import Literal
 from holdfast.data.audio_files import PublishedAudio, folder_with
 from holdfast.data.base import DATASETS
 
-__all__ = ["CLASSES", "VocalSound", "labels_of"]
-
 LISTS = {"train": "tr", "validation": "val", "test": "te"}
 CLASSES = "class_labels_indices_vs.csv"
 

@@ -16,8 +16,6 @@ from holdfast.data.on_disk import folder_at
 from holdfast.decode.image_files import decode_image
 from holdfast.options.ranges import Count
 
-__all__ = ["Camelyon17", "IWildCam"]
-
 Split = Literal["train", "val", "test", "id_val", "id_test"]
 Line = Mapping[str, str]
 

@@ -15,8 +15,6 @@ from holdfast.data.audio_arrays import InMemoryAudio
 from holdfast.data.base import Dataset, InMemoryImages, names_of_classes
 from holdfast.records import InputSpec
 
-__all__ = ["WrappedDataset", "as_dataset"]
-
 
 def as_dataset(
     samples: Any,

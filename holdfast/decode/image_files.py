@@ -10,8 +10,6 @@ from typing import BinaryIO
 import numpy as np
 from PIL import Image, ImageOps
 
-__all__ = ["as_rgb", "decode_image", "image_size"]
-
 
 def decode_image(source: Path | BinaryIO, name: str | None = None) -> Image.Image:
     """Return an image file as RGB, turned upright by its EXIF orientation; errors give its name.

@@ -6,8 +6,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-__all__ = ["parquet_rows"]
-
 
 def parquet_rows(path: Path, *columns: str) -> Iterator[tuple[Any, ...]]:
     """Yield the values of these columns, row by row."""

@@ -7,8 +7,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-__all__ = ["compact", "identity_of", "read_compact", "table_of"]
-
 IDENTITY = ("suite", "job", "recipe", "model", "stream")  # columns of text, besides the seed
 INTEGERS = ("position", "size")
 FLOATS = ("accuracy", "confidence", "entropy", "loss", "expected", "forwards", "backwards", "step_seconds")

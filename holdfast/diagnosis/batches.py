@@ -12,8 +12,6 @@ from holdfast.data import Dataset
 from holdfast.data.tensors import as_inputs
 from holdfast.randomness import seeded_rng
 
-__all__ = ["labelled_batches"]
-
 
 def labelled_batches(data: Dataset, batch_size: int, samples: int) -> Iterator[tuple[Tensor, Tensor]]:
     """Yield inputs as the streams make them, and labels, of samples drawn without repetition."""

@@ -18,8 +18,6 @@ from holdfast.models.outputs import Output
 from holdfast.recipes import recipe_of
 from holdfast.records import SetupWarning
 
-__all__ = ["StepCost", "step_costs"]
-
 STEPS = 3
 
 

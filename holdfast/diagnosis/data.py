@@ -16,8 +16,6 @@ from holdfast.models.classifier import Classifier
 from holdfast.models.preprocessing import preprocessing_of
 from holdfast.models.probing import untouched
 
-__all__ = ["data_findings", "scale_findings"]
-
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 FEW_SAMPLES = 16  # in a batch, for its statistics
 CLEARLY = 0.05  # in accuracy, beyond three standard errors of the difference on the same samples

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import islice
@@ -13,19 +14,22 @@ from torch import Tensor, nn
 
 from holdfast.anchor import Card, read_card
 from holdfast.blocks.wrapping import NormAccount, account
+from holdfast.data import DATASETS, Dataset, as_dataset
+from holdfast.diagnosis.batches import labelled_batches
 from holdfast.diagnosis.costs import StepCost, step_costs
 from holdfast.diagnosis.data import data_findings
 from holdfast.diagnosis.findings import Finding
 from holdfast.diagnosis.network import network_findings
 from holdfast.diagnosis.references import card_finding, stored_statistics
+from holdfast.display import WordTable, fragment
 from holdfast.model.adapted import SourceBatch
 from holdfast.models.base import load
 from holdfast.models.classifier import Classifier, classifier_of
 from holdfast.models.inputs import inputs_and_labels
 from holdfast.models.normalised import unwrapped
 from holdfast.models.outputs import Output
-
-__all__ = ["DEFAULT_METHODS", "Diagnosis", "doctor"]
+from holdfast.options.spec import Spec
+from holdfast.report.figures import Figure, axis, layout
 
 DEFAULT_METHODS = (
     *("source", "batch_norm", "blend", "anchor", "guard", "robust_bn", "neo", "lame"),
@@ -33,9 +37,12 @@ DEFAULT_METHODS = (
 )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Diagnosis:
-    """All findings, what happens to each normalisation layer, and what a step of each method costs."""
+    """All findings, what happens to each normalisation layer, and what a step of each method costs.
+
+    A notebook shows it as tables.
+    """
 
     findings: tuple[Finding, ...]
     layers: tuple[NormAccount, ...] = ()
@@ -46,6 +53,33 @@ class Diagnosis:
         """The findings that must be mended before adapting."""
         return tuple(finding for finding in self.findings if finding.status == "fail")
 
+    @property
+    def conclusion(self) -> str:
+        """How many checks ended in which way."""
+        counts = Counter(finding.status for finding in self.findings)
+        return f"{counts['ok']} ok, {counts['warn']} warn, {counts['fail']} fail"
+
+    def tables(self) -> list[WordTable]:
+        """Return the findings as a table, and the costs, if they were measured, as another."""
+        rows = [[finding.check, finding.status, finding.observed, finding.remedy] for finding in self.findings]
+        findings = WordTable("", ["check", "status", "observed", "remedy"], rows)
+        titles = ["method", "ms per step", "× source", "peak MiB", "does not suit because"]
+        costs = WordTable("", titles, [_cost_line(cost) for cost in self.costs])
+        return [findings, costs] if self.costs else [findings]
+
+    def __repr__(self) -> str:
+        first = f"; {self.failed[0].check}: {self.failed[0].observed}" if self.failed else ""
+        return f"Diagnosis({self.conclusion}{first})"
+
+    def _repr_html_(self) -> str:
+        return fragment(self.conclusion, *self.tables())
+
+    def figure(self) -> Figure:
+        """Return the time of a step of each method, for `holdfast.plot`."""
+        timed = [(cost.method, cost.times_source) for cost in self.costs if cost.times_source is not None]
+        bars = {"type": "bar", "x": [name for name, _ in timed], "y": [times for _, times in timed]}
+        return {"data": [bars], "layout": layout(360, axis("method"), axis("time of a step, × source"))}
+
     def to_dict(self) -> dict[str, Any]:
         """Return everything as JSON can hold it."""
         return {"failed": len(self.failed), **asdict(self)}
@@ -53,7 +87,7 @@ class Diagnosis:
 
 def doctor(
     model: nn.Module | str,
-    data: Iterable[SourceBatch] | None = None,
+    data: Iterable[SourceBatch] | Dataset | str | Mapping[str, Any] | Spec | None = None,
     *,
     methods: Sequence[str] = DEFAULT_METHODS,
     expected_accuracy: float | None = None,
@@ -66,10 +100,10 @@ def doctor(
 ) -> Diagnosis:
     """Check a network and its clean data before adapting, and measure a step of each method on this machine.
 
-    `data` are batches of clean inputs, with labels or without, of which the first few are looked at. `batch_size` is
-    the one in deployment, by default that of the data. `expected_accuracy` is the published one, between 0 and 1.
-    `card` is what `make_card` measured, or its file; methods that follow inputs from source data are shown it, or else
-    the data.
+    `data` are batches of clean inputs, with labels or without, of which the first few are looked at, or a data set by
+    name or as it is. `batch_size` is the one in deployment, by default that of the data. `expected_accuracy` is the
+    published one, between 0 and 1. `card` is what `make_card` measured, or its file; methods that follow inputs from
+    source data are shown it, or else the data.
 
     >>> from holdfast.models.tiny import tiny_resnet
     >>> diagnosis = doctor(nn.Sequential(tiny_resnet(), nn.Softmax(1)), methods=[])
@@ -77,7 +111,8 @@ def doctor(
     [('output', 'fail')]
     """
     network = unwrapped(load(model) if isinstance(model, str) else model)
-    seen = [inputs_and_labels(batch) for batch in islice(data or (), batches)]
+    given_data = () if data is None else _batches_of(data, batch_size or 64, batches * (batch_size or 64))
+    seen = [inputs_and_labels(batch) for batch in islice(given_data, batches)]
     given = seen[0][0] if seen else None
     try:
         if example is None and given is not None:
@@ -108,6 +143,22 @@ def doctor(
     measured = step_costs(classifier.module, methods, batch, known_head, output, source=shown, card=usable)
     costs = tuple(measured) if methods else ()
     return Diagnosis((*findings, *_suitable(costs)), layers, costs)
+
+
+def _cost_line(cost: StepCost) -> list[str]:
+    numbers = (cost.milliseconds, cost.times_source, cost.peak_mib)
+    return [cost.method, *("" if value is None else f"{value:.4g}" for value in numbers), cost.refused or ""]
+
+
+def _batches_of(data: Any, batch_size: int, samples: int) -> Iterable[SourceBatch]:
+    """Return batches of a data set, by name or as it is; batches stay as they are."""
+    if isinstance(data, (str, Mapping, Spec)):
+        data = Spec.parse(data).build(DATASETS)
+    is_dataset = all(hasattr(data, part) for part in ("inputs", "labels", "digest"))
+    if is_dataset or isinstance(data, torch.utils.data.Dataset):
+        return labelled_batches(as_dataset(data), batch_size, samples)
+    batches: Iterable[SourceBatch] = data
+    return batches
 
 
 def _suitable(costs: Sequence[StepCost]) -> list[Finding]:

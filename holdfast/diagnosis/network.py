@@ -15,8 +15,6 @@ from holdfast.models.classifier import Classifier
 from holdfast.models.outputs import are_probabilities
 from holdfast.models.probing import called_parts, untouched
 
-__all__ = ["network_findings"]
-
 PROBE_SAMPLES = 4
 WORTHWHILE = 0.85  # of the time in the present memory format
 DROPOUT = (nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d, nn.AlphaDropout)

@@ -11,8 +11,6 @@ from holdfast.models.classifier import Classifier, weights_digest
 from holdfast.models.probing import untouched
 from holdfast.models.sharing import sharing_copy
 
-__all__ = ["card_finding", "stored_statistics"]
-
 FITS_FROM = 0.9  # share of predictions for clean data that stay the same when stored statistics are followed
 
 

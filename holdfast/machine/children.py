@@ -13,8 +13,6 @@ from dataclasses import dataclass
 from multiprocessing.context import SpawnContext, SpawnProcess
 from typing import Any
 
-__all__ = ["CHILDREN"]
-
 AS_CHILD = "holdfast child"  # what this file is called where a child runs it, before it imports anything else
 
 

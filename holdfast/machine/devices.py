@@ -9,8 +9,6 @@ from typing import Literal, TypeAlias, get_args
 import torch
 from torch import Tensor, nn
 
-__all__ = ["DEVICES", "MemoryFormat", "Placement", "Precision", "check_device", "resolve_device"]
-
 Precision: TypeAlias = Literal["float32", "bfloat16", "float16"]
 MemoryFormat: TypeAlias = Literal["contiguous", "channels_last"]
 

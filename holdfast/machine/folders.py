@@ -10,8 +10,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-__all__ = ["InUseError", "cache_folder", "held", "made", "sweep", "temporary_for", "write_whole", "writing"]
-
 
 def cache_folder(name: str) -> Path:
     """Return the cache folder of one kind of result, in HOLDFAST_CACHE or in ~/.cache/holdfast."""

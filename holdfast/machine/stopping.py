@@ -8,8 +8,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-__all__ = ["GRACE", "Stopped", "stop_if_asked", "stoppable", "was_asked_to_stop"]
-
 GRACE = 5.0  # seconds for the batch at hand; then it is given up and repeated when the run resumes
 
 _asked = threading.Event()  # signals concern the whole process

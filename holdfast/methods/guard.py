@@ -46,17 +46,17 @@ class Judged:
 
 @METHODS.register("guard")
 class Guard(Method):
-    """Join the source, the anchor and a network adapted by `base`, so that adapting is never worse than not. Ours.
+    """Predict with source, anchor and a network adapted by `base`, and undo updates that do harm. Ours.
 
     `prediction` says what is served: `mix` blends source and anchor as `blend` does and gives the adapted network a
     `share`; `choose` serves the adapted network alone; `choose_each` decides for each sample between source and adapted
-    network; `adapted` serves it whatever happens. With `veto`, a batch on which the anchor believes the source more
-    than the adapted network is served without the latter. Every `gate_every` batches (0: never) the adapted network is
-    compared with itself at the last comparison, at first with itself before any update; when it is worse by more than
-    `margin` it goes back. An alarm with a probability of at most `level` of ever being false also sends it back when it
-    stays worse than the source by more than `margin`. It goes back to the newest of the last `ring` snapshots that the
-    anchor believes as much as the source on the batch, else to the start. `base` is a method or recipe, with
-    `base_options`, and the recovery of a recipe acts on the adapted network; "auto" adapts nothing and serves the
+    network; `adapted` serves it whatever happens. With `veto`, a batch is served without the adapted network
+    if the anchor gives the source's predictions more probability. Every `gate_every` batches (0: never) the adapted
+    network is compared with the previous snapshot, the first of which is the initial state; when it is worse by more
+    than `margin` it goes back. An alarm, ever false with a probability of at most `level`, also sends it back when it
+    stays worse than the source by more than `margin`. It goes back to the newest of the last `ring` snapshots to which
+    the anchor gives as much probability as to the source on the batch, else to the start. `base` is a method or recipe,
+    with `base_options`, and the recovery of a recipe acts on the adapted network; "auto" adapts nothing and serves the
     blend. Without source samples or a card the source is served, as by `blend`, unless `stored_reference` says that the
     stored BatchNorm statistics are the network's own.
     """
@@ -87,7 +87,7 @@ class Guard(Method):
         "source_share": "weight of the source's moments in the anchor",
         "window": "number of recent samples that count for moments and class proportions",
         "temperature": "divides all logits before they become probabilities; None: 1 for predictions, and fitted or "
-        "estimated for what judges them",
+        "estimated for the estimates",
         "stored_reference": "whether the statistics that BatchNorm layers store are those of the network's own source "
         "data",
         "clean_accuracy": "known accuracy of the source on data like those it was trained on, between 0 and 1",

@@ -130,7 +130,7 @@ class Poem(Method):
         return torch.from_numpy(np.interp(protected, levels, support)).to(entropies)
 
     def _bet_on(self, share: float) -> float:
-        """Return the bet on a sample, and learn from its outcome how much to bet on the next."""
+        """Return the bet on a sample, and set the next bet by its outcome."""
         bet, excess = self.bet, share - 0.5
         self.log_wealth = min(self.log_wealth + math.log1p(bet * excess), MAX_LOG_WEALTH)
         gain = excess / (1 + bet * excess)

@@ -106,6 +106,35 @@ class AdaptedModel(nn.Module):
             "estimators": {name: estimator_given(name, estimator) for name, estimator in self.estimators.items()},
         }
 
+    def __repr__(self) -> str:
+        """Return what adapts to what in one line; `print(model.method)` shows the layers.
+
+        >>> from holdfast.models.tiny import tiny_resnet
+        >>> from holdfast.model.adapt import adapt
+        >>> adapt(tiny_resnet(), "rdumb", estimator="softmax_score")
+        AdaptedModel(rdumb (cifar10-c), ResNet, image 3×32×32, 10 classes, periodic, softmax_score)
+        """
+        return f"{type(self).__name__}({', '.join(filter(None, self._facts().values()))})"
+
+    def _facts(self) -> dict[str, str]:
+        """Return what the model is made of, in words."""
+        network, recovery = self.method.model, RECOVERIES.name_of(type(self.recovery))
+        shape = "×".join(map(str, network.input_spec.shape))
+        return {
+            "recipe": self.name if self.preset is None else f"{self.name} ({self.preset})",
+            "network": type(network.module).__name__,
+            "inputs": f"{network.input_spec.kind} {shape}",
+            "outputs": f"{network.num_classes} classes",
+            "recovery": "" if recovery == "never" else recovery,
+            "estimators": ", ".join(self.estimators),
+        }
+
+    def _repr_html_(self) -> str:
+        from holdfast.display import facts
+
+        options = ", ".join(f"{name}={value!r}" for name, value in _options(self.method).items())
+        return facts(type(self).__name__, {**self._facts(), "options": options})
+
     def forward(self, inputs: Tensor | Mapping[str, Tensor] | None = None, **named: Tensor) -> Tensor:
         """Predict a batch and adapt to it; return the logits."""
         return self.step(inputs, **named).logits

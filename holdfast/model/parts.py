@@ -33,7 +33,7 @@ class Parts:
 
     @property
     def groups(self) -> tuple[list[nn.Module], list[nn.Module]]:
-        """The modules that learn from batches, and those that count and check them."""
+        """The modules that adapt to batches, and those that count and check them."""
         learning = list(self.method.modules())
         for estimator in self.estimators.values():
             learning += estimator.modules()

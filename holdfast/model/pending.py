@@ -84,7 +84,7 @@ class Pending:
     # The first half ---------------------------------------------------------------------------------------
 
     def predict(self, savepoints: Sequence[Savepoint]) -> None:
-        """Predict the batch; on inputs that must not be learnt from, once more from the state before."""
+        """Predict the batch; on inputs that must not be adapted to, once more from the state before."""
         self.savepoints = savepoints
         with torch.set_grad_enabled(self._grad):
             self._predicted = self._predict(savepoints[0])

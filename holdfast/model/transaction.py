@@ -32,9 +32,9 @@ class Halves(Protocol):
 class Transactions:
     """Runs the steps of one model one after the other, and puts its state back when a step raises.
 
-    It keeps the one step whose second half is still to come; whoever uses the model next finishes it first (`settled`).
+    It keeps the one step whose second half is still to come; the next use of the model finishes it first (`settled`).
     Copies and pickles start anew: neither the lock nor an open step belongs to another object. A process that is forked
-    in the middle of a step has the state of before that step.
+    in the middle of a step has the state from before that step.
     """
 
     def __init__(self) -> None:

@@ -18,8 +18,6 @@ from holdfast.models.mel import LogMel
 from holdfast.models.residual1d import stages, stem
 from holdfast.registry import UnknownNameError, nearest
 
-__all__ = ["AMAUT_VERSIONS", "AMAuT", "AMAuTVersion", "amaut"]
-
 NORM_EPS = 1e-6
 OFFICIAL_NAMES = {  # parts of the names in the official weights -> ours
     "embedding.restnet.root": "tokenizer.stem",

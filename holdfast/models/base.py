@@ -16,18 +16,6 @@ from torch import Tensor, nn
 
 from holdfast.registry import Registry, UnknownNameError
 
-__all__ = [
-    "MODELS",
-    "RUNS_CODE",
-    "WEIGHTS",
-    "Catalogue",
-    "load",
-    "load_weights",
-    "predicting",
-    "read_weights",
-    "seeded_weights",
-]
-
 ModuleT = TypeVar("ModuleT", bound=nn.Module)
 
 

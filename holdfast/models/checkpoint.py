@@ -12,8 +12,6 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor, nn
 
-__all__ = ["load_checkpoint", "read_checkpoint"]
-
 ModuleT = TypeVar("ModuleT", bound=nn.Module)
 CONTAINERS = ("state_dict", "model", "net", "weights")  # keys under which training scripts keep the weights
 PREFIXES = ("module.", "_orig_mod.", "model.", "1.")  # of DataParallel, torch.compile, wrappers and a Sequential

@@ -10,8 +10,6 @@ from torch.nn import functional as F
 from holdfast.models.base import MODELS, read_weights, seeded_weights
 from holdfast.models.normalised import Normalise
 
-__all__ = ["CifarResNet", "cifar_resnet"]
-
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
 

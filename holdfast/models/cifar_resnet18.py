@@ -12,8 +12,6 @@ from holdfast.models.base import MODELS, seeded_weights
 from holdfast.models.checkpoint import load_checkpoint
 from holdfast.models.normalised import Normalise
 
-__all__ = ["CifarResNet18", "cifar_resnet18"]
-
 # Mean and standard deviation of the channels, by the number of classes.
 CIFAR10 = (0.4914, 0.4822, 0.4465), (0.2471, 0.2435, 0.2616)
 CIFAR100 = (0.5071, 0.4865, 0.4409), (0.2673, 0.2564, 0.2762)

@@ -9,8 +9,6 @@ from holdfast.models.base import MODELS, seeded_weights
 from holdfast.models.checkpoint import load_checkpoint
 from holdfast.models.normalised import Normalise
 
-__all__ = ["CifarResNeXt", "cifar_resnext"]
-
 EXPANSION = 4
 BASE = 64  # planes to which the width of a group refers
 

@@ -14,8 +14,6 @@ from holdfast.models.classifier import Classifier
 from holdfast.models.normalised import unwrapped
 from holdfast.models.outputs import logits_of
 
-__all__ = ["MaskedClasses", "class_subset", "with_classes"]
-
 
 class MaskedClasses(nn.Module):
     """A network of which only some outputs are returned, in a given order."""

@@ -19,16 +19,6 @@ from holdfast.models.outputs import Output, finish, logits_of
 from holdfast.models.probing import name_candidates, place_of, probe, random_inputs, repeated
 from holdfast.models.stages import find_blocks, find_stages
 
-__all__ = [
-    "NORM_KINDS",
-    "Classifier",
-    "Normalisation",
-    "check_usable",
-    "classifier_of",
-    "main_normalisation",
-    "weights_digest",
-]
-
 Normalisation = Literal["batch", "group", "layer", "instance", "none"]
 
 NORM_KINDS: dict[Normalisation, tuple[type[nn.Module], ...]] = {

@@ -16,8 +16,6 @@ from holdfast.models.mel import mel_decibels, mel_filters
 from holdfast.records import InputSpec
 from holdfast.registry import UnknownNameError, nearest
 
-__all__ = ["CONMIX_VERSIONS", "CoNMix", "CoNMixVersion", "MelImage", "conmix"]
-
 FFT = 1024
 SIDE = 224
 NORM_EPS = 1e-6

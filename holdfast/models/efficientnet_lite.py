@@ -11,8 +11,6 @@ from holdfast.models.checkpoint import load_checkpoint
 from holdfast.models.normalised import Normalised
 from holdfast.models.preprocessing import Preprocessing
 
-__all__ = ["efficientnet_lite0", "efficientnet_lite1", "efficientnet_lite2"]
-
 CROP_PADDING = 32  # pixels that the shorter side has more than the crop when the official repository evaluates
 
 

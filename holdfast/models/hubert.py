@@ -12,8 +12,6 @@ from holdfast.models.base import predicting
 from holdfast.models.residual1d import Bottleneck, stem
 from holdfast.records import InputSpec
 
-__all__ = ["HUBERT_RATE", "HUBERT_VERSIONS", "ConvolutionHead", "HuBERT"]
-
 HUBERT_RATE = 16_000
 
 # Classes, and blocks per stage of a convolutional head; without stages the head takes the mean of all frames.

@@ -18,8 +18,6 @@ from holdfast.models.preprocessing import Preprocessing
 from holdfast.records import InputSpec
 from holdfast.registry import UnknownNameError, nearest
 
-__all__ = ["ClipClassifier", "HuggingFaceAudio", "clip", "hubert", "hugging_face", "hugging_face_audio", "small_hubert"]
-
 SMALL: dict[str, Any] = {  # a hundredth of HuBERT-base: the same strides, fewer and narrower layers
     "hidden_size": 96,
     "num_hidden_layers": 3,

@@ -10,8 +10,6 @@ from torch import nn
 from holdfast.models.base import MODELS, seeded_weights
 from holdfast.models.checkpoint import load_checkpoint
 
-__all__ = ["built", "imported"]
-
 
 @MODELS.register("imported")
 def imported(target: str, *, weights: str | None = None, arguments: dict[str, Any] | None = None) -> nn.Module:

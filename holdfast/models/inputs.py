@@ -9,8 +9,6 @@ from typing import Any, Literal, cast
 import torch
 from torch import Tensor, nn
 
-__all__ = ["NamedInput", "inputs_alone", "inputs_and_labels", "single_input", "taking_tensors"]
-
 LABELS = ("labels", "label")  # in mappings that data loaders return
 
 

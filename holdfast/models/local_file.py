@@ -14,8 +14,6 @@ from holdfast.models.imported import built
 from holdfast.models.normalised import Normalised
 from holdfast.models.preprocessing import Preprocessing
 
-__all__ = ["local_file"]
-
 
 @MODELS.register("file")
 def local_file(

@@ -11,8 +11,6 @@ from torch.nn import functional as F
 
 from holdfast.records import InputSpec
 
-__all__ = ["LogMel", "mel_decibels", "mel_filters"]
-
 RANGE_DB = 80.0  # dB below the loudest value of a clip
 SMALLEST_POWER = 1e-10
 # Slaney's scale: equal steps of 200/3 Hz up to 1000 Hz, then 27 steps per factor of 6.4.

@@ -9,8 +9,6 @@ from torch import Tensor, nn
 
 from holdfast.models.preprocessing import Preprocessing
 
-__all__ = ["Normalise", "Normalised", "unwrapped"]
-
 
 def unwrapped(module: nn.Module) -> nn.Module:
     """Return the network inside `torch.compile`, `DataParallel` and `DistributedDataParallel`; any other as it is.

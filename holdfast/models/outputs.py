@@ -8,8 +8,6 @@ from typing import Any, TypeAlias
 import torch
 from torch import Tensor
 
-__all__ = ["Output", "WrongOutputError", "are_probabilities", "finish", "logits_of", "pick"]
-
 # None: a tensor, or what is called logits; a key or attribute; a place in a tuple; "binary"; or a function.
 Output: TypeAlias = "str | int | Callable[[Any], Tensor] | None"
 

@@ -13,8 +13,6 @@ from torch import Tensor, nn
 from holdfast.models.classifier import Classifier
 from holdfast.models.stages import is_inside
 
-__all__ = ["Recorded", "changing", "finished_parts", "patched", "recording", "reusing"]
-
 
 @dataclass
 class Recorded:

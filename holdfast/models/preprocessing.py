@@ -10,8 +10,6 @@ import torch
 from PIL import Image
 from torch import Tensor, nn
 
-__all__ = ["Preprocessing", "preprocessing_of"]
-
 
 @dataclass(frozen=True)
 class Preprocessing:

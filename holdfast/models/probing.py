@@ -14,8 +14,6 @@ from holdfast.models.outputs import Output, WrongOutputError, logits_of, pick
 from holdfast.records import InputSpec
 from holdfast.registry import nearest
 
-__all__ = ["Probe", "called_parts", "place_of", "probe", "random_inputs", "repeated", "untouched"]
-
 IMAGE_SIZES = (32, 28, 64, 96, 224, 256, 299, 384)
 TOKEN_LENGTHS = (16, 32, 64, 128, 256, 512)
 WAVEFORM_LENGTHS = (16_000, 8_000, 32_000, 44_100, 48_000, 80_000, 160_000)

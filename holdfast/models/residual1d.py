@@ -8,8 +8,6 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-__all__ = ["Bottleneck", "StandardisedConv1d", "stages", "stem"]
-
 NORM_EPS = 1e-6
 
 

@@ -11,8 +11,6 @@ from torch.nn import functional as F
 
 from holdfast.models.normalised import Normalise
 
-__all__ = ["ChannelLayerNorm", "Norm", "ResNet"]
-
 Norm = Literal["batch", "group", "layer"]
 GROUPS = 4
 

@@ -10,8 +10,6 @@ from holdfast.models.base import MODELS
 from holdfast.models.checkpoint import load_checkpoint
 from holdfast.registry import UnknownNameError, nearest
 
-__all__ = ["robustbench"]
-
 
 @MODELS.register("robustbench")
 def robustbench(name: str, *, folder: str = "models") -> nn.Module:

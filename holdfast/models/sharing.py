@@ -12,8 +12,6 @@ from torch import Tensor, nn
 
 from holdfast.models.classifier import Classifier
 
-__all__ = ["copies_of_empty", "flags_as_given", "sharing_copy", "unshare"]
-
 
 def copies_of_empty(network: nn.Module) -> dict[int, Any]:
     """Return a memo for `copy.deepcopy` with copies of all empty containers in the modules of a network.

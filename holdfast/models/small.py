@@ -11,8 +11,6 @@ from holdfast.models.conmix import CONMIX_VERSIONS, CoNMix
 from holdfast.models.resnet import ResNet
 from holdfast.models.vit import ViT
 
-__all__ = ["digits_resnet", "digits_resnet_gn", "digits_vit", "keywords_amaut", "small_amaut", "small_conmix"]
-
 
 @MODELS.register("digits_resnet")
 def digits_resnet(*, trained: bool = True, seed: int = 0) -> ResNet:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from torch import nn
 
-__all__ = ["find_blocks", "find_stages"]
-
 SEQUENCES = (nn.Sequential, nn.ModuleList)
 MAIN_SHARE = 0.9  # a part with a larger share of the layers is the trunk, not one of its stages
 

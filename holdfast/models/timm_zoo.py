@@ -12,8 +12,6 @@ from holdfast.models.checkpoint import load_checkpoint
 from holdfast.models.normalised import Normalised
 from holdfast.models.preprocessing import Preprocessing
 
-__all__ = ["timm"]
-
 
 @MODELS.register("timm")
 def timm(

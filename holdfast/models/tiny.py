@@ -10,8 +10,6 @@ from holdfast.models.base import seeded_weights
 from holdfast.models.resnet import Norm, ResNet
 from holdfast.models.vit import ViT
 
-__all__ = ["TINY_AMAUT", "tiny_amaut", "tiny_resnet", "tiny_vit"]
-
 TINY_AMAUT = AMAuTVersion(
     sample_rate=16_000,
     samples=1_600,

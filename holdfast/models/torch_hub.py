@@ -12,8 +12,6 @@ from torch import nn
 from holdfast.models.base import MODELS
 from holdfast.models.imported import built
 
-__all__ = ["torch_hub"]
-
 
 @MODELS.register("hub")
 def torch_hub(target: str, *, weights: str | None = None, arguments: dict[str, Any] | None = None) -> nn.Module:

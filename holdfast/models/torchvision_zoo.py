@@ -10,8 +10,6 @@ from holdfast.models.base import MODELS, seeded_weights
 from holdfast.models.normalised import Normalised
 from holdfast.models.preprocessing import Preprocessing
 
-__all__ = ["torchvision"]
-
 UNTRAINED = Preprocessing((0.485, 0.456, 0.406), (0.229, 0.224, 0.225), (224, 224), 256)
 
 

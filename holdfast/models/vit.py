@@ -10,8 +10,6 @@ from torch.nn import functional as F
 
 from holdfast.models.normalised import Normalise
 
-__all__ = ["ViT"]
-
 
 class Attention(nn.Module):
     """Multi-head self-attention (Vaswani et al., NeurIPS 2017)."""

@@ -8,8 +8,6 @@ from torch.nn import functional as F
 from holdfast.models.base import MODELS, seeded_weights
 from holdfast.models.checkpoint import load_checkpoint
 
-__all__ = ["WideResNet", "wide_resnet"]
-
 
 class WideBlock(nn.Module):
     """Two pre-activated 3×3 convolutions; the shortcut is a 1×1 convolution if the width changes."""

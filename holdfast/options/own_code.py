@@ -125,7 +125,7 @@ class WithOwnFiles:
 def files_used(text: str, also: Iterable[str] = ()) -> tuple[OwnFile, ...]:
     """Return the loaded files that a text, such as a job as JSON, depends on by a name that they registered.
 
-    A file that such a file names counts too, and so does a file that registered nothing, since nobody knows its effect.
+    A file that such a file names counts too, and so does a file that registered nothing, since its effect is unknown.
     """
     texts, left, used = [text, *also], list(loaded_files()), set[OwnFile]()
     while newly_named := [

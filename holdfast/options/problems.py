@@ -1,4 +1,4 @@
-"""What is wrong with options: one sentence for each mistake, whoever passes them."""
+"""What is wrong with options: one sentence for each mistake, the same for every caller."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
 """Tables, charts and a page from the files of runs; no model is run."""
 
+from holdfast.display.cells import Cell, WordTable
+from holdfast.display.formats import to_csv, to_html, to_latex, to_markdown, words_to_markdown
 from holdfast.report.arena import arena_tables
-from holdfast.report.cells import Cell, WordTable
 from holdfast.report.columns import Column, columns_of
 from holdfast.report.compare import Comparison, Pair, UnequalProtocolsError, compare
 from holdfast.report.estimates import error_table
-from holdfast.report.formats import to_csv, to_html, to_latex, to_markdown, words_to_markdown
 from holdfast.report.gains import gain_table
 from holdfast.report.make import make_report
 from holdfast.report.page import write_report

@@ -8,14 +8,12 @@ from statistics import fmean
 
 import numpy as np
 
-from holdfast.report.cells import WordTable
+from holdfast.display.cells import WordTable, printed
 from holdfast.report.gains import base_of, same_method
 from holdfast.report.metrics import accuracy, collapse_onset, moving_accuracy
 from holdfast.report.runs import RunRecord
-from holdfast.report.scores import mean_or_nan, printed
+from holdfast.report.scores import mean_or_nan
 from holdfast.report.tables import Line, Table, grouped
-
-__all__ = ["Score", "arena_tables", "healthy_batches", "scripted_onset"]
 
 ALARMS = ("risk",)  # estimators that raise alarms
 WINDOW_BATCHES = 10  # moving average in which a run is compared with the source to detect a collapse

@@ -18,8 +18,6 @@ from holdfast.options.suite_files import scaled, shipped_text, suite_names
 from holdfast.options.yaml_text import load_yaml
 from holdfast.report.paper_and_code import accepted
 
-__all__ = ["Publication", "calibrated_on", "publication_of", "published_material"]
-
 Job: TypeAlias = Mapping[str, Any]  # as a manifest keeps it in `asked`
 
 LOCATIONS = frozenset({"folder", "paths", "clean", "noise", "calibration"})  # options that say where data are

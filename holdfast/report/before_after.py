@@ -10,14 +10,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
+from holdfast.display.cells import CellTable, WordTable, word_columns
 from holdfast.report import metrics
-from holdfast.report.cells import CellTable, WordTable, word_columns
 from holdfast.report.published import published_rows
 from holdfast.report.runs import RunRecord
 from holdfast.report.scores import SCORES
 from holdfast.report.tables import Line, Table, grouped
-
-__all__ = ["Gain", "Gains", "all_gains", "cost_table", "criteria_tables", "gain_in_words", "make_gains"]
 
 PUBLISHED_SCORE = {"us8": "macro_f1", "sc2": "accuracy", "vs": "accuracy", "rs": "macro_roc_auc"}
 

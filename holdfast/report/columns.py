@@ -10,14 +10,12 @@ from operator import attrgetter, methodcaller
 from statistics import fmean
 from typing import TYPE_CHECKING, Literal
 
-from holdfast.report.cells import WORSE, Cell, CellColumn, CellTable
+from holdfast.display.cells import WORSE, Cell, CellColumn, CellTable
 from holdfast.report.scores import emphasis_of, margin_in_words
 from holdfast.report.setting import smoke
 
 if TYPE_CHECKING:
     from holdfast.report.tables import Line, Table
-
-__all__ = ["Column", "caption", "columns_of", "notes", "recipe_cells"]
 
 MOST_DOMAINS = 24  # with more domains only the mean is printed; the CSV file holds them all
 FEW_DOMAINS = 8  # with more domains their titles are printed vertically

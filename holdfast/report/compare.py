@@ -12,14 +12,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import stdtrit
 
+from holdfast.display import WordTable, fragment
+from holdfast.display.formats import markdown_text
 from holdfast.registry import nearest
-from holdfast.report.formats import markdown_text
 from holdfast.report.runs import Rows, RunRecord, flattened, read_runs
 from holdfast.report.scores import Metric, percent
 
-__all__ = ["Comparison", "Pair", "UnequalProtocolsError", "compare"]
-
 Ints = NDArray[np.int64]
+TITLES = ("recipe", "stream", "model", "seed", "A", "B", "B − A", "95 % interval", "batches")
 
 
 class UnequalProtocolsError(ValueError):
@@ -64,6 +64,10 @@ class Comparison:
             pair["low"], pair["high"] = (None if math.isnan(pair[end]) else pair[end] for end in ("low", "high"))
         return content
 
+    def _repr_html_(self) -> str:
+        table = WordTable("", TITLES, [line_of(pair, self.metric) for pair in self.pairs], f"{self.metric} in %")
+        return fragment(f"A: {self.a}, B: {self.b}", table)
+
     def to_markdown(self) -> str:
         """Return the comparison as Markdown."""
         lines = [
@@ -73,9 +77,9 @@ class Comparison:
             f"{self.metric.capitalize()} in %, {'lower' if self.metric == 'error' else 'higher'} is better; B − A in "
             "points with its 95 % interval over batches matched by position.",
             "",
-            "| recipe | stream | model | seed | A | B | B − A | 95 % interval | batches |",
+            f"| {' | '.join(TITLES)} |",
             "| --- | --- | --- | ---: | ---: | ---: | ---: | ---: | ---: |",
-            *(markdown_line(pair, self.metric) for pair in self.pairs),
+            *(f"| {' | '.join(map(markdown_text, line_of(pair, self.metric)))} |" for pair in self.pairs),
         ]
         unequal = {f"{field}: A {a!r}, B {b!r}" for pair in self.pairs for field, (a, b) in pair.unequal.items()}
         lines += [f"\nUnequal, as allowed: {difference}" for difference in sorted(unequal)]
@@ -84,16 +88,15 @@ class Comparison:
         return "\n".join(lines) + "\n"
 
 
-def markdown_line(pair: Pair, metric: Metric = "error") -> str:
-    """Return the line of one pair."""
+def line_of(pair: Pair, metric: Metric = "error") -> list[str]:
+    """Return the cells of one pair."""
     recipe = pair.recipe_a if pair.recipe_a == pair.recipe_b else f"{pair.recipe_a} → {pair.recipe_b}"
     sign = -100 if metric == "error" else 100
     low, high = sorted((sign * pair.low, sign * pair.high))
     interval = "–" if math.isnan(pair.low) else f"{low:+.2f} … {high:+.2f}"
     shares = [f"{percent(share, metric):.2f}" for share in (pair.accuracy_a, pair.accuracy_b)]
-    scores = f"{' | '.join(shares)} | {sign * pair.difference:+.2f}"
-    names = " | ".join(map(markdown_text, (recipe, pair.stream, pair.model)))
-    return f"| {names} | {pair.seed} | {scores} | {interval} | {pair.batches} |"
+    names = [recipe, pair.stream, pair.model, str(pair.seed)]
+    return [*names, *shares, f"{sign * pair.difference:+.2f}", interval, str(pair.batches)]
 
 
 def compare(a: Path | str, b: Path | str, *, allow: Collection[str] = (), metric: Metric = "error") -> Comparison:

@@ -17,8 +17,6 @@ from holdfast.report.plots import collapse_shapes
 from holdfast.report.runs import Rows
 from holdfast.report.tables import Line, Table
 
-__all__ = ["against_confidence", "calibration", "estimates_over_time", "scatter"]
-
 BINS = 10
 BAND_OPACITY = 0.18
 ESTIMATED = "estimated %{x:.1f} %, true %{y:.1f} %"
@@ -112,7 +110,7 @@ def one_recipe(table: Table, line: Line, *, visible: bool) -> list[Figure]:
         if not np.isnan(estimate.low).all():
             low, high = _percent(estimate.low, bins), _percent(estimate.high, bins)
             drawn.append({**band(ends, low, high), "name": f"{name} interval", "visible": visible})
-            drawn[-1] |= {"legendgroup": name, "fillcolor": _faint(colour)}
+            drawn[-1] |= {"legendgroup": name, "fillcolor": faint(colour)}
         drawn.append(curve(estimate.value, name, legendgroup=name, line={"width": 2, "color": colour}))
     drawn.append(curve(rows.accuracy, "truth", line={"width": 1.5, "color": GREY, "dash": "dot"}))
     marks = [(int(end), reason) for end, reason in zip(rows.ends, rows.recovered, strict=True) if reason is not None]
@@ -209,6 +207,7 @@ def _percent(shares: NDArray[np.float64], bins: Iterable[NDArray[Any]]) -> list[
     return known(np.array([100 * mean_of_known(shares[chosen]) for chosen in bins]), 2)
 
 
-def _faint(colour: str) -> str:
+def faint(colour: str) -> str:
+    """Return a colour as that of the area around its curve."""
     red, green, blue = (int(colour[start : start + 2], 16) for start in (1, 3, 5))
     return f"rgba({red},{green},{blue},{BAND_OPACITY})"

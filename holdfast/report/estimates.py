@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from statistics import fmean, stdev
 from typing import Any
 
-from holdfast.report.cells import Cell, WordTable
+from holdfast.display.cells import Cell, WordTable, printed
 from holdfast.report.metrics import (
     estimate_error,
     estimate_floor,
@@ -18,10 +18,8 @@ from holdfast.report.metrics import (
 )
 from holdfast.report.published import Number, beside, published_on, withheld
 from holdfast.report.runs import Rows
-from holdfast.report.scores import mean_or_nan, printed
+from holdfast.report.scores import mean_or_nan
 from holdfast.report.tables import Line, Table
-
-__all__ = ["error_table", "estimators_of", "interval_table", "option_table", "spread"]
 
 
 def estimators_of(table: Table) -> list[str]:

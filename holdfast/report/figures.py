@@ -9,8 +9,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["COLOURS", "DASHES", "GREY", "HOVER", "POINTS", "Figure", "axis", "known", "layout", "trace"]
-
 Figure = dict[str, Any]
 
 # Mid tones that are visible on white and on black; dashes distinguish recipes of the same colour.

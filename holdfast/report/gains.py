@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from statistics import fmean
 
-from holdfast.report.cells import WordTable
+from holdfast.display.cells import WordTable
 from holdfast.report.estimates import spread
 from holdfast.report.metrics import accuracy
 from holdfast.report.published import beside, published_on, withheld
 from holdfast.report.tables import Line, Table, canonical, grouped, told_apart
-
-__all__ = ["gain_table", "recoveries_of", "same_method"]
 
 
 def gain_table(table: Table) -> WordTable | None:

@@ -8,14 +8,12 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from statistics import fmean, stdev
 
-from holdfast.report.cells import WORSE, Cell, CellColumn, CellTable, slug
+from holdfast.display.cells import WORSE, Cell, CellColumn, CellTable, printed, slug
 from holdfast.report.metrics import accuracy
 from holdfast.report.published import beside, published, withheld
 from holdfast.report.runs import RunRecord
-from holdfast.report.scores import Metric, emphasis_of, margin_in_words, mean_or_nan, percent, printed
+from holdfast.report.scores import Metric, emphasis_of, margin_in_words, mean_or_nan, percent
 from holdfast.report.tables import Line, Table, grouped, named
-
-__all__ = ["Grid", "StreamColumn", "make_grids", "stream_columns"]
 
 
 @dataclass(frozen=True)

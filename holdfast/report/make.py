@@ -11,8 +11,6 @@ from holdfast.report.runs import read_runs
 from holdfast.report.scores import Metric
 from holdfast.report.tables import make_tables
 
-__all__ = ["make_report"]
-
 
 def make_report(runs_folder: Path | str, metric: Metric = "error") -> Report:
     """Return the report of a folder of runs; everything in it is computed here, once."""

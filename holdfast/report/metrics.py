@@ -7,27 +7,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from holdfast.report.runs import Rows
 
-__all__ = [
-    "accuracy",
-    "collapse_onset",
-    "domain_accuracy",
-    "domains_seen",
-    "estimate_error",
-    "estimate_floor",
-    "estimated_gain",
-    "interval_coverage",
-    "interval_width",
-    "last_accuracy",
-    "median_step_seconds",
-    "moving_accuracy",
-    "moving_average",
-    "passes_per_sample",
-    "resets",
-    "sample_mean",
-    "skipped_batches",
-    "unknown_share",
-]
-
 
 def accuracy(rows: Rows) -> float:
     """Return the share of correct predictions over all samples."""

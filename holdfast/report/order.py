@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 
 from holdfast.report.runs import RunRecord
 
-__all__ = ["Standing", "bootstrap_error", "standings"]
-
 RESAMPLES = 1000
 MOST_BLOCKS = 200  # of neighbouring batches, whose errors depend on each other, in each run
 LEVEL = 0.95

@@ -5,8 +5,6 @@ from __future__ import annotations
 import base64
 import gzip
 
-__all__ = ["UNPACK", "packed"]
-
 # That of base64.b85encode, except for the sign that could begin a tag.
 ALPHABET = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz!#$%&()*+-;/=>?@^_`{|}~"
 

@@ -16,8 +16,6 @@ from holdfast.report.report import Report
 from holdfast.report.section import File, Section
 from holdfast.report.style import SCRIPT, STYLE
 
-__all__ = ["write_report"]
-
 # The browser refuses any request that would leave the page.
 POLICY = (
     "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:; media-src data:"

@@ -10,8 +10,6 @@ from typing import Any
 
 from holdfast.options.yaml_text import load_yaml
 
-__all__ = ["Difference", "Other", "accepted", "differences"]
-
 
 @dataclass(frozen=True)
 class Other:

@@ -9,24 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from holdfast.display.cells import printed
 from holdfast.report.figures import COLOURS, DASHES, GREY, HOVER, POINTS, Figure, axis, known, layout, trace
 from holdfast.report.metrics import collapse_onset, domains_seen, moving_accuracy, moving_average
 from holdfast.report.runs import Rows
-from holdfast.report.scores import percent, printed
+from holdfast.report.scores import percent
 from holdfast.report.tables import Line, Table
-
-__all__ = [
-    "against_cost",
-    "collapse_shapes",
-    "confidence_over_time",
-    "domain_starts",
-    "entropy_over_time",
-    "gauge_over_time",
-    "over_epochs",
-    "over_time",
-    "severities",
-    "window_samples",
-]
 
 MOST_DOMAIN_STARTS = 40
 MOST_MARKS = 2000  # a screen has fewer columns of pixels

@@ -9,10 +9,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from importlib import resources
 
+from holdfast.display.cells import printed
 from holdfast.report.runs import RunRecord
-from holdfast.report.scores import printed
-
-__all__ = ["Number", "beside", "published", "published_on", "published_rows", "withheld"]
 
 PARTS = {"unitta-main": "unitta"}  # suites that hold streams of another
 IN_BRACKETS = (

@@ -13,15 +13,14 @@ from typing import Any
 import numpy as np
 from scipy.special import stdtr, stdtrit
 
+from holdfast.display import fragment
+from holdfast.display.cells import WordTable, printed
+from holdfast.display.formats import to_markdown
 from holdfast.registry import nearest
-from holdfast.report.cells import WordTable
 from holdfast.report.compare import matched, paired_difference
-from holdfast.report.formats import to_markdown
 from holdfast.report.runs import RunRecord, read_runs
-from holdfast.report.scores import Metric, printed
+from holdfast.report.scores import Metric
 from holdfast.report.tables import Table, make_tables
-
-__all__ = ["RecipeComparison", "RecipePair", "compare_recipes", "critical_difference_svg", "holm"]
 
 
 @dataclass(frozen=True)
@@ -102,6 +101,9 @@ class RecipeComparison:
             "loss is a run whose own 95 % interval over batches excludes zero, anything else a tie. "
             f"p: paired t test, corrected by Holm for {len(self.pairs)} comparison{'s' * (len(self.pairs) > 1)}."
         )
+
+    def _repr_html_(self) -> str:
+        return fragment("", self)
 
     def to_markdown(self) -> str:
         """Return the comparison as Markdown, with the mean ranks of more than two recipes."""

@@ -6,16 +6,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from holdfast.display import WordTable, fragment
+from holdfast.display.cells import slug
 from holdfast.registry import Registry
-from holdfast.report.cells import slug
 from holdfast.report.runs import RunRecord
 from holdfast.report.scores import Metric
 from holdfast.report.section import Section
 from holdfast.report.tables import Table
 
-__all__ = ["SECTIONS", "Chapter", "Report", "folder_below", "report_to_markdown"]
-
 MANY = 20  # tables
+SHOWN = 4  # in a notebook
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,6 +36,16 @@ class Report:
     runs: Sequence[RunRecord]
     tables: Sequence[Table]
     sections: Sequence[Section] = ()
+
+    def __repr__(self) -> str:
+        return f"Report({self.title}, runs: {len(self.runs)}, tables: {len(self.tables)})"
+
+    def _repr_html_(self) -> str:
+        shown = self.tables[:SHOWN]
+        more = f"{len(self.tables) - SHOWN} more tables. " if len(self.tables) > SHOWN else ""
+        verdicts = WordTable("", ["table", "outcome"], [[table.title, table.conclusion] for table in shown])
+        note = f"{more}plot(report) draws the first table; write_report(report) writes the page with every figure."
+        return fragment(self.title, verdicts, *shown, note=note)
 
     @property
     def title(self) -> str:

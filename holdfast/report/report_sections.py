@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from html import escape
 
+from holdfast.display.cells import WordTable, slug
+from holdfast.display.formats import to_html, to_markdown
 from holdfast.report.arena import arena_tables
 from holdfast.report.before_after import all_gains, cost_table, criteria_tables, make_gains
-from holdfast.report.cells import WordTable, slug
-from holdfast.report.formats import to_html, to_markdown
 from holdfast.report.grid import make_grids
 from holdfast.report.report import SECTIONS, Chapter, Report, folder_below
 from holdfast.report.rescue import scenes, sentences, story_figures, story_table

@@ -7,13 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from holdfast.report.cells import WordTable
+from holdfast.display.cells import WordTable
 from holdfast.report.figures import COLOURS, GREY, HOVER, Figure, axis, known, trace
 from holdfast.report.metrics import accuracy, mean_of_known
 from holdfast.report.runs import Floats, Rows
 from holdfast.report.tables import Table
-
-__all__ = ["SUITES", "Scene", "scenes", "sentences", "story_figures", "story_table"]
 
 SHUFFLED = "shuffled"  # the label of the stream on which adapting helps
 SUITES = ("demo-rescue", "demo-rescue-audio")

@@ -9,8 +9,6 @@ from typing import Any, Literal, get_args
 from holdfast.decode.row_tables import identity_of, read_compact, table_of
 from holdfast.report.runs import run_folders
 
-__all__ = ["results"]
-
 Kind = Literal["arrow", "pandas", "polars"]
 
 

@@ -15,20 +15,9 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from holdfast.decode.row_tables import read_compact
+from holdfast.display import facts
 from holdfast.records import Estimate, Row
 from holdfast.report.as_published import Publication, publication_of
-
-__all__ = [
-    "DamagedRunError",
-    "Manifest",
-    "Rows",
-    "RunRecord",
-    "StoredRecipe",
-    "flattened",
-    "read_run",
-    "read_runs",
-    "run_folders",
-]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -180,6 +169,9 @@ class Rows:
     def __len__(self) -> int:
         return len(self.position)
 
+    def __repr__(self) -> str:
+        return f"Rows({len(self)} batches, {int(self.size.sum()):,} samples)"
+
     @property
     def ends(self) -> Ints:
         """Position after the last sample of each batch."""
@@ -196,6 +188,25 @@ class RunRecord:
     finished: bool
     sets: Sequence[dict[str, Any]] = ()  # of an offline run: how each set was adapted to
     peak_mib: float | None = None  # of the whole process
+
+    def __repr__(self) -> str:
+        return f"RunRecord({', '.join(filter(None, self._facts().values()))})"
+
+    def _facts(self) -> dict[str, str]:
+        """Return which run it is and how it went, in words."""
+        manifest, accuracy = self.manifest, self.rows.correct.sum() / max(1, self.samples)
+        return {
+            "recipe": manifest.recipe.label,
+            "stream": manifest.stream.label,
+            "model": manifest.model.name,
+            "seed": f"seed {manifest.seed}",
+            "accuracy": f"accuracy {100 * accuracy:.1f} %",
+            "samples": self.reached,
+            "state": "" if self.finished else "not finished",
+        }
+
+    def _repr_html_(self) -> str:
+        return facts("RunRecord", {**self._facts(), "folder": str(self.folder)})
 
     @property
     def oracle_gap(self) -> float | None:

@@ -7,20 +7,9 @@ from collections.abc import Iterable, Sequence
 from statistics import fmean
 from typing import Literal
 
-__all__ = [
-    "SCORES",
-    "Emphasis",
-    "Metric",
-    "better",
-    "emphasis_of",
-    "margin_in_words",
-    "mean_or_nan",
-    "percent",
-    "printed",
-]
+from holdfast.display.cells import Emphasis
 
 Metric = Literal["error", "accuracy"]
-Emphasis = Literal["", "best", "worse"]  # best of its column; worse than the source
 
 SCORES = {  # of offline sets, in words
     "accuracy": "accuracy",
@@ -70,12 +59,3 @@ def margin_in_words(seeds: int | str) -> str:
 def mean_or_nan(values: Sequence[float]) -> float:
     """Return the mean, `nan` for none."""
     return fmean(values) if values else math.nan
-
-
-def printed(score: float, form: str = ".1f") -> str:
-    """Return a number as every table prints it.
-
-    >>> printed(12.34), printed(12.34, "+.1f"), printed(float("nan"))
-    ('12.3', '+12.3', '–')
-    """
-    return "–" if math.isnan(score) else f"{score:{form}}"

@@ -8,10 +8,8 @@ from dataclasses import dataclass
 from html import escape
 from typing import Any, Literal
 
-from holdfast.report.cells import Tabular, WordTable
-from holdfast.report.formats import to_csv, to_html, to_latex, to_markdown
-
-__all__ = ["File", "Section", "chart", "joined", "side_by_side", "table_files", "word_section"]
+from holdfast.display.cells import Tabular, WordTable
+from holdfast.display.formats import to_csv, to_html, to_latex, to_markdown
 
 FORMATS = {"csv": ("CSV", to_csv), "md": ("Markdown", to_markdown), "tex": ("LaTeX", to_latex)}
 

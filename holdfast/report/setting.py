@@ -12,8 +12,6 @@ from holdfast.report.runs import RunRecord
 if TYPE_CHECKING:
     from holdfast.report.tables import Table
 
-__all__ = ["setting", "smoke"]
-
 SMOKE = 300  # samples, below which a run shows that everything works and little else
 
 

@@ -9,14 +9,11 @@ from statistics import fmean
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast.report.cells import WordTable
+from holdfast.display.cells import WordTable, printed
 from holdfast.report.figures import Figure, axis, known, layout, trace
 from holdfast.report.plots import stroke
 from holdfast.report.runs import Rows
-from holdfast.report.scores import printed
 from holdfast.report.tables import Line, Table
-
-__all__ = ["normalised_over_time", "speed_table"]
 
 SMOOTHED = 5  # batches of the moving mean in which the maximum is sought
 

@@ -6,13 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 
+from holdfast.display.cells import Cell, CellColumn, CellTable, Emphasis
 from holdfast.records import NOT_IN_TIME
-from holdfast.report.cells import Cell, CellColumn, CellTable
 from holdfast.report.figures import COLOURS, GREY, HOVER, Figure, axis, trace
-from holdfast.report.scores import Emphasis, Metric
+from holdfast.report.scores import Metric
 from holdfast.report.tables import Line, Table, canonical, grouped
-
-__all__ = ["Course", "course_figure", "course_table", "make_courses"]
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,8 +9,6 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from holdfast.report.runs import DamagedRunError, RunRecord
 
-__all__ = ["Excerpt", "read_strip", "strip_to_html"]
-
 
 class Excerpt(BaseModel):
     """Consecutive samples at one position of the stream, as links that hold their data."""

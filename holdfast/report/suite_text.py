@@ -7,8 +7,6 @@ from typing import Any
 
 import yaml
 
-__all__ = ["suite_text"]
-
 Job = Mapping[str, Any]
 
 

@@ -12,8 +12,6 @@ from holdfast.report.runs import flattened
 from holdfast.report.scores import Metric
 from holdfast.report.tables import Line, Table, canonical
 
-__all__ = ["Sweep", "make_sweeps", "sweep_figure"]
-
 FEWEST_VALUES = 3  # a line needs at least three points
 NOT_SETTINGS = {"label", "citation"}
 

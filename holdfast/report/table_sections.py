@@ -7,11 +7,11 @@ from html import escape
 
 import numpy as np
 
+from holdfast.display.cells import WordTable
+from holdfast.display.formats import to_html
 from holdfast.report import estimate_plots, plots
-from holdfast.report.cells import WordTable
 from holdfast.report.estimates import error_table, interval_table, option_table
 from holdfast.report.figures import POINTS
-from holdfast.report.formats import to_html
 from holdfast.report.gains import gain_table
 from holdfast.report.order import LEVEL, RESAMPLES
 from holdfast.report.report import Chapter, folder_below
@@ -19,8 +19,6 @@ from holdfast.report.section import Section, chart, joined, side_by_side, word_s
 from holdfast.report.speed import normalised_over_time, speed_table
 from holdfast.report.strips import read_strip, strip_to_html
 from holdfast.report.tables import RECIPE_FIELDS
-
-__all__ = ["TABLE_SECTIONS"]
 
 IMAGES = "images"
 AUDIO = "clips as spectrograms (frequency upwards, to half the sample rate); the player has the first of them"

@@ -10,14 +10,13 @@ from functools import cached_property
 from statistics import fmean, stdev
 from typing import Any, TypeVar
 
+from holdfast.display import fragment
+from holdfast.display.cells import Cell, CellTable, printed
 from holdfast.report import metrics
-from holdfast.report.cells import CellTable
 from holdfast.report.columns import recipe_cells
 from holdfast.report.order import Standing, bootstrap_error, standings
 from holdfast.report.runs import Manifest, RunRecord, StoredRecipe, flattened
-from holdfast.report.scores import SCORES, Metric, better, mean_or_nan, percent, printed
-
-__all__ = ["RECIPE_FIELDS", "Line", "Table", "canonical", "grouped", "make_tables", "named", "told_apart"]
+from holdfast.report.scores import SCORES, Metric, better, mean_or_nan, percent
 
 T = TypeVar("T")
 
@@ -40,6 +39,9 @@ class Line:
     skipped: float
     confidence: float  # largest probability, mean over samples, then over the seeds
     entropy: float  # of the predictions, in nats
+
+    def __repr__(self) -> str:
+        return f"Line({self.label}: {Cell(self.mean, self.margin).text} %, seeds: {len(self.runs)})"
 
     @property
     def recipe(self) -> StoredRecipe:
@@ -77,6 +79,12 @@ class Table:
     lines: Sequence[Line]
     domains: Sequence[str]  # in stream order
     protocol: Mapping[str, Any]
+
+    def __repr__(self) -> str:
+        return f"Table({self.title}, recipes: {len(self.lines)}; {self.conclusion})"
+
+    def _repr_html_(self) -> str:
+        return fragment(self.title, self, note=self.conclusion)
 
     @property
     def runs(self) -> list[RunRecord]:

@@ -5,11 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from statistics import fmean, median
 
-from holdfast.report.cells import WordTable
+from holdfast.display.cells import WordTable, printed
 from holdfast.report.runs import RunRecord
-from holdfast.report.scores import printed
-
-__all__ = ["walk_table"]
 
 PUBLISHED = {  # steps: least, most, mean and median
     "easy": "11 / 36 / 22.8 / 23",

@@ -6,15 +6,13 @@ from contextlib import asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from torch import Tensor
-
 from holdfast.serve.forwarding import json_reply
 from holdfast.serve.gate import Gate
 from holdfast.serve.inference_protocol import inference_reply, model_metadata, read_inference
 from holdfast.serve.limits import RefusedError
 from holdfast.serve.metrics import needs_serve
 from holdfast.serve.reading import body_of, tenant_of
-from holdfast.serve.service import Answer, Service
+from holdfast.serve.service import Service
 
 if TYPE_CHECKING:
     from fastapi import Request, Response
@@ -56,7 +54,7 @@ class Local:
         self.service.admit(tenant)
         body = await body_of(request, self.limits)
         inputs = await self.service.decoding.decode(body, request.headers.get("content-type", ""))
-        return json_reply((await self._answered(tenant, inputs)).to_dict(logits=logits))
+        return json_reply((await self.service.predicted(tenant, inputs)).to_dict(logits=logits))
 
     async def infer(self, model: str, tenant: str | None, request: "Request") -> "Response":
         """Predict the tensor in a request of the Open Inference Protocol."""
@@ -72,7 +70,7 @@ class Local:
         self.service.admit(name)
         inputs = await decoding.run(decoding.decoder.tensor, asked.values)
         newest = self.service.newest(name)
-        content, headers = inference_reply(model, asked, await self._answered(name, inputs), newest)
+        content, headers = inference_reply(model, asked, await self.service.predicted(name, inputs), newest)
         return Response(content, headers=headers)
 
     async def model(self, model: str, _: "Request") -> "Response":
@@ -82,25 +80,6 @@ class Local:
             raise RefusedError(404, f"there is no model of this name; the service has {service.name}")
         network = service.tenants.model.method.model
         return json_reply(model_metadata(model, network.input_dtype, network.input_spec.shape, network.num_classes))
-
-    async def _answered(self, tenant: str, inputs: Tensor) -> Answer:
-        service = self.service
-        loop = asyncio.get_running_loop()
-        future: asyncio.Future[object] = loop.create_future()
-
-        def settle(result: object) -> None:
-            if not future.done():  # the client may have gone
-                future.set_result(result)
-
-        def answer(result: object) -> None:
-            loop.call_soon_threadsafe(settle, result)
-
-        service.submit(tenant, inputs, answer)
-        result = await future
-        if isinstance(result, Exception):
-            raise result
-        assert isinstance(result, Answer)
-        return result
 
     async def status(self, tenant: str | None, _: "Request") -> "Response":
         """Say what the service does."""

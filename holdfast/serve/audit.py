@@ -189,26 +189,26 @@ def read_audit(path: Path, *, tenant: str | None = None, since: float = 0.0) -> 
 def verify_audit(path: Path, *, head: Path | None = None) -> Verified:
     """Check every record of a log against the chain of hashes, and its end against the head noted beside it."""
     noted = head or head_beside(path)
-    before, found = read_head(noted), _verified(path)
-    if before is None or found.problem is not None:
-        return found
+    before, log = read_head(noted), _verified(path)
+    if before is None or log.problem is not None:
+        return log
     if read_head(noted) == before:
-        agrees = before.is_end(found.records, found.head)
+        agrees = before.is_end(log.records, log.head)
     else:  # a service is writing: the head from before is not the end any more, and has to be in the log
         agrees = before.records == 0 or contains_hash(path, before.hash)
-    return found if agrees else replace(found, problem=_disagreement(noted, before, found.records))
+    return log if agrees else replace(log, problem=_disagreement(noted, before, log.records))
 
 
 def _verified(path: Path) -> Verified:
     connection = _opened(path)
     head, records = START, 0
     try:
-        for number, record, found in connection.execute("SELECT number, record, hash FROM decisions ORDER BY number"):
+        for number, record, written in connection.execute("SELECT number, record, hash FROM decisions ORDER BY number"):
             if number != records + 1:
                 return Verified(records, head, f"record {records + 1} is missing: the next one is {number}")
-            if found != _chained(head, record):
+            if written != _chained(head, record):
                 return Verified(records, head, f"record {number} was changed: its hash does not match")
-            head, records = found, number
+            head, records = written, number
     except sqlite3.DatabaseError as error:
         return Verified(records, head, f"the file is damaged after record {records} ({error})")
     finally:

@@ -20,7 +20,7 @@ LOG = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Request:
-    """Inputs of one tenant, (samples, …), and who is told the result."""
+    """Inputs of one tenant, (samples, …), and what takes the result."""
 
     tenant: str
     inputs: Tensor

@@ -205,10 +205,10 @@ def _npy_array(body: bytes) -> NDArray[Any]:
 
 def _parts(body: bytes, parameters: str, most: int) -> list[tuple[str, bytes]]:
     """Return the content type and content of each part of a form."""
-    found = re.search(r'boundary="?([^";,]{1,70})"?', parameters)
-    if found is None:
+    boundary = re.search(r'boundary="?([^";,]{1,70})"?', parameters)
+    if boundary is None:
         raise RefusedError(422, "the form has no boundary")
-    pieces = (b"\r\n" + body).split(b"\r\n--" + found[1].encode())
+    pieces = (b"\r\n" + body).split(b"\r\n--" + boundary[1].encode())
     if len(pieces) < 3 or not pieces[-1].startswith(b"--"):
         raise RefusedError(422, "the form is truncated or empty")
     if len(pieces) - 2 > most:

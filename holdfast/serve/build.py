@@ -8,6 +8,7 @@ import re
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -36,6 +37,10 @@ LOG = logging.getLogger(__name__)
 BUILDING = "building.json"  # in the state folder: the options that the service was built with
 HELD_OUT = 512  # samples
 BATCH = 64
+DEFAULTS: Mapping[str, Any] = MappingProxyType(  # of the options of the command
+    {"method": "auto", "guarded": True, "options": None, "holdout": None, "budget": 0.02, "clean_accuracy": None}
+    | {"batch": 64, "wait": 0.01, "store_inputs": False}
+)
 
 
 def build_service(
@@ -46,7 +51,7 @@ def build_service(
 
     A `card` that belongs to a network with other weights is refused.
     """
-    given = dict(building)
+    given = {**DEFAULTS, **building}
     network = Spec.parse(given.pop("model")).build(MODELS).eval()
     holdout = given.pop("holdout")
     data = None if holdout is None else Spec.parse(holdout).build(DATASETS)
@@ -65,7 +70,7 @@ def build_service(
         )
     if folder is not None:
         _say_if_other_samples(folder, building, tenants.names())
-        write_whole(folder / BUILDING, json.dumps(dict(building), indent=1, default=str).encode())
+        write_whole(folder / BUILDING, json.dumps({**DEFAULTS, **building}, indent=1, default=str).encode())
         private(folder / BUILDING)
     classes = tenants.model.method.model.num_classes
     names = class_names(network, data, classes) if named is None else read_class_names(Path(named), classes)

@@ -25,7 +25,7 @@ def class_names(network: nn.Module, data: Any, classes: int) -> tuple[str, ...] 
     """
     configs = [getattr(part, "config", None) for part in network.modules()]
     known = [getattr(config, "id2label", None) for config in configs]
-    named = [[found[index] for index in sorted(found)] for found in known if isinstance(found, dict)]
+    named = [[table[index] for index in sorted(table)] for table in known if isinstance(table, dict)]
     for names in (*named, getattr(data, "class_names", None)):
         if names is not None and len(names) == classes:
             return tuple(str(name) for name in names)

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import resource
+from collections.abc import Callable
+from types import FrameType
 from typing import Any, ClassVar
 
+import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-__all__ = ["ACCEPTED_AT_ONCE", "Connection", "files_left", "limited_connection"]
+__all__ = ["ACCEPTED_AT_ONCE", "Connection", "Server", "files_left", "limited_connection"]
 
 ACCEPTED_AT_ONCE = 64  # connections that are accepted before the first of them can be refused
 RESERVED = 128  # file descriptors for states, the log and libraries
@@ -78,6 +81,19 @@ class Connection(H11Protocol):
         if self.overdue is not None:
             self.overdue.cancel()
             self.overdue = None
+
+
+class Server(uvicorn.Server):
+    """A server that calls `leaving` when a signal asks it to stop."""
+
+    def __init__(self, config: uvicorn.Config, leaving: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._leaving = leaving
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Take the signal."""
+        self._leaving()
+        super().handle_exit(sig, frame)
 
 
 def limited_connection(most: int, head_seconds: float) -> type[Connection]:

@@ -93,8 +93,8 @@ class Front:
 
     async def ready(self, request: "Request") -> "Response":
         """Return 200 while every replica serves predictions."""
-        found = [one is not None and one.status == 200 for one in await self._all(request)]
-        return json_reply({"ready": all(found), "replicas": found}, 200 if all(found) else 503)
+        serving = [one is not None and one.status == 200 for one in await self._all(request)]
+        return json_reply({"ready": all(serving), "replicas": serving}, 200 if all(serving) else 503)
 
     async def metrics(self, request: "Request") -> "Response":
         """Return the metrics of all replicas."""
@@ -115,9 +115,9 @@ class Front:
         from fastapi import Response
 
         reply = await self.reach(shard, call)
-        response = Response(reply.body, reply.status)
-        response.raw_headers = [pair for pair in reply.headers if pair not in HEADERS]  # the gate adds them again
-        return response
+        kept = [pair for pair in reply.headers if pair not in HEADERS]  # the gate adds them again
+        headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in kept}
+        return Response(reply.body, reply.status, headers)
 
     async def _all(self, request: "Request") -> list[Reply | None]:
         async def part(shard: int) -> Reply | None:

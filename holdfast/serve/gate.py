@@ -124,8 +124,8 @@ def _host_name(header: str) -> str | None:
     >>> _host_name("127.0.0.1:8000"), _host_name("[::1]"), _host_name("evil@127.0.0.1")
     ('127.0.0.1', '::1', None)
     """
-    found = HOST.fullmatch(header)
-    return None if found is None else (found[1] or found[2]).lower()
+    name = HOST.fullmatch(header)
+    return None if name is None else (name[1] or name[2]).lower()
 
 
 async def _refuse(send: Send, status: int, message: str) -> None:

@@ -19,7 +19,15 @@ from holdfast.serve.json_arrays import Rows, json_outline
 from holdfast.serve.limits import RefusedError
 from holdfast.serve.service import Answer
 
-__all__ = ["Inference", "inference_reply", "model_metadata", "read_inference", "server_metadata", "tenant_in"]
+__all__ = [
+    "Inference",
+    "inference_reply",
+    "model_metadata",
+    "output_tensors",
+    "read_inference",
+    "server_metadata",
+    "tenant_in",
+]
 
 DATATYPES = {
     "BOOL": np.dtype("?"),
@@ -84,12 +92,12 @@ def _wanted(outputs: Any) -> dict[str, bool] | None:
     """Return the names of the outputs that are asked for, and whether each is to be binary."""
     if not outputs or not isinstance(outputs[0], dict):  # an empty list is a row of no numbers
         return None
-    found = {str(one["name"]): bool((one.get("parameters") or {}).get("binary_data")) for one in outputs}
-    if unknown := sorted(set(found) - {*OUTPUTS, *OF_BATCH}):
+    wanted = {str(one["name"]): bool((one.get("parameters") or {}).get("binary_data")) for one in outputs}
+    if unknown := sorted(set(wanted) - {*OUTPUTS, *OF_BATCH}):
         raise RefusedError(
             400, f"there is no output {unknown[0]!r}; the outputs are {', '.join((*OUTPUTS, *OF_BATCH))}"
         )
-    return found
+    return wanted
 
 
 def _tensor(tensor: Mapping[str, Any], rows: Rows, binary: bytes) -> NDArray[Any]:
@@ -123,8 +131,8 @@ def tenant_in(body: bytes, header_length: str | None) -> str | None:
     'north'
     """
     length = int(header_length) if header_length is not None and header_length.isdecimal() else len(body)
-    found = re.search(rb'"tenant"\s{0,9}:\s{0,9}"([^"\\]{1,64})"', body[:length])
-    return None if found is None else found[1].decode("utf-8", "replace")
+    named = re.search(rb'"tenant"\s{0,9}:\s{0,9}"([^"\\]{1,64})"', body[:length])
+    return None if named is None else named[1].decode("utf-8", "replace")
 
 
 def inference_reply(
@@ -133,7 +141,7 @@ def inference_reply(
     """Return the body and headers of an answer; `newest` is the last decision of the tenant before it."""
     wanted = asked.outputs
     outputs, binary = [], []
-    for name, values in _outputs(answer, newest).items():
+    for name, values in output_tensors(answer, newest).items():
         if wanted is not None and name not in wanted:
             continue
         datatype = {**OUTPUTS, **OF_BATCH}[name][0]
@@ -155,8 +163,9 @@ def inference_reply(
     return b"".join([header, *binary]), {"content-type": "application/octet-stream", **lengths}
 
 
-def _outputs(answer: Answer, newest: Decision | None) -> dict[str, NDArray[Any]]:
-    found: dict[str, NDArray[Any]] = {
+def output_tensors(answer: Answer, newest: Decision | None) -> dict[str, NDArray[Any]]:
+    """Return the outputs of a prediction by name; `newest` is the last decision of the tenant before it."""
+    outputs: dict[str, NDArray[Any]] = {
         "logits": answer.logits.float().cpu().numpy(),
         "classes": np.asarray(answer.classes, np.int64),
         "confidences": np.asarray(answer.confidences, np.float32),
@@ -164,13 +173,13 @@ def _outputs(answer: Answer, newest: Decision | None) -> dict[str, NDArray[Any]]
         "ids": np.asarray(answer.ids, np.object_),
     }
     if answer.names is not None:
-        found["names"] = np.asarray(answer.names, np.object_)
+        outputs["names"] = np.asarray(answer.names, np.object_)
     if newest is not None:
-        found["events"] = np.asarray(newest.events, np.object_)
+        outputs["events"] = np.asarray(newest.events, np.object_)
         estimate = (newest.estimate, newest.low, newest.high, newest.gain)
         if None not in estimate:
-            found["estimate"] = np.asarray(estimate, np.float64)
-    return found
+            outputs["estimate"] = np.asarray(estimate, np.float64)
+    return outputs
 
 
 def _packed(values: NDArray[Any], datatype: str) -> bytes:

@@ -41,9 +41,9 @@ class Rows:
         self._blocks: list[NDArray[Any]] = []  # neighbouring rows
         self._first = [0]  # row of each block, and of the next one
 
-    def take(self, found: re.Match[str]) -> str:
+    def take(self, neighbours: re.Match[str]) -> str:
         """Keep the rows of a match, and return what stands for them."""
-        self._blocks.append(_rows(found[0]))
+        self._blocks.append(_rows(neighbours[0]))
         self._first.append(self._first[-1] + len(self._blocks[-1]))
         return ",".join(f"[{number}]" for number in range(self._first[-2], self._first[-1]))
 

@@ -14,8 +14,8 @@ def merged_status(parts: Sequence[Mapping[str, Any] | None]) -> dict[str, Any]:
     """Return the status of a service from those of its replicas; None stands for one that does not answer.
 
     >>> one = {"model": {}, "queue": 2, "ready": True, "learning_stopped": None, "audit": None, "tenants": {"a": {}}}
-    >>> found = merged_status([one, None])
-    >>> found["queue"], found["ready"], found["replicas"][1], list(found["tenants"])
+    >>> merged = merged_status([one, None])
+    >>> merged["queue"], merged["ready"], merged["replicas"][1], list(merged["tenants"])
     (2, False, {'ready': False}, ['a'])
     """
     known = [part for part in parts if part is not None]

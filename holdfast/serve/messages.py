@@ -32,7 +32,8 @@ class Prediction(BaseModel):
 
     tenant: str
     batch: int = Field(description="Batches of this tenant before.")
-    place: int = Field(description="Position of the first sample in that batch.")
+    position: int = Field(description="Index of the first sample in that batch.")
+    place: int = Field(description="The same as `position`, until 0.4.", deprecated=True)
     ids: list[str] = Field(description="Send these with labels to /v1/feedback.")
     classes: list[int]
     names: list[str] | None = Field(None, description="Of the classes, where they are known.")

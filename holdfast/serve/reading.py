@@ -48,11 +48,11 @@ async def body_of(request: Any, limits: Limits, most: int | None = None) -> byte
 async def object_of(request: Any, limits: Limits) -> dict[str, Any]:
     """Read a JSON object; an empty body is an empty one."""
     try:
-        found = json.loads(await body_of(request, limits, OBJECT_BYTES) or b"{}")
+        said = json.loads(await body_of(request, limits, OBJECT_BYTES) or b"{}")
     except (ValueError, RecursionError) as error:
         if isinstance(error, RefusedError):
             raise
         raise RefusedError(422, "the body is not JSON") from error
-    if not isinstance(found, dict):
+    if not isinstance(said, dict):
         raise RefusedError(422, "the body must be a JSON object")
-    return found
+    return said

@@ -65,7 +65,7 @@ def served_model(folder: Path) -> Spec:
 
 def read_served(folder: Path, *, tenant: str | None = None) -> list[ServedBatch]:
     """Return the batches of a service in the order in which they were served, with the labels that came back."""
-    found: list[ServedBatch] = []
+    batches: list[ServedBatch] = []
     for path in audit_logs(folder):
         problem = verify_audit(path).problem
         if problem is not None:
@@ -79,11 +79,11 @@ def read_served(folder: Path, *, tenant: str | None = None) -> list[ServedBatch]
                     position: labels.get((one.tenant, one.run, first + position)) for position in range(one.samples)
                 }
                 known = tuple((position, label) for position, label in labelled.items() if label is not None)
-                found.append(ServedBatch(one.tenant, path.parent, one.inputs, one.classes, known))
-    if not found:
+                batches.append(ServedBatch(one.tenant, path.parent, one.inputs, one.classes, known))
+    if not batches:
         whose = "" if tenant is None else f" of tenant {tenant}"
         raise ValueError(f"{folder} has no stored inputs{whose}; serve with --store-inputs to keep them")
-    return found
+    return batches
 
 
 def replay_served(
@@ -116,17 +116,17 @@ def replay_served(
         values = ", ".join(f"{option}={value}" for option, value in one.options.items())
         name = f"{method} + {one.name}" + (f"({values})" if values else "")
         runs.append((name, {"method": method, **options, **recovering, **fitting}))
-    found = [_judged("as served", batches, [np.array(batch.classes) for batch in batches], ())]
+    results = [_compared("as served", batches, [np.array(batch.classes) for batch in batches], ())]
     for name, given in runs:
         announce(name)
         tenants = Tenants(adapt(network, **given), limit=MOST_TENANTS)
         steps = [tenants.step(batch.tenant, read_stored(batch.folder, batch.inputs)) for batch in batches]
         classes = [step.logits.argmax(1).numpy() for step in steps]
-        found.append(_judged(name, batches, classes, [step.recovered for step in steps if step.recovered]))
-    return found
+        results.append(_compared(name, batches, classes, [step.recovered for step in steps if step.recovered]))
+    return results
 
 
-def _judged(name: str, batches: Sequence[ServedBatch], classes: Sequence[Any], resets: Iterable[str]) -> ServedAgain:
+def _compared(name: str, batches: Sequence[ServedBatch], classes: Sequence[Any], resets: Iterable[str]) -> ServedAgain:
     right = [
         int(new[position]) == label for new, one in zip(classes, batches, strict=True) for position, label in one.labels
     ]

@@ -1,4 +1,4 @@
-"""Run a service under uvicorn until it is told to stop."""
+"""Run a service under uvicorn until a signal stops it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import signal
 import socket
 import sys
 from collections.abc import Callable
-from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from holdfast.serve.app import create_app
@@ -35,7 +34,8 @@ def run(
 ) -> None:
     """Serve at an address until SIGINT or SIGTERM; then answer what is under way and bring all states to the disk."""
     check_address(host, token)
-    server = server_of(create_app(service, token=token, hosts=LOOPBACK if host in LOOPBACK else None), service.limits)
+    app = create_app(service, token=token, hosts=LOOPBACK if host in LOOPBACK else None)
+    server = server_of(app, service.limits, leaving=service.worker.hurry)  # requests under way wait for their batch
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     with socket.socket(family, socket.SOCK_STREAM) as listening:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -48,26 +48,22 @@ def run(
         keep_freed_memory()
         for stopping in (signal.SIGINT, signal.SIGTERM):  # uvicorn raises them again after it has stopped
             signal.signal(stopping, lambda *_: None)
-        leave = server.handle_exit
-
-        def leaving(number: int, frame: FrameType | None) -> None:
-            service.worker.hurry()  # requests under way wait for their batch, and the server for them
-            leave(number, frame)
-
-        server.handle_exit = leaving  # type: ignore[method-assign, assignment]
         server.run(sockets=[listening])
 
 
-def server_of(app: Any, limits: Limits) -> uvicorn.Server:
-    """Return the server of an application, with limits on connections, idle time and heads; it is not started."""
+def server_of(app: Any, limits: Limits, *, leaving: Callable[[], None] = lambda: None) -> uvicorn.Server:
+    """Return the server of an application, with limits on connections, idle time and heads; it is not started.
+
+    `leaving` is called when a signal asks it to stop, before it waits for requests under way.
+    """
     try:
         import uvicorn
 
-        from holdfast.serve.connections import ACCEPTED_AT_ONCE, files_left, limited_connection
+        from holdfast.serve.connections import ACCEPTED_AT_ONCE, Server, files_left, limited_connection
     except ImportError as error:
         raise needs_serve(error) from error
     sys.setswitchinterval(SWITCH_SECONDS)
-    return uvicorn.Server(
+    return Server(
         uvicorn.Config(
             app,
             log_level="warning",
@@ -79,5 +75,6 @@ def server_of(app: Any, limits: Limits) -> uvicorn.Server:
             timeout_keep_alive=5,
             timeout_graceful_shutdown=GRACE_SECONDS,
             h11_max_incomplete_event_size=16 * 1024,
-        )
+        ),
+        leaving,
     )

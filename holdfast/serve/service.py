@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import time
 from collections import deque
@@ -41,7 +42,7 @@ class Answer:
 
     tenant: str
     batch: int  # of this tenant, from 0
-    place: int  # of the first sample in that batch
+    position: int  # of the first sample in that batch
     ids: list[str]  # for feedback
     classes: list[int]
     confidences: list[float]
@@ -53,6 +54,7 @@ class Answer:
     def to_dict(self, *, logits: bool = False) -> dict[str, Any]:
         """Return the fields as JSON can hold them, with the logits if they are asked for."""
         content = {name: value for name, value in vars(self).items() if name != "logits" and value is not None}
+        content["place"] = self.position  # its name until 0.4
         return {**content, "logits": self.logits.tolist()} if logits else content
 
 
@@ -80,7 +82,7 @@ class Service:
             network.input_spec, self.limits, preprocessing=preprocessing_of(network), dtype=network.input_dtype
         )
         self.decoding = DecodingPool(decoder, waiting=self.limits.decoding)
-        if store_inputs and tenants.folder is None:
+        if store_inputs and tenants.disk.folder is None:
             raise ValueError("inputs are stored in the state folder; pass --state with --store-inputs")
         self.metrics = Metrics()
         tenants.tell(self.record)
@@ -88,7 +90,7 @@ class Service:
         self.worker = Worker(self._serve, batch=batch, wait=wait, queued=self.limits.queued)
         self.started = time.time()
         self.telemetry = telemetry
-        self._inputs = tenants.folder if store_inputs else None
+        self._inputs = tenants.disk.folder if store_inputs else None
         self._check: Callable[[Tensor], str | None] | None = None
         self._first: list[Tensor] = []  # inputs for it
         self._history: dict[str, deque[Decision]] = {}
@@ -124,6 +126,25 @@ class Service:
             answer = self.telemetry.request(tenant, len(inputs), answer)
         self.worker.put(Request(tenant, inputs, answer))
 
+    async def predicted(self, tenant: str, inputs: Tensor) -> Answer:
+        """Return the answer to inputs of a tenant, or raise what it was refused with."""
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[object] = loop.create_future()
+
+        def settle(result: object) -> None:
+            if not future.done():  # the client may have gone
+                future.set_result(result)
+
+        def answer(result: object) -> None:
+            loop.call_soon_threadsafe(settle, result)
+
+        self.submit(tenant, inputs, answer)
+        result = await future
+        if isinstance(result, Exception):
+            raise result
+        assert isinstance(result, Answer)
+        return result
+
     def _serve(self, tenant: str, requests: Sequence[Request]) -> None:
         with self.tenants.lock:
             self._serve_batch(tenant, requests)
@@ -141,7 +162,7 @@ class Service:
             answer = Answer(
                 tenant=tenant,
                 batch=serving.batch,
-                place=start,
+                position=start,
                 ids=ids[part],
                 classes=classes[part].tolist(),
                 confidences=[round(value, 6) for value in confidences[part].tolist()],
@@ -227,24 +248,24 @@ class Service:
     def history(self, tenant: str, since: float = 0.0) -> list[dict[str, Any]]:
         """Return the last decisions of a tenant after a time."""
         self.tenants.status(tenant)
-        found = list(self._recent(tenant))
-        known = [index for index, one in enumerate(found) if one.time == since]  # by index: a clock may be set back
-        later = found[known[-1] + 1 :] if known else [one for one in found if one.time > since]
+        recent = list(self._recent(tenant))
+        known = [index for index, one in enumerate(recent) if one.time == since]  # by index: a clock may be set back
+        later = recent[known[-1] + 1 :] if known else [one for one in recent if one.time > since]
         return [one.to_dict() for one in later]
 
     def status(self, tenant: str | None = None) -> dict[str, Any]:
         """Return the state of the service, and of one tenant or all."""
         names = self.tenants.names() if tenant is None else [tenant]
-        log = self.tenants.log
+        log = self.tenants.disk.log
         return {
             "model": self.described,
             "uptime_seconds": round(time.time() - self.started, 1),
             "ready": self.ready,
-            "learning_stopped": self.tenants.stalled,
+            "learning_stopped": self.tenants.disk.stalled,
             "queue": self.worker.waiting,
             "batch": self.worker.batch,
             "wait_ms": 1000 * self.worker.wait,
-            "audit": None if log is None else {"head": log.head, "problem": self.tenants.unrecorded},
+            "audit": None if log is None else {"head": log.head, "problem": self.tenants.disk.unrecorded},
             "tenants": {name: self._status_of(name) for name in names},
             **({} if tenant is None else {"bounds": self.tenants.bounds(tenant)}),
         }
@@ -260,14 +281,14 @@ class Service:
         self._recent(name)
         newest = self.newest(name)
         shown = {field.name for field in fields(Decision)} & {"estimate", "low", "high", "gain", "time"}
-        found = {} if newest is None else {key: value for key, value in newest.to_dict().items() if key in shown}
+        estimated = {} if newest is None else {key: value for key, value in newest.to_dict().items() if key in shown}
         return {
             "batches": entry.batches,
             "samples": entry.samples,
             "frozen": entry.frozen,
             "digest": entry.digest,
             "saved_batches": max(entry.saved_at, 0),
-            **found,
+            **estimated,
         }
 
     @property
@@ -278,7 +299,7 @@ class Service:
     def start(self) -> None:
         """Start to serve."""
         self.worker.start()
-        log = self.tenants.log
+        log = self.tenants.disk.log
         killed = KILLED if log is not None and log.ended != "stopped" else None
         said = (f"{len(self.tenants.names())} tenants on disk", killed, self.note)
         self.record(self._event("started", "; ".join(one for one in said if one is not None)))
@@ -301,5 +322,5 @@ class Service:
         """Return all metrics as text."""
         self.metrics.queue.set(self.worker.waiting)
         self.metrics.tenants.set(len(self.tenants.names()))
-        self.metrics.stalled.set(self.tenants.stalled is not None)
+        self.metrics.stalled.set(self.tenants.disk.stalled is not None)
         return self.metrics.text()

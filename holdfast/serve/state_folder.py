@@ -33,7 +33,7 @@ STATES = "*.safetensors"
 
 
 def private(path: Path) -> None:
-    """Let nobody but the owner use a file or folder."""
+    """Let only the owner use a file or folder."""
     path.chmod(0o700 if path.is_dir() else 0o600)
 
 
@@ -49,10 +49,10 @@ def check_model(folder: Path, model: AdaptedModel) -> None:
     if not signed.is_file():
         return
     try:
-        found = json.loads(signed.read_text())
+        signature = json.loads(signed.read_text())
     except (ValueError, RecursionError) as error:
         raise ValueError(f"{signed} is damaged; restore it from a backup, or choose another folder") from error
-    if found != json.loads(json.dumps(_signature(model))):
+    if signature != json.loads(json.dumps(_signature(model))):
         raise ValueError(
             f"the states in {folder} belong to another model, method or options; start with those of {SIGNED}, or "
             "choose another folder"
@@ -62,10 +62,10 @@ def check_model(folder: Path, model: AdaptedModel) -> None:
 def check_weights(folder: Path, network: nn.Module) -> None:
     """Raise if the states of a folder belong to other weights."""
     served = json.loads((folder / SIGNED).read_text())["weights"]
-    found = weights_digest(network)
-    if served != found:
+    present = weights_digest(network)
+    if served != present:
         raise ValueError(
-            f"the network has other weights ({found[:8]}) than the one that was served from {folder} ({served[:8]}); "
+            f"the network has other weights ({present[:8]}) than the one that was served from {folder} ({served[:8]}); "
             "restore those weights"
         )
 
@@ -96,17 +96,17 @@ def audit_logs(folder: Path) -> list[Path]:
 
 def divided(folder: Path, shards: int, model: AdaptedModel) -> None:
     """Move the state of each tenant to its shard (0 shards: to the folder itself); the caller holds the folder."""
-    found = _shard_folders(folder)
-    if not found and shards == 0:
+    divided_before = _shard_folders(folder)
+    if not divided_before and shards == 0:
         return
     homes = [shard_folder(folder, shard) for shard in range(shards)] or [folder]
     with ExitStack() as holding:
-        for one in {*found, *homes} - {folder}:
+        for one in {*divided_before, *homes} - {folder}:
             one.mkdir(parents=True, exist_ok=True)
             holding.enter_context(held(one))
-        for one in (folder, *found):
+        for one in (folder, *divided_before):
             check_model(one, model)
-        for one in (folder, *found):
+        for one in (folder, *divided_before):
             for state in sorted(one.glob(STATES)):
                 home = homes[shard_of(state.stem, shards)] if shards else folder
                 if home != one:

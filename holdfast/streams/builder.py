@@ -13,8 +13,6 @@ from holdfast.registry import Registry, parameters_of
 from holdfast.streams.listed import ListedStream, builder_of
 from holdfast.streams.stream import Stream
 
-__all__ = ["STREAMS", "StreamBuilder", "StreamRegistry"]
-
 Build = TypeVar("Build", bound=Callable[..., Any])
 
 

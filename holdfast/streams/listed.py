@@ -19,8 +19,6 @@ from holdfast.streams.plans.plan import Plan
 from holdfast.streams.rendering import Draws, Rendering
 from holdfast.streams.stream import Stream
 
-__all__ = ["ListedPlan", "ListedStream", "builder_of"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class ListedStream(ABC):

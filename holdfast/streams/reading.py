@@ -16,8 +16,6 @@ from holdfast.records import Domain, Picks
 from holdfast.streams.plans.plan import Plan
 from holdfast.streams.rendering import Rendering
 
-__all__ = ["check_rendering", "read_stored"]
-
 
 def check_rendering(rendering: Rendering, plan: Plan, data: StoredCorruptions) -> None:
     """Raise if a plan or a rendering asks for something that stored corruptions do not have."""

@@ -19,8 +19,6 @@ from holdfast.options.problems import check
 from holdfast.randomness import seed_for, seeded_rng
 from holdfast.records import Domain, InputSpec, Picks
 
-__all__ = ["Draws", "Renderer", "Rendering"]
-
 Draws = Literal["sample", "position"]
 Renderer = Literal["numpy", "torch"]
 BUILT_IN = frozenset((*ORDER, *criteria(BOTH_WAYS)))  # whose sources CORRUPTION_VERSION covers

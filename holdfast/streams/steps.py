@@ -14,8 +14,6 @@ from holdfast.streams.plans.schedule import schedule_of
 from holdfast.streams.rendering import Draws, Renderer, Rendering
 from holdfast.streams.stream import Stream
 
-__all__ = ["Steps", "stream_of"]
-
 Steps = Sequence[Sequence[tuple[Domain, float]]]
 
 

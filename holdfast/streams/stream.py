@@ -23,7 +23,7 @@ from holdfast.streams.plans.plan import Plan
 from holdfast.streams.reading import check_rendering, read_stored
 from holdfast.streams.rendering import Rendering
 
-__all__ = ["Stream"]
+SHOWN_DOMAINS = 6  # by name
 
 
 class Stream:
@@ -59,6 +59,33 @@ class Stream:
         audio = f"mono float32 in [-1, 1] at {spec.sample_rate} Hz"
         self.preprocessing = audio if spec.kind == "audio" else "uint8 / 255, float32, NCHW"
         self.num_classes = len(data.class_names)
+
+    def __repr__(self) -> str:
+        """Return the data, the length and the domains in one line.
+
+        >>> from holdfast.data import Digits
+        >>> from holdfast.streams import continual
+        >>> continual(Digits(), corruptions=["fog", "contrast"], samples_per_domain=128)
+        Stream(digits/test, 256 samples, 2 domains: fog, contrast)
+        """
+        return f"Stream({', '.join(self._facts().values())})"
+
+    def _facts(self) -> dict[str, str]:
+        """Return what the stream is, in words."""
+        count, more = len(self.domains), len(self.domains) - SHOWN_DOMAINS
+        names = ", ".join(self.domains[:SHOWN_DOMAINS]) + (f" and {more} more" if more > 0 else "")
+        return {
+            "data": self.data.name,
+            "length": "endless" if self.length is None else f"{self.length:,} samples",
+            "domains": f"{count} domain{'s' if count > 1 else ''}: {names}",
+        }
+
+    def _repr_html_(self) -> str:
+        from holdfast.display import facts
+
+        shape = "×".join(map(str, self.input_spec.shape))
+        inputs = f"{self.input_spec.kind} {shape}, {self.num_classes} classes, {self.preprocessing}"
+        return facts("Stream", {**self._facts(), "inputs": inputs})
 
     @cached_property
     def spec(self) -> dict[str, Any]:

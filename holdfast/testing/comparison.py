@@ -10,8 +10,6 @@ from torch import Tensor, nn
 
 from holdfast.model.adapted import AdaptedModel
 
-__all__ = ["Batches", "assert_equal", "first_difference", "hooks_of", "logits_of", "weights_of"]
-
 Batches = Sequence[Tensor]
 
 

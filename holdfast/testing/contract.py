@@ -10,8 +10,6 @@ from contextlib import contextmanager
 
 from holdfast.records import SetupWarning
 
-__all__ = ["InjectedError", "contract", "sentence_of"]
-
 
 class InjectedError(RuntimeError):
     """An error that a contract raises on purpose."""

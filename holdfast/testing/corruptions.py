@@ -13,8 +13,6 @@ from holdfast.randomness import seeded_rng
 from holdfast.testing.contract import contract, sentence_of
 from holdfast.testing.global_state import untouched_global_generators
 
-__all__ = ["check_corruption"]
-
 SEVERITIES = (1, 2, 3, 4, 5)
 
 

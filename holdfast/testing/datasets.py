@@ -15,8 +15,6 @@ from holdfast.data import DATASETS, Dataset
 from holdfast.testing.contract import contract
 from holdfast.testing.global_state import untouched_global_generators
 
-__all__ = ["check_dataset"]
-
 
 def check_dataset(dataset: str | Callable[..., Dataset], /, **options: Any) -> None:
     """Run every contract of a data set and print a line for each; one that fails raises an AssertionError.

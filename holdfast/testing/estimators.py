@@ -18,8 +18,6 @@ from holdfast.records import Estimate
 from holdfast.testing.comparison import Batches, assert_equal, hooks_of, weights_of
 from holdfast.testing.contract import contract
 
-__all__ = ["check_estimator"]
-
 
 def check_estimator(estimator: str | Estimator, model: nn.Module, batches: Batches, *, method: str = "tent") -> None:
     """Run every contract of an estimator and print a line for each; one that fails raises an AssertionError."""

@@ -20,16 +20,6 @@ from holdfast.testing.comparison import assert_equal, first_difference
 from holdfast.testing.contract import InjectedError
 from holdfast.testing.trial import Trial
 
-__all__ = [
-    "check_autocast",
-    "check_empty_batch",
-    "check_failed_steps",
-    "check_far_inputs",
-    "check_threads",
-    "failing_at",
-    "module_calls",
-]
-
 
 def check_failed_steps(trial: Trial, *, points: int | None = 3) -> None:
     """An error in a step leaves everything as it was, wherever it is raised; a retry is as if it had never happened.

@@ -10,8 +10,6 @@ from contextlib import contextmanager
 import numpy as np
 import torch
 
-__all__ = ["untouched_global_generators"]
-
 
 @contextmanager
 def untouched_global_generators(name: str) -> Iterator[None]:

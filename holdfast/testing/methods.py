@@ -29,8 +29,6 @@ from holdfast.testing.faults import (
 )
 from holdfast.testing.trial import Trial
 
-__all__ = ["METHOD_CHECKS", "check_method"]
-
 EXPORTED = 0.01  # of the usual slack: a graph adds in another order
 
 _LABEL_WORDS = {"label", "labels", "target", "targets", "y", "domain", "domains"}

@@ -15,8 +15,6 @@ from holdfast.testing.comparison import assert_equal, logits_of
 from holdfast.testing.contract import contract
 from holdfast.testing.global_state import untouched_global_generators
 
-__all__ = ["check_model"]
-
 TOLERANCE = 1e-4  # relative: kernels round differently for other batch sizes
 
 

@@ -13,8 +13,6 @@ from holdfast.recovery import RECOVERIES, Recovery
 from holdfast.testing.comparison import Batches, assert_equal
 from holdfast.testing.contract import contract
 
-__all__ = ["check_recovery"]
-
 
 def check_recovery(recovery: str | Recovery, model: nn.Module, batches: Batches) -> None:
     """Run every contract of a recovery and print a line for each; one that fails raises an AssertionError."""

@@ -14,8 +14,6 @@ from holdfast.records import Batch
 from holdfast.streams import Stream
 from holdfast.testing.contract import contract, sentence_of
 
-__all__ = ["STREAM_CHECKS", "check_stream"]
-
 FAR = 10**6  # where an endless stream is read as well
 
 

@@ -11,8 +11,6 @@ from torch import Tensor
 from holdfast.model.adapted import AdaptedModel
 from holdfast.testing.comparison import Batches
 
-__all__ = ["Trial"]
-
 
 class Trial:
     """Hands out models, each a copy of its own, and the predictions of an undisturbed run on the same batches.

@@ -18,8 +18,6 @@ from holdfast.corruptions.audio import mix
 from holdfast.corruptions.audio.noise import cut_noise
 from holdfast.data import Dataset
 
-__all__ = ["AudioView", "View", "as_stored", "cropping_spectrograms", "flipped_crops", "moved"]
-
 View: TypeAlias = Callable[[Dataset, NDArray[np.int64], np.random.Generator], Tensor]  # of the samples at these indices
 
 MAX_ROTATION_DEGREES = 10.0

@@ -26,8 +26,6 @@ from holdfast.registry import parameters_of
 from holdfast.training.augmentation import as_stored, cropping_spectrograms
 from holdfast.training.procedures import PROCEDURES, Procedure, procedure_of
 
-__all__ = ["Progress", "TrainResult", "accuracy", "fit", "save_weights", "start_from", "train"]
-
 Progress = Callable[[int, int, float], None]  # epochs done, epochs in total, mean loss of the last epoch
 
 DEFAULT_PROCEDURES = {"image": "images", "audio": "audio"}

@@ -16,8 +16,6 @@ from holdfast.corruptions.audio import demand, environments
 from holdfast.registry import Registry
 from holdfast.training.augmentation import AudioView, View, flipped_crops, moved
 
-__all__ = ["PROCEDURES", "Procedure", "learning_rate", "procedure_of", "published_decay"]
-
 Schedule: TypeAlias = Callable[
     [Optimizer, int, float, int], None
 ]  # epoch, share of the epoch that is done, epochs in total

@@ -108,9 +108,20 @@ def test_the_python_of_the_page_on_networks_runs(tmp_path: Path, monkeypatch: py
 
 @pytest.mark.parametrize(
     "page",
-    ["index", "streams", pytest.param(TUTORIALS[0], marks=pytest.mark.slow), TUTORIALS[1]],  # it takes 13 s
+    [
+        "index",
+        "streams",
+        "promise",
+        "estimators",
+        "devices",
+        "recovery",
+        pytest.param(TUTORIALS[0], marks=pytest.mark.slow),
+        TUTORIALS[1],
+    ],  # it takes 13 s
 )
-def test_the_python_of_a_tutorial_runs(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_python_of_a_tutorial_runs(
+    page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.chdir(tmp_path)
     names: dict[str, object] = {}
     for block in blocks(f"docs/{page}.md", "python"):
@@ -128,6 +139,9 @@ def test_the_python_of_a_tutorial_runs(page: str, tmp_path: Path, monkeypatch: p
         assert (min(off), max(off)) == pytest.approx((16, 20), abs=2)
         stated = re.sub(r"\s+", " ", (ROOT / "README.md").read_text())
         assert "from 39 to 84 %, and silently from 99 to 43 %" in stated
+    if page == "promise":  # the numbers that the page states
+        printed = capsys.readouterr().out.split()[:2]
+        assert [float(share) for share in printed] == pytest.approx([0.16, 0.79], abs=0.03)
     if page in ("streams", "tutorials/guarded_model"):
         assert names["same"] is True
 

@@ -6,8 +6,8 @@ import math
 
 import pytest
 
+from holdfast.display.cells import CellColumn, CellTable
 from holdfast.report import Cell, WordTable, to_csv, to_html, to_latex, to_markdown, words_to_markdown
-from holdfast.report.cells import CellColumn, CellTable
 
 
 @pytest.fixture

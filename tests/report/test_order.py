@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from run_files import WriteRun, batches
 
+from holdfast.display.formats import to_markdown
 from holdfast.report import Table, make_report, make_tables, read_runs
-from holdfast.report.formats import to_markdown
 from holdfast.report.page import render_page
 
 

@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 from run_files import WriteRun, batches, row
 
+from holdfast.display.formats import to_csv, to_html, to_latex, to_markdown
 from holdfast.report import Column, Table, columns, columns_of, make_tables, read_runs
-from holdfast.report.formats import to_csv, to_html, to_latex, to_markdown
 
 
 @pytest.fixture

@@ -34,7 +34,7 @@ def rows() -> dict[str, dict[str, float]]:
 
 
 def test_no_method_is_dearer_than_its_official_code(rows: dict[str, dict[str, float]]) -> None:
-    ratios = {name: row["forwards"] / row["official"] for name, row in rows.items() if row["official"]}
+    ratios = {name: row["forwards"] / row["official"] for name, row in rows.items() if row.get("official")}
     newest = {name: ratio for name, ratio in ratios.items() if name in NEWEST}
     assert max(ratios.values()) < 1
     assert (len(newest), len(ratios)) == (12, 45)
@@ -48,5 +48,5 @@ def test_the_default_costs_less_than_three_forwards_and_waits_for_the_device_twi
     assert rows["anchor"]["forwards"] <= 1.35
     assert rows["blend"]["forwards"] <= 3
     assert rows["blend"]["waits"] == 2
-    assert max(row["waits"] for row in rows.values()) <= 8
+    assert max(row["waits"] for row in rows.values() if "waits" in row) <= 8
     assert max(rows[name]["waits"] for name in ("tent", "eta", "eata", "rdumb", "rpl", "slr")) <= 3

@@ -17,12 +17,29 @@ from torch import Tensor
 
 from holdfast.models.tiny import tiny_resnet
 from holdfast.serve.app import create_app
-from holdfast.serve.limits import Limits
+from holdfast.serve.forwarding import Call, Reply, answered
+from holdfast.serve.limits import Limits, RefusedError
 from holdfast.serve.run import server_of
 from holdfast.serve.service import Service
+from holdfast.serve.state_folder import shard_folder
 from holdfast.serve.tenants import Tenants
 
 SHAPE = (3, 32, 32)
+BUILDING = {
+    "model": "imported:holdfast.models.tiny:tiny_resnet",
+    "method": "auto",
+    "guarded": True,
+    "options": {},
+    "holdout": None,
+    "card": None,
+    "budget": 0.02,
+    "clean_accuracy": None,
+    "active": 64,
+    "checkpoint_every": 2,
+    "batch": 4,
+    "wait": 0.0,
+    "store_inputs": True,
+}
 
 
 def network() -> torch.nn.Module:
@@ -85,3 +102,29 @@ def wait_until(holds: Callable[[], Any], seconds: float = 60.0) -> Any:
             return value
         time.sleep(0.02)
     raise AssertionError("this did not happen in time")
+
+
+class Parts:
+    """Two services in this process; each can be cut off."""
+
+    def __init__(self, folder: Path) -> None:
+        self.services = [make_service(shard_folder(folder, shard), guarded=False) for shard in range(2)]
+        self.apps = [create_app(service) for service in self.services]
+        self.gone: set[int] = set()
+
+    async def reach(self, shard: int, call: Call) -> Reply:
+        """Return the reply of a service, unless it is cut off."""
+        if shard in self.gone:
+            raise RefusedError(503, "the replica of this tenant is not there; try again later")
+        return await answered(self.apps[shard], call)
+
+
+@pytest.fixture
+def parts(tmp_path: Path) -> Iterator[Parts]:
+    """Return two started services."""
+    started = Parts(tmp_path)
+    for service in started.services:
+        service.start()
+    yield started
+    for service in started.services:
+        service.stop()

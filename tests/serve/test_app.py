@@ -17,7 +17,6 @@ import numpy as np
 import pytest
 import torch
 from fastapi.testclient import TestClient
-from PIL import Image
 
 from holdfast import guard
 from holdfast.models import load
@@ -30,22 +29,10 @@ from holdfast.serve.limits import Limits, Rate
 from holdfast.serve.metrics import Metrics
 from holdfast.serve.service import Service
 from holdfast.serve.tenants import Tenants
+from tests.serve.bodies import NPY, npy, png
 from tests.serve.conftest import batches, make_service, network, wait_until
 
 INPUTS = batches(3)
-NPY = {"content-type": "application/x-npy"}
-
-
-def npy(values: Any) -> bytes:
-    file = io.BytesIO()
-    np.save(file, np.asarray(values))
-    return file.getvalue()
-
-
-def png(pixels: Any, kind: str = "PNG") -> bytes:
-    file = io.BytesIO()
-    Image.fromarray(pixels).save(file, kind)
-    return file.getvalue()
 
 
 def test_predictions_are_those_of_the_library_and_carry_ids(client: Any) -> None:
@@ -56,7 +43,7 @@ def test_predictions_are_those_of_the_library_and_carry_ids(client: Any) -> None
         prediction = client.post("/v1/predict?logits=true", **sent).json()
         assert prediction["logits"] == step.logits.tolist()
         assert prediction["classes"] == step.logits.argmax(1).tolist()
-        assert (prediction["tenant"], prediction["batch"], prediction["place"]) == ("north", index, 0)
+        assert (prediction["tenant"], prediction["batch"], prediction["position"]) == ("north", index, 0)
         assert [name.partition("-")[0] for name in prediction["ids"]] == [f"north:{number}" for number in step.ids]
         assert prediction["wants_label"] == list(step.wants_label)
     status = client.get("/v1/status").json()
@@ -233,7 +220,7 @@ def test_a_full_disk_is_told_and_predictions_go_on(client: Any, monkeypatch: pyt
         def close(self) -> None:
             pass
 
-    log = client.service.tenants.log
+    log = client.service.tenants.disk.log
     whole = vars(log)["_connection"]
     monkeypatch.setattr(log, "_connection", Full())
     assert client.post("/v1/predict", **sent).status_code == 200

@@ -30,10 +30,9 @@ from holdfast.serve.app import create_app
 from holdfast.serve.limits import Limits, RefusedError
 from holdfast.serve.service import Service
 from holdfast.serve.tenants import Tenants
+from tests.serve.bodies import NPY, npy, png
 from tests.serve.conftest import batches, listening, make_service, network, wait_until
-from tests.serve.test_app import npy, png
 
-NPY = {"content-type": "application/x-npy"}
 SENT: dict[str, Any] = {"content": npy(batches(1)[0].numpy()), "headers": NPY}
 HEALTHY_SECONDS = 0.1
 

@@ -28,8 +28,8 @@ from holdfast.serve.tenants import Tenants
 from holdfast.state import SavedStateError, read_state
 from holdfast.state.digest import digest_of
 from holdfast.state.files import SCHEMA
+from tests.serve.bodies import NPY, npy
 from tests.serve.conftest import batches, make_service, network, wait_until
-from tests.serve.test_app import NPY, npy
 
 SENT: dict[str, Any] = {"content": npy(batches(1)[0].numpy()), "headers": NPY}
 
@@ -99,7 +99,7 @@ class Full:
 
 def fill(service: Any, monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
     """Let the log take no records, and return what makes room."""
-    log = service.tenants.log
+    log = service.tenants.disk.log
     whole = vars(log)["_connection"]
     monkeypatch.setattr(log, "_connection", Full(whole))
     return lambda: monkeypatch.setattr(log, "_connection", whole)
@@ -113,7 +113,7 @@ def test_what_happens_while_the_disk_is_full_is_logged_later_or_said_to_be_missi
     service = make_service(tmp_path, budget=1.0)
     with TestClient(create_app(service)) as client:
         client.post("/v1/predict", **SENT)
-        wait_until(lambda: service.tenants.log.records == 2)  # type: ignore[union-attr]
+        wait_until(lambda: service.tenants.disk.log.records == 2)  # type: ignore[union-attr]
         make_room = fill(service, monkeypatch)
         for _ in range(3):
             client.post("/v1/predict", **SENT)
@@ -139,7 +139,7 @@ def test_a_label_that_the_disk_does_not_take_is_refused_and_counts_when_it_is_se
     service = make_service(tmp_path, budget=1.0)
     with TestClient(create_app(service)) as client:
         prediction = client.post("/v1/predict", **SENT).json()
-        wait_until(lambda: service.tenants.log.records == 2)  # type: ignore[union-attr]
+        wait_until(lambda: service.tenants.disk.log.records == 2)  # type: ignore[union-attr]
         make_room = fill(service, monkeypatch)
         sent = {"id": prediction["ids"][0], "label": prediction["classes"][0]}
         answer = client.post("/v1/feedback", json=sent)

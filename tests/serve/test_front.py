@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import io
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from fastapi.testclient import TestClient
 from typer.testing import CliRunner
@@ -17,49 +15,18 @@ from typer.testing import CliRunner
 from holdfast import adapt
 from holdfast.cli import app as commands
 from holdfast.machine.folders import InUseError, held
-from holdfast.serve.app import create_app
 from holdfast.serve.audit import verify_audit
-from holdfast.serve.forwarding import Call, Reply, answered
+from holdfast.serve.forwarding import Call
 from holdfast.serve.front import create_front
-from holdfast.serve.limits import Limits, RefusedError
+from holdfast.serve.limits import Limits
 from holdfast.serve.service import Service
 from holdfast.serve.state_folder import audit_logs, divided_among, shard_folder, shard_of
 from holdfast.serve.tenants import Tenants
-from tests.serve.conftest import batches, make_service, network, wait_until
+from tests.serve.bodies import NPY, npy
+from tests.serve.conftest import Parts, batches, network, wait_until
 
 TENANTS = ("north", "south", "west")
 TOKEN = "a-token-of-sixteen-characters"
-NPY = {"content-type": "application/x-npy"}
-
-
-def npy(values: Any) -> bytes:
-    file = io.BytesIO()
-    np.save(file, np.asarray(values))
-    return file.getvalue()
-
-
-class Parts:
-    """Two services in this process; each can be cut off."""
-
-    def __init__(self, folder: Path) -> None:
-        self.services = [make_service(shard_folder(folder, shard), guarded=False) for shard in range(2)]
-        self.apps = [create_app(service) for service in self.services]
-        self.gone: set[int] = set()
-
-    async def reach(self, shard: int, call: Call) -> Reply:
-        if shard in self.gone:
-            raise RefusedError(503, "the replica of this tenant is not there; try again later")
-        return await answered(self.apps[shard], call)
-
-
-@pytest.fixture
-def parts(tmp_path: Path) -> Iterator[Parts]:
-    started = Parts(tmp_path)
-    for service in started.services:
-        service.start()
-    yield started
-    for service in started.services:
-        service.stop()
 
 
 @pytest.fixture

@@ -21,8 +21,7 @@ from holdfast.serve.app import create_app
 from holdfast.serve.build import build_service
 from holdfast.serve.class_names import class_names, read_class_names
 from holdfast.serve.limits import Limits
-from tests.serve.conftest import batches
-from tests.serve.test_reference import BUILDING
+from tests.serve.conftest import BUILDING, batches
 
 MAKE = "from holdfast.models.tiny import tiny_resnet as make\n"
 

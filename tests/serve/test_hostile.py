@@ -31,9 +31,8 @@ from holdfast.serve.batching import Request, Worker
 from holdfast.serve.bodies import Decoder
 from holdfast.serve.limits import Limits, RefusedError
 from holdfast.serve.run import run
+from tests.serve.bodies import NPY, npy, png
 from tests.serve.conftest import SHAPE, batches, make_service, wait_until
-from tests.serve.test_app import png
-from tests.serve.test_front import NPY, npy
 
 SENT = {"content": npy(batches(1)[0].numpy()), "headers": NPY}
 IMAGES = InputSpec("image", (3, 32, 32))
@@ -97,7 +96,7 @@ def test_a_clock_that_is_set_back_hides_no_decision(client: Any, monkeypatch: py
     client.post("/v1/predict", **SENT)
     wait_until(lambda: len(client.get("/v1/history").json()) == 2)
     assert [one["batch"] for one in client.get(f"/v1/history?since={newest!r}").json()] == [1]
-    path = client.service.tenants.log.path
+    path = client.service.tenants.disk.log.path
     client.service.stop()
     assert verify_audit(path).problem is None
 

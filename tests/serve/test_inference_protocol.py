@@ -15,8 +15,7 @@ from holdfast import adapt, guard
 from holdfast.serve.app import create_app
 from holdfast.serve.front import create_front
 from holdfast.serve.limits import Limits
-from tests.serve.conftest import batches, listening, make_service, network, wait_until
-from tests.serve.test_front import Parts, parts  # noqa: F401
+from tests.serve.conftest import Parts, batches, listening, make_service, network, wait_until
 
 INPUTS = batches(3)
 PATH = "/v2/models/model/infer"
@@ -142,7 +141,7 @@ def test_wrong_lengths_and_names_are_refused(client: Any) -> None:
     assert client.post("/v2/models/model/versions/1/infer", json={"inputs": [tensor(INPUTS[0])]}).status_code == 200
 
 
-def test_the_front_sends_each_tenant_to_its_replica(parts: Parts) -> None:  # noqa: F811
+def test_the_front_sends_each_tenant_to_its_replica(parts: Parts) -> None:
     with TestClient(create_front(parts.reach, shards=2, limits=Limits())) as client:
         assert client.get("/v2/models/model").json()["name"] == "model"
         assert client.get("/v2/health/live").status_code == client.get("/v2").status_code == 200

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import signal
@@ -25,15 +24,8 @@ from holdfast import adapt
 from holdfast.serve.audit import read_audit, verify_audit
 from holdfast.serve.limits import Limits
 from holdfast.serve.tenants import Tenants
+from tests.serve.bodies import NPY, npy
 from tests.serve.conftest import SHAPE, listening, make_service, network, wait_until
-
-NPY = {"content-type": "application/x-npy"}
-
-
-def npy(values: Any) -> bytes:
-    file = io.BytesIO()
-    np.save(file, np.asarray(values))
-    return file.getvalue()
 
 
 def drive(url: str, *, clients: int, tenants: int, seconds: float, requests: int, size: int) -> list[dict[str, Any]]:
@@ -75,7 +67,7 @@ def check(predictions: list[dict[str, Any]]) -> int:
         model = adapt(network(), "tent")
         assert sorted(served) == list(range(len(served))), "a batch is missing"
         for batch in range(len(served)):
-            answers = sorted(served[batch], key=lambda answer: answer["place"])
+            answers = sorted(served[batch], key=lambda answer: answer["position"])
             logits = model.step(torch.from_numpy(np.concatenate([answer["inputs"] for answer in answers]))).logits
             assert torch.equal(logits, torch.tensor([row for answer in answers for row in answer["logits"]]))
             merged += len(answers) > 1

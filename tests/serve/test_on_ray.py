@@ -21,8 +21,8 @@ from holdfast import AdaptedModel, adapt
 from holdfast.models.tiny import tiny_resnet
 from holdfast.serve.audit import read_audit, verify_audit
 from holdfast.serve.state_folder import audit_logs, shard_folder, shard_of
+from tests.serve.bodies import npy
 from tests.serve.conftest import SHAPE, wait_until
-from tests.serve.test_front import npy
 
 EVERY = 2  # batches between checkpoints
 TENANTS = ("north", "south", "west", "east")

@@ -20,23 +20,7 @@ from holdfast.serve.limits import Limits
 from holdfast.serve.page import page
 from holdfast.serve.replaying import replay_served
 from holdfast.serve.service import Service
-from tests.serve.conftest import batches
-
-BUILDING = {
-    "model": "imported:holdfast.models.tiny:tiny_resnet",
-    "method": "auto",
-    "guarded": True,
-    "options": {},
-    "holdout": None,
-    "card": None,
-    "budget": 0.02,
-    "clean_accuracy": None,
-    "active": 64,
-    "checkpoint_every": 2,
-    "batch": 4,
-    "wait": 0.0,
-    "store_inputs": True,
-}
+from tests.serve.conftest import BUILDING, batches
 
 
 @pytest.fixture

@@ -20,8 +20,8 @@ from holdfast.serve.build import build_service
 from holdfast.serve.limits import Limits
 from holdfast.serve.replaying import read_served, replay_served
 from holdfast.serve.service import Service
+from tests.serve.bodies import npy
 from tests.serve.conftest import batches, wait_until
-from tests.serve.test_front import npy
 
 STREAMS = {name: batches(3, 4, seed) for seed, name in enumerate(("north", "south"))}
 BUILDING = {

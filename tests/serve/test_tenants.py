@@ -150,7 +150,7 @@ def test_a_full_disk_stops_learning_and_not_predicting(tmp_path: Path, monkeypat
     with monkeypatch.context() as patched:
         patched.setattr(AdaptedModel, "save", full)
         tenants.step("north", stream[1])
-        assert "No space left" in str(tenants.stalled)
+        assert "No space left" in str(tenants.disk.stalled)
         digest = tenants.status("north").digest
         serving = tenants.begin("north", stream[2])
         assert serving.logits.shape == (2, 10)
@@ -159,12 +159,18 @@ def test_a_full_disk_stops_learning_and_not_predicting(tmp_path: Path, monkeypat
         assert tenants.status("north").digest == digest
         tenants.step("south", stream[0])  # does not fit in memory, and stays there
         assert tenants.status("north").digest == digest
-    monkeypatch.setattr("holdfast.serve.tenants.RETRY_SECONDS", 0.0)
-    tenants.stall("still full")
+    monkeypatch.setattr("holdfast.serve.disk.RETRY_SECONDS", 0.0)
+    tenants.disk.stall("still full")
     tenants.step("north", stream[3])
-    assert tenants.stalled is None
+    assert tenants.disk.stalled is None
     assert tenants.status("north").digest != digest
     tenants.close()
+
+
+def test_the_default_is_served_without_the_guard_too() -> None:
+    tenants = Tenants(network(), guarded=False, source=[STREAMS["south"][0]])
+    assert tenants.model.recipe["method"] == "blend"
+    assert tenants.step("north", STREAMS["north"][0]).logits.shape == (2, 10)
 
 
 def test_names_and_numbers_of_tenants_are_limited() -> None:

@@ -13,8 +13,6 @@ from holdfast.machine.children import CHILDREN
 from holdfast.options.own_code import WithOwnFiles, loaded_files
 from holdfast.registry import Registry
 
-__all__ = ["EXECUTORS", "Executor", "Lost", "queued"]
-
 Tell = Callable[[Any], None]
 
 

@@ -16,8 +16,6 @@ from holdfast.benchmark.executors.base import EXECUTORS, Executor, Lost
 from holdfast.machine.children import CHILDREN
 from holdfast.machine.stopping import GRACE, Stopped, stop_if_asked, stoppable
 
-__all__ = ["processes"]
-
 TRIES = 3  # of an item whose worker dies; runs resume, so that little is repeated
 POLL = 0.2  # seconds after which a stop is noticed
 

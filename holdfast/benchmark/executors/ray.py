@@ -11,8 +11,6 @@ from typing import Any
 from holdfast.benchmark.executors.base import EXECUTORS, Executor, Lost, Tell
 from holdfast.machine.stopping import stop_if_asked, stoppable
 
-__all__ = ["ray"]
-
 RETRIES = 5  # of a task whose worker or node dies; its runs resume from their last checkpoint
 POLL = 0.5  # seconds after which progress is reported and a stop is noticed
 GPUS = "HOLDFAST_RAY_GPUS"  # share of a GPU for each task, such as 0.25; by default none

@@ -7,8 +7,6 @@ from typing import TypeVar
 
 from holdfast.benchmark.executors.base import EXECUTORS, Executor
 
-__all__ = ["serial"]
-
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 

@@ -11,8 +11,6 @@ from typing import Any
 from holdfast.benchmark.executors.base import EXECUTORS, Executor, Lost, Tell
 from holdfast.machine.stopping import stop_if_asked
 
-__all__ = ["slurm"]
-
 POLL = 1.0  # seconds after which finished jobs and a stop are noticed
 CLUSTER = "HOLDFAST_SLURM_CLUSTER"  # local runs the jobs on this machine; by default the cluster that submitit finds
 SETTINGS = "HOLDFAST_SLURM"  # settings of submitit, such as "timeout_min=240 slurm_partition=gpu gpus_per_node=1"

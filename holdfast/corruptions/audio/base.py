@@ -12,8 +12,6 @@ from numpy.typing import NDArray
 from holdfast.corruptions.audio.waveforms import as_waveform
 from holdfast.corruptions.base import CORRUPTIONS, Corruption, Draw, Kind, Rng, Rows
 
-__all__ = ["DHAUDS", "AudioCorruption", "Waveforms", "audio_corruption"]
-
 Waveforms: TypeAlias = NDArray[np.float32]  # (n, samples)
 Sample = TypeVar("Sample")
 

@@ -9,8 +9,6 @@ from holdfast.audio import FileRecording, StoredRecording
 from holdfast.audio.decoding import SUFFIXES
 from holdfast.decode.parquet import parquet_rows
 
-__all__ = ["demand", "labelled_recordings", "qut_noise", "recordings_in", "speech_commands_background"]
-
 
 def recordings_in(folder: str | Path) -> list[FileRecording]:
     """Return all recordings below a folder, sorted, each labelled with the name of its folder.

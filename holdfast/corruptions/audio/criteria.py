@@ -23,8 +23,6 @@ from holdfast.corruptions.audio.noise import description_of
 from holdfast.corruptions.base import CORRUPTIONS, Corruption, Rng
 from holdfast.registry import nearest
 
-__all__ = ["CriterionCorruption", "Noise", "criterion_corruption", "without_padding"]
-
 # A folder, or one per family, or `recordings` with the labels of each family at each level.
 Noise: TypeAlias = str | Path | Mapping[str, str | Path | Mapping[str, Sequence[str]]] | None
 

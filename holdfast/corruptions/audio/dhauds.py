@@ -24,8 +24,6 @@ from holdfast.corruptions.audio.tempo import shift_pitch, stretch, stretch_compa
 from holdfast.corruptions.draws import integers
 from holdfast.randomness import seeded_rng
 
-__all__ = ["CLIPS", "FAMILIES", "SEEDS", "Criterion", "criteria", "criterion", "noises_of"]
-
 Copy: TypeAlias = Literal["adaptation", "evaluation"]
 Change: TypeAlias = Callable[[Waveform, float, np.random.Generator], Waveform]
 

@@ -15,8 +15,6 @@ from holdfast.audio import Waveform
 from holdfast.corruptions.audio.procedural import SYNTHESISERS
 from holdfast.randomness import seeded_rng
 
-__all__ = ["ENVIRONMENTS", "ProceduralRecording", "environments"]
-
 SECONDS = 20
 RMS = 0.1
 

@@ -16,20 +16,6 @@ from holdfast.corruptions.audio.environments import environments
 from holdfast.corruptions.base import CORRUPTIONS, Rng
 from holdfast.corruptions.draws import integers, normal, uniform
 
-__all__ = [
-    "cut_noise",
-    "description_of",
-    "draw_white",
-    "end1",
-    "end2",
-    "enq",
-    "ensc",
-    "mix",
-    "noise_from",
-    "white_noise",
-    "white_noise_compat",
-]
-
 # Severity is linear in the amplitude ratio of noise to signal; 3 to 4 are the 7 to 5 dB of the published L2.
 RATIOS = [10 ** (-snr_db / 20) for snr_db in (inf, 20, 10, 7, 5, 0)]
 

@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 
 from holdfast.audio import Waveform
 
-__all__ = ["lengthen"]
-
 
 def lengthen(waveform: Waveform, ratio: Fraction) -> Waveform:
     """Return the waveform with `ratio` times as many samples.

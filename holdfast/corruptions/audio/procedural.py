@@ -13,8 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import fft
 
-__all__ = ["SYNTHESISERS", "Synthesiser"]
-
 Values: TypeAlias = NDArray[np.float64]
 Synthesiser: TypeAlias = Callable[[np.random.Generator, int, int], Values]
 

@@ -6,6 +6,7 @@ Everything is float32 and laid out (frames, bins), so that one call transforms a
 from __future__ import annotations
 
 from functools import lru_cache
+from itertools import pairwise
 from math import ceil
 from typing import TypeAlias
 
@@ -15,8 +16,6 @@ from numpy.typing import NDArray
 from scipy import fft
 
 from holdfast.audio import Waveform
-
-__all__ = ["Frames", "analyse", "stretch_frames", "synthesise"]
 
 Frames: TypeAlias = NDArray[np.complex64]  # (frames, bins)
 OVERLAP = 4  # windows over each sample: the hop is a quarter of the window
@@ -91,16 +90,19 @@ def stretch_frames(frames: Frames, rate: float, *, anchored: bool = False) -> Fr
     positions = positions[positions < count]
     before = positions.astype(np.int64)
     share = (positions - before).astype(np.float32)[:, None]
-    padded = np.concatenate([frames, np.zeros((2, frames.shape[1]), frames.dtype)])
-    magnitudes = np.abs(padded)
-    silent = magnitudes == 0
-    units = np.divide(padded, magnitudes, where=~silent, out=np.ones_like(padded))
-    advances = units[before + 1]
-    advances *= units[before].conj()
+    shape = (count + 1, frames.shape[1])
+    magnitudes, units = np.empty(shape, np.float32), np.empty(shape, np.complex64)
+    magnitudes[count], units[count] = 0, 1  # silence follows
+    inverse = np.abs(frames, out=magnitudes[:count]).copy()
+    inverse[silent := inverse == 0] = 1
+    np.multiply(frames, np.reciprocal(inverse, out=inverse), out=units[:count])
+    units[:count][silent] = 1
+    advances = units[:-1].conj()
+    np.multiply(units[1:], advances, out=advances)  # the order of factors is part of the rounding
     # The first frame keeps its phase; each later one has the phase of its predecessor plus the advance.
-    phases = np.concatenate([units[:1], advances[:-1]])
-    for now in range(1, len(phases)):
-        phases[now] *= phases[now - 1]
+    phases = np.concatenate([units[:1], advances[before[:-1]]])
+    for previous, now in pairwise(phases):
+        np.multiply(now, previous, out=now)
     if anchored:
         loudest = int(int(magnitudes.sum(1).argmax()) / rate)
         phases *= units[before[loudest]] * phases[loudest].conj()

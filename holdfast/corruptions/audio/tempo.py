@@ -12,18 +12,8 @@ from holdfast.audio import Waveform, fit_length
 from holdfast.corruptions.audio.base import Waveforms, audio_corruption
 from holdfast.corruptions.audio.polyphase import lengthen
 from holdfast.corruptions.audio.spectrum import Frames, analyse, stretch_frames, synthesise
-from holdfast.corruptions.base import Rng
+from holdfast.corruptions.base import Rng, keep_memory
 from holdfast.corruptions.draws import integers
-
-__all__ = [
-    "griffin_lim",
-    "pitch_shift",
-    "shift_pitch",
-    "stretch",
-    "stretch_compat",
-    "time_stretch",
-    "time_stretch_compat",
-]
 
 STRETCH_WINDOW, PITCH_WINDOW = 1024, 512  # samples at every sample rate, as in the official code
 STRETCH_ROWS = (
@@ -43,6 +33,7 @@ def stretch(waveform: Waveform, rate: float) -> Waveform:
     >>> len(stretch(np.zeros(16_000, np.float32), 1.25))
     12800
     """
+    keep_memory()
     frames = stretch_frames(analyse(waveform, STRETCH_WINDOW), rate, anchored=True)
     return synthesise(frames, round(len(waveform) / rate))
 
@@ -86,6 +77,7 @@ def shift_pitch(waveform: Waveform, semitones: float) -> Waveform:
     >>> int(np.abs(np.fft.rfft(shift_pitch(wave, 12))).argmax())
     880
     """
+    keep_memory()
     samples = len(waveform)
     rate = 2.0 ** (-semitones / 12)
     stretched = synthesise(stretch_frames(analyse(waveform, PITCH_WINDOW), rate), round(samples / rate))

@@ -10,8 +10,6 @@ import numpy as np
 
 from holdfast.audio import Waveform
 
-__all__ = ["as_waveform"]
-
 Sample = TypeVar("Sample")
 
 

@@ -14,19 +14,6 @@ from holdfast.corruptions.base import Images, corruption, images_of, planes_of, 
 from holdfast.corruptions.image.border import reflect
 from holdfast.corruptions.image.truncation import ROUNDING, Boxes, Levels, truncated
 
-__all__ = [
-    "Blocks",
-    "Blurred",
-    "blocks_of",
-    "blurred",
-    "defocus_blur",
-    "disk",
-    "gaussian",
-    "gaussian_blur",
-    "quick_gaussian",
-    "smooth_rows",
-]
-
 SETTLE = np.float32(2**-10 / 255)  # a thousandth of a level, so that float32 rounding does not truncate a whole level
 BLOCK = 64  # rows
 NARROW = 24  # rows, where the order of float32 sums does not matter
@@ -133,7 +120,7 @@ class Blurred:
 
     def _summed(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         """Sum the first axis in the order of SciPy: the middle, then pairs from the outermost to the innermost."""
-        weights = _taps(self.sigma)
+        weights = taps(self.sigma)
         total: NDArray[np.float64] = values[self.reach] * weights[self.reach]
         for tap in range(self.reach):
             total += (values[tap] + values[-1 - tap]) * weights[tap]
@@ -141,7 +128,8 @@ class Blurred:
 
 
 @lru_cache(maxsize=64)
-def _taps(sigma: float) -> NDArray[np.float64]:
+def taps(sigma: float) -> NDArray[np.float64]:
+    """Return the weights of a Gaussian truncated at 4 sigma."""
     reach = int(4 * sigma + 0.5)
     middle = np.eye(1, 2 * reach + 1, reach)[0]
     return ndimage.gaussian_filter1d(middle, sigma, mode="constant", truncate=4)  # type: ignore[no-any-return]

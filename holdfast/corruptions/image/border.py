@@ -5,8 +5,6 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["reflect"]
-
 
 def reflect(indices: NDArray[np.intp], length: int, *, repeat_border: bool) -> NDArray[np.intp]:
     """Return positions on an axis, reflected into 0 .. length - 1.

@@ -10,12 +10,11 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from holdfast.corruptions import fast
 from holdfast.corruptions.base import Images, Rng, corruption
 from holdfast.corruptions.draws import signed_uniform
 from holdfast.corruptions.image.blur import Blocks, blocks_of, smooth_rows
 from holdfast.corruptions.image.border import reflect
-
-__all__ = ["elastic_transform"]
 
 Planes: TypeAlias = NDArray[np.float32]  # (channels, n, height, width)
 FARTHEST = 1e5  # pixels: a tiny image may be displaced by more than its size
@@ -137,9 +136,7 @@ def _way_back(jitter: NDArray[Any], height: int, width: int) -> NDArray[np.float
 
 def _turned(jitter: NDArray[Any], height: int, width: int) -> tuple[_Axis, _Axis]:
     """Return the positions of affine maps, borders mirrored, rounded to 1/32 pixel as in OpenCV 4."""
-    back = _way_back(jitter, height, width)[..., None]
-    along_x = _in_1024ths(back[:, :, 0] * np.arange(width))
-    along_y = _in_1024ths(back[:, :, 1] * np.arange(height) + back[:, :, 2]) + np.int32(16)
+    along_x, along_y = _along(jitter, height, width)
 
     def axis(index: int, length: int) -> _Axis:
         indices = along_x[:, index, None] + along_y[:, index, :, None]
@@ -150,6 +147,13 @@ def _turned(jitter: NDArray[Any], height: int, width: int) -> tuple[_Axis, _Axis
         return _axis(length, indices, remainder, repeat_border=False)
 
     return axis(1, height), axis(0, width)
+
+
+def _along(jitter: NDArray[Any], height: int, width: int) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    """Return the shares of each column (n, 2, width) and row (n, 2, height) in the positions, in 1024ths."""
+    back = _way_back(jitter, height, width)[..., None]
+    along_x = _in_1024ths(back[:, :, 0] * np.arange(width))
+    return along_x, _in_1024ths(back[:, :, 1] * np.arange(height) + back[:, :, 2]) + np.int32(16)
 
 
 def _in_1024ths(positions: NDArray[np.float64]) -> NDArray[np.int32]:
@@ -195,6 +199,15 @@ def elastic_transform(
     """Apply a random affine map and a smooth random displacement of every pixel."""
     height, width, channels = images.shape[1:]
     shifts = strength * _smooth(fields, sigma)
+    if loops := fast.loops():
+        shares = np.divide(np.arange(256), 255, dtype=np.float32)
+        moved = np.empty_like(images)
+        for image, across, down, shift, made in zip(
+            images, *_along(reach * jitter, height, width), shifts, moved, strict=True
+        ):
+            turned = loops.turned(image, across, down, shares, ONE_32ND)
+            made[:] = loops.displaced(turned, shift, np.float32(1), np.float32(255))
+        return moved
     affine = _Sampler.at(*_turned(reach * jitter, height, width), channels)
     elastic = _Sampler.at(*_displaced(shifts[:, 0], shifts[:, 1]), channels)
     np.divide(np.moveaxis(images, -1, 0), 255, dtype=np.float32, out=affine.planes)

@@ -13,13 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
+from holdfast.corruptions import fast
 from holdfast.corruptions.base import CORRUPTIONS, Corruption, Images, Rng
 from holdfast.corruptions.draws import integers
 from holdfast.corruptions.image.texture import ice_textures
 from holdfast.corruptions.listing import files_in, read_image
 from holdfast.corruptions.samples import as_image
-
-__all__ = ["frost", "frost_from"]
 
 Texture = NDArray[np.uint8]  # (height, width, 3)
 PUBLISHED = [f"frost{number}" for number in range(1, 6)]  # the published code has six files and never draws the last
@@ -57,9 +56,19 @@ def _frost(name: str, load: Callable[[], Sequence[Texture]], source: str) -> Cor
         choices = textures(size, height, width)
         corners = zip(choice, row, column, strict=True)
         crops = np.stack([choices[t][r : r + height, c : c + width] for t, r, c in corners])
+        if loops := fast.loops():
+            covered = loops.paired(images.reshape(-1), crops.reshape(-1), _covered(clear, ice))
+            return covered.reshape(images.shape)  # type: ignore[no-any-return]
         return np.clip(clear * images + ice * crops, 0, 255).astype(np.uint8)
 
     return Corruption(name, TABLES, apply, draw, source=source)
+
+
+@lru_cache(maxsize=32)
+def _covered(clear: float, ice: float) -> NDArray[np.uint8]:
+    """Return the level of a value by its own level and that of the texture."""
+    levels = np.arange(256)
+    return np.clip(clear * levels[:, None] + ice * levels, 0, 255).astype(np.uint8)
 
 
 def _shrunk(texture: Texture, size: float) -> Texture:

@@ -8,11 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from holdfast.corruptions import fast
 from holdfast.corruptions.base import Images, Rng, corruption
 from holdfast.corruptions.draws import integers
-from holdfast.corruptions.image.blur import blurred
-
-__all__ = ["glass_blur", "sources", "whole"]
+from holdfast.corruptions.image.blur import blurred, taps
 
 
 def whole(reach: float, passes: float) -> tuple[int, int]:
@@ -72,6 +71,10 @@ def sources(offsets: NDArray[Any], height: int, width: int, reach: int) -> NDArr
 def glass_blur(images: Images, offsets: NDArray[Any], sigma: float, reach: float, passes: float) -> Images:
     """Blur, copy pixels from random neighbours, and blur again, as through frosted glass."""
     count, height, width, channels = images.shape
+    if loops := fast.loops():
+        moved = loops.blurred(np.ascontiguousarray(images), taps(sigma))
+        loops.exchanged(moved, offsets, whole(reach, passes)[0])
+        return loops.blurred(moved, taps(sigma))  # type: ignore[no-any-return]
     planes = blurred(np.ascontiguousarray(np.moveaxis(images, -1, 0)).reshape(-1, height, width), sigma)
     swaps = [sources(each, height, width, whole(reach, passes)[0]) for each in np.moveaxis(offsets, 1, 0)]
     if swaps:

@@ -9,9 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg.blas import daxpy
 
+from holdfast.corruptions import fast
 from holdfast.corruptions.base import Images, Rng, corruption
-
-__all__ = ["motion_blur", "trail"]
 
 HALF_STEP = 0.5 / 257  # the reference rounds to 16 bits, then truncates to 8
 
@@ -30,7 +29,9 @@ def trail(images: Images, degrees: NDArray[np.float64], radius: float, sigma: fl
 def _trail(image: NDArray[np.uint8], weights: NDArray[np.float64], degrees: float) -> NDArray[np.uint8]:
     height, width, channels = image.shape
     step = np.arange(len(weights))
-    across, down = (np.ceil(step * f(radians(degrees)) - 0.5).astype(int) for f in (cos, sin))
+    across, down = (np.ceil(step * f(radians(degrees)) - 0.5).astype(np.int64) for f in (cos, sin))
+    if loops := fast.loops():
+        return loops.trailed(image, weights, down, across, HALF_STEP)  # type: ignore[no-any-return]
     rows = np.arange(down.min(), height + down.max()).clip(0, height - 1)
     columns = np.arange(across.min(), width + across.max()).clip(0, width - 1)
     padded = image.take(rows, axis=0).take(columns, axis=1).astype(np.float64).ravel()

@@ -10,10 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import pdtr
 
+from holdfast.corruptions import fast
 from holdfast.corruptions.base import Images, Rng, corruption, quantise
 from holdfast.corruptions.draws import normal, words
-
-__all__ = ["gaussian_noise", "impulse_noise", "shot_noise", "speckle_noise"]
 
 
 def _normal(rng: Rng, image: Images, *_: float) -> tuple[NDArray[Any]]:
@@ -36,6 +35,10 @@ def _levels(values: NDArray[Any]) -> Images:
 )
 def gaussian_noise(images: Images, noise: NDArray[Any], sigma: float) -> Images:
     """Add normal noise of equal strength everywhere, as in low light."""
+    if loops := fast.loops():
+        number = noise.dtype.type
+        noisy = loops.added(images.reshape(-1), noise.reshape(-1), number(255 * sigma), number(255))
+        return noisy.reshape(images.shape)  # type: ignore[no-any-return]
     noisy = noise * (255 * sigma)
     noisy += images
     return _levels(noisy)
@@ -46,6 +49,9 @@ def _photons(rng: Rng, image: Images, per_photon: float) -> tuple[Images]:
         return (quantise(rng.poisson(image / 255 * (1 / per_photon)) / (1 / per_photon)),)
     threshold, otherwise = _counted(per_photon)
     drawn = words(rng, image.shape, np.uint32)
+    if loops := fast.loops():
+        seen = loops.aliased(drawn.reshape(-1), np.ascontiguousarray(image).reshape(-1), threshold, otherwise)
+        return (seen.reshape(image.shape),)
     column = drawn.astype(np.uint8)  # its last 8 bits
     entry = (image.astype(np.uint16) << 8) | column
     return (np.where(drawn < threshold.take(entry), column, otherwise.take(entry)),)
@@ -119,6 +125,10 @@ def impulse_noise(images: Images, hit: NDArray[np.bool_], salt: NDArray[np.bool_
 )
 def speckle_noise(images: Images, noise: NDArray[Any], sigma: float) -> Images:
     """Add normal noise in proportion to each value."""
+    if loops := fast.loops():
+        number = noise.dtype.type
+        noisy = loops.multiplied(images.reshape(-1), noise.reshape(-1), number(sigma), number(1), number(255))
+        return noisy.reshape(images.shape)  # type: ignore[no-any-return]
     noisy = noise * sigma
     noisy += 1
     noisy *= images

@@ -16,8 +16,6 @@ from holdfast.corruptions.base import Images, Rng, corruption, images_of, planes
 from holdfast.corruptions.draws import normal
 from holdfast.corruptions.image.blur import gaussian, quick_gaussian
 
-__all__ = ["distance_to", "edges", "equalise", "spatter"]
-
 WATER = np.array([175, 238, 238], np.float32)[:, None, None, None] / 255  # pale turquoise
 MUD = np.array([63, 42, 20], np.float32)[:, None, None, None] / 255
 WEAK, STRONG = 50, 150  # gradients above which an edge continues, and above which it starts

@@ -12,8 +12,6 @@ from scipy.special import gammaincinv
 
 from holdfast.randomness import seeded_rng
 
-__all__ = ["ice_textures"]
-
 HEIGHT, WIDTH = 448, 640  # pixels
 STRETCH = 1.8  # crystals are longer than wide
 

@@ -8,8 +8,6 @@ from typing import Protocol, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["ROUNDING", "Boxes", "Exact", "Levels", "truncated"]
-
 Levels: TypeAlias = NDArray[np.uint8]  # whole levels, mostly of planes (n, height, width)
 
 ROUNDING = 255 * 2.0**-24  # levels: the largest error of one float32 operation on values up to 1

@@ -7,12 +7,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from holdfast.corruptions import fast
 from holdfast.corruptions.base import Images, Rng, corruption, images_of, planes_of, quantise
 from holdfast.corruptions.draws import normal, uniform
 from holdfast.corruptions.image.motion import trail
 from holdfast.corruptions.image.zoom import zoom_taps
-
-__all__ = ["fog", "plasma", "snow"]
 
 
 def _flakes(rng: Rng, image: Images, *_: float) -> tuple[NDArray[Any], float]:
@@ -74,6 +73,14 @@ def snow(
     layers[layers < threshold] = 0
     fallen = np.divide(trail(quantise(layers)[..., None], degrees, radius, sigma)[..., 0], 255, dtype=flakes.dtype)
     fallen += fallen[:, ::-1, ::-1].copy()
+    if loops := fast.loops():
+        shares = np.divide(np.arange(256), 255, dtype=np.float32)
+        weights = np.array([0.299, 0.587, 0.114, 1.5, 0.5, colour_share, 1 - colour_share], np.float32)
+        white = flakes.dtype.type(255)
+        snowed = np.empty_like(images)
+        for image, flake, made in zip(images, fallen, snowed, strict=True):
+            made[:] = loops.snowed(image, flake, shares, weights, white)
+        return snowed
     planes = planes_of(images)
     grey = 0.299 * planes[0] + 0.587 * planes[1] + 0.114 * planes[2]
     pale = np.maximum(planes, 1.5 * grey + 0.5)
@@ -89,6 +96,12 @@ def plasma(noise: NDArray[Any], side: int, decay: float) -> NDArray[Any]:
     amplitude, used = 100.0, 0
     while (count := clouds.shape[1]) < side:
         fields = noise[:, used : used + 3 * count**2].reshape(-1, 3, count, count)
+        used += 3 * count**2
+        if loops := fast.loops():
+            numbers = [noise.dtype.type(number) for number in (amplitude, 2 * amplitude, 0.25)]
+            clouds = np.stack([loops.refined(*each, *numbers) for each in zip(clouds, fields, strict=True)])
+            amplitude /= decay
+            continue
         # As published the amplitude is squared: it falls with the square of the decay.
         fields = amplitude * (2 * amplitude * fields - amplitude)
         pairs = clouds + _next(clouds, 1)
@@ -97,7 +110,7 @@ def plasma(noise: NDArray[Any], side: int, decay: float) -> NDArray[Any]:
         finer[:, ::2, ::2], finer[:, 1::2, 1::2] = clouds, centres
         finer[:, ::2, 1::2] = ((centres + _previous(centres, 1)) + (clouds + _next(clouds, 2))) / 4 + fields[:, 1]
         finer[:, 1::2, ::2] = ((centres + _previous(centres, 2)) + pairs) / 4 + fields[:, 2]
-        clouds, amplitude, used = finer, amplitude / decay, used + 3 * count**2
+        clouds, amplitude = finer, amplitude / decay
     clouds -= clouds.min(axis=(1, 2), keepdims=True)
     clouds /= clouds.max(axis=(1, 2), keepdims=True)
     return clouds
@@ -136,6 +149,13 @@ def fog(images: Images, noise: NDArray[Any], strength: float, decay: float) -> I
     height, width = images.shape[1:3]
     clouds = plasma(noise, _map_side(height, width), decay)[:, :height, :width]
     brightest = (images.max(axis=(1, 2, 3)) / 255).astype(noise.dtype)[:, None, None]
+    if loops := fast.loops():
+        number = noise.dtype.type
+        shares = np.divide(np.arange(256), 255, dtype=noise.dtype)
+        fogged = np.empty_like(images)
+        for image, cloud, bright, made in zip(images, strength * clouds, brightest[:, 0, 0], fogged, strict=True):
+            made[:] = loops.fogged(image, cloud, shares, bright, bright + number(strength), number(255))
+        return fogged
     planes = planes_of(images, noise.dtype)
     planes += strength * clouds
     planes *= brightest

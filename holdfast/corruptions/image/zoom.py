@@ -12,10 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from holdfast.corruptions import fast
 from holdfast.corruptions.base import Images, corruption, quantise
 from holdfast.corruptions.image.truncation import ROUNDING, Boxes, Levels, truncated
-
-__all__ = ["Zoomed", "zoom_blur", "zoom_taps"]
 
 
 def zoom_taps(length: int, factor: float) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
@@ -70,6 +69,10 @@ def zoom_blur(images: Images, start: float, stop: float, step: float) -> Images:
     factors = tuple(np.arange(start, stop, step).tolist())  # by numpy: one ulp can change which pixels are kept
     if len(factors) == 1:
         return images
+    if loops := fast.loops():
+        shares, white = np.arange(256, dtype=np.float32) / np.float32(255), np.float32(255)
+        down, across = (tuple(_zooms(length, factors[1:]).taps) for length in (height, width))
+        return np.stack([loops.zoomed(image, shares, down, across, white) for image in images])
     planes = np.ascontiguousarray(np.moveaxis(images, -1, 0)).reshape(-1, height, width)
     zoomed = Zoomed(planes / np.float32(255), factors[1:])
     levels = truncated(zoomed.levels(), (3 * len(factors) + 8) * ROUNDING, planes, zoomed.boxes(), zoomed)

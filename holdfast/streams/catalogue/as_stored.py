@@ -8,8 +8,6 @@ from holdfast.streams.rendering import Rendering
 from holdfast.streams.shards.stored import StoredPlan
 from holdfast.streams.stream import Stream
 
-__all__ = ["as_stored"]
-
 
 @STREAMS.register("as_stored", citation="Press et al., NeurIPS 2023")
 def as_stored(data: Shards, *, seed: int = 0) -> Stream:

@@ -19,8 +19,6 @@ from holdfast.streams.walks.difficulty import OFFICIAL_TARGETS_PERCENT
 from holdfast.streams.walks.transitions import Calibration
 from holdfast.streams.walks.walk import Walk
 
-__all__ = ["CCC_SETTINGS", "ccc", "ccc_setting"]
-
 # The official shards hold whole steps and at least 25 000 images, 7.5 million in all: 289 × 13 steps of 2000.
 OFFICIAL_SAMPLES = {1000: 7_500_000, 2000: 7_514_000, 5000: 7_500_000}  # by images per step
 OFFICIAL_SEEDS = (43, 44, 45)

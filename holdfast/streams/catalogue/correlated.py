@@ -11,8 +11,6 @@ from holdfast.streams.builder import STREAMS
 from holdfast.streams.catalogue.continual import continual
 from holdfast.streams.stream import Stream
 
-__all__ = ["correlated"]
-
 
 @STREAMS.register(
     "correlated",

@@ -21,8 +21,6 @@ from holdfast.streams.plans.plan import Plan
 from holdfast.streams.stream import Stream
 from holdfast.streams.walks.walk import Walk
 
-__all__ = ["CrossPlan", "cross"]
-
 PIECE = 2**18  # samples; the first of each piece is drawn independently of its predecessor
 
 

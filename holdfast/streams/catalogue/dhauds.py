@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import get_args
 
-from holdfast.audio import short_name
+from holdfast.audio import CLIPS, short_name
 from holdfast.corruptions.audio.criteria import BOTH_WAYS, Noise, criterion_corruption
-from holdfast.corruptions.audio.dhauds import CLIPS, SEEDS, Copy, criteria
+from holdfast.corruptions.audio.dhauds import SEEDS, Copy, criteria
 from holdfast.data import Dataset, StoredCorruptions
 from holdfast.options.ranges import Count
 from holdfast.records import Domain
@@ -18,8 +18,6 @@ from holdfast.streams.plans.orders import order_named
 from holdfast.streams.plans.schedule import schedule_of
 from holdfast.streams.rendering import Rendering
 from holdfast.streams.stream import Stream
-
-__all__ = ["dhauds"]
 
 
 @STREAMS.register("dhauds", citation="Shao et al., arXiv 2511.18421")

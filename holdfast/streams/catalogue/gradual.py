@@ -13,8 +13,6 @@ from holdfast.streams.plans.domains import domains_named
 from holdfast.streams.steps import stream_of
 from holdfast.streams.stream import Stream
 
-__all__ = ["gradual"]
-
 
 @STREAMS.register("gradual", citation="Wang et al., CVPR 2022", extends=stream_of)
 def gradual(

@@ -16,8 +16,6 @@ from holdfast.streams.plans.domains import classes_of_all, domains_named, pools_
 from holdfast.streams.rendering import Draws, Renderer, Rendering
 from holdfast.streams.stream import Stream
 
-__all__ = ["markov"]
-
 Options = Chain | Mapping[str, Any]
 
 

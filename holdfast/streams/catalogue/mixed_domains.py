@@ -13,8 +13,6 @@ from holdfast.streams.plans.domains import domains_named
 from holdfast.streams.steps import stream_of
 from holdfast.streams.stream import Stream
 
-__all__ = ["mixed_domains"]
-
 
 @STREAMS.register("mixed_domains", citation="Marsden et al., WACV 2024", extends=stream_of)
 def mixed_domains(

@@ -11,8 +11,6 @@ from holdfast.streams.builder import STREAMS
 from holdfast.streams.catalogue.continual import continual
 from holdfast.streams.stream import Stream
 
-__all__ = ["reset_each_shift"]
-
 
 @STREAMS.register("reset_each_shift", citation="Wang et al., ICLR 2021", extends=STREAMS["continual"])
 def reset_each_shift(data: Dataset, *, corruptions: Sequence[str | Domain], **options: Any) -> Stream:

@@ -15,8 +15,6 @@ from holdfast.streams.catalogue.markov import markov
 from holdfast.streams.chains.markov_plan import Mode
 from holdfast.streams.stream import Stream
 
-__all__ = ["UNITTA_DOMAINS", "UNITTA_MAIN", "UNITTA_SETTINGS", "unitta", "unitta_setting"]
-
 # The order of the continual settings; in imbalanced ones the first is the head.
 UNITTA_DOMAINS = (
     "motion_blur",

@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 from holdfast.streams.chains.chain import Chain, States
 from holdfast.streams.chains.strata import turns
 
-__all__ = ["official_chain", "official_states", "stratum_caps"]
-
 Caps = NDArray[np.int64]
 
 

@@ -17,8 +17,6 @@ from holdfast.options.ranges import Count, Share
 from holdfast.registry import nearest
 from holdfast.streams.chains.holding import HOLDINGS
 
-__all__ = ["Chain", "States", "chain_of", "states_along"]
-
 States = NDArray[np.int32]
 DRAWS = 4096  # of states at a time
 CLOSE = 1e-12  # 1 − 14/15 and 1/15 differ by rounding

@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 from holdfast.records import Picks
 from holdfast.streams.chains.chain import Chain
 
-__all__ = ["ChainReport", "StreamReport", "report_on"]
-
 
 @dataclass(frozen=True)
 class ChainReport:

@@ -7,8 +7,6 @@ from collections.abc import Callable, Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["HOLDINGS"]
-
 CONCENTRATION = 0.1  # of the order `correlated`
 
 Law = Callable[[NDArray[np.float64], np.random.Generator], NDArray[np.int64]]

@@ -19,8 +19,6 @@ from holdfast.streams.plans.domains import Pools, classes_of_all
 from holdfast.streams.plans.pieces import Pieces
 from holdfast.streams.plans.plan import Plan
 
-__all__ = ["Exhaust", "MarkovPlan", "Mode"]
-
 Mode = Literal["official", "stationary"]
 Exhaust = Literal["cycle", "stop", "error"]
 

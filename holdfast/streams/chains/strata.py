@@ -9,8 +9,6 @@ from holdfast.streams.chains.chain import States
 from holdfast.streams.plans.domains import Pools
 from holdfast.streams.plans.orders import Sorted
 
-__all__ = ["deal", "stratum_sizes", "turns"]
-
 
 def turns(strata: NDArray[np.integer]) -> NDArray[np.int64]:
     """Return for each position how often its stratum has come before.

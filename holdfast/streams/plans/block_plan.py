@@ -17,8 +17,6 @@ from holdfast.streams.plans.orders import Order
 from holdfast.streams.plans.plan import Plan
 from holdfast.streams.plans.schedule import Block, Condition, Schedule
 
-__all__ = ["BlockPlan"]
-
 
 class BlockPlan(Plan):
     """Any schedule with any order; every block has its own generator, so that any position costs one block.

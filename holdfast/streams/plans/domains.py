@@ -13,8 +13,6 @@ from holdfast.data import Dataset, NaturalDomains, StoredCorruptions
 from holdfast.records import Domain
 from holdfast.registry import UnknownNameError, nearest
 
-__all__ = ["CLEAN", "Pools", "classes_of_all", "domains_named", "pools_of"]
-
 CLEAN = "clean"
 Pools = Sequence[NDArray[np.int64]]  # the samples of each domain, by index into the data
 

@@ -14,8 +14,6 @@ from holdfast.options.problems import check
 from holdfast.options.ranges import Count, Positive
 from holdfast.registry import Registry
 
-__all__ = ["ORDERS", "Correlated", "Drifting", "Order", "Shuffled", "SingleClass", "Sorted", "order_named"]
-
 
 @dataclass(frozen=True)
 class Order(ABC):

@@ -8,8 +8,6 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Pieces"]
-
 
 class Pieces:
     """Columns by position; `draw(index)` returns one piece, (rows, length), and the last two are kept.

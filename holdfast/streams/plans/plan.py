@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 
 from holdfast.records import Domain, Picks
 
-__all__ = ["Plan"]
-
 
 class Plan(ABC):
     """A seeded order of picks that can be read from any position."""

@@ -8,9 +8,6 @@ from typing import Any
 
 from holdfast.records import Domain
 
-__all__ = ["Block", "Condition", "Schedule", "schedule_of"]
-
-
 MOST_BLOCKS = 100_000  # of one cycle
 
 

@@ -24,8 +24,6 @@ from holdfast.options.own_code import load_files, loaded_files
 from holdfast.records import Picks
 from holdfast.streams.stream import Stream
 
-__all__ = ["export_shards", "shard_spans"]
-
 OFFICIAL_JPEG_QUALITY = 85
 Span = tuple[Path, int, int]  # a shard, and the positions it begins and ends at
 

@@ -13,8 +13,6 @@ from holdfast.records import Domain, Picks
 from holdfast.streams.plans.domains import CLEAN
 from holdfast.streams.plans.plan import Plan
 
-__all__ = ["StoredPlan"]
-
 
 class StoredPlan(Plan):
     """The samples in the order in which they are stored, without further corruption.

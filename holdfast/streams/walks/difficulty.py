@@ -9,16 +9,6 @@ from typing import Literal, TypeAlias, get_args
 
 from holdfast.registry import UnknownNameError, nearest
 
-__all__ = [
-    "OFFICIAL_TARGETS_PERCENT",
-    "POOLS",
-    "Difficulty",
-    "corruption_order",
-    "reach_percent",
-    "target_percent_of",
-    "walk_pairs",
-]
-
 Difficulty: TypeAlias = Literal["easy", "medium", "hard"]
 
 OFFICIAL_TARGETS_PERCENT: dict[str, float] = {"easy": 40.0, "medium": 20.0, "hard": 0.0}

@@ -9,8 +9,6 @@ from typing import Any, Literal, TypeAlias, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["LEVELS", "GridPoint", "PathRule", "check_path", "check_rule", "find_path", "official_path", "squared_path"]
-
 LEVELS = 21  # of each severity, 0 to 5 in quarters: severity = level / 4
 GridPoint: TypeAlias = tuple[int, int]  # the levels of the first and of the second corruption
 PathRule: TypeAlias = Literal["official", "squared", "connected"]

@@ -13,8 +13,6 @@ from holdfast.data.crops import Crop, crop_from
 from holdfast.machine.folders import write_whole
 from holdfast.streams.walks.path import LEVELS, GridPoint, check_path
 
-__all__ = ["Calibration", "Transition"]
-
 SCHEMA = 1
 STORED_POINTS = "cells"  # the key of `points` in files, which schema 1 has from the beginning
 

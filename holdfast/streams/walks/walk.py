@@ -15,8 +15,6 @@ from holdfast.streams.plans.domains import domains_named
 from holdfast.streams.plans.plan import Plan
 from holdfast.streams.walks.transitions import Calibration
 
-__all__ = ["Walk"]
-
 
 class Walk(Plan):
     """The transitions of a calibration, one after the other, repeated until `length` (None: endlessly).

@@ -15,8 +15,6 @@ from holdfast.streams.stream import Stream
 from holdfast.streams.walks.transitions import Calibration, Transition
 from holdfast.streams.walks.walk import Walk
 
-__all__ = ["walk_strip", "write_walk_gif"]
-
 SMALLEST_FRAME, GAP, FONT_SIZE, LINE = 160, 8, 13, 17  # pixels
 
 

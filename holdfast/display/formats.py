@@ -9,9 +9,7 @@ import re
 from collections.abc import Iterator, Sequence
 from html import escape
 
-from holdfast.report.cells import WORSE, Cell, CellColumn, CellTable, Tabular, slug
-
-__all__ = ["markdown_text", "to_csv", "to_html", "to_latex", "to_markdown", "words_to_markdown"]
+from holdfast.display.cells import WORSE, Cell, CellColumn, CellTable, Tabular, slug
 
 FORMULA = tuple("=+-@\t\r")  # with which a formula begins
 LATEX = {

@@ -1,7 +1,7 @@
 """Measure the coverage of the 90 % interval of `anchored` on seven networks and four streams.
 
-    python benchmarks/coverage.py record FOLDER --draw 0 --networks resnet20   # logits of source, anchor and TENT
-    python benchmarks/coverage.py judge FOLDER results/coverage.json           # all estimates from these logits
+    python benchmarks/interval_coverage.py record FOLDER --draw 0 --networks resnet20  # logits of every network
+    python benchmarks/interval_coverage.py judge FOLDER results/coverage.json  # all estimates from these logits
 
 Each of three draws has corruptions and samples of its own: the constants of the interval were chosen on two of them.
 Recording takes the time; judging replays the logits through the estimator itself, with held-out labels, with held-out

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
-from holdfast.report.scores import Emphasis, printed
-
-__all__ = ["WORSE", "Cell", "CellColumn", "CellTable", "Tabular", "WordTable", "slug", "word_columns"]
+Emphasis = Literal["", "best", "worse"]  # best of its column; worse than the source
 
 WORSE = "; grey: worse than the source"  # the end of a caption's sentence on emphasis; Markdown has italics for grey
 
@@ -111,3 +110,12 @@ def slug(title: str) -> str:
     'continual-digits-resnet'
     """
     return re.sub(r"[^A-Za-z0-9]+", "-", title).strip("-").lower()
+
+
+def printed(score: float, form: str = ".1f") -> str:
+    """Return a number as every table prints it.
+
+    >>> printed(12.34), printed(12.34, "+.1f"), printed(float("nan"))
+    ('12.3', '+12.3', '–')
+    """
+    return "–" if math.isnan(score) else f"{score:{form}}"
