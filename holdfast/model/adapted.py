@@ -132,7 +132,7 @@ class AdaptedModel(nn.Module):
     def _repr_html_(self) -> str:
         from holdfast.display import facts
 
-        options = ", ".join(f"{name}={value!r}" for name, value in _options(self.method).items())
+        options = ", ".join(f"{name}={value!r}" for name, value in options_given(self.method).items())
         return facts(type(self).__name__, {**self._facts(), "options": options})
 
     def forward(self, inputs: Tensor | Mapping[str, Tensor] | None = None, **named: Tensor) -> Tensor:
