@@ -7,7 +7,7 @@ READY := $(VENV)/.ready
 # Tracing slows Python 3.11 down by a third, so coverage is measured on a fast part of the tests only.
 COVERED := tests/blocks tests/recovery tests/report tests/streams
 
-.PHONY: demo test test-slow mutants check pages bench bench-check docs site clean package
+.PHONY: demo test test-slow mutants check lock audit pages bench bench-check docs site clean package
 
 # The demo needs no tools of developers; where they are installed, nothing more is.
 demo: $(if $(wildcard $(READY)),$(READY),$(VENV)/.ready-demo)
@@ -36,6 +36,16 @@ check: $(READY)
 	$(BIN)/lint-imports
 	$(BIN)/python docs/prose.py
 	$(BIN)/python docs/check_links.py
+
+# Write requirements.lock: what is installed here, with the hashes of every file. It needs a package index.
+lock: $(READY)
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[docs]"
+	$(BIN)/python .ci/lock
+
+# Look for known vulnerabilities of the locked packages; it needs the public database.
+PIP_AUDIT ?= $(BIN)/pip-audit
+audit:
+	$(PIP_AUDIT) --disable-pip --require-hashes --requirement requirements.lock
 
 # Write every generated page, table and figure; `make test` fails on a difference.
 pages: $(READY)
@@ -81,7 +91,8 @@ $(READY): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --no-deps timm
 	touch $(READY)
 
-# Build wheel and sdist, check their metadata, and run README's Python from the installed wheel. The wheel is installed
+# Build wheel and sdist, check their metadata, and play README and the first tutorial from the installed wheel, in an
+# empty folder and with the words of the pages; it takes about five minutes. The wheel is installed
 # without its dependencies into an empty environment, which finds torch and the others in $(VENV) but not holdfast.
 PACKAGE := build/package
 package: $(READY)

@@ -18,7 +18,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from holdfast.benchmark.provenance import commit_of
+from holdfast.benchmark.manifest import commit_of
 
 HERE = Path(__file__).resolve().parent
 RESULTS = HERE.parent / "results"

@@ -2,14 +2,16 @@
 
 Clients send batches of several tenants to `holdfast serve` and label what is asked for. SIGKILL hits the service at a
 random moment; it starts again on the same folder. Then the chain of the log has to be intact, every label that was
-answered `counts: true` must not count a second time, the bounds that the labels gave must stand, every answered batch
-but the last of each client has to be in the log, and no state may be older than the checkpoint interval.
+answered `counts: true` must not count a second time, the bounds must be those that were read before if no batch came
+after, every answered batch but the last of each client has to be in the log, and no state may be older than the
+checkpoint interval. `--more` adds to the result in the file of `--json`.
 """
 
 from __future__ import annotations
 
 import argparse
 import io
+import json
 import multiprocessing
 import os
 import random
@@ -21,6 +23,7 @@ from collections import Counter
 from contextlib import suppress
 from multiprocessing.process import BaseProcess
 from pathlib import Path
+from typing import Any
 
 import httpx
 import numpy as np
@@ -34,6 +37,7 @@ TENANTS = ("north", "south", "west")
 RESENT = 40  # labels that are sent again after a kill
 STARTING = 300.0  # seconds
 PROCESSES = multiprocessing.get_context("forkserver")  # a server of forks imports everything once
+PLAIN: dict[str, Any] = {"trust_env": False, "verify": False, "timeout": 60}  # no certificates to read
 COMMAND = [
     "serve",
     "imported:holdfast.models.tiny:tiny_resnet",
@@ -43,6 +47,8 @@ COMMAND = [
     "0.5",
     "--wait-ms",
     "0",
+    "--memory-format",
+    "contiguous",
 ]
 
 
@@ -54,12 +60,12 @@ class Client(threading.Thread):
         self.url, self.tenant, self.rng = url, tenant, np.random.default_rng(seed)
         self.batches: list[tuple[str, int]] = []  # run and batch of each answer
         self.counted: list[tuple[str, int]] = []  # id and label that count
-        self.bounded = False  # whether the labels gave a bound of the accuracy
+        self.bounds: tuple[int, Any] = (0, None)  # after so many batches with all their labels
         self.refused: list[str] = []
 
     def run(self) -> None:
         """Send until the connection fails."""
-        with suppress(httpx.HTTPError), httpx.Client(base_url=self.url, trust_env=False, timeout=60) as client:
+        with suppress(httpx.HTTPError), httpx.Client(base_url=self.url, **PLAIN) as client:
             while not self.refused:
                 file = io.BytesIO()
                 np.save(file, self.rng.random((4, 3, 32, 32), np.float32))
@@ -77,8 +83,7 @@ class Client(threading.Thread):
                             self.refused.append(reply.text)
                         elif reply.json()["counts"]:
                             self.counted.append((name, label))
-                bounds = client.get("/v1/status", params={"tenant": self.tenant}).json()["bounds"]["accuracy"]
-                self.bounded |= bounds != [0.0, 1.0]
+                self.bounds = (served["batch"] + 1, bounds_of(client, self.tenant))
 
 
 def serve(options: list[str], log: Path) -> None:
@@ -96,12 +101,13 @@ def started(folder: Path, log: Path) -> tuple[BaseProcess, str]:
     process = PROCESSES.Process(target=serve, args=(options, log))
     process.start()
     end = time.monotonic() + STARTING
-    while time.monotonic() < end and process.is_alive():
-        urls = [word for word in log.read_text().split() if word.startswith("http://")]
-        with suppress(httpx.HTTPError):
-            if urls and httpx.get(f"{urls[0]}readyz", trust_env=False).status_code == 200:
-                return process, urls[0]
-        time.sleep(0.05)
+    with httpx.Client(**PLAIN) as client:
+        while time.monotonic() < end and process.is_alive():
+            urls = [word for word in log.read_text().split() if word.startswith("http://")]
+            with suppress(httpx.HTTPError):
+                if urls and client.get(f"{urls[0]}readyz").status_code == 200:
+                    return process, urls[0]
+            time.sleep(0.05)
     process.kill()
     raise RuntimeError(f"the service did not start: {log.read_text()}")
 
@@ -121,24 +127,31 @@ def disturbed(url: str, process: BaseProcess, chance: random.Random) -> list[Cli
     return clients
 
 
-def problems(url: str, folder: Path, clients: list[Client]) -> Counter[str]:
-    """Return what a restored service has lost of what it answered before."""
-    lost: Counter[str] = Counter()
+def bounds_of(client: httpx.Client, tenant: str) -> Any:
+    """Return the bounds that labels guarantee a tenant."""
+    return client.get("/v1/status", params={"tenant": tenant}).json()["bounds"]
+
+
+def problems(url: str, folder: Path, clients: list[Client]) -> tuple[Counter[str], Counter[str]]:
+    """Return what a restored service has lost of what it answered before, and what could be compared."""
+    lost, compared = Counter[str](), Counter[str]()
     lost["broken chain"] += verify_audit(folder / "audit.db").problem is not None
     logged = {(one.tenant, one.run, one.batch) for one in read_audit(folder / "audit.db") if one.kind == "batch"}
-    with httpx.Client(base_url=url, trust_env=False, timeout=60) as service:
+    with httpx.Client(base_url=url, **PLAIN) as service:
         tenants = service.get("/v1/status").json()["tenants"]
         for client in clients:
             lost["refused requests"] += len(client.refused)
             answered = [(client.tenant, *one) for one in client.batches]
             lost["unlogged batches"] += sum(one not in logged for one in answered[:-1])
             lost["stale states"] += answered[-1][2] + 1 - tenants[client.tenant]["batches"] > EVERY
-            bounds = service.get("/v1/status", params={"tenant": client.tenant}).json()["bounds"]["accuracy"]
-            lost["bounds"] += client.bounded and bounds == [0.0, 1.0]
+            if client.bounds[0] == tenants[client.tenant]["batches"]:
+                lost["bounds"] += bounds_of(service, client.tenant) != client.bounds[1]
+                compared["bounds"] += 1
             for name, label in client.counted[-RESENT:]:
                 answer = service.post("/v1/feedback", json={"id": name, "label": label})
                 lost["labels"] += answer.status_code != 200 or answer.json()["counts"]
-    return lost
+                compared["labels"] += 1
+    return lost, compared
 
 
 def main() -> None:
@@ -146,25 +159,30 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--kills", type=int, default=100)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--more", action="store_true", help="go on from the result in the file of --json")
     add_json(parser)
     given = parser.parse_args()
+    before = json.loads(given.json.read_text())["measured"] if given.more else {}
+    done = before.get("kills", 0)
+    chance = random.Random(given.seed + done)
+    counts, lost, compared = (Counter[str](before.get(name)) for name in ("answered", "lost", "compared"))
     PROCESSES.set_forkserver_preload(
         ["__main__", "holdfast.serve.build", "holdfast.serve.run", "holdfast.serve.routes"]
     )
-    chance, lost, counts = random.Random(given.seed), Counter[str](), Counter[str]()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name) / "state"
         process, url = started(folder, Path(name) / "log")
         try:
-            for kill in range(given.kills):
+            for kill in range(done, given.kills):
                 clients = disturbed(url, process, chance)
                 process, url = started(folder, Path(name) / "log")
-                lost.update(problems(url, folder, clients))
+                for total, these in zip((lost, compared), problems(url, folder, clients), strict=True):
+                    total.update(these)
                 counts["batches"] += sum(len(client.batches) for client in clients)
                 counts["labels"] += sum(len(client.counted) for client in clients)
                 print(f"{kill + 1} kills, {dict(counts)}, lost: {dict(+lost) or 'nothing'}", flush=True)
-                measured = {"checkpoint_every": EVERY, "answered": dict(counts), "lost": dict(lost)}
-                write(given.json, {"kills": kill + 1, **measured})  # now: a long run may itself be ended
+                measured = {"answered": dict(counts), "compared": dict(compared), "lost": dict(lost)}
+                write(given.json, {"kills": kill + 1, "checkpoint_every": EVERY, **measured})
             process.terminate()
             process.join(60)
             lost["broken chain"] += verify_audit(folder / "audit.db").problem is not None

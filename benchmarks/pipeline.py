@@ -32,8 +32,7 @@ from torch import nn
 
 from holdfast.benchmark import Job, bench, parse_suite
 from holdfast.benchmark.building import build
-from holdfast.benchmark.feeding import placed
-from holdfast.benchmark.prefetch import Prefetch
+from holdfast.benchmark.prefetch import Prefetch, placed
 from holdfast.data import DATASETS, Digits, InMemoryImages
 from holdfast.models import MODELS
 from holdfast.records import Batch

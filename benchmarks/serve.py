@@ -2,10 +2,10 @@
 
     python benchmarks/serve.py --json results/serve.json
 
-Everything runs on one core, over loopback, with requests of one batch each. "bare forward" is the frozen network in
-this process; "plain" is the smallest FastAPI application around it. The runs alternate, so that all see the same load.
-Calls in this process are timed by the core's time that they use, so that other work on the machine does not count;
-requests by the clock.
+Requests of one batch each go over loopback to servers in processes of their own, with one thread for PyTorch: the
+service, and "plain", the smallest FastAPI application around the same frozen network. "bare forward" and "bare step"
+are calls in this process. The runs alternate, so that all see the same load. Calls in this process are timed by the
+core's time that they use, so that other work on the machine does not count; requests by the clock.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ from __future__ import annotations
 import argparse
 import io
 import json
+import multiprocessing
+import socket
 import statistics
 import tempfile
 import threading
@@ -28,7 +30,7 @@ import torch
 import uvicorn
 from fastapi import FastAPI, Request, Response
 from measured import run
-from torch import nn
+from torch import Tensor, nn
 
 from holdfast import AdaptedModel, adapt
 from holdfast.models import cifar_resnet
@@ -64,22 +66,47 @@ def plain(network: nn.Module) -> FastAPI:
     return app
 
 
+def network_of() -> nn.Module:
+    """Return the same network in every process."""
+    torch.manual_seed(0)
+    return cifar_resnet().eval()
+
+
+def source_of() -> list[Tensor]:
+    """Return source samples, for methods that follow their moments."""
+    return [torch.rand(64, 3, 32, 32) for _ in range(4)]
+
+
+def serve(method: str | None, batch: int, folder: Path, ports: Any) -> None:
+    """Be a server: of the service with a method, or of the plain application."""
+    torch.set_num_threads(1)
+    keep_freed_memory()  # as `holdfast serve` does
+    if method is None:
+        app: Any = plain(network_of())
+    else:
+        tenants = Tenants(network_of(), method, guarded=False, folder=folder, source=source_of())
+        app = create_app(Service(tenants, batch=batch, wait=0.01))
+    config = uvicorn.Config(app, log_level="error", ws="none", access_log=False, http="h11")
+    with socket.socket() as at:
+        at.bind(("127.0.0.1", 0))
+        ports.put(at.getsockname()[1])
+        uvicorn.Server(config).run(sockets=[at])
+
+
 @contextmanager
-def listening(app: Any) -> Iterator[httpx.Client]:
-    """Serve an application from a thread, and yield a client."""
-    config = uvicorn.Config(app, port=0, log_level="error", ws="none", access_log=False, http="h11")
-    server = uvicorn.Server(config)
-    thread = threading.Thread(target=server.run)
-    thread.start()
-    while not server.started:
-        time.sleep(0.01)
-    port = server.servers[0].sockets[0].getsockname()[1]
+def listening(method: str | None, batch: int, folder: Path) -> Iterator[httpx.Client]:
+    """Start a server, and yield a client."""
+    context = multiprocessing.get_context("spawn")
+    ports = context.Queue()
+    process = context.Process(target=serve, args=(method, batch, folder, ports))
+    process.start()
+    address = f"http://127.0.0.1:{ports.get(timeout=300)}"
     try:
-        with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=600, trust_env=False) as client:
+        with httpx.Client(base_url=address, timeout=600, trust_env=False) as client:
             yield client
     finally:
-        server.should_exit = True
-        thread.join()
+        process.terminate()
+        process.join()
 
 
 def seconds(call: Callable[[], Any], clock: Callable[[], float] = time.perf_counter) -> float:
@@ -117,15 +144,15 @@ def at_once(calls: int, post: Callable[[], Any], after: Callable[[], Any]) -> fl
 
 def costs(batch: int, rounds: int, method: str) -> dict[str, Any]:
     """Return medians over alternating rounds, in milliseconds, and their ratios."""
-    network = cifar_resnet().eval()
+    network = network_of()
     inputs = torch.rand(batch, 3, 32, 32)
     body, headers = npy(inputs.numpy()), {"content-type": "application/x-npy"}
-    source = [torch.rand(64, 3, 32, 32) for _ in range(4)]  # for methods that follow its moments
+    source = source_of()
     bare: AdaptedModel = adapt(network, method, source=source)
     begun: AdaptedModel = adapt(network, method, source=source)
-    with tempfile.TemporaryDirectory() as folder:
-        service = Service(Tenants(network, method, guarded=False, folder=folder, source=source), batch=batch, wait=0.01)
-        with listening(create_app(service)) as adapting, listening(plain(network)) as frozen:
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        with listening(method, batch, folder) as adapting, listening(None, batch, folder) as frozen:
 
             def post(client: httpx.Client) -> None:
                 client.post("/v1/predict", content=body, headers=headers).raise_for_status()
@@ -147,8 +174,9 @@ def costs(batch: int, rounds: int, method: str) -> dict[str, Any]:
             for _ in range(3):
                 loop = seconds(lambda: [bare.step(inputs) for _ in range(2 * rounds)])
                 loops.append(loop / at_once(rounds, lambda: post(adapting), settled))
-            memory = service.tenants.nbytes("default")
-        state = sum(path.stat().st_size for path in Path(folder).glob("*.safetensors"))
+        state = sum(path.stat().st_size for path in folder.glob("*.safetensors"))
+    tenants = Tenants(network, method, guarded=False, source=source)
+    tenants.step("default", inputs)
     size = sum(weight.nbytes for weight in network.parameters())
     return {
         "milliseconds": medians,
@@ -156,7 +184,7 @@ def costs(batch: int, rounds: int, method: str) -> dict[str, Any]:
         "begin / bare forward": medians["begin"] / medians["bare forward"],
         "request / plain request": medians["request"] / medians["plain request"],
         "state on disk / network": state / size,
-        "state in memory / network": memory / size,
+        "state in memory / network": tenants.nbytes("default") / size,
     }
 
 

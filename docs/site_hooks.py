@@ -40,8 +40,11 @@ def equation(fence: re.Match[str]) -> str:
     return f'<div class="equation" tabindex="0">{convert(fence[1], display="block")}</div>'
 
 
-def on_page_content(html: str, *, page: Any, config: Any, **_: Any) -> str:
-    """Return a page with its drawn figures in it, where they follow the colour scheme that the reader chose."""
+def on_post_page(output: str, *, page: Any, config: Any) -> str:
+    """Return a page with its drawn figures in it, where they follow the colour scheme that the reader chose.
+
+    By now the page has been indexed for the search, which should not show the words of figures.
+    """
 
     def inside(image: re.Match[str]) -> str:
         described, target = image.groups()
@@ -49,4 +52,4 @@ def on_page_content(html: str, *, page: Any, config: Any, **_: Any) -> str:
         drawn = re.sub(r"<title>.*?</title>", "", drawn).replace("\n", "")
         return drawn.replace('role="img"', f'role="img" aria-label="{described}"')
 
-    return re.sub(r'<img alt="([^"]*)" src="([^":]+\.svg)" ?/?>', inside, html)
+    return re.sub(r'<img alt="([^"]*)" src="([^":]+\.svg)" ?/?>', inside, output)

@@ -1,10 +1,11 @@
 """The anchor: the source with the moments of recent inputs, which is never trained; it predicts and it judges."""
 
-from holdfast.anchor.anchor import Anchor, Opinion, latest, shift_of
+from holdfast.anchor.anchor import Anchor, Opinion, latest
 from holdfast.anchor.card import Card, make_card, read_card
 from holdfast.anchor.proportions import agreed, proportions_by_evidence, reweigh, variety
 from holdfast.anchor.scale import FITTING, AnchorScale, agreement
 from holdfast.anchor.sites import Reference, follow_inputs, follows, is_referred, measure_reference, taps_of
+from holdfast.blocks.tap import shift_of
 
 __all__ = [
     "FITTING",

@@ -9,14 +9,13 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor, nn
 
-from holdfast.anchor.proportions import agreed, entropy_of, proportions_by_evidence
+from holdfast.anchor.proportions import agreed_proportions, entropy_of, proportions_by_evidence
 from holdfast.anchor.sites import Reference, follow_inputs, refer, taps_of
-from holdfast.blocks.norm import pause
-from holdfast.blocks.tap import Following, Tap
+from holdfast.blocks.tap import Following, Tap, explain, shift_of
 from holdfast.models.classifier import Classifier
 from holdfast.state import Stateful
 
-__all__ = ["Anchor", "Opinion", "latest", "shift_of", "show_something"]
+__all__ = ["Anchor", "Opinion", "latest", "show_something"]
 
 LONGEST_MEMORY = 10  # windows
 SURER = 2  # times as confident as the anchor is a source that judges in its place
@@ -87,6 +86,7 @@ class Anchor(Stateful):
             raise ValueError(f"window must be at least 1 sample, got {window}")
         self.temperature, self.window, self.proportions = temperature, window, proportions
         self.following = Following(window=window)
+        self._taps: tuple[Tap, ...] = ()  # of the network; a tuple, so that they are no modules of the anchor
         self.add_state("fitted_temperature", None, kept=True)
         self.add_state("stream_temperature", None)  # estimated where nothing was fitted
         self.add_state("memory_samples", window)
@@ -96,10 +96,21 @@ class Anchor(Stateful):
     def tap(self, network: Classifier, *, source_share: float) -> None:
         """Let a network follow its inputs; the source's moments count for `source_share`."""
         follow_inputs(network, self.following, source_share=source_share)
+        self._taps = tuple(taps_of(network).values())
 
     def refer_to(self, network: Classifier, reference: Reference) -> None:
         """Give a tapped network the moments of the source's own data."""
         refer(network, self.following, reference)
+
+    @property
+    def follows(self) -> bool:
+        """Whether the network has a tap with moments to follow from: given ones, or those that BatchNorm stores."""
+        return bool([tap for tap in self._taps if tap.basis is not None])
+
+    @property
+    def is_referred(self) -> bool:
+        """Whether the taps of the network know the moments of the source's own data."""
+        return bool([tap for tap in self._taps if tap.site.reference is not None])
 
     def reweigh_only_if(self, proportions: bool) -> None:
         """Say whether class proportions of recent samples count."""
@@ -131,16 +142,20 @@ class Anchor(Stateful):
         are those on which source and anchor agree. `rescale` is shown the logits of the batch before the temperature is
         used, and may change it.
         """
-        taps, shown = list(taps_of(network).values()), show_something(inputs)
-        before = self._followed(taps)
-        logits = self.follow(network, inputs, source, learn=learn)
-        if rescale is not None:
-            rescale(logits)
-        opinion, recent, recent_source = self._opinion_of(logits, source, shown)
-        parts = torch.isfinite(opinion.plain).all(), entropy_of(opinion.recent.mean(0)), shift_of(taps)
-        finite, entropy, shift = torch.stack([part.to(opinion.plain) for part in parts]).tolist()  # one wait
-        if not finite:
-            self._return_to(taps, before)
+        shown, before = show_something(inputs), self._followed()
+        # Moments that are not finite are rare, and looking for them in every tap is slow.
+        for checked in (rescale is not None, True):
+            logits = self._follow(network, inputs, shown, source, learn=learn, checked=checked)
+            if rescale is not None:
+                rescale(logits)
+            opinion, recent, recent_source = self._opinion_of(logits, source, shown)
+            parts = opinion.plain.sum(), entropy_of(opinion.recent.mean(0)), shift_of(self._taps)
+            total, entropy, shift = torch.stack([part.to(opinion.plain) for part in parts]).tolist()  # one wait
+            if checked or not learn or math.isfinite(shift):
+                break
+            self._return_to(before)
+        if not math.isfinite(total):
+            self._return_to(before)
             return None
         if learn:
             self.recent, self.recent_source = recent, recent_source
@@ -150,10 +165,18 @@ class Anchor(Stateful):
 
     def follow(self, network: nn.Module, inputs: Tensor, source: Tensor | None = None, *, learn: bool = True) -> Tensor:
         """Return the logits of a tapped network that follows a batch, unless the batch is not to be followed."""
-        pause(network, not learn)
+        return self._follow(network, inputs, show_something(inputs), source, learn=learn, checked=True)
+
+    def _follow(
+        self, network: nn.Module, inputs: Tensor, shown: Tensor, source: Tensor | None, *, learn: bool, checked: bool
+    ) -> Tensor:
+        for tap in self._taps:
+            if tap.paused is learn:
+                tap.pause(not learn)
         if learn:
             predicted = None if source is None else source.softmax(1)
-            self.following.count(show_something(inputs).float(), self.memory_samples, predicted)
+            self.following.count(shown.float(), self.memory_samples, predicted, checked=checked)
+            explain(self._taps)
         logits: Tensor = network(inputs)
         return logits
 
@@ -175,8 +198,7 @@ class Anchor(Stateful):
         if self.proportions and recent_source is None:
             proportions = proportions_by_evidence(recent, bias=0)
         elif self.proportions and recent_source is not None:
-            both = (proportions_by_evidence(rows, window=self.window) for rows in (recent, recent_source))
-            proportions = agreed(*both)
+            proportions = agreed_proportions(recent, recent_source, window=self.window)
         batch = len(plain)
         weighed = _normalised(torch.cat([recent[:-batch], plain]) * proportions)
         return Opinion(plain, proportions[-batch:], weighed), recent, recent_source
@@ -186,12 +208,12 @@ class Anchor(Stateful):
         tells = shown & torch.isfinite(now).all(1)
         return latest(before, now.where(tells[:, None], 1 / now.shape[1]), self.window)
 
-    def _followed(self, taps: list[Tap]) -> list[tuple[Tensor | None, Tensor | None]]:
-        return [(self.following.samples, self.following.mix), *[(tap.site.mean, tap.site.var) for tap in taps]]
+    def _followed(self) -> list[tuple[Tensor | None, Tensor | None]]:
+        return [(self.following.samples, self.following.mix), *[(tap.site.mean, tap.site.var) for tap in self._taps]]
 
-    def _return_to(self, taps: list[Tap], before: list[tuple[Tensor | None, Tensor | None]]) -> None:
+    def _return_to(self, before: list[tuple[Tensor | None, Tensor | None]]) -> None:
         self.following.return_to(*before[0])
-        for tap, (mean, var) in zip(taps, before[1:], strict=True):
+        for tap, (mean, var) in zip(self._taps, before[1:], strict=True):
             tap.site.return_to(mean, var)
 
     def scaled(self, logits: Tensor) -> Tensor:
@@ -216,16 +238,6 @@ def latest(before: Tensor | None, now: Tensor, window: int) -> Tensor:
     (tensor([2, 3, 4]), tensor([2, 3]))
     """
     return now if before is None else torch.cat([before, now])[-max(window, len(now)) :]
-
-
-def shift_of(taps: list[Tap]) -> Tensor:
-    """Return the Kullback-Leibler divergence of recent from source moments, of an average channel, ().
-
-    >>> shift_of([])
-    tensor(0.)
-    """
-    divergences = [tap.shift() for tap in taps if tap.reference is not None]
-    return torch.stack(divergences).mean() if divergences else torch.zeros(())
 
 
 def _normalised(weights: Tensor) -> Tensor:

@@ -3,8 +3,7 @@
 from holdfast.audio.clips import CLIPS, FULL_NAMES, short_name
 from holdfast.audio.decoding import read_audio
 from holdfast.audio.recordings import FileRecording, Recording, StoredRecording
-from holdfast.audio.resampling import resample
-from holdfast.audio.waveforms import Waveform, as_pcm16, fit_length, store_as_pcm16
+from holdfast.audio.waveforms import Waveform, as_pcm16, fit_length, resample, store_as_pcm16
 
 __all__ = [
     "CLIPS",

@@ -11,8 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.io import wavfile
 
-from holdfast.audio.resampling import resample
-from holdfast.audio.waveforms import Waveform
+from holdfast.audio.waveforms import Waveform, resample
 
 SUFFIXES = {".flac", ".ogg", ".wav"}
 REMEDY = "replace or remove it"

@@ -13,8 +13,7 @@ from typing import Protocol
 import numpy as np
 
 from holdfast.audio.decoding import AudioFile, open_audio
-from holdfast.audio.resampling import resample
-from holdfast.audio.waveforms import Waveform
+from holdfast.audio.waveforms import Waveform, resample
 
 
 class Recording(Protocol):

@@ -1,4 +1,4 @@
-"""Mono float32 waveforms: fit their length, and store them with 16 bits."""
+"""Mono float32 waveforms: fit their length, resample them, and store them with 16 bits."""
 
 from __future__ import annotations
 
@@ -32,3 +32,19 @@ def store_as_pcm16(waveform: Waveform) -> Waveform:
 def as_pcm16(waveform: Waveform) -> NDArray[np.int16]:
     """Return the waveform as 16-bit integers."""
     return np.asarray(np.clip(np.rint(waveform * 32768), -32768, 32767), np.int16)
+
+
+def resample(waveform: Waveform, sample_rate: int, wanted_rate: int) -> Waveform:
+    """Resample a waveform with SoX; rates that differ need the extra `audio`.
+
+    >>> len(resample(np.zeros(16_000, np.float32), 16_000, 16_000))
+    16000
+    """
+    if sample_rate == wanted_rate:
+        return waveform
+    try:
+        import soxr
+    except ImportError as error:
+        problem = f"resampling from {sample_rate} Hz to {wanted_rate} Hz needs soxr"
+        raise ImportError(f'{problem}: pip install "holdfast[audio]"') from error
+    return np.asarray(soxr.resample(waveform, sample_rate, wanted_rate, "HQ"), np.float32)

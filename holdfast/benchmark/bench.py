@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 
 from holdfast.benchmark.attempt import Progress
-from holdfast.benchmark.cards import check_cards
+from holdfast.benchmark.checks import check_cards
 from holdfast.benchmark.executors import EXECUTORS, Executor, Lost
 from holdfast.benchmark.finished import forget_inputs
 from holdfast.benchmark.groups import groups_of

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Any
 
+from holdfast.anchor import read_card
 from holdfast.benchmark.building import GIVEN_TO_RECIPES, GIVEN_TO_STREAMS
+from holdfast.benchmark.job import Job
 from holdfast.benchmark.schema import StreamEntry, Suite, recipe_for
 from holdfast.corruptions import CORRUPTIONS
 from holdfast.data import DATASETS
 from holdfast.estimators import ESTIMATORS
 from holdfast.model.given import check_estimator_name
-from holdfast.models import MODELS
+from holdfast.models import MODELS, weights_digest
 from holdfast.options.spec import Spec
 from holdfast.options.suite_files import KeyPath
 from holdfast.recipes import RecipeError
@@ -137,3 +139,13 @@ def _with_defaults(data: Spec) -> tuple[str, dict[str, Any]]:
     bound = inspect.signature(DATASETS[data.name]).bind_partial(**data.options)
     bound.apply_defaults()
     return data.name, bound.arguments
+
+
+def check_cards(jobs: Iterable[Job]) -> None:
+    """Raise for the first model whose card cannot be read, or belongs to other weights."""
+    for model, path in dict.fromkeys((job.model, job.card) for job in jobs):
+        if path is not None:
+            try:
+                read_card(path).check(weights_digest(model.build(MODELS)))
+            except ValueError as error:
+                raise ValueError(f"{path} cannot be used for {model.label}: {error}; nothing was run") from error

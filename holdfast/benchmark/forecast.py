@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from itertools import islice
 
 from holdfast.benchmark.building import build
-from holdfast.benchmark.feeding import placed
 from holdfast.benchmark.groups import groups_of
 from holdfast.benchmark.job import Job
+from holdfast.benchmark.prefetch import placed
 from holdfast.benchmark.preparation import BYTES_PER_BATCH
 from holdfast.streams import Stream
 

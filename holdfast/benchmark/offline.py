@@ -22,8 +22,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from holdfast.benchmark.attempt import Attempt
-from holdfast.benchmark.feeding import fed, placed
-from holdfast.benchmark.prefetch import Prefetch
+from holdfast.benchmark.prefetch import Prefetch, fed, placed
 from holdfast.benchmark.scores import accuracy, macro_f1, macro_roc_auc
 from holdfast.benchmark.set_scores import score_set
 from holdfast.machine.stopping import Stopped, stop_if_asked, was_asked_to_stop

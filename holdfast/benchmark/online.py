@@ -13,8 +13,7 @@ import torch
 
 from holdfast.benchmark.attempt import Attempt
 from holdfast.benchmark.clock import missed_batches, passes_of
-from holdfast.benchmark.feeding import fed
-from holdfast.benchmark.prefetch import Prefetch
+from holdfast.benchmark.prefetch import Prefetch, fed
 from holdfast.machine.stopping import Stopped, was_asked_to_stop
 from holdfast.records import NOT_IN_TIME, Batch, Refused
 

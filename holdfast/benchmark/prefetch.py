@@ -8,14 +8,17 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
-from dataclasses import fields
+from dataclasses import fields, replace
 from types import TracebackType
 from typing import Any
 
 import torch
 from threadpoolctl import threadpool_limits
+from torch import Tensor
 
+from holdfast.data.tensors import as_inputs
 from holdfast.machine.children import CHILDREN
+from holdfast.machine.devices import Placement
 from holdfast.options.own_code import OwnFile, loaded_files
 from holdfast.records import Batch
 from holdfast.streams import Stream
@@ -141,3 +144,19 @@ def _render(start: int, stop: int) -> dict[str, Any]:
 def _received(future: Future[dict[str, Any]]) -> Batch:
     sent = future.result()
     return Batch(**{**sent, "inputs": torch.from_numpy(sent["inputs"])})
+
+
+def placed(samples: Tensor, placement: Placement) -> Tensor:
+    """Return stored samples as inputs on the device: bytes are moved before they become floats.
+
+    >>> import torch
+    >>> placed(torch.full((1, 2, 2, 3), 255, dtype=torch.uint8), Placement()).shape
+    torch.Size([1, 3, 2, 2])
+    """
+    return placement.lay_out(as_inputs(placement.move(samples)))
+
+
+def fed(batches: Iterable[Batch], placement: Placement) -> Iterator[Batch]:
+    """Yield batches of stored samples with their inputs on the device."""
+    for batch in batches:
+        yield replace(batch, inputs=placed(batch.inputs, placement))

@@ -8,7 +8,9 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-__all__ = ["sample_moments"]
+__all__ = ["raw_moments", "sample_moments"]
+
+LARGE_MAP = 512  # values, from which one kernel is faster than several; for a single sample it always is
 
 
 def sample_moments(features: Tensor) -> tuple[Tensor, Tensor]:
@@ -24,14 +26,29 @@ def sample_moments(features: Tensor) -> tuple[Tensor, Tensor]:
     return mean, var
 
 
+def raw_moments(features: Tensor) -> tuple[Tensor, Tensor]:
+    """Return mean and biased variance of each map, as exact as `torch.var_mean` and several times faster.
+
+    >>> [part.tolist() for part in raw_moments(torch.tensor([[[1.0, 1.0, 3.0, 3.0], [5.0, 5.0, 5.0, 5.0]]]))]
+    [[[2.0, 5.0]], [[1.0, 0.0]]]
+    """
+    if not torch.compiler.is_compiling() and features.dim() > 2 and features.is_contiguous():
+        batch, channels = features.shape[:2]
+        values = features.numel() // (batch * channels)
+        if batch == 1 or values >= LARGE_MAP:  # GroupNorm with a group for each channel
+            _, mean, deviation = torch.native_group_norm(features, None, None, batch, channels, values, channels, 0.0)
+            return mean, deviation.pow_(-2)  # it was its inverse
+    maps = features.flatten(2) if features.dim() > 2 else features.unsqueeze(2)
+    mean = maps.mean(2)
+    return mean, torch.linalg.vector_norm(maps - mean.unsqueeze(2), dim=2).square_().div_(maps.shape[2])
+
+
 class _SampleMoments(torch.autograd.Function):
-    """Centre, then take the norm: as exact as `torch.var_mean` over two axes, and several times faster."""
+    """The moments with their gradient."""
 
     @staticmethod
     def forward(ctx: Any, features: Tensor) -> tuple[Tensor, Tensor]:
-        maps = features.flatten(2) if features.dim() > 2 else features.unsqueeze(2)
-        mean = maps.mean(2)
-        var = torch.linalg.vector_norm(maps - mean.unsqueeze(2), dim=2).square_().div_(maps.shape[2])
+        mean, var = raw_moments(features)
         ctx.save_for_backward(features, mean)
         return mean, var
 

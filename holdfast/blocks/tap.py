@@ -2,22 +2,40 @@
 
 from __future__ import annotations
 
+import math
+import operator
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
-from holdfast.blocks.finite import all_finite, if_finite
+from holdfast.blocks.finite import all_finite, if_finite, is_finite
 from holdfast.blocks.norm import BatchNormLayer, NormLayer, batch_moments
 from holdfast.blocks.sample_moments import sample_moments
 from holdfast.state import Stateful
 
-__all__ = ["Following", "Moments", "OutputTap", "Tap", "beyond", "fits", "moments_by_sample", "source_moments"]
+__all__ = [
+    "Basis",
+    "Explained",
+    "Following",
+    "Moments",
+    "OutputTap",
+    "Tap",
+    "beyond",
+    "explain",
+    "fits",
+    "moments_by_sample",
+    "shift_of",
+    "source_moments",
+]
 
 TINY = 1e-12
 RELATIVE_EPS = 1e-5  # of the mean variance of an output: channels without variance are not amplified
 ROUNDING = 1e-10  # of the mean square of an output: constant outputs differ by that from sample to sample
+LARGE = 2**20  # class moments that are not kept a second time
 KNOWN_FROM = 2  # source samples of a class, from which it has moments of its own
 
 
@@ -37,8 +55,8 @@ class Moments:
         >>> [[round(float(part), 2) for part in moments.of_classes(torch.tensor(q))] for q in ([0.5, 0.5], [1.0, 0.0])]
         [[0.0, 1.0], [-0.6, 0.64]]
         """
-        distance = proportions @ self.class_means
-        return distance, (self.var + proportions @ self.class_squares - distance.square()).clamp_min(0)
+        distance, squares = proportions @ self.class_means, proportions @ self.class_squares
+        return distance, squares.add_(self.var).addcmul_(distance, distance, value=-1).clamp_min_(0)
 
 
 def source_moments(means: Tensor, variances: Tensor, predicted: Tensor, classes: Tensor) -> Moments:
@@ -111,7 +129,10 @@ class Following(Stateful):
         self.add_state("classes", None, kept=True)  # that have source moments of their own, (classes,)
         self.add_state("class_shares", None, kept=True)  # their shares of the source samples
         self.share: Tensor | float = 0.0  # of the batch in hand in the recent moments
+        self.between: Tensor | float = 0.0  # share · (1 − share), of the distance between the means in the variance
         self.counted: Tensor | None = None  # which of its samples count, (batch,); None: all
+        self._joined: Joined | None = None
+        self.checked = True  # whether each tap leaves out moments that are not finite
 
     @staticmethod
     def known(predicted: Tensor) -> tuple[Tensor, Tensor]:
@@ -128,27 +149,70 @@ class Following(Stateful):
         """Take the classes that have moments of their own, and their shares of the source samples."""
         self.classes, self.class_shares = classes, shares
 
-    def count(self, counted: Tensor, memory: int | Tensor, probabilities: Tensor | None = None) -> None:
+    def count(
+        self,
+        counted: Tensor,
+        memory: int | Tensor,
+        probabilities: Tensor | None = None,
+        *,
+        checked: bool = True,
+    ) -> None:
         """Count a batch before it goes through the network, with the source's probabilities, (batch, classes).
 
-        Where `memory` is a tensor, as in a graph, the host asks for no value.
+        Where `memory` is a tensor, as in a graph, the host asks for no value. Unless `checked`, the caller looks for
+        moments that are not finite after the pass, and goes back.
         """
+        if isinstance(memory, Tensor):
+            self._count_on_device(counted, memory, probabilities)
+            return
+        known = counted.new_full((), self.window) if self.samples is None else self.samples
+        told = counted.new_zeros(()) if probabilities is None else probabilities.sum()
+        added, before, total = torch.stack([counted.sum(), known, told.to(known)]).tolist()  # the host waits once
+        samples = min(before + added, max(added, memory))
+        self.samples = known.new_full((), samples)
+        self.share = added / max(samples, TINY)
+        self.between, self.checked = self.share * (1 - self.share), checked
+        self.counted = None if added == len(counted) else counted
+        if probabilities is None or self.classes is None or self.class_shares is None:
+            return
+        if self.counted is None and math.isfinite(total):
+            mix = self.class_shares if self.mix is None else self.mix
+            self.mix = mix.lerp(probabilities.mean(0)[self.classes].to(mix), self.share)
+        else:
+            self._mix(counted, probabilities)
+
+    def _count_on_device(self, counted: Tensor, memory: Tensor, probabilities: Tensor | None) -> None:
+        """Do the same where the host asks for no value."""
         added = counted.sum()
         known = added.new_full((), self.window) if self.samples is None else self.samples
         self.samples = torch.minimum(known + added, added.clamp_min(memory))
         self.share = added / self.samples.clamp_min(TINY)
-        self.counted = counted if isinstance(memory, Tensor) or not bool(counted.all()) else None
+        self.between, self.checked, self.counted = self.share * (1 - self.share), True, counted
         if probabilities is not None and self.classes is not None and self.class_shares is not None:
-            tells = counted * torch.isfinite(probabilities).all(1)
-            weight = tells.sum()
-            mean = (tells @ probabilities.nan_to_num(0).to(tells) / weight.clamp_min(TINY))[self.classes]
-            before = self.class_shares if self.mix is None else self.mix
-            self.mix = before.lerp(mean.to(before), (self.share * weight / added.clamp_min(TINY)).to(before))
+            self._mix(counted, probabilities)
+
+    def _mix(self, counted: Tensor, probabilities: Tensor) -> None:
+        """Let the proportions follow the samples that count and whose probabilities are finite."""
+        assert self.classes is not None
+        tells = counted * is_finite(probabilities.sum(1))
+        weight, added = tells.sum(), counted.sum()
+        mean = (tells @ probabilities.nan_to_num(0).to(tells) / weight.clamp_min(TINY))[self.classes]
+        before = self.class_shares if self.mix is None else self.mix
+        assert before is not None
+        self.mix = before.lerp(mean.to(before), (self.share * weight / added.clamp_min(TINY)).to(before))
+
+    def joined(self, bases: Sequence[Basis]) -> Joined:
+        """Return the bases of all taps one after the other, joined again when one of them has changed."""
+        joined = self._joined
+        if joined is None or len(bases) != len(joined.bases) or not all(map(operator.is_, bases, joined.bases)):
+            joined = Joined.of(bases)
+            vars(self).update(_joined=joined)
+        return joined
 
     def return_to(self, samples: Tensor | None, mix: Tensor | None) -> None:
         """Go back to what was counted before a batch."""
         self.samples, self.mix = samples, mix
-        self.share, self.counted = 0.0, None
+        self.share, self.between, self.counted = 0.0, 0.0, None
 
     def check_state(self) -> None:
         """Refuse proportions of other classes than those that are known."""
@@ -172,13 +236,66 @@ class Site(Stateful):
 
     def return_to(self, mean: Tensor | None, var: Tensor | None) -> None:
         """Go back to the moments from before a batch."""
-        self.mean, self.var = mean, var
+        self.move_to(mean, var)
+
+    def move_to(self, mean: Tensor | None, var: Tensor | None) -> None:
+        """Take new moments; declared attributes are plain ones, which need no look at parameters and buffers."""
+        vars(self).update(mean=mean, var=var)
 
     def check_state(self) -> None:
         """Refuse moments that are not those of the same channels."""
         shapes = {part.shape[-1:] for part in (self.mean, self.var, *(self.reference or ())) if part is not None}
         if len(shapes) > 1 or (self.mean is None) != (self.var is None) or len(self.reference or [0] * 4) != 4:
             raise ValueError("the moments of a tap contradict each other")
+
+
+@dataclass(frozen=True)
+class Basis:
+    """The source's moments at a tap, with what follows from them for every batch."""
+
+    moments: Moments
+    eps: Tensor  # that is added to variances, (channels,)
+    spread: Tensor  # variance plus epsilon, (channels,)
+    weight: Tensor  # of a channel in the mean over channels, (channels,)
+    away: Tensor | None  # of the stored from the source's own means; None: these are the same
+    stored: Tensor  # variance plus epsilon of the layer, (channels,)
+    made_of: tuple[object, object, Tensor, int, Tensor, int]  # what it was computed from; buffers with their versions
+
+
+class Explained(NamedTuple):
+    """How much of a change of the moments other class proportions explain: all that is between two bounds."""
+
+    mix: Tensor  # these proportions
+    moved: tuple[Tensor, Tensor]  # means, from at most 0 to at least 0
+    ratio: tuple[Tensor, Tensor]  # variances divided by the source's, from at most 1 to at least 1
+
+
+@dataclass(frozen=True)
+class Joined:
+    """The bases of all taps of a network, one after the other; class moments too unless they are large."""
+
+    bases: tuple[Basis, ...]
+    eps: Tensor
+    spread: Tensor
+    sizes: list[int]
+    moments: Moments | None
+
+    @classmethod
+    def of(cls, bases: Sequence[Basis]) -> Joined:
+        """Join bases."""
+        eps, spread = (torch.cat(parts) for parts in zip(*[(basis.eps, basis.spread) for basis in bases], strict=True))
+        sizes, moments = [len(basis.spread) for basis in bases], None
+        if len(bases[0].moments.class_means) * sum(sizes) <= LARGE:
+            fields = ("mean", "var", "class_means", "class_squares")
+            moments = Moments(*(torch.cat([getattr(basis.moments, name) for basis in bases], -1) for name in fields))
+        return cls(tuple(bases), eps, spread, sizes, moments)
+
+    def of_classes(self, proportions: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the distance from the mean, and the variance, of source samples in other class proportions."""
+        if self.moments is not None:
+            return self.moments.of_classes(proportions)
+        parts = [basis.moments.of_classes(proportions) for basis in self.bases]
+        return torch.cat([distance for distance, _ in parts]), torch.cat([var for _, var in parts])
 
 
 class Tap(NormLayer):
@@ -199,7 +316,10 @@ class Tap(NormLayer):
         self.source_share, self.axis = source_share, axis
         self.site = Site()
         self._shared = (following,)  # a tuple, so that it is no module of each tap
-        self._unexplained: tuple[Tensor, Tensor] | None = None  # of the last batch
+        self._basis: Basis | None = None
+        self._explained: Explained | None = None
+        # Of the last batch: moved means and ratio of variances, the source's variances, and weights of the channels.
+        self.unexplained: tuple[Tensor, ...] | None = None
 
     @property
     def following(self) -> Following:
@@ -209,6 +329,33 @@ class Tap(NormLayer):
     @property
     def reference(self) -> Moments | None:
         """The source's moments: those given to `refer_to`, or those that the layer stores where none were measured."""
+        basis = self.basis
+        return None if basis is None else basis.moments
+
+    @property
+    def basis(self) -> Basis | None:
+        """The source's moments with what follows from them, computed again when one of them has changed."""
+        reference, classes, mean, var = self.site.reference, self._shared[0].classes, self.source_mean, self.source_var
+        if self._basis is not None:
+            own_reference, own_classes, own_mean, mean_version, own_var, var_version = self._basis.made_of
+            same = reference is own_reference and classes is own_classes and mean is own_mean and var is own_var
+            if same and mean._version == mean_version and var._version == var_version:
+                return self._basis
+        moments = self._moments()
+        if moments is None:
+            return None
+        eps = torch.zeros_like(moments.var) + self._eps(moments)
+        spread = moments.var + eps
+        away = None if reference is None else mean.to(spread) - moments.mean
+        weight, made_of = (
+            torch.full_like(spread, 1 / len(spread)),
+            (reference, classes, mean, mean._version, var, var._version),
+        )
+        basis = Basis(moments, eps, spread, weight, away, var.to(spread) + self.eps, made_of)
+        vars(self).update(_basis=basis)
+        return basis
+
+    def _moments(self) -> Moments | None:
         if self.site.reference is not None:
             return Moments(*self.site.reference)
         if self._shared[0].classes is not None:  # source samples were measured, and this layer could not be
@@ -227,69 +374,75 @@ class Tap(NormLayer):
     @torch.no_grad()
     def adapted(self, features: Tensor) -> Tensor:
         """Restate and normalise (batch, channels, ...)."""
-        reference = self.reference
-        if reference is None:
+        basis = self.basis
+        if basis is None:
             return self.by_source(features)
         if not self.paused:
-            self._follow(features, reference)
-        found = self._restatement(reference)
-        return self.by_source(features) if found is None else self.restate(features, *found)
+            self._follow(features, basis)
+        restatement = self._restatement(basis)
+        return self.by_source(features) if restatement is None else self.restate(features, basis, *restatement)
 
-    def restate(self, features: Tensor, scale: Tensor, shift: Tensor) -> Tensor:
-        """Normalise scale · features + shift as the layer does, in one go."""
-        return self.normalise(features, *self._composed(scale, shift))
+    def restate(self, features: Tensor, basis: Basis, centre: Tensor, gain: Tensor) -> Tensor:
+        """Normalise (features − centre) / √gain + μ_S as the layer does, in one go."""
+        mean, var = self._composed(basis, centre, gain)
+        return F.batch_norm(features, mean, var.to(mean), self.weight, self.bias, False, 0.0, 0.0)
 
-    def _follow(self, features: Tensor, reference: Moments) -> None:
-        following = self._shared[0]
+    def _follow(self, features: Tensor, basis: Basis) -> None:
+        following, site = self._shared[0], self.site
         mean, var = moments_of(features, self.axis, following.counted)
         old_mean, old_var = (
-            (reference.mean, reference.var)
-            if self.site.mean is None or self.site.var is None
-            else (self.site.mean, self.site.var)
+            (basis.moments.mean, basis.moments.var) if site.mean is None or site.var is None else (site.mean, site.var)
         )
-        share = following.share
-        share = share.to(mean) if isinstance(share, Tensor) else share
+        mean, var, share, between = mean.to(old_mean), var.to(old_var), following.share, following.between
+        if isinstance(share, Tensor):
+            share = share.to(mean)
         # The distance between the means adds to the variance; for single images it is a large part of it.
-        spread = old_var.lerp(var.to(old_var), share) + share * (1 - share) * (mean - old_mean).square()
-        finite = all_finite(mean, var)
-        self.site.var = if_finite(finite, spread.to(old_var), old_var)
-        self.site.mean = if_finite(finite, old_mean.lerp(mean.to(old_mean), share), old_mean)
+        apart = mean - old_mean
+        new_mean, new_var = old_mean.lerp(mean, share), old_var.lerp(var, share).addcmul_(apart, apart * between)
+        if following.checked:
+            finite = all_finite(mean, var)
+            new_mean, new_var = if_finite(finite, new_mean, old_mean), if_finite(finite, new_var, old_var)
+        site.move_to(new_mean, new_var)
 
-    def _restatement(self, reference: Moments) -> tuple[Tensor, Tensor] | None:
-        """Return scale and shift of each channel; None before the first batch."""
-        if self.site.mean is None or self.site.var is None:
+    def _restatement(self, basis: Basis) -> tuple[Tensor, Tensor] | None:
+        """Return the mean that is taken off, and the variance divided by the source's; None before the first batch."""
+        site, reference, mix = self.site, basis.moments, self._shared[0].mix
+        if site.mean is None or site.var is None:
             return None
-        eps = self._eps(reference)
-        moved = self.site.mean - reference.mean
-        spread = ((self.site.var + eps) / (reference.var + eps)).log()
-        mix = self._shared[0].mix
+        moved, ratio = site.mean - reference.mean, (site.var + basis.eps).div_(basis.spread)
         if mix is not None and len(mix) == len(reference.class_means):
-            distance, var = reference.of_classes(mix.to(reference.class_means))
-            moved, spread = beyond(moved, distance), beyond(spread, ((var + eps) / (reference.var + eps)).log())
-        self._unexplained = moved.square() / (reference.var + eps), spread
+            if self._explained is None or self._explained.mix is not mix:
+                explain([self])
+            assert self._explained is not None
+            moved, ratio = beyond(moved, ratio, self._explained)
+        vars(self).update(unexplained=(moved, ratio, basis.spread, basis.weight))
         kept = 1 - self.source_share
-        scale = (1 + kept * spread.expm1()).rsqrt()
-        return scale, reference.mean - (reference.mean + kept * moved) * scale
+        return torch.add(reference.mean, moved, alpha=kept), ratio.mul(kept).add_(self.source_share)
+
+    def expect(self, explained: Explained) -> None:
+        """Take what class proportions explain, for the batches that have them."""
+        vars(self).update(_explained=explained)
 
     def shift(self) -> Tensor:
         """Return the Kullback-Leibler divergence of recent from source moments, averaged over channels, ().
 
         What other class proportions explain is left out. It is that of the last batch.
         """
-        if self._unexplained is None:
-            return self.source_mean.new_zeros(())
-        distance, spread = self._unexplained
-        return 0.5 * (distance + spread.expm1() - spread).mean()
+        return shift_of([self])
 
     def fixed_statistics(self, features: Tensor | None) -> tuple[Tensor, Tensor]:
         """Return the statistics that do the same in a BatchNorm layer."""
-        found = None if self.reference is None else self._restatement(self.reference)
-        return (self.source_mean, self.source_var) if found is None else self._composed(*found)
+        basis = self.basis
+        restatement = None if basis is None else self._restatement(basis)
+        if basis is None or restatement is None:
+            return self.source_mean, self.source_var
+        mean, var = self._composed(basis, *restatement)
+        return mean, (var - self.eps).to(mean)
 
-    def _composed(self, scale: Tensor, shift: Tensor) -> tuple[Tensor, Tensor]:
-        mean = (self.source_mean - shift) / scale
-        var = (self.source_var + self.eps) / scale.square() - self.eps
-        return mean.to(self.source_mean), var.to(self.source_var)
+    def _composed(self, basis: Basis, centre: Tensor, gain: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the mean, and the variance with its epsilon, with which the layer does both."""
+        mean = centre if basis.away is None else torch.addcmul(centre, basis.away, gain.sqrt())
+        return mean.to(self.source_mean), basis.stored * gain
 
     def _eps(self, reference: Moments) -> float | Tensor:
         return max(self.eps, TINY)
@@ -309,9 +462,7 @@ class OutputTap(Tap):
         unit = nn.BatchNorm1d(channels, eps=0.0, affine=False)
         super().__init__(unit, following, source_share=source_share, axis=axis)
 
-    @property
-    def reference(self) -> Moments | None:
-        """The source's moments, once they were given."""
+    def _moments(self) -> Moments | None:
         return None if self.site.reference is None else Moments(*self.site.reference)
 
     def behind(self, layer: nn.Module, args: tuple[Any, ...], output: Any) -> Any:
@@ -324,10 +475,12 @@ class OutputTap(Tap):
         """Return the features as they are."""
         return features
 
-    def restate(self, features: Tensor, scale: Tensor, shift: Tensor) -> Tensor:
-        """Return scale · features + shift."""
+    def restate(self, features: Tensor, basis: Basis, centre: Tensor, gain: Tensor) -> Tensor:
+        """Return (features − centre) / √gain + μ_S."""
         axes = [1] * features.dim()
         axes[self.axis] = -1
+        scale = gain.rsqrt()
+        shift = torch.addcmul(basis.moments.mean, centre, scale, value=-1)
         scale, shift = scale.view(axes).to(features.dtype), shift.view(axes).to(features.dtype)
         return torch.addcmul(shift, features, scale)
 
@@ -345,10 +498,50 @@ def fits(features: Tensor, channels: int, axis: int) -> bool:
     return -axes < axis < axes and axis != 0 and features.shape[axis] == channels
 
 
-def beyond(whole: Tensor, explained: Tensor) -> Tensor:
+def beyond(moved: Tensor, ratio: Tensor, explained: Explained) -> tuple[Tensor, Tensor]:
     """Return what is left of a change when a part of it is explained: never more, and never the other way.
 
-    >>> beyond(torch.tensor([2.0, 2.0, 2.0, -2.0]), torch.tensor([0.5, 3.0, -1.0, -0.5])).tolist()
-    [1.5, 0.0, 2.0, -1.5]
+    >>> bounds = torch.tensor([0.0, 0.0, -1.0, -0.5]), torch.tensor([0.5, 3.0, 0.0, 0.0])
+    >>> explained = Explained(torch.ones(1), bounds, (bounds[0].exp(), bounds[1].exp()))
+    >>> moved, ratio = beyond(torch.tensor([2.0, 2.0, 2.0, -2.0]), torch.tensor([2.0, 2.0, 2.0, -2.0]).exp(), explained)
+    >>> moved.tolist(), [round(value, 3) for value in ratio.log().tolist()]
+    ([1.5, 0.0, 2.0, -1.5], [1.5, 0.0, 2.0, -1.5])
     """
-    return whole - torch.minimum(torch.maximum(explained, whole.clamp_max(0)), whole.clamp_min(0))
+    return moved - moved.clamp(*explained.moved), ratio / ratio.clamp(*explained.ratio)
+
+
+def explain(taps: Sequence[Tap]) -> None:
+    """Tell taps of one network what the class proportions of now explain, all at once; nothing where they do not."""
+    mix = taps[0].following.mix if taps else None
+    if mix is None:
+        return
+    bases = [tap.basis for tap in taps]
+    known = [
+        (tap, basis)
+        for tap, basis in zip(taps, bases, strict=True)
+        if basis is not None and len(basis.moments.class_means) == len(mix)
+    ]
+    if not known:
+        return
+    joined = taps[0].following.joined([basis for _, basis in known])
+    distance, var = joined.of_classes(mix.to(joined.spread))
+    ratio = var.add_(joined.eps).div_(joined.spread)
+    bounds = distance.clamp_max(0), distance.clamp_min(0), ratio.clamp_max(1), ratio.clamp_min(1)
+    for (tap, _), low, high, smaller, larger in zip(known, *[part.split(joined.sizes) for part in bounds], strict=True):
+        tap.expect(Explained(mix, (low, high), (smaller, larger)))
+
+
+def shift_of(taps: Sequence[Tap]) -> Tensor:
+    """Return the Kullback-Leibler divergence of recent from source moments, of an average channel, of all taps at once.
+
+    >>> shift_of([])
+    tensor(0.)
+    """
+    parts = [part for tap in taps if (part := tap.unexplained) is not None]
+    if not parts:
+        return torch.zeros(())
+    moved, ratio, spread, weight = (torch.cat(part) for part in zip(*parts, strict=True))
+    log_ratio = ratio.log()
+    each = moved.square().div_(spread).add_(log_ratio.expm1()).sub_(log_ratio)
+    referred = sum([tap.unexplained is not None or tap.basis is not None for tap in taps])
+    return each.mul_(weight).sum() / (2 * referred)

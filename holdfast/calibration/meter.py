@@ -217,7 +217,7 @@ class Meter:
     def _keep(self, treatments: Iterable[Treatment]) -> None:
         for file in {_file_of(treatment) for treatment in treatments}:
             known = {
-                _levels_of(treatment): outcomes
+                "-".join(str(level) for _, level in treatment) or "0": outcomes
                 for treatment, outcomes in self._outcomes.items()
                 if _file_of(treatment) == file and len(outcomes)
             }
@@ -247,10 +247,6 @@ def _tell_nobody(_progress: CalibrationProgress) -> None:
 
 def _file_of(treatment: Treatment) -> str:
     return "+".join(name for name, _ in treatment) or "clean"
-
-
-def _levels_of(treatment: Treatment) -> str:
-    return "-".join(str(level) for _, level in treatment) or "0"
 
 
 def _treatment_of(names: Sequence[str], levels: str) -> Treatment:

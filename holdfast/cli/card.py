@@ -31,7 +31,7 @@ def card(
     """Measure what the default and the guard follow inputs from, on source data of your own, and write it to a file."""
     from holdfast.anchor import make_card
     from holdfast.data import DATASETS
-    from holdfast.diagnosis.batches import labelled_batches
+    from holdfast.diagnosis.data import labelled_batches
     from holdfast.models import MODELS
 
     network = Spec.parse(model).build(MODELS)

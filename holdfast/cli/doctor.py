@@ -31,7 +31,7 @@ def doctor(
     from holdfast.data import DATASETS
     from holdfast.diagnosis import DEFAULT_METHODS
     from holdfast.diagnosis import doctor as check
-    from holdfast.diagnosis.batches import labelled_batches
+    from holdfast.diagnosis.data import labelled_batches
     from holdfast.machine.devices import Placement, resolve_device
     from holdfast.models import MODELS
 

@@ -26,6 +26,14 @@ class Engine(str, Enum):
     ray = "ray"
 
 
+class Format(str, Enum):
+    """The memory format of images."""
+
+    auto = "auto"
+    contiguous = "contiguous"
+    channels_last = "channels_last"
+
+
 def serve(
     model: Annotated[str, typer.Argument(help="Serve this model: a name, timm:…, hf:…, or YAML {name: …, option: …}.")],
     method: Annotated[
@@ -65,6 +73,9 @@ def serve(
     max_tenants: Annotated[int, typer.Option(min=1, help="Refuse more tenants than this.")] = 1000,
     max_body_mb: Annotated[float, typer.Option(help="Refuse larger bodies, in MB.")] = 16,
     rate: Annotated[float, typer.Option(help="Refuse more requests per second from one tenant.")] = 1000,
+    memory_format: Annotated[
+        Format, typer.Option(help="Lay out images so; auto measures which is faster at the start.")
+    ] = Format.auto,
     store_inputs: Annotated[bool, typer.Option(help="Keep every batch in the state folder, for replay.")] = False,
     otel: Annotated[
         bool,
@@ -104,6 +115,7 @@ def serve(
         "checkpoint_every": checkpoint_every,
         "batch": batch,
         "wait": wait_ms / 1000,
+        "memory_format": memory_format.value,
         "store_inputs": store_inputs,
         "otel": otel,
     }

@@ -14,7 +14,7 @@ import numpy as np
 
 from holdfast.benchmark import Job, Progress, load_suite, run
 from holdfast.benchmark.foreign_code import admit_code, kept_files
-from holdfast.benchmark.provenance import commit_of
+from holdfast.benchmark.manifest import commit_of
 from holdfast.machine.folders import write_whole
 from holdfast.options.own_code import OwnFile
 from holdfast.report import RunRecord, read_run, read_runs

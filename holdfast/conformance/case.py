@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -24,6 +24,14 @@ from holdfast.records import Update
 
 ROUNDING_NOISE = 2e-7  # standard deviation of noise on inputs in [0, 1]: about one last bit
 NOISE_DRAWS = 3
+
+Kind = TypeVar("Kind")
+
+
+def expect(kind: type[Kind], part: object) -> Kind:
+    """Return a part of a model, which has to be of this kind."""
+    assert isinstance(part, kind), f"{type(part).__name__} is no {kind.__name__}"
+    return part
 
 
 @dataclass(frozen=True)

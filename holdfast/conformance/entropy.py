@@ -6,7 +6,7 @@ from typing import Any
 
 from torch import Tensor
 
-from holdfast.conformance.case import Case
+from holdfast.conformance.case import Case, expect
 from holdfast.methods import Method
 
 ADAM = {"optimizer": "adam", "lr": 1e-3}
@@ -18,9 +18,7 @@ SAR = {"optimizer": "sgd", "lr": 2.5e-4, "momentum": 0.9, "keep_average": True, 
 
 def fisher(method: Method) -> Tensor:
     """Return EATA's Fisher vector."""
-    weights = method.fisher
-    assert isinstance(weights, Tensor)
-    return weights
+    return expect(Tensor, method.fisher)
 
 
 def eata(trace: str, options: dict[str, Any], fisher_weight: float, *, twin: bool = False) -> Case:

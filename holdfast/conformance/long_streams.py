@@ -13,7 +13,7 @@ from holdfast.blocks.destruction import rearrange
 from holdfast.blocks.renorm import RenormalisedStatistics
 from holdfast.blocks.robust_norm import RobustStatistics
 from holdfast.blocks.wrapping import affine_parameters
-from holdfast.conformance.case import Case
+from holdfast.conformance.case import Case, expect
 from holdfast.conformance.entropy import ADAM, ETA, SAR
 from holdfast.conformance.teachers import darker_mirrored, mean_probs
 from holdfast.methods import Method
@@ -33,43 +33,23 @@ from holdfast.recovery.loss_collapse import LossCollapse
 
 def online_map(method: Method) -> Tensor:
     """Return ZeroSiam's linear map."""
-    assert isinstance(method, ZeroSiam)
-    return method.map.weight
-
-
-def eta(model: AdaptedModel) -> Eta:
-    """Return the method as ETA."""
-    assert isinstance(model.method, Eta)
-    return model.method
+    return expect(ZeroSiam, method).map.weight
 
 
 def loss_average(model: AdaptedModel) -> float:
     """Return SAR's moving average of the loss."""
-    assert isinstance(model.recovery, LossCollapse)
-    return float("nan") if model.recovery.average is None else model.recovery.average
-
-
-def deyo(model: AdaptedModel) -> Deyo:
-    """Return the method as DeYO."""
-    assert isinstance(model.method, Deyo)
-    return model.method
+    average = expect(LossCollapse, model.recovery).average
+    return float("nan") if average is None else average
 
 
 def recorded_patches(method: Method, arrays: Mapping[str, Any], stream: str) -> None:
     """Shuffle the patches as recorded, one permutation for each selected image of each batch."""
-    assert isinstance(method, Deyo)
     batches, orders = count(), torch.from_numpy(arrays[f"{stream}_perm"]).long()
 
     def destroy(inputs: Tensor, _: Generator) -> Tensor:
         return rearrange(inputs, orders[next(batches), : len(inputs)])
 
-    method.destroy = destroy
-
-
-def class_shares(method: Method) -> Tensor:
-    """Return DELTA's moving average of the predictions."""
-    assert isinstance(method, Delta)
-    return method.class_shares
+    expect(Deyo, method).destroy = destroy
 
 
 def renormalised(method: nn.Module, buffer: str) -> Tensor:
@@ -78,35 +58,23 @@ def renormalised(method: nn.Module, buffer: str) -> Tensor:
     return torch.cat([layer.get_buffer(buffer) for layer in layers])
 
 
-def cmf(model: AdaptedModel) -> Cmf:
-    """Return the method as CMF."""
-    assert isinstance(model.method, Cmf)
-    return model.method
-
-
 def hidden(method: Method) -> Tensor:
     """Return the affine parameters of CMF's hidden network."""
-    assert isinstance(method, Cmf)
-    return torch.cat([weight.flatten() for weight in method.hidden])
+    return torch.cat([weight.flatten() for weight in expect(Cmf, method).hidden])
 
 
 def recorded_entropies(method: Method, arrays: Mapping[str, Any], _: str) -> None:
     """Give POEM the recorded source entropies: those of other inputs than the stream's."""
-    assert isinstance(method, Poem)
-    method.source_entropies = torch.from_numpy(arrays["holdout_entropy"]).to(method.model.dtype).sort().values
+    entropies = torch.from_numpy(arrays["holdout_entropy"]).to(method.model.dtype).sort().values
+    expect(Poem, method).source_entropies = entropies
 
 
 def recorded_moments(method: Method, arrays: Mapping[str, Any], _: str) -> None:
     """Give PeTTA the recorded moments of source features."""
-    assert isinstance(method, Petta)
-    means, variances = (torch.from_numpy(arrays[f"src_feat_{name}"]).to(method.model.dtype) for name in ("mean", "var"))
-    method.source_means, method.source_vars = means, variances
-
-
-def petta(method: Method) -> Petta:
-    """Return the method as PeTTA."""
-    assert isinstance(method, Petta)
-    return method
+    own = expect(Petta, method)
+    own.source_means, own.source_vars = (
+        torch.from_numpy(arrays[f"src_feat_{name}"]).to(method.model.dtype) for name in ("mean", "var")
+    )
 
 
 def affine(network: nn.Module) -> Tensor:
@@ -121,45 +89,30 @@ def robust_means(network: nn.Module) -> Tensor:
 
 def prototypes(method: Method) -> Tensor:
     """Return PeTTA's running class means of the teacher's features."""
-    means = petta(method).class_means
-    assert means is not None
-    return means
-
-
-def asr(model: AdaptedModel) -> Asr:
-    """Return the recovery as ASR."""
-    assert isinstance(model.recovery, Asr)
-    return model.recovery
+    return expect(Tensor, expect(Petta, method).class_means)
 
 
 def threshold(model: AdaptedModel) -> float:
     """Return ASR's threshold for the next batch."""
-    current = asr(model).threshold
-    return asr(model).start(10) if current is None else current
+    current = expect(Asr, model.recovery).threshold
+    return expect(Asr, model.recovery).start(10) if current is None else current
 
 
 def anchor(method: Method) -> Tensor:
     """Return the weights that ROID averages with."""
-    assert isinstance(method, Roid)
-    return torch.cat([weight.flatten() for weight in method.averaged_with()])
-
-
-def reservoir(method: Method) -> Reservoir:
-    """Return the method as a reservoir."""
-    assert isinstance(method, Reservoir)
-    return method
+    return torch.cat([weight.flatten() for weight in expect(Roid, method).averaged_with()])
 
 
 def recorded_source(method: Method, arrays: Mapping[str, Any], stream: str) -> None:
     """Give the clusters the recorded style and threshold of source batches."""
-    clusters = reservoir(method).clusters
+    clusters = expect(Reservoir, method).clusters
     clusters.source = torch.from_numpy(arrays[f"{stream}_init_style"]).to(method.model.dtype)
     clusters.threshold = float(arrays[f"{stream}_threshold"])
 
 
 def bank(method: Method) -> Tensor:
     """Return the affine parameters of every set of weights."""
-    own = reservoir(method)
+    own = expect(Reservoir, method)
     names = [name for name, tensor in own.inner.moving().items() if tensor.requires_grad]
     return torch.stack(
         [
@@ -170,9 +123,9 @@ def bank(method: Method) -> Tensor:
 
 
 ASR = {
-    "reset": lambda model: int(asr(model).batches == 0),
+    "reset": lambda model: int(expect(Asr, model.recovery).batches == 0),
     "threshold": threshold,
-    "penalty": lambda model: asr(model).penalty,
+    "penalty": lambda model: expect(Asr, model.recovery).penalty,
 }
 ASR_ETA = {**ETA, "nesterov": True}
 ASR_ROID = {"view": darker_mirrored, "resets": "anchor"}
@@ -186,8 +139,8 @@ CASES = (
         {**ETA, "fisher_weight": 1.0},
         source=True,
         totals={
-            "n_reliable": lambda model: eta(model).reliable_samples,
-            "n_used": lambda model: eta(model).learnt_samples,
+            "n_reliable": lambda model: expect(Eta, model.method).reliable_samples,
+            "n_used": lambda model: expect(Eta, model.method).learnt_samples,
         },
     ),
     Case("come_sar", "come_sar", {**SAR, "lr": 1e-3}, decisions={"ema": loss_average}),
@@ -198,8 +151,8 @@ CASES = (
         recorded=recorded_patches,
         inputs_of=("perm",),
         totals={
-            "n_reliable": lambda model: deyo(model).certain_samples,
-            "n_used": lambda model: deyo(model).learnt_samples,
+            "n_reliable": lambda model: expect(Deyo, model.method).certain_samples,
+            "n_used": lambda model: expect(Deyo, model.method).learnt_samples,
         },
     ),
     Case(
@@ -207,7 +160,7 @@ CASES = (
         "delta",
         ADAM,
         states={
-            "qhat": class_shares,
+            "qhat": lambda method: expect(Delta, method).class_shares,
             "tbr_mean": lambda method: renormalised(method, "mean"),
             "tbr_std": lambda method: renormalised(method, "std"),
         },
@@ -217,7 +170,10 @@ CASES = (
         "cmf",
         {"view": darker_mirrored},
         states={"class_probs_ema": mean_probs, "hidden_affine": hidden},
-        decisions={"beta": lambda model: cmf(model).gain, "hidden_var": lambda model: cmf(model).variance},
+        decisions={
+            "beta": lambda model: expect(Cmf, model.method).gain,
+            "hidden_var": lambda model: expect(Cmf, model.method).variance,
+        },
     ),
     Case("asr_eta", "asr_eta", {**ASR_ETA, "start_share": 0.5}, decisions=ASR),
     Case("asr_eta_a08", "asr_eta", {**ASR_ETA, "start_share": 0.8}, decisions=ASR),
@@ -257,14 +213,18 @@ CASES = (
         recorded=recorded_moments,
         inputs_of=("src_feat_mean", "src_feat_var"),
         memory=True,
-        decisions={"alpha": lambda model: (1 - petta(model.method).divergence) * petta(model.method).teacher_rate},
+        decisions={
+            "alpha": lambda model: (
+                (1 - expect(Petta, model.method).divergence) * expect(Petta, model.method).teacher_rate
+            )
+        },
         states={
             "student_affine": lambda method: affine(method.model),
             "teacher_affine": lambda method: affine(method.predictor),
             "prototypes": prototypes,
             "student_mean": lambda method: robust_means(method.model),
             "teacher_mean": lambda method: robust_means(method.predictor),
-            "init_mean": lambda method: robust_means(petta(method).anchor),
+            "init_mean": lambda method: robust_means(expect(Petta, method).anchor),
         },
     ),
     Case(
@@ -275,9 +235,9 @@ CASES = (
         recorded=recorded_source,
         inputs_of=("init_style", "threshold"),
         decisions={
-            "model_idx": lambda model: reservoir(model.method).current,
-            "num_models": lambda model: len(reservoir(model.method).clusters),
+            "model_idx": lambda model: expect(Reservoir, model.method).current,
+            "num_models": lambda model: len(expect(Reservoir, model.method).clusters),
         },
-        states={"bank": bank, "centroids": lambda method: reservoir(method).clusters.centroids()},
+        states={"bank": bank, "centroids": lambda method: expect(Reservoir, method).clusters.centroids()},
     ),
 )

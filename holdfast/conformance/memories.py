@@ -5,18 +5,13 @@ from __future__ import annotations
 import random
 
 import torch
-from torch import Generator, Tensor
 
 from holdfast.blocks.sample_memory import Memory
 from holdfast.blocks.views import VIEWS
-from holdfast.conformance.case import Case
+from holdfast.conformance.case import Case, expect
+from holdfast.conformance.teachers import darker_mirrored
 from holdfast.methods import Method
 from holdfast.methods.rotta import Rotta
-
-
-def mirrored(inputs: Tensor, _generator: Generator) -> Tensor:
-    """Return the fixed view that RoTTA's deterministic traces were recorded with: mirrored and darker."""
-    return 0.8 * inputs.flip(-1)
 
 
 def recorded_draws(method: Method) -> None:
@@ -27,12 +22,11 @@ def recorded_draws(method: Method) -> None:
 
 def recorded_views(method: Method) -> None:
     """Draw all views from one generator, seeded once before the first batch, as the official code does."""
-    assert isinstance(method, Rotta)
     generator = torch.Generator().manual_seed(0)
-    method.augment = lambda inputs, _: VIEWS["tta"](inputs, generator)
+    expect(Rotta, method).augment = lambda inputs, _: VIEWS["tta"](inputs, generator)
 
 
-ROTTA = {"view": mirrored}
+ROTTA = {"view": darker_mirrored}
 FIRST = {"choices": "first"}
 DECAY = {"weight_decay": 5e-4}
 

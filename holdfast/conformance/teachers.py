@@ -11,7 +11,7 @@ import torch
 from torch import Generator, Tensor
 
 from holdfast.blocks.views import VIEWS
-from holdfast.conformance.case import Case
+from holdfast.conformance.case import Case, expect
 from holdfast.methods import Method
 from holdfast.records import Step
 from holdfast.recovery import Recovery
@@ -32,7 +32,7 @@ def four_views() -> dict[str, Any]:
 
 
 def darker_mirrored(inputs: Tensor, _generator: Generator) -> Tensor:
-    """Return the fixed view that ROID's deterministic trace was recorded with: mirrored and darker."""
+    """Return the fixed view that deterministic traces of ROID and RoTTA were recorded with: mirrored and darker."""
     return 0.8 * inputs.flip(-1)
 
 
@@ -58,9 +58,7 @@ def recorded_draws(view: str, *, restoring: bool = False) -> dict[str, Any]:
 
 def mean_probs(method: Method) -> Tensor:
     """Return ROID's moving average of the mean prediction."""
-    probs = method.mean_probs
-    assert isinstance(probs, Tensor)
-    return probs
+    return expect(Tensor, method.mean_probs)
 
 
 ALWAYS = {"confidence_threshold": 2.0, "views": 4}  # above any confidence: every batch is averaged over views

@@ -12,11 +12,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from holdfast.conformance.case import Case
+from holdfast.conformance.case import Case, expect
 from holdfast.conformance.entropy import SAR
-from holdfast.conformance.long_streams import deyo, loss_average, online_map, recorded_patches
+from holdfast.conformance.long_streams import loss_average, online_map, recorded_patches
 from holdfast.conformance.pack import DIGITS_RESNET_GN, DIGITS_VIT
 from holdfast.methods import Method
+from holdfast.methods.deyo import Deyo
 from holdfast.methods.neo import Neo
 from holdfast.methods.pea import Pea
 from holdfast.methods.t3a import T3a
@@ -28,28 +29,17 @@ def centre(method: Method) -> Tensor:
     return method.centre
 
 
-def prototypes(method: Method) -> Tensor:
-    """Return T3A's prototypes."""
-    assert isinstance(method, T3a)
-    return method.prototypes()
-
-
 def trained(method: Method) -> Tensor:
     """Return the parameters that are trained; the official traces leave out the frozen ones."""
     return torch.cat([weight.flatten() for weight in method.trained])
 
 
-def pea(method: Method) -> Pea:
-    """Return the method as PEA."""
-    assert isinstance(method, Pea)
-    return method
-
-
 def statistics(method: Method, kind: str, block: str) -> Tensor:
     """Return one of PEA's statistics of a block."""
-    moments = getattr(pea(method), kind)[block]
-    assert isinstance(moments, Tensor)
-    return moments
+    return expect(Tensor, getattr(expect(Pea, method), kind)[block])
+
+
+PROTOTYPES = {"prototypes": lambda method: expect(T3a, method).prototypes()}
 
 
 def block_states(names: Mapping[str, str]) -> dict[str, Callable[[Method], Tensor]]:
@@ -66,8 +56,8 @@ VIT_BLOCKS = block_states({f"block{stage}": f"blocks.{stage}" for stage in range
 GN_BLOCKS = block_states({f"layer{stage + 1}_0": f"stages.{stage}.0" for stage in range(3)})
 PEA: dict[str, Any] = {
     "source": True,
-    "decisions": {"reset": lambda model: not pea(model.method).means},
-    "totals": {"drift_spikes": lambda model: int(pea(model.method).spikes)},
+    "decisions": {"reset": lambda model: not expect(Pea, model.method).means},
+    "totals": {"drift_spikes": lambda model: int(expect(Pea, model.method).spikes)},
 }
 VIEWS = ("centre_crop", "flip")
 SGD = {"optimizer": "sgd", "momentum": 0.9}
@@ -76,8 +66,8 @@ DEYO: dict[str, Any] = {
     "inputs_of": ("perm",),
     "states": {"affine": trained},
     "totals": {
-        "n_reliable": lambda model: deyo(model).certain_samples,
-        "n_used": lambda model: deyo(model).learnt_samples,
+        "n_reliable": lambda model: expect(Deyo, model.method).certain_samples,
+        "n_used": lambda model: expect(Deyo, model.method).learnt_samples,
     },
 }
 _vit = partial(Case, pack=DIGITS_VIT)
@@ -97,9 +87,9 @@ CASES = (
     _neo("neo"),
     _neo("neo_cont", options={"centre_momentum": 0.1}),
     _gn("neo_gn", "neo", states={"centre": centre}),
-    _t3a("t3a_m100", options={"supports_per_class": 100}, states={"prototypes": prototypes}),
-    _t3a("t3a_m20", options={"supports_per_class": 20}, states={"prototypes": prototypes}),
-    _t3a("t3a_all", options={"supports_per_class": None}, states={"prototypes": prototypes}),
+    _t3a("t3a_m100", options={"supports_per_class": 100}, states=PROTOTYPES),
+    _t3a("t3a_m20", options={"supports_per_class": 20}, states=PROTOTYPES),
+    _t3a("t3a_all", options={"supports_per_class": None}, states=PROTOTYPES),
     _vit("pea", "pea", states=VIT_BLOCKS, **PEA),
     _vit("pea_aug", "pea", {"views": VIEWS}, states=VIT_BLOCKS, **PEA),
     _vit("pea_g16", "pea", {"statistics_momentum": 0.1, "group_size": 16}, states=VIT_BLOCKS, **PEA),

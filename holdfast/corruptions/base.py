@@ -219,11 +219,8 @@ class Corruptions(Registry[Corruption]):
         Published corruptions come first, in the order in which tables print them.
         """
         known = [name for name in super().names() if kind in (None, self[name].kind)]
-        return sorted(known, key=lambda name: (self[name].kind != "image", _place(name)))
-
-
-def _place(name: str) -> int:
-    return ORDER.index(name) if name in ORDER else len(ORDER)
+        rank = {name: index for index, name in enumerate(ORDER)}
+        return sorted(known, key=lambda name: (self[name].kind != "image", rank.get(name, len(rank))))
 
 
 CORRUPTIONS = Corruptions()

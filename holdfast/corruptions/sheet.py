@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFont
 
 from holdfast.audio import Waveform
+from holdfast.corruptions.audio.base import as_waveform
 from holdfast.corruptions.audio.spectrum import analyse
-from holdfast.corruptions.audio.waveforms import as_waveform
 from holdfast.corruptions.base import CORRUPTIONS
 from holdfast.corruptions.samples import as_image
 from holdfast.randomness import seeded_rng

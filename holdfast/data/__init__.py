@@ -15,10 +15,9 @@ from holdfast.data.keywords import Keywords
 from holdfast.data.natural import NaturalDomains
 from holdfast.data.natural_imagenet import ImageNetA, ImageNetD109, ImageNetR, ImageNetSketch, ImageNetV2
 from holdfast.data.new_cifar import Cifar101, Cifar102
-from holdfast.data.reefset import ReefSet
+from holdfast.data.reefset import ReefSet, split_by_label
 from holdfast.data.shards import Shards, read_shards
 from holdfast.data.speech_commands import SpeechCommands
-from holdfast.data.splits import split_by_label
 from holdfast.data.stored import StoredCorruptions
 from holdfast.data.stored_audio import (
     StoredReefSetC,

@@ -28,21 +28,20 @@ class ListedAudio:
     def __init__(
         self,
         folder: Path,
-        files: Sequence[str],
-        labels: Sequence[int],
+        rows: Sequence[tuple[str, int]],  # file and label
         *,
         name: str,
         sample_rate: int,
         samples: int,
         class_names: Sequence[str] = (),
     ) -> None:
-        if not files:
+        if not rows:
             raise ValueError(f"{name} lists no audio files in {folder}; unpack it again")
         if sample_rate < 1 or samples < 1:
             raise ValueError(f"samples and sample_rate must be at least 1, got {samples} and {sample_rate}")
         self.folder = folder
-        self.files = tuple(files)  # relative to the folder
-        self.labels = np.array(labels, np.int64)
+        self.files = tuple(file for file, _ in rows)  # relative to the folder
+        self.labels = np.array([label for _, label in rows], np.int64)
         self.name = name
         self.class_names: Sequence[str] = names_of_classes(name, self.labels, class_names)
         self.input_spec = InputSpec("audio", (samples,), sample_rate)
@@ -96,8 +95,7 @@ class PublishedAudio(ListedAudio):
         rate = sample_rate or own_rate
         super().__init__(
             folder,
-            [file for file, _ in rows],
-            [label for _, label in rows],
+            rows,
             name=f"{dataset}/{split}",
             sample_rate=rate,
             samples=samples * rate // own_rate,
@@ -119,8 +117,7 @@ class AudioFolder(ListedAudio):
             raise ValueError(f"{path} has no class folders with audio files; make one folder per class")
         super().__init__(
             path,
-            [file for file, _ in rows],
-            [label for _, label in rows],
+            rows,
             name="sound_folder",  # the digest identifies the folder
             sample_rate=sample_rate,
             samples=round(seconds * sample_rate),

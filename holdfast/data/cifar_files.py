@@ -49,7 +49,8 @@ def read_cifar(version: CifarVersion, folder: str | Path, split: str) -> Labelle
         if parquet := sorted(root.glob(f"{split}.parquet")) or sorted(root.glob(f"{split}-*-of-*.parquet")):
             return _parquet(parquet, version.label_column)
         if (root / f"{split}.npz").is_file():
-            return _npz(root / f"{split}.npz")
+            images, labels = arrays_at(root / f"{split}.npz", "images", "labels")
+            return images, labels.astype(np.int64)
     pickles = (root / version.pickle_files[split] for root in (folder, folder / version.pickle_folder))
     if pickled := next((path for path in pickles if path.is_file()), None):
         raise ValueError(f"{pickled} is a pickle, which can run any code and is never read; {remedy}")
@@ -80,8 +81,3 @@ def _parquet(paths: Sequence[Path], label_column: str) -> Labelled:
             images.append(np.asarray(decode_image(io.BytesIO(stored["bytes"]), f"row {row} of {path}")))
             labels.append(label)
     return np.stack(images), np.array(labels, np.int64)
-
-
-def _npz(path: Path) -> Labelled:
-    images, labels = arrays_at(path, "images", "labels")
-    return images, labels.astype(np.int64)

@@ -10,19 +10,8 @@ from holdfast.data.base import DATASETS
 
 FOLDERS = {"train": "Train", "validation": "Val", "test": "Test"}
 SCENES = (
-    "Bus",
-    "Cafe",
-    "Car",
-    "CrowdedIndoor",
-    "Elevator",
-    "Kitchen",
-    "Park",
-    "ResidentialArea",
-    "Restaurant",
-    "Restroom",
-    "Street",
-    "Subway",
-    "SubwayStation",
+    *("Bus", "Cafe", "Car", "CrowdedIndoor", "Elevator", "Kitchen", "Park", "ResidentialArea", "Restaurant"),
+    *("Restroom", "Street", "Subway", "SubwayStation"),
 )
 
 
@@ -54,8 +43,7 @@ class CochlScene(ListedAudio):
         rows = [(file, label) for label, scene in enumerate(SCENES) for file in audio_files_in(root, scene)]
         super().__init__(
             root,
-            [file for file, _ in rows],
-            [label for _, label in rows],
+            rows,
             name=f"cochlscene/{split}",
             sample_rate=sample_rate,
             samples=round(seconds * sample_rate),

@@ -37,7 +37,11 @@ class DomainFolder(DomainImages):
         there = class_folders(folder)
         lists = {domain: folder / f"{domain}_list.txt" for domain in there}
         listed = {domain: list(_lines(path)) for domain, path in lists.items() if path.is_file()}
-        names = _names_in(listed) if listed else sorted({name for domain in there for name in _classes(folder, domain)})
+        names = (
+            _names_in(listed)
+            if listed
+            else sorted({name for domain in there for name in class_folders(folder / domain)})
+        )
         records: list[ImageRecord] = []
         for domain in chosen_domains(list(listed) or there, domains):
             if listed:
@@ -51,10 +55,6 @@ class DomainFolder(DomainImages):
         if not records:
             raise ValueError(f"{folder} has no images in its domains; {REMEDY}")
         super().__init__("domain_folder", folder, records, names, resize=resize, crop=crop, cache_bytes=cache_bytes)
-
-
-def _classes(folder: Path, domain: str) -> tuple[str, ...]:
-    return class_folders(folder / domain)
 
 
 def _lines(path: Path) -> Iterator[tuple[str, int]]:

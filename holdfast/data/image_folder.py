@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from holdfast.data.base import DATASETS
-from holdfast.data.images import centre_crop, resize_shorter_side
 from holdfast.data.on_disk import folder_at
 from holdfast.decode.image_files import decode_image, image_size
 from holdfast.options.problems import check
@@ -167,3 +166,25 @@ def image_files(folder: Path, class_name: str) -> list[str]:
     """Return the image files of one class, subfolders included, in an order that does not depend on the machine."""
     paths = (path for path in (folder / class_name).rglob("*") if path.suffix.lower() in SUFFIXES)
     return sorted(path.relative_to(folder).as_posix() for path in paths if path.name[0] != ".")
+
+
+def resize_shorter_side(image: Image.Image, pixels: int) -> Image.Image:
+    """Return the image with a shorter side of this many pixels: bilinear, antialiased, the longer side rounded down.
+
+    >>> resize_shorter_side(Image.new("RGB", (500, 375)), 256).size
+    (341, 256)
+    """
+    shorter = min(image.size)
+    width, height = (pixels if side == shorter else int(pixels * side / shorter) for side in image.size)
+    return image.resize((width, height), Image.Resampling.BILINEAR)
+
+
+def centre_crop(image: Image.Image, pixels: int) -> Image.Image:
+    """Return the central square, offsets rounded half to even; a side with fewer pixels is not cropped.
+
+    >>> centre_crop(Image.new("RGB", (341, 256)), 224).size
+    (224, 224)
+    """
+    width, height = (min(side, pixels) for side in image.size)
+    left, top = round((image.width - width) / 2), round((image.height - height) / 2)
+    return image.crop((left, top, left + width, top + height))

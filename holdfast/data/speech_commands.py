@@ -28,12 +28,10 @@ class SpeechCommands(PublishedAudio):
             raise ValueError(f"speech_commands has no split {split!r}; choose train, validation or test")
         root = folder_with(folder, LISTS["test"], "download and unpack speech_commands_v0.02.tar.gz")
         listed = {name: (root / file).read_text().split() for name, file in LISTS.items()}
-        files = (
-            listed[split] if split in listed else _others(root, {file for files in listed.values() for file in files})
-        )
+        files = listed.get(split)
+        if files is None:
+            others = {file for files in listed.values() for file in files}
+            words = (audio_files_in(root, word) for word in sorted(CLASS_NAMES))
+            files = [file for spoken in words for file in spoken if file not in others]
         rows = [(file, CLASS_NAMES.index(file.split("/")[0])) for file in files]
         super().__init__("sc2", split, root, rows, class_names=CLASS_NAMES)
-
-
-def _others(root: Path, listed: set[str]) -> list[str]:
-    return [file for word in sorted(CLASS_NAMES) for file in audio_files_in(root, word) if file not in listed]

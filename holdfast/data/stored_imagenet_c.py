@@ -12,8 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.data.base import DATASETS, Dataset
-from holdfast.data.image_folder import DIGEST_BYTES, ImageFolder
-from holdfast.data.images import centre_crop, resize_shorter_side
+from holdfast.data.image_folder import DIGEST_BYTES, ImageFolder, centre_crop, resize_shorter_side
 from holdfast.data.on_disk import folder_at, severity_of
 from holdfast.data.stored import check_stored, clean_of
 from holdfast.decode.image_files import decode_image

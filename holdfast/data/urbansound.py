@@ -10,16 +10,8 @@ from holdfast.data.audio_files import PublishedAudio, folder_with
 from holdfast.data.base import DATASETS
 
 CLASS_NAMES = (
-    "air_conditioner",
-    "car_horn",
-    "children_playing",
-    "dog_bark",
-    "drilling",
-    "engine_idling",
-    "gun_shot",
-    "jackhammer",
-    "siren",
-    "street_music",
+    *("air_conditioner", "car_horn", "children_playing", "dog_bark", "drilling", "engine_idling", "gun_shot"),
+    *("jackhammer", "siren", "street_music"),
 )
 FOLDS = {"train": range(1, 8), "test": range(8, 11)}
 INDEX = "metadata/UrbanSound8K.csv"

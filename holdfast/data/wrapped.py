@@ -113,7 +113,7 @@ class WrappedDataset:
         sample, where = self._pair(index)[0], f"sample {index} of {self.name}"
         if self.sample_rate is None and not _is_audio(sample):
             return as_pixels(sample, where)
-        rate = _rate_of(sample)
+        rate = int(sample["sampling_rate"]) if _is_audio(sample) else None
         if rate is not None and self.sample_rate not in (None, rate):
             raise ValueError(f"{where} has {rate} Hz and sample_rate is {self.sample_rate}; resample it")
         self.sample_rate = self.sample_rate or rate
@@ -169,10 +169,6 @@ def as_waveform(sample: Any, where: str = "the clip") -> NDArray[np.float32]:
 
 def _is_audio(sample: Any) -> bool:
     return isinstance(sample, dict) and "array" in sample
-
-
-def _rate_of(sample: Any) -> int | None:
-    return int(sample["sampling_rate"]) if _is_audio(sample) else None
 
 
 def _columns(samples: Any, name: str) -> tuple[str, str] | None:

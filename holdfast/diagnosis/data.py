@@ -6,15 +6,19 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 from holdfast.blocks.wrapping import has_batch_norm
+from holdfast.data import Dataset
+from holdfast.data.tensors import as_inputs
 from holdfast.diagnosis.findings import Finding, Status
 from holdfast.model.input_checks import explain_dtype
 from holdfast.models.classifier import Classifier
 from holdfast.models.preprocessing import preprocessing_of
 from holdfast.models.probing import untouched
+from holdfast.randomness import seeded_rng
 
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 FEW_SAMPLES = 16  # in a batch, for its statistics
@@ -219,3 +223,11 @@ def _batch_size(model: Classifier, batch_size: int) -> Finding:
     remedy = "choose stored or blended statistics: 'robust_bn', 'rotta', or 'batch_norm' with prior_samples=16"
     text = f"{batch_size}, too few samples for the statistics of a batch"
     return Finding("batch size", "fail" if batch_size == 1 else "warn", text, remedy)
+
+
+def labelled_batches(data: Dataset, batch_size: int, samples: int) -> Iterator[tuple[Tensor, Tensor]]:
+    """Yield inputs as the streams make them, and labels, of samples drawn without repetition."""
+    order = seeded_rng(0, "doctor").permutation(len(data.labels))[:samples].astype(np.int64)
+    for start in range(0, len(order), batch_size):
+        chosen = order[start : start + batch_size]
+        yield as_inputs(data.inputs(chosen)), torch.from_numpy(np.asarray(data.labels)[chosen])

@@ -15,9 +15,8 @@ from torch import Tensor, nn
 from holdfast.anchor import Card, read_card
 from holdfast.blocks.wrapping import NormAccount, account
 from holdfast.data import DATASETS, Dataset, as_dataset
-from holdfast.diagnosis.batches import labelled_batches
 from holdfast.diagnosis.costs import StepCost, step_costs
-from holdfast.diagnosis.data import data_findings
+from holdfast.diagnosis.data import data_findings, labelled_batches
 from holdfast.diagnosis.findings import Finding
 from holdfast.diagnosis.network import network_findings
 from holdfast.diagnosis.references import card_finding, stored_statistics

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
@@ -12,11 +11,11 @@ from torch import Tensor, nn
 from holdfast.blocks.wrapping import NormAccount, affine_parameters, norm_layers
 from holdfast.diagnosis.findings import Finding
 from holdfast.models.classifier import Classifier
+from holdfast.models.memory_format import WORTHWHILE, channels_last_ratio, is_channels_last
 from holdfast.models.outputs import are_probabilities
 from holdfast.models.probing import called_parts, untouched
 
 PROBE_SAMPLES = 4
-WORTHWHILE = 0.85  # of the time in the present memory format
 DROPOUT = (nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d, nn.AlphaDropout)
 WITHOUT_LAYERS = "choose a method that changes no layer, such as 'neo', 't3a' or 'lame'"
 
@@ -79,15 +78,11 @@ def _normalisation(module: nn.Module, layers: Sequence[NormAccount], inputs: Ten
         yield Finding("normalisation", "fail", why, f"build it with nn.BatchNorm2d, or {WITHOUT_LAYERS}")
     else:
         yield Finding("normalisation", "ok", text)
-    silent = _never_called(module, inputs)
+    called = called_parts(module, inputs)
+    silent = [name for name, _ in norm_layers(module) if name not in called]
     if silent:
         remedy = "adaptation has no effect there; call the layer instead of reading its buffers"
         yield Finding("layers in use", "warn", f"{len(silent)} are never called, first {silent[0]}", remedy)
-
-
-def _never_called(module: nn.Module, inputs: Tensor) -> list[str]:
-    called = called_parts(module, inputs)
-    return [name for name, _ in norm_layers(module) if name not in called]
 
 
 def _frozen(module: nn.Module) -> Finding:
@@ -129,29 +124,12 @@ def _device(module: nn.Module) -> Finding:
 
 
 def _memory_format(module: nn.Module, inputs: Tensor) -> Finding:
-    convolutions = [part for part in module.modules() if isinstance(part, nn.Conv2d)]
-    if not convolutions:
+    if not any(isinstance(part, nn.Conv2d) for part in module.modules()):
         return Finding("memory format", "ok", "no convolution")
-    if any(
-        part.weight.is_contiguous(memory_format=torch.channels_last) and part.kernel_size != (1, 1)
-        for part in convolutions
-    ):
+    if is_channels_last(module):
         return Finding("memory format", "ok", "channels_last")
-    ratio = _slowest_ratio(module, inputs.to(memory_format=torch.channels_last), inputs)
+    ratio = channels_last_ratio(module, inputs)
     if ratio < WORTHWHILE:
         remedy = "pass inputs with inputs.to(memory_format=torch.channels_last), or the whole model"
         return Finding("memory format", "warn", f"channels_last inputs take {ratio:.2f} × the time", remedy)
     return Finding("memory format", "ok", "contiguous, as fast as channels_last")
-
-
-def _slowest_ratio(module: nn.Module, new: Tensor, given: Tensor) -> float:
-    """Return the worst of five ratios of times, each of two calls one after the other: others may use the machine."""
-
-    def timed(inputs: Tensor) -> float:
-        start = time.perf_counter()
-        module(inputs)
-        return time.perf_counter() - start
-
-    with untouched(module):
-        timed(given)
-        return max(timed(new) / timed(given) for _ in range(5))

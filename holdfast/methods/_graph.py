@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from holdfast.anchor import agreed, proportions_by_evidence, taps_of
-from holdfast.anchor.anchor import LONGEST_MEMORY, shift_of, show_something
-from holdfast.anchor.proportions import entropy_of
+from holdfast.anchor import taps_of
+from holdfast.anchor.anchor import LONGEST_MEMORY, show_something
+from holdfast.anchor.proportions import agreed_proportions, entropy_of
 from holdfast.blocks.norm import pause
+from holdfast.blocks.tap import shift_of
 from holdfast.methods.anchor import log_of
 from holdfast.models.outputs import logits_of
 
@@ -109,10 +110,8 @@ class AdaptingGraph(nn.Module):
         counted = ((age < batch + state.kept) & ((age < self._window) | (age < batch))).to(rows.dtype)
         proportions = torch.full_like(rows, 1 / rows.shape[1])
         if anchor.proportions:
-            proportions = agreed(
-                *(proportions_by_evidence(each, window=self._window, counted=counted) for each in (rows, source_rows))
-            )
-        shift = shift_of(list(self._taps))
+            proportions = agreed_proportions(rows, source_rows, window=self._window, counted=counted)
+        shift = shift_of(self._taps)
         blended = _normalised(
             believed.lerp(plain, (shift / (shift + self._half_shift)).to(plain)) * proportions[-batch:]
         )

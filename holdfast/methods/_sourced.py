@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from holdfast.blocks.comparing import differing
 from holdfast.blocks.teacher import MovingAverage
-from holdfast.state import Moving, Stateful, contents, put_back, snapshot_of
+from holdfast.state import Moving, Stateful, contents, modules_of, put_back, snapshot_of
 
 __all__ = ["Sourced"]
 
@@ -35,7 +35,7 @@ class Sourced(Stateful, Moving):
 
     def moving(self) -> dict[str, Tensor]:
         """Return every tensor that adaptation may change, by name: trained parameters, teachers and all buffers."""
-        changing = {id(parameter) for parameter in contents(self.modules()).parameters}
+        changing = {id(parameter) for parameter in contents(modules_of(self)).parameters}
         chosen = {name: tensor for name, tensor in self.named_parameters() if id(tensor) in changing}
         return {**chosen, **dict(self.named_buffers())}
 

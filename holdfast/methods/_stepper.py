@@ -10,6 +10,7 @@ import torch
 from torch import nn
 
 from holdfast.restorable import Pull
+from holdfast.state import copied
 
 __all__ = ["Stepper", "make_stepper", "moments_of", "set_moments"]
 
@@ -68,7 +69,7 @@ def moments_of(stepper: Stepper) -> dict[int, Any]:
 
     What is missing in a file is then a fault of the file.
     """
-    known = copy.deepcopy(stepper.state_dict()["state"])
+    known = copied(stepper.state_dict()["state"])
     return {index: known.get(index, {}) for index in range(len(_parameters(stepper)))}
 
 

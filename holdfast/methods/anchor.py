@@ -7,7 +7,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
-from holdfast.anchor import Anchor, Reference, follows
+from holdfast.anchor import Anchor, Reference
 from holdfast.methods._base import METHODS, Method, PredictOnly
 from holdfast.models.classifier import Classifier
 from holdfast.options.ranges import Count, Positive, Share
@@ -73,7 +73,7 @@ class AnchorMethod(Method):
     @property
     def referred(self) -> bool:
         """Whether there are moments to follow inputs from: given ones, or those that BatchNorm layers store."""
-        return follows(self.model)
+        return self.anchor.follows
 
     def predict(self, inputs: Tensor) -> Tensor:
         """Return the logarithms of the anchor's probabilities."""

@@ -9,7 +9,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
-from holdfast.anchor import Anchor, Opinion, Reference, follows, is_referred
+from holdfast.anchor import Anchor, Opinion, Reference
 from holdfast.methods._base import METHODS, Method
 from holdfast.methods._graph import AdaptingGraph, FrozenGraph
 from holdfast.methods.anchor import log_of
@@ -88,7 +88,7 @@ class Blend(Method):
     @property
     def referred(self) -> bool:
         """Whether the moments of the source's own data are known."""
-        return is_referred(self.model) or (self.stored_reference and follows(self.model))
+        return self.anchor.is_referred or (self.stored_reference and self.anchor.follows)
 
     def predict(self, inputs: Tensor) -> Tensor:
         """Return the logarithms of the blended probabilities; the source's logits where the anchor has no say."""

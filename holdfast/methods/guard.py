@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Literal
 import torch
 from torch import Tensor, nn
 
-from holdfast.anchor import Anchor, AnchorScale, Opinion, Reference, follows, is_referred
+from holdfast.anchor import Anchor, AnchorScale, Opinion, Reference
 from holdfast.evidence import LossAlarm
 from holdfast.methods._base import METHODS, Method, PredictOnly, preset_for
 from holdfast.methods._stepper import Stepper
@@ -169,7 +169,7 @@ class Guard(Method):
     @property
     def referred(self) -> bool:
         """Whether the moments of the source's own data are known."""
-        return is_referred(self.following) or (self.stored_reference and self.follows)
+        return self.anchor.is_referred or (self.stored_reference and self.follows)
 
     def predict(self, inputs: Tensor) -> Tensor:
         """Return the logarithms of the served probabilities."""
@@ -207,12 +207,12 @@ class Guard(Method):
     @property
     def follows(self) -> bool:
         """Whether the anchor follows its inputs."""
-        return follows(self.following)
+        return self.anchor.follows
 
     @property
     def compares(self) -> bool:
         """Whether the agreement of source and anchor tells a scale: not if the anchor knows the source's moments."""
-        return self.follows and not is_referred(self.following)
+        return self.follows and not self.anchor.is_referred
 
     def fit_scale(self, batches: Sequence[tuple[Tensor, Tensor | None]]) -> None:
         """Fit the temperature of the judge to held-out source data, and learn nothing else from them."""

@@ -16,7 +16,7 @@ from holdfast.models.classifier import Classifier
 from holdfast.models.partial_forward import Recorded, recording
 from holdfast.records import Estimate
 from holdfast.recovery import Recovery
-from holdfast.state import Savepoint
+from holdfast.state import Savepoint, modules_of
 
 __all__ = ["Parts"]
 
@@ -34,10 +34,7 @@ class Parts:
     @property
     def groups(self) -> tuple[list[nn.Module], list[nn.Module]]:
         """The modules that adapt to batches, and those that count and check them."""
-        learning = list(self.method.modules())
-        for estimator in self.estimators.values():
-            learning += estimator.modules()
-        return learning, [*self.recovery.modules(), self.input_range]
+        return modules_of(self.method, *self.estimators.values()), modules_of(self.recovery, self.input_range)
 
     def predict(self, inputs: Tensor, by: Callable[[Tensor], Tensor]) -> tuple[Tensor, Recorded]:
         """Return the prediction by a function of the method, and what estimators want of the pass that made it."""
@@ -92,9 +89,7 @@ class Parts:
 
     def passed(self) -> tuple[int, int]:
         """Return how many samples have gone through the networks, forwards and backwards."""
-        networks: set[Classifier] = set()
-        for whole in (self.method, *self.estimators.values(), self.source):
-            for part in () if whole is None else whole.modules():
-                if isinstance(part, Classifier):
-                    networks.add(part)
-        return sum([network.samples_forwarded for network in networks]), self.method.samples_backwarded
+        source = () if self.source is None else (self.source,)
+        parts = modules_of(self.method, *self.estimators.values(), *source)
+        forwarded = sum([part.samples_forwarded for part in parts if isinstance(part, Classifier)])
+        return forwarded, self.method.samples_backwarded

@@ -19,8 +19,7 @@ from holdfast.models.hugging_face import (
     hugging_face_audio,
     small_hubert,
 )
-from holdfast.models.imported import imported
-from holdfast.models.local_file import local_file
+from holdfast.models.imported import imported, local_file, torch_hub
 from holdfast.models.mel import LogMel
 from holdfast.models.normalised import Normalised
 from holdfast.models.preprocessing import Preprocessing, preprocessing_of
@@ -29,7 +28,6 @@ from holdfast.models.robustbench_zoo import robustbench
 from holdfast.models.small import digits_resnet, digits_resnet_gn, digits_vit, keywords_amaut, small_amaut, small_conmix
 from holdfast.models.timm_zoo import timm
 from holdfast.models.tiny import tiny_amaut, tiny_resnet, tiny_vit
-from holdfast.models.torch_hub import torch_hub
 from holdfast.models.torchvision_zoo import torchvision
 from holdfast.models.vit import ViT
 from holdfast.models.wide_resnet import WideResNet, wide_resnet

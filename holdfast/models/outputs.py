@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 import torch
 from torch import Tensor
 
-# None: a tensor, or what is called logits; a key or attribute; a place in a tuple; "binary"; or a function.
+# None: a tensor, or what is called logits; a key or attribute; an index in a tuple; "binary"; or a function.
 Output: TypeAlias = "str | int | Callable[[Any], Tensor] | None"
 
 
@@ -19,8 +19,8 @@ class WrongOutputError(ValueError):
 def logits_of(returned: object, batch_size: int, output: Output = None) -> Tensor:
     """Return the logits, (batch, classes), in what a network returned.
 
-    `output` is a key, an attribute or a place in a tuple; `"binary"` for one logit per sample, which becomes the logits
-    [0, z] of two classes; or a function of what the network returned.
+    `output` is a key, an attribute or an index in a tuple; `"binary"` for one logit per sample, which becomes the
+    logits [0, z] of two classes; or a function of what the network returned.
 
     >>> logits_of({"logits": torch.zeros(2, 3)}, 2).shape, logits_of((None, torch.zeros(2, 3)), 2, 1).shape
     (torch.Size([2, 3]), torch.Size([2, 3]))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, Literal
 
 import torch
@@ -55,7 +56,7 @@ def probe(module: nn.Module, example: Tensor | None = None, head: str | None = N
 
 def place_of(module: nn.Module) -> tuple[torch.device, torch.dtype]:
     """Return device and type of a network's first floating-point weight."""
-    for tensor in (*module.parameters(), *module.buffers()):
+    for tensor in chain(module.parameters(), module.buffers()):
         if tensor.is_floating_point():
             return tensor.device, tensor.dtype
     return torch.device("cpu"), torch.get_default_dtype()

@@ -86,12 +86,7 @@ def _layers(module: nn.Module) -> list[str]:
 
 
 def _stem_name(module: nn.Module) -> str | None:
-    return next((name for name in _layers(module) if is_leaf(module.get_submodule(name))), None)
-
-
-def is_leaf(part: nn.Module) -> bool:
-    """Return whether a module has no children."""
-    return next(part.children(), None) is None
+    return next((name for name in _layers(module) if not [*module.get_submodule(name).children()]), None)
 
 
 def is_inside(name: str, part: str) -> bool:

@@ -69,7 +69,12 @@ class Gains:
 
 def make_gains(tables: Sequence[Table]) -> list[Gains]:
     """Return the gains of every recipe over the source, for criteria of DHAuDS and offline sets."""
-    chosen = [table for table in tables if table.source is not None and _is_criteria(table.runs[0])]
+    chosen = [
+        table
+        for table in tables
+        if table.source is not None
+        and (table.manifest.stream.name == "dhauds" or table.protocol["protocol"].startswith("offline"))
+    ]
     gains = []
     for group in grouped(chosen, lambda table: _title(table) + table.protocol_but_stream):
         labels = dict.fromkeys(line.recipe.label for table in group for line in table.lines if not line.is_source)
@@ -81,10 +86,6 @@ def make_gains(tables: Sequence[Table]) -> list[Gains]:
 def _title(table: Table) -> str:
     """Return suite, model and protocol, including the default protocol, since gains depend on it."""
     return f"{table.suite_and_model} · {table.protocol['protocol']}"
-
-
-def _is_criteria(run: RunRecord) -> bool:
-    return run.manifest.stream.name == "dhauds" or run.manifest.protocol["protocol"].startswith("offline")
 
 
 def _gains(tables: Sequence[Table], label: str, score: str) -> Gains | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from html import escape
 from typing import Any
 
 import numpy as np
@@ -35,6 +36,19 @@ def axis(title: str, **more: Any) -> Figure:
 def layout(height: int, x_axis: Figure, y_axis: Figure, **more: Any) -> Figure:
     """Return the layout of curves that are read together at one x."""
     return {"height": height, "hovermode": "x unified", "xaxis": x_axis, "yaxis": y_axis, **more}
+
+
+def recipe_curve(recipe: str, number: int, points: Sequence[tuple[Any, float]], **more: Any) -> Figure:
+    """Return the scores of a recipe over some setting, in the colour of its number; the source is grey and dotted."""
+    source = recipe == "source"
+    style = {"color": GREY if source else COLOURS[number % len(COLOURS)], "dash": "dot" if source else "solid"}
+    x, y = [x for x, _ in points], [round(y, 3) for _, y in points]
+    return trace(escape(recipe), x, y, "lines+markers", line={**style, "width": 2}, hovertemplate=HOVER, **more)
+
+
+def recipe_figure(curves: Sequence[Figure], x_axis: Figure, metric: str) -> Figure:
+    """Return the curves of several recipes over one setting."""
+    return {"data": curves, "layout": layout(340, x_axis, axis(f"{metric} (%)"), showlegend=True, margin={"t": 16})}
 
 
 def known(values: NDArray[np.float64], digits: int = 3) -> list[float | None]:

@@ -18,6 +18,7 @@ from holdfast.display.cells import WordTable, printed
 from holdfast.display.formats import to_markdown
 from holdfast.registry import nearest
 from holdfast.report.compare import matched, paired_difference
+from holdfast.report.metrics import accuracy
 from holdfast.report.runs import RunRecord, read_runs
 from holdfast.report.scores import Metric
 from holdfast.report.tables import Table, make_tables
@@ -131,7 +132,7 @@ def compare_recipes(runs: Path | str, recipes: Sequence[str], *, metric: Metric 
     if not shared:
         reason = _apart(tables, recipes)
         raise ValueError(f"no stream and seed in {runs} has runs of {', '.join(recipes)} under one protocol; {reason}")
-    scores = np.array([[_accuracy(run) for run in unit] for unit in shared]) * 100
+    scores = np.array([[accuracy(run.rows) for run in unit] for unit in shared]) * 100
     sign = -1 if metric == "error" else 1
     made = [
         _pair(recipes, first, second, sign * (scores[:, first] - scores[:, second]), shared)
@@ -181,10 +182,6 @@ def _apart(tables: Sequence[Table], recipes: Sequence[str]) -> str:
     first, second = having[0][0].protocol, having[1][0].protocol
     fields = [field for field in dict.fromkeys([*first, *second]) if first.get(field) != second.get(field)]
     return f"they differ in {', '.join(fields)}" if fields else "they have no seed in common"
-
-
-def _accuracy(run: RunRecord) -> float:
-    return float(run.rows.correct.sum() / run.rows.size.sum())
 
 
 def _pair(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from html import escape
 from statistics import fmean
 
@@ -30,7 +30,7 @@ def normalised_over_time(table: Table) -> Figure | None:
     for line in table.lines:
         shares = [course / course.max() for course in courses(line) if course.max() > 0]
         if shares:
-            mean = _mean_of_all(shares)
+            mean = np.mean([share[: min(map(len, shares))] for share in shares], axis=0)
             ends = [size * (batch + 1) for batch in range(len(mean))]
             style = stroke(table, line)
             curves.append(trace(escape(line.label), ends, known(100 * mean), hovertemplate="%{y:.1f} %", line=style))
@@ -78,9 +78,3 @@ def _stretches(rows: Rows) -> list[tuple[int, int]]:
     domains[rows.pair_batch] = rows.pair_domain  # batches do not cross domains
     starts = [0, *(np.flatnonzero(np.diff(domains)) + 1).tolist()]
     return list(zip(starts, [*starts[1:], len(rows)], strict=True))
-
-
-def _mean_of_all(shares: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
-    """Return the mean over courses of the shortest length."""
-    length = min(map(len, shares))
-    return np.asarray(np.mean([share[:length] for share in shares], axis=0))

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from html import escape
 
 from holdfast.display.cells import Cell, CellColumn, CellTable, Emphasis
 from holdfast.records import NOT_IN_TIME
-from holdfast.report.figures import COLOURS, GREY, HOVER, Figure, axis, trace
+from holdfast.report.figures import Figure, axis, recipe_curve, recipe_figure
 from holdfast.report.scores import Metric
 from holdfast.report.tables import Line, Table, canonical, grouped
 
@@ -66,28 +65,9 @@ def course_figure(course: Course) -> Figure:
     curves = []
     for number, recipe in enumerate(course.recipes):
         lines = [(speed, line) for speed in course.tables if (line := course.line(recipe, speed)) is not None]
-        colour = GREY if recipe == "source" else COLOURS[number % len(COLOURS)]
-        curves.append(
-            trace(
-                escape(recipe),
-                [speed for speed, _ in lines],
-                [round(line.mean, 3) for _, line in lines],
-                "lines+markers",
-                line={"color": colour, "dash": "dot" if recipe == "source" else "solid", "width": 2},
-                hovertemplate=HOVER,
-            )
-        )
-    return {
-        "data": curves,
-        "layout": {
-            "height": 340,
-            "hovermode": "x unified",
-            "showlegend": True,
-            "xaxis": axis("batches that arrive while the source predicts one", type="log"),
-            "yaxis": axis(f"{course.metric} (%)"),
-            "margin": {"t": 16},
-        },
-    }
+        curves.append(recipe_curve(recipe, number, [(speed, line.mean) for speed, line in lines]))
+    x_axis = axis("batches that arrive while the source predicts one", type="log")
+    return recipe_figure(curves, x_axis, course.metric)
 
 
 def _cell(line: Line | None, table: Table) -> Cell:

@@ -25,7 +25,8 @@ def suite_text(asked: Iterable[Job]) -> str:
     batch_size: 64
     """
     jobs = sorted(asked, key=lambda job: (job["suite"], job["place"]))
-    sizes, protocols = _distinct(job["batch_size"] for job in jobs), _distinct(_protocol_of(job) for job in jobs)
+    sizes = _distinct(job["batch_size"] for job in jobs)
+    protocols = _distinct(job.get("protocol", "online") for job in jobs)
     streams = _distinct(_stream_entry(job, len(sizes) > 1) for job in jobs)
     recipes = [
         _distinct(_entry(job["recipe"]) for job in jobs if _stream_entry(job, len(sizes) > 1) == one) for one in streams
@@ -61,10 +62,6 @@ def suite_text(asked: Iterable[Job]) -> str:
 
 def _card(job: Job) -> dict[str, str]:
     return {"card": job["card"]} if job.get("card") else {}
-
-
-def _protocol_of(job: Job) -> str:
-    return str(job.get("protocol", "online"))
 
 
 def _stream_entry(job: Job, with_size: bool) -> Any:

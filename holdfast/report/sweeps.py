@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from html import escape
 from typing import Any
 
-from holdfast.report.figures import COLOURS, GREY, HOVER, Figure, axis, trace
+from holdfast.report.figures import Figure, axis, recipe_curve, recipe_figure
 from holdfast.report.runs import flattened
 from holdfast.report.scores import Metric
 from holdfast.report.tables import Line, Table, canonical
@@ -124,25 +124,15 @@ def option_in_words(option: str) -> str:
 
 def sweep_figure(sweep: Sweep) -> Figure:
     """Return the scores over the values, evenly spaced, with a bar for the spread over the seeds."""
-    return {
-        "data": [
-            sweep_curve(sweep, recipe, GREY if recipe == "source" else COLOURS[number % len(COLOURS)])
-            for number, recipe in enumerate(sweep.lines)
-        ],
-        "layout": {
-            "height": 340,
-            "hovermode": "x unified",
-            "showlegend": True,
-            "xaxis": axis(
-                escape(sweep.option),
-                type="category",
-                categoryorder="array",
-                categoryarray=[printed_value(value) for value in sweep.values],
-            ),
-            "yaxis": axis(f"{sweep.metric} (%)"),
-            "margin": {"t": 16},
-        },
-    }
+    values = [printed_value(value) for value in sweep.values]
+    x_axis = axis(escape(sweep.option), type="category", categoryorder="array", categoryarray=values)
+    curves = []
+    for number, (recipe, course) in enumerate(sweep.lines.items()):
+        lines = [(printed_value(value), course[value]) for value in sweep.values if value in course]
+        bars = [round(line.std or 0, 3) for _, line in lines]
+        spread = {"array": bars, "visible": any(line.std is not None for _, line in lines), "thickness": 1}
+        curves.append(recipe_curve(recipe, number, [(x, line.mean) for x, line in lines], error_y=spread))
+    return recipe_figure(curves, x_axis, sweep.metric)
 
 
 def printed_value(value: Any) -> str:
@@ -152,19 +142,3 @@ def printed_value(value: Any) -> str:
     ('2', 'stages.0.norm')
     """
     return value if isinstance(value, str) else f"{value:g}"
-
-
-def sweep_curve(sweep: Sweep, recipe: str, colour: str) -> Figure:
-    """Return one recipe along the values."""
-    course = sweep.lines[recipe]
-    lines = [(printed_value(value), course[value]) for value in sweep.values if value in course]
-    bars = [round(line.std or 0, 3) for _, line in lines]
-    return trace(
-        escape(recipe),
-        [value for value, _ in lines],
-        [round(line.mean, 3) for _, line in lines],
-        "lines+markers",
-        error_y={"array": bars, "visible": any(line.std is not None for _, line in lines), "thickness": 1},
-        line={"color": colour, "dash": "dot" if recipe == "source" else "solid", "width": 2},
-        hovertemplate=HOVER,
-    )

@@ -11,7 +11,7 @@ from holdfast.serve.gate import Gate
 from holdfast.serve.inference_protocol import inference_reply, model_metadata, read_inference
 from holdfast.serve.limits import RefusedError
 from holdfast.serve.metrics import needs_serve
-from holdfast.serve.reading import body_of, tenant_of
+from holdfast.serve.reading import BodyRoom, tenant_of
 from holdfast.serve.service import Service
 
 if TYPE_CHECKING:
@@ -47,13 +47,13 @@ class Local:
     """The engine of a service in this process."""
 
     def __init__(self, service: Service) -> None:
-        self.service, self.limits = service, service.limits
+        self.service, self.limits, self.room = service, service.limits, BodyRoom(service.limits)
 
     async def predict(self, tenant: str, request: "Request", *, logits: bool) -> "Response":
         """Predict the inputs in a body."""
         self.service.admit(tenant)
-        body = await body_of(request, self.limits)
-        inputs = await self.service.decoding.decode(body, request.headers.get("content-type", ""))
+        async with self.room.body(request) as body:
+            inputs = await self.service.decoding.decode(body, request.headers.get("content-type", ""))
         return json_reply((await self.service.predicted(tenant, inputs)).to_dict(logits=logits))
 
     async def infer(self, model: str, tenant: str | None, request: "Request") -> "Response":
@@ -62,8 +62,9 @@ class Local:
 
         await self.model(model, request)
         decoding = self.service.decoding
-        body, length = await body_of(request, self.limits), request.headers.get("inference-header-content-length")
-        asked = await decoding.run(read_inference, body, length, decoding.decoder)
+        length = request.headers.get("inference-header-content-length")
+        async with self.room.body(request) as body:
+            asked = await decoding.run(read_inference, body, length, decoding.decoder)
         if None not in (tenant, asked.tenant) and tenant != asked.tenant:
             raise RefusedError(422, "the parameter tenant and the header X-Tenant name two tenants; send one of them")
         name = tenant_of(tenant, asked.tenant)

@@ -167,7 +167,7 @@ def labels_after(path: Path, tenant: str, number: int, head: str) -> list[Decisi
             if (number, head) != (0, START) and known.fetchone() is None:
                 return None
             rows = connection.execute(f"SELECT record {since} ORDER BY number", (tenant, number)).fetchall()
-    except (sqlite3.DatabaseError, ValueError) as error:
+    except (sqlite3.DatabaseError, ValueError, OSError) as error:
         LOG.error("the labels of tenant %s in %s cannot be read: %s", tenant, path, error)
         return None
     return [_decision(record) for (record,) in rows]
@@ -228,13 +228,31 @@ def contains_hash(path: Path, head: str) -> bool:
 def _opened(path: Path) -> sqlite3.Connection:
     if not path.is_file():
         raise ValueError(f"there is no audit log at {path}; pass the file audit.db of a --state folder")
-    connection = sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)
+    try:
+        return _readable(path, "mode=ro")
+    except sqlite3.OperationalError as error:  # SQLite writes a file beside it, which no full or read-only disk takes
+        if path.with_name(f"{path.name}-wal").exists():
+            raise OSError(f"{path} cannot be read now ({error}); make room beside it, or copy the folder") from error
+    except sqlite3.DatabaseError as error:
+        raise _not_a_log(path, error) from error
+    try:
+        return _readable(path, "mode=ro&immutable=1")  # the service was stopped: the file is complete
+    except sqlite3.DatabaseError as error:
+        raise _not_a_log(path, error) from error
+
+
+def _readable(path: Path, options: str) -> sqlite3.Connection:
+    connection = sqlite3.connect(f"{path.resolve().as_uri()}?{options}", uri=True)
     try:
         connection.execute("SELECT number, record, hash FROM decisions LIMIT 1").fetchone()
-    except sqlite3.DatabaseError as error:
+    except sqlite3.Error:
         connection.close()
-        raise ValueError(f"{path} is not an audit log ({error}); pass the file audit.db of a --state folder") from error
+        raise
     return connection
+
+
+def _not_a_log(path: Path, error: sqlite3.Error) -> ValueError:
+    return ValueError(f"{path} is not an audit log ({error}); pass the file audit.db of a --state folder")
 
 
 def _chained(previous: str, record: str) -> str:

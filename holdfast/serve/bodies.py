@@ -17,8 +17,7 @@ from PIL import Image
 from torch import Tensor
 
 from holdfast.audio.decoding import open_audio
-from holdfast.audio.resampling import resample
-from holdfast.audio.waveforms import fit_length
+from holdfast.audio.waveforms import fit_length, resample
 from holdfast.decode.image_files import decode_image
 from holdfast.model.input_checks import has_scale
 from holdfast.models.preprocessing import Preprocessing
@@ -26,7 +25,7 @@ from holdfast.records import InputSpec
 from holdfast.serve.json_arrays import json_array
 from holdfast.serve.limits import Limits, RefusedError
 
-__all__ = ["Decoder"]
+__all__ = ["Decoder", "is_array"]
 
 IMAGES = ("image/png", "image/jpeg")
 AUDIO = ("audio/wav", "audio/x-wav", "audio/wave", "audio/vnd.wave", "audio/flac", "audio/x-flac")
@@ -56,8 +55,7 @@ class Decoder:
 
     def decode(self, body: bytes, content_type: str) -> Tensor:
         """Return the batch in a body, (samples, …), in the type of the network."""
-        kind, _, rest = content_type.partition(";")
-        kind = kind.strip().lower()
+        kind, rest = _kind(content_type)
         try:
             if kind == "multipart/form-data":
                 spent = _Spent(self.limits.decoded)
@@ -166,6 +164,21 @@ class Decoder:
         if inputs.is_floating_point() and not torch.isfinite(inputs).all():
             raise RefusedError(422, "the inputs hold values that are not finite")
         return inputs
+
+
+def is_array(content_type: str) -> bool:
+    """Return whether a body is an NPY file: it is copied, not decoded.
+
+    >>> is_array("application/x-npy"), is_array("image/png")
+    (True, False)
+    """
+    return _kind(content_type)[0] in ARRAYS
+
+
+def _kind(content_type: str) -> tuple[str, str]:
+    """Return the type in a header, and its parameters."""
+    kind, _, rest = content_type.partition(";")
+    return kind.strip().lower(), rest
 
 
 class _Spent:

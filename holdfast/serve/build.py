@@ -7,6 +7,7 @@ import logging
 import re
 import warnings
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -17,8 +18,11 @@ from torch import Tensor
 
 from holdfast.data import DATASETS
 from holdfast.data.tensors import as_inputs
+from holdfast.machine.devices import MemoryFormat
 from holdfast.machine.folders import write_whole
 from holdfast.models import MODELS
+from holdfast.models.classifier import Classifier
+from holdfast.models.memory_format import faster_format
 from holdfast.options.spec import Spec
 from holdfast.randomness import seeded_rng
 from holdfast.records import SetupWarning
@@ -37,9 +41,10 @@ LOG = logging.getLogger(__name__)
 BUILDING = "building.json"  # in the state folder: the options that the service was built with
 HELD_OUT = 512  # samples
 BATCH = 64
+TRIED = 8  # samples, to choose a memory format
 DEFAULTS: Mapping[str, Any] = MappingProxyType(  # of the options of the command
     {"method": "auto", "guarded": True, "options": None, "holdout": None, "budget": 0.02, "clean_accuracy": None}
-    | {"batch": 64, "wait": 0.01, "store_inputs": False}
+    | {"batch": 64, "wait": 0.01, "store_inputs": False, "memory_format": "auto"}
 )
 
 
@@ -58,6 +63,7 @@ def build_service(
     shown = None if data is None else _batches_of(data)
     named = given.pop("classes", None)
     serving = {name: given.pop(name) for name in ("batch", "wait", "store_inputs")}
+    chosen = given.pop("memory_format")
     telemetry = _telemetry() if given.pop("otel", False) else None
     guarding = {name: given.pop(name) for name in ("budget", "clean_accuracy")}
     if given["guarded"]:
@@ -68,17 +74,27 @@ def build_service(
         tenants = Tenants(
             network, folder=folder, head=head, limit=limits.tenants, source=source, holdout=shown, **given
         )
+    served = tenants.model.method.model
+    serving["memory_format"] = memory_format = _memory_format(served) if chosen == "auto" else chosen
     if folder is not None:
         _say_if_other_samples(folder, building, tenants.names())
-        write_whole(folder / BUILDING, json.dumps({**DEFAULTS, **building}, indent=1, default=str).encode())
+        written = {**DEFAULTS, **building, "memory_format": memory_format}
+        write_whole(folder / BUILDING, json.dumps(written, indent=1, default=str).encode())
         private(folder / BUILDING)
-    classes = tenants.model.method.model.num_classes
+    classes = served.num_classes
     names = class_names(network, data, classes) if named is None else read_class_names(Path(named), classes)
     fitted = {
         name: building.get(name) for name in ("holdout", "card", "clean_accuracy") if building.get(name) is not None
     }
     name = re.sub(r"[^A-Za-z0-9._-]+", "-", Spec.parse(building["model"]).name)
     return Service(tenants, limits=limits, name=name, names=names, given=fitted, telemetry=telemetry, **serving)
+
+
+def _memory_format(network: Classifier) -> MemoryFormat:
+    """Return the format of images in which a network is faster; other inputs have one format only."""
+    if network.input_spec.kind != "image":
+        return "contiguous"
+    return faster_format(network.module, network.trial_inputs(TRIED))
 
 
 def _telemetry() -> Telemetry:
@@ -89,14 +105,15 @@ def _telemetry() -> Telemetry:
 
 def _say_if_other_samples(folder: Path, building: Mapping[str, Any], tenants: list[str]) -> None:
     """Log that restored tenants keep the source samples that they began with: states are restored exactly."""
-    if tenants and (folder / BUILDING).is_file():
+    before = dict(building)
+    with suppress(ValueError):  # there is none, or it is damaged: it is written anew
         before = building_of(folder)
-        if any(before.get(name) != building.get(name) for name in ("holdout", "card")):
-            LOG.warning(
-                "the %d tenants in %s keep the source samples that they began with; use another --state to begin anew",
-                len(tenants),
-                folder,
-            )
+    if tenants and any(before.get(name) != building.get(name) for name in ("holdout", "card")):
+        LOG.warning(
+            "the %d tenants in %s keep the source samples that they began with; use another --state to begin anew",
+            len(tenants),
+            folder,
+        )
 
 
 def building_of(folder: Path) -> dict[str, Any]:
@@ -104,7 +121,7 @@ def building_of(folder: Path) -> dict[str, Any]:
     path = folder / BUILDING
     try:
         return dict(json.loads(path.read_text()))
-    except (OSError, ValueError, RecursionError) as error:
+    except (OSError, ValueError, TypeError, RecursionError) as error:
         raise ValueError(f"{path} cannot be read, so it is not known what was served ({error})") from error
 
 

@@ -15,7 +15,7 @@ from holdfast.model.guarded import GuardedModel
 from holdfast.serve.audit import AuditLog, labels_after
 from holdfast.serve.decision import Decision
 from holdfast.serve.limits import RefusedError
-from holdfast.serve.state_folder import LOG_NAME, audit_logs, divided, private, sign
+from holdfast.serve.state_folder import LOG_NAME, audit_logs, divided, keep_private, private, sign
 from holdfast.serve.tenant import Tenant
 from holdfast.state import SavedStateError, read_state
 
@@ -56,8 +56,7 @@ class Disk:
             sweep(folder)
             divided(folder, 0, self.model)  # replicas may have had it before
             sign(folder, self.model)
-            for one in (folder, *folder.iterdir()):
-                private(one)
+            keep_private(folder)
             tenants = [Tenant(path.stem) for path in sorted(folder.glob("*.safetensors"))]
             for entry in tenants:
                 with suppress(SavedStateError, KeyError, TypeError, ValueError, OSError):  # reported when it is used

@@ -11,7 +11,7 @@ from holdfast.serve.inference_protocol import tenant_in
 from holdfast.serve.limits import Limits, RefusedError, check_tenant
 from holdfast.serve.merging import merged_metrics, merged_status
 from holdfast.serve.metrics import Metrics, needs_serve
-from holdfast.serve.reading import body_of, tenant_of
+from holdfast.serve.reading import BodyRoom, tenant_of
 from holdfast.serve.state_folder import shard_of
 
 if TYPE_CHECKING:
@@ -48,19 +48,22 @@ class Front:
 
     def __init__(self, reach: Reach, shards: int, limits: Limits) -> None:
         self.reach, self.shards, self.limits, self.measured = reach, shards, limits, Metrics()
+        self.room = BodyRoom(limits)
 
     async def predict(self, tenant: str, request: "Request", *, logits: bool) -> "Response":
         """Predict the inputs in a body."""
         check_tenant(tenant)
-        return await self._of_tenant("predict", tenant, request, await body_of(request, self.limits))
+        async with self.room.body(request) as body:
+            return await self._of_tenant("predict", tenant, request, body)
 
     async def infer(self, model: str, tenant: str | None, request: "Request") -> "Response":
         """Predict the tensor in a request of the Open Inference Protocol."""
-        body, length = await body_of(request, self.limits), request.headers.get("inference-header-content-length")
-        name = check_tenant(tenant_of(tenant, tenant_in(body, length)))
+        length = request.headers.get("inference-header-content-length")
         headers = [pair for pair in request.scope["headers"] if pair[0] != b"x-tenant"]
-        scope = {**request.scope, "headers": [*headers, (b"x-tenant", name.encode())]}
-        return await self._reached(shard_of(name, self.shards), Call.of(scope, request.url.path, body))
+        async with self.room.body(request) as body:
+            name = check_tenant(tenant_of(tenant, tenant_in(body, length)))
+            scope = {**request.scope, "headers": [*headers, (b"x-tenant", name.encode())]}
+            return await self._reached(shard_of(name, self.shards), Call.of(scope, request.url.path, body))
 
     async def model(self, model: str, request: "Request") -> "Response":
         """Describe the model, which all replicas share."""

@@ -37,6 +37,7 @@ DATATYPES = {
 }
 NAMES = {dtype: name for name, dtype in DATATYPES.items()}
 ROW_CHARACTERS = 4 * 2**20  # of data in JSON; larger tensors are sent as binary ones
+LONGEST_NUMBER = 19  # digits
 INPUT = "inputs"
 OUTPUTS = {  # name -> datatype, and axes after the samples
     "logits": ("FP32", ["classes"]),
@@ -63,9 +64,9 @@ class Inference:
 
 def read_inference(body: bytes, header_length: str | None, decoder: Decoder) -> Inference:
     """Return the request in a body whose JSON has `header_length` bytes, or refuse it."""
-    if header_length is not None and not (header_length.isdecimal() and int(header_length) <= len(body)):
+    length = _length(header_length, body)
+    if length is None:
         raise RefusedError(400, "Inference-Header-Content-Length must be the length of the JSON part of the body")
-    length = len(body) if header_length is None else int(header_length)
     try:
         said, rows = json_outline(
             body[:length], decoder.spec.shape, decoder.limits.batch, row_characters=ROW_CHARACTERS
@@ -84,8 +85,16 @@ def read_inference(body: bytes, header_length: str | None, decoder: Decoder) -> 
         )
     except RefusedError:
         raise
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
         raise RefusedError(400, f"this is no request of the protocol with one input named {INPUT!r}") from error
+
+
+def _length(header: str | None, body: bytes) -> int | None:
+    """Return the length of the JSON part of a body, or None if the header says something else."""
+    if header is None:
+        return len(body)
+    known = header.isdecimal() and len(header) < LONGEST_NUMBER and int(header) <= len(body)
+    return int(header) if known else None
 
 
 def _wanted(outputs: Any) -> dict[str, bool] | None:
@@ -112,7 +121,10 @@ def _tensor(tensor: Mapping[str, Any], rows: Rows, binary: bytes) -> NDArray[Any
         values = rows.array(tensor["data"])
         if dtype.kind in "iu" and values.dtype.kind == "f":
             raise RefusedError(400, f"the data are no integers, and the datatype is {tensor['datatype']}")
-        return values.astype(dtype).reshape(shape)
+        taken = values.astype(dtype)
+        if dtype.kind in "iu" and not np.array_equal(taken, values):
+            raise RefusedError(400, f"the data do not fit in the datatype {tensor['datatype']}")
+        return taken.reshape(shape)
     if size != len(binary) or size != dtype.itemsize * int(np.prod(shape, dtype=np.float64)):
         raise RefusedError(400, f"the binary data have {len(binary)} bytes, which is not what size and shape say")
     return np.array(np.frombuffer(binary, dtype).reshape(shape))  # a copy: tensors are writable
@@ -130,8 +142,7 @@ def tenant_in(body: bytes, header_length: str | None) -> str | None:
     >>> tenant_in(b'{"parameters": {"tenant": "north"}, "inputs": []}', None)
     'north'
     """
-    length = int(header_length) if header_length is not None and header_length.isdecimal() else len(body)
-    named = re.search(rb'"tenant"\s{0,9}:\s{0,9}"([^"\\]{1,64})"', body[:length])
+    named = re.search(rb'"tenant"\s{0,9}:\s{0,9}"([^"\\]{1,64})"', body[: _length(header_length, body)])
     return None if named is None else named[1].decode("utf-8", "replace")
 
 

@@ -26,6 +26,7 @@ class Limits:
     """What one request may cost."""
 
     body_bytes: int = 16 * 2**20
+    bodies_bytes: int = 256 * 2**20  # of all requests under way
     pixels: int = 4096 * 4096  # of an encoded image before it is resized
     audio_seconds: float = 60.0  # of an encoded waveform before it is cut
     decoded: float = 8.0  # of the largest images or waveforms, all parts of a form together

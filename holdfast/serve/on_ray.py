@@ -149,6 +149,7 @@ def run_on_ray(
     trial = build_service(
         {**building, "store_inputs": False, "otel": False}, folder=None, limits=limits
     )  # errors show here, and once
+    building = {**building, "memory_format": trial.placement.memory_format}  # the same in all replicas
     with divided_among(folder, replicas, trial.tenants.model):
         del trial
         actor = {"num_cpus": 1, "num_gpus": float(os.environ.get(GPUS, 0))}

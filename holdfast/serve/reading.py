@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from typing import Any
 
 from holdfast.serve.limits import Limits, RefusedError
 
-__all__ = ["DEFAULT_TENANT", "body_of", "object_of", "tenant_of"]
+__all__ = ["DEFAULT_TENANT", "BodyRoom", "body_of", "object_of", "tenant_of"]
 
 DEFAULT_TENANT = "default"
 OBJECT_BYTES = 64 * 1024  # it is read on the event loop
@@ -23,10 +25,37 @@ def tenant_of(*named: str | None) -> str:
     return next((one for one in named if one is not None), DEFAULT_TENANT)
 
 
-async def body_of(request: Any, limits: Limits, most: int | None = None) -> bytes:
-    """Read a body of limited size in limited time."""
+class BodyRoom:
+    """Room for the bodies of requests under way, of all clients together; used on the event loop only."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits, self._left = limits, max(limits.bodies_bytes, limits.body_bytes)
+
+    @asynccontextmanager
+    async def body(self, request: Any) -> AsyncIterator[bytes]:
+        """Read a body, and hold its room inside the block."""
+        taken = 0
+
+        def take(size: int) -> None:
+            nonlocal taken
+            if size > self._left:
+                raise RefusedError(503, "the bodies under way are too large together; try again later")
+            self._left, taken = self._left - size, taken + size
+
+        try:
+            yield await body_of(request, self._limits, take=take)
+        finally:
+            self._left += taken
+
+
+async def body_of(
+    request: Any, limits: Limits, most: int | None = None, *, take: Callable[[int], None] = lambda _: None
+) -> bytes:
+    """Read a body of limited size in limited time; `take` is called with the size of each piece, and may refuse it."""
     largest = limits.body_bytes if most is None else most
     too_large = RefusedError(413, f"the body has over {largest} bytes")
+    from starlette.requests import ClientDisconnect
+
     announced = request.headers.get("content-length", "0")
     if not announced.isdecimal() or int(announced) > largest:
         raise too_large
@@ -34,6 +63,7 @@ async def body_of(request: Any, limits: Limits, most: int | None = None) -> byte
 
     async def read() -> None:
         async for piece in request.stream():
+            take(len(piece))
             content.extend(piece)
             if len(content) > largest:
                 raise too_large
@@ -42,6 +72,8 @@ async def body_of(request: Any, limits: Limits, most: int | None = None) -> byte
         await asyncio.wait_for(read(), limits.body_seconds)
     except asyncio.TimeoutError as error:
         raise RefusedError(408, "the body did not arrive in time") from error
+    except ClientDisconnect as error:
+        raise RefusedError(400, "the connection was closed before the whole body had arrived") from error
     return bytes(content)
 
 

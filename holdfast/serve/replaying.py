@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from torch import nn
 
+from holdfast.machine.devices import Placement
 from holdfast.model.adapt import adapt
 from holdfast.models import MODELS
 from holdfast.options.spec import Spec
@@ -107,6 +108,7 @@ def replay_served(
     shown = None if building["holdout"] is None else held_out(Spec.parse(building["holdout"]))
     source = None if shown is None else [inputs for inputs, _ in shown]
     fitting = {"source": source, "holdout": shown, "card": building.get("card")}
+    placement = Placement(memory_format=building.get("memory_format", "contiguous"))
     method, options = str(building["method"]), dict(building["options"] or {})
     runs: list[tuple[str, dict[str, Any]]] = [("source", {"method": "source"})]
     runs += [(name, {"method": name, **fitting}) for name in methods]
@@ -120,7 +122,8 @@ def replay_served(
     for name, given in runs:
         announce(name)
         tenants = Tenants(adapt(network, **given), limit=MOST_TENANTS)
-        steps = [tenants.step(batch.tenant, read_stored(batch.folder, batch.inputs)) for batch in batches]
+        stored = ((batch.tenant, read_stored(batch.folder, batch.inputs)) for batch in batches)
+        steps = [tenants.step(whose, placement.lay_out(inputs)) for whose, inputs in stored]
         classes = [step.logits.argmax(1).numpy() for step in steps]
         results.append(_compared(name, batches, classes, [step.recovered for step in steps if step.recovered]))
     return results

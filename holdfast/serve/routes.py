@@ -82,7 +82,8 @@ Named = Annotated[str | None, Depends(_named)]
 
 def application(engine: Engine, **options: Any) -> FastAPI:
     """Return the application of an engine, without the gate."""
-    app = FastAPI(title="holdfast", version=__version__, docs_url=None, redoc_url=None, **options)
+    closed: dict[str, Any] = {"docs_url": None, "redoc_url": None, "redirect_slashes": False}
+    app = FastAPI(title="holdfast", version=__version__, **closed, **options)
     _say_errors(app)
 
     def route(method: str, path: str, call: Any, summary: str, returns: Any = None, **documented: Any) -> None:

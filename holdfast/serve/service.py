@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
+from holdfast.machine.devices import MemoryFormat, Placement
 from holdfast.models.preprocessing import preprocessing_of
 from holdfast.serve.batching import Request, Worker
 from holdfast.serve.bodies import Decoder
@@ -72,6 +73,7 @@ class Service:
         name: str = "model",
         names: Sequence[str] | None = None,
         given: Mapping[str, Any] | None = None,
+        memory_format: MemoryFormat = "contiguous",
         telemetry: Telemetry | None = None,
     ) -> None:
         self.name = name  # of the model
@@ -90,6 +92,7 @@ class Service:
         self.worker = Worker(self._serve, batch=batch, wait=wait, queued=self.limits.queued)
         self.started = time.time()
         self.telemetry = telemetry
+        self.placement = Placement(memory_format=memory_format)
         self._inputs = tenants.disk.folder if store_inputs else None
         self._check: Callable[[Tensor], str | None] | None = None
         self._first: list[Tensor] = []  # inputs for it
@@ -109,6 +112,7 @@ class Service:
             "names": self.names,
             "given": dict(given or {}),
             "input": asdict(network.input_spec),
+            "memory_format": memory_format,
             "note": self.note,
         }
 
@@ -151,7 +155,7 @@ class Service:
 
     def _serve_batch(self, tenant: str, requests: Sequence[Request]) -> None:
         inputs = requests[0].inputs if len(requests) == 1 else torch.cat([request.inputs for request in requests])
-        serving = self.tenants.begin(tenant, inputs)
+        serving = self.tenants.begin(tenant, self.placement.lay_out(inputs))
         confidences, classes = serving.logits.float().softmax(1).max(1)
         finite = torch.isfinite(serving.logits).all(1)
         ids = [f"{tenant}:{sample}-{serving.tag}" for sample in serving.ids] or [f"{tenant}:-" for _ in inputs]
@@ -196,7 +200,7 @@ class Service:
             self.described["note"] = self.note
 
     def _store(self, tenant: str, batch: int, inputs: Tensor) -> str:
-        if self._inputs is None:
+        if self._inputs is None or self.tenants.disk.stalled is not None:  # what room there is belongs to the log
             return ""
         try:
             return stored(self._inputs, tenant, batch, inputs)

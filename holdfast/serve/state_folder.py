@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -21,12 +22,14 @@ __all__ = [
     "check_weights",
     "divided",
     "divided_among",
+    "keep_private",
     "private",
     "shard_folder",
     "shard_of",
     "sign",
 ]
 
+LOG = logging.getLogger(__name__)
 SIGNED = "service.json"
 LOG_NAME = "audit.db"
 STATES = "*.safetensors"
@@ -35,6 +38,15 @@ STATES = "*.safetensors"
 def private(path: Path) -> None:
     """Let only the owner use a file or folder."""
     path.chmod(0o700 if path.is_dir() else 0o600)
+
+
+def keep_private(folder: Path) -> None:
+    """Let only the owner use a folder and what is in it; what belongs to others stays as it is, and is logged."""
+    for one in (folder, *folder.iterdir()):
+        try:
+            private(one)
+        except OSError as error:  # e.g. `lost+found` on a volume of its own
+            LOG.warning("%s cannot be made private (%s); see who else can read it", one, error.strerror)
 
 
 def sign(folder: Path, model: AdaptedModel) -> None:

@@ -6,7 +6,7 @@ from holdfast.state.digest import state_digest
 from holdfast.state.files import SavedStateError, pack_state, read_state, write_state
 from holdfast.state.snapshot import Copies, Savepoint, put_back, snapshot_of
 from holdfast.state.stateful import Stateful
-from holdfast.state.tree import containers, leaves, map_tensors, rebuild
+from holdfast.state.tree import containers, copied, leaves, map_tensors, modules_of, rebuild
 
 __all__ = [
     "Copies",
@@ -17,9 +17,11 @@ __all__ = [
     "check_saved",
     "containers",
     "contents",
+    "copied",
     "declaring",
     "leaves",
     "map_tensors",
+    "modules_of",
     "pack_state",
     "put_back",
     "read_state",

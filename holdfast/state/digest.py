@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from typing import Any
 
 import torch
@@ -31,7 +32,10 @@ def divided(state: Mapping[str, Any]) -> tuple[Any, list[Tensor]]:
             return f"#{len(tensors) - 1}"
         return f"={leaf}" if isinstance(leaf, str) else leaf
 
-    return rebuild(plain, state, key=json.dumps), tensors
+    return rebuild(plain, state, key=_key), tensors
+
+
+_key = lru_cache(maxsize=4096, typed=True)(json.dumps)  # states have the same keys every time
 
 
 def joined(outline: Any, tensors: Mapping[str, Tensor]) -> Any:
@@ -58,7 +62,7 @@ def digest_of(text: str, tensors: Iterable[Tensor]) -> str:
     digest = hashlib.blake2b(text.encode(), digest_size=16)
     for tensor in tensors:
         digest.update(f"{tensor.dtype}{tuple(tensor.shape)}".encode())
-        digest.update(tensor.reshape(-1).view(torch.uint8).numpy().tobytes())
+        digest.update(tensor.reshape(-1).view(torch.uint8).numpy().data)
     return digest.hexdigest()
 
 

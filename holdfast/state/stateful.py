@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from torch import Tensor, nn
 
-from holdfast.state.tree import map_tensors
+from holdfast.state.tree import copied, map_tensors
 
 __all__ = ["Stateful"]
 
@@ -82,7 +82,7 @@ class Stateful(nn.Module):
 
     def get_extra_state(self) -> dict[str, Any]:
         """Return a copy of the declared attributes, for torch's `state_dict`."""
-        return {name: copy.deepcopy(getattr(self, name)) for name in self.state_defaults}
+        return {name: copied(getattr(self, name)) for name in self.state_defaults}
 
     def set_extra_state(self, state: Mapping[str, Any]) -> None:
         """Set the declared attributes from torch's `state_dict`."""

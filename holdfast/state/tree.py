@@ -1,13 +1,13 @@
-"""The one walker over nested state: lists and dicts of tensors, numbers, text and None."""
+"""The walkers over nested state, lists and dicts of tensors, numbers, text and None, and over nested modules."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from torch import Tensor
+from torch import Tensor, nn
 
-__all__ = ["containers", "leaves", "map_tensors", "rebuild"]
+__all__ = ["containers", "copied", "leaves", "map_tensors", "modules_of", "rebuild"]
 
 
 def containers(values: list[Any]) -> list[Any]:
@@ -47,6 +47,27 @@ def rebuild(fn: Callable[[Any], Any], value: Any, key: Callable[[Any], Any] | No
     return [rebuild(fn, item, key) for item in value] if isinstance(value, list) else fn(value)
 
 
+def copied(value: Any) -> Any:
+    """Return a copy of nested lists and dicts of tensors; faster than `copy.deepcopy`, which asks each tensor.
+
+    >>> import torch
+    >>> state = {"a": [torch.zeros(1)]}
+    >>> copied(state)["a"][0].add_(1), state["a"][0]
+    (tensor([1.]), tensor([0.]))
+    """
+    whole = [value]
+    originals: list[Any] = [whole]  # copies whose items are still those of the original
+    while originals:
+        part = originals.pop()
+        for key, item in enumerate(part) if isinstance(part, list) else [*part.items()]:
+            if isinstance(item, Tensor):
+                part[key] = item.detach().clone()
+            elif isinstance(item, (list, dict)):
+                part[key] = item.copy()
+                originals.append(part[key])
+    return whole[0]
+
+
 def map_tensors(fn: Callable[[Tensor], Tensor], value: Any) -> Any:
     """Return nested lists and dicts with a function applied to each tensor.
 
@@ -55,3 +76,20 @@ def map_tensors(fn: Callable[[Tensor], Tensor], value: Any) -> Any:
     {'a': [tensor(-1), 2]}
     """
     return rebuild(lambda leaf: fn(leaf) if isinstance(leaf, Tensor) else leaf, value)
+
+
+def modules_of(*roots: nn.Module) -> list[nn.Module]:
+    """Return the modules of one or more trees, each once, in the order of `modules()` and in a fraction of its time.
+
+    >>> network = nn.Sequential(nn.Linear(2, 2), nn.Sequential(nn.ReLU()))
+    >>> modules_of(network) == list(network.modules()), len(modules_of(network, network[1]))
+    (True, 4)
+    """
+    seen: dict[nn.Module, None] = {}
+    waiting: list[nn.Module | None] = list(reversed(roots))
+    while waiting:
+        module = waiting.pop()
+        if module is not None and module not in seen:
+            seen[module] = None
+            waiting.extend(reversed(module._modules.values()))
+    return list(seen)

@@ -56,12 +56,6 @@ def stream_of(
     )
     arranged = order_named(order, concentration=concentration, slots=slots, run=run, spread=spread)
     plan = BlockPlan(schedule, arranged, data.labels, pools=pools, shuffle_steps=shuffle_steps, seed=seed)
-    rendering = Rendering(
-        seed=seed,
-        draws=draws,
-        family=family,
-        storage_jpeg_quality=storage_jpeg_quality,
-        renderer=renderer,
-        device=render_device,
+    return Stream(
+        plan, data, Rendering(seed, draws, family, storage_jpeg_quality, renderer=renderer, device=render_device)
     )
-    return Stream(plan, data, rendering)

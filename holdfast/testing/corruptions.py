@@ -48,7 +48,8 @@ def check_corruption(
     with contract("Severities that it does not have are refused."):
         _check_refusals(entry, samples)
     with contract("It has a summary and a citation."):
-        _check_description(entry)
+        assert entry.summary.strip().endswith("."), f"the function behind {entry.name} needs a one-line docstring"
+        assert entry.citation, f"{entry.name} has no citation; pass citation=… where it is registered"
     if CORRUPTIONS.name_of(entry) in CORRUPTIONS.names():
         with contract("A pickled copy gives the same."):
             travelled = pickle.loads(pickle.dumps(entry))
@@ -87,11 +88,6 @@ def _check_refusals(entry: Corruption, samples: NDArray[Any]) -> None:
         raise AssertionError(f"{entry.name} accepts severity {severity}, which it does not have")
     if not entry.whole_severities:
         _batch(entry, samples, 2.5)
-
-
-def _check_description(entry: Corruption) -> None:
-    assert entry.summary.strip().endswith("."), f"the function behind {entry.name} needs a one-line docstring"
-    assert entry.citation, f"{entry.name} has no citation; pass citation=… where it is registered"
 
 
 def _batch(entry: Corruption, samples: NDArray[Any], severity: float) -> NDArray[Any]:

@@ -9,7 +9,6 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from holdfast.data import DATASETS, Dataset
 from holdfast.testing.contract import contract
@@ -82,14 +81,10 @@ def _check_indices(data: Dataset) -> None:
         assert np.array_equal(inputs[row], alone), f"inputs of {data.name} depend on the other indices"
     empty = data.inputs(np.array([], np.int64))
     assert empty.shape == (0, *inputs.shape[1:]), f"no indices give {data.name} inputs of shape {empty.shape}"
-    kept = _writable(inputs, data.name).copy()
+    assert inputs.flags.writeable, f"inputs of {data.name} cannot be written to; return a copy"
+    kept = inputs.copy()
     inputs[:] = 0
     assert np.array_equal(data.inputs(indices), kept), f"writing to inputs of {data.name} changes the data"
-
-
-def _writable(inputs: NDArray[Any], name: str) -> NDArray[Any]:
-    assert inputs.flags.writeable, f"inputs of {name} cannot be written to; return a copy"
-    return inputs
 
 
 def _check_digest(data: Dataset, again: Dataset) -> None:

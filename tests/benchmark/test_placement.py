@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from holdfast.benchmark import Job, SuiteError, load_suite, run
 from holdfast.benchmark.building import build
-from holdfast.benchmark.feeding import fed
+from holdfast.benchmark.prefetch import fed
 from holdfast.cli import app
 from holdfast.machine.devices import Placement
 

@@ -14,7 +14,7 @@ import holdfast
 from holdfast.cli import app
 from holdfast.data import DATASETS
 from holdfast.diagnosis import Diagnosis
-from holdfast.diagnosis.batches import labelled_batches
+from holdfast.diagnosis.data import labelled_batches
 from holdfast.model.adapt import adapt
 from holdfast.models import Normalised, digits_resnet, digits_resnet_gn, digits_vit
 from holdfast.models.tiny import tiny_resnet

@@ -10,9 +10,8 @@ import pytest
 import torch
 
 from holdfast.corruptions.audio import mix, shift_pitch
-from holdfast.corruptions.audio.polyphase import lengthen
 from holdfast.corruptions.audio.spectrum import analyse, stretch_frames, synthesise
-from holdfast.corruptions.audio.tempo import griffin_lim
+from holdfast.corruptions.audio.tempo import griffin_lim, lengthen
 
 
 @pytest.fixture(scope="module")

@@ -26,7 +26,11 @@ from fastapi.testclient import TestClient
 
 from holdfast.model.adapted import AdaptedModel
 from holdfast.models.tiny import tiny_amaut
+from holdfast.records import InputSpec
 from holdfast.serve.app import create_app
+from holdfast.serve.bodies import Decoder
+from holdfast.serve.build import build_service
+from holdfast.serve.inference_protocol import read_inference
 from holdfast.serve.limits import Limits, RefusedError
 from holdfast.serve.service import Service
 from holdfast.serve.tenants import Tenants
@@ -212,11 +216,13 @@ def test_a_long_recording_stalls_nobody() -> None:
 
 
 def test_bodies_that_wait_to_be_decoded_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("holdfast.serve.decoding.AT_ONCE", 0)
     service = make_service(guarded=False, limits=Limits(decoding=1))
-    hold, decode = threading.Event(), service.decoding.decoder.decode
+    hold, entered, decode = threading.Event(), threading.Event(), service.decoding.decoder.decode
 
     def slow(body: bytes, kind: str) -> torch.Tensor:
-        hold.wait(30)
+        entered.set()
+        hold.wait(60)
         return decode(body, kind)
 
     monkeypatch.setattr(service.decoding.decoder, "decode", slow)
@@ -228,13 +234,9 @@ def test_bodies_that_wait_to_be_decoded_are_limited(monkeypatch: pytest.MonkeyPa
             )
         )
         thread.start()
-
-        def refused() -> bool:
-            answer = httpx.post(f"{url}/v1/predict", trust_env=False, timeout=60, **SENT)
-            return answer.status_code == 503 and "decoded" in answer.json()["error"]
-
-        threading.Timer(10, hold.set).start()
-        wait_until(refused, 9)
+        assert entered.wait(60)
+        answer = httpx.post(f"{url}/v1/predict", trust_env=False, timeout=60, **SENT)
+        assert (answer.status_code, "decoded" in answer.json()["error"]) == (503, True)
         hold.set()
         thread.join()
     assert first == [200]
@@ -291,3 +293,101 @@ def test_headers_that_decide_are_taken_once() -> None:
                 assert client.get("/v1/status", headers=pair).status_code == 400
         assert client.get("/v1/status", headers=[good, ("X-Tenant", "a"), ("X-Tenant", "b")]).status_code == 400
         assert client.get("/v1/status", headers=[good]).status_code == 200
+
+
+@pytest.mark.parametrize("side", ["1e999", "-1e999", "NaN", "1e300", "9" * 400, "9" * 5000, "null", "{}"])
+def test_no_number_of_a_shape_is_an_internal_error(client: Any, side: str) -> None:
+    body = f'{{"inputs": [{{"name": "inputs", "datatype": "FP32", "shape": [{side}, 3], "data": [0.5]}}]}}'
+    answer = client.post("/v2/models/model/infer", content=body, headers={"content-type": "application/json"})
+    assert (answer.status_code in (400, 422), list(answer.json())) == (True, ["error"])
+
+
+def test_numbers_that_do_not_fit_their_datatype_are_refused_and_not_wrapped() -> None:
+    decoder = Decoder(InputSpec("other", (2,)), Limits(), dtype=torch.int64)
+
+    def body(datatype: str, *values: int) -> bytes:
+        return json.dumps(
+            {"inputs": [{"name": "inputs", "datatype": datatype, "shape": [1, 2], "data": values}]}
+        ).encode()
+
+    assert read_inference(body("UINT8", 0, 255), None, decoder).values.tolist() == [[0, 255]]
+    for datatype, value in (("UINT8", 300), ("UINT8", -1), ("INT16", 40_000)):
+        with pytest.raises(RefusedError, match="do not fit"):
+            read_inference(body(datatype, 0, value), None, decoder)
+
+
+def test_a_client_that_leaves_in_the_middle_of_a_body_is_no_error(caplog: pytest.LogCaptureFixture) -> None:
+    service = make_service(guarded=False)
+    with listening(service) as url, httpx.Client(base_url=url, trust_env=False) as client:
+        head = f"POST /v1/predict HTTP/1.1\r\nHost: {urlsplit(url).netloc}\r\nContent-Length: 100\r\n\r\n"
+        with socket.create_connection(address(url)) as leaving:
+            leaving.sendall(head.encode() + b"x" * 10)
+            time.sleep(0.2)
+        wait_until(lambda: 'path="/v1/predict"' in client.get("/metrics").text)
+    assert "a request failed" not in caplog.text
+
+
+def test_an_address_with_a_slash_more_is_refused_and_not_sent_elsewhere(client: Any) -> None:
+    answer = client.get("/v2/models/model/", follow_redirects=False)
+    assert (answer.status_code, list(answer.json())) == (404, ["error"])
+
+
+def test_a_folder_with_files_of_others_is_served(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    theirs = tmp_path / "lost+found"
+    theirs.mkdir()
+    change = Path.chmod
+
+    def chmod(path: Path, mode: int, **options: Any) -> None:
+        if path == theirs:
+            raise PermissionError(errno.EPERM, "Operation not permitted")
+        change(path, mode, **options)
+
+    monkeypatch.setattr(Path, "chmod", chmod)
+    tenants = Tenants(network(), "tent", folder=tmp_path)
+    tenants.step("north", batches(1)[0])
+    tenants.close()
+    assert "lost+found cannot be made private" in caplog.text
+    assert stat.S_IMODE((tmp_path / "north.safetensors").stat().st_mode) == 0o600
+
+
+def test_a_damaged_note_on_the_options_before_does_not_hinder_the_start(tmp_path: Path) -> None:
+    tiny = {"model": "imported:holdfast.models.tiny:tiny_resnet", "method": "source", "guarded": False}
+    for content in ("{", "[1]", "null", "[" * 10_000):
+        (tmp_path / "building.json").write_text(content)
+        service = build_service({**tiny, "memory_format": "contiguous"}, folder=tmp_path, limits=Limits())
+        service.tenants.close()
+        assert json.loads((tmp_path / "building.json").read_text())["method"] == "source"
+
+
+def test_inputs_take_no_room_from_the_log_while_the_disk_is_full(tmp_path: Path) -> None:
+    service = make_service(tmp_path, guarded=False, store_inputs=True)
+    with TestClient(create_app(service)) as client:
+        assert client.post("/v1/predict", **SENT).status_code == 200
+        wait_until(lambda: len(list((tmp_path / "inputs").rglob("*.npy"))) == 1)
+        service.tenants.disk.stall("the disk is full")
+        assert client.post("/v1/predict", **SENT).status_code == 200
+        assert client.get("/v1/status").json()["tenants"]["default"]["batches"] == 2
+        history = wait_until(lambda: [one for one in client.get("/v1/history").json() if one["batch"] == 1])
+    assert history[0]["inputs"] == ""
+    assert len(list((tmp_path / "inputs").rglob("*.npy"))) == 1
+
+
+def test_bodies_under_way_are_limited_together_and_give_their_room_back() -> None:
+    size = len(SENT["content"])
+    service = make_service(guarded=False, limits=Limits(body_bytes=2 * size, bodies_bytes=2 * size))
+    head = "POST /v1/predict HTTP/1.1\r\nHost: {}\r\nContent-Type: application/x-npy\r\nContent-Length: {}\r\n\r\n"
+    with listening(service) as url, httpx.Client(base_url=url, trust_env=False, timeout=60) as client:
+        with ExitStack() as opened:
+            for _ in range(2):  # each sends all but the last byte, and waits
+                slow = opened.enter_context(socket.create_connection(address(url)))
+                slow.sendall(head.format(urlsplit(url).netloc, size).encode() + SENT["content"][:-1])
+
+            def refused() -> bool:
+                answer = client.post("/v1/predict", **SENT)
+                return answer.status_code == 503 and "bodies under way" in answer.json()["error"]
+
+            wait_until(refused)
+            assert client.get("/healthz").status_code == 200
+        wait_until(lambda: client.post("/v1/predict", **SENT).status_code == 200)

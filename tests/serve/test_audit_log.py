@@ -136,3 +136,27 @@ def test_actions_are_logged_in_the_order_in_which_they_happen(tmp_path: Path, mo
     assert not service.tenants.status("north").frozen
     service.tenants.close()
     assert [one.kind for one in read_audit(tmp_path / "audit.db")] == ["freeze", "resume"]
+
+
+def test_the_log_of_a_stopped_service_is_read_where_nothing_can_be_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "audit.db"
+    log = AuditLog(path)
+    log.append(Decision(time=1.0, tenant="north", kind="reset", batch=0, before="", after=""))
+    log.close()
+    connect = sqlite3.connect
+
+    class ReadOnly(sqlite3.Connection):
+        def execute(self, *_: Any) -> Any:
+            raise sqlite3.OperationalError("disk I/O error")  # as for the shared memory beside a log
+
+    def without_room(database: str, **options: Any) -> sqlite3.Connection:
+        return connect(database, **options, factory=sqlite3.Connection if "immutable" in database else ReadOnly)
+
+    monkeypatch.setattr(sqlite3, "connect", without_room)
+    assert verify_audit(path).records == 1
+    assert [one.tenant for one in read_audit(path)] == ["north"]
+    (tmp_path / "audit.db-wal").write_bytes(b"")  # records may be in it
+    with pytest.raises(OSError, match="cannot be read now"):
+        verify_audit(path)

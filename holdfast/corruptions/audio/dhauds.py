@@ -169,29 +169,17 @@ def _change(
     family: str, level: str, noise: str | Path | Sequence[Recording] | None, sample_rate: int, compat: bool
 ) -> Change:
     if family == "TST":
-        return _stretched_compat if compat else _stretched
+        return lambda clip, share, rng: stretch_compat(clip, 1 + share, rng) if compat else stretch(clip, 1 + share)
     if family == "PSH":
         return _shifted
     if family == "WHN":
-        return partial(_with_white, compat=compat)
+        return lambda clip, snr_db, rng: mix(clip, draw_white(rng, len(clip), compat=compat), snr_db)
     recordings = noises_of(family, level, noise) if noise is None or isinstance(noise, str | Path) else list(noise)
     return partial(_with_noise, recordings=recordings, sample_rate=sample_rate)
 
 
-def _stretched(clip: Waveform, share: float, _rng: np.random.Generator) -> Waveform:
-    return stretch(clip, 1 + share)
-
-
-def _stretched_compat(clip: Waveform, share: float, rng: np.random.Generator) -> Waveform:
-    return stretch_compat(clip, 1 + share, rng)
-
-
 def _shifted(clip: Waveform, semitones: float, _rng: np.random.Generator) -> Waveform:
     return shift_pitch(clip, semitones)
-
-
-def _with_white(clip: Waveform, snr_db: float, rng: np.random.Generator, *, compat: bool) -> Waveform:
-    return mix(clip, draw_white(rng, len(clip), compat=compat), snr_db)
 
 
 def _with_noise(

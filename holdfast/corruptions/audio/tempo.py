@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,6 @@ from numpy.typing import NDArray
 
 from holdfast.audio import Waveform, fit_length
 from holdfast.corruptions.audio.base import Waveforms, audio_corruption
-from holdfast.corruptions.audio.polyphase import lengthen
 from holdfast.corruptions.audio.spectrum import Frames, analyse, stretch_frames, synthesise
 from holdfast.corruptions.base import Rng, keep_memory
 from holdfast.corruptions.draws import integers
@@ -116,3 +116,26 @@ def time_stretch_compat(waveforms: Waveforms, direction: NDArray[Any], seed: NDA
 def pitch_shift(waveforms: Waveforms, direction: NDArray[Any], semitones: float) -> Waveforms:
     """Raise or lower the pitch at the same tempo."""
     return np.stack([shift_pitch(wave, sign * semitones) for wave, sign in zip(waveforms, direction, strict=True)])
+
+
+def lengthen(waveform: Waveform, ratio: Fraction) -> Waveform:
+    """Return the waveform with `ratio` times as many samples.
+
+    >>> len(lengthen(np.zeros(48_000, np.float32), Fraction(1, 3)))
+    16000
+    """
+    if ratio == 1:
+        return waveform
+    from scipy.signal import resample_poly  # takes a second to import
+
+    filtered = resample_poly(waveform, ratio.numerator, ratio.denominator, window=_lowpass(ratio))
+    return np.asarray(filtered, np.float32)
+
+
+@lru_cache(maxsize=64)
+def _lowpass(ratio: Fraction) -> NDArray[np.float32]:
+    """Return the low-pass filter for both lengths: a sinc with ten zero crossings on either side."""
+    from scipy.signal import firwin
+
+    coarser = max(ratio.numerator, ratio.denominator)
+    return np.asarray(firwin(20 * coarser + 1, 1 / coarser, window=("kaiser", 5.0)), np.float32)

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.corruptions import fast
-from holdfast.corruptions.base import Images, Rng, corruption
+from holdfast.corruptions.base import Images, corruption
 from holdfast.corruptions.draws import signed_uniform
 from holdfast.corruptions.image.blur import Blocks, blocks_of, smooth_rows
 from holdfast.corruptions.image.border import reflect
@@ -20,10 +20,6 @@ Planes: TypeAlias = NDArray[np.float32]  # (channels, n, height, width)
 FARTHEST = 1e5  # pixels: a tiny image may be displaced by more than its size
 ONE_32ND = np.float32(1 / 32)
 BAND_PIXELS = 1 << 16  # at a time: enough to make calls cheap, few enough for the cache
-
-
-def _jitter_and_fields(rng: Rng, image: Images, *_: float) -> tuple[NDArray[Any], NDArray[Any]]:
-    return signed_uniform(rng, (3, 2)), signed_uniform(rng, (2, *image.shape[:2]))
 
 
 def _smooth(fields: NDArray[Any], sigma: float) -> NDArray[Any]:
@@ -190,7 +186,7 @@ def _split(length: int, indices: NDArray[np.int32], shifts: NDArray[Any]) -> _Ax
             (29.28, 2.44, 4.88),
         ),
     },
-    draw=_jitter_and_fields,
+    draw=lambda rng, image, *_: (signed_uniform(rng, (3, 2)), signed_uniform(rng, (2, *image.shape[:2]))),
     alias="elastic",
 )
 def elastic_transform(

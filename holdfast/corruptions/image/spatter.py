@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import ndimage
 
-from holdfast.corruptions.base import Images, Rng, corruption, images_of, planes_of, quantise
+from holdfast.corruptions.base import Images, corruption, images_of, planes_of, quantise
 from holdfast.corruptions.draws import normal
 from holdfast.corruptions.image.blur import gaussian, quick_gaussian
 
@@ -125,10 +125,6 @@ def _drops(layers: NDArray[np.uint8]) -> NDArray[np.float32]:
     return share
 
 
-def _liquid(rng: Rng, image: Images, *_: float) -> tuple[NDArray[Any]]:
-    return (normal(rng, image.shape[:2]),)
-
-
 # The last column is 1 for mud, from the first step above severity 3.
 @corruption(
     "spatter",
@@ -158,7 +154,7 @@ def _liquid(rng: Rng, image: Images, *_: float) -> tuple[NDArray[Any]]:
             (0.67, 0.4, 1, 0.65, 1.5, 1),
         ),
     },
-    draw=_liquid,
+    draw=lambda rng, image, *_: (normal(rng, image.shape[:2]),),
 )
 def spatter(
     images: Images,

@@ -8,14 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.corruptions import fast
-from holdfast.corruptions.base import Images, Rng, corruption, images_of, planes_of, quantise
+from holdfast.corruptions.base import Images, corruption, images_of, planes_of, quantise
 from holdfast.corruptions.draws import normal, uniform
 from holdfast.corruptions.image.motion import trail
 from holdfast.corruptions.image.zoom import zoom_taps
-
-
-def _flakes(rng: Rng, image: Images, *_: float) -> tuple[NDArray[Any], float]:
-    return normal(rng, image.shape[:2]), rng.uniform(-135, -45)
 
 
 def _enlarged(layers: NDArray[Any], factor: float) -> NDArray[Any]:
@@ -54,7 +50,7 @@ def _enlarged(layers: NDArray[Any], factor: float) -> NDArray[Any]:
             (0.55, 0.3, 2.5, 0.85, 12, 12, 0.55),
         ),
     },
-    draw=_flakes,
+    draw=lambda rng, image, *_: (normal(rng, image.shape[:2]), rng.uniform(-135, -45)),
 )
 def snow(
     images: Images,
@@ -131,10 +127,6 @@ def _map_side(height: int, width: int) -> int:
     return 1 << (max(height, width, 2) - 1).bit_length()
 
 
-def _cloud_noise(rng: Rng, image: Images, *_: float) -> tuple[NDArray[Any]]:
-    return (uniform(rng, (_map_side(*image.shape[:2]) ** 2 - 1,)),)
-
-
 @corruption(
     "fog",
     {
@@ -142,7 +134,7 @@ def _cloud_noise(rng: Rng, image: Images, *_: float) -> tuple[NDArray[Any]]:
         "64": ((0, 3), (0.4, 3), (0.7, 3), (1, 2.5), (1.5, 2), (2, 1.75)),
         "224": ((0, 2), (1.5, 2), (2, 2), (2.5, 1.7), (2.5, 1.5), (3, 1.4)),
     },
-    draw=_cloud_noise,
+    draw=lambda rng, image, *_: (uniform(rng, (_map_side(*image.shape[:2]) ** 2 - 1,)),),
 )
 def fog(images: Images, noise: NDArray[Any], strength: float, decay: float) -> Images:
     """Add clouds that are as bright as the brightest point of the image."""

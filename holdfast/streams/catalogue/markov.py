@@ -69,12 +69,6 @@ def markov(
         endless=endless,
         seed=seed,
     )
-    rendering = Rendering(
-        seed=seed,
-        draws=draws,
-        family=family,
-        storage_jpeg_quality=storage_jpeg_quality,
-        renderer=renderer,
-        device=render_device,
+    return Stream(
+        plan, data, Rendering(seed, draws, family, storage_jpeg_quality, renderer=renderer, device=render_device)
     )
-    return Stream(plan, data, rendering)

@@ -12,10 +12,6 @@ CONCENTRATION = 0.1  # of the order `correlated`
 Law = Callable[[NDArray[np.float64], np.random.Generator], NDArray[np.int64]]
 
 
-def _geometric(means: NDArray[np.float64], rng: np.random.Generator) -> NDArray[np.int64]:
-    return rng.geometric(1 / means)
-
-
 def _fixed(means: NDArray[np.float64], rng: np.random.Generator) -> NDArray[np.int64]:
     return np.floor(means + rng.random(len(means))).astype(np.int64)  # a fractional mean mixes its two neighbours
 
@@ -32,7 +28,7 @@ def _dirichlet(means: NDArray[np.float64], rng: np.random.Generator) -> NDArray[
 
 # All but the first make the chain semi-Markov: the probability of leaving depends on the time already spent.
 HOLDINGS: Mapping[str, Law] = {
-    "geometric": _geometric,
+    "geometric": lambda means, rng: rng.geometric(1 / means),
     "fixed": _fixed,
     "uniform": _uniform,
     "dirichlet": _dirichlet,

@@ -23,7 +23,10 @@ class StoredPlan(Plan):
     seed = 0
 
     def __init__(self, data: Shards) -> None:
-        names = ["+".join(map(_full_name, combination)) or CLEAN for combination in data.combinations]
+        names = [
+            "+".join(CORRUPTIONS[name].name if name in CORRUPTIONS else name for name in combination) or CLEAN
+            for combination in data.combinations
+        ]
         index = {name: number for number, name in enumerate(dict.fromkeys(names))}
         self.domains = tuple(map(Domain, index))
         self.length = len(data.labels)
@@ -42,7 +45,3 @@ class StoredPlan(Plan):
     def spec(self) -> dict[str, Any]:
         """Return a constant: the data alone decides."""
         return {"kind": "as stored", "version": 1}
-
-
-def _full_name(name: str) -> str:
-    return CORRUPTIONS[name].name if name in CORRUPTIONS else name
