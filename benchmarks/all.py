@@ -18,7 +18,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from holdfast.benchmark.manifest import commit_of
+from holdfast.machine.folders import commit_of
 
 HERE = Path(__file__).resolve().parent
 RESULTS = HERE.parent / "results"
@@ -39,18 +39,20 @@ class Job:
 
 
 JOBS = (
-    Job("corruptions", "corruptions.py", 4, 30),
-    Job("corruptions-without-fast", "corruptions.py --without-fast", 4, 30),
+    Job("corruptions", "corruptions.py", 3, 30),
+    Job("corruptions-without-fast", "corruptions.py --without-fast", 3, 30),
     Job("audio-speed", "audio.py", 2, 15),
-    Job("step-cost", "step_cost.py --best-format", 14, 300),
+    Job("step-cost", "step_cost.py --best-format --rounds 5", 11, 250),
     Job("step-cost-batch-1", "step_cost.py --batch-size 1 --rounds 60 --recipe " + " --recipe ".join(SINGLE), 1, 10),
     Job("step-cost-input-guards", "step_cost.py --guards", 4, 80),
     Job("estimator-cost", "estimators.py", 4, 40),
     Job("serve", "serve.py", 5, 40),
-    Job("on-device", "on_device.py", 1, 15, "onnxruntime"),
+    Job("soak-serve", "soak_serve.py --requests 500 --tenants 50", 2, 30),
+    Job("on-device", "on_device.py", 5, 90, "onnxruntime"),
+    Job("peers", "peers.py", 1, 20),
     Job("pipeline", "pipeline.py", 4, 60),
-    Job("executors", "executors.py", 4, 20),
-    Job("executors-ray", "executors.py --executor ray", 4, 30, "ray"),
+    Job("executors", "executors.py", 3, 20),
+    Job("executors-ray", "executors.py --executor ray", 3, 30, "ray"),
     Job("recommend", "recommend.py", 4, 60),
     Job("sampler", "sampler.py", 2, 15),
     Job("shards", "shards.py", 1, 10),

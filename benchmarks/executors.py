@@ -67,7 +67,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--executor", default="processes")
     parser.add_argument("--workers", type=int, default=2)
-    parser.add_argument("--samples", type=int, default=12_000)
+    parser.add_argument("--samples", type=int, default=8_000)
     parser.add_argument("--seed", type=int, help=argparse.SUPPRESS)  # a process of `by_hand`
     run(parser, measure)
 

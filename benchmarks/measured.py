@@ -25,7 +25,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from holdfast.benchmark.manifest import commit_of
+from holdfast.machine.folders import commit_of
 
 CPU_FACTS = Path("/proc/cpuinfo")
 PROCESSES = 3

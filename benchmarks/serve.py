@@ -33,9 +33,9 @@ from measured import run
 from torch import Tensor, nn
 
 from holdfast import AdaptedModel, adapt
+from holdfast.machine.memory import keep_freed_memory
 from holdfast.models import cifar_resnet
 from holdfast.serve.app import create_app
-from holdfast.serve.memory import keep_freed_memory
 from holdfast.serve.service import Service
 from holdfast.serve.tenants import Tenants
 

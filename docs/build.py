@@ -337,5 +337,6 @@ def pages() -> dict[Path, str]:
     catalogued[HERE.parent / "holdfast" / "signatures.pyi"] = runpy.run_path(str(HERE / "signatures.py"))[
         "signatures"
     ]()
+    catalogued |= runpy.run_path(str(HERE / "api_pages.py"))["pages"]()
     curves = {HERE / "curves" / f"{name}.svg": CURVES["svg"](name, RESULT) for name in names() if name in RESULT.curves}
     return {**catalogued, **curves, **{FOLDER / f"{name}.md": page(name).rstrip() + "\n" for name in names()}}

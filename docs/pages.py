@@ -13,7 +13,17 @@ import sys
 from pathlib import Path
 
 DOCS = Path(__file__).parent
-SCRIPTS = ("promise_table", "newest_tables", "coverage_table", "figures", "speed", "leaderboard", "build", "examples")
+SCRIPTS = (
+    "promise_table",
+    "newest_tables",
+    "coverage_table",
+    "figures",
+    "speed",
+    "leaderboard",
+    "build",
+    "examples",
+    "notebooks",
+)
 
 
 def written_by(script: str) -> dict[Path, str]:

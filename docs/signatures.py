@@ -35,6 +35,7 @@ from holdfast.methods import Method
 from holdfast.model.adapt import Watching
 from holdfast.model.adapted import AdaptedModel, SourceBatch
 from holdfast.model.guarded import GuardedModel
+from holdfast.models.engines import EngineName
 from holdfast.models.outputs import Output
 from holdfast.recovery import Recovery
 

@@ -29,6 +29,8 @@ TITLES = {
     "step-cost-input-guards": "Checks of inputs, and the transaction around a step",
     "estimator-cost": "Estimators",
     "serve": "The service",
+    "soak-serve": "Long runs of the service",
+    "peers": "Steps beside plain loops",
     "on-device": "ONNX files that adapt",
     "pipeline": "Rendering while a network runs",
     "executors": "Two processes",

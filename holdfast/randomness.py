@@ -6,8 +6,6 @@ import hashlib
 
 import numpy as np
 
-__all__ = ["seed_for", "seeded_rng"]
-
 
 def seed_for(seed: int, purpose: str, index: int = 0) -> int:
     """Return a 63-bit seed that depends on all three arguments, for generators of other libraries.

@@ -13,28 +13,6 @@ from numpy.typing import NDArray
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = [
-    "NOT_IN_TIME",
-    "Alarm",
-    "Batch",
-    "Beside",
-    "Domain",
-    "Estimate",
-    "Event",
-    "InputSpec",
-    "LabelWanted",
-    "Picks",
-    "Refused",
-    "Reset",
-    "Row",
-    "SetupWarning",
-    "Step",
-    "Undone",
-    "Update",
-    "Verdict",
-    "Veto",
-]
-
 NOT_IN_TIME = "not in time: an earlier batch was still being adapted to"  # why an update of a timed run was left out
 
 
@@ -222,6 +200,7 @@ class Step:
     ids: tuple[int, ...] = ()  # of the samples, for `feedback`; only of guarded models
     beside: Beside | None = None  # for recoveries that ask for it
     verdict: Verdict | None = None  # of the guard
+    estimating: float = 0.0  # forwards of estimators alone
 
     @property
     def recovered(self) -> str | None:
@@ -291,6 +270,7 @@ class Row:
     step_seconds: float
     expected: float | None = None
     gauges: Mapping[str, float] = field(default_factory=dict)
+    estimating: float | None = None  # forwards of estimators alone; None: of an earlier version
 
 
 def _percent(share: float | None) -> str:

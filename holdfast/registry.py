@@ -13,20 +13,6 @@ from dataclasses import dataclass
 from importlib import metadata
 from typing import Any, Generic, TypeVar
 
-__all__ = [
-    "OWN",
-    "REGISTRIES",
-    "Entry",
-    "Registry",
-    "UnknownNameError",
-    "chain",
-    "import_entries",
-    "meanings_of",
-    "nearest",
-    "options_of",
-    "parameters_of",
-]
-
 T = TypeVar("T")
 REGISTRIES: list[Registry[Any]] = []  # all of them, as their rooms are imported
 OWN = "load your own with --import FILE.py, in Python with holdfast.import_file"

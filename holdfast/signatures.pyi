@@ -16,6 +16,7 @@ from holdfast.methods import Method
 from holdfast.model.adapt import Watching
 from holdfast.model.adapted import AdaptedModel, SourceBatch
 from holdfast.model.guarded import GuardedModel
+from holdfast.models.engines import EngineName
 from holdfast.models.outputs import Output
 from holdfast.recovery import Recovery
 
@@ -83,6 +84,7 @@ class Shared(TypedDict, total=False):
     head: str | None
     output: Output
     in_place: bool
+    source_engine: EngineName
     deviations: float
     min_margin: float
     min_share: float

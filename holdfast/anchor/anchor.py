@@ -15,8 +15,6 @@ from holdfast.blocks.tap import Following, Tap, explain, shift_of
 from holdfast.models.classifier import Classifier
 from holdfast.state import Stateful
 
-__all__ = ["Anchor", "Opinion", "latest", "show_something"]
-
 LONGEST_MEMORY = 10  # windows
 SURER = 2  # times as confident as the anchor is a source that judges in its place
 

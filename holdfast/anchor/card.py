@@ -18,8 +18,6 @@ from holdfast.models.outputs import Output
 from holdfast.models.preprocessing import preprocessing_of
 from holdfast.state import SavedStateError, read_state, state_digest, write_state
 
-__all__ = ["Card", "make_card", "read_card"]
-
 FIELDS = ("mean", "var", "class_means", "class_squares")
 
 
@@ -88,8 +86,15 @@ def make_card(
 ) -> Card:
     """Measure the moments of a network's own source data, which `adapt(…, card=…)` follows inputs from.
 
-    `data` are batches of inputs like those that the network was trained on, without labels or with labels that are not
-    used: a few hundred samples, of all classes. The other arguments are those of `adapt`.
+    Args:
+        model: a network, or the name of one.
+        data: batches of inputs like those that the network was trained on, without labels or with labels that are not
+            used: a few hundred samples, of all classes.
+        example: a batch of inputs, or a mapping with one for a network that takes it by name; only needed if probing
+            the network does not find its inputs.
+        head: name of the last layer; only needed if probing does not find it.
+        output: where the logits are if the network returns a tuple, a mapping or a single logit: an index, a key,
+            "binary", or a function.
 
     >>> import torch
     >>> from holdfast.models.tiny import tiny_resnet

@@ -14,8 +14,6 @@ from holdfast.blocks.tap import Tap
 from holdfast.models.classifier import Classifier
 from holdfast.models.probing import untouched
 
-__all__ = ["prove_identity"]
-
 
 def prove_identity(network: Classifier, taps: Mapping[str, Tap]) -> None:
     """Raise a ValueError that names the first tap that changes anything while recent moments are the source's."""

@@ -7,8 +7,6 @@ import math
 import torch
 from torch import Tensor
 
-__all__ = ["agreed", "agreed_proportions", "entropy_of", "proportions_by_evidence", "reweigh", "variety"]
-
 PSEUDO_COUNTS = (0.1, 0.3, 1.0, 3.0, 10.0, 1000.0)  # few classes in the window … all equally frequent
 ALL_AT_ONCE = 100  # classes up to which all pseudo-counts are tried at once: more would not stay in the cache
 ALL_ALONE = 1000  # classes up to which each is weighed by itself

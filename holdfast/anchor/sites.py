@@ -18,8 +18,6 @@ from holdfast.blocks.wrapping import has_batch_norm, norm_layers, replace_batch_
 from holdfast.models.classifier import Classifier
 from holdfast.models.probing import untouched
 
-__all__ = ["Reference", "follow_inputs", "follows", "is_referred", "measure_reference", "refer", "taps_of"]
-
 MOST_SAMPLES = 1024  # source samples whose moments are kept: more change nothing
 WITHOUT_NORM = (nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.Linear)
 OF_NO_CLASS = -1  # for rows that are not those of one sample

@@ -48,9 +48,18 @@ def bench(
 ) -> list[Outcome]:
     """Run every job that is not finished yet, for example `bench(load_suite("demo").jobs(), Path("runs"))`.
 
-    Up to `together` recipes of one stream, seed and model run in lock-step and share each rendered batch. Batches are
-    rendered ahead by `render_workers` processes for each group; None chooses by what it measures. On Ctrl-C or SIGTERM
-    all states are saved, and `Stopped` says how to resume.
+    Recipes of one stream, seed and model run in lock-step and share each rendered batch. On Ctrl-C or SIGTERM all
+    states are saved, and `Stopped` says how to resume.
+
+    Args:
+        jobs: of a suite: `load_suite("demo").jobs()`.
+        runs: folder of the runs.
+        executor: "serial", "processes", "ray" or "slurm" (`EXECUTORS`).
+        workers: number of processes or machines.
+        together: number of recipes that share a rendering.
+        render_workers: processes for each group that render ahead; None chooses by what it measures.
+        checkpoint_seconds: time between saved states.
+        progress: a function that is called with each `Progress`.
     """
     chosen = EXECUTORS[executor]
     forget_inputs()

@@ -6,9 +6,7 @@ import hashlib
 import json
 import os
 import platform
-import subprocess
 from datetime import date
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,6 +16,7 @@ import holdfast
 from holdfast.benchmark.building import Built
 from holdfast.benchmark.job import Job
 from holdfast.data import DATASETS
+from holdfast.machine.folders import commit_of
 from holdfast.methods import METHODS
 from holdfast.models import preprocessing_of
 from holdfast.recipes import RECIPES
@@ -158,18 +157,3 @@ def _call(name: str, options: dict[str, Any]) -> str:
     """Return a recovery with its options; a full reset, the only one that there was once, goes without saying."""
     said = [f"{key}={value}" for key, value in options.items() if (key, value) != ("scope", "full")]
     return f"{name}({', '.join(said)})" if said else name
-
-
-def commit_of(folder: Path | None = None) -> str | None:
-    """Return the commit that git has checked out around a folder, by default this package; None for an installed one.
-
-    Changes that are not committed are not seen.
-    """
-    start = Path(holdfast.__file__).resolve().parent if folder is None else folder
-    try:
-        asked = subprocess.run(
-            ["git", "-C", str(start), "rev-parse", "HEAD"], capture_output=True, text=True, timeout=10, check=True
-        )
-    except (OSError, subprocess.SubprocessError):
-        return None
-    return asked.stdout.strip()

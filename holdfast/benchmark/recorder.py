@@ -41,6 +41,7 @@ def make_row(batch: Batch, step: Step, step_seconds: float) -> Row:
         step_seconds=step_seconds,
         expected=batch.expected,
         gauges=step.gauges,
+        estimating=step.estimating,
     )
 
 

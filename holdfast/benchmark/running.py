@@ -43,8 +43,16 @@ def run(
 ) -> Path:
     """Run one job in its folder under `runs` and return the folder; a finished run is not repeated.
 
-    The number of threads is part of the protocol: sums in another order round differently. Batches are rendered ahead
-    by `render_workers` processes, None chooses by what it measures; the rows do not depend on it.
+    The number of threads is part of the protocol: sums in another order round differently. The rows do not depend on
+    `render_workers`.
+
+    Args:
+        job: of a suite.
+        runs: folder of the runs.
+        threads: of torch.
+        checkpoint_seconds: time between saved states.
+        render_workers: processes that render ahead; None chooses by what it measures.
+        progress: a function that is called with each `Progress`.
     """
     if (runs / job.suite / job.name / "summary.json").exists():
         forget_inputs()  # so that a change since is noticed

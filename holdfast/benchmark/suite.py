@@ -16,7 +16,7 @@ from holdfast.benchmark.intruders import ScriptedIntruders
 from holdfast.benchmark.schema import Suite
 from holdfast.options.own_code import read_file
 from holdfast.options.suite_files import KeyPath, SuiteError, line_of, lines_of, scaled, shipped_text, suite_names
-from holdfast.options.yaml_text import compose, load_yaml
+from holdfast.options.yaml_text import compose, content_of
 from holdfast.registry import nearest
 
 __all__ = ["SuiteError", "checked", "load_suite", "parse_suite", "suite_names"]
@@ -31,8 +31,14 @@ def load_suite(
 ) -> Suite:
     """Read a suite by name or from a file; `overrides` set dotted keys, such as `{"streams.0.severity": 3}`.
 
-    `scale` names one of the suite's own sets of overrides, such as `smoke` or `paper`. The Python files in its
-    `imports` are run only with `allow_code`, or if they were loaded before (`holdfast.import_file`).
+    The Python files in its `imports` are run only with `allow_code`, or if they were loaded before
+    (`holdfast.import_file`).
+
+    Args:
+        name_or_path: name of a suite (`holdfast list suites`), or a YAML file.
+        overrides: dotted keys with values, such as `{"streams.0.severity": 3}`.
+        scale: one of the suite's own sets of overrides, such as `smoke` or `paper`.
+        allow_code: whether Python files and functions that the suite names may run.
 
     >>> load_suite("demo").name
     'demo'
@@ -57,9 +63,18 @@ def parse_suite(
     scale: str | None = None,
     allow_code: bool = False,
 ) -> Suite:
-    """Return the checked suite of YAML text; its `imports` are relative to `where`, the path of its file."""
+    """Return the checked suite of YAML text; its `imports` are relative to `where`, the path of its file.
+
+    Args:
+        text: YAML.
+        where: path of the file that it comes from; `imports` are relative to it.
+        overrides: dotted keys with values.
+        scale: one of the suite's own sets of overrides.
+        allow_code: whether Python files and functions that the suite names may run.
+    """
     try:
-        content, lines = load_yaml(text), dict(lines_of(compose(text)))
+        node = compose(text)
+        lines, content = dict(lines_of(node)), content_of(node)
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 1
         raise SuiteError(f"{where}, line {line}: this is not YAML: {error.problem}") from error

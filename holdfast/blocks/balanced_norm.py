@@ -11,8 +11,7 @@ from torch import Tensor, nn
 from holdfast.blocks.finite import all_finite, if_finite
 from holdfast.blocks.norm import BatchNormLayer, NormLayer
 from holdfast.blocks.sample_moments import sample_moments
-
-__all__ = ["BalancedStatistics", "given_labels", "grouped_sums"]
+from holdfast.state import modules_of
 
 
 class BalancedStatistics(NormLayer):
@@ -45,13 +44,22 @@ class BalancedStatistics(NormLayer):
         if self.labels is None or self.paused:
             return self.normalise(features, self.mean, self.var)
         class_mean, class_var = self.moved(*sample_moments(features), self.labels)
-        mean, var = class_mean.mean(0), class_var.mean(0) + class_mean.var(0)  # unbiased, as in the official code
+        mean = class_mean.mean(0)
+        between = (class_mean - mean).square().sum(0) / max(len(class_mean) - 1, 1)  # unbiased, as in the official code
+        var = class_var.mean(0) + between
         finite = all_finite(mean + var)
         mean, var = if_finite(finite, mean, self.mean), if_finite(finite, var, self.var)
-        self.class_mean = if_finite(finite, class_mean.detach(), self.class_mean)
-        self.class_var = if_finite(finite, class_var.detach(), self.class_var)
-        self.mean, self.var = mean.detach(), var.detach()
+        self._buffers.update(  # without the checks of `setattr`, which take longer than the update
+            class_mean=if_finite(finite, class_mean.detach(), self.class_mean),
+            class_var=if_finite(finite, class_var.detach(), self.class_var),
+            mean=mean.detach(),
+            var=var.detach(),
+        )
         return self.normalise(features, mean, var)
+
+    def label(self, labels: Tensor | None) -> None:
+        """Take the labels of the samples of the next passes, (batch,); None: they have none."""
+        vars(self).update(labels=labels)
 
     def moved(self, sample_mean: Tensor, sample_var: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
         """Return the class means and variances, updated by a batch of samples, (batch, channels)."""
@@ -115,11 +123,11 @@ def given_labels(network: nn.Module, labels: Tensor) -> Iterator[None]:
     >>> network[0].class_mean.flatten().tolist(), network[0].mean.tolist()
     ([2.0, 0.0], [1.0])
     """
-    layers = [layer for layer in network.modules() if isinstance(layer, BalancedStatistics)]
+    layers = [layer for layer in modules_of(network) if isinstance(layer, BalancedStatistics)]
     for layer in layers:
-        layer.labels = labels
+        layer.label(labels)
     try:
         yield
     finally:
         for layer in layers:
-            layer.labels = None
+            layer.label(None)

@@ -9,8 +9,6 @@ from torch import Tensor
 
 from holdfast.state import Stateful
 
-__all__ = ["ClassRuns"]
-
 FURTHEST, NEAREST = 64, 17  # distances, in samples, of the pairs that define chance agreement
 DOUBT = 2.0  # standard errors subtracted for the lower bound
 

@@ -7,8 +7,6 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
-__all__ = ["close", "differing"]
-
 
 def close(found: Tensor, expected: Tensor, slack: float = 1.0) -> bool:
     """Return whether two tensors are equal but for rounding.

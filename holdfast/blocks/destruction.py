@@ -10,8 +10,6 @@ from torch.nn import functional as F
 
 from holdfast.blocks.views import View
 
-__all__ = ["DESTRUCTIONS", "occlude", "rearrange", "shuffle_patches", "shuffle_pixels"]
-
 GRID = 4  # patches along each side
 
 

@@ -11,8 +11,6 @@ from torch import Tensor, nn
 from holdfast.blocks.domain_norm import DomainStatistics
 from holdfast.blocks.robust_norm import moments
 
-__all__ = ["Aligned", "AlignedStatistics", "align_norm_layers", "channel_axis"]
-
 
 class AlignedStatistics(DomainStatistics):
     """Map features from the statistics of their domain to those of all domains; the first batch is unchanged.
@@ -92,12 +90,12 @@ def channel_axis(layer: nn.GroupNorm | nn.LayerNorm, features: Tensor) -> int:
 
 def align_norm_layers(network: nn.Module, build: Callable[[int], AlignedStatistics]) -> int:
     """Insert an alignment before each GroupNorm and LayerNorm layer and return their number."""
-    found = 0
+    aligned = 0
     for name, child in list(network.named_children()):
         if isinstance(child, (nn.GroupNorm, nn.LayerNorm)):
             width = child.num_channels if isinstance(child, nn.GroupNorm) else child.normalized_shape[0]
             setattr(network, name, Aligned(child, build(width)))
-            found += 1
+            aligned += 1
         else:
-            found += align_norm_layers(child, build)
-    return found
+            aligned += align_norm_layers(child, build)
+    return aligned

@@ -13,8 +13,6 @@ from holdfast.blocks.norm import BatchNormLayer
 from holdfast.blocks.sample_moments import sample_moments
 from holdfast.state import Stateful
 
-__all__ = ["DomainMoments", "DomainOfSamples", "DomainStatistics", "Regrouping", "Strata"]
-
 
 @dataclass(frozen=True)
 class Strata:
@@ -153,6 +151,14 @@ class DomainStatistics(BalancedStatistics):
     def fixed_statistics(self, features: Tensor | None) -> None:
         """Return None: each sample is normalised by itself."""
         return
+
+    def assign_domains(self) -> None:
+        """Let this layer be the one whose moments say the domain of each sample."""
+        self.watched = True
+
+    def divide(self, placed: DomainOfSamples | None) -> None:
+        """Normalise each sample of the next passes by its domain; None: all by the same statistics."""
+        vars(self).update(placed=placed)
 
     def watch(self, features: Tensor) -> None:
         """Keep the moments of the samples if this layer assigns the domains."""

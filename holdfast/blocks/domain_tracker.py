@@ -13,8 +13,6 @@ from holdfast.blocks.domain_norm import DomainOfSamples, DomainStatistics, Regro
 from holdfast.registry import nearest
 from holdfast.state import Stateful
 
-__all__ = ["Distance", "Domains", "Overflow", "distances", "prediction_layer"]
-
 Distance = Literal["w2", "kl"]
 Overflow = Literal["merge", "prune"]
 
@@ -47,8 +45,8 @@ class Domains(Stateful):
         # Layers of the network: in a tuple, torch does not register them here a second time.
         self._layers = tuple(part for part in network.modules() if isinstance(part, DomainStatistics))
         chosen = network.get_submodule(layer).modules()
-        next(part for part in chosen if isinstance(part, DomainStatistics)).watched = True
-        self.found: Tensor | None = None  # the domain of each sample of the last batch
+        next(part for part in chosen if isinstance(part, DomainStatistics)).assign_domains()
+        self.assigned: Tensor | None = None  # the domain of each sample of the last batch
         self.add_state("counts", [0, 0])
         self.add_state("strata", {})
         self.add_state("stratum_counts", [])
@@ -57,21 +55,21 @@ class Domains(Stateful):
     def apart(self, labels: Tensor | None) -> Iterator[None]:
         """Normalise by domain in the pass inside, after a pass of the same samples; with labels, update the strata."""
         assert self._watched.seen is not None, "call the network on the same samples first"
-        found = distances(*self._watched.seen, *self.moments(), self.distance).argmin(1)  # the first of equals
+        assigned = distances(*self._watched.seen, *self.moments(), self.distance).argmin(1)  # the first of equals
         slots = len(self.counts)
         # Samples are counted on the host, which waits for them once.
-        domains, classes = torch.stack([found, found if labels is None else labels]).cpu()
-        strata = None if labels is None else self._admit(domains, classes, found.device)
+        domains, classes = torch.stack([assigned, assigned if labels is None else labels]).cpu()
+        strata = None if labels is None else self._admit(domains, classes, assigned.device)
         present, inverse = domains.unique(return_inverse=True)
-        placed = DomainOfSamples(present.to(found.device), inverse.to(found.device), strata)
+        placed = DomainOfSamples(present.to(assigned.device), inverse.to(assigned.device), strata)
         try:
             for layer in self._layers:
-                layer.placed = placed
+                layer.divide(placed)
             yield
         finally:
             for layer in self._layers:
-                layer.placed = None
-        self.found = found
+                layer.divide(None)
+        self.assigned = assigned
         if len(self.counts) > slots >= self.max_domains:
             self.regroup(self._merged() if self.overflow == "merge" else self._pruned(slots))
 

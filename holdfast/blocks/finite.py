@@ -5,8 +5,6 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-__all__ = ["all_finite", "if_finite", "is_finite"]
-
 
 def all_finite(*values: Tensor) -> Tensor:
     """Return whether all values are finite, as a tensor of no dimension.

@@ -11,8 +11,6 @@ from torch import Tensor, nn
 from holdfast.blocks.norm import NormLayer
 from holdfast.blocks.wrapping import Restated
 
-__all__ = ["freeze_statistics"]
-
 
 @torch.no_grad()
 def freeze_statistics(model: nn.Module, inputs: Tensor | None = None) -> None:

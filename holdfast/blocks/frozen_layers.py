@@ -8,8 +8,6 @@ from torch import nn
 
 from holdfast.blocks.wrapping import affine_parameters
 
-__all__ = ["TOP_LAYERS", "affine_parameters_except"]
-
 # The layers near the output of a ResNet and of a transformer with twelve blocks, which SAR and SoTTA do not train.
 TOP_LAYERS = r"layer4|blocks\.(9|10|11)|norm\.|^norm$"
 

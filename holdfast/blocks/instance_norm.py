@@ -12,8 +12,6 @@ from holdfast.blocks.norm import BatchNormLayer
 from holdfast.blocks.robust_norm import LearningLayer, normalise, pool_moments
 from holdfast.blocks.sample_moments import sample_moments
 
-__all__ = ["InstanceAwareStatistics"]
-
 
 class InstanceAwareStatistics(LearningLayer):
     """Correct the statistics for samples that deviate beyond chance: IABN (Gong et al., NeurIPS 2022).

@@ -12,8 +12,6 @@ from holdfast.blocks.finite import all_finite, if_finite
 from holdfast.blocks.norm import BatchNormLayer, NormLayer
 from holdfast.blocks.sample_moments import sample_moments
 
-__all__ = ["MixtureStatistics"]
-
 
 class MixtureStatistics(NormLayer):
     """Normalise each sample with a mixture of components, each interpolated towards the sample by its fit.

@@ -9,8 +9,6 @@ from torch import Tensor
 
 from holdfast.state import Stateful
 
-__all__ = ["Filter", "NeighbourAverage", "surer"]
-
 Filter = Literal["official", "fixed", "off"]
 
 

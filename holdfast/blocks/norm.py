@@ -14,20 +14,6 @@ from torch.nn import functional as F
 from holdfast.blocks.finite import if_finite
 from holdfast.blocks.sample_moments import raw_moments
 
-__all__ = [
-    "BatchNormLayer",
-    "BatchStatistics",
-    "BlendedStatistics",
-    "CumulativeStatistics",
-    "NoStatisticsError",
-    "NormLayer",
-    "batch_moments",
-    "needed",
-    "pause",
-    "paused",
-    "source_statistics",
-]
-
 
 class NoStatisticsError(ValueError):
     """A BatchNorm layer keeps no running statistics."""

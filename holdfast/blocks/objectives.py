@@ -10,8 +10,6 @@ from torch import Tensor
 
 from holdfast.blocks.losses import entropy, opinion_entropy
 
-__all__ = ["OBJECTIVES", "Objective", "objective_named"]
-
 Objective: TypeAlias = Literal["entropy", "come", "come_released"]
 
 # Each maps logits to one value per sample, (batch,). The released code of COME has 1000 classes for any network.

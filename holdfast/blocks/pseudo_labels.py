@@ -9,8 +9,6 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-__all__ = ["nearest_centres", "refined_labels"]
-
 
 def nearest_centres(features: Tensor, probs: Tensor) -> tuple[Tensor, Tensor]:
     """Return labels (n,) and soft labels (n, classes) from class centres weighted by predictions, then by labels.

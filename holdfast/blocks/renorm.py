@@ -11,8 +11,6 @@ from torch.nn import functional as F
 from holdfast.blocks.finite import all_finite, if_finite
 from holdfast.blocks.norm import BatchNormLayer, NormLayer, batch_moments, needed
 
-__all__ = ["RenormalisedStatistics"]
-
 
 class RenormalisedStatistics(NormLayer):
     """Normalise with moving averages of the batches before; gradients are those of batch normalisation (DELTA).

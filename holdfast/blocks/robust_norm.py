@@ -13,17 +13,6 @@ from holdfast.blocks.finite import all_finite, if_finite
 from holdfast.blocks.norm import BatchNormLayer, NormLayer, needed
 from holdfast.blocks.sample_moments import sample_moments
 
-__all__ = [
-    "LearningLayer",
-    "RobustStatistics",
-    "RunningStatistics",
-    "learning_pass",
-    "moments",
-    "normalise",
-    "pool_moments",
-    "set_learning",
-]
-
 
 class LearningLayer(NormLayer):
     """Predict with stored statistics, initially the source's; a learning pass updates them with `momentum`."""

@@ -24,8 +24,6 @@ from holdfast.randomness import seed_for
 from holdfast.records import Update
 from holdfast.state import Stateful
 
-__all__ = ["BalancedMemory", "Choices", "ConfidentMemory", "FifoMemory", "Memory", "ReservoirMemory"]
-
 Choices = Literal["random", "first"]
 
 

@@ -8,8 +8,6 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-__all__ = ["raw_moments", "sample_moments"]
-
 LARGE_MAP = 512  # values, from which one kernel is faster than several; for a single sample it always is
 
 

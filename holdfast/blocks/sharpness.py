@@ -9,8 +9,6 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
-__all__ = ["climb"]
-
 
 def climb(
     network: nn.Module, parameters: Sequence[nn.Parameter], loss: Tensor, radius: float

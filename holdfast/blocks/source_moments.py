@@ -9,8 +9,6 @@ from torch import Tensor
 
 from holdfast.blocks.whitening import regularised
 
-__all__ = ["Embedded", "SourceMoments"]
-
 
 @dataclass(frozen=True)
 class Embedded:

@@ -12,8 +12,6 @@ from torch import Tensor
 from holdfast.randomness import seed_for
 from holdfast.state import Stateful
 
-__all__ = ["StyleClusters", "distance_quantile", "style_of"]
-
 BETAS, ADAM_EPS, WEIGHT_DECAY = (0.9, 0.999), 1e-8, 0.01  # torch's AdamW
 
 

@@ -17,21 +17,6 @@ from holdfast.blocks.norm import BatchNormLayer, NormLayer, batch_moments
 from holdfast.blocks.sample_moments import sample_moments
 from holdfast.state import Stateful
 
-__all__ = [
-    "Basis",
-    "Explained",
-    "Following",
-    "Moments",
-    "OutputTap",
-    "Tap",
-    "beyond",
-    "explain",
-    "fits",
-    "moments_by_sample",
-    "shift_of",
-    "source_moments",
-]
-
 TINY = 1e-12
 RELATIVE_EPS = 1e-5  # of the mean variance of an output: channels without variance are not amplified
 ROUNDING = 1e-10  # of the mean square of an output: constant outputs differ by that from sample to sample

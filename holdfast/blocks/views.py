@@ -18,18 +18,6 @@ from torch.nn import functional as F
 
 from holdfast.registry import Registry
 
-__all__ = [
-    "VIEWS",
-    "Draw",
-    "View",
-    "apply_view",
-    "circular_shift",
-    "draw_shifts",
-    "draw_view",
-    "named_view",
-    "shifted_either_way",
-]
-
 View: TypeAlias = Callable[[Tensor, Generator], Tensor]
 
 VIEWS: Registry[View] = Registry("view", "views")

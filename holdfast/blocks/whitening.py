@@ -5,8 +5,6 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-__all__ = ["align", "covariance_of", "regularised", "square_root"]
-
 RIDGE = 1e-5  # on the diagonal of every covariance, and the smallest eigenvalue that is inverted
 
 

@@ -18,19 +18,6 @@ from torch import Tensor, nn
 
 from holdfast.blocks.norm import NormLayer, NoStatisticsError
 
-__all__ = [
-    "NormAccount",
-    "Restated",
-    "Treatment",
-    "account",
-    "affine_parameters",
-    "contiguous_group_norm",
-    "has_batch_norm",
-    "norm_layers",
-    "release_group_norm",
-    "replace_batch_norm",
-]
-
 Treatment = Literal["replaced", "wrapped", "untouched", "refused"]
 
 EXACT = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm)

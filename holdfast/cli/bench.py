@@ -23,7 +23,7 @@ from holdfast.cli.options import (
     checked_metric,
     parse_settings,
 )
-from holdfast.cli.printing import console, plain_table
+from holdfast.cli.printing import console, in_words, plain_table
 
 if TYPE_CHECKING:
     from holdfast.benchmark import Job
@@ -191,7 +191,7 @@ def _print_cost(jobs: Sequence[Job], together: int) -> None:
         words = [f"{number:,.2f}" for number in numbers]
         table.add_row(cost.recipe, cost.model, str(cost.jobs), *words, cost.error or cost.bottleneck)
     console.print(table)
-    hours = sum(cost.hours + cost.rendering_hours for cost in costs)
+    seconds = 3600 * sum(cost.hours + cost.rendering_hours for cost in costs)
     typer.echo(
-        f"about {hours:,.2f} hours one after the other on this machine, measured on a few batches of each recipe"
+        f"about {in_words(seconds)} one after the other on this machine, measured on a few batches of each recipe"
     )

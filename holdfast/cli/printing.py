@@ -67,3 +67,14 @@ def _fitted_table(lines: list[str], width: int) -> list[str]:
     left_out = len(widths) - len(kept)
     note = f"({left_out} more column{'s' if left_out > 1 else ''}: see the report)"
     return [*shown, *([note] if left_out else [])]
+
+
+def in_words(seconds: float) -> str:
+    """Return a duration as people say it.
+
+    >>> in_words(48.2), in_words(200), in_words(9000)
+    ('48 seconds', '3 minutes', '2.5 hours')
+    """
+    if seconds < 100:
+        return f"{seconds:.0f} seconds"
+    return f"{seconds / 60:.0f} minutes" if seconds < 6000 else f"{seconds / 3600:.1f} hours"

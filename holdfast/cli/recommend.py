@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from holdfast.cli.options import AsJson, CardFile, DataArgument, Device, MetricName, ModelArgument, Out, checked_metric
-from holdfast.cli.printing import console, print_table
+from holdfast.cli.printing import console, in_words, print_table
 
 
 def recommend(
@@ -83,14 +83,3 @@ def recommend(
         console.print(f"does not fit: {name} ({reason})")
     typer.echo(ranking.conclusion)
     typer.echo(f"runs: {out / 'recommend'}; next: holdfast report {out / 'recommend'}")
-
-
-def in_words(seconds: float) -> str:
-    """Return a duration as people say it.
-
-    >>> in_words(48.2), in_words(200), in_words(9000)
-    ('48 seconds', '3 minutes', '2.5 hours')
-    """
-    if seconds < 100:
-        return f"{seconds:.0f} seconds"
-    return f"{seconds / 60:.0f} minutes" if seconds < 6000 else f"{seconds / 3600:.1f} hours"

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from holdfast.models.classifier import Classifier
 
 
-class Engine(str, Enum):
+class Platform(str, Enum):
     """Where the service runs."""
 
     here = "local"
@@ -81,7 +81,7 @@ def serve(
         bool,
         typer.Option(help="Send traces and metrics to the OpenTelemetry collector of OTEL_EXPORTER_OTLP_ENDPOINT."),
     ] = False,
-    engine: Annotated[Engine, typer.Option(help="Run here, or on Ray Serve with several replicas.")] = Engine.here,
+    engine: Annotated[Platform, typer.Option(help="Run here, or on Ray Serve with several replicas.")] = Platform.here,
     replicas: Annotated[int, typer.Option(min=1, help="Divide tenants among this many replicas of Ray Serve.")] = 2,
 ) -> None:
     """Serve a model that adapts to the inputs of each tenant, with an audit log, metrics and a live page."""
@@ -123,9 +123,9 @@ def serve(
     def announce(address: str) -> None:
         typer.echo(f"serving {model} at {address}")
 
-    if head is not None and (state is None or engine is Engine.ray):
+    if head is not None and (state is None or engine is Platform.ray):
         raise ValueError("--head needs --state and --engine local; on Ray each replica keeps its own head in --state")
-    if engine is Engine.ray:
+    if engine is Platform.ray:
         from holdfast.serve.on_ray import run_on_ray
 
         run_on_ray(

@@ -16,8 +16,8 @@ from holdfast.report.compare import paired_difference
 
 Ints = NDArray[np.int64]
 
-LOOKS = 3  # at a run of full length, equally spaced
-WIDER = 1.25  # than an interval at 95 %: it holds at all looks together (Bonferroni)
+LOOKS = 4  # at a run of full length, equally spaced
+WIDER = 1.28  # than an interval at 95 %: it holds at all looks together (Bonferroni)
 UNSEEN = 3.0  # differences among all samples that may exist if none was seen, at 95 % ("rule of three")
 ALIKE = 1.1  # ratio of times up to which two candidates cost the same
 

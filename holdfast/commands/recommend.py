@@ -200,7 +200,7 @@ class Recommendation:
 
 
 @dataclass(frozen=True)
-class Trial:
+class TrialPlan:
     """The runs of a recommendation before they start."""
 
     scenario: Scenario
@@ -241,14 +241,27 @@ def recommend(
 ) -> Recommendation:
     """Run candidates on such a stream of your own validation data, and rank them.
 
-    `model` is a network, or what `Spec.parse` takes, such as a name; `data` is the same for data sets, or anything that
-    `as_dataset` takes, or batches of inputs with labels. `scenario` describes the stream in phrases (`PHRASES`). Runs
-    are kept in `out` like those of any suite. `max_time` is the longest allowed time of a step, as a multiple of the
-    time without adapting. Candidates that follow inputs from source data are shown a few hundred of these, uncorrupted
-    and without labels, or the `card` of the model. Intervals are over batches (as in `holdfast compare`), pooled over
-    seeds. All candidates share the rendered batches of a seed, and race: one stops when another that costs no more is
-    better, or when it cannot be `worth` points better than a cheaper one. A terminal and a notebook show a bar, unless
-    `progress` is False, or a function that is called instead.
+    Candidates that follow inputs from source data are shown a few hundred of the samples, uncorrupted and without
+    labels, or the `card`. Intervals are over batches (as in `holdfast compare`), pooled over seeds. All candidates
+    share the rendered batches of a seed, and race: one stops when another that costs no more is better, or when it
+    cannot be `worth` points better than a cheaper one.
+
+    Args:
+        model: a network, or what `Spec.parse` takes, such as a name.
+        data: a data set by name, anything that `as_dataset` takes, or batches of inputs with labels.
+        scenario: the stream in phrases (`PHRASES`).
+        out: folder for the runs, which are like those of any suite.
+        candidates: methods and recipes to compare.
+        severity: of the corruptions, from 0 to 5.
+        family: severity tables; None: those that fit the size of the images.
+        samples: length of the stream.
+        seeds: number of repetitions with other draws.
+        max_time: longest allowed time of a step, as a multiple of the time without adapting.
+        worth: points of accuracy by which a dearer candidate has to be better.
+        device: on which the networks run, such as "cuda:0".
+        card: file of what `make_card` measured.
+        progress: a function that is called with the progress, or False for none; by default a terminal and a notebook
+            show a bar.
     """
     with _named(MODELS, model, nn.Module, weights_digest) as network, _named_data(data) as samples_from:
         trial = plan_trial(
@@ -279,7 +292,7 @@ def plan_trial(
     seeds: int = 3,
     device: str = "cpu",
     card: str | Path | None = None,
-) -> Trial:
+) -> TrialPlan:
     """Return the runs of `recommend`, checked."""
     stream = Spec(
         "markov",
@@ -302,11 +315,11 @@ def plan_trial(
         batch_size=scenario.batch_size,
         device=device,
     )
-    return Trial(scenario, checked(suite, "recommend").jobs(), samples)
+    return TrialPlan(scenario, checked(suite, "recommend").jobs(), samples)
 
 
 def run_trial(
-    trial: Trial, out: Path, *, max_time: float, worth: float, tell: Callable[[Progress], None] | None
+    trial: TrialPlan, out: Path, *, max_time: float, worth: float, tell: Callable[[Progress], None] | None
 ) -> Recommendation:
     """Run a trial as a race, seed by seed, and rank the candidates."""
     race, unfit = Race("source", worth, tell), dict[str, str]()

@@ -14,8 +14,7 @@ import numpy as np
 
 from holdfast.benchmark import Job, Progress, load_suite, run
 from holdfast.benchmark.foreign_code import admit_code, kept_files
-from holdfast.benchmark.manifest import commit_of
-from holdfast.machine.folders import write_whole
+from holdfast.machine.folders import commit_of, write_whole
 from holdfast.options.own_code import OwnFile
 from holdfast.report import RunRecord, read_run, read_runs
 
@@ -39,7 +38,7 @@ class Claim:
 
 
 @dataclass(frozen=True)
-class Verified:
+class VerifiedRun:
     """How a claim compares with the run that was made again."""
 
     name: str
@@ -98,7 +97,7 @@ def verify(
     suite: Path | str | None = None,
     allow_code: bool = False,
     progress: Callable[[Progress], None] | None = None,
-) -> list[Verified]:
+) -> list[VerifiedRun]:
     """Run some of the runs again, drawn by the seed, and compare them with what is stored."""
     claims = claims_in(path, suite)
     if not claims:
@@ -119,7 +118,7 @@ def note_verified(record: Path, file: str, runs: int) -> None:
     write_whole(record, (json.dumps(known, indent=1, sort_keys=True) + "\n").encode())
 
 
-def _verified(claim: Claim, run: RunRecord) -> Verified:
+def _verified(claim: Claim, run: RunRecord) -> VerifiedRun:
     before, now = claim.manifest["protocol"], run.manifest.protocol
     unequal = [field for field in dict.fromkeys([*before, *now]) if before.get(field) != now.get(field)]
     made = None if run.manifest.made is None else run.manifest.made.model_dump()
@@ -138,7 +137,7 @@ def _verified(claim: Claim, run: RunRecord) -> Verified:
             problem = f"{accuracy:.2f} % is stored, {reached:.2f} % came out"
     elif differing := [name for name in stored if stored[name] != again[name]]:
         problem = f"{', '.join(differing)} differ: {accuracy:.2f} % is stored, {reached:.2f} % came out"
-    return Verified(claim.name, promise, problem, accuracy, reached)
+    return VerifiedRun(claim.name, promise, problem, accuracy, reached)
 
 
 def _claim_of(run: RunRecord) -> Claim:

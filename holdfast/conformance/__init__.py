@@ -6,11 +6,11 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 
 from holdfast.conformance import entropy, lame, long_streams, memories, statistics, teachers, unitta, without_batch_norm
-from holdfast.conformance.case import Case, Outcome, compare
+from holdfast.conformance.case import Case, TraceComparison, compare
 from holdfast.conformance.pack import PACKS, STREAMS
 from holdfast.registry import UnknownNameError, nearest
 
-__all__ = ["CASES", "STREAMS", "Case", "Outcome", "compare", "compare_all"]
+__all__ = ["CASES", "STREAMS", "Case", "TraceComparison", "compare", "compare_all"]
 
 CASES: tuple[Case, ...] = (
     *entropy.CASES,
@@ -24,7 +24,7 @@ CASES: tuple[Case, ...] = (
 )
 
 
-def compare_all(golden: Path, only: Collection[str] | None = None, *, device: str = "cpu") -> Iterator[Outcome]:
+def compare_all(golden: Path, only: Collection[str] | None = None, *, device: str = "cpu") -> Iterator[TraceComparison]:
     """Compare every case with a trace in the golden folder, on a device; `only` limits this to some recipes."""
     folders = sorted({pack.traces for pack in PACKS})
     if not any((golden / folder).is_dir() for folder in folders):

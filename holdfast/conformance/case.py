@@ -68,7 +68,7 @@ class Case:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class TraceComparison:
     """The largest difference of a logit or probability between a recipe and its trace, and whether it is allowed."""
 
     case: Case
@@ -99,7 +99,9 @@ class Outcome:
         }
 
 
-def compare(case: Case, stream: str, golden: Path, *, samples: int | None = None, device: str = "cpu") -> Outcome:
+def compare(
+    case: Case, stream: str, golden: Path, *, samples: int | None = None, device: str = "cpu"
+) -> TraceComparison:
     """Run a case on one stream of the golden folder and compare everything that its trace recorded.
 
     `samples` limits this to the first ones: double precision takes ten times as long as single precision.
@@ -148,7 +150,9 @@ def compare(case: Case, stream: str, golden: Path, *, samples: int | None = None
         problem = f"the domains differ in batches {wrong[:5]}"
     elif whole:
         problem = _state_problem(case, stream, model, expected, tolerance)
-    return Outcome(case, stream, reference, float(gaps.max()), tolerance, passed and problem is None, problem or note)
+    return TraceComparison(
+        case, stream, reference, float(gaps.max()), tolerance, passed and problem is None, problem or note
+    )
 
 
 def _run(
@@ -180,7 +184,7 @@ def _run(
             held.append(model.method.memory.inputs().cpu())  # type: ignore[union-attr, operator]
         if case.domains:  # one domain per sample, then the number of domains
             domains = model.method.domains
-            held.append(torch.tensor([*domains.found.tolist(), len(domains.counts)]))  # type: ignore[union-attr, operator, arg-type]
+            held.append(torch.tensor([*domains.assigned.tolist(), len(domains.counts)]))  # type: ignore[union-attr, operator, arg-type]
     joined = torch.cat(predictions)
     return model, (joined.exp() if case.probabilities else joined).numpy(), held, decided
 

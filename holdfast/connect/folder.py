@@ -49,9 +49,14 @@ def write_folder(
 ) -> None:
     """Write an adapted model, a card or a recipe to a folder in the layout of the Hugging Face Hub.
 
-    `network` is the name of the source network, as `holdfast.models.load` takes it: a folder that names its network is
-    read without it. `weights=True` adds the weights of the source network. `results` is a folder of runs whose tables
-    the model card shows; `repo_id` is the name that the card loads it by.
+    Args:
+        item: an adapted model, a card, or a recipe.
+        folder: to write to.
+        network: name of the source network, as `holdfast.models.load` takes it: a folder that names its network is read
+            without it.
+        weights: whether to add the weights of the source network.
+        results: folder of runs whose tables the model card shows.
+        repo_id: name that the card loads it by.
 
     >>> import tempfile, holdfast
     >>> folder = tempfile.mkdtemp()
@@ -83,9 +88,14 @@ def read_folder(
 ) -> AdaptedModel | Card:
     """Read what `write_folder` wrote: a card, a model adapted as far as it was, or a model with a recipe of its own.
 
-    `model` is the source network, needed unless the folder names it. A named network that runs Python code of its own
-    is built only with `trust_remote_code=True`. Weights in the folder are loaded into a copy of the network. `building`
-    are arguments of `adapt`: `source` and `holdout` for recipes that need them, `card`, `example`, `head`, `output`.
+    Weights in the folder are loaded into a copy of the network.
+
+    Args:
+        folder: that `write_folder` wrote.
+        model: the source network, needed unless the folder names it.
+        trust_remote_code: whether a named network may run Python code of its own.
+        **building: arguments of `adapt`: `source` and `holdout` for recipes that need them, `card`, `example`, `head`,
+            `output`.
 
     >>> import tempfile, holdfast
     >>> folder, model = tempfile.mkdtemp(), holdfast.adapt("digits_resnet", "tent")

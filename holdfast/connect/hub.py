@@ -14,8 +14,6 @@ from holdfast.connect.config import FILES
 from holdfast.connect.folder import Shared, read_folder, write_folder
 from holdfast.model.adapted import AdaptedModel
 
-__all__ = ["from_hub", "push_to_hub"]
-
 
 def push_to_hub(
     item: Shared,
@@ -32,9 +30,19 @@ def push_to_hub(
 ) -> str:
     """Push an adapted model, a card or a recipe to a repository of the Hub, and return the address of the commit.
 
-    `network`, `weights` and `results` are those of `holdfast.connect.write_folder`, which writes the same files to a
-    local folder; the others are those of `huggingface_hub`'s mixins. The repository is created if there is none.
-    Needs the extra `hf`.
+    The repository is created if there is none. Needs the extra `hf`.
+
+    Args:
+        item: an adapted model, a card, or a recipe.
+        repo_id: name of the repository, such as "me/adapted".
+        network: name of the source network, as `holdfast.models.load` takes it, so that others need not pass it.
+        weights: whether to add the weights of the source network.
+        results: folder of runs whose tables the model card shows.
+        commit_message: of the commit.
+        private: whether a new repository is private.
+        token: of the Hub; by default the one that is logged in.
+        branch: to push to.
+        create_pr: whether to open a pull request instead.
     """
     api = _hub().HfApi(token=token, library_name="holdfast", library_version=__version__)
     with tempfile.TemporaryDirectory() as folder:
@@ -64,9 +72,19 @@ def from_hub(
 ) -> AdaptedModel | Card:
     """Load what `push_to_hub` pushed, from the Hub or from a local folder: a card, or an adapting model.
 
-    `model` is the source network, needed unless the repository names it; a state is refused for a network with other
-    weights. `revision`, `cache_dir`, `token`, `force_download` and `local_files_only` are those of `huggingface_hub`,
-    which needs the extra `hf`; the others are those of `holdfast.connect.read_folder`.
+    A state is refused for a network with other weights. Repositories need the extra `hf`, local folders do not.
+
+    Args:
+        repo_id: name of the repository, or a local folder.
+        model: the source network, needed unless the repository names it.
+        revision: branch, tag or commit.
+        cache_dir: folder for downloads.
+        token: of the Hub.
+        force_download: whether to download again what is cached.
+        local_files_only: whether to use the cache alone.
+        trust_remote_code: whether a named network may run Python code of its own.
+        **building: arguments of `adapt`: `source` and `holdout` for recipes that need them, `card`, `example`, `head`,
+            `output`.
 
     >>> import tempfile, holdfast
     >>> from holdfast.connect import write_folder

@@ -24,8 +24,6 @@ from holdfast.model.events import event_names
 from holdfast.model.guarded import GuardedModel
 from holdfast.records import Step
 
-__all__ = ["MlflowLog", "Predictor", "log_model", "save_model"]
-
 STEPS = "steps"  # artefacts: files with one line for each step, named for the first
 
 
@@ -171,8 +169,12 @@ def save_model(model: AdaptedModel, path: str | Path, *, network: str, adapt: bo
 def log_model(model: AdaptedModel, name: str = "model", *, network: str, adapt: bool = False, **options: Any) -> Any:
     """Log an adapted model to the active run of MLflow, and return what `mlflow.pyfunc.log_model` returns.
 
-    `options` are those of `mlflow.pyfunc.log_model`, such as `registered_model_name`; the others are those of
-    `save_model`.
+    Args:
+        model: to log.
+        name: of the logged model.
+        network: name of the source network, from which it is loaded again.
+        adapt: whether the loaded model goes on adapting.
+        **options: those of `mlflow.pyfunc.log_model`, such as `registered_model_name`.
     """
     with tempfile.TemporaryDirectory() as folder:
         return _pyfunc().log_model(name=name, **_flavour(model, Path(folder), network, adapt), **options)

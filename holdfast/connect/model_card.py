@@ -15,8 +15,6 @@ from holdfast.options.spec import Spec
 from holdfast.recipes import recipe_of
 from holdfast.report import Table, WordTable, make_tables, read_runs, to_markdown
 
-__all__ = ["model_card"]
-
 KINDS = {
     "adapted": "The state of a classifier that adapts to its inputs at test time.",
     "card": "The moments of a network's own source data, from which adaptation at test time follows its inputs.",

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
     from holdfast.serve.decision import Decision
 
-__all__ = ["Telemetry"]
-
 NANOSECONDS = 1_000_000_000
 LINKED = 1024  # batches whose requests are remembered until the batch has ended
 Answering = Callable[[object], None]

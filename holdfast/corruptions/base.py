@@ -239,7 +239,16 @@ def corruption(
     whole_severities: bool = False,
     citation: str = HENDRYCKS,
 ) -> Callable[[Callable[..., Images]], Corruption]:
-    """Register a formula `apply(images, *fields, *quantities)` with its severity tables, as a decorator."""
+    """Register a formula `apply(images, *fields, *quantities)` with its severity tables, as a decorator.
+
+    Args:
+        name: by which streams and commands know it.
+        tables: for each family, the fields of the formula at severities 1 to 5.
+        draw: a function that draws the random quantities of one sample.
+        alias: a second name.
+        whole_severities: whether severities between whole numbers are refused instead of interpolated.
+        citation: of the paper.
+    """
 
     def register(apply: Callable[..., Images]) -> Corruption:
         entry = Corruption(name, tables, apply, draw, whole_severities, citation)

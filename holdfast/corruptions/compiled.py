@@ -327,12 +327,11 @@ def _between(
     right: NDArray[np.int64],
     beside: NDArray[np.float64],
 ) -> None:
-    """Add to a row (width, 4) the values between neighbours of a line (width, 4)."""
+    """Add to a row the values between neighbours on a line."""
     for column in range(len(total)):
-        share, one, other = beside[column], left[column], right[column]
-        for channel in range(4):
-            value = line[one, channel] * (1.0 - share) + line[other, channel] * share
-            total[column, channel] += np.float32(value)
+        share = beside[column]
+        value = line[np.uint64(left[column])] * (1.0 - share) + line[np.uint64(right[column])] * share
+        total[column] += np.float32(value)
 
 
 @compiled
@@ -345,33 +344,30 @@ def zoomed(
 ) -> Bytes:
     """Return the average of an image (height, width, 3) and its enlargements, the image counted first and last.
 
-    `down` and `across` have, for each enlargement and position, two neighbours and the fraction between them. Values
-    have a fourth channel, so that one instruction computes all of them.
+    `down` and `across` have, for each enlargement and position, two neighbours and the fraction between them.
     """
     height, width = image.shape[:2]
-    values = np.zeros((height, width, 4), np.float32)
+    values = np.empty((height, 3, width), np.float32)
     for row in range(height):
         for column in range(width):
             for channel in range(3):
-                values[row, column, channel] = shares[image[row, column, channel]]
+                values[row, channel, column] = shares[image[row, column, channel]]
     top, bottom, below = down
     left, right, beside = across
     count, black, one = np.float32(len(top) + 2), white - white, white / white
-    flat = values.reshape(height, width * 4)
-    line, total = np.empty(width * 4), np.empty((width, 4), np.float32)
+    flat, line, total = values.reshape(height, 3 * width), np.empty(3 * width), np.empty((3, width), np.float32)
     levels = np.empty_like(image)
     for row in range(height):
         total[:] = values[row]
         for zoom in range(len(top)):
-            start, stop, share = 4 * left[zoom, 0], 4 * right[zoom, width - 1] + 4, below[zoom, row]
-            first, second = flat[top[zoom, row], start:stop], flat[bottom[zoom, row], start:stop]
-            needed = line[start:stop]
-            for at in range(len(needed)):
-                needed[at] = np.float64(first[at]) * (1.0 - share) + np.float64(second[at]) * share
-            _between(total, line.reshape(width, 4), left[zoom], right[zoom], beside[zoom])
-        for column in range(width):
+            first, second, share = flat[top[zoom, row]], flat[bottom[zoom, row]], below[zoom, row]
+            for at in range(3 * width):
+                line[at] = np.float64(first[at]) * (1.0 - share) + np.float64(second[at]) * share
             for channel in range(3):
-                value = (total[column, channel] + values[row, column, channel]) / count
+                _between(total[channel], line[channel * width :], left[zoom], right[zoom], beside[zoom])
+        for channel in range(3):
+            for column in range(width):
+                value = (total[channel, column] + values[row, channel, column]) / count
                 levels[row, column, channel] = np.uint8(np.int32(min(max(value, black), one) * white))
     return levels
 

@@ -57,11 +57,21 @@ def corrupt_files(
 ) -> list[Path]:
     """Write corrupted copies of files, and of all files in folders, with a manifest, into the folder `out`.
 
-    Images become PNG. Audio becomes mono, at `sample_rate` or its own rate, and 16-bit WAV or FLAC, in its own format
-    or `audio_format`. Subfolders are kept. The draws for a file depend only on the seed and its path within the folder,
-    so any number of workers writes the same bytes. Copies that the manifest lists are not made again. Unreadable files
-    are skipped, and named in an error once all others are written. `name` may also be a corruption itself, such as a
-    criterion of DHAuDS with your own noise (`criterion_corruption`).
+    Images become PNG; audio becomes mono, 16-bit WAV or FLAC. Subfolders are kept. The draws for a file depend only on
+    the seed and its path within the folder, so any number of workers writes the same bytes. Copies that the manifest
+    lists are not made again. Unreadable files are skipped, and named in an error once all others are written.
+
+    Args:
+        paths: files and folders.
+        name: of a corruption, or one itself, such as a criterion of DHAuDS with your own noise
+            (`criterion_corruption`).
+        severity: from 0 (unchanged) to 5.
+        out: folder to write to.
+        seed: of the draws.
+        family: severity tables; None: those that fit the size of the images.
+        sample_rate: of the copies of audio, in Hz; None: each file's own.
+        audio_format: of the copies; None: each file's own.
+        workers: number of processes.
     """
     corruption, out = CORRUPTIONS[name] if isinstance(name, str) else name, Path(out)
     corruption.quantities(severity, family or next(iter(corruption.tables)))  # refuses an invalid severity or family

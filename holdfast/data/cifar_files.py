@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from numpy.typing import NDArray
 from holdfast.data.on_disk import arrays_at, folder_at
 from holdfast.decode.image_files import decode_image
 from holdfast.decode.parquet import parquet_rows
+from holdfast.machine.folders import cache_folder, held, made, write_whole
 
 PIXEL_BYTES = 3 * 32 * 32
 Labelled = tuple[NDArray[np.uint8], NDArray[np.int64]]
@@ -75,6 +77,26 @@ def _records(path: Path, record_bytes: int) -> NDArray[np.uint8]:
 
 
 def _parquet(paths: Sequence[Path], label_column: str) -> Labelled:
+    """Return what Parquet files hold: decoded once for all processes, then mapped from the cache."""
+    digest = hashlib.blake2b(label_column.encode(), digest_size=16)
+    for path in paths:
+        digest.update(path.read_bytes())
+    try:
+        folder = made(cache_folder("decoded") / digest.hexdigest())
+        with held(folder, wait=True):  # other processes wait, and then read
+            if not (folder / "images.npy").exists():
+                decoded = _decoded(paths, label_column)
+                for name, array in zip(("labels", "images"), reversed(decoded), strict=True):  # images come last
+                    content = io.BytesIO()
+                    np.save(content, array)
+                    write_whole(folder / f"{name}.npy", content.getvalue())
+        images = np.load(folder / "images.npy", mmap_mode="r")  # only what is used is read
+        return np.asarray(images), np.load(folder / "labels.npy")
+    except OSError:  # a cache that cannot be written is none
+        return _decoded(paths, label_column)
+
+
+def _decoded(paths: Sequence[Path], label_column: str) -> Labelled:
     images, labels = [], []
     for path in paths:
         for row, (stored, label) in enumerate(parquet_rows(path, "img", label_column)):

@@ -27,9 +27,17 @@ def as_dataset(
 ) -> Dataset:
     """Return labelled samples of any origin as a data set of holdfast; such a data set is returned as it is.
 
-    `samples` are arrays or tensors with `labels`, or anything with `len` and an index that returns an input and its
-    label: a `torch.utils.data.Dataset`, or a Hugging Face `datasets.Dataset`. Images are Pillow images, bytes (height,
-    width, 3), or floats in [0, 1] (3, height, width), before any normalisation. Audio needs its `sample_rate` in Hz.
+    Images are Pillow images, bytes (height, width, 3), or floats in [0, 1] (3, height, width), before any
+    normalisation.
+
+    Args:
+        samples: arrays or tensors with `labels`, or anything with `len` and an index that returns an input and its
+            label: a `torch.utils.data.Dataset`, or a Hugging Face `datasets.Dataset`.
+        labels: of arrays: whole numbers from 0.
+        name: for reports.
+        class_names: in the order of the labels.
+        sample_rate: of audio, in Hz.
+        flips: whether a mirrored image is still of its class.
 
     >>> as_dataset(np.zeros((4, 3, 8, 8), np.float32), [0, 1, 0, 1]).input_spec
     InputSpec(kind='image', shape=(3, 8, 8), sample_rate=None)

@@ -9,7 +9,9 @@ from typing import Any
 
 IDENTITY = ("suite", "job", "recipe", "model", "stream")  # columns of text, besides the seed
 INTEGERS = ("position", "size")
-FLOATS = ("accuracy", "confidence", "entropy", "loss", "expected", "forwards", "backwards", "step_seconds")
+FLOATS = (
+    *("accuracy", "confidence", "entropy", "loss", "expected", "forwards", "backwards", "estimating", "step_seconds"),
+)
 TEXTS = ("recovered", "skipped")
 NEEDS = "tables of rows need pyarrow: pip install 'holdfast[parquet]'"
 
@@ -70,7 +72,7 @@ def read_compact(path: Path) -> Iterator[dict[str, Any]]:
     from pyarrow import parquet
 
     for row in parquet.ParquetFile(path).read().to_pylist():
-        kept = {name: row[name] for name in (*INTEGERS, *FLOATS, *TEXTS)}
+        kept = {name: row.get(name) for name in (*INTEGERS, *FLOATS, *TEXTS)}
         yield {
             **kept,
             "domains": {entry["name"]: [entry["correct"], entry["samples"]] for entry in row["domains"]},

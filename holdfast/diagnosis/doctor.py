@@ -99,10 +99,21 @@ def doctor(
 ) -> Diagnosis:
     """Check a network and its clean data before adapting, and measure a step of each method on this machine.
 
-    `data` are batches of clean inputs, with labels or without, of which the first few are looked at, or a data set by
-    name or as it is. `batch_size` is the one in deployment, by default that of the data. `expected_accuracy` is the
-    published one, between 0 and 1. `card` is what `make_card` measured, or its file; methods that follow inputs from
-    source data are shown it, or else the data.
+    Args:
+        model: a network, or the name of one.
+        data: batches of clean inputs, with labels or without, of which the first few are looked at; or a data set, by
+            name or as it is.
+        methods: methods of which a step is measured.
+        expected_accuracy: published accuracy of the network, between 0 and 1.
+        batch_size: that of deployment; by default that of the data.
+        batches: number of batches to look at.
+        card: what `make_card` measured, or its file; methods that follow inputs from source data are shown it, or else
+            the data.
+        example: a batch of inputs, or a mapping with one for a network that takes it by name; only needed if probing
+            the network does not find its inputs.
+        head: name of the last layer; only needed if probing does not find it.
+        output: where the logits are if the network returns a tuple, a mapping or a single logit: an index, a key,
+            "binary", or a function.
 
     >>> from holdfast.models.tiny import tiny_resnet
     >>> diagnosis = doctor(nn.Sequential(tiny_resnet(), nn.Softmax(1)), methods=[])

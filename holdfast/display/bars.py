@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from collections.abc import Mapping
@@ -14,6 +15,7 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, TextColumn, TimeRemainingColumn
 
+KERNEL = "JPY_PARENT_PID"  # which the commands of a notebook inherit
 EVERY_SECONDS = 0.2  # between two pictures in a notebook
 
 
@@ -58,13 +60,14 @@ class Bars:
     def __init__(self, console: Console | None = None, *, columns: tuple[ProgressColumn, ...] = ()) -> None:
         self.console = console or Console(stderr=True)
         self.notebook = console is None and in_notebook()
-        self.visible = self.notebook or self.console.is_terminal
+        in_terminal = self.console.is_terminal and KERNEL not in os.environ  # a cell may run a command
+        self.visible = self.notebook or in_terminal
         self._rich = Progress(
             TextColumn("{task.description}"),
             BarColumn(bar_width=24),
             *(columns or (MofNCompleteColumn(), TextColumn("{task.fields[note]}"), TimeRemainingColumn())),
             console=self.console,
-            disable=self.notebook or not self.console.is_terminal,
+            disable=self.notebook or not in_terminal,
         )
         self._shown: dict[int, _Bar] = {}  # in a notebook
         self._last_line, self._drawn = "", 0.0

@@ -15,8 +15,6 @@ from holdfast.records import Estimate
 from holdfast.registry import Registry
 from holdfast.state import Stateful
 
-__all__ = ["ESTIMATORS", "Estimator"]
-
 
 class Estimator(Stateful):
     """Estimates the accuracy of the predicting network before its update, and leaves the network unchanged."""

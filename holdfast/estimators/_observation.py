@@ -12,8 +12,6 @@ from holdfast.blocks.norm import paused
 from holdfast.models.classifier import Classifier
 from holdfast.models.partial_forward import Recorded
 
-__all__ = ["Observation"]
-
 T = TypeVar("T")
 
 

@@ -12,8 +12,6 @@ from holdfast.estimators._dropout import Dropout
 from holdfast.models.classifier import Classifier
 from holdfast.options.ranges import Count, Momentum, Share
 
-__all__ = ["UnderDropout"]
-
 
 class UnderDropout(Estimator):
     """An estimator with its own dropout; `points`, `rate`, `masks` and `source_error` are those of `Dropout`."""

@@ -14,8 +14,6 @@ from holdfast.estimators._observation import Observation
 from holdfast.models.classifier import Classifier
 from holdfast.records import Estimate
 
-__all__ = ["AdvPerturb"]
-
 
 @ESTIMATORS.register("adv_perturb")
 class AdvPerturb(Estimator):

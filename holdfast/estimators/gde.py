@@ -14,8 +14,6 @@ from holdfast.models.classifier import Classifier, weights_digest
 from holdfast.options.spec import Spec
 from holdfast.records import Estimate
 
-__all__ = ["Gde"]
-
 
 @ESTIMATORS.register("gde")
 class Gde(Estimator):

@@ -7,8 +7,6 @@ from holdfast.estimators._observation import Observation
 from holdfast.estimators._under_dropout import UnderDropout
 from holdfast.records import Estimate
 
-__all__ = ["Pdd"]
-
 
 @ESTIMATORS.register("pdd")
 class Pdd(UnderDropout):

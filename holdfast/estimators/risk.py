@@ -20,8 +20,6 @@ from holdfast.models.classifier import Classifier
 from holdfast.options.ranges import Count, Share
 from holdfast.records import Estimate
 
-__all__ = ["Risk"]
-
 
 @ESTIMATORS.register("risk")
 class Risk(Estimator):

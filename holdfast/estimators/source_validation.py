@@ -15,8 +15,6 @@ from holdfast.models.classifier import Classifier
 from holdfast.options.ranges import Count
 from holdfast.records import Estimate
 
-__all__ = ["SourceValidation"]
-
 
 @ESTIMATORS.register("source_validation")
 class SourceValidation(Estimator):

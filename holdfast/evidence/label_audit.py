@@ -16,8 +16,6 @@ from holdfast.evidence.mean import BoundedMean, Interval
 from holdfast.evidence.sampling import coins, label_worth
 from holdfast.state import Stateful, put_back, snapshot_of
 
-__all__ = ["LabelAudit", "LabelRequests"]
-
 EVEN_SHARE = 0.25  # of the budget that is spread evenly, so that no rate is near 0 and no weight is large
 THRIFT = 4  # how strongly rates correct for earlier ones
 STAKES = 9  # powers of two below the budget; one more for each between it and 1

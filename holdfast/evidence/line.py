@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from holdfast.state import Stateful
 
-__all__ = ["CorrectionLine"]
-
 PRIOR_LABELS = 10.0  # weight of "the estimates are right"
 SUMS = ("weight", "x", "xx", "y", "xy")
 

@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from holdfast.evidence.bets import SumBets
 from holdfast.state import Stateful
 
-__all__ = ["BoundedMean", "Interval"]
-
 
 @dataclass(frozen=True)
 class Interval:

@@ -9,8 +9,6 @@ from numpy.typing import NDArray
 
 from holdfast.randomness import seeded_rng
 
-__all__ = ["coins", "label_worth"]
-
 DOUBT = 0.2  # how far the estimates are moved towards "anything is possible" before they decide on rates
 
 

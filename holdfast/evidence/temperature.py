@@ -10,15 +10,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from holdfast.randomness import seeded_rng
 
-__all__ = [
-    "Temperature",
-    "temperature_doubt",
-    "temperature_from_accuracy",
-    "temperature_from_agreement",
-    "temperature_from_labels",
-    "temperature_from_stream",
-]
-
 SMALLEST, LARGEST = 0.05, 50.0  # temperatures
 FOLDS, SHUFFLES = 5, 4
 EXTRA_LABELS = 0.5

@@ -1,4 +1,4 @@
-"""Folders and files: the cache folder, locks, and atomic writes."""
+"""Folders and files: the cache folder, locks, atomic writes, and the commit around a folder."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import fcntl
 import os
 import secrets
 import stat
+import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -103,3 +104,18 @@ def held(folder: Path, *, wait: bool = False) -> Iterator[None]:
         except OSError as error:
             raise InUseError(f"{folder} is in use by another process; wait for it or choose another folder") from error
         yield
+
+
+def commit_of(folder: Path | None = None) -> str | None:
+    """Return the commit that git has checked out around a folder, by default this package; None for an installed one.
+
+    Changes that are not committed are not seen.
+    """
+    start = Path(__file__).resolve().parents[1] if folder is None else folder
+    try:
+        asked = subprocess.run(
+            ["git", "-C", str(start), "rev-parse", "HEAD"], capture_output=True, text=True, timeout=10, check=True
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return asked.stdout.strip()

@@ -18,6 +18,7 @@ from holdfast.blocks.wrapping import affine_parameters, contiguous_group_norm, h
 from holdfast.methods._sourced import Sourced
 from holdfast.methods._stepper import Stepper, make_stepper, moments_of, set_moments
 from holdfast.models.classifier import Classifier
+from holdfast.models.engines import EngineName
 from holdfast.options.ranges import Momentum, NotNegative
 from holdfast.records import Refused, Update
 from holdfast.registry import Registry
@@ -137,6 +138,13 @@ class Method(Sourced):
     def referred(self) -> bool:
         """Whether it knows the moments of the source's own data, or has no use for them."""
         return not self.uses_reference
+
+    def run_source_by(self, engine: EngineName) -> None:
+        """Run the frozen source, where a method predicts with it too, by a faster engine from now on."""
+        raise ValueError(
+            f"{METHODS.name_of(type(self))!r} predicts with no frozen source that source_engine={engine!r} could run; "
+            "leave it out, or choose 'blend' or holdfast.guard"
+        )
 
     def gauges(self) -> Mapping[str, float]:
         """Return further numbers to record for each batch, by name."""

@@ -21,8 +21,6 @@ from holdfast.models.classifier import Classifier
 from holdfast.models.probing import called_parts
 from holdfast.options.ranges import Several, Share
 
-__all__ = ["ByDomain"]
-
 
 class ByDomain(Method):
     """Pseudo-label a batch, detect the domains of its samples, then predict with the statistics of each domain.

@@ -11,8 +11,6 @@ from holdfast.methods._base import Method
 from holdfast.models.classifier import Classifier
 from holdfast.models.partial_forward import patched
 
-__all__ = ["Centring"]
-
 
 class Centring(Method):
     """Classifies the features minus a centre, which is zero at first."""

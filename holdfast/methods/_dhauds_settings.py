@@ -10,8 +10,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["PUBLISHED", "PublishedRun"]
-
 COLUMNS = (
     "lr",
     "feature_lr_share",

@@ -19,8 +19,6 @@ from holdfast.models.outputs import logits_of
 if TYPE_CHECKING:
     from holdfast.methods.blend import Blend
 
-__all__ = ["AdaptingGraph", "FrozenGraph", "State"]
-
 
 class State(NamedTuple):
     """What the default keeps from batch to batch, with the same shapes at all times."""

@@ -12,8 +12,6 @@ from holdfast.methods._base import METHODS, Method, PredictOnly
 from holdfast.models.classifier import Classifier
 from holdfast.options.ranges import Count, Positive, Share
 
-__all__ = ["AnchorMethod"]
-
 
 @METHODS.register("anchor")
 class AnchorMethod(Method):

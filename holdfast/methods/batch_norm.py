@@ -13,8 +13,6 @@ from holdfast.methods._base import METHODS, Method
 from holdfast.models.classifier import Classifier
 from holdfast.options.ranges import NotNegative, Share
 
-__all__ = ["BatchNorm"]
-
 
 @METHODS.register("batch_norm")
 class BatchNorm(Method):

@@ -9,8 +9,6 @@ from torch import Tensor
 from holdfast.methods._base import METHODS
 from holdfast.methods._by_domain import ByDomain
 
-__all__ = ["Bdn"]
-
 
 @METHODS.register("bdn")
 class Bdn(ByDomain):

@@ -14,6 +14,7 @@ from holdfast.methods._base import METHODS, Method
 from holdfast.methods._graph import AdaptingGraph, FrozenGraph
 from holdfast.methods.anchor import log_of
 from holdfast.models.classifier import Classifier
+from holdfast.models.engines import Engine, EngineName
 from holdfast.models.sharing import sharing_copy
 from holdfast.options.ranges import Count, Positive, Share
 
@@ -76,10 +77,14 @@ class Blend(Method):
 
     def prepare(self, model: Classifier) -> list[nn.Parameter]:
         """Keep the source, and tap the normalisation layers of the network; train nothing."""
-        self.source = sharing_copy(model)
+        self.source, self.engine = sharing_copy(model), Engine()
         self.anchor = Anchor(temperature=self.temperature, window=self.window, proportions=self.proportions)
         self.anchor.tap(model, source_share=self.source_share)
         return []
+
+    def run_source_by(self, engine: EngineName) -> None:
+        """Run the frozen source by a faster engine from now on."""
+        self.engine = Engine(engine)
 
     def refer_to(self, reference: Reference) -> None:
         """Follow inputs from the moments of the source's own data."""
@@ -93,7 +98,7 @@ class Blend(Method):
     def predict(self, inputs: Tensor) -> Tensor:
         """Return the logarithms of the blended probabilities; the source's logits where the anchor has no say."""
         with torch.no_grad():
-            logits: Tensor = self.source(inputs)
+            logits = self.engine(self.source, inputs)
         if not self.referred:
             return logits
         opinion = self.anchor.judge(self.model, inputs, source=logits, learn=not self.paused)

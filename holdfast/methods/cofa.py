@@ -10,8 +10,6 @@ from holdfast.blocks.neighbours import Filter, NeighbourAverage, surer
 from holdfast.methods._base import METHODS, Method, PredictOnly
 from holdfast.models.classifier import Classifier
 
-__all__ = ["Cofa"]
-
 
 @METHODS.register("cofa")
 class Cofa(Method):

@@ -13,8 +13,6 @@ from holdfast.models.classifier import Classifier
 from holdfast.options.ranges import NotNegative, Positive
 from holdfast.records import Update
 
-__all__ = ["Cpl"]
-
 _SGD = {"optimizer": "sgd", "lr": 1e-3, "momentum": 0.9, "nesterov": True}
 
 

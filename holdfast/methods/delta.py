@@ -17,8 +17,6 @@ from holdfast.methods._base import METHODS, Method
 from holdfast.models.classifier import Classifier
 from holdfast.options.ranges import NotNegative, Share
 
-__all__ = ["Delta"]
-
 Base = Literal["tent", "entropy_weights", "pseudo_labels"]
 
 _CIFAR = {"optimizer": "adam", "lr": 1e-3}  # TENT's; the authors release ImageNet only

@@ -17,8 +17,6 @@ from holdfast.models.classifier import Classifier
 from holdfast.options.ranges import NotNegative
 from holdfast.randomness import seed_for
 
-__all__ = ["Deyo"]
-
 _SGD = {"optimizer": "sgd", "lr": 2.5e-4, "momentum": 0.9}
 _CIFAR = {"optimizer": "adam", "lr": 1e-3}  # of the TTA collection; the authors publish none
 

@@ -14,8 +14,6 @@ from holdfast.models.classifier import Classifier
 from holdfast.options.ranges import Share
 from holdfast.records import Update
 
-__all__ = ["FoaShift"]
-
 
 @METHODS.register("foa_shift")
 class FoaShift(Centring):

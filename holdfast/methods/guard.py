@@ -17,6 +17,7 @@ from holdfast.methods._stepper import Stepper
 from holdfast.methods.anchor import log_of
 from holdfast.methods.blend import blended
 from holdfast.models.classifier import Classifier
+from holdfast.models.engines import Engine, EngineName
 from holdfast.models.sharing import sharing_copy, unshare
 from holdfast.options.ranges import Count, Momentum, Positive, Share, Whole
 from holdfast.records import Alarm, Event, Reset, Undone, Update, Verdict, Veto
@@ -146,7 +147,7 @@ class Guard(Method):
 
     def prepare(self, model: Classifier) -> list[nn.Parameter]:
         """Keep the source and an anchor beside the network, which the guarded method changes."""
-        self.source, self.following = sharing_copy(model), sharing_copy(model)
+        self.source, self.following, self.engine = sharing_copy(model), sharing_copy(model), Engine()
         self.anchor = Anchor(temperature=self.temperature or 1.0, window=self.window)
         self.anchor.tap(self.following, source_share=self.source_share)
         self.inner: Method | None = None
@@ -161,6 +162,10 @@ class Guard(Method):
         for copied in (self.source, self.following):
             unshare(copied, self.inner.moving().values())
         return self.inner.trained
+
+    def run_source_by(self, engine: EngineName) -> None:
+        """Run the frozen source by a faster engine from now on."""
+        self.engine = Engine(engine)
 
     def refer_to(self, reference: Reference) -> None:
         """Let the anchor follow inputs from the moments of the source's own data."""
@@ -182,7 +187,7 @@ class Guard(Method):
             self.inner.pause(self.paused)
             logits = self.inner.predict(inputs)
         with torch.no_grad():
-            source_logits = self.source(inputs)
+            source_logits = self.engine(self.source, inputs)
             opinion = self.anchor.judge(self.following, inputs, source=source_logits, learn=not self.paused)
             judge = None if opinion is None else self._judgement(opinion, inputs, source_logits)
             served, judged = self._serve(source_logits, opinion, judge, logits)
@@ -218,7 +223,7 @@ class Guard(Method):
         """Fit the temperature of the judge to held-out source data, and learn nothing else from them."""
         if self.scale.given:
             return
-        source = [self.source(inputs) for inputs, _ in batches]
+        source = [self.engine(self.source, inputs) for inputs, _ in batches]
         logits = [
             self.anchor.follow(self.following, inputs, given)
             for (inputs, _), given in zip(batches, source, strict=True)

@@ -13,8 +13,6 @@ from holdfast.methods._base import METHODS, Method
 from holdfast.models.classifier import Classifier
 from holdfast.options.ranges import Count
 
-__all__ = ["Lame"]
-
 Affinity = Literal["knn", "rbf", "linear"]
 MAX_STEPS = 100
 STEPS_AHEAD = 25  # taken on another device before the host looks at their energies

@@ -12,8 +12,6 @@ from holdfast.methods._centring import Centring
 from holdfast.models.classifier import Classifier
 from holdfast.options.ranges import Share
 
-__all__ = ["Neo"]
-
 
 @METHODS.register("neo")
 class Neo(Centring):

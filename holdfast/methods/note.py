@@ -18,8 +18,6 @@ from holdfast.models.classifier import Classifier
 from holdfast.options.ranges import Count, NotNegative, Share
 from holdfast.records import Update
 
-__all__ = ["Note"]
-
 _ADAM = {"optimizer": "adam", "lr": 1e-4}
 
 

@@ -20,8 +20,6 @@ from holdfast.options.ranges import Count, NotNegative, Share
 from holdfast.randomness import seed_for
 from holdfast.records import Update
 
-__all__ = ["Rotta"]
-
 _ADAM = {"optimizer": "adam", "lr": 1e-3}
 
 

@@ -11,8 +11,6 @@ from holdfast.methods._base import METHODS, Method
 from holdfast.models.classifier import Classifier
 from holdfast.options.ranges import PositiveShare
 
-__all__ = ["Rpl"]
-
 _CIFAR = {"optimizer": "adam", "lr": 1e-3}
 _IMAGENET = {"optimizer": "sgd", "lr": 5e-4, "momentum": 0.9}
 _ROBUSTA = {"optimizer": "sgd", "lr": 1e-3, "momentum": 0.0}

@@ -14,8 +14,6 @@ from holdfast.methods._base import METHODS, Method
 from holdfast.models.classifier import Classifier
 from holdfast.options.ranges import NotNegative, Positive, Share
 
-__all__ = ["Slr"]
-
 _ADAM = {"optimizer": "adam", "lr": 6e-4}
 
 

@@ -19,8 +19,6 @@ from holdfast.models.classifier import Classifier
 from holdfast.options.ranges import Count, NotNegative, Share
 from holdfast.records import Update
 
-__all__ = ["Sotta"]
-
 _ADAM = {"optimizer": "adam", "lr": 1e-3}
 _AETTA = {**_ADAM, "keep_momentum": True}
 

@@ -7,8 +7,6 @@ from torch import nn
 from holdfast.methods._base import METHODS, Method
 from holdfast.models.classifier import Classifier
 
-__all__ = ["Source"]
-
 
 @METHODS.register("source")
 class Source(Method):

@@ -18,8 +18,6 @@ from holdfast.models.classifier import Classifier
 from holdfast.models.partial_forward import patched
 from holdfast.options.ranges import Count
 
-__all__ = ["T3a"]
-
 
 @METHODS.register("t3a")
 class T3a(Method):

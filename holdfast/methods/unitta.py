@@ -11,8 +11,6 @@ from holdfast.methods._base import METHODS
 from holdfast.methods._by_domain import ByDomain
 from holdfast.models.classifier import Classifier
 
-__all__ = ["Unitta"]
-
 
 @METHODS.register("unitta")
 class Unitta(ByDomain):

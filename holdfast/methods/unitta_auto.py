@@ -15,8 +15,6 @@ from holdfast.methods._by_domain import ByDomain
 from holdfast.models.classifier import Classifier
 from holdfast.options.ranges import Count
 
-__all__ = ["UnittaAuto"]
-
 
 @METHODS.register("unitta_auto")
 class UnittaAuto(ByDomain):

@@ -14,8 +14,6 @@ from holdfast.methods._base import METHODS, Method
 from holdfast.models.classifier import Classifier
 from holdfast.options.ranges import Count, Positive, Share, Whole
 
-__all__ = ["UnmixTns"]
-
 
 @METHODS.register("unmix_tns")
 class UnmixTns(Method):

@@ -13,8 +13,6 @@ from holdfast.methods._base import METHODS, Method
 from holdfast.models.classifier import Classifier
 from holdfast.options.ranges import NotNegative
 
-__all__ = ["ZeroSiam"]
-
 
 def _rates(base: float, backbone: float, predictor: float) -> dict[str, Any]:
     """Return the published rates of one network: a base rate for batches of 64, times a factor for each part."""

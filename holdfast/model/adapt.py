@@ -14,12 +14,14 @@ from torch import Tensor, nn
 
 from holdfast.anchor import Card, Reference, measure_reference, read_card
 from holdfast.estimators import ESTIMATORS, Estimator
+from holdfast.machine.memory import keep_freed_memory
 from holdfast.methods import Method
 from holdfast.methods._proof import prove_source, trace
 from holdfast.model.adapted import AdaptedModel, SourceBatch
 from holdfast.model.input_checks import check_dtype
 from holdfast.models.base import load
 from holdfast.models.classifier import Classifier, check_usable, classifier_of, weights_digest
+from holdfast.models.engines import EngineName
 from holdfast.models.inputs import inputs_alone, inputs_and_labels
 from holdfast.models.normalised import unwrapped
 from holdfast.models.outputs import Output, are_probabilities
@@ -54,28 +56,41 @@ def adapt(
     head: str | None = None,
     output: Output = None,
     in_place: bool = False,
+    source_engine: EngineName = "exact",
     **options: Any,
 ) -> AdaptedModel:
     """Return a classifier that adapts to its inputs; `model` itself is not changed unless `in_place` is set.
 
-    `model` is a network, or the name of one: `"timm:resnet50.a1_in1k"` (see `holdfast.models.load`).
-    `method` is a method or recipe by name (`holdfast list methods`) or your own `Method` class; further keywords are
-    options of the method, or of the recovery where only the recovery has them. `recovery_options` are options of the
-    recovery; with them, all further keywords are the method's. `preset` names a published setting; by default it is
-    chosen by the number of classes and the normalisation. `estimator` is one estimator or several, by name or built, or
-    a mapping of your own names to them, so that one kind can be used twice. `source` are unlabelled inputs like those
-    that the network was trained on, a few hundred: the default follows the stream from their moments, and some methods
-    need them. `holdout` are held-out source data, (inputs, labels) or inputs alone, for estimators that need them; of
-    methods they reach only the moments. `card` is what `make_card` measured, or its file, instead of `source`. Without
-    any of the three the default predicts as the network does, and warns. `clean_accuracy` is the known accuracy of the
-    network on such data, a share, for estimators that use it (`anchored`) and for the guard. `example` (a batch, or a
-    mapping with one batch for a network that takes it by name) and `head` (the name of the last layer) are only needed
-    if probing the model does not find them. `output` says where the logits are if the network returns a tuple, a
-    mapping or a single logit: an index, a key, "binary", or a function. A network whose logits change when its layers
-    are prepared for the method is refused, and the first layer that differs is named.
+    Without `source`, `holdout` or `card` the default predicts as the network does, and warns. A network whose logits
+    change when its layers are prepared for the method is refused, and the first layer that differs is named.
 
-    `recovery` is a recovery by name or built. None, the default, is the one that the recipe was published with, which
-    is "never" for most; `recovery="never"` switches it off.
+    In a process that adapts, glibc keeps freed memory instead of returning it to the system after each batch.
+
+    Args:
+        model: a network, or the name of one: `"timm:resnet50.a1_in1k"` (see `holdfast.models.load`).
+        method: a method or recipe by name (`holdfast list methods`), or your own `Method` class.
+        estimator: one estimator or several, by name or built, or a mapping of your own names to them, so that one kind
+            can be used twice.
+        recovery: a recovery by name or built. None is the one that the recipe was published with, which is "never" for
+            most; "never" switches it off.
+        recovery_options: options of the recovery; with them, all further keywords are the method's.
+        preset: name of a published setting; by default it is chosen by the number of classes and the normalisation.
+        source: unlabelled inputs like those that the network was trained on, a few hundred: the default follows the
+            stream from their moments, and some methods need them.
+        holdout: held-out source data, (inputs, labels) or inputs alone, for estimators that need them; of methods they
+            reach only the moments.
+        card: what `make_card` measured, or its file, instead of `source`.
+        clean_accuracy: known accuracy of the network on source data, between 0 and 1, for estimators that use it
+            (`anchored`) and for the guard.
+        example: a batch of inputs, or a mapping with one for a network that takes it by name; only needed if probing
+            the network does not find its inputs.
+        head: name of the last layer; only needed if probing does not find it.
+        output: where the logits are if the network returns a tuple, a mapping or a single logit: an index, a key,
+            "binary", or a function.
+        in_place: whether to adapt `model` itself instead of a copy.
+        source_engine: how `blend` and the guard run the source that they predict with: "exact" is bit-equal to the
+            network; "folded", "bfloat16" and "compiled" are faster, and change what `docs/devices.md` says.
+        **options: options of the method, or of the recovery where only the recovery has them (`holdfast.describe`).
 
     >>> from holdfast.models.tiny import tiny_resnet
     >>> model = adapt(tiny_resnet(), "tent", lr=1e-4)
@@ -96,6 +111,7 @@ def adapt(
         head=head,
         output=output,
         in_place=in_place,
+        source_engine=source_engine,
     )
 
 
@@ -127,6 +143,7 @@ def adapt_with(
     head: str | None = None,
     output: Output = None,
     in_place: bool = False,
+    source_engine: EngineName = "exact",
     build: type[Adapted] = AdaptedModel,  # type: ignore[assignment]
     from_stream: bool = False,
 ) -> Adapted:
@@ -135,6 +152,7 @@ def adapt_with(
     `from_stream` says that `source` are inputs of the stream, as some papers fit their methods: their moments are not
     those of the source's own data.
     """
+    keep_freed_memory()
     kind = recipe.kind
     known = {} if clean_accuracy is None else {"clean_accuracy": clean_accuracy}
     for_method = taken(options_of(kind), known)
@@ -190,6 +208,8 @@ def adapt_with(
         )
         unshare(source_network, adapted.method.moving().values())
         prove_source(adapted.method, before)
+        if source_engine != "exact":
+            adapted.method.run_source_by(source_engine)
         if source is not None:
             adapted.fit_source(source)
         reference = _reference_for(adapted, card, source_network, own or shown or ())

@@ -119,9 +119,10 @@ class AdaptedModel(nn.Module):
     def _facts(self) -> dict[str, str]:
         """Return what the model is made of, in words."""
         network, recovery = self.method.model, RECOVERIES.name_of(type(self.recovery))
-        shape = "×".join(map(str, network.input_spec.shape))
+        shape, base = "×".join(map(str, network.input_spec.shape)), options_given(self.method).get("base")
+        name = self.name if base is None else f"{self.name} of {base}"
         return {
-            "recipe": self.name if self.preset is None else f"{self.name} ({self.preset})",
+            "recipe": name if self.preset is None else f"{name} ({self.preset})",
             "network": type(network.module).__name__,
             "inputs": f"{network.input_spec.kind} {shape}",
             "outputs": f"{network.num_classes} classes",

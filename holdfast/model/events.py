@@ -6,8 +6,6 @@ from collections.abc import Iterable, Mapping
 
 from holdfast.records import Alarm, Event, Refused, Reset, Undone, Veto
 
-__all__ = ["EVENTS", "event_names"]
-
 EVENTS: Mapping[str, type[Event]] = {"veto": Veto, "gate": Undone, "alarm": Alarm, "reset": Reset, "skipped": Refused}
 
 

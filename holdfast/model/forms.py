@@ -18,8 +18,6 @@ from torch import Tensor, nn
 from holdfast.machine.folders import write_whole
 from holdfast.methods._graph import AdaptingGraph, State
 
-__all__ = ["OPSET", "Form", "in_form"]
-
 Form: TypeAlias = Literal["module", "torch", "onnx"]
 OPSET = 18  # of ONNX
 

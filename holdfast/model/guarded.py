@@ -20,6 +20,7 @@ from holdfast.model.adapted import AdaptedModel, SourceBatch
 from holdfast.model.parts import Parts
 from holdfast.model.pending import Pending
 from holdfast.models.base import load
+from holdfast.models.engines import EngineName
 from holdfast.models.inputs import inputs_and_labels
 from holdfast.models.outputs import Output
 from holdfast.recipes import resolve
@@ -226,17 +227,33 @@ def guard(
     head: str | None = None,
     output: Output = None,
     in_place: bool = False,
+    source_engine: EngineName = "exact",
     **guarding: Any,
 ) -> GuardedModel:
     """Return an adapted model that serves source, anchor and a network adapted by `method` together.
 
-    `method` is a method or recipe by name, and "auto" trains nothing; the recovery of a recipe acts on the adapted
-    network. `options` are those that `adapt` takes for it, further keywords those of the guard
-    (`docs/methods/guard.md`). `budget` is the share of samples whose label is asked for (`step.wants_label`);
-    `feedback` takes labels, and `accuracy` and `gain` return bounds that hold at all times at once with probability
-    `confidence`. Without labels everything is an estimate. `holdout` are held-out source data, best with labels, which
-    fit the scale of the estimates, and `clean_accuracy` is the known accuracy of the network on such data; the other
-    arguments are those of `adapt`.
+    Labels are asked for by `step.wants_label` and given by `feedback`; `accuracy` and `gain` return bounds that hold at
+    all times at once. Without labels everything is an estimate.
+
+    Args:
+        model: a network, or the name of one.
+        method: a method or recipe by name, whose recovery acts on the adapted network; "auto" trains nothing.
+        options: options that `adapt` takes for the method.
+        budget: share of samples whose label is asked for, between 0 and 1.
+        confidence: probability that all bounds hold together.
+        clean_accuracy: known accuracy of the network on source data, between 0 and 1.
+        estimator: further estimators, as in `adapt`.
+        source: unlabelled inputs like those that the network was trained on, a few hundred: the default follows the
+            stream from their moments, and some methods need them.
+        holdout: held-out source data, best with labels, which fit the scale of the estimates.
+        card: what `make_card` measured, or its file, instead of `source`.
+        example: a batch of inputs; only needed if probing the network does not find its inputs.
+        head: name of the last layer; only needed if probing does not find it.
+        output: where the logits are if the network returns a tuple, a mapping or a single logit: an index, a key,
+            "binary", or a function.
+        in_place: whether to adapt `model` itself instead of a copy.
+        source_engine: how the source is run, as in `adapt`.
+        **guarding: options of the guard (`docs/methods/guard.md`).
 
     >>> from holdfast.models.tiny import tiny_resnet
     >>> model = guard(tiny_resnet(), "tent", budget=0.5)
@@ -262,6 +279,7 @@ def guard(
         head=head,
         output=output,
         in_place=in_place,
+        source_engine=source_engine,
         build=GuardedModel,
     )
     return built.asking(budget=budget, confidence=confidence, patience=PATIENCE)

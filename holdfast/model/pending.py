@@ -19,8 +19,6 @@ from holdfast.models.partial_forward import Recorded
 from holdfast.records import Beside, Estimate, Refused, Reset, Step, Update
 from holdfast.state import Savepoint
 
-__all__ = ["Pending"]
-
 LOG = logging.getLogger(__name__)
 
 
@@ -146,12 +144,14 @@ class Pending:
                 self._put_back()
 
     def _adapt(self, now: _Predicted) -> Step:
-        parts, refusal = self._parts, now.refusal
+        parts, refusal, estimating = self._parts, now.refusal, 0.0
         unknown = refusal or "the step failed"
         estimates = {name: Estimate(math.nan, unknown=unknown) for name in parts.estimators} if parts.estimators else {}
         try:
             if refusal is None:
+                before = self._passes()[0] if parts.estimators else 0.0
                 estimates = parts.estimate(now.inputs, self.logits, now.recorded)
+                estimating = self._passes()[0] - before if parts.estimators else 0.0
             update, beside = Update(events=() if refusal is None else (Refused(refusal),)), None
             if self._learning and refusal is None:
                 if parts.recovery.compares:
@@ -160,7 +160,10 @@ class Pending:
                 update = parts.method.adapt(now.inputs, now.logits)
             events = update.events if now.recovered is None else (Reset(now.recovered), *update.events)
             gauges = parts.method.gauges()
-            step = Step(self.logits, update.loss, estimates, events, *self._passes(), gauges, beside=beside)
+            passes = self._passes()
+            step = Step(
+                self.logits, update.loss, estimates, events, *passes, gauges, beside=beside, estimating=estimating
+            )
             reason = parts.recovery.recover(parts.method.recovering, step) if self._learning else None
             return step if reason is None else replace(step, events=(*events, Reset(reason)))
         except Exception as error:

@@ -12,8 +12,6 @@ from torch import nn
 
 from holdfast.state import Copies, Savepoint
 
-__all__ = ["Transactions"]
-
 
 class Halves(Protocol):
     """A step in two halves, with the savepoints to return to if the second one fails."""

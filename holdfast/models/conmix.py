@@ -151,7 +151,7 @@ class CoNMix(nn.Module):
             layer, version.depth, nn.LayerNorm(tokens, NORM_EPS), enable_nested_tensor=False
         )
         self.wide = nn.Linear(tokens, version.head_widths[0])
-        self.head = Head(*version.head_widths, version.num_classes)
+        self.head = BottleneckHead(*version.head_widths, version.num_classes)
 
     def forward(self, inputs: Tensor) -> Tensor:
         """Return logits for waveforms in [-1, 1], (batch, samples)."""
@@ -161,7 +161,7 @@ class CoNMix(nn.Module):
         return logits
 
 
-class Head(nn.Module):
+class BottleneckHead(nn.Module):
     """A bottleneck with batch normalisation, whose features give the pseudo-labels, and the classifier."""
 
     def __init__(self, wide: int, narrow: int, num_classes: int) -> None:

@@ -10,8 +10,6 @@ from typing import Any
 
 from holdfast.options.sources import FULL_NAMES, PACKAGES, SOURCES, WEIGHTS, Source
 
-__all__ = ["Need", "needs_in"]
-
 SUFFIXES = (".safetensors", ".pt", ".pth", ".tar", ".ckpt", ".bin")  # of weights that are files
 
 

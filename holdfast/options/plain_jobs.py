@@ -9,8 +9,6 @@ from typing import Any
 
 from holdfast.options.spec import Spec
 
-__all__ = ["plain_jobs"]
-
 OF_MODELS = frozenset({"streams", "recipes", "batch_size", "card"})  # keys of models and streams that are no options
 OF_STREAMS = frozenset({"recipes", "batch_size", "oracle_score"})
 INTRUDERS = {"every_batches": 3, "share": 1.0, "mixed": False}  # defaults of a suite's schema

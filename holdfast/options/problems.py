@@ -13,8 +13,6 @@ from annotated_types import Interval
 
 from holdfast.registry import UnknownNameError, chain, nearest, options_of, parameters_of
 
-__all__ = ["annotation_of", "check", "check_built", "in_words", "problems"]
-
 PLAIN = (str, bool, int, float, list, tuple, dict, NoneType)  # anything else is left to the code that takes it
 WORDS = {float: "a number", int: "a whole number", bool: "true or false", str: "text", NoneType: "nothing"}
 

@@ -6,20 +6,6 @@ from typing import Annotated, TypeAlias
 
 from annotated_types import Interval
 
-__all__ = [
-    "Count",
-    "JpegQuality",
-    "Momentum",
-    "NotNegative",
-    "Percent",
-    "Positive",
-    "PositiveShare",
-    "Several",
-    "Severity",
-    "Share",
-    "Whole",
-]
-
 LARGEST = 10**9  # samples, batches or slots: more than any stream or memory can have
 
 Count: TypeAlias = Annotated[int, Interval(ge=1, le=LARGEST)]

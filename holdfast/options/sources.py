@@ -5,8 +5,6 @@ from __future__ import annotations
 import shlex
 from dataclasses import dataclass
 
-__all__ = ["FULL_NAMES", "PACKAGES", "SIZES", "SOURCES", "WEIGHTS", "Archive", "Source"]
-
 
 @dataclass(frozen=True)
 class Archive:

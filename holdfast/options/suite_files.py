@@ -12,19 +12,6 @@ import yaml
 from holdfast.options.yaml_text import load_yaml
 from holdfast.registry import nearest
 
-__all__ = [
-    "KeyPath",
-    "SuiteError",
-    "line_of",
-    "lines_of",
-    "override",
-    "scale_names",
-    "scaled",
-    "shipped_text",
-    "suite_content",
-    "suite_names",
-]
-
 FOLDER = "benchmark/suites"  # of shipped suites, in this package
 
 KeyPath: TypeAlias = tuple[str | int, ...]  # of a value in the file: ("streams", 0, "severity")

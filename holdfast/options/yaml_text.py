@@ -7,8 +7,6 @@ from typing import Any
 
 import yaml
 
-__all__ = ["Loader", "compose", "load_yaml"]
-
 MOST_NODES = 100_000  # values of one text, with its aliases written out
 
 
@@ -29,7 +27,11 @@ def load_yaml(text: str) -> Any:
     >>> load_yaml("{lr: 1e-3, momentum: 0.9, name: 1e-3x}")
     {'lr': 0.001, 'momentum': 0.9, 'name': '1e-3x'}
     """
-    node = compose(text)
+    return content_of(compose(text))
+
+
+def content_of(node: yaml.Node | None) -> Any:
+    """Return the content of composed nodes; merge keys are written out in them."""
     return None if node is None else Loader("").construct_document(node)
 
 

@@ -10,8 +10,6 @@ from holdfast.registry import Registry
 from holdfast.restorable import Restorable
 from holdfast.state import Stateful
 
-__all__ = ["RECOVERIES", "Recovery", "ResetScope", "Resetting"]
-
 ResetScope: TypeAlias = Literal["full", "aetta"]
 
 

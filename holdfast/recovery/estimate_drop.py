@@ -11,8 +11,6 @@ from holdfast.records import Step
 from holdfast.recovery._base import RECOVERIES, Resetting
 from holdfast.restorable import Restorable
 
-__all__ = ["EstimateDrop"]
-
 
 @RECOVERIES.register("estimate_drop")
 class EstimateDrop(Resetting):

@@ -10,8 +10,6 @@ from holdfast.records import Step
 from holdfast.recovery._base import RECOVERIES, Resetting
 from holdfast.restorable import Restorable
 
-__all__ = ["LossCollapse"]
-
 
 @RECOVERIES.register("loss_collapse")
 class LossCollapse(Resetting):

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from holdfast.recovery._base import RECOVERIES, Recovery
 
-__all__ = ["Never"]
-
 
 @RECOVERIES.register("never")
 class Never(Recovery):

@@ -7,8 +7,6 @@ from typing import Any
 from holdfast.recovery._base import RECOVERIES, Resetting
 from holdfast.restorable import Restorable
 
-__all__ = ["Oracle"]
-
 
 @RECOVERIES.register("oracle")
 class Oracle(Resetting):

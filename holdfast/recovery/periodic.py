@@ -8,8 +8,6 @@ from holdfast.options.ranges import Count
 from holdfast.recovery._base import RECOVERIES, Resetting
 from holdfast.restorable import Restorable
 
-__all__ = ["Episodic", "Periodic"]
-
 
 @RECOVERIES.register("periodic")
 class Periodic(Resetting):

@@ -62,6 +62,7 @@ def columns_of(table: Table) -> list[Column]:
         Column("error", lambda line: _bootstrapped(line), csv_title=f"standard error (bootstrap) {unit}"),
         Column("seeds", lambda line: Cell(len(line.runs), form="d"), "seeds", "seeds"),
         Column("passes", lambda line: Cell(line.passes, form=".2f"), "passes ×", "passes per sample"),
+        Column("estimating", lambda line: Cell(line.estimating, form=".2f"), "estimates ×", "passes of estimators"),
         Column("step_seconds", attrgetter("step_seconds"), csv_title="median step (s)"),
         Column("time", lambda line: Cell(table.relative_time(line), form=".2f"), "time ×", "step time (x source)"),
         Column("resets", lambda line: _count(line.resets), "resets", "resets"),
@@ -101,6 +102,7 @@ def recipe_cells(table: Table) -> CellTable:
     for column in columns_of(table):
         cells = ranked_cells(table, column) if column.ranked else [column.cell(line) for line in table.lines]
         tells = column.ranked or column.key == "recipe" or len({cell.text for cell in cells}) > 1
+        tells |= column.key == "estimating" and any(line.estimating for line in table.lines)
         title = column.title if tells else None
         columns.append(CellColumn(title, column.csv_title, cells, column.align, column.css))
     width = "many" if len(domains_shown(table)) > FEW_DOMAINS else "few"
@@ -137,7 +139,9 @@ def notes(table: Table) -> str:
     marks = f" Bold: best of its column{tied}{WORSE if table.source else ''}."
     words = " A recipe is a method with its recovery; source is the network exactly as given." if table.source else ""
     time = " Time ×: median step, as a multiple of the source's." if table.source else ""
-    watched = ", with those of its estimates" if table.runs[0].rows.estimates else ""
+    watched = ", with those of its estimates" if table.runs[0].rows.estimates else ""  # of an earlier version
+    if any(line.estimating for line in table.lines):
+        watched = ", without those of estimators (estimates ×)"
     return (
         f"{answers.capitalize()} predictions per hundred samples, equal weight for each sample.{hidden}{marks}{words} "
         f"{protocol_sentence(table)} "

@@ -102,7 +102,12 @@ def line_of(pair: Pair, metric: Metric = "error") -> list[str]:
 def compare(a: Path | str, b: Path | str, *, allow: Collection[str] = (), metric: Metric = "error") -> Comparison:
     """Compare two runs, or the runs of two folders paired by recipe, stream, model and seed.
 
-    Every protocol field has to be equal, except those that `allow` names ("recovery", "order", "versions", …).
+    Args:
+        a: folder of a run, or of runs.
+        b: the same.
+        allow: names of the protocol fields that may differ ("recovery", "order", "versions", …); all others have to be
+            equal.
+        metric: "error" or "accuracy".
     """
     runs_a, runs_b = read_runs(a), read_runs(b)
     check_allowed(allow, runs_a + runs_b)

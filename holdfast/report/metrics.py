@@ -80,8 +80,14 @@ def collapse_onset(
 
 
 def passes_per_sample(rows: Rows) -> float:
-    """Return forward plus backward passes per sample: the cost as a multiple of one plain forward."""
-    return float(np.average(rows.forwards + rows.backwards, weights=rows.size))
+    """Return forward plus backward passes per sample, without those of estimators, as a multiple of one forward."""
+    own = rows.forwards + rows.backwards - np.nan_to_num(rows.estimating)
+    return float(np.average(own, weights=rows.size))
+
+
+def estimating_per_sample(rows: Rows) -> float:
+    """Return the forward passes per sample that estimators add."""
+    return float(np.average(np.nan_to_num(rows.estimating), weights=rows.size))
 
 
 def median_step_seconds(rows: Rows) -> float:

@@ -17,6 +17,10 @@ def results(folder: str | Path, kind: Kind = "arrow") -> Any:
 
     Columns are suite, job, recipe, model, stream and seed, then those of a row; domains, estimates and gauges are lists
     of records. Finished and unfinished runs are read alike. Needs the extra `parquet`, and pandas or Polars for those.
+
+    Args:
+        folder: of one run, of a suite, or above several.
+        kind: "arrow", "pandas" or "polars".
     """
     if kind not in get_args(Kind):
         raise ValueError(f"kind must be one of {', '.join(get_args(Kind))}, got {kind!r}")

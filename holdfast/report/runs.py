@@ -152,6 +152,7 @@ class Rows:
     loss: Floats
     forwards: Floats  # network passes per sample
     backwards: Floats
+    estimating: Floats  # forwards of estimators; unknown for runs of earlier versions
     step_seconds: Floats
     expected: Floats  # accuracy of the source that the stream was calibrated to
     recovered: Sequence[str | None]

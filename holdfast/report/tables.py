@@ -33,7 +33,8 @@ class Line:
     scores: Mapping[str, float]  # domain -> score; nan if the domain never came
     mean: float  # over the samples of the stream, then over the seeds
     std: float | None  # over the seeds; None with a single one
-    passes: float  # forward + backward, per sample
+    passes: float  # forward + backward, per sample, without estimators
+    estimating: float  # passes of estimators, per sample
     step_seconds: float  # of the median step
     resets: float
     skipped: float
@@ -220,6 +221,7 @@ def make_line(label: str, runs: Sequence[RunRecord], domains: Iterable[str], met
         mean=fmean(means),
         std=stdev(means) if len(means) > 1 else None,
         passes=fmean(map(metrics.passes_per_sample, rows)),
+        estimating=fmean(map(metrics.estimating_per_sample, rows)),
         step_seconds=fmean(map(metrics.median_step_seconds, rows)),
         resets=fmean(map(metrics.resets, rows)),
         skipped=fmean(map(metrics.skipped_batches, rows)),

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
     from holdfast.serve.messages import Label
 
-__all__ = ["create_app"]
-
 
 def create_app(service: Service, *, token: str | None = None, hosts: Collection[str] | None = None) -> Any:
     """Return the ASGI application of a service: it starts with the application and stops with it.

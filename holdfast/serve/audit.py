@@ -18,8 +18,6 @@ from typing import Any
 from holdfast.serve.decision import Decision
 from holdfast.serve.head import Head, HeadFile, head_beside, read_head
 
-__all__ = ["AuditLog", "Verified", "contains_hash", "labels_after", "read_audit", "verify_audit"]
-
 LOG = logging.getLogger(__name__)
 
 SCHEMA = """

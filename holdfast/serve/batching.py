@@ -13,8 +13,6 @@ from torch import Tensor
 
 from holdfast.serve.limits import RefusedError
 
-__all__ = ["Request", "Worker"]
-
 LOG = logging.getLogger(__name__)
 
 

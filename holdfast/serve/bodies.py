@@ -25,8 +25,6 @@ from holdfast.records import InputSpec
 from holdfast.serve.json_arrays import json_array
 from holdfast.serve.limits import Limits, RefusedError
 
-__all__ = ["Decoder", "is_array"]
-
 IMAGES = ("image/png", "image/jpeg")
 AUDIO = ("audio/wav", "audio/x-wav", "audio/wave", "audio/vnd.wave", "audio/flac", "audio/x-flac")
 ARRAYS = ("application/x-npy", "application/npy", "application/octet-stream")

@@ -35,8 +35,6 @@ from holdfast.serve.tenants import Tenants
 if TYPE_CHECKING:
     from holdfast.connect.otel import Telemetry
 
-__all__ = ["build_service", "building_of", "held_out"]
-
 LOG = logging.getLogger(__name__)
 BUILDING = "building.json"  # in the state folder: the options that the service was built with
 HELD_OUT = 512  # samples
@@ -51,10 +49,10 @@ DEFAULTS: Mapping[str, Any] = MappingProxyType(  # of the options of the command
 def build_service(
     building: Mapping[str, Any], *, folder: Path | None, limits: Limits, head: Path | None = None
 ) -> Service:
-    """Return a service that is not started; `building` has the options of the command by name, `head` is
-    where the head of the audit log is noted.
+    """Return a service that is not started.
 
-    A `card` that belongs to a network with other weights is refused.
+    `building` has the options of the command by name; `head` is the file for the head of the audit log. A `card` that
+    belongs to a network with other weights is refused.
     """
     given = {**DEFAULTS, **building}
     network = Spec.parse(given.pop("model")).build(MODELS).eval()

@@ -7,8 +7,6 @@ from typing import Any
 
 from torch import nn
 
-__all__ = ["class_names", "read_class_names"]
-
 
 def read_class_names(path: Path, classes: int) -> tuple[str, ...]:
     """Return the names in a text file, one line for each class in order."""

@@ -11,8 +11,6 @@ from typing import Any, ClassVar
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-__all__ = ["ACCEPTED_AT_ONCE", "Connection", "Server", "files_left", "limited_connection"]
-
 ACCEPTED_AT_ONCE = 64  # connections that are accepted before the first of them can be refused
 RESERVED = 128  # file descriptors for states, the log and libraries
 

@@ -9,8 +9,6 @@ from typing import Any
 from holdfast.model.events import event_names
 from holdfast.records import Estimate, Refused, Step, Undone, Veto
 
-__all__ = ["Decision", "decide"]
-
 # What the log calls the events of a step, in this order.
 
 

@@ -13,8 +13,6 @@ from torch import Tensor
 from holdfast.serve.bodies import Decoder, is_array
 from holdfast.serve.limits import RefusedError
 
-__all__ = ["DecodingPool"]
-
 THREADS = 2
 AT_ONCE = 64 * 1024  # bytes
 T = TypeVar("T")

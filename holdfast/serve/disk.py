@@ -19,8 +19,6 @@ from holdfast.serve.state_folder import LOG_NAME, audit_logs, divided, keep_priv
 from holdfast.serve.tenant import Tenant
 from holdfast.state import SavedStateError, read_state
 
-__all__ = ["Disk", "ids_given"]
-
 LOG = logging.getLogger(__name__)
 RETRY_SECONDS = 10.0  # after the disk refused a state
 

@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from fastapi import Response
 
-__all__ = ["Call", "Reply", "answered", "json_reply"]
-
 DROPPED = (b"content-length", b"transfer-encoding", b"connection", b"authorization")  # for the front alone
 
 

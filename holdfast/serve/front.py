@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
     from holdfast.serve.messages import Label
 
-__all__ = ["Front", "Reach", "create_front"]
-
 Reach: TypeAlias = Callable[[int, Call], Awaitable[Reply]]
 PART_SECONDS = 5.0  # for one replica to send its part of a common answer
 

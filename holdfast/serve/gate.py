@@ -14,8 +14,6 @@ from typing import Any, TypeAlias
 from holdfast.serve.limits import RefusedError
 from holdfast.serve.metrics import Metrics
 
-__all__ = ["LOOPBACK", "Gate", "check_address", "read_token"]
-
 LOG = logging.getLogger(__name__)
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 OPEN = ("/", "/healthz", "/readyz", "/v2/health/live", "/v2/health/ready")  # without a token: they hold no data

@@ -7,8 +7,6 @@ import os
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-__all__ = ["Head", "HeadFile", "head_beside", "read_head"]
-
 WIDTH = 160  # bytes: one write replaces the whole content
 
 

@@ -19,16 +19,6 @@ from holdfast.serve.json_arrays import Rows, json_outline
 from holdfast.serve.limits import RefusedError
 from holdfast.serve.service import Answer
 
-__all__ = [
-    "Inference",
-    "inference_reply",
-    "model_metadata",
-    "output_tensors",
-    "read_inference",
-    "server_metadata",
-    "tenant_in",
-]
-
 DATATYPES = {
     "BOOL": np.dtype("?"),
     **{f"UINT{bits}": np.dtype(f"<u{bits // 8}") for bits in (8, 16, 32, 64)},

@@ -12,8 +12,6 @@ from numpy.typing import NDArray
 
 from holdfast.serve.limits import RefusedError
 
-__all__ = ["Rows", "json_array", "json_outline"]
-
 DEEPEST = 8  # axes
 LONGEST_ROW = 4096  # numbers, unless the network takes longer ones
 NUMBER_CHARACTERS = 64  # of one number with the spaces around it

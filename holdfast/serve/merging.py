@@ -7,8 +7,6 @@ from typing import Any
 
 from holdfast.serve.limits import RefusedError
 
-__all__ = ["merged_metrics", "merged_status"]
-
 
 def merged_status(parts: Sequence[Mapping[str, Any] | None]) -> dict[str, Any]:
     """Return the status of a service from those of its replicas; None stands for one that does not answer.

@@ -6,8 +6,6 @@ from typing import Any
 
 from holdfast.serve.decision import Decision
 
-__all__ = ["Metrics", "needs_serve"]
-
 SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 EVENTS = {
     "veto": ("vetoes", "Batches served without the adapted network."),

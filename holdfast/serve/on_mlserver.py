@@ -13,8 +13,6 @@ from holdfast.serve.limits import Limits, RefusedError
 from holdfast.serve.reading import tenant_of
 from holdfast.serve.service import Service
 
-__all__ = ["adapting_runtime"]
-
 
 def __getattr__(name: str) -> Any:
     """Return `AdaptingRuntime` when it is imported by name, as `model-settings.json` does."""

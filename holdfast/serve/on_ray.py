@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from holdfast.machine.memory import keep_freed_memory
 from holdfast.options.own_code import OwnFile, load_files, loaded_files
 from holdfast.serve.app import create_app
 from holdfast.serve.build import build_service
@@ -21,10 +22,7 @@ from holdfast.serve.forwarding import Call, Reply, answered
 from holdfast.serve.front import create_front
 from holdfast.serve.gate import LOOPBACK, check_address
 from holdfast.serve.limits import Limits, RefusedError
-from holdfast.serve.memory import keep_freed_memory
 from holdfast.serve.state_folder import divided_among, shard_folder
-
-__all__ = ["Replica", "run_on_ray"]
 
 LOG = logging.getLogger(__name__)
 APPLICATION = "holdfast"

@@ -5,8 +5,6 @@ from __future__ import annotations
 from functools import cache
 from pathlib import Path
 
-__all__ = ["page"]
-
 
 @cache
 def page() -> bytes:

@@ -10,8 +10,6 @@ from typing import Any
 
 from holdfast.serve.limits import Limits, RefusedError
 
-__all__ = ["DEFAULT_TENANT", "BodyRoom", "body_of", "object_of", "tenant_of"]
-
 DEFAULT_TENANT = "default"
 OBJECT_BYTES = 64 * 1024  # it is read on the event loop
 

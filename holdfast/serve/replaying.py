@@ -21,8 +21,6 @@ from holdfast.serve.state_folder import audit_logs, check_weights
 from holdfast.serve.stored_inputs import read_stored
 from holdfast.serve.tenants import Tenants
 
-__all__ = ["ServedAgain", "ServedBatch", "is_served", "read_served", "replay_served", "served_model"]
-
 MOST_TENANTS = 1_000_000
 
 

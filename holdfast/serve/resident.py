@@ -11,8 +11,6 @@ from torch import Tensor
 
 from holdfast.state import rebuild
 
-__all__ = ["Resident"]
-
 ALIGNED = 16  # bytes
 
 

@@ -18,8 +18,6 @@ from holdfast.serve.messages import Counted, Failure, Health, Label, Prediction,
 from holdfast.serve.page import page
 from holdfast.serve.reading import object_of, tenant_of
 
-__all__ = ["Engine", "application"]
-
 ACTIONS = {
     "reset": "Return a tenant to the source.",
     "freeze": "Predict a tenant without adapting.",

@@ -8,17 +8,15 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from holdfast.machine.memory import keep_freed_memory
 from holdfast.serve.app import create_app
 from holdfast.serve.gate import LOOPBACK, check_address
 from holdfast.serve.limits import Limits
-from holdfast.serve.memory import keep_freed_memory
 from holdfast.serve.metrics import needs_serve
 from holdfast.serve.service import Service
 
 if TYPE_CHECKING:
     import uvicorn
-
-__all__ = ["run", "server_of"]
 
 GRACE_SECONDS = 30
 SWITCH_SECONDS = 0.0005  # between the thread that adapts and the one that answers

@@ -27,8 +27,6 @@ from holdfast.serve.tenants import Tenants
 if TYPE_CHECKING:
     from holdfast.connect.otel import Telemetry
 
-__all__ = ["Answer", "Service"]
-
 LOG = logging.getLogger(__name__)
 LOOKED_AT = 32  # of the first samples, to see if they are scaled as in training
 REMEMBERED = 600  # decisions of each tenant for the page

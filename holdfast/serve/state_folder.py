@@ -15,20 +15,6 @@ from holdfast.machine.folders import held, write_whole
 from holdfast.model.adapted import AdaptedModel
 from holdfast.models.classifier import weights_digest
 
-__all__ = [
-    "LOG_NAME",
-    "audit_logs",
-    "check_model",
-    "check_weights",
-    "divided",
-    "divided_among",
-    "keep_private",
-    "private",
-    "shard_folder",
-    "shard_of",
-    "sign",
-]
-
 LOG = logging.getLogger(__name__)
 SIGNED = "service.json"
 LOG_NAME = "audit.db"

@@ -14,8 +14,6 @@ from torch import Tensor
 from holdfast.machine.folders import write_whole
 from holdfast.serve.state_folder import private
 
-__all__ = ["read_stored", "stored"]
-
 
 def stored(folder: Path, tenant: str, batch: int, inputs: Tensor) -> str:
     """Write the inputs of a batch, and return the name of the file in the folder.

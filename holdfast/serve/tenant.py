@@ -11,8 +11,6 @@ from typing import Any
 from holdfast.serve.decision import Decision
 from holdfast.serve.resident import Resident
 
-__all__ = ["Tenant"]
-
 RUNS_KEPT = 64  # restores whose ids still take labels
 
 

@@ -24,8 +24,6 @@ from holdfast.serve.limits import RefusedError, check_tenant
 from holdfast.serve.resident import Resident
 from holdfast.serve.tenant import Tenant
 
-__all__ = ["Serving", "Tenants"]
-
 
 class Serving:
     """A pending batch of one tenant; after `finish`, `decision` says what was done."""

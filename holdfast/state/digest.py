@@ -13,8 +13,6 @@ from torch import Tensor
 
 from holdfast.state.tree import rebuild
 
-__all__ = ["digest_of", "divided", "joined", "state_digest"]
-
 
 def divided(state: Mapping[str, Any]) -> tuple[Any, list[Tensor]]:
     """Return nested state as JSON can hold it, and its tensors, which are numbers in it behind "#"; text is behind "=".

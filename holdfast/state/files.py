@@ -15,8 +15,6 @@ from safetensors.torch import save as dump_tensors
 from holdfast.machine.folders import write_whole
 from holdfast.state.digest import digest_of, divided, joined
 
-__all__ = ["SavedStateError", "pack_state", "read_state", "write_state"]
-
 SCHEMA = "3"
 
 

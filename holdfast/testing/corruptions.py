@@ -21,9 +21,12 @@ def check_corruption(
 ) -> None:
     """Run every contract of a corruption and print a line for each; one that fails raises an AssertionError.
 
-    `samples` are images, uint8 (n, height, width, 3), or waveforms, float32 (n, samples) at 16 kHz; by default four
-    synthetic ones. Pass `ordered=False` for a corruption whose stronger severities do not differ more from the clean
-    sample value by value, such as a change of tempo.
+    Args:
+        corruption: a registered name, or a corruption.
+        samples: images, uint8 (n, height, width, 3), or waveforms, float32 (n, samples) at 16 kHz; by default four
+            synthetic ones.
+        ordered: False for a corruption whose stronger severities do not differ more from the clean sample value by
+            value, such as a change of tempo.
 
     >>> check_corruption("contrast")  # doctest: +ELLIPSIS
     holds: ...

@@ -18,7 +18,9 @@ from holdfast.testing.global_state import untouched_global_generators
 def check_dataset(dataset: str | Callable[..., Dataset], /, **options: Any) -> None:
     """Run every contract of a data set and print a line for each; one that fails raises an AssertionError.
 
-    `dataset` is a registered name, or a class or function; it is built twice with these options.
+    Args:
+        dataset: a registered name, or a class or function; it is built twice.
+        **options: to build it with.
 
     >>> check_dataset("digits", split="validation")  # doctest: +ELLIPSIS
     holds: ...

@@ -20,7 +20,14 @@ from holdfast.testing.contract import contract
 
 
 def check_estimator(estimator: str | Estimator, model: nn.Module, batches: Batches, *, method: str = "tent") -> None:
-    """Run every contract of an estimator and print a line for each; one that fails raises an AssertionError."""
+    """Run every contract of an estimator and print a line for each; one that fails raises an AssertionError.
+
+    Args:
+        estimator: a name, or one that is built.
+        model: a network.
+        batches: of inputs.
+        method: name of the method that is estimated.
+    """
     name = estimator if isinstance(estimator, str) else ESTIMATORS.name_of(type(estimator))
     holdout = [(batch, torch.zeros(len(batch), dtype=torch.long)) for batch in batches[:1]]
 

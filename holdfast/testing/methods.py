@@ -45,6 +45,13 @@ def check_method(
     """Run every contract of a method on one network and print a line for each; one that fails raises AssertionError.
 
     A method may refuse a network, if it does so before the first batch and names an alternative.
+
+    Args:
+        method: a name, or a `Method` class.
+        model: a network.
+        batches: at least three batches of inputs.
+        source: unlabelled source inputs, for methods that need them.
+        **options: of the method.
     """
     before = weights_digest(model)
     trial = Trial(partial(_build, method, model, list(source or batches[:1]), options), batches)

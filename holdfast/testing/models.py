@@ -21,8 +21,10 @@ TOLERANCE = 1e-4  # relative: kernels round differently for other batch sizes
 def check_model(model: str | Callable[..., nn.Module], /, *, inputs: Tensor | None = None, **options: Any) -> None:
     """Run every contract of a model and print a line for each; one that fails raises an AssertionError.
 
-    `model` is a registered name, or a class or function; it is built twice with these options. `inputs` are at least
-    two samples; without them random ones are drawn in the shape that the network is found to take.
+    Args:
+        model: a registered name, or a class or function; it is built twice.
+        inputs: at least two samples; without them random ones are drawn in the shape that the network is found to take.
+        **options: to build it with.
 
     >>> check_model("digits_resnet")  # doctest: +ELLIPSIS
     holds: ...

@@ -15,7 +15,13 @@ from holdfast.testing.contract import contract
 
 
 def check_recovery(recovery: str | Recovery, model: nn.Module, batches: Batches) -> None:
-    """Run every contract of a recovery and print a line for each; one that fails raises an AssertionError."""
+    """Run every contract of a recovery and print a line for each; one that fails raises an AssertionError.
+
+    Args:
+        recovery: a name, or one that is built.
+        model: a network.
+        batches: of inputs.
+    """
     name = recovery if isinstance(recovery, str) else RECOVERIES.name_of(type(recovery))
     adapted = adapt(model, "tent", recovery=recovery)
     with contract("Whenever it goes back, it gives a reason."):

@@ -20,7 +20,9 @@ FAR = 10**6  # where an endless stream is read as well
 def check_stream(stream: Stream | Callable[[int], Stream], *, samples: int = 40) -> None:
     """Run every contract on the first samples of a stream and print a line for each; a violation raises AssertionError.
 
-    Pass a function that builds the stream from a seed to check the seeds too.
+    Args:
+        stream: a stream, or a function that builds one from a seed, to check the seeds too.
+        samples: number of first samples to read.
 
     >>> from holdfast.data import Digits
     >>> from holdfast.streams import continual

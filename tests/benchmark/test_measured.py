@@ -80,6 +80,20 @@ def script(name: str) -> dict[str, Any]:
         sys.path.remove(str(FOLDER))
 
 
+def test_a_figure_is_printed_with_its_spread() -> None:
+    names = script("measured")
+    figure, lines = names["Figure"], names["lines"]
+    assert figure(2.204, 2.151, 2.281).text() == "2.20 (2.15–2.28)"
+    assert figure(0.031, 0.031, 0.031).text(1, 100) == "3.1"
+    assert figure(1234.5, 1200, 1300.2).rounded() == "1234 (1200–1300)"
+    median = {"rounds": 9, "tent": {"forwards": 2.5, "time / forward": 0.5, "format": "contiguous"}}
+    spread = {"tent": {"forwards": [2.25, 2.75]}}
+    assert list(lines(median, spread)) == [
+        "all: rounds 9",
+        "tent: forwards 2.50 (2.25–2.75), time / forward 0.50, format contiguous",
+    ]
+
+
 def test_every_result_has_targets() -> None:
     assert set(script("targets")["read_targets"]()) == {job.result for job in script("all")["JOBS"]}
 

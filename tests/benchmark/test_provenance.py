@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.benchmark.manifest import commit_of
+from holdfast.machine.folders import commit_of
 
 
 def git(folder: Path, *arguments: str) -> str:

@@ -32,7 +32,7 @@ COUNTS = {"RDumb": (7, 8), "UniTTA": (6, 11), "AETTA": (6, 3), "DHAuDS": (7, 11)
 
 # A few jobs of each suite at its smallest scale: labels of streams and recipes, and overrides.
 SMALLEST: dict[str, tuple[str, str, dict[str, Any]]] = {
-    "ccc": ("easy-1000|medium-1000", "source|eta", {"streams.*.samples": 128}),
+    "ccc": ("easy|medium", "source|eta", {"streams.*.samples": 128}),
     "cin-c": ("cin-c", "source|eta", {}),
     "ccc-backbones": (".*", "source|eata", {}),
     "ccc-studies": (

@@ -69,11 +69,11 @@ def test_sums_that_follow_are_those_of_all_strata(momentum: float, capped: bool)
         labels = torch.randint(CLASSES, (len(features),), generator=generator)
         normalised = learn(part, domains, features, labels)
         reference = reference or WrittenOut(layer, 9, capped=capped)
-        assert domains.found is not None
-        reference.learn(features, domains.found, labels)
+        assert domains.assigned is not None
+        reference.learn(features, domains.assigned, labels)
         mean, var = (moments[: len(domains.counts)] for moments in reference.moments())
         torch.testing.assert_close(domains.moments(), (mean, var))
-        own_mean, own_var = (moments[domains.found].view(-1, CHANNELS, 1, 1) for moments in (mean, var))
+        own_mean, own_var = (moments[domains.assigned].view(-1, CHANNELS, 1, 1) for moments in (mean, var))
         expected = (features - own_mean) / (own_var.clamp_min(0) + layer.eps).sqrt()
         torch.testing.assert_close(normalised, expected)
     assert len(domains.counts) > 2

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
+import signal
 import subprocess
 import sys
+import time
+import venv
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
@@ -15,6 +20,7 @@ from holdfast.benchmark import bench, parse_suite
 from holdfast.cli import app
 from holdfast.commands.verify import claims_in, verify
 
+ROOT = Path(__file__).resolve().parents[2]
 SUITE = """\
 name: small
 models: [digits_resnet]
@@ -102,20 +108,61 @@ def test_committed_results_can_be_verified() -> None:
         assert len(claims_in(results / f"{name}.json")) == len(content["runs"])
 
 
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The command of the wheel that this source makes, in an environment that has everything else from this one."""
+    if not (ROOT / "pyproject.toml").exists():
+        pytest.skip("the source is not beside the tests")
+    folder = tmp_path_factory.mktemp("wheel")
+    source = folder / "source"  # building writes into it
+    source.mkdir()
+    for name in ("pyproject.toml", "setup.py", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, source)
+    shutil.copytree(ROOT / "holdfast", source / "holdfast", ignore=shutil.ignore_patterns("__pycache__"))
+    pip = [sys.executable, "-m", "pip"]
+    building = ["--quiet", "--no-deps", "--no-build-isolation", "--wheel-dir", folder, source]
+    subprocess.run([*pip, "wheel", *building], check=True)
+    venv.create(folder / "venv", with_pip=False)
+    (file,) = folder.glob("*.whl")
+    python = folder / "venv" / "bin" / "python"
+    subprocess.run([*pip, "--python", python, "install", "--quiet", "--no-deps", file], check=True)
+    (installed,) = (folder / "venv" / "lib").glob("python*/site-packages")
+    (installed / "beside.pth").write_text("\n".join(path for path in sys.path if path.endswith("site-packages")))
+    return python.with_name("holdfast")
+
+
+def rows_below(folder: Path) -> dict[str, list[dict[str, Any]]]:
+    """Return the rows of each run without their times."""
+    lines = {path.parent.name: path.read_text().splitlines() for path in folder.glob("*/rows.jsonl")}
+    return {name: [json.loads(line) | {"step_seconds": 0} for line in rows] for name, rows in lines.items()}
+
+
 @pytest.mark.slow
-def test_the_whole_path_in_an_empty_folder(tmp_path: Path) -> None:
-    """From an idea to a verified table: new, test, run, compare, report and verify."""
+def test_the_whole_path_in_an_empty_folder_with_the_installed_wheel(tmp_path: Path, wheel: Path) -> None:
+    """From an idea to a verified table: new, test, run, kill, resume, compare, report and verify."""
+    env = {**os.environ, "OMP_NUM_THREADS": "1"}
+    env.pop("PYTHONPATH", None)
 
     def holdfast(*arguments: str) -> str:
-        command = [sys.executable, "-m", "holdfast", *arguments]
-        env = {**os.environ, "OMP_NUM_THREADS": "1"}
-        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, env=env)
+        done = subprocess.run([wheel, *arguments], cwd=tmp_path, capture_output=True, text=True, check=False, env=env)
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
 
+    where = [wheel.with_name("python"), "-c", "import holdfast; print(holdfast.__file__)"]
+    assert str(wheel.parents[1]) in subprocess.check_output(where, cwd=tmp_path, text=True, env=env)
     holdfast("new", "method", "sharp_tent")
     small = ["--set", "streams.*.samples_per_domain=64", "--set", "seeds=[0, 1]"]
-    holdfast("bench", "sharp_tent.yaml", "--import", "sharp_tent.py", "--executor", "processes", *small)
+    command = ["bench", "sharp_tent.yaml", "--import", "sharp_tent.py", "--executor", "processes", *small]
+    # A kill in the middle leaves nothing behind that the next run does not mend.
+    killed = subprocess.Popen([wheel, *command], cwd=tmp_path, env=env, start_new_session=True)
+    rows = tmp_path / "runs" / "sharp_tent"
+    while killed.poll() is None and not rows_below(rows):
+        time.sleep(0.05)
+    os.killpg(killed.pid, signal.SIGKILL)
+    assert killed.wait() == -signal.SIGKILL
+    holdfast(*command)
+    holdfast("bench", "sharp_tent.yaml", "--import", "sharp_tent.py", "--out", "alone", *small)
+    assert rows_below(rows) == rows_below(tmp_path / "alone" / "sharp_tent")
     compared = holdfast("compare", "runs/sharp_tent", "--recipes", "sharp_tent,tent")
     assert "| sharp_tent − tent |" in compared
     assert "4 runs (2 streams, 2 seeds)" in compared

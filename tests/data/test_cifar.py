@@ -13,7 +13,7 @@ import pytest
 from numpy.typing import NDArray
 from PIL import Image
 
-from holdfast.data import DATASETS, Cifar10, Cifar100, InMemoryImages
+from holdfast.data import DATASETS, Cifar10, Cifar100, InMemoryImages, cifar_files
 from holdfast.data.cifar import CIFAR10, CIFAR100
 
 REAL = Path(__file__).resolve().parents[3] / "shared" / "data" / "cifar10"
@@ -26,6 +26,14 @@ DOWNLOADED = {
     "cifar100": ("cifar-100-binary", "cifar100", ["fine_label", "coarse_label"]),
 }
 Pixels = NDArray[np.uint8]
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty cache of decoded images."""
+    folder = tmp_path_factory.mktemp("cache")
+    monkeypatch.setenv("HOLDFAST_CACHE", str(folder))
+    return folder
 
 
 def save_binary(folder: Path, name: str, split: str, images: Pixels, labels: NDArray[np.int64]) -> None:
@@ -132,6 +140,32 @@ def test_damaged_files_are_named(tmp_path: Path, make_images: Callable[..., Pixe
     np.savez(tmp_path / "test.npz", images=make_images(2))
     with pytest.raises(ValueError, match=r"test\.npz has no labels; save it with images, labels"):
         Cifar10(folder=tmp_path)
+
+
+def test_parquet_is_decoded_once_for_all_processes(
+    tmp_path: Path, make_images: Callable[..., Pixels], monkeypatch: pytest.MonkeyPatch, cache: Path
+) -> None:
+    images, labels = make_images(4, 32), np.arange(4)
+    save("parquet", tmp_path, "cifar10", "test", images, labels)
+    first = Cifar10(folder=tmp_path)
+    monkeypatch.setattr(cifar_files, "decode_image", lambda *_: pytest.fail("decoded again"))
+    again = Cifar10(folder=tmp_path)
+    assert np.array_equal(again.images, images)
+    assert again.digest == first.digest
+    assert not again.images.flags.writeable
+    assert len(list(cache.glob("decoded/*/images.npy"))) == 1
+
+
+def test_other_files_and_a_cache_that_cannot_be_written_are_decoded(
+    tmp_path: Path, make_images: Callable[..., Pixels], monkeypatch: pytest.MonkeyPatch, cache: Path
+) -> None:
+    images, labels = make_images(4, 32), np.arange(4)
+    for changed in (images, 255 - images):
+        save("parquet", tmp_path, "cifar10", "test", changed, labels)
+        assert np.array_equal(Cifar10(folder=tmp_path).images, changed)
+    (cache / "file").write_text("")
+    monkeypatch.setenv("HOLDFAST_CACHE", str(cache / "file"))
+    assert np.array_equal(Cifar10(folder=tmp_path).images, 255 - images)
 
 
 def test_damaged_parquet_is_named(tmp_path: Path, make_images: Callable[..., Pixels]) -> None:

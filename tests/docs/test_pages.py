@@ -21,7 +21,7 @@ def made() -> dict[str, Any]:
 
 
 def test_no_script_is_forgotten(made: dict[str, Any]) -> None:
-    assert made["SCRIPTS"] == (*SCRIPTS, "examples")
+    assert made["SCRIPTS"] == (*SCRIPTS, "examples", "notebooks")
 
 
 @pytest.mark.parametrize("script", SCRIPTS)

@@ -8,12 +8,14 @@ import sys
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from fnmatch import fnmatchcase
+from functools import lru_cache
 from pathlib import PurePath
 from typing import Any
 
 import pytest
 
-from holdfast.benchmark import load_suite, suite_names
+from holdfast.benchmark import load_suite as load_suite_anew
+from holdfast.benchmark import suite_names
 from holdfast.benchmark.job import Job, SourceData
 from holdfast.benchmark.manifest import resolved_names
 from holdfast.options.spec import Spec
@@ -23,6 +25,8 @@ from holdfast.report.as_published import publication_of as publication_of_manife
 from holdfast.report.published import published_rows
 from holdfast.report.runs import Manifest
 from holdfast.streams.walks.difficulty import OFFICIAL_TARGETS_PERCENT
+
+load_suite = lru_cache(load_suite_anew)  # suites are large, and no test changes one
 
 
 @pytest.fixture(scope="module")

@@ -269,3 +269,21 @@ def test_a_domain_that_never_came_is_a_gap(runs: Path, write_run: WriteRun) -> N
     line = only_table(runs).lines[-1]
     assert math.isnan(line.scores["snow"])
     assert '<td class="domain">–</td>' in to_html(only_table(runs))
+
+
+def test_passes_of_estimators_are_a_column_of_their_own(write_run: WriteRun, tmp_path: Path) -> None:
+    write_run("source", batches({"fog": [5, 6]}, forwards=11.0, estimating=10.0))
+    write_run("tent", batches({"fog": [8, 8]}, forwards=11.0, backwards=1.0, estimating=10.0))
+    table = only_table(tmp_path / "runs")
+    assert [(line.passes, line.estimating) for line in table.lines] == [(1.0, 10.0), (2.0, 10.0)]
+    text = to_markdown(table)
+    assert "| passes × | estimates × |" in text.splitlines()[2]
+    assert "without those of estimators" in text
+
+
+def test_runs_of_earlier_versions_count_estimators_among_their_passes(write_run: WriteRun, tmp_path: Path) -> None:
+    watched = {"pdd": {"value": 0.5, "low": None, "high": None, "unknown": None, "gain": None}}
+    write_run("source", batches({"fog": [5, 6]}, forwards=11.0, estimates=watched))
+    text = to_markdown(only_table(tmp_path / "runs"))
+    assert "estimates ×" not in text
+    assert "with those of its estimates" in text

@@ -107,7 +107,7 @@ def test_inputs_of_batches_that_a_crash_lost_stay(tmp_path: Path) -> None:
     wait_until(lambda: lost.tenants.status("north").batches == 2)
     old = answers[1].ids[0]
     lost.worker.stop()
-    vars(lost.tenants)["_owned"].close()  # as the end of a killed process does
+    vars(lost.tenants.disk)["_owned"].close()  # as the end of a killed process does
     with TestClient(create_app(serve(tmp_path))) as client:
         prediction = post(client, "north", STREAMS["south"][0])
         assert prediction["batch"] == 1, "the second batch was lost"

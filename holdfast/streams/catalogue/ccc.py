@@ -64,16 +64,34 @@ def ccc(
 ) -> Stream:
     """One corruption fades out while the next fades in, at an accuracy of the source model near a target.
 
-    The paths come from a `calibration` or the file of one, in whose name `{seed}` stands for the seed: other networks
-    can be run on the stream of one. Without it, `calibrate(data, …)` makes one from the options before
-    `images_per_step`; a suite passes the function for its model. With `full_grid` it measures all 21 × 21 points of a
-    pair on all `pictures`, as the published matrices were (5000); without it, it interpolates and stops when the mean
-    of the path is known. The walk is repeated `cycles` times (None: endlessly), or until it has `samples` samples.
+    The options before `images_per_step` are for `calibrate`; other networks can be run on the calibration of one.
 
     Every image is randomly cropped and flipped before it is corrupted, anew at every position, by the rule that the
     calibration was measured with. For images of 128 px and more that is RandomResizedCrop, for smaller ones a shift by
-    up to an eighth of the side; `crop="none"` omits it, which is not CCC as published. `renderer` and `render_device`
-    are those of `Rendering`; calibrations are measured with "numpy", whose images differ by a level at most.
+    up to an eighth of the side.
+
+    Args:
+        data: labelled samples, such as `Digits()`.
+        calibration: the paths, or the file of one, in whose name `{seed}` stands for the seed.
+        calibrate: a function that makes a calibration from the data and the options; a suite passes that of its model.
+        difficulty: "easy", "medium" or "hard".
+        target_percent: accuracy of the source that the walk keeps to, from 0 to 100.
+        pairs: number of pairs of corruptions, or the pairs.
+        pool: names of corruptions to draw from.
+        path_rule: how a path is chosen on the grid of severities.
+        pictures: number of images that a point is measured on.
+        full_grid: whether all 21 × 21 points are measured on all pictures, as the published matrices were (5000);
+            otherwise it interpolates and stops when the mean of the path is known.
+        family: severity tables; None: those that fit the size of the images.
+        storage_jpeg_quality: quality at which images are stored as JPEG after their corruption; None: they are not.
+        crop: rule of the crops; "none" omits them, which is not CCC as published.
+        images_per_step: samples at each point of a path.
+        cycles: repetitions of the walk; None: endlessly.
+        samples: length of the stream, instead of `cycles`.
+        seed: of pairs, samples and draws.
+        renderer: "numpy", or "torch" for batches on a device. Calibrations are measured with "numpy", whose images
+            differ by a level at most.
+        render_device: of the torch renderer.
     """
     wanted = {
         "difficulty": difficulty,

@@ -24,6 +24,14 @@ def continual(
 ) -> Stream:
     """One domain after the other, in the given order; the model is not told when the domain changes.
 
+    Args:
+        data: labelled samples, such as `Digits()`.
+        corruptions: names of corruptions or domains, in their order; "clean" is none.
+        severity: from 0 (unchanged) to 5.
+        **options: `samples_per_domain` (by default all of the data), `cycles` (repetitions; None: endlessly),
+            `shuffle_steps`, `episodes` (each domain starts from the source model), `order` of classes with its own
+            options (`concentration`, `slots`, `run`, `spread`), `seed`, and those of `Rendering`.
+
     >>> from holdfast.data import Digits
     >>> stream = continual(Digits(), corruptions=["pixelate", "contrast", "clean"], samples_per_domain=100)
     >>> stream.length, [len(batch) for batch in stream]

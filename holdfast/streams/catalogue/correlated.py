@@ -18,5 +18,13 @@ from holdfast.streams.stream import Stream
     extends=STREAMS["continual"],
 )
 def correlated(data: Dataset, *, corruptions: Sequence[str | Domain], **options: Any) -> Stream:
-    """One domain after the other, with the classes of each domain in bursts instead of independently drawn."""
+    """One domain after the other, with the classes of each domain in bursts instead of independently drawn.
+
+    Args:
+        data: labelled samples, such as `Digits()`.
+        corruptions: names of corruptions or domains, in their order; "clean" is none.
+        **options: `severity`, and `samples_per_domain` (by default all of the data), `cycles` (repetitions; None:
+            endlessly), `shuffle_steps`, `episodes` (each domain starts from the source model), `order` of classes with
+            its own options (`concentration`, `slots`, `run`, `spread`), `seed`, and those of `Rendering`.
+    """
     return continual(data, corruptions=corruptions, **{"order": "correlated", **options})

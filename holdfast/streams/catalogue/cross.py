@@ -129,8 +129,11 @@ def cross(
 ) -> Stream:
     """A CCC walk with classes from a Markov chain, independent of the corruption.
 
-    `classes` and `transitions` are options of `Chain`; without `transitions` the pairs of corruptions come in the order
-    of the walk. The other options are those of `ccc`.
+    Args:
+        data: labelled samples, such as `Digits()`.
+        classes: options of the `Chain` of the classes, such as `{"stay": 0.95}`.
+        transitions: options of the `Chain` of the pairs of corruptions; None: in the order of the walk.
+        **options: those of `ccc`.
     """
     stream = ccc(data, **options)
     walk = stream.plan

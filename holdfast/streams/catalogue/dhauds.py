@@ -35,13 +35,22 @@ def dhauds(
 ) -> Stream:
     """Criteria of DHAuDS such as "ENQ-L1", by default all, each a separate domain and episode.
 
-    `dataset` names whose criteria they are: "urbansound8k", "speech_commands", "vocalsound" or "reefset" (or "us8",
-    "sc2", "vs", "rs"); by default the data's own, or those of "vocalsound" for other data. `noise` is the folder of the
-    corpora, or `{ENQ: folder, …}` with embedded noise for the rest, or your own recordings, `{recordings: folder or
-    Parquet file, ENQ: {L1: [label, …], L2: …}, …}`; `compat` reproduces
-    the errors of the official code. The draws use the published seeds plus `seed`: 123456 for the stream itself, 2025
-    for `redrawn()`, which offline protocols adapt to. Of a released set such as SC2-C the stored clips are the stream.
-    Each clip has its own generator, which is ours.
+    The draws use the published seeds plus `seed`: 123456 for the stream itself, 2025 for `redrawn()`, which offline
+    protocols adapt to. Of a released set such as SC2-C the stored clips are the stream. Each clip has its own
+    generator, which is ours.
+
+    Args:
+        data: audio with labels.
+        criteria: such as "ENQ-L1"; by default all.
+        dataset: whose criteria they are: "urbansound8k", "speech_commands", "vocalsound" or "reefset" (or "us8", "sc2",
+            "vs", "rs"); by default the data's own, or those of "vocalsound" for other data.
+        noise: the folder of the corpora, or `{ENQ: folder, …}` with embedded noise for the rest, or your own
+            recordings, `{recordings: folder or Parquet file, ENQ: {L1: [label, …], L2: …}, …}`.
+        compat: whether to reproduce the errors of the official code.
+        episodes: whether each criterion starts from the source model.
+        samples_per_domain: of each criterion; by default all of the data.
+        order: of the classes.
+        seed: added to the published ones.
 
     >>> import numpy as np
     >>> from holdfast.data import InMemoryAudio

@@ -25,6 +25,14 @@ def gradual(
     """One domain after the other, each rising through the severities and falling again.
 
     As published, the samples of a domain come at every severity: `samples_per_domain` counts those of one severity.
+
+    Args:
+        data: labelled samples, such as `Digits()`.
+        corruptions: names of corruptions or domains, in their order; "clean" is none.
+        severities: that each domain goes through, each from 0 to 5.
+        **options: `samples_per_domain` (by default all of the data), `cycles` (repetitions; None: endlessly),
+            `shuffle_steps`, `episodes` (each domain starts from the source model), `order` of classes with its own
+            options (`concentration`, `slots`, `run`, `spread`), `seed`, and those of `Rendering`.
     """
     steps = [[(domain, severity)] for domain in domains_named(corruptions, data) for severity in severities]
     return stream_of(data, steps, **options)

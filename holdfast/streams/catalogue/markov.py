@@ -42,11 +42,28 @@ def markov(
 ) -> Stream:
     """Domains and classes from a Markov chain each: correlated, imbalanced, both or neither.
 
-    `domains` and `classes` are options of `Chain`, such as `{stay: 0.95, imbalance: 10}`; the default is i.i.d. and
-    balanced. `classes` may be a list with a chain for each domain. `class_head_shift` moves the head class by this many
-    classes from each domain to the next. The other options are those of `MarkovPlan`. The states of the class chain are
-    the classes that occur in the data, or in all natural domains. `renderer` and `render_device` are those of
-    `Rendering`.
+    The states of the class chain are the classes that occur in the data, or in all natural domains.
+
+    Args:
+        data: labelled samples, such as `Digits()`.
+        corruptions: names of corruptions or domains: the states of the domain chain.
+        severity: from 0 (unchanged) to 5.
+        domains: options of the `Chain` of domains, such as `{"stay": 0.95, "imbalance": 10}`; the default is i.i.d. and
+            balanced.
+        classes: the same for classes, or a list with a chain for each domain.
+        class_head_shift: number of classes by which the head class moves from each domain to the next.
+        mode: "stationary", or "official" for the rules of the official code of UniTTA.
+        samples: length of a stationary stream; by default the size of the data times the domains.
+        samples_per_stratum: of the official mode: samples of each class in each domain; by default what the data holds.
+        exhaust: what happens when a class of a domain is used up: "cycle" starts again, "stop" ends the stream, "error"
+            raises.
+        endless: whether pieces of this length follow one another, each drawn anew.
+        seed: of all draws.
+        family: severity tables; None: those that fit the size of the images.
+        storage_jpeg_quality: quality at which images are stored as JPEG after their corruption; None: they are not.
+        draws: "sample": a sample looks the same at every visit; "position": drawn anew.
+        renderer: "numpy", or "torch" for batches on a device.
+        render_device: of the torch renderer.
     """
     named = domains_named(corruptions, data)
     given = classes if isinstance(classes, Sequence) else [classes or {}]

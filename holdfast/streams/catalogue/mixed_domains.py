@@ -18,5 +18,14 @@ from holdfast.streams.stream import Stream
 def mixed_domains(
     data: Dataset, *, corruptions: Sequence[str | Domain], severity: Severity = 5, **options: Any
 ) -> Stream:
-    """All domains at once: the domain is drawn for every sample, so that a batch holds several."""
+    """All domains at once: the domain is drawn for every sample, so that a batch holds several.
+
+    Args:
+        data: labelled samples, such as `Digits()`.
+        corruptions: names of corruptions or domains to draw from.
+        severity: from 0 (unchanged) to 5.
+        **options: `samples_per_domain` (by default all of the data), `cycles` (repetitions; None: endlessly),
+            `shuffle_steps`, `episodes` (each domain starts from the source model), `order` of classes with its own
+            options (`concentration`, `slots`, `run`, `spread`), `seed`, and those of `Rendering`.
+    """
     return stream_of(data, [[(domain, severity) for domain in domains_named(corruptions, data)]], **options)

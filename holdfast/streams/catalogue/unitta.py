@@ -81,9 +81,17 @@ def unitta(
 ) -> Stream:
     """A setting of the UniTTA benchmark by name, classes before domains: "(n,u)/(1,1)", or a paper's: "rotta".
 
-    `mode="official"` follows the official code, whose i.i.d. imbalanced streams use up the tail first;
-    `mode="stationary"` has the same proportions throughout. `classes` and `domains` take further options of a chain,
-    such as another head. The official code rounds the probability of 15 domains to 0.067; here it is 1/15.
+    The official code rounds the probability of 15 domains to 0.067; here it is 1/15.
+
+    Args:
+        data: labelled samples, such as `Digits()`.
+        setting: classes before domains, "(n,u)/(1,1)", or that of a paper: "rotta".
+        corruptions: names of the domains.
+        mode: "official" follows the official code, whose i.i.d. imbalanced streams use up the tail first; "stationary"
+            has the same proportions throughout.
+        classes: further options of the class chain, such as another head.
+        domains: further options of the domain chain.
+        **options: those of `markov`.
     """
     if setting.startswith("lame") and len(corruptions) != 1:
         raise ValueError(f"the setting {setting!r} needs exactly one corruption, got {len(corruptions)}")

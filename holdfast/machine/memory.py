@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import ctypes
+import functools
 import sys
-
-__all__ = ["keep_freed_memory"]
 
 TRIM_THRESHOLD, MAP_THRESHOLD = -1, -3  # parameters of mallopt, see malloc.h
 LARGEST = 2**31 - 1  # bytes that stay
 LARGEST_MAP = 32 * 2**20  # larger blocks are mapped, and returned at once
 
 
+@functools.cache
 def keep_freed_memory() -> bool:
-    """Let the C library return no freed memory to the system, and return whether it can.
+    """Let the C library return no freed memory to the system in this process, and return whether it can.
 
     By default glibc returns the activations after every update, and the system clears the same pages for the next
     prediction: a tenth of its time (`docs/serving.md`). Other C libraries are left as they are.
