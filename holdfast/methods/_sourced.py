@@ -35,7 +35,7 @@ class Sourced(Stateful, Moving):
 
     def moving(self) -> dict[str, Tensor]:
         """Return every tensor that adaptation may change, by name: trained parameters, teachers and all buffers."""
-        changing = {id(parameter) for parameter in contents(modules_of(self)).parameters}
+        changing = set(map(id, contents(modules_of(self)).parameters))
         chosen = {name: tensor for name, tensor in self.named_parameters() if id(tensor) in changing}
         return {**chosen, **dict(self.named_buffers())}
 
