@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from holdfast.signatures import adapt, guard
     from holdfast.streams import Stream
 
-__version__ = "0.2.0"
+__version__ = "0.3.0"
 
 # Importing is free: a name brings in its room, and torch with it, when it is first used.
 _HOMES = {

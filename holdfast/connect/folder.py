@@ -156,8 +156,8 @@ def _plain(recipe: ResolvedRecipe) -> dict[str, Any]:
 def _labelling(model: AdaptedModel) -> dict[str, Any] | None:
     if not isinstance(model, GuardedModel):
         return None
-    audit = model.audit
-    return {name: getattr(audit, name) for name in options_of(type(audit))}
+    labelling = model.audit
+    return {name: getattr(labelling, name) for name in options_of(type(labelling))}
 
 
 def _given_network(model: AdaptedModel) -> nn.Module:

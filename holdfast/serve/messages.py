@@ -65,7 +65,7 @@ class Whose(BaseModel):
 
 
 class Counted(BaseModel):
-    """Whether a label counts in the audit of its tenant: it was asked for, and is the first."""
+    """Whether a label counts in the bounds of its tenant: it was asked for, and is the first."""
 
     counts: bool
 

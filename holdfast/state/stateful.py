@@ -82,12 +82,15 @@ class Stateful(nn.Module):
 
     def get_extra_state(self) -> dict[str, Any]:
         """Return a copy of the declared attributes, for torch's `state_dict`."""
-        return {name: copied(getattr(self, name)) for name in self.state_defaults}
+        state: dict[str, Any] = {}
+        for name in self.state_defaults:
+            state[name] = getattr(self, name)
+        return dict(copied(state)) if state else state
 
     def set_extra_state(self, state: Mapping[str, Any]) -> None:
         """Set the declared attributes from torch's `state_dict`."""
         for name in self.state_defaults:
-            setattr(self, name, copy.deepcopy(state[name]))
+            setattr(self, name, copied(state[name]))
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Stateful:
         # `.to(device)` moves parameters and buffers by itself, and declared tensors here.

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from holdfast.anchor import Anchor, agreed, proportions_by_evidence
+from holdfast.anchor import Anchor, agreed, proportions, proportions_by_evidence
 
 WINDOW = 64
 
@@ -123,3 +123,25 @@ def test_no_sample_votes_for_itself() -> None:
     labels[0] = 3
     shares = proportions_by_evidence(window(labels, 10, sure=12))
     assert float(shares[0, 3]) < float(shares[1, 3])
+
+
+@pytest.mark.parametrize("sure", [3.0, 6.0, 12.0])
+@pytest.mark.parametrize("shown", [1, 5, 3000])
+def test_rare_classes_that_share_a_proportion_change_no_probability_by_a_thousandth(
+    sure: float, shown: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = window(torch.arange(WINDOW) % shown, 3000, sure=sure)
+    counted = (torch.arange(WINDOW) >= 4).float()
+    together = proportions_by_evidence(rows, counted=counted)
+    monkeypatch.setattr(proportions, "ALL_ALONE", 3000)
+    alone = proportions_by_evidence(rows, counted=counted)
+    torch.testing.assert_close(together.sum(1), torch.ones(WINDOW))
+    weighed = [(rows * each) / (rows * each).sum(1, keepdim=True) for each in (together, alone)]
+    torch.testing.assert_close(*weighed, atol=1e-3, rtol=0)
+
+
+@pytest.mark.parametrize("classes", [100, 101])
+def test_two_judges_at_once_are_two_judges_one_after_the_other(classes: int) -> None:
+    one, other = (window(torch.arange(WINDOW) % 3, classes, sure=5, seed=seed) for seed in (0, 1))
+    both = agreed(proportions_by_evidence(one), proportions_by_evidence(other))
+    torch.testing.assert_close(proportions.agreed_proportions(one, other), both, atol=1e-6, rtol=1e-5)

@@ -345,3 +345,34 @@ def test_a_prediction_that_learns_nothing_equals_the_one_that_learnt(
     ones = (2 * inputs[labels == 1][:64]).clamp(0, 1)
     learnt = model(ones)
     torch.testing.assert_close(model.predict(ones).logits, learnt, atol=1e-4, rtol=0)
+
+
+class Overflowing(nn.Module):
+    """A network whose first normalised features can be infinite while its logits are not."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm, self.last, self.fc = nn.BatchNorm2d(3), nn.BatchNorm2d(3), nn.Linear(3, 4)
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        """Return logits."""
+        maps = self.last(self.norm(inputs.exp()).clamp(-5, 5))
+        logits: Tensor = self.fc(maps.mean((2, 3)))
+        return logits
+
+
+def test_moments_that_are_not_finite_are_left_out_of_their_tap_alone() -> None:
+    network, anchor = Classifier(Overflowing().eval(), example=torch.rand(2, 3, 4, 4)), Anchor()
+    reference = measure_reference(network, [torch.rand(8, 3, 4, 4)])
+    anchor.tap(network, source_share=0.5)
+    anchor.refer_to(network, reference)
+    draws = torch.Generator().manual_seed(0)
+    assert anchor.judge(network, torch.rand(4, 3, 4, 4, generator=draws)) is not None
+    first, last = (taps_of(network)[name].site for name in ("norm", "last"))
+    kept, followed = first.mean, last.mean
+    assert anchor.judge(network, 200 * torch.rand(4, 3, 4, 4, generator=draws)) is not None
+    assert first.mean is not None
+    assert last.mean is not None
+    torch.testing.assert_close(first.mean, kept, atol=0, rtol=0)
+    assert not torch.equal(last.mean, followed)  # type: ignore[arg-type]
+    assert torch.isfinite(shift_of(list(taps_of(network).values())))

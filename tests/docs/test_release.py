@@ -1,4 +1,4 @@
-"""What belongs to a release agrees: pins and their hashes, workflow files and Makefile."""
+"""What belongs to a release agrees: version, changelog, pins and their hashes, workflow files and Makefile."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ import pytest
 import yaml
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
+
+import holdfast
 
 ROOT = Path(__file__).resolve().parents[2]
 pytestmark = pytest.mark.skipif(not (ROOT / "CITATION.cff").exists(), reason="the repository is not beside the tests")
@@ -24,6 +26,22 @@ def requirements(*tables: str) -> list[Requirement]:
     text = (ROOT / "pyproject.toml").read_text()
     found = [re.search(rf"^{table} = \[(.*?)\n?\]$", text, re.MULTILINE | re.DOTALL) for table in tables]
     return [Requirement(name) for part in found if part for name in re.findall(r'"([^"]+)"', part[1])]
+
+
+def test_the_changelog_begins_with_this_version_and_the_citation_has_its_date() -> None:
+    versions = re.findall(r"^## \[(.+?)\](?: - (\S+))?$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+    released = next((version, date) for version, date in versions if version != "Unreleased")
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text())
+    assert released == (holdfast.__version__, str(citation["date-released"]))
+
+
+def test_the_newest_section_says_in_single_sentences_what_a_user_sees() -> None:
+    section = re.split(r"^## \[", (ROOT / "CHANGELOG.md").read_text(), flags=re.MULTILINE)
+    text = next(part for part in section if part.startswith(holdfast.__version__))
+    assert re.findall(r"^### (.+)$", text, re.MULTILINE) == ["Added", "Changed", "Fixed", "Upgrading"]
+    lines = [" ".join(line.split()) for line in re.findall(r"^- (.+(?:\n  .+)*)", text, re.MULTILINE)]
+    assert len(lines) > 30
+    assert [line for line in lines if not line.endswith(".") or re.search(r"[a-z)`]\. [A-Z`]", line)] == []
 
 
 def test_the_lock_pins_every_requirement_as_the_constraints_do() -> None:
