@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["Averaging", "Pull", "Pullable", "Restorable"]
-
 
 @dataclass(frozen=True)
 class Pull:

@@ -22,8 +22,6 @@ from holdfast.evidence import (
 from holdfast.records import Estimate
 from holdfast.state import Stateful
 
-__all__ = ["FITTING", "AnchorScale", "agreement"]
-
 NINETY_PERCENT = 1.645  # standard deviations to either side
 FITTING = 0.8  # agreement of source and anchor on held-out inputs below which stored statistics are those of other data
 HOPELESS = 0.35  # error of a scale that says nothing

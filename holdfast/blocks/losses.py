@@ -9,20 +9,6 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-__all__ = [
-    "balanced_agreement",
-    "conjugate_loss",
-    "entropy",
-    "generalised_cross_entropy",
-    "generalised_entropy",
-    "negative_nuclear_norm",
-    "opinion_entropy",
-    "prediction_distance",
-    "smoothed_entropy",
-    "soft_cross_entropy",
-    "soft_likelihood_ratio",
-]
-
 
 def entropy(logits: Tensor) -> Tensor:
     """Return the entropy of each predicted distribution in nats, (batch,).

@@ -11,8 +11,6 @@ from torch import Tensor, nn
 
 from holdfast.state import Moving
 
-__all__ = ["MovingAverage", "copy_sharing_frozen"]
-
 Network = TypeVar("Network", bound=nn.Module)
 
 

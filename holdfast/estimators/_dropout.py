@@ -21,8 +21,6 @@ from holdfast.options.ranges import Count, Momentum, Share
 from holdfast.randomness import seed_for
 from holdfast.state import Stateful
 
-__all__ = ["Dropout", "Points", "drop", "find_points"]
-
 MOST_POINTS = 4  # as many as the official ResNets have
 
 

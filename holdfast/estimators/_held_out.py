@@ -10,8 +10,6 @@ from torch import Tensor
 from holdfast.blocks.norm import paused
 from holdfast.models.classifier import Classifier
 
-__all__ = ["first_held_out", "source_error_of"]
-
 
 def first_held_out(
     batches: Sequence[tuple[Tensor, Tensor | None]], samples: int, device: torch.device

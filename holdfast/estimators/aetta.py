@@ -10,8 +10,6 @@ from holdfast.estimators._observation import Observation
 from holdfast.estimators._under_dropout import UnderDropout
 from holdfast.records import Estimate
 
-__all__ = ["Aetta"]
-
 
 @ESTIMATORS.register("aetta")
 class Aetta(UnderDropout):

@@ -19,8 +19,6 @@ from holdfast.models.classifier import Classifier
 from holdfast.options.ranges import Count, Positive, Share, Whole
 from holdfast.records import Estimate
 
-__all__ = ["Anchored"]
-
 SUSPICIOUS = 0.2  # shortfall of the network's predictions at which it is compared with the source at once
 USUAL_CONFIDENCE = 0.8  # of an anchor without held-out data; at half of it, the source is asked at once
 USUAL_TEMPERATURE = 1.75  # suits networks trained to a small training error; until the scale is known

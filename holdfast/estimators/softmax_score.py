@@ -16,8 +16,6 @@ from holdfast.models.classifier import Classifier
 from holdfast.options.ranges import Positive
 from holdfast.records import Estimate
 
-__all__ = ["SoftmaxScore"]
-
 
 @ESTIMATORS.register("softmax_score")
 class SoftmaxScore(Estimator):

@@ -9,8 +9,6 @@ from numpy.typing import ArrayLike
 from holdfast.evidence.checks import numbers_within
 from holdfast.state import Stateful
 
-__all__ = ["LossAlarm"]
-
 BOLDEST = 0.9  # of the stake that could lose all wealth in one observation
 FIXED = (0.9, 0.3)  # stakes that need no past, as shares of the same
 MEMORY = 0.02  # weight of the newest observation in the moments that set the third stake

@@ -10,8 +10,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from holdfast.state import Stateful
 
-__all__ = ["SumBets"]
-
 RUINED = -1e9  # logarithm of the wealth of a stake that is bet no more
 STEPS = 50  # Newton's method converges from one side; it takes 5 to 10
 

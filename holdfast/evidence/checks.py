@@ -8,8 +8,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["class_or_none", "numbers_within"]
-
 
 def numbers_within(values: ArrayLike, lowest: float, highest: float, what: str) -> NDArray[np.float64]:
     """Return numbers as a flat array, or raise a ValueError that names the first one out of range.

@@ -11,8 +11,6 @@ from numpy.typing import ArrayLike, NDArray
 from holdfast.evidence.sequence import ConfidenceSequence
 from holdfast.state import Stateful
 
-__all__ = ["RiskMonitor"]
-
 ABOVE_ALL = sys.float_info.max  # a threshold that no proxy exceeds; files of states hold finite numbers only
 
 

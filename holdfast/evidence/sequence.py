@@ -9,8 +9,6 @@ from holdfast.evidence.checks import numbers_within
 from holdfast.evidence.mean import BoundedMean, Interval
 from holdfast.state import Stateful
 
-__all__ = ["ConfidenceSequence"]
-
 STAKES = 10  # enough for a million observations
 
 

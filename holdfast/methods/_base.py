@@ -23,8 +23,6 @@ from holdfast.options.ranges import Momentum, NotNegative
 from holdfast.records import Refused, Update
 from holdfast.registry import Registry
 
-__all__ = ["METHODS", "Method", "PredictOnly", "preset_for"]
-
 
 class Method(Sourced):
     """One published way to adapt; a subclass writes `loss` and, if its paper requires it, `prepare` or `predict`."""

@@ -14,8 +14,6 @@ from holdfast.methods._base import METHODS, Method
 from holdfast.methods._proof import WrappingError
 from holdfast.models.outputs import logits_of
 
-__all__ = ["Statistics", "export"]
-
 Statistics: TypeAlias = Literal["batch", "frozen"]
 
 PROBE_SAMPLES = 4

@@ -15,8 +15,6 @@ from holdfast.blocks.norm import NormLayer, source_statistics
 from holdfast.models.classifier import Classifier
 from holdfast.models.probing import untouched
 
-__all__ = ["Trace", "WrappingError", "prove_source", "trace"]
-
 ANOTHER_METHOD = "choose a method that changes no layer, such as 'neo', 't3a' or 'lame'"
 
 

@@ -12,8 +12,6 @@ from holdfast.blocks.comparing import differing
 from holdfast.blocks.teacher import MovingAverage
 from holdfast.state import Moving, Stateful, contents, modules_of, put_back, snapshot_of
 
-__all__ = ["Sourced"]
-
 
 class Sourced(Stateful, Moving):
     """A module with trained parameters that knows the source value of every tensor that it may change."""

@@ -12,8 +12,6 @@ from torch import nn
 from holdfast.restorable import Pull
 from holdfast.state import copied
 
-__all__ = ["Stepper", "make_stepper", "moments_of", "set_moments"]
-
 
 class Stepper(torch.optim.Optimizer):
     """An optimiser whose steps a recovery can pull; the parameters keep the gradient of the loss alone."""

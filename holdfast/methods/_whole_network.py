@@ -17,8 +17,6 @@ from holdfast.models.classifier import Classifier
 from holdfast.options.ranges import Share
 from holdfast.randomness import seed_for
 
-__all__ = ["WholeNetwork", "classifier_part"]
-
 Statistics: TypeAlias = Literal["running", "batch"]
 
 

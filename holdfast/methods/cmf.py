@@ -12,8 +12,6 @@ from holdfast.methods.roid import Roid
 from holdfast.models.classifier import Classifier
 from holdfast.options.ranges import NotNegative, Share
 
-__all__ = ["Cmf"]
-
 REFERENCE_WEIGHTS = 38_400  # trained weights of the network that the process noise was chosen for
 GAIN_RANGE = (0.89, 0.9999)  # below, it is the lower end; from the upper end on, it is 1
 

@@ -20,8 +20,6 @@ from holdfast.options.ranges import Count, Momentum, NotNegative, Share
 from holdfast.randomness import seed_for
 from holdfast.records import Update
 
-__all__ = ["Conmix"]
-
 FAMILIES = ("WHN", "ENQ", "END1", "END2", "ENSC", "TST")
 FULL_MOMENTUM = ("sc2-WHN", "sc2-ENQ", "sc2-ENSC", "rs-WHN")
 

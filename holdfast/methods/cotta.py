@@ -19,8 +19,6 @@ from holdfast.options.ranges import Count, NotNegative, Share
 from holdfast.randomness import seed_for
 from holdfast.records import Update
 
-__all__ = ["Cotta"]
-
 _CIFAR = {"optimizer": "adam", "lr": 1e-3, "symmetric": False, "restore_share": 0.01}
 _NESTEROV = {"optimizer": "sgd", "momentum": 0.9, "nesterov": True}
 _IMAGENET = {**_NESTEROV, "lr": 0.01, "symmetric": True, "restore_share": 1e-3, "confidence_threshold": 0.1}

@@ -17,8 +17,6 @@ from holdfast.options.ranges import Count, Momentum, NotNegative, Positive, Shar
 from holdfast.randomness import seed_for
 from holdfast.records import Update
 
-__all__ = ["Dhauds", "lr_factor"]
-
 
 @METHODS.register("dhauds")
 class Dhauds(WholeNetwork):

@@ -15,8 +15,6 @@ from holdfast.methods._base import METHODS, Method
 from holdfast.models.classifier import Classifier
 from holdfast.options.ranges import NotNegative, Share
 
-__all__ = ["Eata", "Eta"]
-
 _CIFAR = {"optimizer": "sgd", "lr": 5e-3, "momentum": 0.9, "redundancy_margin": 0.4}
 _IMAGENET = {"optimizer": "sgd", "lr": 2.5e-4, "momentum": 0.9, "redundancy_margin": 0.05}
 _PRESETS = {

@@ -24,8 +24,6 @@ from holdfast.records import Alarm, Event, Reset, Undone, Update, Verdict, Veto
 from holdfast.registry import options_of
 from holdfast.state import Savepoint, Stateful
 
-__all__ = ["Guard"]
-
 USUAL_TEMPERATURE = 1.75  # of estimates, until the scale is known
 COMPARE_EVERY = 8  # batches, once the scale has been estimated
 VETOED = "the source is believed more than the adapted network, which was left out"

@@ -23,8 +23,6 @@ from holdfast.options.ranges import Count, NotNegative, Share
 from holdfast.randomness import seed_for
 from holdfast.records import Reset, SetupWarning, Update
 
-__all__ = ["Pea"]
-
 SourceStatistics = Literal["official", "exact"]
 
 LEAST_WEIGHT = 1e-3  # a block with less is left alone

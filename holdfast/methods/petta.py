@@ -22,8 +22,6 @@ from holdfast.options.ranges import Count, NotNegative, Share
 from holdfast.randomness import seed_for
 from holdfast.records import Update
 
-__all__ = ["Petta"]
-
 _SOFT = {"optimizer": "adam", "lr": 1e-3}
 _HARD = {**_SOFT, "loss_kind": "cross_entropy"}
 EPS = 1e-6  # on the source variance of a feature

@@ -18,8 +18,6 @@ from holdfast.methods._base import METHODS, Method
 from holdfast.models.classifier import Classifier
 from holdfast.options.ranges import NotNegative, Positive, Whole
 
-__all__ = ["Poem"]
-
 _SGD = {"optimizer": "sgd", "lr": 2.5e-4, "momentum": 0.9}
 MAX_LOG_WEALTH = 200 * math.log(10)
 

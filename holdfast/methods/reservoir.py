@@ -19,8 +19,6 @@ from holdfast.options.ranges import Count, NotNegative, Share
 from holdfast.records import Update
 from holdfast.registry import options_of
 
-__all__ = ["Reservoir"]
-
 STYLE_STAGES = 2  # besides the first layer
 
 

@@ -18,8 +18,6 @@ from holdfast.options.ranges import Count, Positive, Share
 from holdfast.randomness import seed_for
 from holdfast.records import Update
 
-__all__ = ["Roid"]
-
 _CIFAR = {"optimizer": "adam", "lr": 1e-3}
 _IMAGENET = {"optimizer": "sgd", "lr": 2.5e-4, "momentum": 0.9, "nesterov": True}
 

@@ -14,8 +14,6 @@ from holdfast.methods._base import METHODS, Method
 from holdfast.models.classifier import Classifier
 from holdfast.options.ranges import NotNegative
 
-__all__ = ["Sar"]
-
 _SGD = {"optimizer": "sgd", "lr": 2.5e-4, "momentum": 0.9}
 
 

@@ -17,8 +17,6 @@ from holdfast.models.classifier import Classifier
 from holdfast.models.partial_forward import patched
 from holdfast.options.ranges import Count, NotNegative, Share, Whole
 
-__all__ = ["Tda"]
-
 
 @METHODS.register("tda")
 class Tda(Method):

@@ -11,8 +11,6 @@ from holdfast.methods._base import METHODS, Method
 from holdfast.models.classifier import Classifier
 from holdfast.options.ranges import Count
 
-__all__ = ["Tent"]
-
 _CIFAR = {"optimizer": "adam", "lr": 1e-3}
 _IMAGENET = {"optimizer": "sgd", "lr": 2.5e-4, "momentum": 0.9}
 

@@ -21,8 +21,6 @@ from holdfast.options.ranges import NotNegative, Share
 from holdfast.randomness import seed_for
 from holdfast.records import Update
 
-__all__ = ["Tribe"]
-
 _ADAM = {"optimizer": "adam", "lr": 1e-3}
 
 

@@ -32,8 +32,6 @@ from holdfast.records import SetupWarning
 from holdfast.recovery import RECOVERIES, Recovery
 from holdfast.registry import options_of
 
-__all__ = ["Watching", "adapt", "adapt_with", "check_order", "estimator_named"]
-
 Adapted = TypeVar("Adapted", bound=AdaptedModel)
 
 # One estimator, several, or a mapping of your own names to estimators.

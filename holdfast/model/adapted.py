@@ -46,8 +46,6 @@ from holdfast.state import (
     state_digest,
 )
 
-__all__ = ["AdaptedModel", "SourceBatch"]
-
 # Inputs; inputs with labels; or both by name, as Hugging Face's loaders return them.
 SourceBatch: TypeAlias = "Tensor | Sequence[Tensor] | Mapping[str, Tensor]"
 

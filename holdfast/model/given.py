@@ -13,8 +13,6 @@ from holdfast.estimators import ESTIMATORS, Estimator
 from holdfast.registry import options_of
 from holdfast.state import SavedStateError
 
-__all__ = ["check_estimator_name", "check_header", "estimator_given", "options_given"]
-
 
 def options_given(part: object) -> dict[str, Any]:
     """Return the options a part was built with; each is kept in an attribute of the same name.

@@ -27,8 +27,6 @@ from holdfast.recipes import resolve
 from holdfast.records import Estimate, Event, LabelWanted, Step, Verdict
 from holdfast.state import Savepoint, Stateful
 
-__all__ = ["GuardedModel", "guard"]
-
 LABELS_TO_FIT = 20  # before the temperature is fitted to labels that came back
 LABELS_KEPT = 256  # with the anchor's logits: answered ones, and those that are waited for
 TOO_FAR = 0.1  # divergence of recent moments from the source's, beyond which confidence says nothing about accuracy

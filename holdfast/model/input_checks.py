@@ -7,8 +7,6 @@ from torch import Tensor
 
 from holdfast.records import InputSpec
 
-__all__ = ["check_dtype", "check_inputs", "explain_dtype", "explain_inputs", "has_scale"]
-
 SCALING = {"image": "inputs.float() / 255", "audio": "inputs.float() / 32768", "other": "inputs.float()"}
 
 

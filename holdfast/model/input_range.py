@@ -12,8 +12,6 @@ from holdfast.models.normalised import Normalise
 from holdfast.models.preprocessing import preprocessing_of
 from holdfast.state import Stateful
 
-__all__ = ["InputRange", "known_range", "magnitude"]
-
 FAR = 10.0  # times the usual magnitude
 FULL_SCALE = 1.0  # of images and waveforms
 LARGEST = 2.0**31  # of a first batch of which nothing is known: 32-bit audio

@@ -18,8 +18,6 @@ from holdfast.records import Estimate
 from holdfast.recovery import Recovery
 from holdfast.state import Savepoint, modules_of
 
-__all__ = ["Parts"]
-
 
 @dataclass(frozen=True)
 class Parts:

@@ -15,17 +15,6 @@ from typing import Any
 
 from holdfast.registry import REGISTRIES
 
-__all__ = [
-    "OwnFile",
-    "WithOwnFiles",
-    "files_used",
-    "forget_file",
-    "import_file",
-    "load_files",
-    "loaded_files",
-    "read_file",
-]
-
 PREFIX = "holdfast_own_"  # of the names of their modules, so that they cannot hide a package
 
 

@@ -14,8 +14,6 @@ from holdfast.options.problems import problems
 from holdfast.options.yaml_text import load_yaml
 from holdfast.registry import Registry, UnknownNameError, parameters_of
 
-__all__ = ["Spec"]
-
 T = TypeVar("T")
 
 

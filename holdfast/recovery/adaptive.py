@@ -13,8 +13,6 @@ from holdfast.records import Step
 from holdfast.recovery._base import RECOVERIES, Recovery
 from holdfast.restorable import Restorable
 
-__all__ = ["Adaptive"]
-
 
 @RECOVERIES.register("adaptive")
 class Adaptive(Recovery):

@@ -13,8 +13,6 @@ from holdfast.records import Beside, Step
 from holdfast.recovery._base import RECOVERIES, Recovery
 from holdfast.restorable import Averaging, Pull, Restorable
 
-__all__ = ["Asr"]
-
 
 @RECOVERIES.register("asr")
 class Asr(Recovery):

@@ -13,8 +13,6 @@ from holdfast.records import Step
 from holdfast.recovery._base import RECOVERIES, Recovery
 from holdfast.restorable import Pullable, Restorable
 
-__all__ = ["LastGood"]
-
 
 @RECOVERIES.register("last_good")
 class LastGood(Recovery):

@@ -10,8 +10,6 @@ from holdfast.records import Step
 from holdfast.recovery._base import RECOVERIES, Recovery
 from holdfast.restorable import Restorable
 
-__all__ = ["Regret"]
-
 
 @RECOVERIES.register("regret")
 class Regret(Recovery):

@@ -11,8 +11,6 @@ from torch import Tensor
 
 from holdfast.state.tree import leaves
 
-__all__ = ["check_saved"]
-
 
 def check_saved(saved: Mapping[str, Any], expected: Mapping[str, Any], dtype: torch.dtype) -> None:
     """Raise a ValueError unless a saved snapshot has the expected names, types and shapes, and finite values.

@@ -10,8 +10,6 @@ from torch import Tensor, nn
 
 from holdfast.state.stateful import Stateful
 
-__all__ = ["Contents", "Moving", "contents", "declaring"]
-
 
 class Moving(nn.Module):
     """A module that changes parameters, by training them or, as a teacher, by writing into them."""

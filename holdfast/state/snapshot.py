@@ -14,8 +14,6 @@ from holdfast.state.contents import contents, declaring
 from holdfast.state.stateful import Stateful
 from holdfast.state.tree import containers
 
-__all__ = ["Copies", "Savepoint", "put_back", "snapshot_of"]
-
 
 class Copies:
     """Copies of tensors that are written in place; their memory is used again, and an unchanged buffer is not copied.

@@ -10,8 +10,6 @@ from torch import Tensor, nn
 
 from holdfast.state.tree import copied, map_tensors
 
-__all__ = ["Stateful"]
-
 
 class Stateful(nn.Module):
     """A module that declares once what changes while it runs: `self.add_state("mean_probs", None)`.

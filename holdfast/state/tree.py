@@ -7,8 +7,6 @@ from typing import Any
 
 from torch import Tensor, nn
 
-__all__ = ["containers", "copied", "leaves", "map_tensors", "modules_of", "rebuild"]
-
 
 def containers(values: list[Any]) -> list[Any]:
     """Return the lists and dicts among values and inside of them, the outer ones first.
