@@ -47,7 +47,7 @@ JOBS = (
     Job("step-cost-input-guards", "step_cost.py --guards", 4, 80),
     Job("estimator-cost", "estimators.py", 4, 40),
     Job("serve", "serve.py", 5, 40),
-    Job("soak-serve", "soak_serve.py --requests 500 --tenants 50", 2, 30),
+    Job("soak-serve", "soak_serve.py --processes 1", 4, 30),
     Job("on-device", "on_device.py", 5, 90, "onnxruntime"),
     Job("peers", "peers.py", 1, 20),
     Job("pipeline", "pipeline.py", 4, 60),

@@ -15,11 +15,13 @@ import json
 import multiprocessing
 import os
 import random
+import signal
 import sys
 import tempfile
 import threading
 import time
 from collections import Counter
+from collections.abc import Sequence
 from contextlib import suppress
 from multiprocessing.process import BaseProcess
 from pathlib import Path
@@ -86,19 +88,20 @@ class Client(threading.Thread):
                 self.bounds = (served["batch"] + 1, bounds_of(client, self.tenant))
 
 
-def serve(options: list[str], log: Path) -> None:
+def serve(command: list[str], log: Path) -> None:
     """Be the service, in a process of its own."""
     with log.open("wb") as out:
         os.dup2(out.fileno(), 1)
         os.dup2(out.fileno(), 2)
-    app([*COMMAND, *options])
+    app(command)
 
 
-def started(folder: Path, log: Path) -> tuple[BaseProcess, str]:
+def started(
+    folder: Path, log: Path, more: Sequence[str] = ("--checkpoint-every", str(EVERY))
+) -> tuple[BaseProcess, str]:
     """Start the service, and return its address."""
     log.write_bytes(b"")
-    options = ["--state", str(folder), "--port", "0", "--checkpoint-every", str(EVERY)]
-    process = PROCESSES.Process(target=serve, args=(options, log))
+    process = PROCESSES.Process(target=serve, args=([*COMMAND, "--state", str(folder), "--port", "0", *more], log))
     process.start()
     end = time.monotonic() + STARTING
     with httpx.Client(**PLAIN) as client:
@@ -162,6 +165,7 @@ def main() -> None:
     parser.add_argument("--more", action="store_true", help="go on from the result in the file of --json")
     add_json(parser)
     given = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # with the service
     before = json.loads(given.json.read_text())["measured"] if given.more else {}
     done = before.get("kills", 0)
     chance = random.Random(given.seed + done)

@@ -1,8 +1,8 @@
 """Measure whether the memory of a service stays constant: python benchmarks/soak_serve.py [--json FILE].
 
-Requests of many tenants in random order go to `holdfast serve` with a guarded method, more tenants than stay in
-memory: states are written, read and swapped all the time. Every second label that is asked for is sent. The resident
-memory of the service is read after each tenth of the requests; it has warmed up when all tenants were served.
+Requests of many tenants in random order go to `holdfast serve` with `tent`, more tenants than stay in memory: states
+are written, read and swapped all the time. The resident memory of the service is read after each tenth of the
+requests; it has warmed up when all tenants were served.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ def resident_mb(process: int | None) -> float:
 def measure(options: argparse.Namespace) -> dict[str, Any]:
     """Send requests, and return what the service takes."""
     requests, tenants = (200, 20) if options.quick else (options.requests, options.tenants)
-    rng, refused, labels, resident = np.random.default_rng(0), 0, 0, dict[str, float]()
+    rng, refused, resident = np.random.default_rng(0), 0, dict[str, float]()
     with tempfile.TemporaryDirectory() as name:
-        process, url = started(Path(name) / "state", Path(name) / "log")
+        process, url = started(Path(name) / "state", Path(name) / "log", ["--no-guard"])
         try:
             with httpx.Client(base_url=url, **PLAIN) as client:
                 for number in range(1, requests + 1):
@@ -41,9 +41,6 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
                     headers = {"content-type": "application/x-npy", "X-Tenant": f"t{rng.integers(tenants)}"}
                     answer = client.post("/v1/predict", content=file.getvalue(), headers=headers)
                     refused += answer.status_code != 200
-                    if answer.status_code == 200 and answer.json()["wants_label"][0] and number % 2:
-                        label = {"id": answer.json()["ids"][0], "label": answer.json()["classes"][0]}
-                        labels += client.post("/v1/feedback", json=label).json()["counts"]
                     if number % (requests // MARKS) == 0:
                         resident[f"resident_mb_at_{number / requests:.0%}"] = resident_mb(process.pid)
         finally:
@@ -51,7 +48,7 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
             process.join()
     values = list(resident.values())
     grown = max(values[WARM:]) - values[WARM - 1]
-    counts = {"requests": requests, "tenants": tenants, "labels": labels, "refused": refused}
+    counts = {"requests": requests, "tenants": tenants, "refused": refused}
     return {**counts, **resident, "growth_mb": grown}
 
 

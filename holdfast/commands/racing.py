@@ -73,9 +73,15 @@ class Race:
         """Find the candidates that have lost by now."""
         for name in [name for name in self._seconds if name != self.base and name not in self.lost]:
             rivals = [rival for rival in self._seconds if rival not in (name, *self.lost)]
+            rivals = [rival for rival in rivals if self._reached(rival) >= self._reached(name)]  # the others failed
             better = next((rival for rival in rivals if self._beats(rival, name)), None)
             if better is not None:
                 self.lost[name] = better
+
+    def _reached(self, name: str) -> int:
+        """Return how many samples a candidate has seen, except for the batch that is under way."""
+        curves = [sorted(curve) for (known, _), curve in self._curves.items() if known == name]
+        return sum(ends[-1] for ends in curves[:-1]) + (curves[-1][-2] if len(curves[-1]) > 1 else 0)
 
     def _beats(self, rival: str, name: str) -> bool:
         own, others = self._seconds[name], self._seconds[rival]

@@ -12,8 +12,6 @@ from pydantic import TypeAdapter, ValidationError
 from holdfast.machine.folders import write_whole
 from holdfast.state import SavedStateError
 
-__all__ = ["FILES", "MOMENTS", "README", "STATE", "WEIGHTS", "Config", "read_config", "write_config"]
-
 CONFIG = "config.json"
 STATE = "adaptation.safetensors"  # all that adaptation has changed
 MOMENTS = "moments.safetensors"  # of the source data
@@ -31,7 +29,7 @@ class Config:
     network: str | None = None  # the name of the source network, with its options
     weights: str | None = None  # digest of the source network
     recipe: dict[str, Any] | None = None  # names and options, as `AdaptedModel.recipe` writes them
-    labelling: dict[str, Any] | None = None  # options of a guarded model's audit
+    labelling: dict[str, Any] | None = None  # how a guarded model asks for labels
     digest: str | None = None  # of the state, or of the moments
     samples: int | None = None  # of the source data, for a card
     input_kind: str | None = None

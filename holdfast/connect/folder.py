@@ -32,8 +32,6 @@ from holdfast.recovery import Recovery
 from holdfast.registry import options_of
 from holdfast.state import SavedStateError
 
-__all__ = ["Shared", "read_folder", "write_folder"]
-
 # An adapted model, a card of moments, or a recipe by name or resolved.
 Shared: TypeAlias = "AdaptedModel | Card | ResolvedRecipe | str"
 
@@ -156,8 +154,8 @@ def _plain(recipe: ResolvedRecipe) -> dict[str, Any]:
 def _labelling(model: AdaptedModel) -> dict[str, Any] | None:
     if not isinstance(model, GuardedModel):
         return None
-    audit = model.audit
-    return {name: getattr(audit, name) for name in options_of(type(audit))}
+    labelling = model.audit
+    return {name: getattr(labelling, name) for name in options_of(type(labelling))}
 
 
 def _given_network(model: AdaptedModel) -> nn.Module:

@@ -16,8 +16,6 @@ from pydantic import (
 
 from holdfast.serve.limits import RefusedError
 
-__all__ = ["Counted", "Failure", "Health", "Label", "Prediction", "Readiness", "Status", "Whose", "checked"]
-
 Message = TypeVar("Message", bound=BaseModel)
 
 
@@ -65,7 +63,7 @@ class Whose(BaseModel):
 
 
 class Counted(BaseModel):
-    """Whether a label counts in the audit of its tenant: it was asked for, and is the first."""
+    """Whether a label counts in the bounds of its tenant: it was asked for, and is the first."""
 
     counts: bool
 

@@ -59,3 +59,13 @@ def test_equal_predictions_of_few_samples_prove_little() -> None:
             race(Progress(name, name, 64 * batch, 256, 60 * batch, False, COSTS[name] * 64 * batch))
     assert race.lead("dear", "source") == (0.0, pytest.approx(3 / 128))
     assert race.lost == {}
+
+
+def test_one_that_failed_beats_nobody() -> None:
+    race = Race("source", 1.0, None)
+    race.start({name: (name, 0) for name in ("source", "cheap", "dear")}, [], 64 * BATCHES)
+    for batch in range(1, BATCHES + 1):
+        for name, correct in (("source", 32), ("cheap", 64), ("dear", 48)):
+            if name != "cheap" or batch <= 4:  # it fails after four batches
+                race(Progress(name, name, 64 * batch, 64 * BATCHES, correct * batch, False, COSTS[name] * 64 * batch))
+    assert race.lost == {}

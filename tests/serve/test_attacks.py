@@ -171,11 +171,22 @@ def slowest_health(url: str, attackers: list[threading.Thread]) -> float:
     return max(taken)
 
 
-def least_of_three(measure: Callable[[], float]) -> float:
-    """Measure until it is fast, at most three times: the machine may be busy, and attackers share the interpreter."""
+def spin(seconds: float = 0.5) -> None:
+    """Use the interpreter, as any busy thread does."""
+    end = time.perf_counter() + seconds
+    while time.perf_counter() < end:
+        pass
+
+
+def delay(url: str, attackers: Callable[[], list[threading.Thread]]) -> float:
+    """Return how much longer /healthz takes under an attack than beside threads that are merely busy.
+
+    It is the least of three: the machine may be busy, and attackers share the interpreter.
+    """
     least = math.inf
     for _ in range(3):
-        least = min(least, measure())
+        busy = slowest_health(url, [threading.Thread(target=spin) for _ in attackers()])
+        least = min(least, slowest_health(url, attackers()) - busy)
         if least < HEALTHY_SECONDS:
             break
     return least
@@ -193,9 +204,9 @@ def test_health_is_answered_while_hostile_bodies_are_decoded(name: str) -> None:
             )
             statuses.append(sent.status_code)
 
-        slowest = least_of_three(lambda: slowest_health(url, [threading.Thread(target=attack) for _ in range(2)]))
+        delayed = delay(url, lambda: [threading.Thread(target=attack) for _ in range(2)])
     assert set(statuses) <= {200, 413, 422}
-    assert slowest < HEALTHY_SECONDS
+    assert delayed < HEALTHY_SECONDS
 
 
 def test_a_long_recording_stalls_nobody() -> None:
@@ -210,9 +221,9 @@ def test_a_long_recording_stalls_nobody() -> None:
             body, headers = file.getvalue(), {"content-type": "audio/flac"}
             statuses.append(httpx.post(f"{url}/v1/predict", content=body, headers=headers, trust_env=False).status_code)
 
-        slowest = least_of_three(lambda: slowest_health(url, [threading.Thread(target=attack)]))
+        delayed = delay(url, lambda: [threading.Thread(target=attack)])
     assert set(statuses) == {200}
-    assert slowest < HEALTHY_SECONDS
+    assert delayed < HEALTHY_SECONDS
 
 
 def test_bodies_that_wait_to_be_decoded_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
