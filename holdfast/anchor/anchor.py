@@ -11,7 +11,6 @@ from torch import Tensor, nn
 
 from holdfast.anchor.proportions import agreed_proportions, entropy_of, proportions_by_evidence
 from holdfast.anchor.sites import Reference, follow_inputs, refer, taps_of
-from holdfast.blocks.finite import is_finite
 from holdfast.blocks.tap import Following, Tap, explain, shift_of
 from holdfast.models.classifier import Classifier
 from holdfast.state import Stateful
@@ -205,7 +204,8 @@ class Anchor(Stateful):
 
     def _latest(self, before: Tensor | None, now: Tensor, shown: Tensor) -> Tensor:
         """Return the last probabilities; inputs that show nothing, and values that are not finite, tell nothing."""
-        tells = shown & is_finite(now.sum(1))
+        total = now.sum(1)
+        tells = shown & (total - total == 0)  # only of finite values
         return latest(before, now.where(tells[:, None], 1 / now.shape[1]), self.window)
 
     def _followed(self) -> list[tuple[Tensor | None, Tensor | None]]:
