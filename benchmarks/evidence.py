@@ -29,9 +29,9 @@ from holdfast.evidence import (
     ConfidenceSequence,
     LabelAudit,
     LossAlarm,
-    scale_from_accuracy,
-    scale_from_agreement,
-    scale_from_labels,
+    temperature_from_accuracy,
+    temperature_from_agreement,
+    temperature_from_labels,
 )
 
 Array = NDArray[np.float64]
@@ -318,11 +318,11 @@ def scales(folder: Path | None) -> dict[str, object]:
             continue
         few = np.random.default_rng(0).permutation(len(labels))[:60]
         accuracy = float((anchor.argmax(1) == labels).mean())
-        agreed = scale_from_agreement(anchor, source)
+        agreed = temperature_from_agreement(anchor, source)
         temperatures = {
             "default 1.75": 1.75,
-            "60 labels": scale_from_labels(anchor[few], labels[few]).temperature,
-            "its accuracy": scale_from_accuracy(anchor, min(accuracy, 1 - 1 / len(labels))).temperature,
+            "60 labels": temperature_from_labels(anchor[few], labels[few]).temperature,
+            "its accuracy": temperature_from_accuracy(anchor, min(accuracy, 1 - 1 / len(labels))).temperature,
             "agreement with the source": math.nan if agreed is None else agreed.temperature,
         }
         measured[path.stem] = {

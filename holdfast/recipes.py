@@ -70,7 +70,7 @@ RECIPES.register("come_tent")(
     Recipe(
         "tent",
         "never",
-        "TENT on the entropy of an opinion with an explicit 'unknown', which delays a collapse.",
+        "TENT on the entropy of predictions with an explicit 'unknown', which delays a collapse.",
         use_when="streams are long or batches of few classes, so that TENT would collapse, at the cost of TENT",
         **{
             **_COME,
@@ -83,7 +83,7 @@ RECIPES.register("come_eata")(
     Recipe(
         "eata",
         "never",
-        "EATA on the entropy of an opinion with an explicit 'unknown'.",
+        "EATA on the entropy of predictions with an explicit 'unknown'.",
         use_when="as EATA, on transformers under large shifts, where it gains most in the paper",
         **_COME,
     )
@@ -92,7 +92,7 @@ RECIPES.register("come_sar")(
     Recipe(
         "sar",
         "loss_collapse",
-        "SAR on the entropy of an opinion with an explicit 'unknown'.",
+        "SAR on the entropy of predictions with an explicit 'unknown'.",
         use_when="as SAR, on transformers under large shifts, where it gains most in the paper",
         **_COME,
     )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -13,10 +12,15 @@ from torch import Tensor
 
 from holdfast.anchor.anchor import Anchor, latest
 from holdfast.anchor.proportions import entropy_of
-from holdfast.evidence import Scale, scale_from_accuracy, scale_from_agreement, scale_from_labels, scale_from_stream
+from holdfast.evidence import (
+    Temperature,
+    temperature_from_accuracy,
+    temperature_from_agreement,
+    temperature_from_labels,
+    temperature_from_stream,
+)
+from holdfast.records import Estimate
 from holdfast.state import Stateful
-
-__all__ = ["FITTING", "AnchorScale", "Judgement", "agreement"]
 
 NINETY_PERCENT = 1.645  # standard deviations to either side
 FITTING = 0.8  # agreement of source and anchor on held-out inputs below which stored statistics are those of other data
@@ -32,15 +36,6 @@ TOO_LOW_BY_SQUARED_SHIFT = 4.0
 UNFOLLOWED_LOSS = 1.5  # accuracy lost beyond confidence, for each point of it, where no statistics follow the shift
 TOO_HIGH_BY_UNFOLLOWED_SHIFT = 2.2
 TOO_LOW_BY_UNFOLLOWED_SHIFT = 0.8
-
-
-@dataclass(frozen=True)
-class Judgement:
-    """An accuracy with its 90 % interval."""
-
-    value: float
-    low: float
-    high: float
 
 
 class AnchorScale(Stateful):
@@ -78,18 +73,20 @@ class AnchorScale(Stateful):
     ) -> None:
         """Fit the temperature to logits of held-out samples, with labels, a known accuracy or those of the source."""
         known = [pair for pair in zip(logits, labels, strict=True) if pair[1] is not None]
-        found: Scale | None = None
+        fitted: Temperature | None = None
         if known:
             logits = [rows for rows, _ in known]
             truth = torch.cat([right for _, right in known if right is not None])
-            found = scale_from_labels(_array(logits), truth.numpy(force=True))
+            fitted = temperature_from_labels(_array(logits), truth.numpy(force=True))
         elif logits and self.clean_accuracy is not None:
-            found = scale_from_accuracy(_array(logits), self.clean_accuracy, source=_array(source_logits or logits))
+            fitted = temperature_from_accuracy(
+                _array(logits), self.clean_accuracy, source=_array(source_logits or logits)
+            )
         elif source_logits and agreement(logits, source_logits) >= FITTING:
-            found = scale_from_agreement(_array(logits), _array(source_logits))
-        if found is not None:
-            anchor.rescale(fitted=found.temperature)
-            self.fitted, self.error = True, found.error
+            fitted = temperature_from_agreement(_array(logits), _array(source_logits))
+        if fitted is not None:
+            anchor.rescale(fitted=fitted.temperature)
+            self.fitted, self.error = True, fitted.error
             self.clean_confidence = float(anchor.scaled(torch.cat(list(logits))).amax(1).mean())
 
     @property
@@ -113,9 +110,9 @@ class AnchorScale(Stateful):
             return
         self.compared, self.agreed = compared, agreed
         same = known[:, -1].to(torch.promote_types(agreed.dtype, torch.float32)).numpy()  # numpy has no bfloat16
-        found = scale_from_stream(known[:, :-1].contiguous().numpy(), same, self.clean_accuracy)
-        anchor.rescale(estimated=found.temperature)
-        self.error = found.error
+        fitted = temperature_from_stream(known[:, :-1].contiguous().numpy(), same, self.clean_accuracy)
+        anchor.rescale(estimated=fitted.temperature)
+        self.error = fitted.error
 
     def unknown(self, *, follows: bool) -> str | None:
         """Return why nothing is known of the scale, or None."""
@@ -133,8 +130,8 @@ class AnchorScale(Stateful):
             "holdout=[(inputs, labels)], or holdout=[inputs] and clean_accuracy="
         )
 
-    def judge(self, beliefs: Tensor, weighed: Tensor, plain: Tensor, *, follows: bool) -> Judgement:
-        """Return the accuracy and its interval from probabilities that predictions are right, (samples,).
+    def estimate(self, beliefs: Tensor, weighed: Tensor, plain: Tensor, *, follows: bool) -> Estimate:
+        """Return the accuracy and its 90 % interval from probabilities that predictions are right, (samples,).
 
         `weighed` and `plain` are the anchor's probabilities for the same samples, with and without class proportions.
         """
@@ -151,7 +148,7 @@ class AnchorScale(Stateful):
         by_class = OFF_BY_CLASS / math.sqrt(math.exp(entropy))
         always = math.hypot(scatter, OFF_BY, by_class, self.error)
         down, up = (NINETY_PERCENT * math.hypot(always, shift) for shift in (too_high, too_low))
-        return Judgement(value, max(0.0, value - down), min(1.0, value + up))
+        return Estimate(value, max(0.0, value - down), min(1.0, value + up))
 
     def _lost(self, confidence: float) -> float:
         """Return the confidence that a shift has cost; without held-out data, half of what there is not."""
@@ -170,5 +167,5 @@ def agreement(logits: Sequence[Tensor], others: Sequence[Tensor]) -> float:
 
 
 def _array(batches: Sequence[Tensor]) -> NDArray[np.float64]:
-    found: NDArray[np.float64] = torch.cat(list(batches)).double().numpy(force=True)
-    return found
+    joined: NDArray[np.float64] = torch.cat(list(batches)).double().numpy(force=True)
+    return joined

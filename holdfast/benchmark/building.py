@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from holdfast.anchor import read_card
 from holdfast.benchmark.job import Job, SourceData
+from holdfast.benchmark.offline import SchedulesByEpoch
 from holdfast.calibration import CalibrationSettings, calibrate
 from holdfast.data import DATASETS, Dataset
 from holdfast.data.tensors import as_inputs
@@ -61,7 +62,7 @@ def build(job: Job, stream: Stream | None = None) -> Built:
     total = min(filter(None, (job.samples, stream.length)), default=None)
     with placement.computing():
         model, seen = _build_model(job, placement.place(network), stream)
-    if not job.is_online and total:
+    if not job.is_online and total and isinstance(model.method, SchedulesByEpoch):
         start, stop = stream.episodes(total)[0]
         model.method.prepare_offline(batches_per_epoch=-(-(stop - start) // job.batch_size))
     return Built(stream, model, total, seen)

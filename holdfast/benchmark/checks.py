@@ -14,7 +14,7 @@ from holdfast.benchmark.schema import StreamEntry, Suite, recipe_for
 from holdfast.corruptions import CORRUPTIONS
 from holdfast.data import DATASETS
 from holdfast.estimators import ESTIMATORS
-from holdfast.model.adapted import check_estimator_name
+from holdfast.model.given import check_estimator_name
 from holdfast.models import MODELS, weights_digest
 from holdfast.options.spec import Spec
 from holdfast.options.suite_files import KeyPath

@@ -10,11 +10,11 @@ accuracy.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import torch
@@ -31,6 +31,22 @@ from holdfast.records import Batch
 
 ORACLE_SCORES = {"accuracy": accuracy, "macro_f1": macro_f1, "macro_roc_auc": macro_roc_auc}
 CHUNK = 64  # samples rendered at once
+
+
+@runtime_checkable
+class SchedulesByEpoch(Protocol):
+    """A method with a schedule by epochs."""
+
+    def prepare_offline(self, batches_per_epoch: int) -> None:
+        """Learn before the first epoch how many batches an epoch has."""
+
+
+@runtime_checkable
+class SeesWholeSet(Protocol):
+    """A method that looks at the whole set before each epoch."""
+
+    def begin_epoch(self, batches: Iterable[Tensor], order: Tensor) -> None:
+        """See all inputs of the set before an epoch over them, which comes in the order given, (n,)."""
 
 
 @dataclass
@@ -153,8 +169,10 @@ class OfflineSet:
             self.attempt.tell(f"epoch {now.epoch + 1} of {self.epochs}")
 
     def _begin(self, copy: NDArray[Any], order: NDArray[np.int64]) -> None:
-        """Show the method the whole set, and count what that costs."""
+        """Show the whole set to a method that asks for it, and count what that costs."""
         method, began = self.model.method, time.perf_counter()
+        if not isinstance(method, SeesWholeSet):
+            return
         forwarded = method.samples_forwarded
         method.begin_epoch(self._batches(copy), self.job.placement.move(torch.from_numpy(order)))
         self.job.placement.wait()

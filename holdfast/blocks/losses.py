@@ -9,20 +9,6 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-__all__ = [
-    "balanced_agreement",
-    "conjugate_loss",
-    "entropy",
-    "generalised_cross_entropy",
-    "generalised_entropy",
-    "negative_nuclear_norm",
-    "opinion_entropy",
-    "prediction_distance",
-    "smoothed_entropy",
-    "soft_cross_entropy",
-    "soft_likelihood_ratio",
-]
-
 
 def entropy(logits: Tensor) -> Tensor:
     """Return the entropy of each predicted distribution in nats, (batch,).
@@ -126,9 +112,9 @@ def generalised_entropy(logits: Tensor, *, exponent: float) -> Tensor:
 
 
 def opinion_entropy(logits: Tensor, *, doubt: float | None = None, eps: float = 1e-7) -> Tensor:
-    """Return the entropy of each subjective opinion, (batch,): beliefs in the classes, and one entry for "unknown".
+    """Return the entropy of each prediction, (batch,), with one entry for "unknown" beside the classes.
 
-    The opinion is the softmax over the logits and ln K, with K = `doubt`, by default the number of classes; the
+    The prediction is the softmax over the logits and ln K, with K = `doubt`, by default the number of classes; the
     official code has 1000 for any network. The gradient leaves the norm of the logits as it is, so that confidence
     cannot grow by scale alone (Zhang et al., ICLR 2025). Finite for all logits; the official code overflows above 88.
 
@@ -140,8 +126,8 @@ def opinion_entropy(logits: Tensor, *, doubt: float | None = None, eps: float = 
     norm = logits.norm(dim=1, keepdim=True)
     logits = logits / norm.clamp_min(torch.finfo(logits.dtype).tiny) * norm.detach()
     unknown = logits.new_full((len(logits), 1), math.log(doubt or logits.shape[1]))
-    opinion = torch.cat([logits, unknown], dim=1).softmax(1) + eps
-    return -(opinion * opinion.log()).sum(1)
+    probs = torch.cat([logits, unknown], dim=1).softmax(1) + eps
+    return -(probs * probs.log()).sum(1)
 
 
 def negative_nuclear_norm(logits: Tensor, *, exact: bool = False, largest: bool = False) -> Tensor:

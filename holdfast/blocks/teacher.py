@@ -7,11 +7,9 @@ from collections.abc import Iterable
 from typing import Generic, TypeVar
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from holdfast.state import Moving
-
-__all__ = ["MovingAverage", "copy_sharing_frozen"]
 
 Network = TypeVar("Network", bound=nn.Module)
 
@@ -44,17 +42,17 @@ class MovingAverage(Moving, Generic[Network]):
         mine = dict(self.network.named_parameters())
         self._pairs = [(mine[names[id(parameter)]], parameter) for parameter in moving]
 
-    def moving(self) -> list[nn.Parameter]:
+    def written(self) -> list[nn.Parameter]:
         """Return the teacher's parameters that follow the student's."""
         return [mine for mine, _ in self._pairs]
 
-    def following(self, students: Iterable[nn.Parameter]) -> list[nn.Parameter]:
+    def following(self, students: Iterable[Tensor]) -> list[nn.Parameter]:
         """Return the teacher's parameters that follow some of the student's."""
         wanted = {id(parameter) for parameter in students}
         return [mine for mine, student in self._pairs if id(student) in wanted]
 
     @torch.no_grad()
-    def follow(self) -> None:
-        """Move towards the student."""
+    def follow(self, momentum: float | None = None) -> None:
+        """Move towards the student, with another momentum if there is one."""
         mine, students = tuple(zip(*self._pairs, strict=True))
-        torch._foreach_lerp_(mine, students, 1 - self.momentum)
+        torch._foreach_lerp_(mine, students, 1 - (self.momentum if momentum is None else momentum))

@@ -100,7 +100,7 @@ def threshold(model: AdaptedModel) -> float:
 
 def anchor(method: Method) -> Tensor:
     """Return the weights that ROID averages with."""
-    return torch.cat([weight.flatten() for weight in expect(Roid, method).anchor_weights()])
+    return torch.cat([weight.flatten() for weight in expect(Roid, method).averaged_with()])
 
 
 def recorded_source(method: Method, arrays: Mapping[str, Any], stream: str) -> None:

@@ -12,8 +12,6 @@ from pydantic import TypeAdapter, ValidationError
 from holdfast.machine.folders import write_whole
 from holdfast.state import SavedStateError
 
-__all__ = ["FILES", "MOMENTS", "README", "STATE", "WEIGHTS", "Config", "read_config", "write_config"]
-
 CONFIG = "config.json"
 STATE = "adaptation.safetensors"  # all that adaptation has changed
 MOMENTS = "moments.safetensors"  # of the source data

@@ -32,8 +32,6 @@ from holdfast.recovery import Recovery
 from holdfast.registry import options_of
 from holdfast.state import SavedStateError
 
-__all__ = ["Shared", "read_folder", "write_folder"]
-
 # An adapted model, a card of moments, or a recipe by name or resolved.
 Shared: TypeAlias = "AdaptedModel | Card | ResolvedRecipe | str"
 

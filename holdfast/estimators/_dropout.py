@@ -12,16 +12,14 @@ import torch
 from torch import Tensor, nn
 
 from holdfast.blocks.norm import NormLayer, paused
+from holdfast.estimators._held_out import source_error_of
 from holdfast.estimators._observation import Observation
-from holdfast.estimators._source_error import source_error_of
 from holdfast.models.classifier import Classifier
 from holdfast.models.partial_forward import Recorded, finished_parts, patched, recording, reusing
 from holdfast.models.probing import untouched
 from holdfast.options.ranges import Count, Momentum, Share
 from holdfast.randomness import seed_for
 from holdfast.state import Stateful
-
-__all__ = ["Dropout", "Points", "drop", "find_points"]
 
 MOST_POINTS = 4  # as many as the official ResNets have
 
@@ -200,9 +198,9 @@ def _named_points(model: Classifier, points: str | Sequence[str]) -> Points:
     if points == "features" and model.head is not None:
         return Points((), head=True)
     if points == "stages":
-        found = find_points(model)
-        if found.names or found.head:
-            return found
+        usable = find_points(model)
+        if usable.names or usable.head:
+            return usable
     elif not isinstance(points, str):
         for name in points:
             model.module.get_submodule(name)  # torch's error names the missing part
@@ -215,8 +213,7 @@ def _with_finished_parts(model: Classifier, points: Points) -> Points:
     if not points.names:
         return points
     inputs = model.trial_inputs()
-    with untouched(model), paused(model):
-        before = model.samples_forwarded
+    with untouched(model), paused(model), model.uncounted():
         finished = finished_parts(model.module, inputs, points.names[0])
         with recording(model, inputs, finished) as recorded:
             model(inputs)
@@ -234,7 +231,6 @@ def _with_finished_parts(model: Classifier, points: Points) -> Points:
         except RuntimeError:  # it flattens its feature maps with view()
             points = replace(points, channels_last=False)
             whole, *partial_passes = logits_at(points)
-        model.samples_forwarded = before
     same = all(torch.equal(whole, again) for again in partial_passes)
     return replace(points, finished=finished if same else ())
 

@@ -1,4 +1,4 @@
-"""Held-out source data that an estimator keeps."""
+"""Held-out source data: what an estimator keeps of them, and the error of a network on them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-__all__ = ["first_held_out"]
+from holdfast.blocks.norm import paused
+from holdfast.models.classifier import Classifier
 
 
 def first_held_out(
@@ -22,3 +23,15 @@ def first_held_out(
     inputs = torch.cat([inputs for inputs, _ in batches])[:samples]
     labels = torch.cat([labels for _, labels in batches if labels is not None])[:samples]
     return inputs.to(device), labels.to(device)
+
+
+@torch.no_grad()
+def source_error_of(batches: Sequence[tuple[Tensor, Tensor | None]], model: Classifier) -> float:
+    """Return the error on labelled batches; without labels one minus the mean confidence, a rough guess."""
+    wrong = 0.0
+    with paused(model):
+        for inputs, labels in batches:
+            logits = model(inputs)
+            right = logits.softmax(1).amax(1) if labels is None else logits.argmax(1) == labels
+            wrong += len(inputs) - float(right.sum())
+    return wrong / sum(len(inputs) for inputs, _ in batches)

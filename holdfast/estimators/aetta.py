@@ -10,8 +10,6 @@ from holdfast.estimators._observation import Observation
 from holdfast.estimators._under_dropout import UnderDropout
 from holdfast.records import Estimate
 
-__all__ = ["Aetta"]
-
 
 @ESTIMATORS.register("aetta")
 class Aetta(UnderDropout):
@@ -30,8 +28,8 @@ class Aetta(UnderDropout):
 
     def estimate(self, seen: Observation) -> Estimate:
         """Return one minus the smoothed error."""
-        found = measure_disagreement(seen.logits, self.dropout.logits(seen), self.skew_power)
+        disagreement = measure_disagreement(seen.logits, self.dropout.logits(seen), self.skew_power)
         # The average starts at the disagreement itself, neither weighted nor clipped, as in the official code.
-        previous = found.share if self.error is None else self.error
-        self.error = self.smoothing * previous + (1 - self.smoothing) * found.error
+        previous = disagreement.share if self.error is None else self.error
+        self.error = self.smoothing * previous + (1 - self.smoothing) * disagreement.error
         return Estimate(1 - self.error)

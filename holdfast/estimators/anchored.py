@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Literal
 
 import torch
@@ -17,8 +18,6 @@ from holdfast.estimators._observation import Observation
 from holdfast.models.classifier import Classifier
 from holdfast.options.ranges import Count, Positive, Share, Whole
 from holdfast.records import Estimate
-
-__all__ = ["Anchored"]
 
 SUSPICIOUS = 0.2  # shortfall of the network's predictions at which it is compared with the source at once
 USUAL_CONFIDENCE = 0.8  # of an anchor without held-out data; at half of it, the source is asked at once
@@ -150,8 +149,7 @@ class Anchored(Estimator):
             return Estimate(math.nan, gain=gain, unknown=unknown)
         beliefs = anchored.gather(1, self.predictions[:, None])[:, 0]
         assert self.anchor.recent is not None  # of this batch
-        found = self.scale.judge(beliefs, anchored, self.anchor.recent, follows=self.follows)
-        return Estimate(found.value, found.low, found.high, gain=gain)
+        return replace(self.scale.estimate(beliefs, anchored, self.anchor.recent, follows=self.follows), gain=gain)
 
     def _surer(self, anchored: Tensor) -> str | None:
         """Return that the network is twice as sure as the anchor, unless its predictions have collapsed."""
@@ -179,13 +177,13 @@ def _quicken(network: Classifier) -> None:
 def gain_over(source: Tensor, logits: Tensor, anchored: Tensor) -> float:
     """Return the anchor's mean probability of the predictions minus that of the source's predictions.
 
-    Both are judged on the same batch, the last rows of `anchored`, so a hard batch counts against neither.
+    Both are compared on the same batch, the last rows of `anchored`, so a hard batch counts against neither.
 
     >>> gain_over(torch.eye(2)[[0, 0]], torch.eye(2), torch.tensor([[0.9, 0.1], [0.2, 0.8]]))
     0.3
     """
-    opinion = anchored[-len(logits) :].double()
-    now, before = (opinion.gather(1, given.argmax(1)[:, None]).mean() for given in (logits, source))
+    probabilities = anchored[-len(logits) :].double()
+    now, before = (probabilities.gather(1, given.argmax(1)[:, None]).mean() for given in (logits, source))
     return round(float(now - before), 6)
 
 

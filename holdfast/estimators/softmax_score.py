@@ -11,12 +11,10 @@ from torch import Tensor
 from holdfast.blocks.norm import paused
 from holdfast.estimators._base import ESTIMATORS, Estimator
 from holdfast.estimators._observation import Observation
-from holdfast.evidence import scale_from_labels
+from holdfast.evidence import temperature_from_labels
 from holdfast.models.classifier import Classifier
 from holdfast.options.ranges import Positive
 from holdfast.records import Estimate
-
-__all__ = ["SoftmaxScore"]
 
 
 @ESTIMATORS.register("softmax_score")
@@ -46,7 +44,7 @@ class SoftmaxScore(Estimator):
         with paused(model):
             logits = torch.cat([model(inputs) for inputs, _ in batches]).double().numpy(force=True)
         labels = torch.cat([labels for _, labels in batches if labels is not None]).numpy(force=True)
-        self.fitted_temperature = scale_from_labels(logits, labels).temperature
+        self.fitted_temperature = temperature_from_labels(logits, labels).temperature
 
     def estimate(self, seen: Observation) -> Estimate:
         """Return the mean of the largest probability over the batch."""

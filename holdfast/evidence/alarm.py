@@ -9,8 +9,6 @@ from numpy.typing import ArrayLike
 from holdfast.evidence.checks import numbers_within
 from holdfast.state import Stateful
 
-__all__ = ["LossAlarm"]
-
 BOLDEST = 0.9  # of the stake that could lose all wealth in one observation
 FIXED = (0.9, 0.3)  # stakes that need no past, as shares of the same
 MEMORY = 0.02  # weight of the newest observation in the moments that set the third stake
@@ -93,9 +91,9 @@ class LossAlarm(Stateful):
             if (fast + slow + fitted) / 3 + kept >= goal:
                 seen, fast, slow, fitted, mean, square = [START[name] for name in _RESTARTED]
                 kept, raised = _kept_back(seen), raised + 1
-        found = raised > now["raised"]
+        alarmed = raised > now["raised"]
         self.numbers = dict(zip(START, (seen, raised, fast, slow, fitted, mean, square), strict=True))
-        return found
+        return alarmed
 
 
 _RESTARTED = ("seen", "fast", "slow", "fitted", "mean", "square")

@@ -10,8 +10,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from holdfast.state import Stateful
 
-__all__ = ["SumBets"]
-
 RUINED = -1e9  # logarithm of the wealth of a stake that is bet no more
 STEPS = 50  # Newton's method converges from one side; it takes 5 to 10
 
@@ -73,11 +71,11 @@ class SumBets(Stateful):
 
 def _least(logs: Sequence[float], stakes: Sequence[float], needed: float) -> float:
     """Return the S at which Σ exp(log − stake · S) = exp(needed), a decreasing and convex function of S."""
-    found = max((log - needed) / stake for log, stake in zip(logs, stakes, strict=True))  # one term alone is enough
+    least = max((log - needed) / stake for log, stake in zip(logs, stakes, strict=True))  # one term alone is enough
     for _ in range(STEPS):
-        terms = [math.exp(log - needed - stake * found) for log, stake in zip(logs, stakes, strict=True)]
+        terms = [math.exp(log - needed - stake * least) for log, stake in zip(logs, stakes, strict=True)]
         step = math.log(sum(terms)) * sum(terms) / sum(term * stake for term, stake in zip(terms, stakes, strict=True))
-        found += step
-        if step <= 1e-12 * (1 + abs(found)):
+        least += step
+        if step <= 1e-12 * (1 + abs(least)):
             break
-    return found
+    return least

@@ -8,8 +8,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["class_or_none", "numbers_within"]
-
 
 def numbers_within(values: ArrayLike, lowest: float, highest: float, what: str) -> NDArray[np.float64]:
     """Return numbers as a flat array, or raise a ValueError that names the first one out of range.
@@ -17,13 +15,13 @@ def numbers_within(values: ArrayLike, lowest: float, highest: float, what: str) 
     >>> numbers_within(0.5, 0, 1, "a loss")
     array([0.5])
     """
-    found = np.atleast_1d(np.asarray(values, np.float64))
-    if found.ndim != 1:
-        raise ValueError(f"{what} must be one number or a flat list, got an array of shape {found.shape}")
-    outside = ~((found >= lowest) & (found <= highest))  # true of nan too
+    numbers = np.atleast_1d(np.asarray(values, np.float64))
+    if numbers.ndim != 1:
+        raise ValueError(f"{what} must be one number or a flat list, got an array of shape {numbers.shape}")
+    outside = ~((numbers >= lowest) & (numbers <= highest))  # true of nan too
     if outside.any():
-        raise ValueError(f"{what} must be between {lowest:g} and {highest:g}, got {found[outside][0]:g}")
-    return found
+        raise ValueError(f"{what} must be between {lowest:g} and {highest:g}, got {numbers[outside][0]:g}")
+    return numbers
 
 
 def class_or_none(label: Any, correct: Any = None, *, classes: int | None = None) -> int | None:
@@ -43,9 +41,9 @@ def class_or_none(label: Any, correct: Any = None, *, classes: int | None = None
         raise ValueError(f"give label or correct, not both, got {label!r} and {correct!r}")
     known = "a class from 0 on" if classes is None else f"a class from 0 to {classes - 1}"
     try:
-        found = -1 if isinstance(label, (bool, np.bool_)) else operator.index(label)
+        index = -1 if isinstance(label, (bool, np.bool_)) else operator.index(label)
     except TypeError:
-        found = -1
-    if found < 0 or (classes is not None and found >= classes):
+        index = -1
+    if index < 0 or (classes is not None and index >= classes):
         raise ValueError(f"label must be {known}, or None, got {label!r}")
-    return found
+    return index

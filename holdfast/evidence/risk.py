@@ -11,8 +11,6 @@ from numpy.typing import ArrayLike, NDArray
 from holdfast.evidence.sequence import ConfidenceSequence
 from holdfast.state import Stateful
 
-__all__ = ["RiskMonitor"]
-
 ABOVE_ALL = sys.float_info.max  # a threshold that no proxy exceeds; files of states hold finite numbers only
 
 
@@ -90,7 +88,7 @@ class RiskMonitor(Stateful):
 
 def _flags(values: ArrayLike) -> NDArray[np.bool_]:
     """Return whether each prediction was wrong, from booleans or from losses of 0 and 1."""
-    found = np.asarray(values).ravel()
-    if not np.isin(found, (0, 1)).all():
+    flags = np.asarray(values).ravel()
+    if not np.isin(flags, (0, 1)).all():
         raise ValueError("an error must be 0 or 1 (or a boolean), one for each sample")
-    return found.astype(np.bool_)
+    return flags.astype(np.bool_)

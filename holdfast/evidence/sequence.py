@@ -9,8 +9,6 @@ from holdfast.evidence.checks import numbers_within
 from holdfast.evidence.mean import BoundedMean, Interval
 from holdfast.state import Stateful
 
-__all__ = ["ConfidenceSequence"]
-
 STAKES = 10  # enough for a million observations
 
 
@@ -39,12 +37,12 @@ class ConfidenceSequence(Stateful):
 
     def observe(self, values: ArrayLike) -> None:
         """Add one observation, or several in order."""
-        found = numbers_within(values, self.lowest, self.highest, "an observation")
-        before = self.mean.total + np.cumsum(found) - found
-        counts = self.mean.samples + np.arange(1, len(found) + 1)
+        observed = numbers_within(values, self.lowest, self.highest, "an observation")
+        before = self.mean.total + np.cumsum(observed) - observed
+        counts = self.mean.samples + np.arange(1, len(observed) + 1)
         centres = (before + (self.lowest + self.highest) / 2) / counts  # each known before its observation
-        self.mean.bets.add(found - centres)
-        self.mean.count(len(found), float(found.sum()), float(centres.sum()))
+        self.mean.bets.add(observed - centres)
+        self.mean.count(len(observed), float(observed.sum()), float(centres.sum()))
 
     def interval(self) -> Interval:
         """Return the interval after the observations so far; it is [`lowest`, `highest`] before the first."""

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import copy
-import itertools
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, ClassVar, Literal
 
@@ -14,22 +13,18 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from holdfast.anchor import Reference
-from holdfast.blocks.comparing import differing
 from holdfast.blocks.norm import BatchStatistics, pause, paused
-from holdfast.blocks.teacher import MovingAverage
 from holdfast.blocks.wrapping import affine_parameters, contiguous_group_norm, has_batch_norm, replace_batch_norm
+from holdfast.methods._sourced import Sourced
+from holdfast.methods._stepper import Stepper, make_stepper, moments_of, set_moments
 from holdfast.models.classifier import Classifier
 from holdfast.models.engines import EngineName
 from holdfast.options.ranges import Momentum, NotNegative
 from holdfast.records import Refused, Update
 from holdfast.registry import Registry
-from holdfast.restorable import Pull
-from holdfast.state import Stateful, copied, put_back, snapshot_of
-
-__all__ = ["METHODS", "Method", "PredictOnly", "preset_for"]
 
 
-class Method(Stateful):
+class Method(Sourced):
     """One published way to adapt; a subclass writes `loss` and, if its paper requires it, `prepare` or `predict`."""
 
     citation: ClassVar[str] = ""
@@ -93,10 +88,9 @@ class Method(Stateful):
             parameter.requires_grad_(True)
         if self.trained:
             contiguous_group_norm(self)
-        self._optimizer = self._make_optimizer() if self.trained else None
-        self._origin = {name: tensor.detach().clone() for name, tensor in self.moving().items()}
+        self.stepper = self._make_stepper() if self.trained else None
+        self.keep_origin()
         self._paused, self._lr_scale = False, 1.0
-        self._pull: Pull | None = None  # by a recovery, for the next updates
         self.samples_backwarded = 0
         self.add_state("batches", 0)
 
@@ -154,12 +148,6 @@ class Method(Stateful):
         """Return further numbers to record for each batch, by name."""
         return {}
 
-    def prepare_offline(self, batches_per_epoch: int) -> None:
-        """Learn before the first epoch of an offline set how many batches an epoch has, for schedules by epoch."""
-
-    def begin_epoch(self, batches: Iterable[Tensor], order: Tensor) -> None:
-        """See all inputs of an offline set before an epoch over them, which comes in the order given, (n,)."""
-
     @property
     def recovering(self) -> Method:
         """The method that a recovery restores: itself, or the one that it is put around."""
@@ -187,9 +175,9 @@ class Method(Stateful):
 
     def update(self, loss: Tensor, samples: int) -> Update:
         """Take one optimiser step, unless the loss or a gradient is not finite."""
-        if self._optimizer is None or self.paused:
+        if self.stepper is None or self.paused:
             return Update()
-        self._optimizer.zero_grad(set_to_none=True)
+        self.stepper.zero_grad(set_to_none=True)
         self.samples_backwarded += samples
         loss.backward()
         gradients = [parameter.grad for parameter in self.trained if parameter.grad is not None]
@@ -198,135 +186,55 @@ class Method(Stateful):
         value, size = torch.stack([loss.detach().to(total.dtype), total]).tolist()  # the host waits once
         if not math.isfinite(size):
             return Update(events=(Refused("non-finite loss or gradient"),))
-        if self._pull is None:
-            self._optimizer.step()
-        else:
-            self._step_pulled(self._optimizer, self._pull)
+        self.stepper.step()
         return Update(loss=value)
 
-    def pull_towards(self, pull: Pull | None) -> None:
-        """Add a penalty to the gradient of the next updates; the parameters keep the gradient of the loss alone."""
-        self._pull = pull
+    def reset(self, keeping: Sequence[Tensor] | None = None) -> None:
+        """Return to the source exactly: weights, statistics, optimiser and declared state.
 
-    @torch.no_grad()
-    def _step_pulled(self, optimizer: torch.optim.Optimizer, pull: Pull) -> None:
-        """Take a step on the loss and the penalty of a pull, whose gradient is known; keep that of the loss alone."""
-        gradients = [weight.grad for weight in self.trained]
-        for weight, own, strength, centre in zip(self.trained, gradients, pull.strengths, pull.centres, strict=True):
-            towards = 2 * strength * (weight - centre)
-            weight.grad = towards if own is None else own + towards
-        optimizer.step()
-        for weight, own in zip(self.trained, gradients, strict=True):
-            weight.grad = own
-
-    def reset(self) -> None:
-        """Return to the source exactly: weights, statistics, optimiser and declared state."""
+        Trained parameters may be kept, and with them those of a teacher that follow them. Batches are then counted on,
+        so that random draws do not repeat.
+        """
+        batches = self.batches
+        surviving = [(weight, weight.detach().clone()) for weight in self.with_teachers(keeping or ())]
         self.reset_weights()
         self.reset_state()
+        if keeping is not None:
+            self.batches = batches
+        with torch.no_grad():
+            for weight, value in surviving:
+                weight.copy_(value)
 
     def reset_weights(self) -> None:
         """Return weights, statistics and, unless it keeps its momentum, the optimiser to the source; no other state."""
-        kept = dict(self._optimizer.state) if self._optimizer and self.keep_momentum else {}
+        kept = dict(self.stepper.state) if self.stepper and self.keep_momentum else {}
         self.set_moving({})
-        if self._optimizer:
-            self._optimizer.state.update(kept)
+        if self.stepper:
+            self.stepper.state.update(kept)
 
-    @torch.no_grad()
-    def reset_after(self, kept: int) -> None:
-        """Reset, except that the first `kept` trained parameters, and a teacher's, keep their values."""
-        students = self.trained[:kept]
-        teachers = (part for part in self.modules() if isinstance(part, MovingAverage))
-        surviving = [*students, *(weight for teacher in teachers for weight in teacher.following(students))]
-        values, batches = [weight.clone() for weight in surviving], self.batches
-        self.reset()
-        for weight, value in zip(surviving, values, strict=True):
-            weight.copy_(value)
-        self.batches = batches  # random draws do not repeat
-
-    def move_anchor(self, kept: int) -> None:
-        """Keep all weights, and average them from now on with the first `kept` of them and the source of the rest."""
-        raise ValueError(
-            f"{METHODS.name_of(type(self))!r} averages its weights with no anchor that could be reset; choose "
-            "resets='weights', or the method 'roid'"
-        )
+    def set_moving(self, values: Mapping[str, Tensor]) -> None:
+        """Set every moving tensor to the value given or else to its source value, and clear the optimiser."""
+        super().set_moving(values)
+        if self.stepper is not None:
+            self.stepper.state.clear()
+            self.stepper.zero_grad(set_to_none=True)
 
     @torch.no_grad()
     def source_logits(self, inputs: Tensor) -> Tensor:
         """Return the logits of the predicting network with its source weights; nothing moves."""
-        network, now = self.predictor, self.moving()
-        origin = {id(now[name]): source for name, source in self._origin.items()}
-        named = itertools.chain(network.named_parameters(), network.named_buffers())
-        source = {name: origin[id(tensor)] for name, tensor in named if id(tensor) in origin}
-        with paused(network):
-            logits: Tensor = functional_call(network, source, inputs)
+        with paused(self.predictor):
+            logits: Tensor = functional_call(self.predictor, self.source_values(self.predictor), inputs)
         return logits
 
     def network_logits(self, logits: Tensor) -> Tensor:
         """Return the logits of the network behind the newest prediction, without corrections of the method."""
         return logits
 
-    def snapshot(self) -> dict[str, Any]:
-        """Return a copy of all that adaptation has changed: weights, statistics, optimiser and declared state."""
-        return snapshot_of(self, self.changed(), kept=False)
-
-    def return_to(self, snapshot: Mapping[str, Any]) -> None:
-        """Return to a snapshot exactly; what fitting source data has left stays as it is now."""
-        self.set_moving(snapshot["tensors"])
-        put_back(self, snapshot["declared"])
-
-    @torch.no_grad()
-    def set_moving(self, values: Mapping[str, Tensor]) -> None:
-        """Set every moving tensor to the value given or else to its source value, and clear the optimiser."""
-        moving = self.moving()
-        for name, source in self._origin.items():
-            moving[name].copy_(values.get(name, source))
-        if self._optimizer is not None:
-            self._optimizer.state.clear()
-            self._optimizer.zero_grad(set_to_none=True)
-
-    @torch.no_grad()
-    def restore(self, mask: Callable[[Tensor, Tensor | None], Tensor]) -> None:
-        """Return single weights to the source, where `mask(weight, last_gradient)` is true."""
-        for name, parameter in self.named_parameters():
-            if parameter.requires_grad:
-                parameter.copy_(torch.where(mask(parameter, parameter.grad), self._origin[name], parameter))
-
     def export(self) -> nn.Module:
         """Return the predicting network as a plain module that no longer adapts."""
         exported = copy.deepcopy(self.predictor.module).eval().requires_grad_(False)
         pause(exported)
         return exported
-
-    def source_weights(self) -> list[Tensor]:
-        """Return the source values of the trained parameters, in their order."""
-        names = {id(parameter): name for name, parameter in self.named_parameters()}
-        return [self._origin[names[id(parameter)]] for parameter in self.trained]
-
-    def moving(self) -> dict[str, Tensor]:
-        """Return every tensor that adaptation may change, by name: trained parameters, teachers and all buffers."""
-        chosen_ids = {
-            id(parameter)
-            for part in self.modules()
-            if isinstance(part, (Method, MovingAverage))
-            for parameter in (part.trained if isinstance(part, Method) else part.moving())
-        }
-        chosen = {name: tensor for name, tensor in self.named_parameters() if id(tensor) in chosen_ids}
-        return {**chosen, **dict(self.named_buffers())}
-
-    def tensors(self) -> dict[str, Tensor]:
-        """Return every tensor that adaptation may change and that has a source value, by name."""
-        moving = self.moving()
-        return {name: moving[name] for name in self._origin}
-
-    def changed(self) -> dict[str, Tensor]:
-        """Return those that differ from their source values."""
-        now = self.tensors()
-        return {name: now[name] for name in differing(now, self._origin)}
-
-    @property
-    def origin(self) -> Mapping[str, Tensor]:
-        """The source values of every tensor in `moving`, by the same names."""
-        return self._origin
 
     @property
     def paused(self) -> bool:
@@ -346,15 +254,15 @@ class Method(Stateful):
 
     def scale_rates(self, scale: float) -> None:
         """Multiply all learning rates by a factor from now on."""
-        if self._optimizer is not None and scale != self._lr_scale:
-            for group, (_, lr) in zip(self._optimizer.param_groups, self.learning_rates(), strict=True):
+        if self.stepper is not None and scale != self._lr_scale:
+            for group, (_, lr) in zip(self.stepper.param_groups, self.learning_rates(), strict=True):
                 group["lr"] = scale * lr
         self._lr_scale = scale
 
     @property
     def param_groups(self) -> list[dict[str, Any]]:
         """The optimiser's parameter groups with their current learning rates; empty if nothing is trained."""
-        return [] if self._optimizer is None else self._optimizer.param_groups
+        return [] if self.stepper is None else self.stepper.param_groups
 
     @property
     def samples_forwarded(self) -> int:
@@ -363,66 +271,34 @@ class Method(Stateful):
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Method:
         super()._apply(fn, recurse)
-        self._origin = {name: fn(tensor) for name, tensor in self._origin.items()}
-        if self._optimizer is not None:
-            self._optimizer.load_state_dict(self._optimizer.state_dict())  # moves the moments to their parameters
+        if self.stepper is not None:
+            self.stepper.load_state_dict(self.stepper.state_dict())  # moves the moments to their parameters
         return self
 
-    def _make_optimizer(self) -> torch.optim.Optimizer | None:
-        groups = [{"params": parameters, "lr": lr} for parameters, lr in self.learning_rates()]
-        if self.optimizer == "adam":
-            return torch.optim.Adam(groups, self.lr, self.betas, weight_decay=self.weight_decay, foreach=True)
-        decay, nesterov = self.weight_decay, self.nesterov
-        return torch.optim.SGD(groups, self.lr, self.momentum, weight_decay=decay, nesterov=nesterov, foreach=True)
+    def _make_stepper(self) -> Stepper | None:
+        return make_stepper(
+            self.learning_rates(),
+            self.optimizer,
+            momentum=self.momentum,
+            nesterov=self.nesterov,
+            betas=self.betas,
+            weight_decay=self.weight_decay,
+        )
 
     def declared(self) -> dict[str, Any]:
         """Return the defaults of the declared attributes, and of the moments of the optimiser."""
-        return super().declared() if self._optimizer is None else {**super().declared(), "optimizer": {}}
+        return super().declared() if self.stepper is None else {**super().declared(), "optimizer": {}}
 
     def get_extra_state(self) -> dict[str, Any]:
         """Return the declared attributes and the moments of the optimiser."""
         state = super().get_extra_state()
-        if self._optimizer is not None:
-            known = copied(self._optimizer.state_dict()["state"])
-            # Of every parameter, also of those without: what is missing in a file is then a fault of the file.
-            state["optimizer"] = {index: known.get(index, {}) for index in range(len(_parameters(self._optimizer)))}
-        return state
+        return state if self.stepper is None else {**state, "optimizer": moments_of(self.stepper)}
 
     def set_extra_state(self, state: Mapping[str, Any]) -> None:
         """Set the declared attributes and the moments of the optimiser."""
         super().set_extra_state(state)
-        if self._optimizer is not None:
-            _check_moments(state["optimizer"], self._optimizer)
-            moments = {index: copy.deepcopy(own) for index, own in state["optimizer"].items() if own}
-            groups = self._optimizer.state_dict()["param_groups"]
-            self._optimizer.load_state_dict({"state": moments, "param_groups": groups})
-
-
-def _parameters(optimizer: torch.optim.Optimizer) -> list[nn.Parameter]:
-    return [parameter for group in optimizer.param_groups for parameter in group["params"]]
-
-
-def _step_dtype() -> torch.dtype:
-    """Return the type in which torch's optimisers count their steps."""
-    return torch.float64 if torch.get_default_dtype() == torch.float64 else torch.float32
-
-
-def _check_moments(moments: Mapping[int, Mapping[str, Any]], optimizer: torch.optim.Optimizer) -> None:
-    """Raise unless these are moments of the optimiser: for each parameter in order, of its shape."""
-    expected = {"step", "exp_avg", "exp_avg_sq"} if isinstance(optimizer, torch.optim.Adam) else {"momentum_buffer"}
-    parameters, counting = _parameters(optimizer), _step_dtype()
-    if list(moments) != list(range(len(parameters))):
-        raise ValueError(f"the optimiser has {len(parameters)} parameters, and moments of {list(moments)}")
-    for index, own in moments.items():
-        if own and set(own) != expected:
-            raise ValueError(f"the optimiser has no such moments: {sorted(own)} of parameter {index}")
-        parameter = parameters[index]
-        for name, tensor in own.items():
-            if tensor is None:  # SGD without momentum, or before its first step
-                continue
-            shape, dtype = (torch.Size(), counting) if name == "step" else (parameter.shape, parameter.dtype)
-            if tensor.shape != shape or tensor.dtype != dtype:
-                raise ValueError(f"{name!r} of parameter {index} is {tensor.dtype} of shape {tuple(tensor.shape)}")
+        if self.stepper is not None:
+            set_moments(self.stepper, state["optimizer"])
 
 
 class PredictOnly(nn.Module):

@@ -14,8 +14,6 @@ from holdfast.methods._base import METHODS, Method
 from holdfast.methods._proof import WrappingError
 from holdfast.models.outputs import logits_of
 
-__all__ = ["Statistics", "export"]
-
 Statistics: TypeAlias = Literal["batch", "frozen"]
 
 PROBE_SAMPLES = 4
@@ -43,14 +41,14 @@ def export(method: Method, statistics: Statistics = "batch", inputs: Tensor | No
     if statistics == "frozen":
         freeze_statistics(module, inputs)
     probe = method.model.trial_inputs(PROBE_SAMPLES) if inputs is None else inputs
-    expected, found = _paused_prediction(method, probe), _prediction(method, module, probe)
-    if not close(found, expected, 1.0 if statistics == "batch" else ROUNDING):
-        largest = float((found - expected).abs().max())
+    expected, exported = _paused_prediction(method, probe), _prediction(method, module, probe)
+    if not close(exported, expected, 1.0 if statistics == "batch" else ROUNDING):
+        largest = float((exported - expected).abs().max())
         raise WrappingError(
             f"the exported module of {name!r} predicts logits that differ by up to {largest:.3g} from the method's; "
             "export with statistics='batch', or report it"
         )
-    if statistics == "frozen" and not close(_prediction(method, module, probe[-1:]), found[-1:], ROUNDING):
+    if statistics == "frozen" and not close(_prediction(method, module, probe[-1:]), exported[-1:], ROUNDING):
         raise WrappingError(
             f"with fixed statistics a prediction of {name!r} still depends on its batch; export it with "
             "statistics='batch'"

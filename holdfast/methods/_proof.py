@@ -15,8 +15,6 @@ from holdfast.blocks.norm import NormLayer, source_statistics
 from holdfast.models.classifier import Classifier
 from holdfast.models.probing import untouched
 
-__all__ = ["Trace", "WrappingError", "prove_source", "trace"]
-
 ANOTHER_METHOD = "choose a method that changes no layer, such as 'neo', 't3a' or 'lame'"
 
 
@@ -48,8 +46,8 @@ def trace(model: Classifier, inputs: Tensor | None = None, *, gradients: bool = 
     def keep(name: str) -> Callable[[nn.Module, Any, Any], None]:
         def note(_: nn.Module, _args: Any, output: Any) -> None:
             if isinstance(output, Tensor) and output.is_floating_point():
-                found = output.detach()
-                outputs[name] = found.sum(dtype=torch.float64), found.abs().sum(dtype=torch.float64)
+                values = output.detach()
+                outputs[name] = values.sum(dtype=torch.float64), values.abs().sum(dtype=torch.float64)
 
         return note
 
@@ -66,16 +64,16 @@ def prove_source(method: nn.Module, source: Trace) -> None:
     """Refuse a method whose networks do not compute the source's logits with source statistics and no update."""
     for model in (part for part in method.modules() if isinstance(part, Classifier)):
         trained = any(parameter.requires_grad for parameter in model.parameters())
-        found = _retraced(model, source, gradients=trained)
-        if not close(found.logits, source.logits):
-            raise WrappingError(_difference(model.module, source, found))
-        if trained and not found.differentiable:
+        wrapped = _retraced(model, source, gradients=trained)
+        if not close(wrapped.logits, source.logits):
+            raise WrappingError(_difference(model.module, source, wrapped))
+        if trained and not wrapped.differentiable:
             raise WrappingError(
                 f"no gradient reaches the weights of {type(model.module).__name__}: it predicts under torch.no_grad(), "
                 "detaches its features, or uses checkpoint(…, use_reentrant=True); change that, or choose a method "
                 "that trains no weights, such as 'neo' or 'lame'"
             )
-        _prove_calls(model, source, found)
+        _prove_calls(model, source, wrapped)
 
 
 def _retraced(model: Classifier, source: Trace, *, gradients: bool = False) -> Trace:
@@ -91,13 +89,13 @@ def _retraced(model: Classifier, source: Trace, *, gradients: bool = False) -> T
             ) from error
 
 
-def _prove_calls(model: Classifier, source: Trace, found: Trace) -> None:
+def _prove_calls(model: Classifier, source: Trace, wrapped: Trace) -> None:
     """Refuse layers that the network does not call but whose statistics it uses: adapting them would do nothing."""
     for name, layer in _silent(model, source).items():
         before = layer.source_mean.clone()
-        layer.source_mean += 1
+        layer.source_mean.add_(1)
         try:
-            changed = not torch.equal(_retraced(model, source).logits, found.logits)
+            changed = not torch.equal(_retraced(model, source).logits, wrapped.logits)
         finally:
             layer.source_mean.copy_(before)
         if changed:
@@ -117,10 +115,10 @@ def _silent(model: Classifier, source: Trace) -> dict[str, NormLayer]:
     }
 
 
-def _difference(network: nn.Module, source: Trace, found: Trace) -> str:
-    largest = float((found.logits - source.logits).abs().max())
+def _difference(network: nn.Module, source: Trace, wrapped: Trace) -> str:
+    largest = float((wrapped.logits - source.logits).abs().max())
     change = f"preparing this network changed it: its logits differ by up to {largest:.3g}, and "
-    missing = next((name for name in source.outputs if name not in found.outputs), None)
+    missing = next((name for name in source.outputs if name not in wrapped.outputs), None)
     if missing is not None:
         return (
             f"{change}{missing!r} is no longer called; do not choose layers by their type in forward(), or "
@@ -130,7 +128,7 @@ def _difference(network: nn.Module, source: Trace, found: Trace) -> str:
     differs = (
         name
         for name, (total, size) in source.outputs.items()
-        if abs(float(found.outputs[name][0] - total)) > tolerance * float(size)
+        if abs(float(wrapped.outputs[name][0] - total)) > tolerance * float(size)
     )
     first = next(differs, "")
     layer = type(network.get_submodule(first)).__name__

@@ -17,8 +17,6 @@ from holdfast.models.classifier import Classifier
 from holdfast.options.ranges import Share
 from holdfast.randomness import seed_for
 
-__all__ = ["WholeNetwork", "classifier_part"]
-
 Statistics: TypeAlias = Literal["running", "batch"]
 
 
@@ -35,6 +33,8 @@ class WholeNetwork(Method):
         "statistics": "running: predict with running statistics, as published; batch: with those of the batch",
     }
 
+    batches_per_epoch: int | None  # an option of each subclass
+
     def __init__(
         self,
         model: Classifier,
@@ -50,6 +50,11 @@ class WholeNetwork(Method):
         """Update running statistics as in training, and train every parameter."""
         replace_batch_norm(model, self._as_in_training)
         return list(model.parameters())
+
+    def prepare_offline(self, batches_per_epoch: int) -> None:
+        """Schedule by epochs of this length, unless the option has set another."""
+        if self.batches_per_epoch is None:
+            self.batches_per_epoch = batches_per_epoch
 
     def learning_rates(self) -> list[tuple[list[nn.Parameter], float]]:
         """Return the parameters of the feature extractor, at a share of the rate, and those of the classifier."""

@@ -18,8 +18,6 @@ from holdfast.models.engines import Engine, EngineName
 from holdfast.models.sharing import sharing_copy
 from holdfast.options.ranges import Count, Positive, Share
 
-__all__ = ["Blend", "blended"]
-
 
 @METHODS.register("blend")
 class Blend(Method):

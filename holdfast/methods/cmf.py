@@ -12,8 +12,6 @@ from holdfast.methods.roid import Roid
 from holdfast.models.classifier import Classifier
 from holdfast.options.ranges import NotNegative, Share
 
-__all__ = ["Cmf"]
-
 REFERENCE_WEIGHTS = 38_400  # trained weights of the network that the process noise was chosen for
 GAIN_RANGE = (0.89, 0.9999)  # below, it is the lower end; from the upper end on, it is 1
 
@@ -55,7 +53,7 @@ class Cmf(Roid):
         self.add_state("variance", 0.0)  # P
         self.add_state("gain", 1.0)  # β, the share of the hidden network that it keeps
 
-    def anchor_weights(self) -> Sequence[Tensor]:
+    def averaged_with(self) -> Sequence[Tensor]:
         """Filter the trained weights, and return the hidden ones."""
         drawn = zip(self.hidden, self.source_weights(), strict=True)
         predicted = [hidden.lerp(source, 1 - self.source_momentum) for hidden, source in drawn]

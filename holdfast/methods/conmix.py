@@ -20,8 +20,6 @@ from holdfast.options.ranges import Count, Momentum, NotNegative, Share
 from holdfast.randomness import seed_for
 from holdfast.records import Update
 
-__all__ = ["Conmix"]
-
 FAMILIES = ("WHN", "ENQ", "END1", "END2", "ENSC", "TST")
 FULL_MOMENTUM = ("sc2-WHN", "sc2-ENQ", "sc2-ENSC", "rs-WHN")
 
@@ -105,17 +103,12 @@ class Conmix(WholeNetwork):
         for name, default in {"labels": None, "mean_probs": None, "order": None, "seen": 0}.items():
             self.add_state(name, default)
 
-    def prepare_offline(self, batches_per_epoch: int) -> None:
-        """Schedule by epochs of this length, unless the option has set another."""
-        if self.batches_per_epoch is None:
-            self.batches_per_epoch = batches_per_epoch
-
     @torch.no_grad()
     def begin_epoch(self, batches: Iterable[Tensor], order: Tensor) -> None:
         """Pseudo-label the test set by its feature centres, refined with the labels of the previous epoch."""
-        found = [self.model.forward_with_features(inputs) for inputs in batches]
-        probs = torch.cat([logits for logits, _ in found]).softmax(1)
-        labels, soft_labels = nearest_centres(torch.cat([features for _, features in found]), probs)
+        outputs = [self.model.forward_with_features(inputs) for inputs in batches]
+        probs = torch.cat([logits for logits, _ in outputs]).softmax(1)
+        labels, soft_labels = nearest_centres(torch.cat([features for _, features in outputs]), probs)
         if self.labels is not None:
             soft_labels = refined_labels(
                 labels, soft_labels, self.labels, trust=self.refinement_trust, one_hot=self.one_hot_refinement

@@ -1,4 +1,4 @@
-"""CoTTA: a student, a teacher that is its moving average, and the source as an anchor."""
+"""CoTTA: a student, a teacher that is its moving average, and the source, whose confidence decides."""
 
 from __future__ import annotations
 
@@ -18,8 +18,6 @@ from holdfast.models.classifier import Classifier
 from holdfast.options.ranges import Count, NotNegative, Share
 from holdfast.randomness import seed_for
 from holdfast.records import Update
-
-__all__ = ["Cotta"]
 
 _CIFAR = {"optimizer": "adam", "lr": 1e-3, "symmetric": False, "restore_share": 0.01}
 _NESTEROV = {"optimizer": "sgd", "momentum": 0.9, "nesterov": True}
@@ -77,21 +75,21 @@ class Cotta(Method):
         self.confidence_threshold, self.views = confidence_threshold, views
         self.view, self.augment = named_view(view, model.input_spec.kind, model.trial_inputs())
         super().__init__(model, **learning)
-        # The anchor holds the source weights: student and teacher are reset from its tensors, without another copy.
+        # Student and teacher are reset from the tensors of this copy of the source, without another one.
         source = {name: weight.detach() for name, weight in self.anchor.named_parameters()}
         for name in self._origin:
             own = name.removeprefix("model.").removeprefix("teacher.network.")
             self._origin[name] = source.get(own, self._origin[name])
 
     def prepare(self, model: Classifier) -> list[nn.Parameter]:
-        """Use batch statistics, copy teacher and anchor, and train the affine parameters or all weights and biases."""
+        """Use batch statistics, copy teacher and source, and train the affine parameters or all weights and biases."""
         if self.trainable == "affine":
             trained = super().prepare(model)
         else:
             replace_batch_norm(model, BatchStatistics)
             trained = weights_and_biases(model)
         self.teacher = MovingAverage(model, trained, momentum=self.teacher_momentum)
-        self.anchor = copy_sharing_frozen(model, trained)
+        self.anchor = copy_sharing_frozen(model, trained)  # the source; states are saved with this name
         return trained
 
     @property
@@ -120,7 +118,7 @@ class Cotta(Method):
         return update
 
     def export(self) -> nn.Module:
-        """Return teacher and anchor as one module that no longer adapts, with the views of the next batch."""
+        """Return teacher and source as one module that no longer adapts, with the views of the next batch."""
         return copy.deepcopy(self._ensemble()).eval().requires_grad_(False)
 
     def _ensemble(self) -> Ensemble:
@@ -129,19 +127,19 @@ class Cotta(Method):
 
 
 class Ensemble(nn.Module):
-    """Average a teacher's logits over views of the batches that the anchor is uncertain about."""
+    """Average a teacher's logits over views of the batches that the source is uncertain about."""
 
     def __init__(
-        self, teacher: nn.Module, anchor: nn.Module, view: View, views: int, confidence_threshold: float, seed: int
+        self, teacher: nn.Module, source: nn.Module, view: View, views: int, confidence_threshold: float, seed: int
     ) -> None:
         super().__init__()
-        self.teacher, self.anchor = teacher, anchor
+        self.teacher, self.source = teacher, source
         self.view, self.views, self.confidence_threshold, self.seed = view, views, confidence_threshold, seed
 
     @torch.no_grad()
     def forward(self, inputs: Tensor) -> Tensor:
         """Return logits, (batch, classes)."""
-        confidence = self.anchor(inputs).softmax(1).amax(1).mean()
+        confidence = self.source(inputs).softmax(1).amax(1).mean()
         if confidence >= self.confidence_threshold:
             logits: Tensor = self.teacher(inputs)
             return logits

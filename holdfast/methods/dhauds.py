@@ -17,8 +17,6 @@ from holdfast.options.ranges import Count, Momentum, NotNegative, Positive, Shar
 from holdfast.randomness import seed_for
 from holdfast.records import Update
 
-__all__ = ["Dhauds", "lr_factor"]
-
 
 @METHODS.register("dhauds")
 class Dhauds(WholeNetwork):
@@ -97,11 +95,6 @@ class Dhauds(WholeNetwork):
         super().__init__(
             model, feature_lr_share=feature_lr_share, lr=lr, momentum=momentum, weight_decay=weight_decay, **learning
         )
-
-    def prepare_offline(self, batches_per_epoch: int) -> None:
-        """Schedule by epochs of this length, unless the option has set another."""
-        if self.batches_per_epoch is None:
-            self.batches_per_epoch = batches_per_epoch
 
     def loss(self, inputs: Tensor, logits: Tensor) -> Tensor:
         """Return the objective on two views of the inputs, shifted forwards and backwards in time."""

@@ -15,8 +15,6 @@ from holdfast.methods._base import METHODS, Method
 from holdfast.models.classifier import Classifier
 from holdfast.options.ranges import NotNegative, Share
 
-__all__ = ["Eata", "Eta"]
-
 _CIFAR = {"optimizer": "sgd", "lr": 5e-3, "momentum": 0.9, "redundancy_margin": 0.4}
 _IMAGENET = {"optimizer": "sgd", "lr": 2.5e-4, "momentum": 0.9, "redundancy_margin": 0.05}
 _PRESETS = {
@@ -32,8 +30,8 @@ _PRESETS = {
 class Eta(Method):
     """Minimise the entropy of reliable (low-entropy), non-redundant samples, weighted by their certainty.
 
-    `objective="come"` measures uncertainty by the entropy of an opinion with an explicit "unknown"; redundancy is still
-    measured on the predictions (recipe `come_eata`).
+    `objective="come"` measures uncertainty by the entropy of predictions with an explicit "unknown"; redundancy is
+    still measured without it (recipe `come_eata`).
     """
 
     citation = "Niu et al., ICML 2022"
@@ -44,7 +42,7 @@ class Eta(Method):
         "entropy_margin": "largest entropy of a reliable sample, as a share of log(classes)",
         "redundancy_margin": "largest similarity to earlier predictions of a sample that is trained on",
         "probs_momentum": "share of itself that the average of earlier predictions keeps at each batch",
-        "objective": "entropy, or come: the entropy of an opinion",
+        "objective": "entropy, or come: that of predictions with an explicit unknown",
     }
     presets = _PRESETS
     mean_probs: Tensor | None

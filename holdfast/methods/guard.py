@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from holdfast.anchor import Anchor, AnchorScale, Opinion, Reference
 from holdfast.evidence import LossAlarm
 from holdfast.methods._base import METHODS, Method, PredictOnly, preset_for
+from holdfast.methods._stepper import Stepper
 from holdfast.methods.anchor import log_of
 from holdfast.methods.blend import blended
 from holdfast.models.classifier import Classifier
@@ -22,8 +23,6 @@ from holdfast.options.ranges import Count, Momentum, Positive, Share, Whole
 from holdfast.records import Alarm, Event, Reset, Undone, Update, Verdict, Veto
 from holdfast.registry import options_of
 from holdfast.state import Savepoint, Stateful
-
-__all__ = ["Guard"]
 
 USUAL_TEMPERATURE = 1.75  # of estimates, until the scale is known
 COMPARE_EVERY = 8  # batches, once the scale has been estimated
@@ -328,12 +327,6 @@ class Guard(Method):
         self.inner.pause(False)
         return belief
 
-    def reset(self) -> None:
-        """Return to the source exactly, with everything that the guarded method keeps."""
-        if self.inner is not None:
-            self.inner.reset()
-        super().reset()
-
     def reset_weights(self) -> None:
         """Return the weights of the guarded method to the source too."""
         if self.inner is not None:
@@ -386,6 +379,6 @@ class Guard(Method):
         """Return a module that predicts as the guard does now and no longer adapts."""
         return PredictOnly(self)
 
-    def _make_optimizer(self) -> torch.optim.Optimizer | None:
+    def _make_stepper(self) -> Stepper | None:
         """Return none: the guarded method has its own."""
         return None

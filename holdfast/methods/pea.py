@@ -23,8 +23,6 @@ from holdfast.options.ranges import Count, NotNegative, Share
 from holdfast.randomness import seed_for
 from holdfast.records import Reset, SetupWarning, Update
 
-__all__ = ["Pea"]
-
 SourceStatistics = Literal["official", "exact"]
 
 LEAST_WEIGHT = 1e-3  # a block with less is left alone
@@ -48,8 +46,8 @@ class _Layout:
 
     def output(self, embeddings: Tensor, like: Tensor) -> Tensor:
         """Return rows as an output of a block again."""
-        found = embeddings.to(like.dtype).view(like.movedim(self.axis, -1).shape).movedim(-1, self.axis)
-        return found.contiguous() if like.is_contiguous() else found
+        reshaped = embeddings.to(like.dtype).view(like.movedim(self.axis, -1).shape).movedim(-1, self.axis)
+        return reshaped.contiguous() if like.is_contiguous() else reshaped
 
 
 @METHODS.register("pea")
@@ -157,13 +155,13 @@ class Pea(Method):
     @torch.no_grad()
     def fit_source(self, batches: Iterable[Tensor]) -> None:
         """Compute mean, variance and covariance behind every block."""
-        found: dict[str, SourceMoments] = {}
+        sums: dict[str, SourceMoments] = {}
 
         def collect(name: str, embeddings: Tensor) -> None:
-            if name in found:
-                found[name].add(embeddings)
+            if name in sums:
+                sums[name].add(embeddings)
             else:
-                found[name] = SourceMoments(embeddings)
+                sums[name] = SourceMoments(embeddings)
 
         seen = 0
         for inputs in batches:
@@ -171,15 +169,15 @@ class Pea(Method):
             seen += len(inputs)
         if not seen:
             raise ValueError("source holds no batch; pass source=[inputs, …] with unlabelled source inputs")
-        moments = {name: self._moments(name, own) for name, own in found.items()}
+        moments = {name: self._moments(name, own) for name, own in sums.items()}
         self.source_means = {name: own.mean for name, own in moments.items()}
         self.source_vars = {name: own.var for name, own in moments.items()}
         self.source_roots = {name: square_root(own.covariance, self.group_size) for name, own in moments.items()}
 
-    def _moments(self, name: str, found: SourceMoments) -> Embedded:
+    def _moments(self, name: str, sums: SourceMoments) -> Embedded:
         if self.source_statistics == "exact":
-            return found.exact()
-        return found.of_tokens() if self.layouts[name].tokens else found.of_pixels()
+            return sums.exact()
+        return sums.of_tokens() if self.layouts[name].tokens else sums.of_pixels()
 
     def predict(self, inputs: Tensor) -> Tensor:
         """Return the mean of the views' logits, from a second pass in which each block's embeddings are aligned."""

@@ -22,8 +22,6 @@ from holdfast.options.ranges import Count, NotNegative, Share
 from holdfast.randomness import seed_for
 from holdfast.records import Update
 
-__all__ = ["Petta"]
-
 _SOFT = {"optimizer": "adam", "lr": 1e-3}
 _HARD = {**_SOFT, "loss_kind": "cross_entropy"}
 EPS = 1e-6  # on the source variance of a feature
@@ -34,8 +32,8 @@ class Petta(Method):
     """Train a student on a balanced memory, and hold it back the more the features of its teacher diverge.
 
     The divergence compares running means of the teacher's features, class by class, with those of source inputs. It
-    strengthens the pull to the source weights and slows the teacher, which predicts. A source network anchors the
-    student's predictions; `moving_source=True` lets its statistics follow the stream, as the official code does by
+    strengthens the pull to the source weights and slows the teacher, which predicts. A loss keeps the student
+    near the source network; `moving_source=True` lets its statistics follow the stream, as the official code does by
     accident. Source classes are predicted ones; a class with fewer than two source inputs does not count (the official
     code then computes NaN). `loss_kind` is "symmetric" or, on ImageNet, "cross_entropy".
     """
@@ -102,7 +100,7 @@ class Petta(Method):
         replace_batch_norm(model, partial(RobustStatistics, momentum=self.statistics_momentum))
         trained = super().prepare(model)
         self.teacher = MovingAverage(model, trained, momentum=1 - self.teacher_rate)
-        self.anchor = copy_sharing_frozen(model, trained)
+        self.anchor = copy_sharing_frozen(model, trained)  # the source; states are saved with this name
         return trained
 
     @property
@@ -152,12 +150,12 @@ class Petta(Method):
         means = self.source_means if self.class_means is None else self.class_means
         # The classes are sorted on the host, which waits for them once.
         known = torch.cat([labels, (self.source_vars[:, 0] >= 0).long()]).tolist()
-        found, usable = known[: len(labels)], known[len(labels) :]
-        counted = [label for label in sorted(set(found)) if usable[label]]
+        predicted, usable = known[: len(labels)], known[len(labels) :]
+        counted = [label for label in sorted(set(predicted)) if usable[label]]
         moved = (means[counted] - self.source_means[counted]).square() / (self.source_vars[counted] + EPS)
         means = means.clone()
-        for label in sorted(set(found)):
-            own = features[[row for row, other in enumerate(found) if other == label]]
+        for label in sorted(set(predicted)):
+            own = features[[row for row, other in enumerate(predicted) if other == label]]
             means[label] = own.mean(0).lerp(means[label], self.means_momentum)
         self.class_means = means
         return 1 - float((-moved.mean()).exp()) if counted else 0.0
@@ -179,8 +177,7 @@ class Petta(Method):
                 ]
             ).mean()
         update = self.update(loss.mean() + self.divergence * self.source_weight * pull, len(inputs))
-        self.teacher.momentum = 1 - (1 - self.divergence) * self.teacher_rate
-        self.teacher.follow()
+        self.teacher.follow(momentum=1 - (1 - self.divergence) * self.teacher_rate)
         return update
 
     def _consistency(self, seen: Tensor, viewed: Tensor, targets: Tensor) -> Tensor:

@@ -18,8 +18,6 @@ from holdfast.methods._base import METHODS, Method
 from holdfast.models.classifier import Classifier
 from holdfast.options.ranges import NotNegative, Positive, Whole
 
-__all__ = ["Poem"]
-
 _SGD = {"optimizer": "sgd", "lr": 2.5e-4, "momentum": 0.9}
 MAX_LOG_WEALTH = 200 * math.log(10)
 
@@ -100,10 +98,10 @@ class Poem(Method):
     def fit_source(self, batches: Iterable[Tensor]) -> None:
         """Store the entropies of the source inputs: their distribution is what the stream is compared with."""
         with source_statistics(self.model) if self.cdf_statistics == "source" else nullcontext():
-            found = [entropy(self.model(inputs) / self.temperature) for inputs in batches]
-        if not found:
+            entropies = [entropy(self.model(inputs) / self.temperature) for inputs in batches]
+        if not entropies:
             raise ValueError("source holds no batch; pass source=[inputs, …] with unlabelled source inputs")
-        self.source_entropies = torch.cat(found).sort().values
+        self.source_entropies = torch.cat(entropies).sort().values
 
     def loss(self, inputs: Tensor, logits: Tensor) -> Tensor | None:
         """Return the weighted mean of ½ (H − z')² over reliable samples; z' is the entropy that undoes the bet."""

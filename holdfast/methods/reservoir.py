@@ -19,8 +19,6 @@ from holdfast.options.ranges import Count, NotNegative, Share
 from holdfast.records import Update
 from holdfast.registry import options_of
 
-__all__ = ["Reservoir"]
-
 STYLE_STAGES = 2  # besides the first layer
 
 
@@ -78,7 +76,7 @@ class Reservoir(Method):
         # Torch must know the network as part of the base alone, or a state would hold and set its weights twice.
         del self.model
         object.__setattr__(self, "model", model)
-        self._origin = {name: tensor.detach().clone() for name, tensor in self.moving().items()}
+        self.keep_origin()
         self.max_models, self.buffer_size, self.quantile = max_models, buffer_size, quantile
         self.source_styles, self.centroid_lr = source_styles, centroid_lr
         self.clusters = StyleClusters(max_clusters=max_models, buffer_size=buffer_size, lr=centroid_lr, seed=seed)
@@ -120,7 +118,7 @@ class Reservoir(Method):
             return note
 
         now = self.moving()
-        origin = {id(now[name]): tensor for name, tensor in self._origin.items()}
+        origin = {id(now[name]): tensor for name, tensor in self.origin.items()}
         source = {name: origin[id(weight)] for name, weight in self.model.named_parameters() if id(weight) in origin}
         with ExitStack() as hooks:
             hooks.enter_context(source_statistics(self.model))
@@ -128,8 +126,8 @@ class Reservoir(Method):
                 hooks.callback(self.model.module.get_submodule(name).register_forward_hook(keep(name)).remove)
             with suppress(_EnoughError):
                 functional_call(self.model, source, inputs)
-        found = [output for output in outputs.values() if isinstance(output, Tensor)]
-        return style_of(found, channels_last=self.model.normalisation == "layer")
+        feature_maps = [output for output in outputs.values() if isinstance(output, Tensor)]
+        return style_of(feature_maps, channels_last=self.model.normalisation == "layer")
 
     def predict(self, inputs: Tensor) -> Tensor:
         """Return the logits of the average of all sets of weights, by how near their clusters are."""
@@ -206,11 +204,6 @@ class Reservoir(Method):
     def _copy(moving: Mapping[str, Tensor], values: Mapping[str, Tensor]) -> None:
         if values:
             torch._foreach_copy_([moving[name] for name in values], list(values.values()))
-
-    def reset(self) -> None:
-        """Return to the source exactly; the base method's optimiser too."""
-        super().reset()
-        self.inner.reset()
 
     def reset_weights(self) -> None:
         """Return the weights of the base method to the source too."""

@@ -18,8 +18,6 @@ from holdfast.options.ranges import Count, Positive, Share
 from holdfast.randomness import seed_for
 from holdfast.records import Update
 
-__all__ = ["Roid"]
-
 _CIFAR = {"optimizer": "adam", "lr": 1e-3}
 _IMAGENET = {"optimizer": "sgd", "lr": 2.5e-4, "momentum": 0.9, "nesterov": True}
 
@@ -73,7 +71,7 @@ class Roid(Method):
         self.view, self.augment = named_view(view, model.input_spec.kind, model.trial_inputs())
         uniform = torch.full((model.num_classes,), 1 / model.num_classes, device=model.device, dtype=model.dtype)
         self.add_state("mean_probs", uniform)  # moving average of the predictions
-        self.add_state("anchor", None)  # replaces the source in the averages, after `move_anchor`
+        self.add_state("anchor", None)  # replaces the source in the averages, after `average_with`
         self._prior = torch.ones_like(uniform)  # of the newest prediction
 
     def predict(self, inputs: Tensor) -> Tensor:
@@ -107,18 +105,16 @@ class Roid(Method):
         update = super().update(loss, samples)
         if update.loss is not None:
             with torch.no_grad():
-                torch._foreach_lerp_(tuple(self.trained), tuple(self.anchor_weights()), self.source_share)
+                torch._foreach_lerp_(tuple(self.trained), tuple(self.averaged_with()), self.source_share)
         return update
 
-    def anchor_weights(self) -> Sequence[Tensor]:
+    def averaged_with(self) -> Sequence[Tensor]:
         """Return the weights that the trained ones are averaged with after each step: at first those of the source."""
         return self.source_weights() if self.anchor is None else self.anchor
 
-    def move_anchor(self, kept: int) -> None:
-        """Keep all weights, reset the rest, and average with the first `kept` weights and the source of the others."""
-        adapted = [weight.detach().clone() for weight in self.trained[:kept]]
-        self.reset_after(len(self.trained))
-        self.anchor = [*adapted, *(weight.clone() for weight in self.source_weights()[kept:])]
+    def average_with(self, first: Sequence[Tensor]) -> None:
+        """Average from now on with these values of the first trained parameters, and the source of the rest."""
+        self.anchor = [*first, *(weight.clone() for weight in self.source_weights()[len(first) :])]
 
     def network_logits(self, logits: Tensor) -> Tensor:
         """Return the logits without the prior correction."""

@@ -14,8 +14,6 @@ from holdfast.methods._base import METHODS, Method
 from holdfast.models.classifier import Classifier
 from holdfast.options.ranges import NotNegative
 
-__all__ = ["Sar"]
-
 _SGD = {"optimizer": "sgd", "lr": 2.5e-4, "momentum": 0.9}
 
 
@@ -27,7 +25,7 @@ class Sar(Method):
     official code still moves by momentum. `frozen_layers` is a regular expression: layers whose names match are not
     trained; the official pattern fits ResNets and transformers with twelve blocks. `keep_momentum` keeps the
     optimiser's momentum through a reset, as the official code does unintentionally. `objective="come"` replaces the
-    entropy in filters and loss by that of an opinion with an explicit "unknown" (recipe `come_sar`).
+    entropy in filters and loss by that of predictions with an explicit "unknown" (recipe `come_sar`).
     """
 
     citation = "Niu et al., ICLR 2023"
@@ -39,7 +37,7 @@ class Sar(Method):
         "radius": "distance to the worst nearby weights (ρ)",
         "frozen_layers": "regular expression of layers that are not trained",
         "keep_momentum": "whether a reset keeps the optimiser's momentum, as in the official code",
-        "objective": "entropy, or come: the entropy of an opinion",
+        "objective": "entropy, or come: that of predictions with an explicit unknown",
     }
     presets: ClassVar = {
         "cifar10-c": _SGD,

@@ -17,8 +17,6 @@ from holdfast.models.classifier import Classifier
 from holdfast.models.partial_forward import patched
 from holdfast.options.ranges import Count, NotNegative, Share, Whole
 
-__all__ = ["Tda"]
-
 
 @METHODS.register("tda")
 class Tda(Method):
@@ -104,12 +102,12 @@ class Tda(Method):
     def predict(self, inputs: Tensor) -> Tensor:
         """Cache each sample, then correct its logits."""
         logits, features = self.model.forward_with_features(inputs)
-        found = logits.detach().argmax(1), entropy(logits.detach())
-        labels, entropies = torch.stack([part.double() for part in found]).tolist()  # the host waits once
+        newest = logits.detach().argmax(1), entropy(logits.detach())
+        labels, entropies = torch.stack([part.double() for part in newest]).tolist()  # the host waits once
         if self.paused or not all(map(math.isfinite, entropies)):
             return logits + self._correction(features)
         probs = logits.detach().softmax(1)
-        itself = F.one_hot(found[0], logits.shape[1]).to(probs)
+        itself = F.one_hot(newest[0], logits.shape[1]).to(probs)
         maybe = ((probs > self.possible) & (probs < 1)).to(probs)
         units = F.normalize(features.detach().flatten(1), dim=1)
         corrections = []

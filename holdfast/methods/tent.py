@@ -11,8 +11,6 @@ from holdfast.methods._base import METHODS, Method
 from holdfast.models.classifier import Classifier
 from holdfast.options.ranges import Count
 
-__all__ = ["Tent"]
-
 _CIFAR = {"optimizer": "adam", "lr": 1e-3}
 _IMAGENET = {"optimizer": "sgd", "lr": 2.5e-4, "momentum": 0.9}
 
@@ -22,7 +20,7 @@ class Tent(Method):
     """Minimise the entropy of the predictions.
 
     With several `steps` per batch the prediction is that of the last forward pass, as in the official code: it follows
-    all updates on this batch except the last. `objective="come"` minimises the entropy of an opinion with an explicit
+    all updates on this batch except the last. `objective="come"` minimises the entropy of predictions with an explicit
     "unknown" instead (recipe `come_tent`).
     """
 
@@ -31,7 +29,7 @@ class Tent(Method):
     fails_when = "streams are long or classes are correlated in time: it collapses to one class and does not recover"
     meanings: ClassVar = {
         "steps": "number of updates on each batch",
-        "objective": "entropy, or come: the entropy of an opinion",
+        "objective": "entropy, or come: that of predictions with an explicit unknown",
     }
     presets: ClassVar = {
         "cifar10-c": _CIFAR,

@@ -1,4 +1,4 @@
-"""TRIBE: a student, a teacher and an anchor with source weights, all with balanced normalisation."""
+"""TRIBE: a student, a teacher and the source, all with balanced normalisation."""
 
 from __future__ import annotations
 
@@ -21,14 +21,12 @@ from holdfast.options.ranges import NotNegative, Share
 from holdfast.randomness import seed_for
 from holdfast.records import Update
 
-__all__ = ["Tribe"]
-
 _ADAM = {"optimizer": "adam", "lr": 1e-3}
 
 
 @METHODS.register("tribe")
 class Tribe(Method):
-    """Train a student on its teacher's confident labels, with the teacher's logits kept close to an anchor's.
+    """Train a student on its teacher's confident labels, with the teacher's logits kept close to the source's.
 
     Student and teacher share their weights and keep separate statistics. A batch without a confident label is skipped;
     in the official code Adam's moments still decay on it.
@@ -46,7 +44,7 @@ class Tribe(Method):
         "class_momentum": "share of a new sample in the statistics of its class (η)",
         "agnostic_share": "part of each update that goes to all classes alike (γ)",
         "entropy_margin": "largest entropy of a confident label, as a share of log(classes) (H₀)",
-        "anchor_weight": "of the distance between teacher and anchor (λ)",
+        "anchor_weight": "of the distance between teacher and source (λ)",
         "view": "name of the student's augmentation, or a function (inputs, generator) -> inputs",
     }
     presets: ClassVar = {
@@ -73,7 +71,7 @@ class Tribe(Method):
         self.max_entropy = entropy_margin * math.log(model.num_classes)
 
     def prepare(self, model: Classifier) -> list[nn.Parameter]:
-        """Use the given network as the teacher; the student shares all weights, the anchor all but the trained ones."""
+        """Use the given network as the teacher; the student shares all weights, the source all but the trained ones."""
         stand_in = partial(
             BalancedStatistics,
             num_classes=model.num_classes,
@@ -91,18 +89,18 @@ class Tribe(Method):
         return super().predict(inputs)
 
     def loss(self, inputs: Tensor, logits: Tensor) -> Tensor | None:
-        """Return CE(student, teacher's labels) + λ (teacher − anchor)² over the teacher's confident samples."""
+        """Return CE(student, teacher's labels) + λ (teacher − source)² over the teacher's confident samples."""
         generator = torch.Generator().manual_seed(seed_for(self.seed, "view", self.batches))
         with given_labels(self, logits.argmax(1)):  # all three update their statistics
             teacher = self.model(inputs)
             student = self.student(self.augment(inputs, generator))
             with torch.no_grad():
-                anchor = self.anchor(inputs)
+                source = self.anchor(inputs)  # states are saved with this name
         sure = entropy(teacher.detach()) < self.max_entropy
         if not sure.any():
             return None
-        teacher, student, anchor = teacher[sure], student[sure], anchor[sure]
-        return F.cross_entropy(student, teacher.argmax(1)) + self.anchor_weight * F.mse_loss(teacher, anchor)
+        teacher, student, source = teacher[sure], student[sure], source[sure]
+        return F.cross_entropy(student, teacher.argmax(1)) + self.anchor_weight * F.mse_loss(teacher, source)
 
     def update(self, loss: Tensor, samples: int) -> Update:
         """Take one optimiser step; the backward pass goes through two networks."""

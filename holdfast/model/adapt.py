@@ -32,8 +32,6 @@ from holdfast.records import SetupWarning
 from holdfast.recovery import RECOVERIES, Recovery
 from holdfast.registry import options_of
 
-__all__ = ["Watching", "adapt", "adapt_with", "check_order", "estimator_named"]
-
 Adapted = TypeVar("Adapted", bound=AdaptedModel)
 
 # One estimator, several, or a mapping of your own names to estimators.
@@ -232,11 +230,11 @@ def _fit_holdout(
     Without labels or a known accuracy, the scale of estimates is fitted by the agreement of the source with an anchor
     that follows from stored statistics; one that follows from these very inputs would agree in any case.
     """
-    judged = known or any(inputs_and_labels(batch)[1] is not None for batch in holdout)
-    if reference is not None and judged:
+    measured = known or any(inputs_and_labels(batch)[1] is not None for batch in holdout)
+    if reference is not None and measured:
         adapted.refer_to(reference)
     adapted.fit_holdout(holdout)
-    if reference is not None and not judged:
+    if reference is not None and not measured:
         adapted.refer_to(reference)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import itertools
-import json
 import warnings
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -17,29 +16,26 @@ from torch import Tensor, nn
 
 from holdfast.anchor import Reference
 from holdfast.blocks.norm import NormLayer
-from holdfast.estimators import ESTIMATORS, Estimator
+from holdfast.estimators import Estimator
 from holdfast.machine.folders import write_whole
 from holdfast.methods import METHODS, Method
 from holdfast.methods._export import PROBE_SAMPLES, Statistics, export
 from holdfast.methods.blend import Blend
 from holdfast.model.forms import Form, in_form
+from holdfast.model.given import check_estimator_name, check_header, estimator_given, options_given
 from holdfast.model.input_checks import check_dtype, check_inputs
-from holdfast.model.input_range import InputRange
+from holdfast.model.input_range import InputRange, known_range
 from holdfast.model.parts import Parts
 from holdfast.model.pending import Pending
 from holdfast.model.transaction import Transactions
 from holdfast.models.classifier import Classifier
 from holdfast.models.inputs import inputs_alone, inputs_and_labels, single_input
-from holdfast.models.normalised import Normalise
-from holdfast.models.preprocessing import preprocessing_of
 from holdfast.models.sharing import copies_of_empty, flags_as_given
 from holdfast.records import SetupWarning, Step
 from holdfast.recovery import RECOVERIES, Recovery
 from holdfast.recovery.never import Never
-from holdfast.registry import options_of
 from holdfast.state import (
     SavedStateError,
-    Savepoint,
     check_saved,
     declaring,
     map_tensors,
@@ -49,8 +45,6 @@ from holdfast.state import (
     snapshot_of,
     state_digest,
 )
-
-__all__ = ["AdaptedModel", "SourceBatch", "check_estimator_name"]
 
 # Inputs; inputs with labels; or both by name, as Hugging Face's loaders return them.
 SourceBatch: TypeAlias = "Tensor | Sequence[Tensor] | Mapping[str, Tensor]"
@@ -90,7 +84,7 @@ class AdaptedModel(nn.Module):
             check_estimator_name(watching)
         self._watching = nn.ModuleDict(self.estimators)  # so that their state is saved and moved with the rest
         self.recovery = recovery or Never()
-        self.input_range = InputRange(method.model.input_spec.kind, known=_known_range(method.model))
+        self.input_range = InputRange(method.model.input_spec.kind, known=known_range(method.model))
         self.name = name or METHODS.name_of(type(method))
         self.preset = preset
         self.weights = weights  # digest of the source model
@@ -104,10 +98,10 @@ class AdaptedModel(nn.Module):
             "name": self.name,
             "method": METHODS.name_of(type(self.method)),
             "preset": self.preset,
-            "options": _options(self.method),
+            "options": options_given(self.method),
             "recovery": RECOVERIES.name_of(type(self.recovery)),
-            "recovery_options": _options(self.recovery),
-            "estimators": {name: _watching(name, estimator) for name, estimator in self.estimators.items()},
+            "recovery_options": options_given(self.recovery),
+            "estimators": {name: estimator_given(name, estimator) for name, estimator in self.estimators.items()},
         }
 
     def __repr__(self) -> str:
@@ -123,7 +117,7 @@ class AdaptedModel(nn.Module):
     def _facts(self) -> dict[str, str]:
         """Return what the model is made of, in words."""
         network, recovery = self.method.model, RECOVERIES.name_of(type(self.recovery))
-        shape, base = "×".join(map(str, network.input_spec.shape)), _options(self.method).get("base")
+        shape, base = "×".join(map(str, network.input_spec.shape)), options_given(self.method).get("base")
         name = self.name if base is None else f"{self.name} of {base}"
         return {
             "recipe": name if self.preset is None else f"{name} ({self.preset})",
@@ -137,7 +131,7 @@ class AdaptedModel(nn.Module):
     def _repr_html_(self) -> str:
         from holdfast.display import facts
 
-        options = ", ".join(f"{name}={value!r}" for name, value in _options(self.method).items())
+        options = ", ".join(f"{name}={value!r}" for name, value in options_given(self.method).items())
         return facts(type(self).__name__, {**self._facts(), "options": options})
 
     def forward(self, inputs: Tensor | Mapping[str, Tensor] | None = None, **named: Tensor) -> Tensor:
@@ -401,13 +395,13 @@ class AdaptedModel(nn.Module):
 
     def digest(self) -> str:
         """Return a hex digest of all that adaptation has changed; labels that came back are not part of it."""
-        found = self.snapshot()
+        now = self.snapshot()
         adapted = {
             name: declared
-            for name, declared in found["declared"].items()
+            for name, declared in now["declared"].items()
             if name.partition(".")[0] not in self.beside_adaptation
         }
-        return state_digest({**found, "declared": adapted})
+        return state_digest({**now, "declared": adapted})
 
     def save(self, path: str | Path, *, note: Any = None) -> None:
         """Write all that adaptation has changed to one safetensors file with a JSON header, a note and a checksum."""
@@ -427,18 +421,7 @@ class AdaptedModel(nn.Module):
     def load(self, path: str | Path) -> Any:
         """Load what `save` wrote, for the same source model and recipe, and return its note; else change nothing."""
         state, header = read_state(Path(path))
-        if set(header) != {"recipe", "weights", "note"}:
-            raise SavedStateError(f"{path} is not the state of an adapted model; pass a file that `save` wrote")
-        if header["weights"] != self.weights:
-            raise SavedStateError(
-                f"{path} belongs to a model with other weights ({str(header['weights'])[:8]}, here "
-                f"{self.weights[:8]}); adapt the model it was saved from and load it there"
-            )
-        if header["recipe"] != self.recipe:
-            here, there = self.recipe, dict(header["recipe"] or {})
-            fields = [key for key in sorted({*here, *there}) if here.get(key) != there.get(key)]
-            differences = "; ".join(f"{key} is {there.get(key)!r} there and {here.get(key)!r} here" for key in fields)
-            raise SavedStateError(f"{path} was saved by another recipe: {differences}; adapt with the same options")
+        check_header(path, header, recipe=self.recipe, weights=self.weights)
         try:
             with self._changing():
                 self._load(state)
@@ -454,37 +437,20 @@ class AdaptedModel(nn.Module):
             "declared": {name: part.declared() for name, part in parts.items()},
         }
         check_saved(state, expected, self.method.model.dtype)
-        could = self._can_predict()
+        could = self._parts.can_predict()
         self._return_to(state)
         for part in parts.values():
             part.check_state()
-        if could and not self._can_predict():
+        if could and not self._parts.can_predict():
             raise ValueError("the model cannot predict with it")
-
-    def _can_predict(self) -> bool:
-        """Try to predict two inputs."""
-        parts, inputs = self._parts, self.method.model.trial_inputs()
-        savepoints = [Savepoint(modules) for modules in parts.groups]
-        try:
-            self.method.pause()
-            with torch.no_grad():
-                logits, recorded = parts.predict(inputs, self.method.predict)
-                parts.estimate(inputs, logits, recorded)
-            return bool(torch.isfinite(logits).all())
-        except Exception:
-            return False
-        finally:
-            for savepoint in savepoints:
-                savepoint.restore()
-                savepoint.release()
 
     def state_dict(self, *arguments: Any, **options: Any) -> Any:
         """Return torch's state dict without the source, which is the caller's own file and never changes."""
-        found = super().state_dict(*arguments, **options)
+        state = super().state_dict(*arguments, **options)
         prefix = options.get("prefix", "") + "_source."
-        for name in [name for name in found if name.startswith(prefix)]:
-            del found[name]
-        return found
+        for name in [name for name in state if name.startswith(prefix)]:
+            del state[name]
+        return state
 
     def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False) -> Any:
         """Load a state dict; declared tensors go to the device of the model, as all others do."""
@@ -521,28 +487,3 @@ class AdaptedModel(nn.Module):
                 memo.setdefault(key, empty)
             vars(copied).update(copy.deepcopy(vars(self), memo))
         return copied
-
-
-def _known_range(network: nn.Module) -> float | None:
-    """Return the largest magnitude of inputs to networks that a zoo prepares, or that normalise images in [0, 1]."""
-    normalises = any(isinstance(part, Normalise) for part in network.modules())
-    return 1.0 if normalises or preprocessing_of(network) is not None else None
-
-
-def check_estimator_name(name: str) -> None:
-    """Raise for a name that torch cannot keep an estimator's state under."""
-    if not name or "." in name or hasattr(nn.ModuleDict(), name):
-        better = name.replace(".", "_") if "." in name else f"{name}_estimate"
-        raise ValueError(f"{name!r} cannot be the name of an estimator; choose one without full stops, e.g. {better!r}")
-
-
-def _watching(name: str, estimator: Estimator) -> dict[str, Any]:
-    """Return the options of an estimator, and its registered name if it is configured under another."""
-    kind = ESTIMATORS.name_of(type(estimator))
-    return {**({} if name == kind else {"name": kind}), **_options(estimator)}
-
-
-def _options(part: object) -> dict[str, Any]:
-    """Return the options a part was built with; each is kept in an attribute of the same name."""
-    plain = json.dumps({name: getattr(part, name) for name in options_of(type(part))})
-    return dict(json.loads(plain))

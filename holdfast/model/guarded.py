@@ -27,8 +27,6 @@ from holdfast.recipes import resolve
 from holdfast.records import Estimate, Event, LabelWanted, Step, Verdict
 from holdfast.state import Savepoint, Stateful
 
-__all__ = ["GuardedModel", "guard"]
-
 LABELS_TO_FIT = 20  # before the temperature is fitted to labels that came back
 LABELS_KEPT = 256  # with the anchor's logits: answered ones, and those that are waited for
 TOO_FAR = 0.1  # divergence of recent moments from the source's, beyond which confidence says nothing about accuracy
@@ -83,7 +81,7 @@ class GuardedModel(AdaptedModel):
         self.labels, self.audit = Feedback(), LabelAudit()
 
     def asking(self, **options: Any) -> GuardedModel:
-        """Set the options of the audit (`LabelAudit`) before the first batch, and return the model."""
+        """Set the options of the label audit (`LabelAudit`) before the first batch, and return the model."""
         self.audit = LabelAudit(**options)
         return self
 
@@ -109,8 +107,8 @@ class GuardedModel(AdaptedModel):
     def feedback(self, sample_id: int, label: int | None = None, *, correct: bool | None = None) -> bool:
         """Take the true label of a sample, or whether its prediction is `correct`; neither says that it cannot be had.
 
-        Returns whether it counts in the audit. Only what a step asked for does: the rest is no random sample. Late
-        labels and any order are fine. After 20 labels the anchor's temperature is fitted to them.
+        Returns whether it counts in the label audit. Only what a step asked for does: the rest is no random sample.
+        Late labels and any order are fine. After 20 labels the anchor's temperature is fitted to them.
         """
         label = class_or_none(label, correct, classes=self.method.model.num_classes)
         with self._changing():
@@ -138,7 +136,7 @@ class GuardedModel(AdaptedModel):
                 self.guard.fit_scale([inputs_and_labels(batch) for batch in shown])
 
     def reset(self) -> None:
-        """Return to the state at construction; labels, their audit and the fitted temperature stay."""
+        """Return to the state at construction; labels, the label audit and the fitted temperature stay."""
         with self._changing():
             super().reset()
             self.labels.reset_state()
@@ -165,8 +163,7 @@ class GuardedModel(AdaptedModel):
             unknown = f"the inputs are too far from the source data (divergence {verdict.shift:.2f}, over {TOO_FAR})"
         if unknown is not None or recent is None:  # a paused guard has seen nothing yet
             return Estimate(math.nan, unknown=unknown or "no batch was adapted to yet", gain=gain)
-        found = scale.judge(beliefs, verdict.weighed, recent, follows=self.guard.follows)
-        return Estimate(found.value, found.low, found.high, gain=gain)
+        return replace(scale.estimate(beliefs, verdict.weighed, recent, follows=self.guard.follows), gain=gain)
 
 
 class GuardedPending(Pending):
@@ -194,7 +191,7 @@ class GuardedPending(Pending):
             before.release()
         self.ids, self.wants_label = tuple(asked.ids.tolist()), tuple(asked.wanted.tolist())
         if wanted := asked.wanted_ids:
-            reason = f"{len(wanted)} of {len(self.ids)} samples were drawn for the audit"
+            reason = f"{len(wanted)} of {len(self.ids)} samples were drawn for the label audit"
             rates = {"lowest_rate": float(asked.rates[asked.wanted].min())}
             self._wanted = (LabelWanted(reason, rates, tuple(wanted)),)
 

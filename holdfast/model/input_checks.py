@@ -7,8 +7,6 @@ from torch import Tensor
 
 from holdfast.records import InputSpec
 
-__all__ = ["check_dtype", "check_inputs", "explain_dtype", "explain_inputs", "has_scale"]
-
 SCALING = {"image": "inputs.float() / 255", "audio": "inputs.float() / 32768", "other": "inputs.float()"}
 
 
@@ -20,8 +18,8 @@ def check_inputs(inputs: Tensor, spec: InputSpec, dtype: torch.dtype) -> None:
     ValueError: inputs hold no sample, shape (0, 3, 32, 32); skip empty batches
     """
     if not isinstance(inputs, Tensor):
-        found = f"{type(inputs).__module__}.{type(inputs).__qualname__}".removeprefix("builtins.")
-        raise TypeError(f"inputs must be a torch.Tensor, got {found}; pass torch.as_tensor(inputs)")
+        kind = f"{type(inputs).__module__}.{type(inputs).__qualname__}".removeprefix("builtins.")
+        raise TypeError(f"inputs must be a torch.Tensor, got {kind}; pass torch.as_tensor(inputs)")
     shape = tuple(inputs.shape)
     if len(shape) <= len(spec.shape):
         raise ValueError(

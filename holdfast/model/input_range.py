@@ -6,11 +6,11 @@ import math
 from typing import Literal
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
+from holdfast.models.normalised import Normalise
+from holdfast.models.preprocessing import preprocessing_of
 from holdfast.state import Stateful
-
-__all__ = ["InputRange", "magnitude"]
 
 FAR = 10.0  # times the usual magnitude
 FULL_SCALE = 1.0  # of images and waveforms
@@ -69,6 +69,12 @@ class InputRange(Stateful):
         """Refuse magnitudes that are not positive numbers."""
         if not all(0 < vote < math.inf for vote in self.votes) or not 0 <= (self.shown or 0.0) < math.inf:
             raise ValueError("magnitudes of inputs must be positive numbers")
+
+
+def known_range(network: nn.Module) -> float | None:
+    """Return the largest magnitude of inputs to networks that a zoo prepares, or that normalise images in [0, 1]."""
+    normalises = any(isinstance(part, Normalise) for part in network.modules())
+    return 1.0 if normalises or preprocessing_of(network) is not None else None
 
 
 def magnitude(inputs: Tensor) -> Tensor:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
@@ -17,9 +16,7 @@ from holdfast.models.classifier import Classifier
 from holdfast.models.partial_forward import Recorded, recording
 from holdfast.records import Estimate
 from holdfast.recovery import Recovery
-from holdfast.state import modules_of
-
-__all__ = ["Parts"]
+from holdfast.state import Savepoint, modules_of
 
 
 @dataclass(frozen=True)
@@ -57,21 +54,36 @@ class Parts:
         if not self.estimators:
             return {}
         network = self.method.predictor
-        now = self.method.moving()
-        origin = {id(now[name]): tensor for name, tensor in self.method.origin.items()}
-        named = itertools.chain(network.named_parameters(), network.named_buffers())
-        moving = {name: tensor for name, tensor in named if id(tensor) in origin}
+        origin = self.method.source_values(network)
+        named = {**dict(network.named_parameters()), **dict(network.named_buffers())}
         seen = Observation(
             inputs,
             prediction,
             network,
             recorded=recorded,
-            moving=moving,
-            origin={name: origin[id(tensor)] for name, tensor in moving.items()},
+            moving={name: named[name] for name in origin},
+            origin=origin,
             source=self.source,
         )
         with torch.no_grad(), self.method.predictor_head():
             return {name: estimator.estimate(seen) for name, estimator in self.estimators.items()}
+
+    def can_predict(self) -> bool:
+        """Try to predict two inputs, and put everything back."""
+        inputs = self.method.model.trial_inputs()
+        savepoints = [Savepoint(modules) for modules in self.groups]
+        try:
+            self.method.pause()
+            with torch.no_grad():
+                logits, recorded = self.predict(inputs, self.method.predict)
+                self.estimate(inputs, logits, recorded)
+            return bool(torch.isfinite(logits).all())
+        except Exception:
+            return False
+        finally:
+            for savepoint in savepoints:
+                savepoint.restore()
+                savepoint.release()
 
     def passed(self) -> tuple[int, int]:
         """Return how many samples have gone through the networks, forwards and backwards."""

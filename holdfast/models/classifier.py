@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from itertools import chain
 from typing import Literal
 
@@ -109,6 +110,15 @@ class Classifier(nn.Module):
         """Return logits, (batch, classes), and count the samples."""
         self.samples_forwarded += len(inputs)
         return self.read(self.module(inputs), len(inputs))
+
+    @contextmanager
+    def uncounted(self) -> Iterator[None]:
+        """Do not count the samples that go through inside the block."""
+        before = self.samples_forwarded
+        try:
+            yield
+        finally:
+            self.samples_forwarded = before
 
     def by(self, module: nn.Module, inputs: Tensor) -> Tensor:
         """Return the logits of another module that computes the same, and count the samples here."""

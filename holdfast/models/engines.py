@@ -12,8 +12,6 @@ from torch.nn.utils.fusion import fuse_conv_bn_eval
 from holdfast.models.classifier import Classifier
 from holdfast.models.probing import untouched
 
-__all__ = ["Engine", "EngineName"]
-
 EngineName = Literal["exact", "folded", "bfloat16", "compiled"]
 NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)
 CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)

@@ -15,17 +15,6 @@ from typing import Any
 
 from holdfast.registry import REGISTRIES
 
-__all__ = [
-    "OwnFile",
-    "WithOwnFiles",
-    "files_used",
-    "forget_file",
-    "import_file",
-    "load_files",
-    "loaded_files",
-    "read_file",
-]
-
 PREFIX = "holdfast_own_"  # of the names of their modules, so that they cannot hide a package
 
 
@@ -128,9 +117,11 @@ def files_used(text: str, also: Iterable[str] = ()) -> tuple[OwnFile, ...]:
     A file that such a file names counts too, and so does a file that registered nothing, since its effect is unknown.
     """
     texts, left, used = [text, *also], list(loaded_files()), set[OwnFile]()
-    while found := [file for file in left if not file.entries or any(_names(file.entries, each) for each in texts)]:
-        used |= {*found}
-        texts += [file.text for file in found]
+    while newly_named := [
+        file for file in left if not file.entries or any(_names(file.entries, each) for each in texts)
+    ]:
+        used |= {*newly_named}
+        texts += [file.text for file in newly_named]
         left = [file for file in left if file not in used]
     return tuple(sorted(used, key=lambda file: file.name))
 

@@ -14,8 +14,6 @@ from holdfast.options.problems import problems
 from holdfast.options.yaml_text import load_yaml
 from holdfast.registry import Registry, UnknownNameError, parameters_of
 
-__all__ = ["Spec"]
-
 T = TypeVar("T")
 
 
@@ -104,7 +102,7 @@ def _from_text(text: str) -> Any:
     if not {":", "{"} & set(text):
         return {"name": text}
     try:
-        found = load_yaml(text)
+        read = load_yaml(text)
     except yaml.YAMLError as error:
         raise ValueError(f"{text!r} is not YAML; write a name, or {{name: …, option: …}}") from error
-    return {"name": found} if isinstance(found, str) else found
+    return {"name": read} if isinstance(read, str) else read

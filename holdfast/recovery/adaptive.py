@@ -13,8 +13,6 @@ from holdfast.records import Step
 from holdfast.recovery._base import RECOVERIES, Recovery
 from holdfast.restorable import Restorable
 
-__all__ = ["Adaptive"]
-
 
 @RECOVERIES.register("adaptive")
 class Adaptive(Recovery):
@@ -54,12 +52,12 @@ class Adaptive(Recovery):
         """Reset the last layers if this batch is too concentrated, and update what is usual."""
         if step.skipped:
             return None
-        found = concentration(step.logits)
+        now = concentration(step.logits)
         if self.usual is None:  # the first batch: there is no update to undo
-            self.usual = found
+            self.usual = now
             return None
         usual, margin = self.usual, max(self.min_margin, self.deviations * math.sqrt(self.variance))
-        excess = found - usual
+        excess = now - usual
         # Clip at the margin: a collapse must not count as usual, a lasting change may.
         change = min(excess, margin)
         self.usual += (1 - self.momentum) * change

@@ -11,9 +11,7 @@ from torch import Tensor
 from holdfast.options.ranges import NotNegative, Positive, Share
 from holdfast.records import Beside, Step
 from holdfast.recovery._base import RECOVERIES, Recovery
-from holdfast.restorable import Pull, Restorable
-
-__all__ = ["Asr"]
+from holdfast.restorable import Averaging, Pull, Restorable
 
 
 @RECOVERIES.register("asr")
@@ -25,8 +23,8 @@ class Asr(Recovery):
     batch moves the threshold to its entropy, the slower the more predictions differ from those of the source weights.
     The further below it a batch is, the fewer of the first layers keep their weights. After the first reset, updates
     are pulled to the average weights before resets, by their average squared gradients times the squared share of
-    predictions that differ. A batch of one is not judged. `resets="anchor"` resets, instead of the weights, the anchor
-    that ROID averages them with: what the released ROID with ASR does by accident.
+    predictions that differ. A batch of one causes no reset. `resets="anchor"` resets, instead of the weights, what ROID
+    averages them with: what the released ROID with ASR does by accident.
     """
 
     citation = "Lim et al., ICLR 2026"
@@ -79,13 +77,15 @@ class Asr(Recovery):
     def begin(self, method: Restorable) -> str | None:
         """Pull the next update to what was learnt before the resets."""
         self._before = [weight.detach().clone() for weight in method.trained]
-        if self.fisher is not None and self.means is not None and self.penalty:
-            method.pull_towards(Pull([self.penalty * part for part in self.fisher], self.means))
+        if method.stepper and self.fisher is not None and self.means is not None and self.penalty:
+            strengths = [self.penalty * part for part in self.fisher]
+            method.stepper.pull_towards(Pull(method.trained, strengths, self.means))
         return None
 
     def recover(self, method: Restorable, step: Step) -> str | None:
         """Reset the last layers if the predictions of this batch concentrate, or move the threshold."""
-        method.pull_towards(None)
+        if method.stepper:
+            method.stepper.pull_towards(None)
         before, self._before = self._before, []
         if step.skipped or step.beside is None:
             return None
@@ -101,12 +101,26 @@ class Asr(Recovery):
         self._average()
         self.threshold = None
         kept = math.ceil(max(self.kept_share - self.kept_slope * (threshold - spread), 0.0) * len(method.trained))
-        (method.reset_after if self.resets == "weights" else method.move_anchor)(kept)
-        what = "parameters" if self.resets == "weights" else "parameters of the anchor"
+        what = self._reset_after(kept, method)
         return (
             f"entropy of the mean logits {spread:.3g} below {threshold:.3g}; "
             f"the last {len(method.trained) - kept} of {len(method.trained)} {what} went back"
         )
+
+    def _reset_after(self, kept: int, method: Restorable) -> str:
+        """Reset all but the first trained parameters, or what they are averaged with, and return what was reset."""
+        if self.resets == "weights":
+            method.reset(keeping=method.trained[:kept])
+            return "parameters"
+        if not isinstance(method, Averaging):
+            raise ValueError(
+                f"a {type(method).__name__} averages its weights with no others that could be reset; choose "
+                "resets='weights', or the method 'roid'"
+            )
+        first = [weight.detach().clone() for weight in method.trained[:kept]]
+        method.reset(keeping=method.trained)
+        method.average_with(first)
+        return "parameters of the average"
 
     def start(self, classes: int) -> float:
         """Return the first threshold, in nats."""
@@ -120,8 +134,8 @@ class Asr(Recovery):
             return
         zeros = [torch.zeros_like(weight) for weight in weights]
         self.sums = [total + own for total, own in zip(self.sums or zeros, weights, strict=True)]
-        found = [zero if own is None else own.square() for own, zero in zip(gradients, zeros, strict=True)]
-        self.squares = [total + own for total, own in zip(self.squares or zeros, found, strict=True)]
+        squares = [zero if own is None else own.square() for own, zero in zip(gradients, zeros, strict=True)]
+        self.squares = [total + own for total, own in zip(self.squares or zeros, squares, strict=True)]
 
     def _average(self) -> None:
         """Move the averages to the means since the last reset, and start new sums."""

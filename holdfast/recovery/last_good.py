@@ -11,9 +11,7 @@ from holdfast.options.problems import check
 from holdfast.options.ranges import Count, Whole
 from holdfast.records import Step
 from holdfast.recovery._base import RECOVERIES, Recovery
-from holdfast.restorable import Pull, Restorable
-
-__all__ = ["LastGood"]
+from holdfast.restorable import Pullable, Restorable
 
 
 @RECOVERIES.register("last_good")
@@ -109,25 +107,18 @@ class Rewinding:
         """The trained parameters."""
         return self._method.trained
 
-    def pull_towards(self, pull: Pull | None) -> None:
-        """Pull the next updates of the method."""
-        self._method.pull_towards(pull)
+    @property
+    def stepper(self) -> Pullable | None:
+        """The optimiser of the method."""
+        return self._method.stepper
 
-    def reset(self) -> None:
-        """Return to the last good state."""
+    def reset(self, keeping: Sequence[Tensor] | None = None) -> None:
+        """Return to the last good state, in whole."""
         self._where = self._ring.rewind(self._method)
 
     def reset_weights(self) -> None:
         """Return to the last good state, in whole."""
         self.reset()
-
-    def reset_after(self, kept: int) -> None:
-        """Return to the last good state, in whole."""
-        self.reset()
-
-    def move_anchor(self, kept: int) -> None:
-        """Move the anchor of the method."""
-        self._method.move_anchor(kept)
 
     def restore(self, mask: Callable[[Tensor, Tensor | None], Tensor]) -> None:
         """Reset single weights to the source."""

@@ -10,14 +10,12 @@ from holdfast.records import Step
 from holdfast.recovery._base import RECOVERIES, Recovery
 from holdfast.restorable import Restorable
 
-__all__ = ["Regret"]
-
 
 @RECOVERIES.register("regret")
 class Regret(Recovery):
     """Resets the method when the model is estimated to be worse than the source as it was given. Ours.
 
-    It reads the `gain` of an estimate: predictions of the model and of the source on the same batch, judged by the same
+    It reads the `gain` of an estimate: predictions of the model and of the source on the same batch, by the same
     estimator, so that a harder domain, which is as hard for both, does not cause a reset. Gains are averaged over the
     last `samples` compared samples, missing ones counting as 0; the model is reset when the average loss exceeds
     `margin`. A reset restores what was learnt; where the method is worse than the source by its batch statistics alone,
@@ -49,15 +47,15 @@ class Regret(Recovery):
 
     def recover(self, method: Restorable, step: Step) -> str | None:
         """Reset if the last compared samples are worse by more than the margin."""
-        found = step.estimates.get(self.estimate)
-        if found is None:
+        estimate = step.estimates.get(self.estimate)
+        if estimate is None:
             raise ValueError(
                 f"regret reads the gain of the estimator {self.estimate!r}, but no such estimator is configured; "
                 f"pass estimator={self.estimate!r} to adapt"
             )
-        if step.skipped or found.gain is None:  # not every batch is compared
+        if step.skipped or estimate.gain is None:  # not every batch is compared
             return None
-        self.gains = [*self.gains, [found.gain, float(len(step.logits))]]
+        self.gains = [*self.gains, [estimate.gain, float(len(step.logits))]]
         while sum(size for _, size in self.gains[1:]) >= self.samples:
             self.gains = self.gains[1:]
         compared = sum(size for _, size in self.gains)

@@ -16,8 +16,6 @@ from pydantic import (
 
 from holdfast.serve.limits import RefusedError
 
-__all__ = ["Counted", "Failure", "Health", "Label", "Prediction", "Readiness", "Status", "Whose", "checked"]
-
 Message = TypeVar("Message", bound=BaseModel)
 
 

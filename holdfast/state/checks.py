@@ -11,10 +11,8 @@ from torch import Tensor
 
 from holdfast.state.tree import leaves
 
-__all__ = ["check_saved"]
 
-
-def check_saved(found: Mapping[str, Any], expected: Mapping[str, Any], dtype: torch.dtype) -> None:
+def check_saved(saved: Mapping[str, Any], expected: Mapping[str, Any], dtype: torch.dtype) -> None:
     """Raise a ValueError unless a saved snapshot has the expected names, types and shapes, and finite values.
 
     Expected are the tensors and, for the declared state of each module, the mapping of its defaults; tensors whose
@@ -25,10 +23,10 @@ def check_saved(found: Mapping[str, Any], expected: Mapping[str, Any], dtype: to
     Traceback (most recent call last):
     ValueError: 'weight' has shape (3,), expected (2,)
     """
-    _check_names(found, expected)
+    _check_names(saved, expected)
     for kind, here in expected.items():
-        _check_names(found[kind], here)
-        for name, value in found[kind].items():
+        _check_names(saved[kind], here)
+        for name, value in saved[kind].items():
             if kind == "declared":
                 _check_declared(name, value, here[name], {dtype, torch.promote_types(dtype, torch.float32)})
             elif _kind(value) != _kind(here[name]):
@@ -39,21 +37,21 @@ def check_saved(found: Mapping[str, Any], expected: Mapping[str, Any], dtype: to
                 raise ValueError(f"{name!r} holds values that are not finite")
 
 
-def _check_names(found: Mapping[str, Any], expected: Mapping[str, Any]) -> None:
-    unknown, missing = sorted(set(found) - set(expected)), sorted(set(expected) - set(found))
+def _check_names(saved: Mapping[str, Any], expected: Mapping[str, Any]) -> None:
+    unknown, missing = sorted(set(saved) - set(expected)), sorted(set(expected) - set(saved))
     if unknown:
         raise ValueError(f"{unknown[0]!r} is nothing that adaptation changes")
     if missing:
         raise ValueError(f"{missing[0]!r} is missing")
 
 
-def _check_declared(part: str, found: Any, defaults: Mapping[str, Any], floating: set[torch.dtype]) -> None:
+def _check_declared(part: str, saved: Any, defaults: Mapping[str, Any], floating: set[torch.dtype]) -> None:
     """Compare the declared state of one module with its defaults: shapes may differ, and None may become anything."""
-    if not isinstance(found, dict) or set(found) != set(defaults):
-        names = sorted(found) if isinstance(found, dict) else type(found).__name__
+    if not isinstance(saved, dict) or set(saved) != set(defaults):
+        names = sorted(saved) if isinstance(saved, dict) else type(saved).__name__
         raise ValueError(f"{part!r} holds {names}, expected {sorted(defaults)}")
     for name, default in defaults.items():
-        value = found[name]
+        value = saved[name]
         if default is None:
             wrong = [
                 tensor.dtype

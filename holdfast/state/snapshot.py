@@ -10,10 +10,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from holdfast.state.stateful import Moving, Stateful, declaring
+from holdfast.state.contents import contents, declaring
+from holdfast.state.stateful import Stateful
 from holdfast.state.tree import containers
-
-__all__ = ["Copies", "Savepoint", "put_back", "snapshot_of"]
 
 
 class Copies:
@@ -48,7 +47,7 @@ class Copies:
 
 
 class Savepoint:
-    """The state of modules at one moment: attributes, buffers, declared state, optimisers and trained parameters.
+    """The state of modules at one moment by reference: attributes, and the `contents` of the modules.
 
     What is replaced is kept by reference, and only what is written into is copied, so that it costs little. Gradients
     are not part of it: they are dropped when the state is put back. The attributes of modules that are not `Stateful`,
@@ -57,30 +56,29 @@ class Savepoint:
 
     def __init__(self, modules: Iterable[nn.Module], copies: Copies | None = None) -> None:
         modules = list(modules)
-        self._attributes = [(vars(module), vars(module).copy()) for module in modules]
+        inside = contents(modules)
+        self._attributes = [(vars(module), vars(module).copy()) for module in (*modules, *inside.optimizers)]
+        self._parameters = inside.parameters
         self._overwritten: list[tuple[Stateful, int | None]] = []
-        self._parameters, buffers = _own_tensors(modules)
-        held: list[Any] = [attributes["_buffers"] for attributes, _ in self._attributes if attributes["_buffers"]]
+        held: list[Any] = []
         declared: list[Any] = []
-        written: list[Tensor] = []  # teachers and the moments of optimisers
-        for module in modules:
-            if isinstance(module, Stateful):
-                if module.writes_rows:
-                    self._overwritten.append((module, module.remember_rows()))
-                attributes = vars(module)
-                for name in module.state_defaults:
-                    declared.append(attributes[name])
-                for value in attributes.values():
-                    if isinstance(value, torch.optim.Optimizer):
-                        self._attributes.append((vars(value), vars(value).copy()))
-                        held += [value.state, *value.state.values(), *value.param_groups]
-                        written += _moments(value)
-            elif isinstance(module, Moving):
-                written += module.moving()
+        written = [*inside.parameters]
+        for attributes, _ in self._attributes:
+            if attributes.get("_buffers"):
+                held.append(attributes["_buffers"])
+        for module in inside.declaring:
+            if module.writes_rows:
+                self._overwritten.append((module, module.remember_rows()))
+            for name in module.state_defaults:
+                declared.append(vars(module)[name])
+        for optimizer in inside.optimizers:
+            held += [optimizer.state, *optimizer.state.values(), *optimizer.param_groups]
+            for moments in optimizer.state.values():
+                written += filter(torch.is_tensor, moments.values())
         self._containers = [(part, part.copy()) for part in held + containers(declared)]
         copies = Copies() if copies is None else copies
-        self._tensors = copies.take(self._parameters + written, changed_only=False)
-        self._tensors += copies.take(buffers, changed_only=True)
+        self._tensors = copies.take(written, changed_only=False)
+        self._tensors += copies.take(inside.buffers, changed_only=True)
 
     @torch.no_grad()
     def restore(self) -> None:
@@ -106,34 +104,11 @@ class Savepoint:
                 module.forget_rows()
 
 
-def _own_tensors(modules: Iterable[nn.Module]) -> tuple[list[Tensor], list[Tensor]]:
-    """Return the trained parameters, and the buffers without those of our own modules that are not saved.
-
-    These are constants, and may be large: held-out source data.
-    """
-    trained: list[Tensor] = []
-    buffers: list[Tensor] = []
-    for module in modules:
-        own = vars(module)
-        for weight in own["_parameters"].values():
-            if weight is not None and weight.requires_grad:
-                trained.append(weight)
-        constant = own["_non_persistent_buffers_set"] if isinstance(module, Stateful) else ()
-        for name, tensor in own["_buffers"].items():
-            if tensor is not None and name not in constant:
-                buffers.append(tensor)
-    return trained, buffers
-
-
-def _moments(optimizer: torch.optim.Optimizer) -> list[Tensor]:
-    values = [value for moments in optimizer.state.values() for value in moments.values()]
-    return [value for value in values if isinstance(value, Tensor)]
-
-
 def snapshot_of(module: nn.Module, tensors: Mapping[str, Tensor], *, kept: bool) -> dict[str, Any]:
-    """Return copies of tensors, and of the declared state of all parts of a module, as nested lists and dicts.
+    """Return the state of a module at one moment by name: copies of tensors and of the declared state of its parts.
 
-    Such a snapshot can itself be declared state, and be saved; `kept` says whether what survives a reset is part of it.
+    It is made of nested lists and dicts, so that it can itself be declared, saved and digested, and be put into another
+    copy of the module. `kept` says whether what survives a reset is part of it.
     """
     return {
         "tensors": {name: tensor.detach().clone() for name, tensor in tensors.items()},

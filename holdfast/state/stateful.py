@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
 from torch import Tensor, nn
 
 from holdfast.state.tree import copied, map_tensors
-
-__all__ = ["Moving", "Stateful", "declaring"]
 
 
 class Stateful(nn.Module):
@@ -99,16 +97,3 @@ class Stateful(nn.Module):
             self.state_defaults[name] = map_tensors(fn, self.state_defaults[name])
         super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
         return self
-
-
-class Moving(nn.Module):
-    """A module that writes into parameters of its own which no optimiser trains, such as a teacher."""
-
-    def moving(self) -> Sequence[Tensor]:
-        """Return these parameters."""
-        raise NotImplementedError
-
-
-def declaring(module: nn.Module) -> list[tuple[str, Stateful]]:
-    """Return the parts of a module that declare state, by name."""
-    return [(name, part) for name, part in module.named_modules() if isinstance(part, Stateful)]

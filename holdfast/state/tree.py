@@ -7,8 +7,6 @@ from typing import Any
 
 from torch import Tensor, nn
 
-__all__ = ["containers", "copied", "leaves", "map_tensors", "modules_of", "rebuild"]
-
 
 def containers(values: list[Any]) -> list[Any]:
     """Return the lists and dicts among values and inside of them, the outer ones first.
@@ -16,12 +14,12 @@ def containers(values: list[Any]) -> list[Any]:
     >>> containers([1, {"a": [2]}])
     [{'a': [2]}, [2]]
     """
-    found: list[Any] = [values]
-    for container in found:  # which grows meanwhile
+    outer_first: list[Any] = [values]
+    for container in outer_first:  # which grows meanwhile
         for item in container if isinstance(container, list) else container.values():
             if isinstance(item, (list, dict)):
-                found.append(item)
-    return found[1:]
+                outer_first.append(item)
+    return outer_first[1:]
 
 
 def leaves(value: Any) -> list[Any]:

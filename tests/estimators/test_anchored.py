@@ -202,7 +202,7 @@ def reaches(scale: AnchorScale, confidence: float, *, follows: bool = True) -> t
     """Return the squares of how far the interval of an anchor with this confidence reaches down and up."""
     plain = torch.full((64, 10), (1 - confidence) / 9)
     plain[:, 0] = confidence
-    estimate = scale.judge(torch.full((64,), 0.6), torch.full((64, 10), 0.1), plain, follows=follows)
+    estimate = scale.estimate(torch.full((64,), 0.6), torch.full((64, 10), 0.1), plain, follows=follows)
     return (estimate.value - estimate.low) ** 2, (estimate.high - estimate.value) ** 2
 
 

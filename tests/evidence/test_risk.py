@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 from numpy.typing import NDArray
@@ -71,3 +73,10 @@ def test_unusable_values_are_refused(call: object, words: str) -> None:
     assert callable(call)
     with pytest.raises(ValueError, match=words):
         call()
+
+
+def test_what_held_out_data_may_hide_counts_against_an_alarm() -> None:
+    wrong = np.arange(100) < 20
+    monitor = RiskMonitor(wrong, level=0.05)
+    monitor.calibrate(np.where(np.arange(100) < 30, 0.9, 0.1), wrong)  # ten right predictions look wrong
+    assert monitor.right_above == pytest.approx(0.1 + math.sqrt(math.log(3 / 0.05) / 200))

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from holdfast.evidence import ConfidenceSequence
+from holdfast.evidence.bets import SumBets
 
 
 def misses(means: np.ndarray, streams: int, confidence: float, looks: range) -> int:
@@ -91,3 +92,12 @@ def test_wrong_settings_and_values_are_refused() -> None:
     sequence.mean.bets.set_extra_state({"up": [0.0], "down": [0.0]})
     with pytest.raises(ValueError, match="there are 10 stakes, and wealth of 1 and 1"):
         sequence.mean.bets.check_state()
+
+
+def test_one_stake_by_hand_gives_half_of_the_error_to_each_bound() -> None:
+    bets = SumBets(largest=0.5, stakes=1)
+    bets.add([1.0, 0.5])
+    goal = math.log(2 / 0.05)  # of a wealth that a bound of 95 % excludes, on one of two sides
+    low, high = bets.bounds(0.95)
+    assert low == pytest.approx((math.log(1.5) + math.log(1.25) - goal) / 0.5)
+    assert high == pytest.approx(-(math.log(0.5) + math.log(0.75) - goal) / 0.5)

@@ -50,7 +50,7 @@ def test_variance_gain_and_hidden_weights_follow_the_filter_by_hand() -> None:
         (0.921972, 0.0741266, 0.1149068),
         (0.906972, 0.0883763, 0.1764015),
     ):
-        hidden = method.anchor_weights()
+        hidden = method.averaged_with()
         assert (method.gain, method.variance) == (pytest.approx(gain, abs=1e-6), pytest.approx(variance, abs=1e-6))
         for filtered, origin in zip(hidden, method.source_weights(), strict=True):
             assert torch.allclose(filtered - origin, torch.full_like(filtered, moved), atol=1e-6)

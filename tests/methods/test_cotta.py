@@ -32,13 +32,13 @@ def test_the_teacher_predicts_and_follows_the_student() -> None:
     model, method = build(view="identity", confidence_threshold=ALWAYS)
     model(BATCHES[0])
     model(BATCHES[1])
-    before = flat(list(method.teacher.moving()))
+    before = flat(list(method.teacher.written()))
     with torch.no_grad():
         expected = method.teacher.network(BATCHES[2])
     torch.testing.assert_close(model(BATCHES[2]), expected)
     student = flat(method.trained)
     assert not torch.equal(student, before)
-    torch.testing.assert_close(flat(list(method.teacher.moving())), 0.999 * before + 0.001 * student)
+    torch.testing.assert_close(flat(list(method.teacher.written())), 0.999 * before + 0.001 * student)
 
 
 def test_the_teacher_follows_before_weights_are_restored() -> None:
@@ -46,7 +46,7 @@ def test_the_teacher_follows_before_weights_are_restored() -> None:
     model(BATCHES[0])
     source = flat(method.source_weights())
     assert torch.equal(flat(method.trained), source)
-    assert not torch.equal(flat(list(method.teacher.moving())), source)
+    assert not torch.equal(flat(list(method.teacher.written())), source)
 
 
 def test_views_are_looked_at_only_where_the_anchor_is_unsure_of_the_batch() -> None:

@@ -31,9 +31,11 @@ def test_divergence_grows_with_the_distance_of_class_means_and_slows_the_teacher
     divergences = []
     for shift in (0.0, 1e-3, 3e-3):
         method.class_means = method.source_means + shift
+        before = [weight.clone() for weight in method.teacher.written()]
         method.adapt(BATCHES[0])
         divergences.append(method.divergence)
-        assert method.teacher.momentum == 1 - (1 - method.divergence) * 1e-3
+        for old, new, student in zip(before, method.teacher.written(), method.trained, strict=True):
+            torch.testing.assert_close(new, old.lerp(student, (1 - method.divergence) * 1e-3))
     assert divergences[0] == 0
     assert divergences[0] < divergences[1] < divergences[2] <= 1
 

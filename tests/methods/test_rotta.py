@@ -51,9 +51,9 @@ def test_all_predictions_of_a_batch_come_before_its_updates() -> None:
 
 def test_the_teacher_follows_the_student_slowly() -> None:
     model, method = build(teacher_momentum=0.9)
-    before = [weights.clone() for weights in method.teacher.moving()]
+    before = [weights.clone() for weights in method.teacher.written()]
     model(BATCH[:8])
-    for old, new, student in zip(before, method.teacher.moving(), method.trained, strict=True):
+    for old, new, student in zip(before, method.teacher.written(), method.trained, strict=True):
         assert not torch.equal(old, student)
         torch.testing.assert_close(new, 0.9 * old + 0.1 * student.detach())
     assert build()[1].teacher.momentum == 0.999

@@ -192,3 +192,13 @@ def test_a_reset_returns_estimators_to_their_start(inputs: Tensor) -> None:
     assert previous is not None
     model.reset()
     assert model.estimators["gde"].get_extra_state()["previous"] is None
+
+
+def test_a_state_dict_never_holds_the_source_also_inside_of_another_module() -> None:
+    whole = nn.ModuleDict({"camera": adapt(tiny_resnet(), "tent")})
+    assert not [name for name in whole.state_dict() if "_source" in name]
+
+
+def test_estimators_by_name_draw_with_the_seed_of_the_method() -> None:
+    model = adapt(tiny_resnet(), "tent", seed=3, estimator="aetta")
+    assert model.recipe["estimators"]["aetta"]["seed"] == 3

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 import torch
 
-from holdfast import AdaptedModel, adapt
+from holdfast import AdaptedModel, adapt, guard
 from holdfast.evidence import LabelRequests
-from holdfast.model.guarded import LABELS_KEPT, Feedback
+from holdfast.model.guarded import LABELS_KEPT, LABELS_TO_FIT, Feedback
 from holdfast.models.tiny import tiny_resnet
 from holdfast.records import Verdict
 
@@ -28,6 +28,29 @@ def test_the_newest_labels_that_are_wanted_are_kept_and_gains_are_over_the_sourc
     assert feedback.asked[105].tolist() == [5.0]
     assert feedback.gains is not None
     assert set(feedback.gains.tolist()) == {0.25}
+
+
+def test_a_reset_forgets_beliefs_and_keeps_labels() -> None:
+    model = guard(tiny_resnet(), "tent", source=[INPUTS], budget=1.0)
+    step = model.step(INPUTS)
+    wanted = [sample for sample, wants in zip(step.ids, step.wants_label, strict=True) if wants]
+    assert model.feedback(wanted[0], label=3)
+    model.reset()
+    assert (model.labels.beliefs, model.labels.gains) == (None, None)
+    assert len(model.labels.answered) == 1
+    assert list(model.labels.asked) == wanted[1:]
+
+
+def test_the_temperature_is_fitted_with_the_twentieth_label() -> None:
+    model = guard(tiny_resnet(), "tent", source=[INPUTS], budget=1.0)
+    fitted: list[bool] = []
+    while len(fitted) < LABELS_TO_FIT:
+        step = model.step(INPUTS)
+        for sample, wanted in zip(step.ids, step.wants_label, strict=True):
+            if wanted and len(fitted) < LABELS_TO_FIT:
+                model.feedback(sample, label=len(fitted) % 10)
+                fitted.append(model.guard.scale.fitted)
+    assert fitted == [False] * (LABELS_TO_FIT - 1) + [True]
 
 
 @pytest.mark.parametrize(("known", "first"), [({"clean_accuracy": 0.9}, "refer_to"), ({}, "fit_holdout")])

@@ -15,11 +15,13 @@ from holdfast.corruptions import CORRUPTIONS
 from holdfast.data import DATASETS
 from holdfast.methods.tent import Tent
 from holdfast.model.adapted import AdaptedModel
+from holdfast.model.input_checks import explain_inputs
 from holdfast.model.input_range import VOTES, InputRange, magnitude
 from holdfast.models.classifier import Classifier
 from holdfast.models.small import digits_resnet
 from holdfast.models.tiny import tiny_resnet
 from holdfast.randomness import seeded_rng
+from holdfast.records import InputSpec
 
 BATCHES = torch.rand(4, 8, 3, 16, 16, generator=torch.Generator().manual_seed(0))
 
@@ -243,3 +245,8 @@ def test_refused_batches_leave_nothing_in_memories() -> None:
     for inputs in (poisoned, 255 * BATCHES[1]):
         assert model.step(inputs).skipped
         assert (memory.offers, len(memory), anchored.batches) == before
+
+
+def test_stereo_is_refused_where_one_channel_is_expected() -> None:
+    reason = explain_inputs(torch.zeros(2, 2, 1_600), InputSpec("audio", (1, 1_600)), torch.float32)
+    assert reason == "inputs have 2 channels, and the model takes 1: (batch, 1, 1600)"

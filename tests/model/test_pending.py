@@ -71,6 +71,24 @@ def test_any_other_use_finishes_a_pending_batch_first(use: str, tmp_path: Path) 
     assert model.digest() == expected.digest(), "the second call of finish changed something"
 
 
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda model: pickle.loads(pickle.dumps(model))])
+def test_a_copy_has_adapted_to_the_pending_batch(copied: Callable[[AdaptedModel], AdaptedModel]) -> None:
+    model, expected = build("tent"), build("tent")
+    model.begin(BATCHES[0])
+    expected.step(BATCHES[0])
+    assert copied(model).digest() == expected.digest()
+
+
+def test_a_domain_that_begins_while_a_batch_is_pending_is_not_undone_with_it() -> None:
+    model = adapt(tiny_resnet(widths=(8,)), "tent", recovery="oracle")
+    model.enter_domain("fog")
+    pending = model.begin(BATCHES[0])
+    with mock.patch.object(type(model.method), "adapt", side_effect=RuntimeError("out of memory")):
+        model.enter_domain("snow")
+    assert "out of memory" in (pending.finish().skipped or "")
+    assert model.step(BATCHES[1]).recovered == "told that snow follows fog"
+
+
 def test_finishing_in_another_thread_gives_the_same_state() -> None:
     model, expected = build("tent"), build("tent")
     pending = model.begin(BATCHES[0])
@@ -157,11 +175,13 @@ def test_a_forked_process_drops_a_pending_batch() -> None:
 
 
 def test_autocast_holds_for_both_halves() -> None:
-    model, expected = build("sar"), build("sar")
+    network = tiny_resnet(widths=(8,))
+    model, expected = (adapt(network, "sar", entropy_margin=10.0) for _ in range(2))
     with torch.autocast("cpu", torch.bfloat16):
         pending = model.begin(BATCHES[0])
-        expected.step(BATCHES[0])
-    pending.finish()
+        step = expected.step(BATCHES[0])
+    assert step.loss is not None  # of the second pass, which a calm batch does without
+    assert pending.finish().loss == step.loss
     assert model.digest() == expected.digest()
 
 

@@ -93,8 +93,8 @@ def failing_optimizer(error: BaseException) -> Iterator[None]:
     """Let an optimiser fail after it has written everything."""
     own = torch.optim.SGD.step
 
-    def step(optimizer: torch.optim.SGD) -> None:
-        own(optimizer)
+    def step(optimizer: torch.optim.SGD, closure: None = None) -> None:
+        own(optimizer, closure)
         raise error
 
     with pytest.MonkeyPatch.context() as patched:

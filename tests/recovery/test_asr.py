@@ -10,7 +10,7 @@ import torch
 from holdfast.model.adapt import adapt
 from holdfast.model.adapted import AdaptedModel
 from holdfast.models.tiny import tiny_resnet
-from holdfast.records import Beside, Step
+from holdfast.records import Beside, Refused, Step
 from holdfast.recovery.asr import Asr, mean_spread
 from holdfast.restorable import Pull
 
@@ -25,11 +25,15 @@ class Network:
         self.pull: Pull | None = None
         self.kept: list[int] = []
 
+    @property
+    def stepper(self) -> Network:
+        return self
+
     def pull_towards(self, pull: Pull | None) -> None:
         self.pull = pull
 
-    def reset_after(self, kept: int) -> None:
-        self.kept.append(kept)
+    def reset(self, keeping: list[torch.Tensor]) -> None:
+        self.kept.append(len(keeping))
 
 
 def step(height: float, *, classes: int = 10, samples: int = 4, flipped: float = 0.0) -> Step:
@@ -74,6 +78,14 @@ def test_the_threshold_follows_the_entropy_unless_predictions_have_flipped() -> 
 
 def test_a_single_sample_is_not_judged() -> None:
     assert run(Asr(), Network(), step(9.0, samples=1)) is None
+
+
+def test_a_batch_whose_update_was_refused_does_not_count() -> None:
+    recovery, given = Asr(), step(9.0)
+    refused = Step(given.logits, events=(Refused("non-finite loss or gradient"),), beside=given.beside)
+    assert run(recovery, Network(), refused) is None
+    assert (recovery.batches, recovery.threshold) == (0, None)
+    assert run(recovery, Network(), given)
 
 
 def test_after_a_reset_updates_are_pulled_to_the_mean_weights() -> None:
@@ -129,7 +141,7 @@ def test_the_released_roid_never_resets_an_adapted_weight() -> None:
 
 def test_a_method_without_an_anchor_refuses_to_reset_it() -> None:
     model = adapt(tiny_resnet(), "tent", recovery="asr", recovery_options={"resets": "anchor", "start_share": 1.0})
-    assert "averages its weights with no anchor" in (model.step(BATCHES[0]).skipped or "")
+    assert "averages its weights with no others" in (model.step(BATCHES[0]).skipped or "")
 
 
 def test_a_recipe_has_presets_of_its_recovery() -> None:

@@ -53,7 +53,7 @@ def test_the_mean_prediction_of_eata_survives_the_aetta_scope_only() -> None:
 
 def test_momentum_survives_where_a_method_says_so() -> None:
     for keep in (False, True):
-        optimizer = adapted("sotta", "aetta", min_confidence=0.0, keep_momentum=keep).method._optimizer  # noqa: SLF001
+        optimizer = adapted("sotta", "aetta", min_confidence=0.0, keep_momentum=keep).method.stepper
         assert optimizer is not None
         assert bool(optimizer.state) == keep
 

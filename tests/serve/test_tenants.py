@@ -121,13 +121,31 @@ def test_a_damaged_state_is_set_aside_and_the_stream_starts_anew(tmp_path: Path)
     again.close()
 
 
+def full(*_: Any, **__: Any) -> None:
+    raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def test_a_label_waits_for_the_disk_when_the_state_of_its_sample_was_damaged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tenants = Tenants(network(), "tent", folder=tmp_path, active=1, budget=1.0)
+    for name in ("north", "south"):  # whose state takes the memory
+        tenants.step(name, STREAMS[name][0])
+    (tmp_path / "north.safetensors").write_bytes(b"damaged")
+    with monkeypatch.context() as patched:
+        patched.setattr(AdaptedModel, "save", full)
+        serving = tenants.begin("north", STREAMS["north"][0])
+        serving.finish()
+        wanted = serving.ids[serving.wants_label.index(True)]
+        with pytest.raises(RefusedError, match="takes no states"):
+            tenants.feedback("north", wanted, 0)
+    tenants.close()
+
+
 def test_a_full_disk_stops_learning_and_not_predicting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tenants = Tenants(network(), "tent", folder=tmp_path, active=1, checkpoint_every=1)
     stream = STREAMS["north"]
     tenants.step("north", stream[0])
-
-    def full(*_: Any, **__: Any) -> None:
-        raise OSError(errno.ENOSPC, "No space left on device")
 
     with monkeypatch.context() as patched:
         patched.setattr(AdaptedModel, "save", full)

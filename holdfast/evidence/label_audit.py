@@ -32,8 +32,8 @@ class LabelRequests:
     @property
     def wanted_ids(self) -> list[int]:
         """The ids to label."""
-        found: list[int] = self.ids[self.wanted].tolist()
-        return found
+        wanted: list[int] = self.ids[self.wanted].tolist()
+        return wanted
 
 
 @dataclass(frozen=True)

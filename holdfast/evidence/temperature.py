@@ -1,4 +1,4 @@
-"""The scale of a network's logits: the temperature at which its probabilities mean what they say."""
+"""The temperature of a network's logits, at which its probabilities mean what they say."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ DOUBTFUL = 0.15  # difference of confidence and agreement; at most 0.10 at a goo
 
 
 @dataclass(frozen=True)
-class Scale:
+class Temperature:
     """A temperature, and by how much the mean confidence at it is off: one standard deviation, without shift."""
 
     temperature: float
     error: float
 
 
-def scale_from_labels(logits: ArrayLike, labels: ArrayLike) -> Scale:
+def temperature_from_labels(logits: ArrayLike, labels: ArrayLike) -> Temperature:
     """Fit the temperature to labelled logits, (samples, classes), by cross-entropy (Guo et al., ICML 2017).
 
     The error is the standard error of the accuracy that was fitted, and the differences between mean confidence and
     accuracy on five folds, each at the temperature fitted to the others, as far as sampling does not explain them.
 
     >>> logits = np.array([[1.0, 0.0]] * 400)
-    >>> found = scale_from_labels(logits, [0, 0, 0, 1] * 100)
-    >>> round(found.temperature, 2), round(found.error, 2)  # 1 / ln 3
+    >>> fitted = temperature_from_labels(logits, [0, 0, 0, 1] * 100)
+    >>> round(fitted.temperature, 2), round(fitted.error, 2)  # 1 / ln 3
     (0.91, 0.02)
     """
     rows, truth = _checked(logits), np.asarray(labels, np.int64)
@@ -48,10 +48,10 @@ def scale_from_labels(logits: ArrayLike, labels: ArrayLike) -> Scale:
     right = rows.argmax(1) == truth
     accuracy = (right.sum() + 1) / (len(right) + 2)
     variance = accuracy * (1 - accuracy) / len(right) + _miscalibration(rows, truth, right)
-    return Scale(_temperature(rows, truth), math.sqrt(variance))
+    return Temperature(_temperature(rows, truth), math.sqrt(variance))
 
 
-def scale_from_agreement(logits: ArrayLike, others: ArrayLike) -> Scale | None:
+def temperature_from_agreement(logits: ArrayLike, others: ArrayLike) -> Temperature | None:
     """Estimate the temperature of `logits` from how often another view of the same network predicts the same class.
 
     Both are for unlabelled source samples; `others` comes from the network with other statistics, such as the anchor.
@@ -59,28 +59,28 @@ def scale_from_agreement(logits: ArrayLike, others: ArrayLike) -> Scale | None:
     measured. This is an estimate, and on shifted samples not even a good one. None (unknown) if all predictions agree:
     a perfect network and one that the other statistics do not change look the same.
 
-    >>> found = scale_from_agreement([[1.0, 0.0]] * 48, [[1.0, 0.0], [1.0, 0.0], [1.0, 0.0], [0.0, 1.0]] * 12)
-    >>> found is not None and 0.9 < found.temperature < 1.2 and found.error > 0.07
+    >>> fitted = temperature_from_agreement([[1.0, 0.0]] * 48, [[1.0, 0.0], [1.0, 0.0], [1.0, 0.0], [0.0, 1.0]] * 12)
+    >>> fitted is not None and 0.9 < fitted.temperature < 1.2 and fitted.error > 0.07
     True
-    >>> scale_from_agreement([[1.0, 0.0]], [[1.0, 0.0]])
+    >>> temperature_from_agreement([[1.0, 0.0]], [[1.0, 0.0]])
     """
     rows, rest = _paired(logits, others)
     agreement = float((rows.argmax(1) == rest.argmax(1)).mean())
     if agreement == 1 or agreement - EXCESS <= 1 / rows.shape[1]:
         return None
-    found = scale_from_accuracy(rows, agreement - EXCESS)
-    return Scale(found.temperature, math.hypot(found.error, EXCESS_ERROR))
+    fitted = temperature_from_accuracy(rows, agreement - EXCESS)
+    return Temperature(fitted.temperature, math.hypot(fitted.error, EXCESS_ERROR))
 
 
-def scale_from_stream(logits: ArrayLike, agreed: ArrayLike, clean_accuracy: float | None = None) -> Scale:
+def temperature_from_stream(logits: ArrayLike, agreed: ArrayLike, clean_accuracy: float | None = None) -> Temperature:
     """Estimate the temperature from samples of any stream, and whether another view predicts the same class for each.
 
     `logits` are the anchor's. Where the source agrees they are taken to be right, and elsewhere in 30 % of cases,
     give or take 30: that is the error. It is large, too, when most samples are predicted to be of one class: views that
     know nothing agree on that. A known `clean_accuracy` is an upper bound, because a shift does not help.
 
-    >>> found = scale_from_stream([[1.0, 0.0]] * 64, [1, 1, 1, 0] * 16)
-    >>> round(found.temperature, 2), round(found.error, 2)
+    >>> fitted = temperature_from_stream([[1.0, 0.0]] * 64, [1, 1, 1, 0] * 16)
+    >>> round(fitted.temperature, 2), round(fitted.error, 2)
     (0.64, 0.51)
     """
     rows, same = _checked(logits), np.asarray(agreed, np.float64)
@@ -94,20 +94,20 @@ def scale_from_stream(logits: ArrayLike, agreed: ArrayLike, clean_accuracy: floa
     chance = float(np.square(np.bincount(rows.argmax(1)) / len(rows)).sum())  # of two samples in one class
     error = math.hypot(EXCESS_ERROR, RIGHT_ALONE_ERROR * (1 - agreement), sampling, max(0.0, chance - 0.5))
     try:
-        return Scale(scale_from_accuracy(rows, target).temperature, error)
+        return Temperature(temperature_from_accuracy(rows, target).temperature, error)
     except ValueError:  # logits so flat or so far apart that no temperature gives this confidence
-        return Scale(1.0, 1.0)
+        return Temperature(1.0, 1.0)
 
 
-def scale_doubt(logits: ArrayLike, others: ArrayLike, temperature: float) -> str | None:
+def temperature_doubt(logits: ArrayLike, others: ArrayLike, temperature: float) -> str | None:
     """Return why a temperature cannot be right, or None: confidence is far from the agreement of two views.
 
     `logits` are those of the source and `others` those of the anchor, for at least 64 samples of any stream, shifted or
     not. No doubt does not mean that the temperature is right.
 
-    >>> scale_doubt([[1.0, 0.0]] * 64, [[1.0, 0.0]] * 64, temperature=1.75)
+    >>> temperature_doubt([[1.0, 0.0]] * 64, [[1.0, 0.0]] * 64, temperature=1.75)
     'confidence is 64 % and agreement 100 % at temperature 1.75'
-    >>> scale_doubt([[1.0, 0.0]] * 64, [[1.0, 0.0]] * 64, temperature=0.5)
+    >>> temperature_doubt([[1.0, 0.0]] * 64, [[1.0, 0.0]] * 64, temperature=0.5)
     """
     if temperature <= 0:
         raise ValueError(f"temperature must be positive, got {temperature}")
@@ -133,18 +133,18 @@ def _miscalibration(rows: NDArray[np.float64], labels: NDArray[np.int64], right:
     return max(0.0, float(np.mean(squares) - (1 + math.sqrt(2 / FOLDS)) * np.mean(expected)))
 
 
-def scale_from_accuracy(logits: ArrayLike, accuracy: float, source: ArrayLike | None = None) -> Scale:
+def temperature_from_accuracy(logits: ArrayLike, accuracy: float, source: ArrayLike | None = None) -> Temperature:
     """Return the temperature at which the mean confidence of unlabelled source samples is a known accuracy.
 
     With `source`, logits of another view for the same samples, the accuracy is that of the other view, which is taken
     to be right more often where the two differ, by 30 % of these samples, give or take 30; and nothing shows how well
     confidence fits single samples, so the error is larger than that of labels.
 
-    >>> found = scale_from_accuracy([[1.0, 0.0]] * 48, accuracy=0.75)
-    >>> round(found.temperature, 2), round(found.error, 4)
+    >>> fitted = temperature_from_accuracy([[1.0, 0.0]] * 48, accuracy=0.75)
+    >>> round(fitted.temperature, 2), round(fitted.error, 4)
     (0.91, 0.0625)
-    >>> found = scale_from_accuracy([[1.0, 0.0]] * 48, 0.75, source=[[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]] * 16)
-    >>> round(found.temperature, 2), round(found.error, 4)
+    >>> fitted = temperature_from_accuracy([[1.0, 0.0]] * 48, 0.75, source=[[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]] * 16)
+    >>> round(fitted.temperature, 2), round(fitted.error, 4)
     (1.62, 0.1313)
     """
     rows = _checked(logits)
@@ -156,8 +156,8 @@ def scale_from_accuracy(logits: ArrayLike, accuracy: float, source: ArrayLike | 
     if source is not None:
         rows, others = _paired(logits, source)
         differ = float((rows.argmax(1) != others.argmax(1)).mean())
-        found = scale_from_accuracy(rows, max(accuracy - RIGHT_ALONE * differ, 1.01 / rows.shape[1]))
-        return Scale(found.temperature, math.hypot(found.error, MISFIT, RIGHT_ALONE_ERROR * differ))
+        fitted = temperature_from_accuracy(rows, max(accuracy - RIGHT_ALONE * differ, 1.01 / rows.shape[1]))
+        return Temperature(fitted.temperature, math.hypot(fitted.error, MISFIT, RIGHT_ALONE_ERROR * differ))
 
     def excess(log_temperature: float) -> float:
         return float(_confidences(rows, math.exp(log_temperature)).mean()) - accuracy
@@ -167,7 +167,7 @@ def scale_from_accuracy(logits: ArrayLike, accuracy: float, source: ArrayLike | 
         raise ValueError(f"no temperature between {SMALLEST} and {LARGEST} gives a mean confidence of {accuracy}")
     from scipy.optimize import brentq  # here, because importing it takes long
 
-    return Scale(math.exp(brentq(excess, *ends)), math.sqrt(accuracy * (1 - accuracy) / len(rows)))
+    return Temperature(math.exp(brentq(excess, *ends)), math.sqrt(accuracy * (1 - accuracy) / len(rows)))
 
 
 def _paired(logits: ArrayLike, others: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -188,8 +188,8 @@ def _checked(logits: ArrayLike) -> NDArray[np.float64]:
 
 def _confidences(rows: NDArray[np.float64], temperature: float) -> NDArray[np.float64]:
     """Return the largest probability of each row."""
-    found: NDArray[np.float64] = 1 / np.exp((rows - rows.max(1, keepdims=True)) / temperature).sum(1)
-    return found
+    largest: NDArray[np.float64] = 1 / np.exp((rows - rows.max(1, keepdims=True)) / temperature).sum(1)
+    return largest
 
 
 def _temperature(rows: NDArray[np.float64], labels: NDArray[np.int64]) -> float:
@@ -202,11 +202,11 @@ def _temperature(rows: NDArray[np.float64], labels: NDArray[np.int64]) -> float:
     chosen = centred[np.arange(len(labels)), labels].sum() + EXTRA_LABELS * runners_up.mean()
 
     def cross_entropy(log_temperature: float) -> float:
-        scale = math.exp(-log_temperature)
-        normaliser = np.log(np.exp(centred * scale).sum(1))
-        return float(normaliser.sum() + EXTRA_LABELS * normaliser.mean() - chosen * scale)
+        inverse = math.exp(-log_temperature)
+        normaliser = np.log(np.exp(centred * inverse).sum(1))
+        return float(normaliser.sum() + EXTRA_LABELS * normaliser.mean() - chosen * inverse)
 
     from scipy.optimize import minimize_scalar  # here, because importing it takes long
 
-    found = minimize_scalar(cross_entropy, bounds=(math.log(SMALLEST), math.log(LARGEST)), method="bounded")
-    return math.exp(float(found.x))
+    minimum = minimize_scalar(cross_entropy, bounds=(math.log(SMALLEST), math.log(LARGEST)), method="bounded")
+    return math.exp(float(minimum.x))

@@ -1,0 +1,51 @@
+"""Snapshots, digests and checks of state: what they hold, what they tell apart, and what they refuse."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+
+from holdfast.state import Stateful, check_saved, put_back, snapshot_of, state_digest
+
+
+class Counter(Stateful):
+    """Counts, and keeps what it was fitted to."""
+
+    seen: int
+    fitted: int
+    mean: torch.Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.add_state("seen", 0)
+        self.add_state("fitted", 1, kept=True)
+        self.add_state("mean", torch.zeros(2))
+
+
+@pytest.mark.parametrize(("kept", "fitted"), [(False, 2), (True, 1)])
+def test_what_survives_a_reset_is_part_of_a_snapshot_only_if_it_is_asked_for(kept: bool, fitted: int) -> None:
+    counter = Counter()
+    before = snapshot_of(counter, {}, kept=kept)
+    counter.seen, counter.fitted = 5, 2
+    put_back(counter, before["declared"])
+    assert (counter.seen, counter.fitted) == (0, fitted)
+
+
+def test_a_reset_after_a_change_of_type_has_the_new_type() -> None:
+    counter = Counter().double()
+    counter.reset_state()
+    assert counter.mean.dtype == torch.float64
+
+
+def test_equal_bytes_of_another_type_have_another_digest() -> None:
+    digests = {state_digest({"mean": torch.zeros(2, dtype=dtype)}) for dtype in (torch.float32, torch.int32)}
+    assert len(digests) == 2
+
+
+def test_a_plain_number_that_is_not_finite_is_refused() -> None:
+    expected = {"tensors": {}, "declared": {"": {"total": 0.0}}}
+    check_saved({"tensors": {}, "declared": {"": {"total": 1.0}}}, expected, torch.float32)
+    with pytest.raises(ValueError, match="not finite"):
+        check_saved({"tensors": {}, "declared": {"": {"total": math.inf}}}, expected, torch.float32)
