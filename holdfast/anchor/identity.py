@@ -32,10 +32,10 @@ def prove_identity(network: Classifier, taps: Mapping[str, Tap]) -> None:
             after = tap.register_forward_hook(lambda tap, args, out, name=name: compare(name, tap, args[0], out))
             hooks.callback(after.remove)
         try:
-            found = _trial(network)
+            actual = _trial(network)
         except (RuntimeError, ValueError, IndexError) as error:
             raise ValueError(_refusal(network, arrived[-1:], str(error))) from error
-    if changed or not _same(found, expected):
+    if changed or not _same(actual, expected):
         raise ValueError(_refusal(network, changed, "its output changes" if changed else "its logits change"))
 
 
@@ -69,5 +69,5 @@ def _refusal(network: Classifier, layers: Sequence[str], why: str) -> str:
     )
 
 
-def _same(found: Tensor, expected: Tensor) -> bool:
-    return found.shape == expected.shape and close(found, expected)
+def _same(actual: Tensor, expected: Tensor) -> bool:
+    return actual.shape == expected.shape and close(actual, expected)

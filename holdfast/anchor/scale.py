@@ -73,20 +73,20 @@ class AnchorScale(Stateful):
     ) -> None:
         """Fit the temperature to logits of held-out samples, with labels, a known accuracy or those of the source."""
         known = [pair for pair in zip(logits, labels, strict=True) if pair[1] is not None]
-        found: Temperature | None = None
+        fitted: Temperature | None = None
         if known:
             logits = [rows for rows, _ in known]
             truth = torch.cat([right for _, right in known if right is not None])
-            found = temperature_from_labels(_array(logits), truth.numpy(force=True))
+            fitted = temperature_from_labels(_array(logits), truth.numpy(force=True))
         elif logits and self.clean_accuracy is not None:
-            found = temperature_from_accuracy(
+            fitted = temperature_from_accuracy(
                 _array(logits), self.clean_accuracy, source=_array(source_logits or logits)
             )
         elif source_logits and agreement(logits, source_logits) >= FITTING:
-            found = temperature_from_agreement(_array(logits), _array(source_logits))
-        if found is not None:
-            anchor.rescale(fitted=found.temperature)
-            self.fitted, self.error = True, found.error
+            fitted = temperature_from_agreement(_array(logits), _array(source_logits))
+        if fitted is not None:
+            anchor.rescale(fitted=fitted.temperature)
+            self.fitted, self.error = True, fitted.error
             self.clean_confidence = float(anchor.scaled(torch.cat(list(logits))).amax(1).mean())
 
     @property
@@ -110,9 +110,9 @@ class AnchorScale(Stateful):
             return
         self.compared, self.agreed = compared, agreed
         same = known[:, -1].to(torch.promote_types(agreed.dtype, torch.float32)).numpy()  # numpy has no bfloat16
-        found = temperature_from_stream(known[:, :-1].contiguous().numpy(), same, self.clean_accuracy)
-        anchor.rescale(estimated=found.temperature)
-        self.error = found.error
+        fitted = temperature_from_stream(known[:, :-1].contiguous().numpy(), same, self.clean_accuracy)
+        anchor.rescale(estimated=fitted.temperature)
+        self.error = fitted.error
 
     def unknown(self, *, follows: bool) -> str | None:
         """Return why nothing is known of the scale, or None."""
@@ -167,5 +167,5 @@ def agreement(logits: Sequence[Tensor], others: Sequence[Tensor]) -> float:
 
 
 def _array(batches: Sequence[Tensor]) -> NDArray[np.float64]:
-    found: NDArray[np.float64] = torch.cat(list(batches)).double().numpy(force=True)
-    return found
+    joined: NDArray[np.float64] = torch.cat(list(batches)).double().numpy(force=True)
+    return joined

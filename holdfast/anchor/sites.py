@@ -232,7 +232,7 @@ def _declared_axis(layer: nn.Module) -> int | None:
 @torch.no_grad()
 def _observed_axes(network: Classifier, layers: list[nn.Module]) -> dict[int, int]:
     """Return the axis of the channels in the output of other layers, second or last, by trying the network."""
-    found: dict[int, int] = {}
+    observed: dict[int, int] = {}
 
     def note(layer: nn.Module, args: Any, named: Any, output: Any) -> None:
         channels = _declared_channels(layer)
@@ -241,13 +241,13 @@ def _observed_axes(network: Classifier, layers: list[nn.Module]) -> dict[int, in
             if len(axes) > 1 and output.dim() > 2:
                 axes = [axis for axis in axes if _moves_only(layer, args, named, output, axis)] or axes
             if axes:
-                found[id(layer)] = axes[0] if output.dim() > 3 else axes[-1]
+                observed[id(layer)] = axes[0] if output.dim() > 3 else axes[-1]
 
     with untouched(network.module), ExitStack() as hooks:
         for layer in layers:
             hooks.callback(layer.register_forward_hook(note, with_kwargs=True).remove)
         network.module(network.trial_inputs())
-    return found
+    return observed
 
 
 def _moves_only(layer: nn.Module, args: Any, named: Any, output: Tensor, axis: int) -> bool:

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 
-def close(found: Tensor, expected: Tensor, slack: float = 1.0) -> bool:
+def close(actual: Tensor, expected: Tensor, slack: float = 1.0) -> bool:
     """Return whether two tensors are equal but for rounding.
 
     >>> close(torch.tensor([1.0, 2.0]), torch.tensor([1.0, 2.00001])), close(torch.ones(1), torch.zeros(1))
@@ -16,7 +16,7 @@ def close(found: Tensor, expected: Tensor, slack: float = 1.0) -> bool:
     """
     tolerance = slack * torch.finfo(expected.dtype).eps ** 0.5
     scale = float(expected.nan_to_num().abs().max())
-    return torch.allclose(found, expected, rtol=0.0, atol=tolerance * max(scale, 1e-30), equal_nan=True)
+    return torch.allclose(actual, expected, rtol=0.0, atol=tolerance * max(scale, 1e-30), equal_nan=True)
 
 
 def differing(tensors: Mapping[str, Tensor], others: Mapping[str, Tensor]) -> list[str]:
@@ -27,5 +27,5 @@ def differing(tensors: Mapping[str, Tensor], others: Mapping[str, Tensor]) -> li
     """
     if {tensor.device.type for tensor in tensors.values()} <= {"cpu"}:
         return [name for name, tensor in tensors.items() if not torch.equal(tensor, others[name])]
-    found = torch.stack([(tensor != others[name]).any() for name, tensor in tensors.items()]).tolist()
-    return [name for name, differs in zip(tensors, found, strict=True) if differs]
+    differences = torch.stack([(tensor != others[name]).any() for name, tensor in tensors.items()]).tolist()
+    return [name for name, differs in zip(tensors, differences, strict=True) if differs]

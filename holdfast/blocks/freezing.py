@@ -36,15 +36,15 @@ def freeze_statistics(model: nn.Module, inputs: Tensor | None = None) -> None:
             for handle in handles:
                 handle.remove()
     for name, layer in layers.items():
-        found = fixed.get(name)
-        if found is None:
+        moments = fixed.get(name)
+        if moments is None:
             continue
         holder = model.get_submodule(name.rpartition(".")[0])
         if isinstance(holder, Restated):
             name, plain = name.rpartition(".")[0], holder.layer
-            plain.running_mean, plain.running_var = found[0].clone(), found[1].clone()
+            plain.running_mean, plain.running_var = moments[0].clone(), moments[1].clone()
         else:
-            plain = _Fixed(layer, *found)
+            plain = _Fixed(layer, *moments)
         parent, _, child = name.rpartition(".")
         setattr(model.get_submodule(parent), child, plain)
 

@@ -21,15 +21,15 @@ def style_of(features: Sequence[Tensor], *, channels_last: bool = False) -> Tens
     >>> style_of([torch.tensor([[[[1.0, 3.0]]]])])  # ln 2
     tensor([0.6931])
     """
-    found = []
+    variances = []
     for layer in features:
         channels = layer.movedim(-1, 1) if channels_last and layer.dim() == 3 else layer
         values = channels.to(torch.promote_types(layer.dtype, torch.float32))
         others = [axis for axis in range(values.dim()) if axis != 1]
         # Tensor.var takes 14 times as long.
         squares = (values - values.mean(others, keepdim=True)).square_().sum(others)
-        found.append(squares / max(1, values.numel() // values.shape[1] - 1))
-    return torch.cat(found).clamp_min(torch.finfo(found[0].dtype).tiny).log()
+        variances.append(squares / max(1, values.numel() // values.shape[1] - 1))
+    return torch.cat(variances).clamp_min(torch.finfo(variances[0].dtype).tiny).log()
 
 
 def distance_quantile(styles: Tensor, share: float, vectors: int) -> float:

@@ -58,8 +58,8 @@ def source_moments(means: Tensor, variances: Tensor, predicted: Tensor, classes:
     var = squares.mean(0)
     of_class = (predicted[None] == classes[:, None]).double()
     of_class = of_class / of_class.sum(1, keepdim=True).clamp_min(1)
-    found = mean, var, of_class @ (means - mean), of_class @ (squares - var)
-    return Moments(*(part.float() for part in found))
+    moments = mean, var, of_class @ (means - mean), of_class @ (squares - var)
+    return Moments(*(part.float() for part in moments))
 
 
 def moments_by_sample(features: Tensor, axis: int) -> tuple[Tensor, Tensor]:

@@ -255,9 +255,9 @@ def _is_batch_norm_inside(layer: nn.Module) -> bool:
             ratio = ((var + float(source.eps)) / (new_var + float(source.eps))).sqrt()  # type: ignore[arg-type]
             restated = (features - new_mean.view(axes)) * ratio.view(axes) + mean.view(axes)
             try:
-                expected, found = changed(features), source(restated)
+                expected, actual = changed(features), source(restated)
             except (RuntimeError, ValueError, TypeError, IndexError, AssertionError, NotImplementedError):
                 continue  # the layer does not take this shape
             tolerance = 10 * torch.finfo(mean.dtype).eps ** 0.5 * (float(expected.abs().max()) + 1e-6)
-            return expected.shape == found.shape and torch.allclose(found, expected, rtol=0.0, atol=tolerance)
+            return expected.shape == actual.shape and torch.allclose(actual, expected, rtol=0.0, atol=tolerance)
     return False

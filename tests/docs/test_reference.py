@@ -38,8 +38,8 @@ def public() -> dict[str, object]:
         holdfast,
         *(importlib.import_module(f"holdfast.{room}") for room in ROOMS),
     ]
-    found = {name: getattr(module, name) for module in modules for name in module.__all__}
-    return {name: thing for name, thing in found.items() if inspect.isclass(thing) or inspect.isfunction(thing)}
+    things = {name: getattr(module, name) for module in modules for name in module.__all__}
+    return {name: thing for name, thing in things.items() if inspect.isclass(thing) or inspect.isfunction(thing)}
 
 
 def test_every_public_name_is_in_the_reference() -> None:

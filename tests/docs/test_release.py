@@ -24,8 +24,8 @@ def locked() -> dict[str, str]:
 def requirements(*tables: str) -> list[Requirement]:
     """Return the requirements of `[project]` and of these extras."""
     text = (ROOT / "pyproject.toml").read_text()
-    found = [re.search(rf"^{table} = \[(.*?)\n?\]$", text, re.MULTILINE | re.DOTALL) for table in tables]
-    return [Requirement(name) for part in found if part for name in re.findall(r'"([^"]+)"', part[1])]
+    lists = [re.search(rf"^{table} = \[(.*?)\n?\]$", text, re.MULTILINE | re.DOTALL) for table in tables]
+    return [Requirement(name) for part in lists if part for name in re.findall(r'"([^"]+)"', part[1])]
 
 
 def test_the_changelog_begins_with_this_version_and_the_citation_has_its_date() -> None:
@@ -46,7 +46,9 @@ def test_the_newest_section_says_in_single_sentences_what_a_user_sees() -> None:
 
 def test_the_lock_pins_every_requirement_as_the_constraints_do() -> None:
     pins = locked()
-    wanted = {canonicalize_name(found.name) for found in requirements("dependencies", "dev", "docs")} - {"torch"}
+    wanted = {canonicalize_name(requirement.name) for requirement in requirements("dependencies", "dev", "docs")} - {
+        "torch"
+    }
     assert wanted - set(pins) == set(), "run `make lock`"
     lines = (ROOT / "constraints.txt").read_text().splitlines()
     given = [Requirement(line) for line in lines if line and not line.startswith("#")]
@@ -85,7 +87,9 @@ def test_the_workflows_call_what_the_repository_has() -> None:
 
 
 def test_the_oldest_torch_is_the_same_everywhere() -> None:
-    oldest = next(str(found.specifier) for found in requirements("dependencies") if found.name == "torch")[2:]
+    oldest = next(
+        str(requirement.specifier) for requirement in requirements("dependencies") if requirement.name == "torch"
+    )[2:]
     for page in ("README.md", "docs/install.md", "docs/api_stability.md"):
         assert f"torch {oldest} " in (ROOT / page).read_text().replace("\n", " "), page
     assert f"torch=={oldest}.*" in (ROOT / ".github/workflows/ci.yml").read_text()
