@@ -45,7 +45,7 @@ def scale_names(name_or_path: str | Path) -> list[str]:
     """Return the scales of a suite; none if it cannot be read, which `load_suite` then explains.
 
     >>> scale_names("ccc")
-    ['smoke', 'small', 'paper', 'paper-shards', 'paper-matrices']
+    ['smoke', 'small', 'speeds', 'paper', 'paper-shards', 'paper-matrices']
     """
     try:
         return list(suite_content(name_or_path).get("scales") or {})
