@@ -69,7 +69,7 @@ def agreed_proportions(one: Tensor, other: Tensor, *, window: int = 64, counted:
 
     >>> one = torch.tensor([[0.9, 0.1]]).repeat(64, 1)
     >>> [round(float(agreed_proportions(one, other)[0, 0]), 2) for other in (one, one.flip(1), one * 0 + 0.5)]
-    [0.74, 0.5, 0.5]
+    [0.75, 0.5, 0.5]
     """
     if one.shape[-1] <= ALL_AT_ONCE:
         return agreed(*proportions_by_evidence(torch.stack([one, other]), window=window, counted=counted))

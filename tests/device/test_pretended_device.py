@@ -72,7 +72,10 @@ def batches() -> list[Tensor]:
 
 
 def check(batches: list[Tensor], state: Path, name: str, estimator: str, recovery: str) -> Counter[str]:
-    """Compare steps, a loaded state and a reset with those on the CPU; return the waits of the second step by line."""
+    """Compare steps, a loaded state and a reset with those on the CPU; return the waits of the second step by line.
+
+    They agree but for rounding: the CPU has a kernel of its own for the moments of a batch.
+    """
     network, labels = certain(), torch.arange(8)
     kinds: dict[str, Any] = {"estimator": estimator, "recovery": recovery, **OPTIONS.get(name, {})}
     if recipe_of(name).recovery != "never":
@@ -90,11 +93,11 @@ def check(batches: list[Tensor], state: Path, name: str, estimator: str, recover
         model.load(state)
         for later in (step, model.step(placed[1])):
             assert later.skipped == second.skipped
-            assert later.loss == second.loss
+            assert later.loss == pytest.approx(second.loss, rel=1e-5)
             assert later.recovered == second.recovered
-            assert torch.equal(later.logits.cpu(), second.logits)
+            torch.testing.assert_close(later.logits.cpu(), second.logits)
         model.reset()
-        assert torch.equal(model.step(placed[0]).logits.cpu(), first.logits)
+        torch.testing.assert_close(model.step(placed[0]).logits.cpu(), first.logits)
     return waits
 
 
