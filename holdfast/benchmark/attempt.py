@@ -58,6 +58,14 @@ class Attempt:
     saved: float = field(default_factory=time.monotonic)
     seconds: float = 0.0  # that steps have taken
 
+    def fail(self, error: Exception) -> None:
+        """End here by an error, while others of its group go on."""
+        self.failure = error
+
+    def note(self, offline: Mapping[str, Any]) -> None:
+        """Remember for the next saved state how far an offline protocol is."""
+        self.checkpoint = replace(self.checkpoint, offline=offline)
+
     def record(self, batch: Batch, step: Step, seconds: float) -> None:
         """Record a predicted batch, and save the state if it is time to."""
         self.recorder.write(make_row(batch, step, seconds))

@@ -81,9 +81,9 @@ def offline(attempt: Attempt, prefetch: Prefetch, redrawn: Prefetch) -> dict[str
         if began is None:
             attempt.model.reset()
         now = SetState(**(began or {}))
-        attempt.checkpoint = replace(attempt.checkpoint, offline={"sets": sets, "now": None})
+        attempt.note({"sets": sets, "now": None})
         sets.append(OfflineSet(attempt, prefetch, redrawn, (start, stop), now, list(sets)).run())
-        attempt.checkpoint = replace(attempt.checkpoint, offline={"sets": list(sets), "now": None})
+        attempt.note({"sets": list(sets), "now": None})
     return {"sets": sets}
 
 
@@ -240,9 +240,7 @@ class OfflineSet:
             raise Stopped
 
     def _note(self) -> None:
-        self.attempt.checkpoint = replace(
-            self.attempt.checkpoint, offline={"sets": self.before, "now": asdict(self.now)}
-        )
+        self.attempt.note({"sets": self.before, "now": asdict(self.now)})
 
     def _best(self, epoch: int) -> Path:
         """Return the file of an epoch of this set: a saved state may be older, and then still needs its own."""

@@ -71,7 +71,7 @@ def _take(attempt: Attempt, batch: Batch) -> None:
             step = replace(step, logits=step.logits[-len(batch) :])
         attempt.record(batch, step, seconds)
     except Exception as error:
-        attempt.failure = error
+        attempt.fail(error)
 
 
 def _serve(attempt: Attempt, batch: Batch) -> None:

@@ -48,7 +48,7 @@ def make_row(batch: Batch, step: Step, step_seconds: float) -> Row:
 class Recorder:
     """Appends rows to a file, after cutting it to a size at which all rows were complete."""
 
-    def __init__(self, path: Path, *, keep_bytes: int = 0) -> None:
+    def __init__(self, path: Path, *, keep_bytes: int = 0, samples: int = 0, correct: int = 0) -> None:
         self._path = path
         self._file = path.open("ab")
         there = self._file.seek(0, os.SEEK_END)
@@ -59,7 +59,7 @@ class Recorder:
                 "the folder to start this run again"
             )
         self._file.truncate(keep_bytes)
-        self.correct = self.samples = 0
+        self.samples, self.correct = samples, correct  # of the rows that are kept
 
     def write(self, row: Row) -> None:
         """Append one row."""

@@ -141,8 +141,8 @@ def _opened(job: Job, folder: Path, stream: Stream | None, checkpoint_seconds: f
         keep_files(folder, job.imports)
         state = folder / "state.safetensors"
         checkpoint = Checkpoint(**built.model.load(state)) if state.exists() else Checkpoint()
-        with Recorder(folder / "rows.jsonl", keep_bytes=checkpoint.row_bytes) as recorder:
-            recorder.samples, recorder.correct = checkpoint.samples, checkpoint.correct
+        kept = {"keep_bytes": checkpoint.row_bytes, "samples": checkpoint.samples, "correct": checkpoint.correct}
+        with Recorder(folder / "rows.jsonl", **kept) as recorder:
             yield Attempt(
                 job, built.stream, built.model, recorder, folder, built.total, checkpoint_seconds, tell, checkpoint
             )
@@ -164,7 +164,7 @@ def _carry_out(attempts: Sequence[Attempt], pace: Pace) -> float:
             try:
                 _finish(attempt, {**details, "rendering_share": round(share, 3)})
             except Exception as error:
-                attempt.failure = error
+                attempt.fail(error)
     return share
 
 
@@ -173,7 +173,7 @@ def _offline(attempt: Attempt, prefetch: Prefetch, pace: Pace) -> dict[str, Any]
         with Prefetch(attempt.stream.redrawn(), pace.render_workers, pace.cores) as redrawn:
             return offline(attempt, prefetch, redrawn)
     except Exception as error:
-        attempt.failure = error
+        attempt.fail(error)
         return {}
 
 

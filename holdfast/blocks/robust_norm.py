@@ -27,6 +27,10 @@ class LearningLayer(NormLayer):
         self.register_buffer("mean", self.source_mean.clone())
         self.register_buffer("var", self.source_var.clone())
 
+    def learn(self, learning: bool) -> None:
+        """Set whether the next passes update the statistics."""
+        self.learning = learning
+
     @property
     def moves(self) -> bool:
         """Whether this pass updates the statistics."""
@@ -112,7 +116,7 @@ def set_learning(model: nn.Module, learning: bool) -> None:
     """
     for layer in model.modules():
         if isinstance(layer, LearningLayer):
-            layer.learning = learning
+            layer.learn(learning)
 
 
 @contextmanager

@@ -96,6 +96,11 @@ class Meter:
         """Leave out whom it tells its progress: that is in the process of the caller."""
         return {**self.__dict__, "tell": _tell_nobody}
 
+    def add(self, elsewhere: CalibrationProgress) -> None:
+        """Count what another process has measured, and report it."""
+        self.done, self.saved = self.done + elsewhere.done, self.saved + elsewhere.saved
+        self.tell(CalibrationProgress(elsewhere.pair, self.done, self.saved, elsewhere.left))
+
     @property
     def rounds(self) -> list[int]:
         """The number of samples after each round; the last is their total."""

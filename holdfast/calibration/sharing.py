@@ -59,8 +59,7 @@ def measure_as_jobs(meter: Meter, solve: Callable[..., Transition], walk: Sequen
     sent = pickle.dumps((meter, solve))  # not by torch, which would keep a file open for every tensor it sends
     for result in execute(partial(_measure_alone, sent=sent), list(dict.fromkeys(walk))):
         if isinstance(result, CalibrationProgress):
-            meter.done, meter.saved = meter.done + result.done, meter.saved + result.saved
-            meter.tell(CalibrationProgress(result.pair, meter.done, meter.saved, result.left))
+            meter.add(result)
 
 
 def _measure_alone(pair: Pair, sent: bytes) -> CalibrationProgress:

@@ -30,6 +30,21 @@ class Score:
     collapses: int = 0
     delays: list[int] = field(default_factory=list)  # in batches, of the collapses that a reset followed
 
+    def add(self, table: Table, line: Line, base: Line, *, alarm: str | None = None) -> None:
+        """Add the runs of the recipe on one stream, by its resets or by the alarms of an estimator."""
+        for run in line.runs:
+            reasons = run.rows.recovered if alarm is None else run.rows.estimates[alarm].alarm
+            reset = np.array([reason is not None for reason in reasons])
+            healthy = healthy_batches(table, run, base)
+            self.accuracies.append(accuracy(run.rows))
+            self.healthy += healthy
+            self.false_resets += int(reset[:healthy].sum())
+            onset = scripted_onset(run)
+            if onset is not None:
+                self.collapses += 1
+                self.after_collapse.append(float(run.rows.correct[onset:].sum() / run.rows.size[onset:].sum()))
+                self.delays += np.flatnonzero(reset[onset:])[:1].tolist()
+
     def cells(self) -> list[str]:
         """Return the numbers as they are printed."""
         return [
@@ -56,11 +71,11 @@ def _arena_table(tables: Sequence[Table]) -> WordTable:
         for lines in same_method(table):
             base = base_of(lines)
             for line in lines:
-                add_to(scores.setdefault(line.recipe.label, Score()), table, line, base)
+                scores.setdefault(line.recipe.label, Score()).add(table, line, base)
             for name in ALARMS:
                 if all(name in run.rows.estimates for run in base.runs):
-                    score = scores.setdefault(f"{base.recipe.label}, alarm by {name}", Score())
-                    add_to(score, table, base, base, alarm=name)
+                    label = f"{base.recipe.label}, alarm by {name}"
+                    scores.setdefault(label, Score()).add(table, base, base, alarm=name)
     columns = ["recipe", "accuracy (%)", "after the collapse (%)", "false resets / 100", "missed", "delay (batches)"]
     note = (
         "Accuracy is the mean over streams and seeds; after the collapse: from the first affected batch to the end. A "
@@ -72,22 +87,6 @@ def _arena_table(tables: Sequence[Table]) -> WordTable:
     )
     rows = [[label, *score.cells()] for label, score in scores.items()]
     return WordTable(f"{tables[0].suite_and_model}: the reset arena", columns, rows, note)
-
-
-def add_to(score: Score, table: Table, line: Line, base: Line, *, alarm: str | None = None) -> None:
-    """Add the runs of one recipe on one stream to its score, by its resets or by the alarms of an estimator."""
-    for run in line.runs:
-        reasons = run.rows.recovered if alarm is None else run.rows.estimates[alarm].alarm
-        reset = np.array([reason is not None for reason in reasons])
-        healthy = healthy_batches(table, run, base)
-        score.accuracies.append(accuracy(run.rows))
-        score.healthy += healthy
-        score.false_resets += int(reset[:healthy].sum())
-        onset = scripted_onset(run)
-        if onset is not None:
-            score.collapses += 1
-            score.after_collapse.append(float(run.rows.correct[onset:].sum() / run.rows.size[onset:].sum()))
-            score.delays += np.flatnonzero(reset[onset:])[:1].tolist()
 
 
 def scripted_onset(run: RunRecord) -> int | None:
