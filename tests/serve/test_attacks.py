@@ -10,6 +10,7 @@ import os
 import resource
 import socket
 import stat
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -38,7 +39,7 @@ from tests.serve.bodies import NPY, npy, png
 from tests.serve.conftest import batches, listening, make_service, network, wait_until
 
 SENT: dict[str, Any] = {"content": npy(batches(1)[0].numpy()), "headers": NPY}
-HEALTHY_SECONDS = 0.1
+HEALTHY_SECONDS = 0.1 if sys.gettrace() is None else 0.5  # tracing for coverage slows all of it down
 
 
 def address(url: str) -> tuple[str, int]:
