@@ -56,7 +56,7 @@ class Tenant:
         self.saved_at = -1
 
     def count_write(self, ids: int) -> None:
-        """Note that the disk has the state, of so many samples with ids."""
+        """Note that the state is on disk; `ids` is the number of its samples with ids."""
         self.saved_at, self.labelled, self.saved_ids = self.batches, False, ids
 
     def restart(self, digest: str) -> None:

@@ -21,23 +21,11 @@ from holdfast.serve.limits import Limits
 from holdfast.serve.replaying import read_served, replay_served
 from holdfast.serve.service import Service
 from tests.serve.bodies import npy
+from tests.serve.conftest import BUILDING as SETTINGS
 from tests.serve.conftest import batches, wait_until
 
 STREAMS = {name: batches(3, 4, seed) for seed, name in enumerate(("north", "south"))}
-BUILDING = {
-    "model": "imported:holdfast.models.tiny:tiny_resnet",
-    "method": "tent",
-    "guarded": True,
-    "options": {"lr": 0.05},
-    "holdout": None,
-    "budget": 1.0,
-    "clean_accuracy": None,
-    "active": 64,
-    "checkpoint_every": 2,
-    "batch": 4,
-    "wait": 0.0,
-    "store_inputs": True,
-}
+BUILDING = {**SETTINGS, "method": "tent", "options": {"lr": 0.05}, "budget": 1.0}
 
 
 def serve(folder: Path) -> Service:
