@@ -34,7 +34,9 @@ def test_a_reset_forgets_beliefs_and_keeps_labels() -> None:
     model = guard(tiny_resnet(), "tent", source=[INPUTS], budget=1.0)
     step = model.step(INPUTS)
     wanted = [sample for sample, wants in zip(step.ids, step.wants_label, strict=True) if wants]
+    digest = model.digest()
     assert model.feedback(wanted[0], label=3)
+    assert model.digest() == digest  # labels are no part of it
     model.reset()
     assert (model.labels.beliefs, model.labels.gains) == (None, None)
     assert len(model.labels.answered) == 1
@@ -51,6 +53,12 @@ def test_the_temperature_is_fitted_with_the_twentieth_label() -> None:
                 model.feedback(sample, label=len(fitted) % 10)
                 fitted.append(model.guard.scale.fitted)
     assert fitted == [False] * (LABELS_TO_FIT - 1) + [True]
+
+
+def test_held_out_data_may_come_one_by_one() -> None:
+    model = guard(tiny_resnet(), "tent", source=[INPUTS])
+    model.fit_holdout(batch for batch in [(INPUTS, torch.arange(16) % 10)])
+    assert model.guard.scale.fitted
 
 
 @pytest.mark.parametrize(("known", "first"), [({"clean_accuracy": 0.9}, "refer_to"), ({}, "fit_holdout")])
