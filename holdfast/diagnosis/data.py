@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass
 
 import numpy as np
@@ -170,13 +171,10 @@ def _fit(model: Classifier, inputs: Tensor, labels: Tensor | None) -> Fit:
         distances.append(float((shift.square() + spread.square() / 4).mean().sqrt()))
 
     with_statistics = [part for part in model.module.modules() if isinstance(part._buffers.get("running_mean"), Tensor)]
-    handles = [part.register_forward_pre_hook(note) for part in with_statistics[:3]]
-    try:
-        with untouched(model.module):
-            logits = model.read(model.module(inputs), len(inputs))
-    finally:
-        for handle in handles:
-            handle.remove()
+    with ExitStack() as hooks, untouched(model.module):
+        for part in with_statistics[:3]:
+            hooks.enter_context(part.register_forward_pre_hook(note))
+        logits = model.read(model.module(inputs), len(inputs))
     right = None if labels is None else (logits.argmax(1).cpu() == labels.cpu()).double()
     confidence = float(logits.softmax(1).amax(1).mean())
     distance = sum(distances) / len(distances) if distances else math.nan
