@@ -14,7 +14,7 @@ from PIL import Image
 
 from holdfast.data.base import DATASETS
 from holdfast.data.on_disk import digest_of, folder_at, pieces_of
-from holdfast.decode.image_files import decode_image, image_size
+from holdfast.decode.image_files import decode_image, image_size, resize_shorter_side
 from holdfast.options.problems import check
 from holdfast.options.ranges import Count
 from holdfast.records import InputSpec
@@ -172,17 +172,6 @@ def labelled_files(folder: Path, label_of: Mapping[str, int], remedy: str) -> tu
     if not files:
         raise ValueError(f"{folder} has no class folders with images; {remedy}")
     return files, np.repeat([label_of[name] for name in there], [len(of_class) for of_class in by_class.values()])
-
-
-def resize_shorter_side(image: Image.Image, pixels: int) -> Image.Image:
-    """Return the image with a shorter side of this many pixels: bilinear, antialiased, the longer side rounded down.
-
-    >>> resize_shorter_side(Image.new("RGB", (500, 375)), 256).size
-    (341, 256)
-    """
-    shorter = min(image.size)
-    width, height = (pixels if side == shorter else int(pixels * side / shorter) for side in image.size)
-    return image.resize((width, height), Image.Resampling.BILINEAR)
 
 
 def centre_crop(image: Image.Image, pixels: int) -> Image.Image:

@@ -12,6 +12,7 @@ from torch.nn.utils.parametrizations import weight_norm
 from holdfast.audio import CLIPS, short_name
 from holdfast.models.base import MODELS, with_weights
 from holdfast.models.mel import check_clips, mel_decibels, mel_filters
+from holdfast.models.residual1d import standardised
 from holdfast.records import InputSpec
 from holdfast.registry import UnknownNameError, nearest
 
@@ -73,16 +74,14 @@ class MelImage(nn.Module):
 
 
 class StandardisedConv2d(nn.Conv2d):
-    """A convolution without bias whose filters have mean 0 and variance 1 (Qiao et al., arXiv 1903.10520)."""
+    """A convolution without bias, with standardised filters."""
 
     def __init__(self, width_in: int, width: int, kernel: int, stride: int = 1) -> None:
         super().__init__(width_in, width, kernel, stride, kernel // 2, bias=False)
 
     def forward(self, input: Tensor) -> Tensor:
         """Return the feature maps, (batch, channels, height, width)."""
-        var, mean = torch.var_mean(self.weight, (1, 2, 3), correction=0, keepdim=True)
-        weight = (self.weight - mean) / (var + 1e-5).sqrt()
-        return F.conv2d(input, weight, None, self.stride, self.padding)
+        return F.conv2d(input, standardised(self.weight), None, self.stride, self.padding)
 
 
 class ResidualBottleneck(nn.Module):
