@@ -14,7 +14,7 @@ from holdfast.anchor import Card, Reference, make_card, read_card
 from holdfast.anchor.sites import MOST_SAMPLES
 from holdfast.estimators.anchored import Anchored
 from holdfast.models import tiny_resnet
-from holdfast.models.preprocessing import Preprocessing
+from holdfast.models.normalised import Normalised
 from holdfast.state import SavedStateError, write_state
 
 NAMES = ("batch", "group", "vit", "no norm")
@@ -73,12 +73,8 @@ def test_a_card_says_whose_it_is_and_how_inputs_are_prepared() -> None:
     card = make_card(network, [batch])
     assert card.preprocessing == {}
     assert card.digest == make_card(network, [batch]).digest != replace(card, weights="other").digest
-    network.preprocessing = Preprocessing(mean=(0.5,) * 3, crop=(16, 16))
-    assert make_card(network, [batch]).preprocessing == {
-        "mean": [0.5, 0.5, 0.5],
-        "crop": [16, 16],
-        "interpolation": "bilinear",
-    }
+    stated = make_card(Normalised(network, mean=[0.5] * 3, std=[0.25] * 3), [batch]).preprocessing
+    assert stated == {"mean": [0.5] * 3, "std": [0.25] * 3, "interpolation": "bilinear"}
 
 
 def test_the_moments_of_a_card_reach_the_estimators(monkeypatch: pytest.MonkeyPatch) -> None:

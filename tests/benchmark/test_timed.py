@@ -107,8 +107,8 @@ def test_costs_are_measured_by_the_source_at_the_same_batch_size(tmp_path: Path)
     for recipe, size, seconds in (("source", 8, 0.02), ("tent", 8, 0.07), ("tent", 64, 0.5)):
         folder = tmp_path / f"{recipe}-{size:02}"
         folder.mkdir()
-        manifest = {"protocol": {"protocol": "online", "batch_size": size}, "seed": 0, "recipe": {"label": recipe}}
-        manifest |= {"stream": {"label": "fog"}, "model": {"name": "net"}}
+        manifest: dict[str, Any] = {"seed": 0, "stream": {"label": "fog"}, "model": {"name": "net"}}
+        manifest |= {"recipe": {"label": recipe}, "protocol": {"protocol": "online", "batch_size": size}}
         (folder / "manifest.json").write_text(json.dumps(manifest))
         (folder / "rows.jsonl").write_text(json.dumps({"step_seconds": seconds}))
     assert read_costs(tmp_path) == {"source": 1.0, "tent": 3.5}

@@ -240,7 +240,7 @@ def test_only_requested_labels_count_and_only_once() -> None:
     wanted, later = asked.wanted_ids[:2]
     other = int(asked.ids[~asked.wanted][0])
     assert not audit.feedback(other, 0)
-    for sample_id in (later, wanted):  # the first is counted with the second, which comes before it
+    for sample_id in (later, wanted):  # the later one waits for the other
         assert audit.feedback(sample_id, 0)
         assert not audit.feedback(sample_id, 1)
     with pytest.raises(ValueError, match="no sample has the id 100"):

@@ -16,10 +16,12 @@ class Counter(Stateful):
     seen: int
     fitted: int
     mean: torch.Tensor
+    sizes: list[int]
 
     def __init__(self) -> None:
         super().__init__()
         self.add_state("seen", 0)
+        self.add_state("sizes", [])
         self.add_state("fitted", 1, kept=True)
         self.add_state("mean", torch.zeros(2))
 
@@ -40,12 +42,11 @@ def test_a_reset_after_a_change_of_type_has_the_new_type() -> None:
 
 
 def test_what_is_appended_after_a_reset_is_not_in_the_next_one() -> None:
-    memory = Stateful()
-    memory.add_state("batches", [])
+    counter = Counter()
     for _ in range(2):
-        memory.reset_state()
-        assert memory.batches == []
-        memory.batches.append(1)
+        counter.reset_state()
+        assert counter.sizes == []
+        counter.sizes.append(8)
 
 
 def test_equal_bytes_of_another_type_have_another_digest() -> None:

@@ -291,13 +291,18 @@ def test_declared_state_goes_to_the_device_of_the_model(name: str) -> None:
     assert {tensor.device.type for tensor in tensors} == {"meta"}
 
 
-def test_a_file_without_a_schema_or_with_tensors_that_it_does_not_name_is_refused(tmp_path: Path) -> None:
-    body = json.dumps({"recipe": {}, "state": {}})
-    for schema, tensors, words in (
+@pytest.mark.parametrize(
+    ("schema", "tensors", "words"),
+    [
         ({}, {}, "has state schema none"),
         ({"schema": SCHEMA}, {"0": torch.zeros(2)}, "holds tensors that its header does not name"),
-    ):
-        metadata = {"holdfast": body, "checksum": digest_of(body, tensors.values()), **schema}
-        (tmp_path / "state").write_bytes(save(tensors, metadata))
-        with pytest.raises(SavedStateError, match=words):
-            read_state(tmp_path / "state")
+    ],
+)
+def test_a_file_without_a_schema_or_with_tensors_that_it_does_not_name_is_refused(
+    tmp_path: Path, schema: dict[str, str], tensors: dict[str, Tensor], words: str
+) -> None:
+    body = json.dumps({"recipe": {}, "state": {}})
+    metadata = {"holdfast": body, "checksum": digest_of(body, tensors.values()), **schema}
+    (tmp_path / "state").write_bytes(save(tensors, metadata))
+    with pytest.raises(SavedStateError, match=words):
+        read_state(tmp_path / "state")
