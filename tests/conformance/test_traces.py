@@ -1,10 +1,10 @@
 """Compare every method with its recorded traces.
 
 The folder `golden` beside this file holds the first batches of each trace. The default tests compare one trace of each
-recipe and network after one update, in double precision where rounding decides. The slow tests compare all shipped
-batches, the other traces and those with correlated classes. The whole traces are not shipped. Where they lie beside the
-repository (`shared/golden`), the slow tests compare one trace of each recipe with all batches, further ones with the
-class-correlated stream, and those in double precision with its first five batches; on the small networks without
+recipe and network after one update. The slow tests compare all shipped batches, the other traces, those with correlated
+classes, and those in double precision, where rounding decides. The whole traces are not shipped. Where they lie beside
+the repository (`shared/golden`), the slow tests compare one trace of each recipe with all batches, further ones with
+the class-correlated stream, and those in double precision with its first five batches; on the small networks without
 BatchNorm, with all of both streams.
 Twins, which run the same code with other options, are left out here. `holdfast conformance --golden FOLDER` compares
 everything with all batches.
