@@ -19,6 +19,7 @@ from torch import Tensor
 
 from holdfast import __version__
 from holdfast.connect.folder import read_folder, write_folder
+from holdfast.machine.extras import extra
 from holdfast.model.adapted import AdaptedModel
 from holdfast.model.events import event_names
 from holdfast.model.guarded import GuardedModel
@@ -163,7 +164,7 @@ def save_model(model: AdaptedModel, path: str | Path, *, network: str, adapt: bo
     `mlflow.pyfunc.save_model`. Needs the extra `mlflow`.
     """
     with tempfile.TemporaryDirectory() as folder:
-        _pyfunc().save_model(path=str(path), **_flavour(model, Path(folder), network, adapt), **options)
+        _mlflow("mlflow.pyfunc").save_model(path=str(path), **_flavour(model, Path(folder), network, adapt), **options)
 
 
 def log_model(model: AdaptedModel, name: str = "model", *, network: str, adapt: bool = False, **options: Any) -> Any:
@@ -177,7 +178,7 @@ def log_model(model: AdaptedModel, name: str = "model", *, network: str, adapt: 
         **options: those of `mlflow.pyfunc.log_model`, such as `registered_model_name`.
     """
     with tempfile.TemporaryDirectory() as folder:
-        return _pyfunc().log_model(name=name, **_flavour(model, Path(folder), network, adapt), **options)
+        return _mlflow("mlflow.pyfunc").log_model(name=name, **_flavour(model, Path(folder), network, adapt), **options)
 
 
 def _flavour(model: AdaptedModel, folder: Path, network: str, adapt: bool) -> dict[str, Any]:
@@ -206,18 +207,5 @@ def _load_pyfunc(path: str, model_config: Mapping[str, Any] | None = None) -> Pr
     return Predictor(model, adapt=bool((model_config or {}).get("adapt", False)))
 
 
-def _mlflow() -> Any:
-    try:
-        import mlflow
-    except ImportError as error:
-        raise ImportError('logging to MLflow needs mlflow: pip install "holdfast[mlflow]"') from error
-    return mlflow
-
-
-def _pyfunc() -> Any:
-    _mlflow()
-    try:
-        import mlflow.pyfunc
-    except ImportError as error:
-        raise ImportError(f'mlflow.pyfunc needs {error.name}: pip install "holdfast[mlflow]"') from error
-    return mlflow.pyfunc
+def _mlflow(module: str = "mlflow") -> Any:
+    return extra("mlflow", module, f"{module} needs" if "." in module else "logging to MLflow needs")

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from holdfast.benchmark.executors.base import EXECUTORS, Executor, Lost, Tell
+from holdfast.machine.extras import extra
 from holdfast.machine.stopping import stop_if_asked, stoppable
 
 RETRIES = 5  # of a task whose worker or node dies; its runs resume from their last checkpoint
@@ -108,10 +109,7 @@ class _Teller:
 
 
 def _connected() -> Any:
-    try:
-        import ray as engine
-    except ImportError as error:
-        raise ImportError("the executor ray needs Ray: pip install 'holdfast[ray]'") from error
+    engine = extra("ray", "ray", "the executor ray needs")
     if not engine.is_initialized():
         engine.init(log_to_driver=False, include_dashboard=False, configure_logging=False)
     return engine

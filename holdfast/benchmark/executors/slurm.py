@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from holdfast.benchmark.executors.base import EXECUTORS, Executor, Lost, Tell
+from holdfast.machine.extras import extra
 from holdfast.machine.stopping import stop_if_asked
 
 POLL = 1.0  # seconds after which finished jobs and a stop are noticed
@@ -19,7 +20,7 @@ LOGS = "HOLDFAST_SLURM_LOGS"  # a folder that all nodes see; by default .slurm i
 
 def slurm(work: Callable[[Any], Any], items: Sequence[Any], workers: int = 2) -> Iterator[Any]:
     """Run items as Slurm jobs, at most `workers` at a time; a preempted job is queued again and resumes."""
-    submitit = _imported()
+    submitit = _submitit()
     executor = submitit.AutoExecutor(folder=os.environ.get(LOGS, ".slurm"), cluster=os.environ.get(CLUSTER))
     executor.update_parameters(**_settings(os.environ.get(SETTINGS, "")))
     left, running = list(items), dict[Any, Any]()
@@ -52,7 +53,7 @@ class Resumable:
 
     def checkpoint(self, item: Any) -> Any:
         """Return what to submit when the job is preempted: the same, since states are saved every few seconds."""
-        return _imported().helpers.DelayedSubmission(self, item)
+        return _submitit().helpers.DelayedSubmission(self, item)
 
 
 @contextmanager
@@ -75,12 +76,8 @@ def _settings(text: str) -> dict[str, Any]:
     return {key: int(value) if value.isdigit() else value for key, _, value in pairs}
 
 
-def _imported() -> Any:
-    try:
-        import submitit
-    except ImportError as error:
-        raise ImportError("the executor slurm needs submitit: pip install 'holdfast[slurm]'") from error
-    return submitit
+def _submitit() -> Any:
+    return extra("slurm", "submitit", "the executor slurm needs")
 
 
 EXECUTORS.register("slurm")(
