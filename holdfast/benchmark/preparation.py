@@ -20,19 +20,6 @@ from holdfast.options.spec import Spec
 from holdfast.registry import options_of
 from holdfast.streams import UNITTA_DOMAINS
 
-__all__ = [
-    "Cost",
-    "MissingError",
-    "Need",
-    "check_ready",
-    "cost_of",
-    "declared_passes",
-    "missing",
-    "needs_of",
-    "passes_of",
-    "rate_of",
-]
-
 BYTES_PER_BATCH = 600  # of a row on disk
 LARGE = 50_000  # numbers of an input, above which fewer are timed together
 FORWARD, BACKWARD = re.compile(r"(\d+) (?:more )?forwards?"), re.compile(r"(\d+) backward")

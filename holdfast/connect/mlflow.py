@@ -7,7 +7,7 @@ import math
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -24,6 +24,7 @@ from holdfast.model.adapted import AdaptedModel
 from holdfast.model.events import event_names
 from holdfast.model.guarded import GuardedModel
 from holdfast.records import Step
+from holdfast.report.runs import flattened
 
 STEPS = "steps"  # artefacts: files with one line for each step, named for the first
 
@@ -57,8 +58,8 @@ class MlflowLog:
         self._events: Counter[str] = Counter()
         self._metrics: list[Any] = []
         self._lines: list[str] = []
-        for name, value in _parameters(model.recipe):
-            self._client.log_param(self.run_id, name, value)
+        for name, value in flattened(model.recipe, "/").items():
+            self._client.log_param(self.run_id, name, value if isinstance(value, str) else json.dumps(value))
         for name, value in (("weights", model.weights), ("version", __version__), ("state", model.digest())):
             self._client.set_tag(self.run_id, f"holdfast.{name}", value)
 
@@ -111,19 +112,6 @@ class MlflowLog:
         now = int(1000 * time.time())
         finite = {name: value for name, value in values.items() if math.isfinite(value)}
         self._metrics += [metric(name, value, now, self._steps) for name, value in finite.items()]
-
-
-def _parameters(recipe: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
-    """Yield a recipe as flat parameters: `options/lr` for an option of the method.
-
-    >>> list(_parameters({"name": "tent", "options": {"lr": 0.001}}))
-    [('name', 'tent'), ('options/lr', '0.001')]
-    """
-    for name, value in recipe.items():
-        if isinstance(value, Mapping):
-            yield from _parameters(value, f"{prefix}{name}/")
-        else:
-            yield f"{prefix}{name}", value if isinstance(value, str) else json.dumps(value)
 
 
 def _measured(step: Step) -> dict[str, float]:
