@@ -102,7 +102,7 @@ CHANGES: dict[str, tuple[Callable[[Job], Job], str]] = {
     "recovery": (lambda job: replace(job, recipe=with_options(job.recipe, recovery="never")), "recipe.recovery"),
     "recipe label": (lambda job: replace(job, recipe=Spec("sotta", "mine")), "no published run is labelled"),
     "estimator": (lambda job: replace(job, estimators=(Spec("aetta", options={"masks": 3}),)), "the estimator aetta"),
-    "source": (lambda job: replace(job, source=SourceData(Spec("stream"), 10)), "source.samples is 10"),
+    "source": (lambda job: replace(job, source=SourceData(spec=Spec("stream"), samples=10)), "source.samples is 10"),
     "holdout": (lambda job: replace(job, holdout=None), "holdout"),
     "batch size": (lambda job: replace(job, batch_size=32), "batch_size is 32 instead of 64"),
     "length": (lambda job: replace(job, samples=1000), "samples is 1000 instead of not set"),
