@@ -131,6 +131,13 @@ class Job:
         return Placement(self.device, self.precision, self.memory_format)
 
     @property
+    def scripts(self) -> dict[str, Any]:
+        """What goes wrong on the stream by script, and the score of the oracle unless it is the accuracy, as JSON."""
+        scripts = {"collapse": self.collapse, "intruders": self.intruders}
+        scripted = {name: script.model_dump() for name, script in scripts.items() if script is not None}
+        return scripted | ({} if self.oracle_score == "accuracy" else {"oracle_score": self.oracle_score})
+
+    @property
     def recipe_imports(self) -> tuple[OwnFile, ...]:
         """Your own files that only the recipe depends on, so that other recipes can be compared with it."""
         others = files_used(json.dumps({**self.to_json(), "suite": None, "recipe": None, "imports": None}))
@@ -156,15 +163,12 @@ class Job:
 
     def to_json(self) -> dict[str, Any]:
         """Return everything as JSON holds it; data set and scripts are part of the stream, as in a suite."""
-        scripts = {"collapse": self.collapse, "intruders": self.intruders}
-        scripted = {name: script.model_dump() for name, script in scripts.items() if script is not None}
-        oracle = {} if self.oracle_score == "accuracy" else {"oracle_score": self.oracle_score}
         card = {} if self.card is None else {"card": self.card}  # jobs without one keep their names
         timed = {"speed": self.speed, "cost": self.cost} if self.protocol == "online-timed" else {}
         return {
             "suite": self.suite,
             "model": self.model.to_json(),
-            "stream": {**self.stream.to_json(), "data": self.data.to_json(), **scripted, **oracle},
+            "stream": {**self.stream.to_json(), "data": self.data.to_json(), **self.scripts},
             "recipe": self.recipe.to_json(),
             "estimators": [estimator.to_json() for estimator in self.estimators],
             "source": None if self.source is None else self.source.to_json(),
