@@ -7,7 +7,6 @@ import os
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
-from types import TracebackType
 
 from holdfast.decode.plain_json import finite
 from holdfast.machine.folders import writing
@@ -77,6 +76,6 @@ class Recorder:
     def __enter__(self) -> Recorder:
         return self
 
-    def __exit__(self, *error: type[BaseException] | BaseException | TracebackType | None) -> None:
+    def __exit__(self, *error: object) -> None:
         with suppress(OSError):  # a full disk: rows after the last saved state are made again
             self._file.close()

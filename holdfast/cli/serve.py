@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from holdfast.cli import completing
-from holdfast.cli.options import CardFile, parse_mapping
+from holdfast.cli.options import CardFile, ModelArgument, parse_mapping
 from holdfast.cli.printing import console
 from holdfast.options.spec import Spec
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def serve(
-    model: Annotated[str, typer.Argument(help="Serve this model: a name, timm:…, hf:…, or YAML {name: …, option: …}.")],
+    model: ModelArgument,
     method: Annotated[
         str, typer.Option(help="Adapt with this method; auto trains nothing.", autocompletion=completing.methods)
     ] = "auto",

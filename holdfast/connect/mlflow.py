@@ -9,7 +9,6 @@ import time
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 import numpy as np
@@ -101,9 +100,7 @@ class MlflowLog:
     def __enter__(self) -> MlflowLog:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *error: object) -> None:
         self.flush()
         self._client.set_terminated(self.run_id, "FINISHED" if kind is None else "FAILED")
 

@@ -6,6 +6,7 @@ import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 from holdfast.benchmark.executors.base import EXECUTORS, Executor, Lost, Tell
@@ -76,7 +77,7 @@ def _collected(tell: Tell) -> Iterator[Tell]:
     listener = threading.Thread(target=listen, daemon=True)
     listener.start()
     try:
-        yield _Teller(inbox)
+        yield partial(_send, inbox)
     finally:
         done.set()
         listener.join()
@@ -98,14 +99,9 @@ class _Inbox:
         return list(newest.values())
 
 
-class _Teller:
-    """Sends progress to an inbox without waiting for it."""
-
-    def __init__(self, inbox: Any) -> None:
-        self._inbox = inbox
-
-    def __call__(self, progress: Any) -> None:
-        self._inbox.put.remote(progress)
+def _send(inbox: Any, progress: Any) -> None:
+    """Send progress to an inbox without waiting for it."""
+    inbox.put.remote(progress)
 
 
 def _connected() -> Any:

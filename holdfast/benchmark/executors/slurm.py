@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import nullcontext
 from typing import Any
 
-from holdfast.benchmark.executors.base import EXECUTORS, Executor, Lost, Tell
+from holdfast.benchmark.executors.base import EXECUTORS, Executor, Lost
 from holdfast.machine.extras import extra
 from holdfast.machine.stopping import stop_if_asked
 
@@ -56,14 +56,8 @@ class Resumable:
         return _submitit().helpers.DelayedSubmission(self, item)
 
 
-@contextmanager
-def _unheard(_tell: Tell) -> Iterator[Tell]:
-    """Yield a function that says nothing: jobs of a batch system report through their files."""
-    yield _say_nothing
-
-
 def _say_nothing(_progress: Any) -> None:
-    pass
+    """Take progress that nobody hears: jobs of a batch system report through their files."""
 
 
 def _settings(text: str) -> dict[str, Any]:
@@ -81,5 +75,10 @@ def _submitit() -> Any:
 
 
 EXECUTORS.register("slurm")(
-    Executor(slurm, shares_memory=False, summary="Jobs of a Slurm cluster, by submitit.", reach=_unheard)
+    Executor(
+        slurm,
+        shares_memory=False,
+        summary="Jobs of a Slurm cluster, by submitit.",
+        reach=lambda _: nullcontext(_say_nothing),
+    )
 )
