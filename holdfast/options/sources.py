@@ -46,16 +46,9 @@ def _source(archives: Mapping[str, str] | None = None, **known: Any) -> Source:
 _TEXT = (resources.files("holdfast.options") / "sources.yaml").read_text(encoding="utf-8")
 SOURCES = {name: _source(**entry) for name, entry in load_yaml(_TEXT).items()}
 
-FULL_NAMES = {  # of data sets that suites call by another
-    "us8": "urbansound8k",
-    "sc2": "speech_commands",
-    "vs": "vocalsound",
-    "rs": "reefset",
-    "us8_c": "stored_urbansound8k_c",
-    "sc2_c": "stored_speech_commands_c",
-    "vs_c": "stored_vocalsound_c",
-    "rs_c": "stored_reefset_c",
-}
+_CLEAN = {"us8": "urbansound8k", "sc2": "speech_commands", "vs": "vocalsound", "rs": "reefset"}
+# Of data sets that suites call by another name.
+FULL_NAMES = _CLEAN | {f"{short}_c": f"stored_{full}_c" for short, full in _CLEAN.items()}
 
 
 def _trained(data: str, model: str, out: str, *options: str) -> Source:
@@ -111,10 +104,4 @@ WEIGHTS = {
     "deepaugment_and_augmix.pth.tar": Source("https://github.com/hendrycks/imagenet-r", "100 MB"),
     "resnext101_augmix_and_deepaugment.pth.tar": Source("https://github.com/hendrycks/imagenet-r", "350 MB"),
 }
-PACKAGES = {
-    "torchvision": "torchvision",
-    "timm": "timm",
-    "hubert": "transformers",
-    "hf": "transformers",
-    "clip": "transformers",
-}
+PACKAGES = {"torchvision": "torchvision", "timm": "timm"} | dict.fromkeys(("hubert", "hf", "clip"), "transformers")
