@@ -49,8 +49,5 @@ def _features_of(network: Classifier | None) -> Iterator[list[Tensor]]:
     if part is None:
         raise ValueError("the network has no classifier part, so it has no features to score; leave out silhouette")
     seen: list[Tensor] = []
-    handle = part.register_forward_pre_hook(lambda _, received: seen.append(received[0].detach()))
-    try:
+    with part.register_forward_pre_hook(lambda _, received: seen.append(received[0].detach())):
         yield seen
-    finally:
-        handle.remove()

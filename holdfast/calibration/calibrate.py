@@ -51,31 +51,24 @@ def calibrate(
     difficulty is a share, is therefore that on cropped images. A terminal and a notebook show a bar, unless `progress`
     is False, or a function that is called instead.
     """
-    with _shown(progress) as tell:
-        return _calibrated(model, data, settings, cache, tell, execute)
-
-
-def _calibrated(
-    model: nn.Module,
-    data: Dataset,
-    settings: CalibrationSettings | None,
-    cache: str | Path | None,
-    tell: Tell,
-    execute: Execute | None,
-) -> Calibration:
     settings = (settings or CalibrationSettings()).suited_to(data)
-    meter = Meter(
-        model,
-        data,
-        pictures=settings.pictures,
-        seed=settings.picture_seed,
-        family=settings.family,
-        storage_jpeg_quality=settings.storage_jpeg_quality,
-        crop=crop_for(data, settings.crop),
-        cache=Path(cache) if cache is not None else default_cache(),
-        tell=tell,
-    )
-    chance = 100 / len(data.class_names)
+    with _shown(progress) as tell:
+        meter = Meter(
+            model,
+            data,
+            pictures=settings.pictures,
+            seed=settings.picture_seed,
+            family=settings.family,
+            storage_jpeg_quality=settings.storage_jpeg_quality,
+            crop=crop_for(data, settings.crop),
+            cache=Path(cache) if cache is not None else default_cache(),
+            tell=tell,
+        )
+        return _walked(meter, settings, execute)
+
+
+def _walked(meter: Meter, settings: CalibrationSettings, execute: Execute | None) -> Calibration:
+    chance = 100 / len(meter.data.class_names)
     with locked(meter, "alone", wait=True):  # other processes wait, and then read the measurements
         clean = meter.percent(())
     target = settings.target_for(clean, chance)

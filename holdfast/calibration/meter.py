@@ -6,7 +6,6 @@ import hashlib
 import json
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
@@ -23,6 +22,7 @@ from holdfast.data import Crop, Dataset
 from holdfast.data.tensors import as_inputs
 from holdfast.machine.stopping import stop_if_asked
 from holdfast.models import Classifier, weights_digest
+from holdfast.models.probing import untouched
 from holdfast.randomness import seeded_rng
 from holdfast.streams.walks.path import GridPoint
 
@@ -142,7 +142,7 @@ class Meter:
     def _measure(self, missing: set[Treatment], count: int) -> None:
         left = sum(count - len(self._outcomes[treatment]) for treatment in missing)
         kept = time.monotonic()
-        with _evaluating(self.model):
+        with untouched(self.model):
             for start in range(0, count, ROUND):
                 todo = [treatment for treatment in missing if len(self._outcomes[treatment]) == start]
                 for treatment, right in self._measured(todo, self.samples[start : min(count, start + ROUND)]):
@@ -256,16 +256,3 @@ def _file_of(treatment: Treatment) -> str:
 
 def _treatment_of(names: Sequence[str], levels: str) -> Treatment:
     return tuple(zip(names, map(int, levels.split("-")), strict=False))  # clean has a level but no name
-
-
-@contextmanager
-def _evaluating(model: nn.Module) -> Iterator[None]:
-    """Predict in evaluation mode without gradients, and restore the mode of every layer."""
-    modes = {module: module.training for module in model.modules()}
-    model.eval()
-    try:
-        with torch.inference_mode():
-            yield
-    finally:
-        for module, training in modes.items():
-            module.training = training
