@@ -14,7 +14,7 @@ from holdfast.cli.printing import console
 from holdfast.registry import UnknownNameError, nearest
 
 
-def list(  # noqa: A001
+def list_(
     what: Annotated[
         str,
         typer.Argument(

@@ -24,9 +24,13 @@ class Lost:
     reason: str
 
 
-@contextmanager
-def queued(tell: Tell) -> Iterator[Tell]:
+def queued(tell: Tell) -> AbstractContextManager[Tell]:
     """Yield a function that other processes of this machine can call, and that calls `tell` here."""
+    return _queued(tell)
+
+
+@contextmanager
+def _queued(tell: Tell) -> Iterator[Tell]:
     with SyncManager(ctx=CHILDREN) as manager:
         queue = manager.Queue()
 
