@@ -15,7 +15,7 @@ from holdfast.calibration.pairs import Pair, check_pairs, in_order, names_of, re
 from holdfast.calibration.settings import CalibrationSettings
 from holdfast.calibration.sharing import Execute, locked, measure_as_jobs, shared
 from holdfast.calibration.store import default_cache
-from holdfast.data import Dataset, crop_for
+from holdfast.data import Dataset
 from holdfast.display.bars import Bars
 from holdfast.streams.walks.difficulty import reach_percent, walk_pairs
 from holdfast.streams.walks.path import find_path
@@ -53,22 +53,12 @@ def calibrate(
     """
     settings = (settings or CalibrationSettings()).suited_to(data)
     with _shown(progress) as tell:
-        meter = Meter(
-            model,
-            data,
-            pictures=settings.pictures,
-            seed=settings.picture_seed,
-            family=settings.family,
-            storage_jpeg_quality=settings.storage_jpeg_quality,
-            crop=crop_for(data, settings.crop),
-            cache=Path(cache) if cache is not None else default_cache(),
-            tell=tell,
-        )
-        return _walked(meter, settings, execute)
+        folder = Path(cache) if cache is not None else default_cache()
+        return _walked(Meter(model, data, settings, cache=folder, tell=tell), execute)
 
 
-def _walked(meter: Meter, settings: CalibrationSettings, execute: Execute | None) -> Calibration:
-    chance = 100 / len(meter.data.class_names)
+def _walked(meter: Meter, execute: Execute | None) -> Calibration:
+    settings, chance = meter.settings, 100 / len(meter.data.class_names)
     with locked(meter, "alone", wait=True):  # other processes wait, and then read the measurements
         clean = meter.percent(())
     target = settings.target_for(clean, chance)
@@ -90,7 +80,7 @@ def _walked(meter: Meter, settings: CalibrationSettings, execute: Execute | None
         walk = likely = check_pairs(pairs)
         meter.pairs_left = len(likely)
     find = partial(find_path, settings.path_rule, target_percent=target)
-    solve = partial(solve_pair, find=find, chance_percent=chance, settings=settings)
+    solve = partial(solve_pair, find=find, chance_percent=chance)
     if execute is not None:
         measure_as_jobs(meter, solve, likely, execute)
     return Calibration(

@@ -6,16 +6,20 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
 
 from holdfast.blocks.norm import NormLayer, paused
+from holdfast.estimators._held_out import source_error_of
 from holdfast.estimators._observation import Observation
 from holdfast.models.classifier import Classifier
 from holdfast.models.partial_forward import Recorded, finished_parts, patched, recording, reusing
 from holdfast.models.probing import untouched
+from holdfast.options.ranges import Count, Momentum, Share
+from holdfast.randomness import seed_for
+from holdfast.state import Stateful
 
 MOST_POINTS = 4  # as many as the official ResNets have
 
@@ -28,6 +32,97 @@ class Points:
     head: bool = False
     finished: tuple[str, ...] = ()  # parts before the first point, which need not run again
     channels_last: bool = False  # store feature maps channels last from there on, which is faster on a CPU
+
+
+class Dropout(Stateful):
+    """Element-wise inverted dropout at chosen points, and the predictions of a network under many masks.
+
+    `points` is "stages" (the ends of the main stages, at most four, and the input of the head after tokens), "features"
+    (only the input of the head, which costs almost nothing) or a list of module names. The rate is a number, None for
+    the published rate, which depends on the number of classes, or "fitted": the rate at which predictions on held-out
+    source data differ as often as they are wrong. That error comes from labels, from `source_error` (a number, for
+    unlabelled data) or, without both, from the confidence.
+    """
+
+    batches: int
+    fitted_rate: float | None
+
+    def __init__(
+        self,
+        *,
+        points: Literal["stages", "features"] | Sequence[str],
+        rate: Momentum | Literal["fitted"] | None,
+        masks: Count,
+        source_error: Share | None = None,
+        seed: int = 0,
+    ) -> None:
+        super().__init__()
+        self.points = points if isinstance(points, str) else tuple(points)
+        self.rate, self.masks, self.source_error, self.seed = rate, masks, source_error, seed
+        self.add_state("batches", 0)
+        self.add_state("fitted_rate", None, kept=True)
+        self._places: Points | None = None
+
+    def points_in(self, model: Classifier) -> Points:
+        """Return where dropout is applied in a network; found once, then kept."""
+        if self._places is None:
+            self._places = _with_finished_parts(model, _named_points(model, self.points))
+        return self._places
+
+    @property
+    def needs(self) -> Literal["nothing", "inputs"]:
+        """Source inputs if the rate is fitted."""
+        return "inputs" if self.rate == "fitted" else "nothing"
+
+    def rate_for(self, classes: int) -> float:
+        """Return the fitted or given rate, else the published one for the nearest number of classes."""
+        if self.fitted_rate is not None:
+            return self.fitted_rate
+        if isinstance(self.rate, (int, float)):
+            return self.rate
+        if self.points == "features":
+            return 0.5
+        return 0.4 if classes < 10**1.5 else 0.3 if classes < 10**2.5 else 0.2  # CIFAR10, CIFAR100, ImageNet
+
+    def logits(self, seen: Observation) -> Tensor:
+        """Return the logits under each mask, (masks, batch, classes), shared by estimators with the same masks."""
+        rate, batch = self.rate_for(seen.model.num_classes), self.batches
+        self.batches += 1
+        key = ("dropout", self.points, rate, self.masks, self.seed, batch)
+        return seen.once(key, lambda: self.passes(seen, rate, batch))
+
+    def passes(self, seen: Observation, rate: float, batch: int) -> Tensor:
+        """Predict again with the masks of one batch, from the first point on, or from the features on."""
+        seeds = (seed_for(self.seed, "dropout", batch * self.masks + mask) for mask in range(self.masks))
+        generators = [torch.Generator().manual_seed(seed) for seed in seeds]
+        points = self.points_in(seen.model)
+        with paused(seen.model):
+            if not points.names:
+                return _from_features(seen, rate, generators)
+            outputs = _known_outputs(seen, points)
+            # On a CPU one pass for each mask is faster than one for all, because it fits into the caches.
+            together = 1 if seen.inputs.device.type == "cpu" else self.masks
+            groups = (generators[first : first + together] for first in range(0, self.masks, together))
+            return torch.cat([predict_again(seen.model, seen.inputs, outputs, points, rate, group) for group in groups])
+
+    def fit(self, batches: Sequence[tuple[Tensor, Tensor | None]], model: Classifier) -> None:
+        """Find by bisection the rate at which disagreement equals the error (after Lee et al., CVPR 2024)."""
+        error = source_error_of(batches, model) if self.source_error is None else self.source_error
+        observations = [_clean(inputs, model, self.points_in(model)) for inputs, _ in batches]
+        lowest, highest = 0.0, 0.95
+        for _ in range(8):
+            self.fitted_rate = (lowest + highest) / 2
+            if self._disagreement(observations, self.fitted_rate) > error:
+                highest = self.fitted_rate
+            else:
+                lowest = self.fitted_rate
+
+    def _disagreement(self, observations: Sequence[Observation], rate: float) -> float:
+        agreeing = (
+            len(seen.inputs) * seen.agreement(self.passes(seen, rate, number))
+            for number, seen in enumerate(observations)
+        )
+        return 1 - sum(agreeing) / sum(len(seen.inputs) for seen in observations)
 
 
 def find_points(model: Classifier) -> Points:
@@ -99,8 +194,7 @@ def predict_again(
     return logits.view(masks, len(inputs), -1)
 
 
-def named_points(model: Classifier, points: str | Sequence[str]) -> Points:
-    """Return where dropout is applied: to the ends of the stages, the features, or the named parts."""
+def _named_points(model: Classifier, points: str | Sequence[str]) -> Points:
     if points == "features" and model.head is not None:
         return Points((), head=True)
     if points == "stages":
@@ -114,7 +208,7 @@ def named_points(model: Classifier, points: str | Sequence[str]) -> Points:
     raise ValueError("found no point for dropout in this network; name the modules to apply it after with points=[...]")
 
 
-def with_finished_parts(model: Classifier, points: Points) -> Points:
+def _with_finished_parts(model: Classifier, points: Points) -> Points:
     """Add the parts that need not run again, if logits on two random inputs stay bit-equal without them."""
     if not points.names:
         return points
@@ -153,7 +247,7 @@ def _output_axes(model: Classifier, name: str) -> int:
     return axes[-1]
 
 
-def known_outputs(seen: Observation, points: Points) -> dict[str, Tensor]:
+def _known_outputs(seen: Observation, points: Points) -> dict[str, Tensor]:
     """Return the outputs of the finished parts; run them now if the prediction was not one plain pass."""
     recorded = seen.recorded
     if not set(points.finished) <= set(recorded.outputs):
@@ -167,8 +261,7 @@ def _record(seen: Observation, names: Sequence[str]) -> Recorded:
     return recorded
 
 
-def from_features(seen: Observation, rate: float, generators: Sequence[torch.Generator]) -> Tensor:
-    """Return the logits under each mask of the features, (masks, batch, classes)."""
+def _from_features(seen: Observation, rate: float, generators: Sequence[torch.Generator]) -> Tensor:
     features = seen.recorded.features
     if features is None:
         features = seen.once("features", lambda: seen.model.encode(seen.inputs))
@@ -176,8 +269,7 @@ def from_features(seen: Observation, rate: float, generators: Sequence[torch.Gen
     return logits.view(len(generators), len(features), -1)
 
 
-def predicted(inputs: Tensor, model: Classifier, points: Points) -> Observation:
-    """Return a batch as it is observed after a plain pass."""
+def _clean(inputs: Tensor, model: Classifier, points: Points) -> Observation:
     with paused(model), recording(model, inputs, points.finished) as recorded:
         logits = model(inputs)
     return Observation(inputs, logits, model, recorded=recorded)

@@ -16,7 +16,7 @@ class Aetta(UnderDropout):
     """Estimates the error as smoothed disagreement under dropout, weighted up when few classes are predicted.
 
     This is the published estimator. At total collapse nothing disagrees, so it reports a high accuracy; and it mistakes
-    class-correlated batches for collapse. `points`, `rate`, `masks` and `source_error` are those of `UnderDropout`.
+    class-correlated batches for collapse. `points`, `rate`, `masks` and `source_error` are those of `Dropout`.
     """
 
     error: float | None
@@ -28,7 +28,7 @@ class Aetta(UnderDropout):
 
     def estimate(self, seen: Observation) -> Estimate:
         """Return one minus the smoothed error."""
-        disagreement = measure_disagreement(seen.logits, self.dropped(seen), self.skew_power)
+        disagreement = measure_disagreement(seen.logits, self.dropout.logits(seen), self.skew_power)
         # The average starts at the disagreement itself, neither weighted nor clipped, as in the official code.
         previous = disagreement.share if self.error is None else self.error
         self.error = self.smoothing * previous + (1 - self.smoothing) * disagreement.error

@@ -17,4 +17,4 @@ class Pdd(UnderDropout):
 
     def estimate(self, seen: Observation) -> Estimate:
         """Return the share of samples and masks whose prediction stays the same."""
-        return Estimate(seen.agreement(self.dropped(seen)))
+        return Estimate(seen.agreement(self.dropout.logits(seen)))

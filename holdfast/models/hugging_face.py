@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from holdfast.audio import CLIPS, short_name
+from holdfast.machine.extras import extra
 from holdfast.models.base import MODELS, predicting, seeded_weights, with_weights
 from holdfast.models.hubert import HUBERT_VERSIONS, HuBERT
 from holdfast.models.normalised import Normalised
@@ -282,8 +283,4 @@ def _side(size: Any) -> int | None:
 
 
 def _transformers() -> Any:
-    try:
-        import transformers
-    except ImportError as error:
-        raise ImportError("this network needs transformers: pip install holdfast[hf]") from error
-    return transformers
+    return extra("hf", "transformers", "this network needs")

@@ -192,7 +192,7 @@ PUBLISHED: dict[str, Callable[[Noises], Procedure]] = {
     "conmix-sc2": lambda _: _conmix(20, 64),
     "conmix-rs": lambda _: _conmix(15, 63),
 }
-for name, procedure in PUBLISHED.items():
-    network, _, data = name.partition("-")
-    PROCEDURES.register(f"{network}-{FULL_NAMES[data]}", alias=name)(procedure)
+for _name, _procedure in PUBLISHED.items():
+    _network, _, _data = _name.partition("-")
+    PROCEDURES.register(f"{_network}-{FULL_NAMES[_data]}", alias=_name)(_procedure)
 PROCEDURES.register("amaut-cochlscene")(lambda _: _amaut(30, 40, UNIFORM))

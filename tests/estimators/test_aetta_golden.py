@@ -74,7 +74,7 @@ def estimate(logits: Tensor, dropped: Tensor, previous: float) -> float:
     """Return the estimate of AETTA for given logits."""
     aetta = Aetta()
     aetta.error = None if np.isnan(previous) else float(previous)
-    aetta.dropped = lambda _: dropped  # type: ignore[method-assign]
+    aetta.dropout.logits = lambda _: dropped  # type: ignore[method-assign]
     return aetta.estimate(Observation(torch.zeros(len(logits), 3, 8, 8), logits, Classifier(tiny_resnet()))).value
 
 

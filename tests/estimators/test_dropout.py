@@ -9,8 +9,7 @@ from torch import Tensor, nn
 
 from holdfast.data import DATASETS
 from holdfast.estimators import Observation
-from holdfast.estimators._dropout import Points, find_points, predict_again
-from holdfast.estimators._under_dropout import UnderDropout
+from holdfast.estimators._dropout import Dropout, Points, find_points, predict_again
 from holdfast.estimators.aetta import Aetta
 from holdfast.estimators.pdd import Pdd
 from holdfast.model.adapt import adapt
@@ -35,7 +34,7 @@ def networks() -> dict[str, Classifier]:
 @pytest.mark.parametrize("kind", ["batch", "group", "tokens"])
 def test_partial_passes_predict_the_same_as_whole_ones_to_the_bit(kind: str) -> None:
     model = networks()[kind]
-    points = UnderDropout(points="stages", rate=0.4, masks=2).points_in(model)
+    points = Dropout(points="stages", rate=0.4, masks=2).points_in(model)
     assert points.finished
     with torch.no_grad(), recording(model, INPUTS, points.finished) as recorded:
         model(INPUTS)
@@ -49,7 +48,7 @@ def test_partial_passes_predict_the_same_as_whole_ones_to_the_bit(kind: str) -> 
 @pytest.mark.parametrize("kind", ["batch", "group", "tokens"])
 def test_all_masks_in_one_pass_are_those_of_many_passes(kind: str) -> None:
     model = networks()[kind]
-    points = UnderDropout(points="stages", rate=0.4, masks=3).points_in(model)
+    points = Dropout(points="stages", rate=0.4, masks=3).points_in(model)
     with torch.no_grad(), recording(model, INPUTS, points.finished) as recorded:
         model(INPUTS)
         together = predict_again(model, INPUTS, recorded.outputs, points, 0.4, generators(3))
@@ -60,10 +59,10 @@ def test_all_masks_in_one_pass_are_those_of_many_passes(kind: str) -> None:
 
 def test_no_mask_comes_again_in_the_next_batch() -> None:
     model = networks()["group"]
-    dropout = UnderDropout(points="features", rate=0.5, masks=2)
+    dropout = Dropout(points="features", rate=0.5, masks=2)
     with torch.no_grad():
         seen = Observation(INPUTS, model(INPUTS), model)
-        masked = torch.cat([dropout.masked(seen, 0.5, batch) for batch in range(3)])
+        masked = torch.cat([dropout.passes(seen, 0.5, batch) for batch in range(3)])
     assert len({tuple(logits.flatten().tolist()) for logits in masked}) == 6
 
 
@@ -94,10 +93,10 @@ class WorksInPlace(nn.Module):
 
 def test_a_network_that_works_in_place_is_run_as_a_whole() -> None:
     model = Classifier(WorksInPlace().requires_grad_(False), example=torch.zeros(1, 4))
-    dropout = UnderDropout(points=["first"], rate=0.5, masks=2)
+    dropout = Dropout(points=["first"], rate=0.5, masks=2)
     assert dropout.points_in(model).finished == ()
     inputs = torch.rand(5, 4, generator=torch.Generator().manual_seed(0))
-    assert dropout.dropped(Observation(inputs, model(inputs), model)).shape == (2, 5, 3)
+    assert dropout.logits(Observation(inputs, model(inputs), model)).shape == (2, 5, 3)
 
 
 @pytest.mark.parametrize("points", ["stages", "features", ["stages.0"]])
@@ -120,8 +119,8 @@ def test_dropped_features_are_classified_by_the_head() -> None:
     model = Classifier(tiny_resnet())
     with torch.no_grad():
         logits = model(INPUTS)
-        dropped = UnderDropout(points="features", rate=0.5, masks=2).dropped(Observation(INPUTS, logits, model))
-        kept = UnderDropout(points="features", rate=0.0, masks=2).dropped(Observation(INPUTS, logits, model))
+        dropped = Dropout(points="features", rate=0.5, masks=2).logits(Observation(INPUTS, logits, model))
+        kept = Dropout(points="features", rate=0.0, masks=2).logits(Observation(INPUTS, logits, model))
     torch.testing.assert_close(kept[0], logits)
     assert not torch.allclose(dropped[0], logits)
     assert dropped.shape == (2, 6, 10)
@@ -134,7 +133,7 @@ def test_a_batch_of_many_views_is_dropped_on_the_plain_inputs() -> None:
 
 
 def test_the_published_rate_goes_by_the_number_of_classes() -> None:
-    dropout = UnderDropout(points="stages", rate=None, masks=1)
+    dropout = Dropout(points="stages", rate=None, masks=1)
     assert [dropout.rate_for(classes) for classes in (10, 100, 1000)] == [0.4, 0.3, 0.2]
 
 
