@@ -39,8 +39,9 @@ class Source:
 def _source(archives: Mapping[str, str] | None = None, **known: Any) -> Source:
     """Return an entry of `sources.yaml`, whose archives are checksums by address."""
     free = tuple(Archive(address, checksum) for address, checksum in (archives or {}).items())
-    only = {"checksum": free[0].checksum.replace(":", " ")} if len(free) == 1 else {}
-    return Source(archives=free, **only, **known)
+    if len(free) == 1:
+        known["checksum"] = free[0].checksum.replace(":", " ")
+    return Source(archives=free, **known)
 
 
 _TEXT = (resources.files("holdfast.options") / "sources.yaml").read_text(encoding="utf-8")

@@ -112,5 +112,6 @@ def healthy_batches(table: Table, run: RunRecord, base: Line) -> int:
     twins = [one for line in lines for one in line.runs if one.manifest.seed == run.manifest.seed]
     if onset is None and len(twins) == 2:
         window = WINDOW_BATCHES * int(run.rows.size.max())
-        onset = collapse_onset(*(moving_accuracy(one.rows, run.rows.ends, window) for one in twins))
+        mine, sources = (moving_accuracy(one.rows, run.rows.ends, window) for one in twins)
+        onset = collapse_onset(mine, sources)
     return len(run.rows) if onset is None else onset

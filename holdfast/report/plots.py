@@ -329,7 +329,7 @@ def against_cost(table: Table) -> Figure:
     levels = [table.source.mean] if table.source else []
     shapes = [rule(xref="paper", x0=0, x1=1, y0=level, y1=level) for level in levels]
     dots = [dot(table, line, side) for line, side in zip(table.lines, sides, strict=True)]
-    look = {"showlegend": False, "hovermode": "closest", "margin": {"t": 16}, "shapes": shapes}
+    look: Figure = {"showlegend": False, "hovermode": "closest", "margin": {"t": 16}, "shapes": shapes}
     return {"data": dots, "layout": layout(400, *axes, **look)}
 
 
