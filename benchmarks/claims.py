@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from scipy.stats import spearmanr
 
-from holdfast.report.published import published_rows
+from holdfast.report.as_published import published_rows
 from holdfast.streams import UNITTA_MAIN, UNITTA_SETTINGS
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -8,13 +8,11 @@ from contextlib import contextmanager
 import numpy as np
 from torch import Tensor
 
-from holdfast.benchmark.scores import Labels, Logits, macro_f1, macro_roc_auc, silhouette
+from holdfast.benchmark.scores import SCORES, Labels, Logits
 from holdfast.methods import classifier_part
 from holdfast.model.adapted import AdaptedModel
 from holdfast.models.classifier import Classifier
 from holdfast.records import Batch
-
-OF_LOGITS = {"macro_f1": macro_f1, "macro_roc_auc": macro_roc_auc}
 
 
 def score_set(model: AdaptedModel, batches: Iterable[Batch], names: Sequence[str]) -> dict[str, float | None]:
@@ -36,7 +34,7 @@ def score_set(model: AdaptedModel, batches: Iterable[Batch], names: Sequence[str
 
 def _score(name: str, labels: Labels, values: Logits) -> float | None:
     try:
-        return silhouette(labels, values) if name == "silhouette" else OF_LOGITS[name](labels, values)
+        return SCORES[name](labels, values)
     except ValueError:  # a class without samples has no curve, and classes of one sample have no distances
         return None
 

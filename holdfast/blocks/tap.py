@@ -81,7 +81,8 @@ def moments_of(features: Tensor, axis: int, counted: Tensor | None = None) -> tu
     [[4.0, 8.667], [2.0, 1.0]]
     """
     if counted is None or counted.shape[0] != features.shape[0]:  # a network may fold other axes into the batch
-        features = features.detach() if features.itemsize >= SINGLE else features.detach().float()
+        features = features.detach() if features.requires_grad else features
+        features = features if features.itemsize >= SINGLE else features.float()
         if axis == 1 and features.shape[0] == 1 and features.is_contiguous():  # its own moments are the batch's
             mean, var = raw_moments(features)
             return mean.squeeze(0), var.squeeze(0)

@@ -127,7 +127,7 @@ WATCHED = GOOD.replace("  - eata\n", "  - {name: tent, label: watched, recovery:
 )
 def test_held_out_data_are_checked_before_anything_is_run(old: str, new: str, line: int, words: str) -> None:
     holdout = parse_suite(WATCHED).jobs()[0].holdout
-    assert holdout == SourceData(Spec("digits", options={"split": "validation"}), 32)
+    assert holdout == SourceData(spec=Spec("digits", options={"split": "validation"}), samples=32)
     with pytest.raises(SuiteError, match=words) as caught:
         parse_suite(WATCHED.replace(old, new), "small.yaml")
     assert f"small.yaml, line {line}:" in str(caught.value)
