@@ -29,16 +29,17 @@ class Groups:
         """Return groups of so many samples; with a cap the weights of a group never exceed 1."""
         counts = counts.unsqueeze(1).to(like)
         step = (1 / counts).clamp_max(momentum) if capped else torch.full_like(counts, momentum)
+        rows, inverse = rows.to(like.device), inverse.to(like.device)
         own = len(rows) == len(inverse)
-        order = inverse.to(like.device)
-        rows = rows.to(like.device)
-        return Groups(rows[order] if own else rows, None if own else order, step, step * counts)
+        return Groups(rows[inverse] if own else rows, None if own else inverse, step, step * counts)
 
     def changes(self, sample_mean: Tensor, sample_var: Tensor, mean: Tensor) -> tuple[Tensor, Tensor]:
         """Return the change δ of the mean μ of each group, and what its variance gains: η Σ (v + (m − μ)²) − δ².
 
-        >>> groups = Groups(torch.tensor([0, 1]), torch.tensor([0, 0, 1]), torch.tensor([[0.5], [1.0]]), torch.ones(2, 1))
-        >>> shift, gain = groups.changes(torch.tensor([[1.0], [3.0], [7.0]]), torch.ones(3, 1), torch.tensor([[1.0], [6.0]]))
+        >>> rows, inverse, step = torch.tensor([0, 1]), torch.tensor([0, 0, 1]), torch.tensor([[0.5], [1.0]])
+        >>> means, variances = torch.tensor([[1.0], [3.0], [7.0]]), torch.ones(3, 1)
+        >>> groups = Groups(rows, inverse, step, torch.ones(2, 1))
+        >>> shift, gain = groups.changes(means, variances, torch.tensor([[1.0], [6.0]]))
         >>> shift.flatten().tolist(), gain.flatten().tolist()
         ([1.0, 1.0], [2.0, 1.0])
         """
