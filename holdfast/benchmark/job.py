@@ -51,29 +51,29 @@ LONGEST_NAME = 255  # bytes, of a file or folder
 class Job:
     """One run: model, stream, recipe, estimators and seed; it can be sent to another process."""
 
-    suite: str
-    model: Spec
-    stream: Spec
+    suite: str  # name of the suite, and of its folder
+    model: Spec  # name and options of the network
+    stream: Spec  # name, label and options of the stream
     data: Spec  # that the stream draws from
-    recipe: Spec
-    estimators: tuple[Spec, ...] = ()
-    source: SourceData | None = None
-    holdout: SourceData | None = None
+    recipe: Spec  # name, label and options of the recipe
+    estimators: tuple[Spec, ...] = ()  # names and options of the estimators that watch the model
+    source: SourceData | None = None  # unlabelled samples for methods that need them
+    holdout: SourceData | None = None  # labelled samples for estimators
     card: str | None = None  # the file with the moments of the model's own source data
-    collapse: ScriptedCollapse | None = None
-    intruders: ScriptedIntruders | None = None
-    seed: int = 0
-    batch_size: int = 64
-    samples: int | None = None
-    protocol: Protocol = "online"
+    collapse: ScriptedCollapse | None = None  # a collapse that is scripted, to test recoveries
+    intruders: ScriptedIntruders | None = None  # useless inputs that are scripted into the stream
+    seed: int = 0  # of stream and method
+    batch_size: int = 64  # samples that arrive together
+    samples: int | None = None  # after which the stream is cut; None: the whole stream
+    protocol: Protocol = "online"  # online, online-timed, offline-fixed or offline-oracle
     speed: float = 1.0  # of a timed stream: batches that arrive while the source predicts one
     cost: float | None = None  # of a step under online-timed, in forward passes; None: as it is counted
-    epochs: int = 1
-    scores: tuple[Score, ...] = ()
+    epochs: int = 1  # of offline protocols
+    scores: tuple[Score, ...] = ()  # of offline protocols, besides the accuracy
     oracle_score: OracleScore = "accuracy"  # by which offline-oracle chooses the epoch
     device: str = "cpu"  # auto, cpu, cuda, cuda:1, mps
-    precision: Precision = "float32"
-    memory_format: MemoryFormat = "contiguous"
+    precision: Precision = "float32"  # of the network; other than float32 under autocast
+    memory_format: MemoryFormat = "contiguous"  # of images: contiguous or channels_last
     index: int = 0  # in the suite: tables keep its order
     averages: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # name -> labels of streams
     imports: tuple[OwnFile, ...] = ()  # your own files that it depends on; before all that may refer to them

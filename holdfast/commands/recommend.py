@@ -110,8 +110,8 @@ class Choice:
 class Recommendation:
     """The candidates, best first, and those that could not run; a notebook shows it as a table."""
 
-    scenario: Scenario
-    choices: Sequence[Choice]
+    scenario: Scenario  # the streams on which candidates were compared
+    choices: Sequence[Choice]  # candidates that ran, best first
     unfit: Mapping[str, str]  # name -> reason
 
     @property

@@ -72,6 +72,13 @@ class InMemoryImages:
     """Images that fit in memory, (n, height, width, 3) uint8, with their labels.
 
     `flips=False` says that a mirrored image no longer shows its class, so that no stream mirrors it.
+
+    Args:
+        images: (n, height, width, 3) of uint8.
+        labels: index of the class of each image.
+        name: under which reports show the data.
+        class_names: names of the classes in order; empty: their indices.
+        flips: whether a mirrored image still shows its class.
     """
 
     def __init__(

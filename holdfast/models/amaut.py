@@ -166,23 +166,23 @@ class EndsHead(nn.Module):
 class AMAuTVersion:
     """One configuration: front-end, convolutions and head; all published ones share the transformer."""
 
-    sample_rate: int
-    samples: int
-    num_classes: int
-    mels: int
-    fft: int
-    window: int
-    hop: int
-    width: int
-    extra_blocks: tuple[int, ...]
-    frames: int | None = None
-    head: Literal["mean", "ends"] = "mean"
-    head_widths: tuple[int, int] = (2048, 256)
-    token_width: int = 768
-    depth: int = 12
-    heads: int = 12
-    hidden: int = 3072
-    dropout: float = 0.15
+    sample_rate: int  # of the clips, in Hz
+    samples: int  # length of a clip
+    num_classes: int  # number of outputs
+    mels: int  # bands of the spectrogram
+    fft: int  # samples of one transform
+    window: int  # samples of one frame
+    hop: int  # samples between frames
+    width: int  # channels of the convolutions
+    extra_blocks: tuple[int, ...]  # convolution blocks after the first, stage by stage
+    frames: int | None = None  # of the spectrogram; None: as many as the clip has
+    head: Literal["mean", "ends"] = "mean"  # mean of all tokens, or the first and the last
+    head_widths: tuple[int, int] = (2048, 256)  # hidden features of the head
+    token_width: int = 768  # features of a token
+    depth: int = 12  # layers of the transformer
+    heads: int = 12  # of its attention
+    hidden: int = 3072  # features between the two linear maps of a layer
+    dropout: float = 0.15  # share of features set to zero in training
 
 
 AMAUT_VERSIONS = {

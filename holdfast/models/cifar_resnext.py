@@ -84,7 +84,15 @@ def cifar_resnext(
     group_width: int = 32,
     num_classes: int = 100,
 ) -> CifarResNeXt:
-    """ResNeXt-29 32×4d, with weights such as RobustBench's `Hendrycks2020AugMix_ResNeXt.pt`; without, untrained."""
+    """ResNeXt-29 32×4d, with weights such as RobustBench's `Hendrycks2020AugMix_ResNeXt.pt`; without, untrained.
+
+    Args:
+        weights: checkpoint; None: random weights.
+        depth: number of layers.
+        groups: of the convolutions in a block.
+        group_width: channels of a group in the first stage.
+        num_classes: number of outputs.
+    """
     with seeded_weights(0):
         network = CifarResNeXt(depth, groups, group_width, num_classes)
     # RobustBench keeps the normalisation in the network, as mu and sigma.

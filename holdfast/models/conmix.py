@@ -25,19 +25,19 @@ NORM_EPS = 1e-6
 class CoNMixVersion:
     """One configuration; all published ones have the sizes of R50+ViT-B/16."""
 
-    sample_rate: int
-    samples: int
-    num_classes: int
-    mels: int
-    hop: int
-    width: int = 64
-    blocks: tuple[int, int, int] = (3, 4, 9)
-    token_width: int = 768
-    depth: int = 12
-    heads: int = 12
-    hidden: int = 3072
-    head_widths: tuple[int, int] = (2048, 256)
-    dropout: float = 0.1
+    sample_rate: int  # of the clips, in Hz
+    samples: int  # length of a clip
+    num_classes: int  # number of outputs
+    mels: int  # bands of the spectrogram
+    hop: int  # samples between frames
+    width: int = 64  # channels of the first convolution
+    blocks: tuple[int, int, int] = (3, 4, 9)  # residual blocks of each stage
+    token_width: int = 768  # features of a token
+    depth: int = 12  # layers of the transformer
+    heads: int = 12  # of its attention
+    hidden: int = 3072  # features between the two linear maps of a layer
+    head_widths: tuple[int, int] = (2048, 256)  # hidden features of the head
+    dropout: float = 0.1  # share of features set to zero in training
 
 
 CONMIX_VERSIONS = {

@@ -54,6 +54,14 @@ class HuBERT(nn.Module):
 
     Waveforms are not normalised. Other rates, 44.1 kHz in "us8", are resampled to 16 kHz inside the network, so that
     all networks use the same streams; the official code adapts to audio that was corrupted at 16 kHz.
+
+    Args:
+        backbone: HuBERT of `transformers`.
+        width: features of the backbone.
+        clip: sample rate in Hz and length in samples.
+        num_classes: number of outputs.
+        blocks: convolution blocks of the head; empty: linear layers only.
+        head_widths: hidden features of the head.
     """
 
     def __init__(

@@ -61,6 +61,11 @@ def clip(
 
     The embeddings of the class names, averaged over all templates, are its last layer, so that every method works with
     it; underscores in names become spaces. `class_names` may be a text file with a name in each line.
+
+    Args:
+        model: folder or name of a CLIP or SigLIP.
+        class_names: one for each class, as written in the sentences.
+        templates: sentences with `{}` for the class name; their embeddings are averaged.
     """
     transformers = _transformers()
     names = Path(class_names).read_text().splitlines() if isinstance(class_names, str) else list(class_names)
@@ -86,6 +91,10 @@ class ClipClassifier(nn.Module):
     """The image tower of CLIP or SigLIP, and the embeddings of class names as its last layer (Radford et al., 2021).
 
     The logits are s · cos(image, name) + b, with the scale s and the bias b of the trained model.
+
+    Args:
+        model: a CLIP or SigLIP of `transformers`.
+        embeddings: of the class names, (classes, features).
     """
 
     def __init__(self, model: Any, embeddings: Tensor) -> None:
@@ -135,6 +144,13 @@ def hubert(
 
     `weights` is a safetensors file of the whole network, `pretrained` a folder or name of the backbone alone, such as
     facebook/hubert-base-ls960, with a random head to be trained; `config` changes the size. Needs the extra `hf`.
+
+    Args:
+        version: "sc2", "rs", "us8" or "vs".
+        weights: safetensors file of the whole network; None: see `pretrained`.
+        pretrained: folder or name of the backbone alone; None: random weights.
+        config: entries of the backbone's configuration to change.
+        seed: of random weights.
     """
     version = short_name(version)
     if version not in HUBERT_VERSIONS:
@@ -158,6 +174,13 @@ def small_hubert(
     """A HuBERT of 0.4 million weights with the head for Speech Commands, to be trained on custom audio data.
 
     It has the layers of HuBERT-base in small and no pretrained weights; other rates are resampled to 16 kHz.
+
+    Args:
+        num_classes: number of outputs.
+        sample_rate: of the clips, in Hz.
+        seconds: length of a clip.
+        weights: safetensors file; None: random weights.
+        seed: of random weights.
     """
     with seeded_weights(seed):
         clip = sample_rate, round(seconds * sample_rate)
@@ -178,6 +201,11 @@ class HuggingFaceAudio(nn.Module):
     """An audio classifier of `transformers` behind its feature extractor: it takes waveforms.
 
     Gradients reach the weights; they reach the waveform only if the extractor just normalises it.
+
+    Args:
+        network: a classifier of `transformers`.
+        extractor: its feature extractor.
+        samples: length of a clip.
     """
 
     def __init__(self, network: nn.Module, extractor: Any, samples: int) -> None:

@@ -25,6 +25,15 @@ class LogMel(nn.Module):
     a quieter clip gives smaller values. `frames` beyond those of the clip are filled with 0. It has no parameters and
     no entry in the state dict.
 
+    Args:
+        sample_rate: of the clips, in Hz.
+        samples: length of a clip.
+        mels: number of bands.
+        fft: samples of one transform.
+        window: samples of one frame.
+        hop: samples between frames.
+        frames: of the result; None: as many as the clip has.
+
     >>> LogMel(sample_rate=16_000, samples=16_000, mels=80, fft=1024, window=400, hop=155)(torch.zeros(2, 16_000)).shape
     torch.Size([2, 80, 104])
     """

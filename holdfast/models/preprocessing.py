@@ -20,10 +20,10 @@ class Preprocessing:
     """
 
     mean: tuple[float, ...] = ()  # of each channel, for inputs in [0, 1]; empty: none is subtracted
-    std: tuple[float, ...] = ()
+    std: tuple[float, ...] = ()  # of each channel, for inputs in [0, 1]; empty: inputs are not scaled
     crop: tuple[int, int] | None = None  # height and width of the centre crop
     resize: int | None = None  # pixels of the shorter side before the crop
-    interpolation: str = "bilinear"
+    interpolation: str = "bilinear"  # of the resize, as Pillow calls it
     sample_rate: int | None = None  # of audio, in Hz
 
     def image(self, picture: Image.Image) -> Tensor:

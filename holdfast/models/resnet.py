@@ -61,6 +61,14 @@ class ResNet(nn.Module):
     """A residual network with one stage per width; every stage but the first halves the feature maps.
 
     Like the CIFAR networks of He et al. (CVPR 2016), but with convolutional shortcuts.
+
+    Args:
+        norm: kind of normalisation layers.
+        widths: channels of each stage.
+        blocks: residual blocks of each stage.
+        num_classes: number of outputs.
+        mean: of each channel, subtracted from images in [0, 1].
+        std: of each channel, by which they are divided.
     """
 
     def __init__(

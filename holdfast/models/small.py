@@ -57,6 +57,13 @@ def small_amaut(
 
     Its front-end has the durations of the one for Speech Commands; without a safetensors file the weights are random.
 
+    Args:
+        num_classes: number of outputs.
+        sample_rate: of the clips, in Hz.
+        seconds: length of a clip.
+        weights: safetensors file; None: random weights.
+        seed: of random weights.
+
     >>> small_amaut(num_classes=10, sample_rate=8_000).front_end.hop
     78
     """
@@ -77,6 +84,13 @@ def small_conmix(
     """A CoNMix++ of 0.2 million weights for mono clips of any rate and length, to be trained on custom audio data.
 
     Its front-end is the one for Speech Commands; without a safetensors file the weights are random.
+
+    Args:
+        num_classes: number of outputs.
+        sample_rate: of the clips, in Hz.
+        seconds: length of a clip.
+        weights: safetensors file; None: random weights.
+        seed: of random weights.
     """
     published = CONMIX_VERSIONS["sc2"]
     version = replace(

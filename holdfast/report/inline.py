@@ -34,6 +34,10 @@ def plot(thing: Any, kind: Kind = "curves") -> go.Figure:
     ("estimates"), or the score against the cost ("cost"), of the first table. Steps: their estimates, batch by batch. A
     mapping from names to numbers: one curve each. A diagnosis: what a step costs. A recommendation: gain against cost.
 
+    Args:
+        thing: a folder of runs, report, table, runs, steps, mapping, diagnosis or recommendation.
+        kind: "curves", "estimates" or "cost", for runs.
+
     >>> [curve.name for curve in plot({"source": [50, 60], "tent": [70, 75]}).data]
     ['source', 'tent']
     """

@@ -107,6 +107,7 @@ def test_a_table_or_figure_has_jobs_or_is_explained(entry: Any) -> None:
         ), wanted
 
 
+@pytest.mark.slow
 @named([entry for entry in ENTRIES if entry.shown])
 def test_a_report_of_a_smoke_run_shows_its_numbers(entry: Any, report_of: Callable[[str], Report]) -> None:
     for suite in dict.fromkeys(jobs.suite for jobs in entry.jobs):

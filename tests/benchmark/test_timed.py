@@ -166,6 +166,7 @@ def test_rounding_does_not_miss_a_batch() -> None:
     assert missed_batches(100, 0.07) == 6
 
 
+@pytest.mark.slow
 def test_a_killed_run_resumes_with_the_same_rows(tmp_path: Path) -> None:
     job = job_of("tent", samples=None, **{"streams.0.samples_per_domain": 320})
     whole = rows_of(run(job, tmp_path / "whole"))

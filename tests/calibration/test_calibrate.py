@@ -65,6 +65,7 @@ def halves(data: InMemoryImages) -> list[InMemoryImages]:
     ]
 
 
+@pytest.mark.slow
 def test_a_small_walk_holds_its_target_on_new_images(test_digits: Digits, tmp_path: Path) -> None:
     """One transition on 50 images, with a mean known to about ± 7 points; the slow test has ± 3."""
     known, fresh = halves(test_digits)
@@ -206,6 +207,7 @@ def test_connected_walks_do_not_jump(model: nn.Module, few: InMemoryImages, opti
 QUICK: dict[str, Any] = {"pool": POOL[:3], "pictures": 12, "refinements": 0, "crop": "none", "target_percent": 40.0}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("executor", "wanted"), [("serial", {"steps": 60}), ("processes", {"pairs": [["contrast", "motion_blur"]]})]
 )

@@ -213,6 +213,9 @@ def test_a_label_that_comes_without_a_batch_survives_close_and_reopen(tmp_path: 
     bounds = tenants.bounds("north")
     assert bounds != before
     tenants.close()
+    model = guard(network(), "tent", budget=1.0)
+    model.load(tmp_path / "north.safetensors")  # without the log, which has the labels too
+    assert (model.accuracy().low, model.accuracy().high) == bounds["accuracy"]
     tenants = Tenants(network(), "tent", folder=tmp_path, budget=1.0)
     assert tenants.bounds("north") == bounds
     assert not any(tenants.feedback("north", sample_id, 0, tag=serving.tag) for sample_id in ids)

@@ -98,6 +98,7 @@ def test_shards_are_data_and_a_stream_to_evaluate_on(shards: Path, stream: Strea
         as_stored(stream.data)  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 def test_workers_and_interruptions_leave_the_same_bytes(shards: Path, stream: Stream, tmp_path: Path) -> None:
     expected = {name: (shards / name).read_bytes() for name in SHARDS}
     (tmp_path / f".{SHARDS[0]}.partial").write_bytes(b"killed in the middle")

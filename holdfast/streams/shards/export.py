@@ -38,6 +38,13 @@ def export_shards(
     processes. Each shard is written completely or not at all, with an index beside it, and existing shards are not
     written again. `part=(3, 8)`
     writes the third of eight parts, so that eight jobs on a shared folder write all shards at the same time.
+
+    Args:
+        stream: what is written.
+        out: folder of the shards.
+        shard_images: least number of images in a shard.
+        workers: number of processes; shards do not depend on it.
+        part: number of this part, from 1, and number of parts.
     """
     if stream.input_spec.kind != "image":
         raise ValueError(f"shards hold images, and {stream.data.name} holds audio; iterate over its batches instead")
