@@ -45,14 +45,14 @@ class Groups:
         """
         if self.inverse is None:
             away = sample_mean - mean
-            square = sample_var + away**2
+            square = torch.addcmul(sample_var, away, away)
         else:
             each = sample_mean - mean[self.inverse]
             empty = torch.zeros_like(mean)
             away = empty.index_add(0, self.inverse, each)
-            square = empty.index_add(0, self.inverse, sample_var + each**2)
+            square = empty.index_add(0, self.inverse, torch.addcmul(sample_var, each, each))
         shift = self.step * away
-        return shift, self.step * square - shift**2
+        return shift, torch.addcmul(self.step * square, shift, shift, value=-1)
 
 
 class BalancedStatistics(NormLayer):
@@ -86,8 +86,8 @@ class BalancedStatistics(NormLayer):
             return self.normalise(features, self.mean, self.var)
         class_mean, class_var = self.moved(*sample_moments(features), self.labelled)
         mean = class_mean.mean(0)
-        between = (class_mean - mean).square().sum(0) / max(len(class_mean) - 1, 1)  # unbiased, as in the official code
-        var = class_var.mean(0) + between
+        between = (class_mean - mean).square().sum(0)
+        var = torch.add(class_var.mean(0), between, alpha=1 / max(len(class_mean) - 1, 1))  # unbiased, as officially
         # Without the checks of `setattr`, which take longer than the update.
         self._buffers.update(mean=mean.detach(), var=var.detach())
         return self.normalise(features, mean, var)
@@ -102,8 +102,9 @@ class BalancedStatistics(NormLayer):
         old_mean, old_var = self.class_mean[rows], self.class_var[rows]
         shift, gain = labelled.changes(sample_mean, sample_var, old_mean)
         finite = all_finite(shift + gain)
-        shift, gain = if_finite(finite, shift, torch.zeros_like(shift)), if_finite(finite, gain, rate * old_var)
-        own_shift, own_gain = shift, gain - rate * old_var
+        if finite is not True:
+            shift, gain = if_finite(finite, shift, torch.zeros_like(shift)), if_finite(finite, gain, rate * old_var)
+        own_shift, own_gain = shift, torch.addcmul(gain, rate, old_var, value=-1)
         if agnostic:
             own_shift, own_gain = (1 - agnostic) * own_shift, (1 - agnostic) * own_gain
         # Into the tables, unless a gradient flows through them.

@@ -77,11 +77,12 @@ class DomainMoments(Stateful):
         groups, strata = taught.groups, self.strata[taught.groups.rows]
         mean, var = strata.unbind(1)
         shift, gain = groups.changes(sample_mean.to(strata), sample_var.to(strata), mean)
-        new = torch.stack([mean + shift, var + (gain - groups.rate * var)], 1)
+        new = torch.stack([mean + shift, var + torch.addcmul(gain, groups.rate, var, value=-1)], 1)
         new = if_finite(all_finite(new), new, strata)
         self.write_rows(self.strata, groups.rows, new)
         after, before = _terms(torch.stack([new, strata])).unbind()
-        self.sums = self.sums.index_add(0, taught.domains, after - before)
+        # Without the checks of `setattr`, which take longer than the update.
+        vars(self).update(sums=self.sums.index_add(0, taught.domains, after - before))
 
     def regroup(self, plan: Regrouping) -> None:
         """Keep and merge strata as planned, and recompute the sums of the domains."""
@@ -136,8 +137,9 @@ class DomainStatistics(BalancedStatistics):
             mean, var = sample_moments(features)
             mean, var = mean - self.source_mean, var - self.source_var
             self.domains.learn(mean, var, self.placed.strata)
-        mean, var = self.domain_moments(self.placed.present)
-        mean, var = mean.to(self.source_mean), var.to(self.source_mean)
+        mean, var = (part.to(self.source_mean) for part in self.domains.of(self.placed.present))
+        mean, var = self.source_mean + mean, self.source_var + var
+        var = var.clamp_min_(0)  # steps without a cap can make it negative
         if mean.dim() == 1:
             return self.normalise(features, mean, var)
         return self.normalise_each(features, mean[self.placed.inverse], var[self.placed.inverse])
@@ -162,5 +164,4 @@ class DomainStatistics(BalancedStatistics):
     def domain_moments(self, domains: Tensor | int) -> tuple[Tensor, Tensor]:
         """Return mean and variance of these domains, (domains, channels), or of one, (channels,)."""
         mean, var = self.domains.of(domains)
-        # Steps without a cap can make a variance negative.
         return self.source_mean + mean, (self.source_var + var).clamp_min_(0)
