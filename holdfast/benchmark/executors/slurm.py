@@ -57,7 +57,7 @@ class Resumable:
 
 
 def _say_nothing(_progress: Any) -> None:
-    """Take progress that nobody hears: jobs of a batch system report through their files."""
+    """Leave progress unsaid: jobs of a batch system report through their files."""
 
 
 def _settings(text: str) -> dict[str, Any]:
