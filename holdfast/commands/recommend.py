@@ -14,9 +14,10 @@ from torch import nn
 
 from holdfast.benchmark import Job, Progress, Suite, bench
 from holdfast.benchmark.forecast import forecast
+from holdfast.benchmark.job import SourceData
 from holdfast.benchmark.live import shown
 from holdfast.benchmark.preparation import passes_of
-from holdfast.benchmark.schema import ModelEntry, SourceEntry, StreamEntry
+from holdfast.benchmark.schema import ModelEntry, StreamEntry
 from holdfast.benchmark.suite import checked
 from holdfast.commands.racing import Race
 from holdfast.data import DATASETS, Dataset, as_dataset
@@ -310,7 +311,7 @@ def plan_trial(
         models=[ModelEntry(spec=Spec.parse(model), card=None if card is None else str(card))],
         streams=[StreamEntry(spec=stream, data=Spec.parse(data))],
         recipes=[Spec(name) for name in dict.fromkeys(["source", *candidates])],
-        source=SourceEntry(spec=Spec.parse(data)),
+        source=SourceData(spec=Spec.parse(data)),
         seeds=list(range(seeds)),
         batch_size=scenario.batch_size,
         device=device,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import io
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
@@ -13,6 +12,7 @@ from numpy.typing import NDArray
 
 from holdfast.audio import fit_length, read_audio
 from holdfast.data.base import DATASETS, names_of_classes
+from holdfast.data.on_disk import digest_of
 from holdfast.decode.parquet import parquet_rows
 from holdfast.records import InputSpec
 
@@ -61,11 +61,8 @@ class InMemoryAudio:
     @property
     def digest(self) -> str:
         """Hex digest of rate, waveforms and labels."""
-        content = hashlib.blake2b(digest_size=16)
-        content.update(repr((self.waveforms.shape, self.input_spec.sample_rate)).encode())
-        content.update(self.waveforms.tobytes())
-        content.update(self.labels.tobytes())
-        return content.hexdigest()
+        stated = repr((self.waveforms.shape, self.input_spec.sample_rate)).encode()
+        return digest_of([stated, self.waveforms.tobytes(), self.labels.tobytes()])
 
     def inputs(self, indices: NDArray[np.int64]) -> NDArray[np.float32]:
         """Return the clips at these indices."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import Any, Protocol
@@ -10,6 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from holdfast.data.on_disk import digest_of
 from holdfast.records import InputSpec
 from holdfast.registry import Registry
 
@@ -106,11 +106,7 @@ class InMemoryImages:
     @property
     def digest(self) -> str:
         """Hex digest of pixels and labels."""
-        content = hashlib.blake2b(digest_size=16)
-        content.update(repr(self.images.shape).encode())
-        content.update(self.images.tobytes())
-        content.update(self.labels.tobytes())
-        return content.hexdigest()
+        return digest_of([repr(self.images.shape).encode(), self.images.tobytes(), self.labels.tobytes()])
 
     def inputs(self, indices: NDArray[np.int64]) -> NDArray[np.uint8]:
         """Return the images at these indices."""

@@ -140,11 +140,8 @@ class Classifier(nn.Module):
     def forward_with_features(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
         """Return logits and features, (batch, width), of one pass."""
         received: list[Tensor] = []
-        handle = self._known_head().register_forward_pre_hook(lambda _, args: received.append(args[0]))
-        try:
+        with self._known_head().register_forward_pre_hook(lambda _, args: received.append(args[0])):
             logits = self(inputs)
-        finally:
-            handle.remove()
         return logits, _whole(received[-1].flatten(1))
 
     def encode(self, inputs: Tensor) -> Tensor:

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from holdfast.models.amaut import MeanHead
 from holdfast.models.base import predicting
+from holdfast.models.mel import check_clips
 from holdfast.models.residual1d import Bottleneck, stem
 from holdfast.records import InputSpec
 
@@ -84,11 +85,7 @@ class HuBERT(nn.Module):
 
     def forward(self, inputs: Tensor) -> Tensor:
         """Return logits for waveforms in [-1, 1], (batch, samples)."""
-        if inputs.dim() != 2 or inputs.shape[1:] != self.input_spec.shape:
-            raise ValueError(
-                f"the inputs have shape {tuple(inputs.shape)}, but this network takes mono clips "
-                f"(batch, {self.input_spec.shape[0]}) at {self.input_spec.sample_rate} Hz; bring them to that length"
-            )
+        check_clips(inputs, self.input_spec)
         with predicting(self.backbone):
             frames: Tensor = self.backbone(resampled(inputs, self.samples)).last_hidden_state
         logits: Tensor = self.head(frames)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,8 @@ import torch
 from torch import Tensor, nn
 
 from holdfast.audio import CLIPS, short_name
-from holdfast.models.base import MODELS, load_weights, predicting, seeded_weights
+from holdfast.machine.extras import extra
+from holdfast.models.base import MODELS, predicting, seeded_weights, with_weights
 from holdfast.models.hubert import HUBERT_VERSIONS, HuBERT
 from holdfast.models.normalised import Normalised
 from holdfast.models.preprocessing import Preprocessing
@@ -156,10 +158,12 @@ def hubert(
     if version not in HUBERT_VERSIONS:
         raise UnknownNameError(f"unknown version {version!r} of HuBERT; {nearest(version, HUBERT_VERSIONS)}")
     num_classes, blocks = HUBERT_VERSIONS[version]
-    with seeded_weights(seed):
+
+    def build() -> HuBERT:
         backbone = _backbone(config or {}, pretrained)
-        network = HuBERT(backbone, backbone.config.hidden_size, CLIPS[version], num_classes, blocks)
-    return network.eval() if weights is None else load_weights(network, Path(weights))
+        return HuBERT(backbone, backbone.config.hidden_size, CLIPS[version], num_classes, blocks)
+
+    return with_weights(build, seed, weights)
 
 
 @MODELS.register("small_hubert")
@@ -182,13 +186,12 @@ def small_hubert(
         weights: safetensors file; None: random weights.
         seed: of random weights.
     """
-    with seeded_weights(seed):
-        clip = sample_rate, round(seconds * sample_rate)
-        network = HuBERT(_backbone(SMALL, None), SMALL["hidden_size"], clip, num_classes, head_widths=(128, 64))
-    return network.eval() if weights is None else load_weights(network, Path(weights))
+    width, clip = SMALL["hidden_size"], (sample_rate, round(seconds * sample_rate))
+    build = partial(HuBERT, width=width, clip=clip, num_classes=num_classes, head_widths=(128, 64))
+    return with_weights(lambda: build(_backbone(SMALL)), seed, weights)
 
 
-def _backbone(config: Mapping[str, Any], pretrained: str | None) -> Any:
+def _backbone(config: Mapping[str, Any], pretrained: str | None = None) -> Any:
     """Return HuBERT without a head; as in the official code, no spectrogram is masked."""
     transformers = _transformers()
     options = {"mask_time_prob": 0.0, "mask_feature_prob": 0.0, "apply_spec_augment": False, "layerdrop": 0.05}
@@ -280,8 +283,4 @@ def _side(size: Any) -> int | None:
 
 
 def _transformers() -> Any:
-    try:
-        import transformers
-    except ImportError as error:
-        raise ImportError("this network needs transformers: pip install holdfast[hf]") from error
-    return transformers
+    return extra("hf", "transformers", "this network needs")

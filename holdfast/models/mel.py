@@ -53,14 +53,18 @@ class LogMel(nn.Module):
 
     def forward(self, inputs: Tensor) -> Tensor:
         """Return spectrograms, (batch, mels, frames)."""
-        (samples,) = self.input_spec.shape
-        if inputs.dim() != 2 or inputs.shape[1] != samples:
-            raise ValueError(
-                f"the inputs have shape {tuple(inputs.shape)}, but this network takes mono clips (batch, {samples}) at "
-                f"{self.input_spec.sample_rate} Hz; resample them and bring them to that length"
-            )
+        check_clips(inputs, self.input_spec)
         scaled = mel_decibels(inputs, self.hann, self.filters, self.fft, self.hop) / (RANGE_DB / 2)
         return F.pad(scaled, (0, self.frames - scaled.shape[-1]))
+
+
+def check_clips(inputs: Tensor, spec: InputSpec) -> None:
+    """Raise a ValueError unless inputs are mono clips of the length that a network takes, (batch, samples)."""
+    if inputs.dim() != 2 or inputs.shape[1:] != spec.shape:
+        raise ValueError(
+            f"the inputs have shape {tuple(inputs.shape)}, but this network takes mono clips (batch, {spec.shape[0]}) "
+            f"at {spec.sample_rate} Hz; resample them and bring them to that length"
+        )
 
 
 def mel_decibels(inputs: Tensor, window: Tensor, filters: Tensor, fft: int, hop: int) -> Tensor:

@@ -59,7 +59,7 @@ def columns_of(table: Table) -> list[Column]:
         ),
         Column("mean", lambda line: Cell(line.mean, line.margin), "mean", f"mean {unit}", css="mean", ranked=True),
         Column("std", lambda line: math.nan if line.std is None else line.std, csv_title=f"std {unit}"),
-        Column("error", lambda line: _bootstrapped(line), csv_title=f"standard error (bootstrap) {unit}"),
+        Column("error", _bootstrapped, csv_title=f"standard error (bootstrap) {unit}"),
         Column("seeds", lambda line: Cell(len(line.runs), form="d"), "seeds", "seeds"),
         Column("passes", lambda line: Cell(line.passes, form=".2f"), "passes ×", "passes per sample"),
         Column("estimating", lambda line: Cell(line.estimating, form=".2f"), "estimates ×", "passes of estimators"),

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
-from importlib import resources
 
 from holdfast.display.cells import printed
+from holdfast.report.as_published import published_rows
 from holdfast.report.runs import RunRecord
 
 PARTS = {"unitta-main": "unitta"}  # suites that hold streams of another
@@ -47,25 +44,26 @@ def published(runs: Sequence[RunRecord], measure: str) -> dict[tuple[str, str], 
 
     Measures are `accuracy`, `mae:` with an estimator (mean absolute error) and `gain:` with a recovery.
     """
-    values = {}
-    for row in published_rows():
-        if row["measure"] == measure:
-            same = _runs_of(row, runs)
-            if same and not list(_differences(row, same)):
-                spread = float(row["spread"]) if row["spread"] else None
-                values[row["recipe"], row["column"]] = Number(float(row["value"]), spread)
-    return values
+    return {
+        (row["recipe"], row["column"]): Number(float(row["value"]), float(row["spread"]) if row["spread"] else None)
+        for row, differences in _compared(runs, measure)
+        if not differences
+    }
 
 
 def withheld(runs: Sequence[RunRecord], measure: str, column: str) -> list[str]:
     """Return why published numbers of the same network are not shown in a column, one sentence for each recipe."""
-    reasons = []
+    compared = ((row["recipe"], differences) for row, differences in _compared(runs, measure, column))
+    return list(dict.fromkeys(f"{recipe} on {column}: {how[0]}" for recipe, how in compared if how))
+
+
+def _compared(
+    runs: Sequence[RunRecord], measure: str, column: str = ""
+) -> Iterator[tuple[Mapping[str, str], list[str]]]:
+    """Yield the published numbers of a measure whose network and recipe were run, and how those runs differ."""
     for row in published_rows():
-        if row["measure"] == measure and row["column"] == column:
-            same = _runs_of(row, runs)
-            if same and (differences := list(_differences(row, same))):
-                reasons.append(f"{row['recipe']} on {column}: {differences[0]}")
-    return list(dict.fromkeys(reasons))
+        if row["measure"] == measure and column in ("", row["column"]) and (same := _runs_of(row, runs)):
+            yield row, list(_differences(row, same))
 
 
 def beside(shown: bool, missing: Sequence[str] = ()) -> str:
@@ -80,13 +78,6 @@ def beside(shown: bool, missing: Sequence[str] = ()) -> str:
         listed = "; ".join([*missing[:MENTIONED], *more])
         text += f" Published numbers are not shown where something else was measured ({listed})."
     return text
-
-
-@lru_cache
-def published_rows(file: str = "published.csv") -> Sequence[Mapping[str, str]]:
-    """Return the published numbers of a file beside this one, one mapping for each."""
-    text = (resources.files("holdfast.report") / file).read_text(encoding="utf-8")
-    return list(csv.DictReader(io.StringIO(text)))
 
 
 def _runs_of(row: Mapping[str, str], runs: Sequence[RunRecord]) -> list[RunRecord]:

@@ -29,11 +29,16 @@ class DamagedRunError(ValueError):
     """A run folder whose files cannot be read; the message names the file and what to do."""
 
 
-def flattened(content: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Return nested settings under dotted names."""
+def flattened(content: Mapping[str, Any], mark: str = ".") -> dict[str, Any]:
+    """Return nested settings under names that are joined by a mark.
+
+    >>> flattened({"name": "tent", "options": {"lr": 0.001}}, "/")
+    {'name': 'tent', 'options/lr': 0.001}
+    """
     flat: dict[str, Any] = {}
     for name, value in content.items():
-        flat |= flattened(value, f"{prefix}{name}.") if isinstance(value, Mapping) else {prefix + name: value}
+        inner = flattened(value, mark) if isinstance(value, Mapping) else None
+        flat |= {name: value} if inner is None else {f"{name}{mark}{key}": value for key, value in inner.items()}
     return flat
 
 

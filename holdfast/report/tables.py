@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from statistics import fmean, stdev
@@ -257,9 +257,9 @@ def canonical(content: Mapping[str, Any]) -> str:
     return json.dumps(content, sort_keys=True)
 
 
-def grouped(things: Iterable[T], key: Callable[[T], str]) -> list[list[T]]:
+def grouped(things: Iterable[T], key: Callable[[T], Hashable]) -> list[list[T]]:
     """Return things of equal key together, groups in order of appearance."""
-    groups: dict[str, list[T]] = {}
+    groups: dict[Hashable, list[T]] = {}
     for thing in things:
         groups.setdefault(key(thing), []).append(thing)
     return list(groups.values())

@@ -105,7 +105,7 @@ def test_held_out_data_that_are_those_of_the_stream_are_refused(tmp_path: Path) 
     text = SUITE.replace("STREAM", "continual") + "holdout: {name: digits, split: validation}\n"
     job = parse_suite(text).jobs()[0]
     with pytest.raises(ValueError, match="held-out data are those of the stream"):
-        run(replace(job, holdout=SourceData(Spec("digits", options={"split": "test"}), 8)), tmp_path)
+        run(replace(job, holdout=SourceData(spec=Spec("digits", options={"split": "test"}), samples=8)), tmp_path)
 
 
 def test_samples_cut_a_stream_to_the_exact_length(tmp_path: Path) -> None:

@@ -18,8 +18,8 @@ import yaml
 from holdfast.benchmark import Job, load_suite, run, suite_names
 from holdfast.calibration import calibration_of
 from holdfast.report import report_sections, table_sections
+from holdfast.report.as_published import published_rows
 from holdfast.report.make import make_report
-from holdfast.report.published import published_rows
 from holdfast.report.report import Report
 from holdfast.report.section import Section
 from holdfast.streams import Calibration

@@ -317,8 +317,8 @@ def test_a_pair_that_another_process_measures_is_left_to_it(
 
 
 def test_measurements_of_another_process_are_found(model: nn.Module, few: InMemoryImages, tmp_path: Path) -> None:
-    kept: dict[str, Any] = {"pictures": 30, "seed": 0, "family": "224", "storage_jpeg_quality": None, "cache": tmp_path}
-    mine, other = (Meter(model, few, **kept, tell=lambda _: None) for _ in range(2))
+    settings = CalibrationSettings(pictures=30, crop="none")
+    mine, other = (Meter(model, few, settings, cache=tmp_path, tell=lambda _: None) for _ in range(2))
     mine.percent((("contrast", 4),))
     stronger = other.percent((("contrast", 8),))
     mine.forget_reading()

@@ -231,6 +231,8 @@ def test_ids_of_every_restore_take_their_labels_with_their_own_tag(tmp_path: Pat
         if len(served) < 3:
             tenants.close()
     assert len({serving.tag for serving in served}) == 3
+    status = tenants.status("north")
+    assert [status.tag_of(serving.ids[0]) for serving in served] == [serving.tag for serving in served]
     for serving, other in zip(served, [*served[1:], served[0]], strict=True):
         with pytest.raises(RefusedError, match="no prediction has this id"):
             tenants.feedback("north", serving.ids[0], 0, tag=other.tag)

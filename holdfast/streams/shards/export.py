@@ -19,7 +19,7 @@ from PIL import Image
 from holdfast.corruptions import CORRUPTIONS
 from holdfast.data.shard_index import ShardIndex
 from holdfast.machine.children import CHILDREN
-from holdfast.machine.folders import held
+from holdfast.machine.folders import held, write_whole
 from holdfast.options.own_code import load_files, loaded_files
 from holdfast.records import Picks
 from holdfast.streams.stream import Stream
@@ -158,6 +158,4 @@ def _settle(path: Path, content: dict[str, object]) -> None:
         if (before.get("fingerprint"), before.get("shard_images")) != (content["fingerprint"], content["shard_images"]):
             raise ValueError(f"{path.parent} holds shards of another stream or of another size; choose another folder")
         return
-    partial = path.with_name(f".{path.name}.partial")
-    partial.write_text(json.dumps(content))
-    os.replace(partial, path)
+    write_whole(path, json.dumps(content).encode())
