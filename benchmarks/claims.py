@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from scipy.stats import spearmanr
 
-from holdfast.report.published import published_rows
+from holdfast.report.as_published import published_rows
 from holdfast.streams import UNITTA_MAIN, UNITTA_SETTINGS
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -136,10 +136,10 @@ def rdumb() -> Iterator[Claim]:
     mean = {recipe: float(values.mean()) for recipe, values in windows.items()}
     source = f"source {end['source']:.1f} %"
     for recipe in ("tent", "eta"):
-        words = f"{recipe} {end[recipe]:.1f} %, {source} at the end"
+        words = f"{recipe} {end[recipe]:.1f} %, {source} in the last tenth"
         claim = f"{recipe.upper()} without resets ends below the pretrained model on CCC"
         yield Claim(claim=claim, holds=end[recipe] < end["source"], measured=words, **reference)
-    words = f"rdumb {end['rdumb']:.1f} %, {source} at the end"
+    words = f"rdumb {end['rdumb']:.1f} %, {source} in the last tenth"
     yield Claim(
         claim="regular resets keep ETA above the pretrained model",
         holds=end["rdumb"] > end["source"],
@@ -381,7 +381,7 @@ def aetta() -> Iterator[Claim]:
         "ours",
         "resets by the estimator anchored, under AETTA's rule, keep TENT from collapsing",
         end("estimate_drop") > end("source"),
-        f"with resets {kept}, without {lost}, source {source} at the end",
+        f"with resets {kept}, without {lost}, source {source} in the last tenth",
         "recovery-cifar10.json",
         "test_committed_recovery.py",
     )

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import sys
 from pathlib import Path
+from types import ModuleType
 
 FOLDER = Path(__file__).parent / "api"
 TITLES = {
@@ -34,9 +36,19 @@ def page(room: str) -> str:
     ]
     summary = (module.__doc__ or "").strip().split("\n")[0]
     parts = [f"# {TITLES[room]}", f"`holdfast.{room}`: {summary}"]
-    parts += [f"::: holdfast.{room}.{name}" for name in sorted(functions) + sorted(classes)]
+    parts += [f"::: {path(module, name)}" for name in sorted(functions) + sorted(classes)]
     parts += [f"## Constants\n\n{', '.join(constants)}"] if constants else []
     return "\n\n".join(parts) + "\n"
+
+
+def path(module: ModuleType, name: str) -> str:
+    """Return the path of a public name; through its own module, if that has the same name and would be shown instead.
+
+    >>> path(importlib.import_module("holdfast.benchmark"), "bench")
+    'holdfast.benchmark.bench.bench'
+    """
+    thing = getattr(module, name)
+    return f"{thing.__module__}.{name}" if f"{module.__name__}.{name}" in sys.modules else f"{module.__name__}.{name}"
 
 
 def pages() -> dict[Path, str]:

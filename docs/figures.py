@@ -95,6 +95,67 @@ def promise(recipes: Sequence[str]) -> str:
     )
 
 
+def over_source(name: str, called: Mapping[tuple[str, str], str]) -> dict[str, list[float]]:
+    """Return the points over the source on every stream of a result, mean over the seeds, by what a recipe is called.
+
+    `called` names the recipes to show by protocol and label.
+    """
+    content = json.loads((RESULTS / f"{name}.json").read_text())
+    scores: dict[tuple[str, str], dict[str, list[float]]] = {}
+    for run in content["runs"]:
+        protocol, stream = (content["parts"][run["manifest"][part]] for part in ("protocol", "stream"))
+        streams = scores.setdefault((protocol.get("protocol", "online"), run["recipe"]), {})
+        streams.setdefault(stream["label"], []).append(100 * run["summary"]["accuracy"])
+    return {
+        text: [
+            fmean(scores[key][stream]) - fmean(source)
+            for stream, source in scores[key[0], "source"].items()
+            if stream in scores[key]
+        ]
+        for key, text in called.items()
+    }
+
+
+def settings() -> str:
+    """Return the 24 settings of UniTTA as dots, recipe by recipe, in points over the source."""
+    recipes = ("unitta_auto", "unitta", "note", "bdn", "lame", "rotta", "roid", "tent")
+    over = over_source("unitta-cifar10", {("online", recipe): recipe for recipe in recipes})
+    spoken = "; ".join(f"{recipe}: worst {min(gains):+.1f}, mean {fmean(gains):+.1f}" for recipe, gains in over.items())
+    return strips(
+        f"Accuracy over the source in points, one dot for each setting of UniTTA. {spoken}",
+        [Strip(recipe, note(gains), gains) for recipe, gains in over.items()],
+        ticks=(-30, -20, -10, 0, 10, 20),
+        below=PROMISE["BELOW"],
+        line_at=0,
+        called="the source",
+        axis="points of accuracy over the source, a dot for each setting",
+    )
+
+
+def audio() -> str:
+    """Return the criteria of DHAuDS on three data sets as dots, recipe by recipe, in points over the source."""
+    recipes = {
+        ("offline-fixed", "dhauds"): "dhauds, 8 epochs",
+        ("offline-fixed", "tent"): "tent, 8 epochs",
+        ("online", "dhauds-batch"): "dhauds, batch statistics",
+        ("online", "tent"): "tent",
+        ("online", "batch_norm"): "batch_norm",
+        ("online", "dhauds"): "dhauds",
+    }
+    parts = [over_source(f"dhauds-{data}", recipes) for data in ("keywords", "fsdd", "esc10")]
+    over = {recipe: [gain for part in parts for gain in part[recipe]] for recipe in recipes.values()}
+    spoken = "; ".join(f"{recipe}: worst {min(gains):+.1f}, mean {fmean(gains):+.1f}" for recipe, gains in over.items())
+    return strips(
+        f"Accuracy over the source in points, one dot for each criterion of three data sets. {spoken}",
+        [Strip(recipe, note(gains), gains) for recipe, gains in over.items()],
+        ticks=(-10, 0, 10, 20, 30, 40, 50, 60),
+        below=PROMISE["BELOW"],
+        line_at=0,
+        called="the source",
+        axis="points of accuracy over the source, a dot for each criterion",
+    )
+
+
 def note(gains: Sequence[float]) -> str:
     """Return worst and mean gain and how many streams are below the source."""
     below = sum(gain < PROMISE["BELOW"] for gain in gains)
@@ -285,5 +346,7 @@ def pages() -> dict[Path, str]:
         "labels": labels(),
         "recurrence": recurrence(),
         "collapse": collapse(),
+        "settings": settings(),
+        "audio": audio(),
     }
     return {FOLDER / f"{name}.svg": content for name, content in drawn.items()}

@@ -205,7 +205,7 @@ def pages() -> dict[Path, str]:
     page, details = DOCS / "promise.md", DOCS / "results" / "promise.md"
     readme, start = DOCS.parent / "README.md", DOCS / "index.md"
     texts = {path: path.read_text() for path in (page, details, readme, start)}
-    tables = [(path, "claim", wrapped(claim())) for path in (readme, start, page)]
+    tables = [(path, "claim", wrapped(claim())) for path in (readme, start, page, details)]
     tables += [(page, "promise", summary()), (page, "hostile claim", wrapped(hostile_claim()))]
     tables += [
         (details, "kinds", by_kind()),

@@ -163,9 +163,9 @@ def steps() -> str:
     shown = ("anchor", "blend", "tent", "guard(tent)")
     costs = ", ".join(f"`{label}` {text('step-cost', f'{label}/forwards')}" for label in shown)
     return (
-        f"A step costs {overall} of the time of the official code in the geometric mean of {len(ratios)} rows; the "
-        f"closest is `{dearest}` with {ratios[dearest]:.2f}. In forward passes of the bare network: {costs}. Each row "
-        "takes the cheaper of the contiguous and the `channels_last` format; the unit is a contiguous forward pass. "
+        f"A step takes {overall} of the time of the official code, in the geometric mean of {len(ratios)} recipes, and "
+        f"{ratios[dearest]:.2f} at most (`{dearest}`). In forward passes of the bare network: {costs}. Each recipe "
+        "runs in the faster of the contiguous and the `channels_last` format; the unit is a contiguous forward pass. "
         "One thread, ResNet-20, batches of 64. The official figures were measured once in the same units. "
         f"{_see('step-cost')}"
     )
@@ -187,7 +187,7 @@ def pipeline() -> str:
     return (
         f"On two cores, ten recipes on one stream at 224 pixels cost {text('pipeline', 'ten_recipes')} of the "
         f"rendering of one, and two render workers deliver {text('pipeline', 'two_workers')} times as many images as "
-        f"one. Steps on batches that workers render reach, of the bare loop: {ratios}. {_see('pipeline')}"
+        f"one. With render workers, steps reach this share of the speed of the bare loop: {ratios}. {_see('pipeline')}"
     )
 
 
@@ -197,8 +197,8 @@ def executors() -> str:
     ideal, by_hand = ([text(name, key) for name in names] for key in ("efficiency", "efficiency_of_machine"))
     return (
         f"Two processes have an efficiency of {ideal[0]}, and two workers of a running Ray cluster {ideal[1]}. Busy "
-        "cores slow each other down: beside the same jobs in two Python processes started by hand, the executors have "
-        f"{by_hand[0]} and {by_hand[1]}. {_see('executors')}"
+        "cores slow each other down, also without an executor: compared with the same jobs in two Python processes "
+        f"started by hand, the efficiency is {by_hand[0]} and {by_hand[1]}. {_see('executors')}"
     )
 
 

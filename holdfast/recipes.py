@@ -32,15 +32,15 @@ MOVED = ("Watching", "adapt", "adapt_with", "check_order", "estimator_named")  #
 class Recipe:
     """A method with the recovery it was published with."""
 
-    method: str
-    recovery: str
-    summary: str
-    citation: str = ""
+    method: str  # name of the method
+    recovery: str  # name of the recovery; "never" for none
+    summary: str  # one sentence for the catalogue
+    citation: str = ""  # author, venue and year
     options: Mapping[str, Any] = field(default_factory=dict)  # of the method
-    recovery_options: Mapping[str, Any] = field(default_factory=dict)
+    recovery_options: Mapping[str, Any] = field(default_factory=dict)  # of the recovery
     presets: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # besides those of the method
     use_when: str = ""  # empty: as the method
-    fails_when: str = ""
+    fails_when: str = ""  # empty: as the method
 
 
 RECIPES: Registry[Recipe] = Registry("recipe", "recipes")
@@ -154,7 +154,12 @@ def recipe_of(name: str) -> Recipe:
 
 
 class RecipeError(UnknownNameError):
-    """A name or option of a recipe is wrong; `key` is the one at fault."""
+    """A name or option of a recipe is wrong; `key` is the one at fault.
+
+    Args:
+        key: the name or option at fault.
+        message: what is wrong and what to do.
+    """
 
     def __init__(self, key: str, message: str) -> None:
         super().__init__(message)
@@ -166,12 +171,12 @@ class ResolvedRecipe:
     """A recipe with every name looked up and every option assigned to the method or to the recovery."""
 
     name: str  # as it was asked for
-    kind: type[Method]
-    recovery: str | Recovery
+    kind: type[Method]  # the class of the method
+    recovery: str | Recovery  # its name, or the recovery itself
     preset: str | None  # None: chosen by the model
     options: Mapping[str, Any]  # given for the method
     recovery_options: Mapping[str, Any]  # given for the recovery
-    published: Recipe
+    published: Recipe  # the recipe before options were assigned
     base: ResolvedRecipe | None = None  # that the method guards, or trains several times
 
     @property
@@ -225,6 +230,13 @@ def resolve(
     """Look up the names of a recipe and assign its options, or raise a `RecipeError` for the first that is wrong.
 
     A method around another (`base`) takes every recipe, with options as they are given here, and keeps its recovery.
+
+    Args:
+        method: name of a method or recipe, or the class of a method.
+        recovery: name of a recovery or the recovery itself; None keeps that of the recipe.
+        recovery_options: of the recovery, by name.
+        preset: name of a published setting; None: chosen by the network.
+        **options: of the method or of the recovery, by name.
 
     >>> recipe = resolve("rdumb", lr=1e-4, every_batches=50)
     >>> recipe.kind.__name__, recipe.recovery, recipe.options, recipe.recovery_options
@@ -326,6 +338,10 @@ def _assigned(
 
 def taken(known: Collection[str], *layers: Mapping[str, Any]) -> dict[str, Any]:
     """Return the known options of all layers; later layers win.
+
+    Args:
+        known: names of the options that are known.
+        *layers: options by name.
 
     >>> taken({"lr"}, {"lr": 1, "momentum": 0}, {"lr": 2})
     {'lr': 2}

@@ -137,7 +137,7 @@ class Estimate:
 
     value: float  # a share between 0 and 1
     low: float | None = None  # the interval, for estimators that give one
-    high: float | None = None
+    high: float | None = None  # the upper end of the interval
     unknown: str | None = None  # why there is no value
     gain: float | None = None  # over the source, on the batches where that was measured
     alarm: str | None = None  # why something is wrong, for estimators that raise alarms
@@ -190,12 +190,12 @@ class Verdict:
 class Step:
     """What one batch did to an adapted model: its predictions, and what is worth recording."""
 
-    logits: Tensor
+    logits: Tensor  # (batch, classes), of the predictions
     loss: float | None = None  # None: there was no update on this batch
     estimates: Mapping[str, Estimate] = field(default_factory=dict)  # by the name of the estimator
     events: tuple[Event, ...] = ()  # what else happened, in order
     forwards: float = 0.0  # network passes per sample, estimators included
-    backwards: float = 0.0
+    backwards: float = 0.0  # backward passes per sample
     gauges: Mapping[str, float] = field(default_factory=dict)  # the method's own numbers, after its update
     ids: tuple[int, ...] = ()  # of the samples, for `feedback`; only of guarded models
     beside: Beside | None = None  # for recoveries that ask for it

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from holdfast.anchor.proportions import agreed_proportions, entropy_of, proportions_by_evidence
 from holdfast.anchor.sites import Reference, follow_inputs, refer, taps_of
-from holdfast.blocks.tap import Following, Tap, explain, shift_of
+from holdfast.blocks.tap import Following, Site, Tap, explain, shift_of
 from holdfast.models.classifier import Classifier
 from holdfast.state import Stateful
 
@@ -84,7 +84,9 @@ class Anchor(Stateful):
             raise ValueError(f"window must be at least 1 sample, got {window}")
         self.temperature, self.window, self.proportions = temperature, window, proportions
         self.following = Following(window=window)
-        self._taps: tuple[Tap, ...] = ()  # of the network; a tuple, so that they are no modules of the anchor
+        # Of the network; tuples, so that they are no modules of the anchor.
+        self._taps: tuple[Tap, ...] = ()
+        self._sites: tuple[Site, ...] = ()
         self.add_state("fitted_temperature", None, kept=True)
         self.add_state("stream_temperature", None)  # estimated where nothing was fitted
         self.add_state("memory_samples", window)
@@ -95,6 +97,7 @@ class Anchor(Stateful):
         """Let a network follow its inputs; the source's moments count for `source_share`."""
         follow_inputs(network, self.following, source_share=source_share)
         self._taps = tuple(taps_of(network).values())
+        self._sites = tuple(tap.site for tap in self._taps)
 
     def refer_to(self, network: Classifier, reference: Reference) -> None:
         """Give a tapped network the moments of the source's own data."""
@@ -108,7 +111,7 @@ class Anchor(Stateful):
     @property
     def is_referred(self) -> bool:
         """Whether the taps of the network know the moments of the source's own data."""
-        return bool([tap for tap in self._taps if tap.site.reference is not None])
+        return bool([site for site in self._sites if site.reference is not None])
 
     def reweigh_only_if(self, proportions: bool) -> None:
         """Say whether class proportions of recent samples count."""
@@ -209,12 +212,12 @@ class Anchor(Stateful):
         return latest(before, now.where(tells[:, None], 1 / now.shape[1]), self.window)
 
     def _followed(self) -> list[tuple[Tensor | None, Tensor | None]]:
-        return [(self.following.samples, self.following.mix), *[(tap.site.mean, tap.site.var) for tap in self._taps]]
+        return [(self.following.samples, self.following.mix), *[(site.mean, site.var) for site in self._sites]]
 
     def _return_to(self, before: list[tuple[Tensor | None, Tensor | None]]) -> None:
         self.following.return_to(*before[0])
-        for tap, (mean, var) in zip(self._taps, before[1:], strict=True):
-            tap.site.return_to(mean, var)
+        for site, (mean, var) in zip(self._sites, before[1:], strict=True):
+            site.return_to(mean, var)
 
     def scaled(self, logits: Tensor) -> Tensor:
         """Return probabilities at the anchor's temperature, (batch, classes)."""

@@ -25,7 +25,7 @@ FIELDS = ("mean", "var", "class_means", "class_squares")
 class Card:
     """The moments of a network's own source data, and which network they belong to."""
 
-    reference: Reference
+    reference: Reference  # moments of the activations, site by site
     weights: str  # digest of the network
     preprocessing: Mapping[str, Any] = field(default_factory=dict)  # of the inputs, where the network states it
 

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from scipy.io import wavfile
 
 from holdfast.audio.waveforms import Waveform, resample
+from holdfast.machine.extras import extra
 
 SUFFIXES = {".flac", ".ogg", ".wav"}
 REMEDY = "replace or remove it"
@@ -149,10 +150,7 @@ class _Compressed:
     """A file decoded by soundfile."""
 
     def __init__(self, source: Path | BinaryIO, name: str) -> None:
-        try:
-            import soundfile
-        except ImportError as error:
-            raise ImportError(f'reading {name} needs soundfile: pip install "holdfast[audio]"') from error
+        soundfile = extra("audio", "soundfile", f"reading {name} needs")
         self.source, self.open = source, soundfile.SoundFile
         try:
             with self.open(source) as file:

@@ -13,6 +13,7 @@ import numpy as np
 
 from holdfast.audio import espeak
 from holdfast.audio.waveforms import Waveform
+from holdfast.machine.extras import extra
 
 SPEECH_RATE = espeak.SAMPLE_RATE
 
@@ -32,10 +33,7 @@ def speak(utterances: Iterable[Utterance]) -> list[Waveform]:
     Needs the extra `audio`. Most voices are deterministic; a few read uninitialised memory
     (Alicia, Demonic, f2, f3, f5, sandro, victor, whisper, whisperf).
     """
-    try:
-        import espeakng_loader
-    except ImportError as error:
-        raise ImportError('speech synthesis needs eSpeak NG: pip install "holdfast[audio]"') from error
+    espeakng_loader = extra("audio", "espeakng_loader", "speech synthesis by eSpeak NG needs")
     task = {
         "library": espeakng_loader.get_library_path(),
         "data": espeakng_loader.get_data_path(),

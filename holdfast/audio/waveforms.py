@@ -7,6 +7,8 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from holdfast.machine.extras import extra
+
 Waveform: TypeAlias = NDArray[np.float32]  # (samples,), mono, in [-1, 1]
 
 
@@ -42,9 +44,5 @@ def resample(waveform: Waveform, sample_rate: int, wanted_rate: int) -> Waveform
     """
     if sample_rate == wanted_rate:
         return waveform
-    try:
-        import soxr
-    except ImportError as error:
-        problem = f"resampling from {sample_rate} Hz to {wanted_rate} Hz needs soxr"
-        raise ImportError(f'{problem}: pip install "holdfast[audio]"') from error
+    soxr = extra("audio", "soxr", f"resampling from {sample_rate} Hz to {wanted_rate} Hz needs")
     return np.asarray(soxr.resample(waveform, sample_rate, wanted_rate, "HQ"), np.float32)

@@ -20,12 +20,12 @@ from holdfast.streams import Stream
 class Progress:
     """How many samples of a run are done, and how many of them are correct."""
 
-    job: str
-    label: str
-    samples: int
-    total: int | None
-    correct: int
-    finished: bool = False
+    job: str  # name of the job
+    label: str  # of its recipe
+    samples: int  # that are done
+    total: int | None  # samples of the whole run; None: unknown
+    correct: int  # predictions that are right, of those done
+    finished: bool = False  # whether the run has ended
     seconds: float = 0.0  # that its steps have taken here
 
 

@@ -28,9 +28,9 @@ Group = tuple[Job, ...]
 class Outcome:
     """How a job ended: its folder, or the error that stopped it, or that another process runs it."""
 
-    job: Job
-    folder: Path | None = None
-    error: str | None = None
+    job: Job  # the job that ended
+    folder: Path | None = None  # of its run; None: it has none
+    error: str | None = None  # that stopped it, in one line; None: there was none
     in_use: bool = False  # by another process, which carries it out
     rendering_share: float | None = None  # of the time; None: it was not run here
 

@@ -134,7 +134,7 @@ def _uses_reference(job: Job) -> bool:
 
 def _own_source(job: Job) -> bool:
     """Return whether the job has source data, and not the beginning of the stream in their place."""
-    return job.source is not None and job.source.data.name != "stream"
+    return job.source is not None and job.source.spec.name != "stream"
 
 
 def _example_for(module: nn.Module, given: InputSpec) -> Tensor | None:
@@ -157,7 +157,7 @@ def _source_inputs(job: Job, stream: Stream) -> tuple[Sequence[Tensor], str]:
     """Return batches of unlabelled source inputs, chosen without looking at labels."""
     if job.source is None:
         raise ValueError(f"{job.recipe.name!r} needs unlabelled source inputs; give the job a source")
-    if job.source.data.name == "stream":
+    if job.source.spec.name == "stream":
         samples = job.source.samples
         return _split(stream.first(samples), job), f"the first {samples} inputs of the stream"
     data, inputs, _ = _drawn(job.source, job.seed, "source inputs")
@@ -180,6 +180,6 @@ def _split(samples: Tensor, job: Job) -> list[Tensor]:
 
 def _drawn(wanted: SourceData, seed: int, purpose: str) -> tuple[Dataset, Tensor, Tensor]:
     """Return a data set, and randomly drawn inputs of it with their labels."""
-    data = _read_data(wanted.data)
+    data = _read_data(wanted.spec)
     chosen = np.sort(seeded_rng(seed, purpose).permutation(len(data.labels))[: wanted.samples])
     return data, as_inputs(data.inputs(chosen)), torch.from_numpy(data.labels[chosen])

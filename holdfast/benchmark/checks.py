@@ -10,12 +10,13 @@ from typing import Any
 from holdfast.anchor import read_card
 from holdfast.benchmark.building import GIVEN_TO_RECIPES, GIVEN_TO_STREAMS
 from holdfast.benchmark.job import Job
-from holdfast.benchmark.schema import StreamEntry, Suite, recipe_for
+from holdfast.benchmark.schema import StreamEntry, Suite
 from holdfast.corruptions import CORRUPTIONS
 from holdfast.data import DATASETS
 from holdfast.estimators import ESTIMATORS
 from holdfast.model.given import check_estimator_name
 from holdfast.models import MODELS, weights_digest
+from holdfast.options.plain_jobs import recipe_for
 from holdfast.options.spec import Spec
 from holdfast.options.suite_files import KeyPath
 from holdfast.recipes import RecipeError

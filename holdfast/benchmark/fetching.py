@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from holdfast.machine.extras import extra
 from holdfast.options.sources import Archive
 
 Tell = Callable[[str, int, int | None], None]  # file, bytes so far, bytes in all if they are known
@@ -23,7 +24,7 @@ def fetch(archives: Sequence[Archive], location: Path, tell: Tell | None = None)
     Downloads are kept beside the folder until all are unpacked, so that another attempt resumes them. A file with
     another checksum is deleted. The one folder of a single archive becomes the folder itself.
     """
-    pooch = _pooch()
+    pooch = extra("fetch", "pooch", "downloads need")
     waiting = location.parent / f".{location.name}.downloads"
     waiting.mkdir(parents=True, exist_ok=True)
     files = []
@@ -92,11 +93,3 @@ def _unpack(file: Path, folder: Path) -> None:
     else:
         with tarfile.open(file) as tape:
             tape.extractall(folder, filter="data")
-
-
-def _pooch() -> Any:
-    try:
-        import pooch
-    except ImportError as error:
-        raise ImportError("downloads need pooch: pip install 'holdfast[fetch]'") from error
-    return pooch

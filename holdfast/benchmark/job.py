@@ -7,12 +7,15 @@ import json
 from collections.abc import Mapping
 from dataclasses import InitVar, dataclass, field, replace
 from functools import cached_property
-from typing import Any, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, model_validator
 
 from holdfast.benchmark.collapse import ScriptedCollapse
 from holdfast.benchmark.intruders import ScriptedIntruders
 from holdfast.machine.devices import MemoryFormat, Placement, Precision
 from holdfast.options.own_code import OwnFile, files_used, loaded_files
+from holdfast.options.ranges import Count
 from holdfast.options.spec import Spec
 from holdfast.recipes import ResolvedRecipe, resolve
 
@@ -26,22 +29,37 @@ PLAIN_FIELDS = (
 )
 
 
-@dataclass(frozen=True)
-class SourceData:
+Entry = Annotated[Spec, BeforeValidator(Spec.parse)]
+
+
+class WithSpec(BaseModel):
+    """A Spec written in one mapping with keys that are the suite's own."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    spec: Entry
+
+    @model_validator(mode="before")
+    @classmethod
+    def _split(cls, value: Any) -> Any:
+        """Leave the suite's own keys, and move name, label and options into the Spec."""
+        if isinstance(value, cls):
+            return value
+        if not isinstance(value, Mapping):
+            return {"spec": value}
+        if isinstance(value.get("spec"), Spec):  # written in Python
+            return value
+        own = {key: value[key] for key in value if key in cls.model_fields}
+        return {"spec": {key: value[key] for key in value if key not in own}, **own}
+
+
+class SourceData(WithSpec):
     """A number of samples of a data set that methods or estimators see before the first batch."""
 
-    data: Spec
-    samples: int = 512
+    samples: Count = 512
 
     def to_json(self) -> dict[str, Any]:
         """Return the data set's mapping with the number of samples."""
-        return {**self.data.to_json(), "samples": self.samples}
-
-    @classmethod
-    def from_json(cls, content: Mapping[str, Any]) -> SourceData:
-        """Return what `to_json` wrote."""
-        data = {key: value for key, value in content.items() if key != "samples"}
-        return cls(Spec.parse(data), content["samples"])
+        return {**self.spec.to_json(), "samples": self.samples}
 
 
 LONGEST_NAME = 255  # bytes, of a file or folder
@@ -51,29 +69,29 @@ LONGEST_NAME = 255  # bytes, of a file or folder
 class Job:
     """One run: model, stream, recipe, estimators and seed; it can be sent to another process."""
 
-    suite: str
-    model: Spec
-    stream: Spec
+    suite: str  # name of the suite, and of its folder
+    model: Spec  # name and options of the network
+    stream: Spec  # name, label and options of the stream
     data: Spec  # that the stream draws from
-    recipe: Spec
-    estimators: tuple[Spec, ...] = ()
-    source: SourceData | None = None
-    holdout: SourceData | None = None
+    recipe: Spec  # name, label and options of the recipe
+    estimators: tuple[Spec, ...] = ()  # names and options of the estimators that watch the model
+    source: SourceData | None = None  # unlabelled samples for methods that need them
+    holdout: SourceData | None = None  # labelled samples for estimators
     card: str | None = None  # the file with the moments of the model's own source data
-    collapse: ScriptedCollapse | None = None
-    intruders: ScriptedIntruders | None = None
-    seed: int = 0
-    batch_size: int = 64
-    samples: int | None = None
-    protocol: Protocol = "online"
+    collapse: ScriptedCollapse | None = None  # a collapse that is scripted, to test recoveries
+    intruders: ScriptedIntruders | None = None  # useless inputs that are scripted into the stream
+    seed: int = 0  # of stream and method
+    batch_size: int = 64  # samples that arrive together
+    samples: int | None = None  # after which the stream is cut; None: the whole stream
+    protocol: Protocol = "online"  # online, online-timed, offline-fixed or offline-oracle
     speed: float = 1.0  # of a timed stream: batches that arrive while the source predicts one
     cost: float | None = None  # of a step under online-timed, in forward passes; None: as it is counted
-    epochs: int = 1
-    scores: tuple[Score, ...] = ()
+    epochs: int = 1  # of offline protocols
+    scores: tuple[Score, ...] = ()  # of offline protocols, besides the accuracy
     oracle_score: OracleScore = "accuracy"  # by which offline-oracle chooses the epoch
     device: str = "cpu"  # auto, cpu, cuda, cuda:1, mps
-    precision: Precision = "float32"
-    memory_format: MemoryFormat = "contiguous"
+    precision: Precision = "float32"  # of the network; other than float32 under autocast
+    memory_format: MemoryFormat = "contiguous"  # of images: contiguous or channels_last
     index: int = 0  # in the suite: tables keep its order
     averages: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # name -> labels of streams
     imports: tuple[OwnFile, ...] = ()  # your own files that it depends on; before all that may refer to them
@@ -113,6 +131,13 @@ class Job:
         return Placement(self.device, self.precision, self.memory_format)
 
     @property
+    def scripts(self) -> dict[str, Any]:
+        """What goes wrong on the stream by script, and the score of the oracle unless it is the accuracy, as JSON."""
+        scripts = {"collapse": self.collapse, "intruders": self.intruders}
+        scripted = {name: script.model_dump() for name, script in scripts.items() if script is not None}
+        return scripted | ({} if self.oracle_score == "accuracy" else {"oracle_score": self.oracle_score})
+
+    @property
     def recipe_imports(self) -> tuple[OwnFile, ...]:
         """Your own files that only the recipe depends on, so that other recipes can be compared with it."""
         others = files_used(json.dumps({**self.to_json(), "suite": None, "recipe": None, "imports": None}))
@@ -138,15 +163,12 @@ class Job:
 
     def to_json(self) -> dict[str, Any]:
         """Return everything as JSON holds it; data set and scripts are part of the stream, as in a suite."""
-        scripts = {"collapse": self.collapse, "intruders": self.intruders}
-        scripted = {name: script.model_dump() for name, script in scripts.items() if script is not None}
-        oracle = {} if self.oracle_score == "accuracy" else {"oracle_score": self.oracle_score}
         card = {} if self.card is None else {"card": self.card}  # jobs without one keep their names
         timed = {"speed": self.speed, "cost": self.cost} if self.protocol == "online-timed" else {}
         return {
             "suite": self.suite,
             "model": self.model.to_json(),
-            "stream": {**self.stream.to_json(), "data": self.data.to_json(), **scripted, **oracle},
+            "stream": {**self.stream.to_json(), "data": self.data.to_json(), **self.scripts},
             "recipe": self.recipe.to_json(),
             "estimators": [estimator.to_json() for estimator in self.estimators],
             "source": None if self.source is None else self.source.to_json(),
@@ -183,8 +205,8 @@ class Job:
             data=Spec.parse(data),
             recipe=Spec.parse(content["recipe"]),
             estimators=tuple(Spec.parse(entry) for entry in content["estimators"]),
-            source=None if source is None else SourceData.from_json(source),
-            holdout=None if holdout is None else SourceData.from_json(holdout),
+            source=None if source is None else SourceData.model_validate(source),
+            holdout=None if holdout is None else SourceData.model_validate(holdout),
             collapse=None if collapse is None else ScriptedCollapse(**collapse),
             intruders=None if intruders is None else ScriptedIntruders(**intruders),
             averages={name: tuple(labels) for name, labels in content.get("averages", {}).items()},

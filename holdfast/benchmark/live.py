@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from types import TracebackType
 from typing import Literal
 
 from rich.console import Console
@@ -59,7 +58,7 @@ class LiveProgress:
         self._bars.__enter__()
         return self
 
-    def __exit__(self, *error: type[BaseException] | BaseException | TracebackType | None) -> None:
+    def __exit__(self, *error: object) -> None:
         self._bars.__exit__(*error)
 
 

@@ -58,7 +58,7 @@ def make_manifest(job: Job, built: Built) -> dict[str, Any]:
             "numpy": np.__version__,
         },
     }
-    protocol |= job.placement.described
+    protocol |= job.placement.described | job.scripts
     if job.protocol == "online-timed":
         protocol |= {"speed": job.speed, "cost": "passes, as counted" if job.cost is None else job.cost}
     own = job.recipe_imports
@@ -69,12 +69,6 @@ def make_manifest(job: Job, built: Built) -> dict[str, Any]:
         for field, files in (("imports", shared), ("recipe_imports", own))
         if files
     }
-    if job.oracle_score != "accuracy":
-        protocol["oracle_score"] = job.oracle_score
-    if job.collapse is not None:
-        protocol["collapse"] = job.collapse.model_dump()
-    if job.intruders is not None:
-        protocol["intruders"] = job.intruders.model_dump()
     classifier = model.method.model
     prepared = preprocessing_of(classifier)
     if prepared is not None:  # of the zoo that the network comes from

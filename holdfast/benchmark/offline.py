@@ -23,13 +23,12 @@ from torch import Tensor
 
 from holdfast.benchmark.attempt import Attempt
 from holdfast.benchmark.prefetch import Prefetch, fed, placed
-from holdfast.benchmark.scores import accuracy, macro_f1, macro_roc_auc
+from holdfast.benchmark.scores import SCORES, accuracy
 from holdfast.benchmark.set_scores import score_set
 from holdfast.machine.stopping import Stopped, stop_if_asked, was_asked_to_stop
 from holdfast.randomness import seeded_rng
 from holdfast.records import Batch
 
-ORACLE_SCORES = {"accuracy": accuracy, "macro_f1": macro_f1, "macro_roc_auc": macro_roc_auc}
 CHUNK = 64  # samples rendered at once
 
 
@@ -184,7 +183,7 @@ class OfflineSet:
         labels = self.attempt.stream.data.labels[self.attempt.stream.plan.picks(self.start, self.stop).samples]
         logits = torch.cat([self.model.predict(inputs).logits for inputs in self._batches(copy)])
         known = labels, logits.cpu().numpy()
-        score = ORACLE_SCORES[self.job.oracle_score](*known)
+        score = SCORES[self.job.oracle_score](*known)
         if score >= max(self.now.curve, default=0.0):
             self.now.chosen_epoch = self.now.epoch
             self.model.save(self._best(self.now.epoch))

@@ -9,7 +9,6 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from dataclasses import fields, replace
-from types import TracebackType
 from typing import Any
 
 import torch
@@ -83,7 +82,7 @@ class Prefetch:
     def __enter__(self) -> Prefetch:
         return self
 
-    def __exit__(self, *error: type[BaseException] | BaseException | TracebackType | None) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
     def _chosen(self, done: int, count: float) -> int:

@@ -15,23 +15,10 @@ from holdfast.data import DATASETS
 from holdfast.model.adapt import estimator_named
 from holdfast.models import MODELS, Classifier
 from holdfast.options.needs import Need, needs_in
-from holdfast.options.sources import SIZES
+from holdfast.options.sources import SOURCES
 from holdfast.options.spec import Spec
 from holdfast.registry import options_of
 from holdfast.streams import UNITTA_DOMAINS
-
-__all__ = [
-    "Cost",
-    "MissingError",
-    "Need",
-    "check_ready",
-    "cost_of",
-    "declared_passes",
-    "missing",
-    "needs_of",
-    "passes_of",
-    "rate_of",
-]
 
 BYTES_PER_BATCH = 600  # of a row on disk
 LARGE = 50_000  # numbers of an input, above which fewer are timed together
@@ -151,7 +138,8 @@ def _built(model: Spec) -> Classifier | None:
 def _length(job: Job) -> int | None:
     """Return the number of samples of a job, or at most that many, if its options or its data set say it."""
     options = job.stream.options
-    size = SIZES.get(DATASETS.name_of(DATASETS[job.data.name]))
+    known = SOURCES.get(DATASETS.name_of(DATASETS[job.data.name]))
+    size = None if known is None else known.samples
     lengths = [job.samples, options.get("samples")]
     if options.get("samples_per_stratum") is not None:  # of each class in each domain, until one is used up
         per_domain = options["samples_per_stratum"] * 1000 if job.data.name == "stored_imagenet_c" else size

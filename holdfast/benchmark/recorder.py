@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-import math
 import os
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
-from types import TracebackType
-from typing import Any
 
+from holdfast.decode.plain_json import finite
 from holdfast.machine.folders import writing
 from holdfast.records import Batch, Row, Step
 
@@ -64,7 +62,7 @@ class Recorder:
     def write(self, row: Row) -> None:
         """Append one row."""
         with writing(self._path):
-            self._file.write(json.dumps(_finite(asdict(row))).encode() + b"\n")
+            self._file.write(json.dumps(finite(asdict(row))).encode() + b"\n")
         self.correct += sum(correct for correct, _ in row.domains.values())
         self.samples += row.size
 
@@ -78,13 +76,6 @@ class Recorder:
     def __enter__(self) -> Recorder:
         return self
 
-    def __exit__(self, *error: type[BaseException] | BaseException | TracebackType | None) -> None:
+    def __exit__(self, *error: object) -> None:
         with suppress(OSError):  # a full disk: rows after the last saved state are made again
             self._file.close()
-
-
-def _finite(value: Any) -> Any:
-    """Replace NaN and infinity by None: standard JSON has neither."""
-    if isinstance(value, dict):
-        return {key: _finite(item) for key, item in value.items()}
-    return None if isinstance(value, float) and not math.isfinite(value) else value

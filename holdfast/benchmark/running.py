@@ -9,9 +9,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import torch
-from threadpoolctl import threadpool_limits
-
 from holdfast.benchmark.attempt import Attempt, Checkpoint, Progress
 from holdfast.benchmark.building import build
 from holdfast.benchmark.finished import check_finished, forget_inputs, settle_manifest, write_json
@@ -25,6 +22,7 @@ from holdfast.benchmark.prefetch import Prefetch, usable_cores
 from holdfast.benchmark.recorder import Recorder
 from holdfast.benchmark.strip import write_strip
 from holdfast.decode.row_tables import compact
+from holdfast.machine.devices import threads
 from holdfast.machine.folders import InUseError, held, sweep
 from holdfast.streams import Stream
 
@@ -89,7 +87,7 @@ def run_together(jobs: Sequence[Job], runs: Path, pace: Pace, progress: Tell | N
     """
     tell: Tell = progress or (lambda _: None)
     ended: dict[str, Ended] = {}
-    with _threads(pace.threads), ExitStack() as closing:
+    with threads(pace.threads), ExitStack() as closing:
         attempts: list[Attempt] = []
         for job in jobs:
             folder = runs / job.suite / job.name
@@ -191,15 +189,3 @@ def _finish(attempt: Attempt, details: dict[str, Any]) -> None:
     if compacted is not None and rows.stat().st_size > LONG:
         rows.unlink()  # only now: a run without a summary resumes from its lines
     attempt.tell(finished=True)
-
-
-@contextmanager
-def _threads(count: int) -> Iterator[None]:
-    """Compute with this many threads, in torch and in the BLAS of numpy and scipy."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(count)
-    try:
-        with threadpool_limits(count, user_api="blas"):
-            yield
-    finally:
-        torch.set_num_threads(before)

@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
 from fnmatch import fnmatchcase
 from functools import cached_property
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, field_validator
 
 from holdfast.benchmark.clock import read_costs
 from holdfast.benchmark.collapse import ScriptedCollapse
 from holdfast.benchmark.intruders import ScriptedIntruders
-from holdfast.benchmark.job import Job, OracleScore, Protocol, Score, SourceData, with_own_files
+from holdfast.benchmark.job import Entry, Job, OracleScore, Protocol, Score, SourceData, WithSpec, with_own_files
 from holdfast.machine.devices import MemoryFormat, Precision, check_device, resolve_device
+from holdfast.options.plain_jobs import data_for, recipe_for
 from holdfast.options.ranges import Count
 from holdfast.options.spec import Spec
 from holdfast.recipes import ResolvedRecipe, resolve
-
-Entry = Annotated[Spec, BeforeValidator(Spec.parse)]
 
 
 def costs_of(given: Any) -> Any:
@@ -27,31 +25,11 @@ def costs_of(given: Any) -> Any:
     return read_costs(given) if isinstance(given, str) else given
 
 
-class _WithSpec(BaseModel):
-    """A Spec written in one mapping with keys that are the suite's own."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-    spec: Entry
-
-    @model_validator(mode="before")
-    @classmethod
-    def _split(cls, value: Any) -> Any:
-        """Leave the suite's own keys, and move name, label and options into the Spec."""
-        if isinstance(value, cls):
-            return value
-        if not isinstance(value, Mapping):
-            return {"spec": value}
-        if isinstance(value.get("spec"), Spec):  # written in Python
-            return value
-        own = {key: value[key] for key in value if key in cls.model_fields}
-        return {"spec": {key: value[key] for key in value if key not in own}, **own}
-
-
-class ModelEntry(_WithSpec):
+class ModelEntry(WithSpec):
     """A model, and which streams and recipes of the suite it is for: all, or those whose label matches a pattern."""
 
-    streams: list[str] = ["*"]
-    recipes: list[str] = ["*"]
+    streams: tuple[str, ...] = ("*",)
+    recipes: tuple[str, ...] = ("*",)
     batch_size: Count | None = None
     card: str | None = None  # a file that `holdfast card` wrote for it: the moments of its own source data
 
@@ -61,7 +39,7 @@ class ModelEntry(_WithSpec):
         return all(any(fnmatchcase(spec.label, pattern) for pattern in patterns) for spec, patterns in wanted)
 
 
-class StreamEntry(_WithSpec):
+class StreamEntry(WithSpec):
     """A stream and its data, and optionally its own batch size, its own recipes, and scripts of what goes wrong."""
 
     data: Entry
@@ -70,17 +48,6 @@ class StreamEntry(_WithSpec):
     collapse: ScriptedCollapse | None = None
     intruders: ScriptedIntruders | None = None
     oracle_score: OracleScore = "accuracy"  # by which offline-oracle chooses the epoch: the score of the data set
-
-
-class SourceEntry(_WithSpec):
-    """Samples of a data set for methods or estimators that look at the source before the first batch."""
-
-    samples: Count = 512
-
-    @property
-    def record(self) -> SourceData:
-        """The same as a record."""
-        return SourceData(self.spec, self.samples)
 
 
 class Suite(BaseModel):
@@ -107,8 +74,8 @@ class Suite(BaseModel):
     streams: list[StreamEntry] = Field(min_length=1)
     recipes: list[Entry] = Field(min_length=1)
     estimators: list[Entry] = []
-    source: SourceEntry | None = None  # unlabelled, for methods; `stream` is the beginning of the stream itself
-    holdout: SourceEntry | None = None  # labelled, for estimators; of methods only the moments are for them
+    source: SourceData | None = None  # unlabelled, for methods; `stream` is the beginning of the stream itself
+    holdout: SourceData | None = None  # labelled, for estimators; of methods only the moments are for them
     seeds: list[int] = Field(default=[0], min_length=1)
     batch_size: Count = 64
     samples: Count | None = None  # cuts streams to this length; endless streams need it
@@ -150,8 +117,8 @@ class Suite(BaseModel):
                 data=data_for(stream.data, seed),
                 recipe=recipe,
                 estimators=tuple(self.estimators),
-                source=None if self.source is None else self.source.record,
-                holdout=None if self.holdout is None else self.holdout.record,
+                source=self.source,
+                holdout=self.holdout,
                 card=model.card,
                 collapse=stream.collapse,
                 intruders=stream.intruders,
@@ -174,28 +141,3 @@ class Suite(BaseModel):
             for index, (protocol, model, stream, seed, speed, recipe, known) in enumerate(combinations)
         ]
         return [with_own_files(job) for job in jobs]
-
-
-def data_for(data: Spec, seed: int) -> Spec:
-    """Return a data set for one seed: `{seed}` in its folders and files stands for the seed.
-
-    >>> data_for(Spec("ccc_shards", options={"paths": "ccc/run_{seed}"}), 44).options
-    {'paths': 'ccc/run_44'}
-    """
-    named = {
-        key: value.replace("{seed}", str(seed)) if isinstance(value, str) else value
-        for key, value in data.options.items()
-    }
-    return Spec(data.name, data.label, named)
-
-
-def recipe_for(recipe: Spec, stream: Spec) -> Spec:
-    """Return a recipe for one stream: `{stream}` in the name of its preset stands for the stream's label.
-
-    >>> recipe_for(Spec("dhauds", options={"preset": "amaut-{stream}"}), Spec("dhauds", "sc2-WHN-L1")).options
-    {'preset': 'amaut-sc2-WHN-L1'}
-    """
-    preset = recipe.options.get("preset")
-    if not isinstance(preset, str):
-        return recipe
-    return Spec(recipe.name, recipe.label, {**recipe.options, "preset": preset.replace("{stream}", stream.label)})

@@ -50,3 +50,6 @@ def silhouette(labels: Labels, features: Logits) -> float:
     from sklearn.metrics import silhouette_score
 
     return float(silhouette_score(features, labels))
+
+
+SCORES = {"accuracy": accuracy, "macro_f1": macro_f1, "macro_roc_auc": macro_roc_auc, "silhouette": silhouette}

@@ -8,13 +8,11 @@ from contextlib import contextmanager
 import numpy as np
 from torch import Tensor
 
-from holdfast.benchmark.scores import Labels, Logits, macro_f1, macro_roc_auc, silhouette
+from holdfast.benchmark.scores import SCORES, Labels, Logits
 from holdfast.methods import classifier_part
 from holdfast.model.adapted import AdaptedModel
 from holdfast.models.classifier import Classifier
 from holdfast.records import Batch
-
-OF_LOGITS = {"macro_f1": macro_f1, "macro_roc_auc": macro_roc_auc}
 
 
 def score_set(model: AdaptedModel, batches: Iterable[Batch], names: Sequence[str]) -> dict[str, float | None]:
@@ -36,7 +34,7 @@ def score_set(model: AdaptedModel, batches: Iterable[Batch], names: Sequence[str
 
 def _score(name: str, labels: Labels, values: Logits) -> float | None:
     try:
-        return silhouette(labels, values) if name == "silhouette" else OF_LOGITS[name](labels, values)
+        return SCORES[name](labels, values)
     except ValueError:  # a class without samples has no curve, and classes of one sample have no distances
         return None
 
@@ -51,8 +49,5 @@ def _features_of(network: Classifier | None) -> Iterator[list[Tensor]]:
     if part is None:
         raise ValueError("the network has no classifier part, so it has no features to score; leave out silhouette")
     seen: list[Tensor] = []
-    handle = part.register_forward_pre_hook(lambda _, received: seen.append(received[0].detach()))
-    try:
+    with part.register_forward_pre_hook(lambda _, received: seen.append(received[0].detach())):
         yield seen
-    finally:
-        handle.remove()

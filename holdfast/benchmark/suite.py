@@ -15,7 +15,7 @@ from holdfast.benchmark.foreign_code import admit_files
 from holdfast.benchmark.intruders import ScriptedIntruders
 from holdfast.benchmark.schema import Suite
 from holdfast.options.own_code import read_file
-from holdfast.options.suite_files import KeyPath, SuiteError, line_of, lines_of, scaled, shipped_text, suite_names
+from holdfast.options.suite_files import KeyPath, SuiteError, line_of, lines_of, named_text, scaled, suite_names
 from holdfast.options.yaml_text import compose, content_of
 from holdfast.registry import nearest
 
@@ -43,16 +43,7 @@ def load_suite(
     >>> load_suite("demo").name
     'demo'
     """
-    path = Path(name_or_path)
-    if path.suffix in (".yaml", ".yml"):
-        if not path.is_file():
-            raise SuiteError(f"there is no suite file {path}; name a file or one of: {', '.join(suite_names())}")
-        text, where = path.read_text(), str(path)
-    elif str(name_or_path) in suite_names():
-        text, where = shipped_text(str(name_or_path)), f"{name_or_path}.yaml"
-    else:
-        raise SuiteError(f"unknown suite {str(name_or_path)!r}; {nearest(str(name_or_path), suite_names())}")
-    return parse_suite(text, where, overrides, scale=scale, allow_code=allow_code)
+    return parse_suite(*named_text(name_or_path), overrides, scale=scale, allow_code=allow_code)
 
 
 def parse_suite(

@@ -30,8 +30,8 @@ def raw_moments(features: Tensor) -> tuple[Tensor, Tensor]:
     >>> [part.tolist() for part in raw_moments(torch.tensor([[[1.0, 1.0, 3.0, 3.0], [5.0, 5.0, 5.0, 5.0]]]))]
     [[[2.0, 5.0]], [[1.0, 0.0]]]
     """
-    if not torch.compiler.is_compiling() and features.dim() > 2 and features.is_contiguous():
-        batch, channels = features.shape[:2]
+    if features.dim() > 2 and features.is_contiguous() and not torch.compiler.is_compiling():
+        batch, channels, *_ = features.shape
         values = features.numel() // (batch * channels)
         if batch == 1 or values >= LARGE_MAP:  # GroupNorm with a group for each channel
             _, mean, deviation = torch.native_group_norm(features, None, None, batch, channels, values, channels, 0.0)

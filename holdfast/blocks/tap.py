@@ -14,13 +14,14 @@ from torch.nn import functional as F
 
 from holdfast.blocks.finite import all_finite, if_finite, is_finite
 from holdfast.blocks.norm import BatchNormLayer, NormLayer, batch_moments
-from holdfast.blocks.sample_moments import sample_moments
+from holdfast.blocks.sample_moments import raw_moments, sample_moments
 from holdfast.state import Stateful
 
 TINY = 1e-12
 RELATIVE_EPS = 1e-5  # of the mean variance of an output: channels without variance are not amplified
 ROUNDING = 1e-10  # of the mean square of an output: constant outputs differ by that from sample to sample
 LARGE = 2**20  # class moments that are not kept a second time
+SINGLE = 4  # bytes of a value in single precision
 KNOWN_FROM = 2  # source samples of a class, from which it has moments of its own
 
 
@@ -80,7 +81,11 @@ def moments_of(features: Tensor, axis: int, counted: Tensor | None = None) -> tu
     [[4.0, 8.667], [2.0, 1.0]]
     """
     if counted is None or counted.shape[0] != features.shape[0]:  # a network may fold other axes into the batch
-        features = features.detach().to(torch.promote_types(features.dtype, torch.float32))
+        features = features.detach() if features.requires_grad else features
+        features = features if features.itemsize >= SINGLE else features.float()
+        if axis == 1 and features.shape[0] == 1 and features.is_contiguous():  # its own moments are the batch's
+            mean, var = raw_moments(features)
+            return mean.squeeze(0), var.squeeze(0)
         return batch_moments(features if axis == 1 else features.movedim(axis, -1).flatten(0, -2), unbiased=False)
     means, variances = moments_by_sample(features, axis)
     weights = (counted / counted.sum().clamp_min(TINY)).to(means)
@@ -241,18 +246,21 @@ class Basis:
     moments: Moments
     eps: Tensor  # that is added to variances, (channels,)
     spread: Tensor  # variance plus epsilon, (channels,)
+    one: Tensor  # (channels,)
     weight: Tensor  # of a channel in the mean over channels, (channels,)
     away: Tensor | None  # of the stored from the source's own means; None: these are the same
     stored: Tensor  # variance plus epsilon of the layer, (channels,)
+    dtype: torch.dtype  # of the statistics that the layer stores
+    classes: int  # that have moments of their own
     made_of: tuple[object, object, Tensor, int, Tensor, int]  # what it was computed from; buffers with their versions
 
 
 class Explained(NamedTuple):
-    """How much of a change of the moments other class proportions explain: all that is between two bounds."""
+    """Which moments class proportions explain: all between the source's and those of its samples in them."""
 
     mix: Tensor  # these proportions
-    moved: tuple[Tensor, Tensor]  # means, from at most 0 to at least 0
-    ratio: tuple[Tensor, Tensor]  # variances divided by the source's, from at most 1 to at least 1
+    mean: tuple[Tensor, Tensor]  # the lowest and the highest
+    spread: tuple[Tensor, Tensor]  # the same of variances plus epsilon
 
 
 @dataclass(frozen=True)
@@ -260,6 +268,7 @@ class Joined:
     """The bases of all taps of a network, one after the other; class moments too unless they are large."""
 
     bases: tuple[Basis, ...]
+    mean: Tensor
     eps: Tensor
     spread: Tensor
     sizes: list[int]
@@ -268,12 +277,13 @@ class Joined:
     @classmethod
     def of(cls, bases: Sequence[Basis]) -> Joined:
         """Join bases."""
-        eps, spread = (torch.cat(parts) for parts in zip(*[(basis.eps, basis.spread) for basis in bases], strict=True))
+        fields_of_each = [(basis.moments.mean, basis.eps, basis.spread) for basis in bases]
+        mean, eps, spread = (torch.cat(parts) for parts in zip(*fields_of_each, strict=True))
         sizes, moments = [len(basis.spread) for basis in bases], None
-        if len(bases[0].moments.class_means) * sum(sizes) <= LARGE:
+        if bases[0].classes * sum(sizes) <= LARGE:
             fields = ("mean", "var", "class_means", "class_squares")
             moments = Moments(*(torch.cat([getattr(basis.moments, name) for basis in bases], -1) for name in fields))
-        return cls(tuple(bases), eps, spread, sizes, moments)
+        return cls(tuple(bases), mean, eps, spread, sizes, moments)
 
     def of_classes(self, proportions: Tensor) -> tuple[Tensor, Tensor]:
         """Return the distance from the mean, and the variance, of source samples in other class proportions."""
@@ -300,7 +310,7 @@ class Tap(NormLayer):
         super().__init__(layer)
         self.source_share, self.axis = source_share, axis
         self.site = Site()
-        self._shared = (following,)  # a tuple, so that it is no module of each tap
+        self._shared = (following, self.site)  # a tuple, so that the first is no module of each tap
         self._basis: Basis | None = None
         self._explained: Explained | None = None
         # Of the last batch: moved means and ratio of variances, the source's variances, and weights of the channels.
@@ -320,7 +330,12 @@ class Tap(NormLayer):
     @property
     def basis(self) -> Basis | None:
         """The source's moments with what follows from them, computed again when one of them has changed."""
-        reference, classes, mean, var = self.site.reference, self._shared[0].classes, self.source_mean, self.source_var
+        following, site = self._shared
+        # Not as attributes, which torch looks for elsewhere first: every layer of every pass comes here.
+        mean, var = self._buffers["source_mean"], self._buffers["source_var"]
+        assert mean is not None
+        assert var is not None
+        reference, classes = site.reference, following.classes
         if self._basis is not None:
             own_reference, own_classes, own_mean, mean_version, own_var, var_version = self._basis.made_of
             same = reference is own_reference and classes is own_classes and mean is own_mean and var is own_var
@@ -332,11 +347,18 @@ class Tap(NormLayer):
         eps = torch.zeros_like(moments.var) + self._eps(moments)
         spread = moments.var + eps
         away = None if reference is None else mean.to(spread) - moments.mean
-        weight, made_of = (
+        basis = Basis(
+            moments,
+            eps,
+            spread,
+            torch.ones_like(spread),
             torch.full_like(spread, 1 / len(spread)),
+            away,
+            var.to(spread) + self.eps,
+            mean.dtype,
+            len(moments.class_means),
             (reference, classes, mean, mean._version, var, var._version),
         )
-        basis = Basis(moments, eps, spread, weight, away, var.to(spread) + self.eps, made_of)
         vars(self).update(_basis=basis)
         return basis
 
@@ -356,9 +378,11 @@ class Tap(NormLayer):
         precision = torch.promote_types(self.source_mean.dtype, torch.float32)
         self.site.reference = [part.to(self.source_mean.device, precision) for part in fields]
 
-    @torch.no_grad()
     def adapted(self, features: Tensor) -> Tensor:
-        """Restate and normalise (batch, channels, ...)."""
+        """Restate and normalise (batch, channels, ...), without a graph."""
+        if torch.is_grad_enabled():  # asked first, because entering a context takes as long as several operations
+            with torch.no_grad():
+                return self.adapted(features)
         basis = self.basis
         if basis is None:
             return self.by_source(features)
@@ -373,12 +397,14 @@ class Tap(NormLayer):
         return F.batch_norm(features, mean, var.to(mean), self.weight, self.bias, False, 0.0, 0.0)
 
     def _follow(self, features: Tensor, basis: Basis) -> None:
-        following, site = self._shared[0], self.site
+        following, site = self._shared
         mean, var = moments_of(features, self.axis, following.counted)
         old_mean, old_var = (
             (basis.moments.mean, basis.moments.var) if site.mean is None or site.var is None else (site.mean, site.var)
         )
-        mean, var, share, between = mean.to(old_mean), var.to(old_var), following.share, following.between
+        share, between = following.share, following.between
+        if mean.dtype is not old_mean.dtype:
+            mean, var = mean.to(old_mean), var.to(old_var)
         if isinstance(share, Tensor):
             share = share.to(mean)
         # The distance between the means adds to the variance; for single images it is a large part of it.
@@ -391,18 +417,18 @@ class Tap(NormLayer):
 
     def _restatement(self, basis: Basis) -> tuple[Tensor, Tensor] | None:
         """Return the mean that is taken off, and the variance divided by the source's; None before the first batch."""
-        site, reference, mix = self.site, basis.moments, self._shared[0].mix
+        following, site = self._shared
         if site.mean is None or site.var is None:
             return None
-        moved, ratio = site.mean - reference.mean, (site.var + basis.eps).div_(basis.spread)
-        if mix is not None and len(mix) == len(reference.class_means):
-            if self._explained is None or self._explained.mix is not mix:
-                explain([self])
-            assert self._explained is not None
-            moved, ratio = beyond(moved, ratio, self._explained)
+        source, explained, spread = basis.moments.mean, self._explained, site.var + basis.eps
+        if following.mix is not None and (explained is None or explained.mix is not following.mix):
+            explained = explain([self])
+        if following.mix is None or explained is None:
+            moved, ratio = site.mean - source, spread.div_(basis.spread)
+        else:
+            moved, ratio = beyond(site.mean, spread, explained)
         vars(self).update(unexplained=(moved, ratio, basis.spread, basis.weight))
-        kept = 1 - self.source_share
-        return torch.add(reference.mean, moved, alpha=kept), ratio.mul(kept).add_(self.source_share)
+        return torch.add(source, moved, alpha=1 - self.source_share), ratio.lerp(basis.one, self.source_share)
 
     def expect(self, explained: Explained) -> None:
         """Take what class proportions explain, for the batches that have them."""
@@ -427,7 +453,7 @@ class Tap(NormLayer):
     def _composed(self, basis: Basis, centre: Tensor, gain: Tensor) -> tuple[Tensor, Tensor]:
         """Return the mean, and the variance with its epsilon, with which the layer does both."""
         mean = centre if basis.away is None else torch.addcmul(centre, basis.away, gain.sqrt())
-        return mean.to(self.source_mean), basis.stored * gain
+        return mean.to(basis.dtype), basis.stored * gain
 
     def _eps(self, reference: Moments) -> float | Tensor:
         return max(self.eps, TINY)
@@ -483,8 +509,10 @@ def fits(features: Tensor, channels: int, axis: int) -> bool:
     return -axes < axis < axes and axis != 0 and features.shape[axis] == channels
 
 
-def beyond(moved: Tensor, ratio: Tensor, explained: Explained) -> tuple[Tensor, Tensor]:
-    """Return what is left of a change when a part of it is explained: never more, and never the other way.
+def beyond(mean: Tensor, spread: Tensor, explained: Explained) -> tuple[Tensor, Tensor]:
+    """Return how far moments are from the nearest explained ones: by how much the mean moved, and a ratio of spreads.
+
+    It is never more than the whole change from the source's moments, and never the other way.
 
     >>> bounds = torch.tensor([0.0, 0.0, -1.0, -0.5]), torch.tensor([0.5, 3.0, 0.0, 0.0])
     >>> explained = Explained(torch.ones(1), bounds, (bounds[0].exp(), bounds[1].exp()))
@@ -492,28 +520,30 @@ def beyond(moved: Tensor, ratio: Tensor, explained: Explained) -> tuple[Tensor, 
     >>> moved.tolist(), [round(value, 3) for value in ratio.log().tolist()]
     ([1.5, 0.0, 2.0, -1.5], [1.5, 0.0, 2.0, -1.5])
     """
-    return moved - moved.clamp(*explained.moved), ratio / ratio.clamp(*explained.ratio)
+    return mean - mean.clamp(*explained.mean), spread / spread.clamp(*explained.spread)
 
 
-def explain(taps: Sequence[Tap]) -> None:
-    """Tell taps of one network what the class proportions of now explain, all at once; nothing where they do not."""
+def explain(taps: Sequence[Tap]) -> Explained | None:
+    """Tell taps of one network what class proportions explain now, all at once; return it for the last, if there is."""
     mix = taps[0].following.mix if taps else None
     if mix is None:
-        return
-    bases = [tap.basis for tap in taps]
-    known = [
-        (tap, basis)
-        for tap, basis in zip(taps, bases, strict=True)
-        if basis is not None and len(basis.moments.class_means) == len(mix)
-    ]
+        return None
+    classes, explained = len(mix), None
+    known = [(tap, basis) for tap in taps if (basis := tap.basis) is not None and basis.classes == classes]
     if not known:
-        return
+        return None
     joined = taps[0].following.joined([basis for _, basis in known])
     distance, var = joined.of_classes(mix.to(joined.spread))
-    ratio = var.add_(joined.eps).div_(joined.spread)
-    bounds = distance.clamp_max(0), distance.clamp_min(0), ratio.clamp_max(1), ratio.clamp_min(1)
-    for (tap, _), low, high, smaller, larger in zip(known, *[part.split(joined.sizes) for part in bounds], strict=True):
-        tap.expect(Explained(mix, (low, high), (smaller, larger)))
+    of_source, of_mix = (joined.mean, joined.spread), (distance.add_(joined.mean), var.add_(joined.eps))
+    bounds = [
+        choose(one, other)
+        for one, other in zip(of_source, of_mix, strict=True)
+        for choose in (torch.minimum, torch.maximum)
+    ]
+    for (tap, _), low, high, small, large in zip(known, *[part.split(joined.sizes) for part in bounds], strict=True):
+        explained = Explained(mix, (low, high), (small, large))
+        tap.expect(explained)
+    return explained
 
 
 def shift_of(taps: Sequence[Tap]) -> Tensor:

@@ -15,7 +15,7 @@ from holdfast.calibration.pairs import Pair, check_pairs, in_order, names_of, re
 from holdfast.calibration.settings import CalibrationSettings
 from holdfast.calibration.sharing import Execute, locked, measure_as_jobs, shared
 from holdfast.calibration.store import default_cache
-from holdfast.data import Dataset, crop_for
+from holdfast.data import Dataset
 from holdfast.display.bars import Bars
 from holdfast.streams.walks.difficulty import reach_percent, walk_pairs
 from holdfast.streams.walks.path import find_path
@@ -51,31 +51,14 @@ def calibrate(
     difficulty is a share, is therefore that on cropped images. A terminal and a notebook show a bar, unless `progress`
     is False, or a function that is called instead.
     """
-    with _shown(progress) as tell:
-        return _calibrated(model, data, settings, cache, tell, execute)
-
-
-def _calibrated(
-    model: nn.Module,
-    data: Dataset,
-    settings: CalibrationSettings | None,
-    cache: str | Path | None,
-    tell: Tell,
-    execute: Execute | None,
-) -> Calibration:
     settings = (settings or CalibrationSettings()).suited_to(data)
-    meter = Meter(
-        model,
-        data,
-        pictures=settings.pictures,
-        seed=settings.picture_seed,
-        family=settings.family,
-        storage_jpeg_quality=settings.storage_jpeg_quality,
-        crop=crop_for(data, settings.crop),
-        cache=Path(cache) if cache is not None else default_cache(),
-        tell=tell,
-    )
-    chance = 100 / len(data.class_names)
+    with _shown(progress) as tell:
+        folder = Path(cache) if cache is not None else default_cache()
+        return _walked(Meter(model, data, settings, cache=folder, tell=tell), execute)
+
+
+def _walked(meter: Meter, execute: Execute | None) -> Calibration:
+    settings, chance = meter.settings, 100 / len(meter.data.class_names)
     with locked(meter, "alone", wait=True):  # other processes wait, and then read the measurements
         clean = meter.percent(())
     target = settings.target_for(clean, chance)
@@ -97,7 +80,7 @@ def _calibrated(
         walk = likely = check_pairs(pairs)
         meter.pairs_left = len(likely)
     find = partial(find_path, settings.path_rule, target_percent=target)
-    solve = partial(solve_pair, find=find, chance_percent=chance, settings=settings)
+    solve = partial(solve_pair, find=find, chance_percent=chance)
     if execute is not None:
         measure_as_jobs(meter, solve, likely, execute)
     return Calibration(

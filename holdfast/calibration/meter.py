@@ -6,7 +6,6 @@ import hashlib
 import json
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
@@ -17,12 +16,14 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
+from holdfast.calibration.settings import CalibrationSettings
 from holdfast.calibration.store import Store
 from holdfast.corruptions import CORRUPTION_VERSION, CORRUPTIONS, store_as_jpeg
-from holdfast.data import Crop, Dataset
+from holdfast.data import Dataset, crop_for
 from holdfast.data.tensors import as_inputs
 from holdfast.machine.stopping import stop_if_asked
 from holdfast.models import Classifier, weights_digest
+from holdfast.models.probing import untouched
 from holdfast.randomness import seeded_rng
 from holdfast.streams.walks.path import GridPoint
 
@@ -64,25 +65,19 @@ class Meter:
         self,
         model: nn.Module,
         data: Dataset,
+        settings: CalibrationSettings,
         *,
-        pictures: int,
-        seed: int,
-        family: str | None,
-        storage_jpeg_quality: int | None,
-        crop: Crop | None = None,
         cache: Path,
         tell: Callable[[CalibrationProgress], None],
     ) -> None:
         example = as_inputs(data.inputs(np.zeros(1, np.int64)))
         self.model = model if isinstance(model, Classifier) else Classifier(model, example=example)
-        self.data = data
-        self.samples = spread_over_classes(data.labels, seeded_rng(seed, "calibration pictures"))[:pictures]
-        self.seed = seed
-        self.family = family
+        self.data, self.settings, self.seed = data, settings, settings.picture_seed
+        self.samples = spread_over_classes(data.labels, seeded_rng(self.seed, "calibration pictures"))
+        self.samples = self.samples[: settings.pictures]
         rate = data.input_spec.sample_rate
-        self.known: dict[str, Any] = {"family": family} if rate is None else {"sample_rate": rate}
-        self.storage_jpeg_quality = storage_jpeg_quality
-        self.crop = crop
+        self.known: dict[str, Any] = {"family": settings.family} if rate is None else {"sample_rate": rate}
+        self.crop = crop_for(data, settings.crop)
         self.model_digest, self.data_digest = weights_digest(self.model.module), data.digest
         self.store = Store(cache / self._key())
         self.tell = tell
@@ -142,7 +137,7 @@ class Meter:
     def _measure(self, missing: set[Treatment], count: int) -> None:
         left = sum(count - len(self._outcomes[treatment]) for treatment in missing)
         kept = time.monotonic()
-        with _evaluating(self.model):
+        with untouched(self.model):
             for start in range(0, count, ROUND):
                 todo = [treatment for treatment in missing if len(self._outcomes[treatment]) == start]
                 for treatment, right in self._measured(todo, self.samples[start : min(count, start + ROUND)]):
@@ -183,8 +178,8 @@ class Meter:
         return images
 
     def _right(self, images: NDArray[Any], samples: NDArray[np.int64]) -> NDArray[np.bool_]:
-        if self.storage_jpeg_quality is not None:
-            images = store_as_jpeg(images, self.storage_jpeg_quality)
+        if self.settings.storage_jpeg_quality is not None:
+            images = store_as_jpeg(images, self.settings.storage_jpeg_quality)
         logits = self.model(as_inputs(torch.from_numpy(images).to(self.model.device)).to(self.model.dtype))
         predicted: NDArray[np.int64] = logits.argmax(dim=1).cpu().numpy()
         right: NDArray[np.bool_] = predicted == self.data.labels[samples]
@@ -197,8 +192,8 @@ class Meter:
             "model": self.model_digest,
             "data": self.data_digest,
             "corruptions": CORRUPTION_VERSION,
-            "family": self.family,
-            "storage_jpeg_quality": self.storage_jpeg_quality,
+            "family": self.settings.family,
+            "storage_jpeg_quality": self.settings.storage_jpeg_quality,
             "pictures": self.seed,
             **({"crop": self.crop.spec()} if self.crop else {}),
             **({} if self.model.device.type == "cpu" else {"device": self.model.device.type}),
@@ -256,16 +251,3 @@ def _file_of(treatment: Treatment) -> str:
 
 def _treatment_of(names: Sequence[str], levels: str) -> Treatment:
     return tuple(zip(names, map(int, levels.split("-")), strict=False))  # clean has a level but no name
-
-
-@contextmanager
-def _evaluating(model: nn.Module) -> Iterator[None]:
-    """Predict in evaluation mode without gradients, and restore the mode of every layer."""
-    modes = {module: module.training for module in model.modules()}
-    model.eval()
-    try:
-        with torch.inference_mode():
-            yield
-    finally:
-        for module, training in modes.items():
-            module.training = training

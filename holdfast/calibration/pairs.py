@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from holdfast.calibration.interpolate import WHOLE, interpolate_percent
 from holdfast.calibration.meter import Meter, treatment_of
-from holdfast.calibration.settings import CalibrationSettings
 from holdfast.corruptions import CORRUPTIONS
 from holdfast.streams.walks.path import LEVELS, GridPoint
 from holdfast.streams.walks.transitions import Transition
@@ -81,10 +80,10 @@ def solve_pair(
     *,
     find: Callable[..., list[GridPoint]],
     chance_percent: float,
-    settings: CalibrationSettings,
 ) -> Transition:
     """Return the path of a pair: measure a coarse grid, then the path, then more images until the margin is reached."""
     meter.turn_to(pair)
+    settings = meter.settings
     levels = WHOLE if settings.coarse else range(LEVELS)
     grid: list[GridPoint] = list(product(levels, levels))
     measured = grid

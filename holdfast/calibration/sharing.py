@@ -11,10 +11,9 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any, TypeAlias
 
-import torch
-
 from holdfast.calibration.meter import CalibrationProgress, Meter
 from holdfast.calibration.pairs import Pair
+from holdfast.machine.devices import threads
 from holdfast.machine.folders import InUseError, held, made
 from holdfast.streams.walks.path import GridPoint
 from holdfast.streams.walks.transitions import Transition
@@ -65,12 +64,9 @@ def measure_as_jobs(meter: Meter, solve: Callable[..., Transition], walk: Sequen
 def _measure_alone(pair: Pair, sent: bytes) -> CalibrationProgress:
     """Measure a pair in a process of its own, on one thread, and return the measurements made here."""
     meter, solve = pickle.loads(sent)  # our own objects, written by `measure_as_jobs` in the parent of this process
-    before, threads = (meter.done, meter.saved), torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
+    before = meter.done, meter.saved
+    with threads(1):
         _measure(meter, partial(solve, meter), pair)
-    finally:
-        torch.set_num_threads(threads)
     return CalibrationProgress("+".join(pair), meter.done - before[0], meter.saved - before[1], left=0)
 
 

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import warnings
 import zipfile
 from collections.abc import Mapping
+from io import BytesIO
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast.machine.folders import cache_folder, held, made, temporary_for, writing
+from holdfast.machine.folders import cache_folder, held, made, write_whole
 
 
 def default_cache() -> Path:
@@ -42,18 +42,14 @@ class Store:
 
     def write(self, group: str, arrays: Mapping[str, NDArray[np.bool_]]) -> None:
         """Store the arrays of a group; of arrays that another process has stored meanwhile, keep the longer."""
-        temporary = temporary_for(self._path(group))
         with held(self.folder, wait=True):  # for a moment
             kept = self.read(group)
             for name, array in arrays.items():
                 if len(kept.get(name, ())) < len(array):
                     kept[name] = array
-            try:
-                with writing(self._path(group)), temporary.open("xb") as file:
-                    np.savez(file, **kept)  # type: ignore[arg-type]
-                os.replace(temporary, self._path(group))
-            finally:
-                temporary.unlink(missing_ok=True)
+            content = BytesIO()
+            np.savez(content, **kept)  # type: ignore[arg-type]
+            write_whole(self._path(group), content.getvalue())
 
     def _path(self, group: str) -> Path:
         return self.folder / f"{group}.npz"

@@ -30,20 +30,20 @@ class Option:
 class Description:
     """A method or recipe: what it does, costs and needs, when to use it, and its options."""
 
-    name: str
-    method: str
-    recovery: str
-    summary: str
-    citation: str
-    predicts: str
-    passes: str
-    keeps: str
-    needs: str
-    use_when: str
-    fails_when: str
-    options: tuple[Option, ...]
-    recovery_options: tuple[Option, ...]
-    presets: Mapping[str, Mapping[str, Any]]
+    name: str  # of the method or recipe
+    method: str  # name of the method that adapts
+    recovery: str  # name of its recovery; "never" for none
+    summary: str  # what it does, in one sentence
+    citation: str  # its paper
+    predicts: str  # before or after the update on the same batch
+    passes: str  # forward and backward passes of a step
+    keeps: str  # what it remembers between batches
+    needs: str  # of the network and of source data
+    use_when: str  # the streams for which it is a good choice
+    fails_when: str  # the streams on which it loses
+    options: tuple[Option, ...]  # of the method, with defaults and meanings
+    recovery_options: tuple[Option, ...]  # of the recovery, with defaults and meanings
+    presets: Mapping[str, Mapping[str, Any]]  # published settings by name
 
     def __repr__(self) -> str:
         """Return one line for each fact and option: what a notebook shows."""

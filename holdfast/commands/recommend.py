@@ -14,9 +14,10 @@ from torch import nn
 
 from holdfast.benchmark import Job, Progress, Suite, bench
 from holdfast.benchmark.forecast import forecast
+from holdfast.benchmark.job import SourceData
 from holdfast.benchmark.live import shown
 from holdfast.benchmark.preparation import passes_of
-from holdfast.benchmark.schema import ModelEntry, SourceEntry, StreamEntry
+from holdfast.benchmark.schema import ModelEntry, StreamEntry
 from holdfast.benchmark.suite import checked
 from holdfast.commands.racing import Race
 from holdfast.data import DATASETS, Dataset, as_dataset
@@ -110,8 +111,8 @@ class Choice:
 class Recommendation:
     """The candidates, best first, and those that could not run; a notebook shows it as a table."""
 
-    scenario: Scenario
-    choices: Sequence[Choice]
+    scenario: Scenario  # the streams on which candidates were compared
+    choices: Sequence[Choice]  # candidates that ran, best first
     unfit: Mapping[str, str]  # name -> reason
 
     @property
@@ -310,7 +311,7 @@ def plan_trial(
         models=[ModelEntry(spec=Spec.parse(model), card=None if card is None else str(card))],
         streams=[StreamEntry(spec=stream, data=Spec.parse(data))],
         recipes=[Spec(name) for name in dict.fromkeys(["source", *candidates])],
-        source=SourceEntry(spec=Spec.parse(data)),
+        source=SourceData(spec=Spec.parse(data)),
         seeds=list(range(seeds)),
         batch_size=scenario.batch_size,
         device=device,

@@ -34,6 +34,13 @@ class MlflowLog:
     batch; bounds that labels guarantee too, for a guarded model. Reasons and the digest of the state after each step
     are in the artefacts `steps/*.jsonl`. Steps are sent `flush_every` at a time, and at the end of the `with` block.
     Needs the extra `mlflow`.
+
+    Args:
+        model: the adapted model whose steps are written.
+        tracking_uri: of the MLflow server or folder; None: as MLflow is configured.
+        experiment: name of the experiment, which is made if there is none.
+        run_name: name of the run; None: MLflow chooses one.
+        flush_every: steps that are sent together.
     """
 
     def __init__(

@@ -29,6 +29,10 @@ class Telemetry:
     attributes what was decided. Without providers those of the process are used, as `opentelemetry-instrument` sets
     them. Needs the extra `otel`.
 
+    Args:
+        tracers: that make spans; None: those of the process.
+        meters: that make metrics; None: those of the process.
+
     >>> from opentelemetry.sdk.metrics.export import InMemoryMetricReader
     >>> from opentelemetry.sdk.metrics import MeterProvider
     >>> telemetry = Telemetry(meters=MeterProvider([InMemoryMetricReader()], shutdown_on_exit=False))

@@ -102,12 +102,12 @@ class Corruption:
     kind: ClassVar[Kind] = "image"
     families: ClassVar[Iterable[str]] = FAMILIES
 
-    name: str
+    name: str  # under which streams and suites know it
     tables: Mapping[str, Rows]  # by family
-    apply: Callable[..., NDArray[Any]]
-    draw: Draw | None = None
+    apply: Callable[..., NDArray[Any]]  # formula in images, random fields and quantities
+    draw: Draw | None = None  # random fields of one image; None: there are none
     whole_severities: bool = False  # the published steps cannot be interpolated
-    citation: str = HENDRYCKS
+    citation: str = HENDRYCKS  # author, venue and year
     source: str = ""  # textures or recordings that the output depends on, for the manifest
 
     def __post_init__(self) -> None:

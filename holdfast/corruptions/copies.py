@@ -20,6 +20,7 @@ from holdfast.audio import Waveform, as_pcm16, read_audio
 from holdfast.audio.decoding import open_audio
 from holdfast.corruptions.base import CORRUPTION_VERSION, CORRUPTIONS, Corruption, Rng
 from holdfast.corruptions.listing import NAMES, files_in, kind_of, read_image
+from holdfast.machine.extras import extra
 from holdfast.machine.folders import write_whole
 from holdfast.options.own_code import load_files, loaded_files
 from holdfast.randomness import seeded_rng
@@ -197,10 +198,7 @@ def _wav(waveform: Waveform, sample_rate: int) -> bytes:
 
 
 def _flac(waveform: Waveform, sample_rate: int) -> bytes:
-    try:
-        import soundfile
-    except ImportError as error:
-        raise ImportError('writing FLAC needs soundfile: pip install "holdfast[audio]", or write WAV') from error
+    soundfile = extra("audio", "soundfile", "writing FLAC instead of WAV needs")
     file = io.BytesIO()
     soundfile.write(file, as_pcm16(waveform), sample_rate, format="FLAC")
     return file.getvalue()

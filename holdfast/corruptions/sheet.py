@@ -30,6 +30,13 @@ def contact_sheet(
 ) -> Image.Image:
     """Draw corruptions in rows and severities in columns.
 
+    Args:
+        image: one image, or an array (height, width, 3) of uint8.
+        names: of the corruptions, one for each row.
+        severities: from 0 to 5, one for each column.
+        seed: of the random draws.
+        family: of the severity tables, "32", "64" or "224"; None: the one that fits the size of the image.
+
     >>> contact_sheet(np.zeros((32, 32, 3), np.uint8), ["contrast"], [1, 5]).height
     170
     """
@@ -49,6 +56,13 @@ def audio_sheet(
 
     Time increases to the right and frequency upwards, to half the sample rate; colours span the 80 dB below the loudest
     value of the clean clip.
+
+    Args:
+        waveform: one clip, (samples,) float32 in [-1, 1].
+        names: of the corruptions, one for each row.
+        severities: from 0 to 5, one for each column.
+        seed: of the random draws.
+        sample_rate: of the clip, in Hz.
     """
     clean, _ = as_waveform(waveform)
     loudest = _decibels(clean).max()

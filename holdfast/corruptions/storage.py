@@ -17,6 +17,10 @@ def store_as_jpeg(images: NDArray[np.uint8], quality: int) -> NDArray[np.uint8]:
 
     ImageNet-C, Tiny-ImageNet-C and CCC were stored at quality 85; CIFAR-C is not stored as JPEG.
 
+    Args:
+        images: (n, height, width, 3) of uint8.
+        quality: of the JPEG files, 1 to 95.
+
     >>> int(store_as_jpeg(np.full((2, 16, 16, 3), 128, np.uint8), 85).max())
     128
     """

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import io
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
@@ -13,12 +12,20 @@ from numpy.typing import NDArray
 
 from holdfast.audio import fit_length, read_audio
 from holdfast.data.base import DATASETS, names_of_classes
+from holdfast.data.on_disk import digest_of
 from holdfast.decode.parquet import parquet_rows
 from holdfast.records import InputSpec
 
 
 class InMemoryAudio:
     """Mono clips of one length that fit in memory, (n, samples) float32 in [-1, 1], with their labels.
+
+    Args:
+        waveforms: clips of one length, (n, samples) float32 in [-1, 1].
+        labels: index of the class of each clip.
+        sample_rate: of the clips, in Hz.
+        name: under which reports show the data.
+        class_names: names of the classes in order; empty: their indices.
 
     >>> data = InMemoryAudio(np.ones((2, 8_000), np.float32), np.array([0, 1]), sample_rate=8_000)
     >>> data.input_spec
@@ -54,11 +61,8 @@ class InMemoryAudio:
     @property
     def digest(self) -> str:
         """Hex digest of rate, waveforms and labels."""
-        content = hashlib.blake2b(digest_size=16)
-        content.update(repr((self.waveforms.shape, self.input_spec.sample_rate)).encode())
-        content.update(self.waveforms.tobytes())
-        content.update(self.labels.tobytes())
-        return content.hexdigest()
+        stated = repr((self.waveforms.shape, self.input_spec.sample_rate)).encode()
+        return digest_of([stated, self.waveforms.tobytes(), self.labels.tobytes()])
 
     def inputs(self, indices: NDArray[np.int64]) -> NDArray[np.float32]:
         """Return the clips at these indices."""
@@ -72,6 +76,14 @@ class AudioParquet(InMemoryAudio):
     Clips become mono at `sample_rate` and `seconds` long, by default as long as the longest; shorter ones are centred
     in silence. `only` keeps the rows whose columns have one of the given values, such as `{"fold": [5]}`. Needs the
     extra `parquet`; FLAC and resampling also need the extra `audio`.
+
+    Args:
+        file: the Parquet file.
+        sample_rate: to which clips are resampled, in Hz.
+        seconds: length of every clip; None: that of the longest.
+        label_column: name of the column with labels.
+        only: values of columns that rows must have, such as `{"fold": [5]}`; None: all rows.
+        class_names: names of the labels in order; empty: the labels themselves.
     """
 
     citation = "Lhoest et al., EMNLP 2021"

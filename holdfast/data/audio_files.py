@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
-import os
 from collections.abc import Sequence
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +13,7 @@ from numpy.typing import NDArray
 from holdfast.audio import CLIPS, Waveform, fit_length, read_audio
 from holdfast.audio.decoding import SUFFIXES
 from holdfast.data.base import DATASETS, names_of_classes
-from holdfast.data.on_disk import folder_at
+from holdfast.data.on_disk import digest_of, folder_at, pieces_of
 from holdfast.records import InputSpec
 
 DIGEST_BYTES = 8192  # of each file
@@ -50,15 +49,9 @@ class ListedAudio:
     @cached_property
     def digest(self) -> str:
         """Hex digest of rate, length and labels, and of the name, size and middle 8192 bytes of every file."""
-        content = hashlib.blake2b(repr((self.input_spec, tuple(self.class_names))).encode(), digest_size=16)
-        content.update(self.labels.tobytes())
-        for name in self.files:
-            with (self.folder / name).open("rb") as file:
-                size = file.seek(0, os.SEEK_END)
-                file.seek(max(0, size - DIGEST_BYTES) // 2)
-                content.update(f"\n{name}\n{size}\n".encode())
-                content.update(file.read(DIGEST_BYTES))
-        return content.hexdigest()
+        stated = repr((self.input_spec, tuple(self.class_names))).encode()
+        pieces = pieces_of(self.folder, self.files, DIGEST_BYTES, middle=True)
+        return digest_of(chain([stated, self.labels.tobytes()], pieces))
 
     def clip(self, index: int) -> Waveform:
         """Return one clip at its full length, which a change of tempo needs."""

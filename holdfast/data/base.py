@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import Any, Protocol
@@ -10,6 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from holdfast.data.on_disk import digest_of
 from holdfast.records import InputSpec
 from holdfast.registry import Registry
 
@@ -72,6 +72,13 @@ class InMemoryImages:
     """Images that fit in memory, (n, height, width, 3) uint8, with their labels.
 
     `flips=False` says that a mirrored image no longer shows its class, so that no stream mirrors it.
+
+    Args:
+        images: (n, height, width, 3) of uint8.
+        labels: index of the class of each image.
+        name: under which reports show the data.
+        class_names: names of the classes in order; empty: their indices.
+        flips: whether a mirrored image still shows its class.
     """
 
     def __init__(
@@ -99,11 +106,7 @@ class InMemoryImages:
     @property
     def digest(self) -> str:
         """Hex digest of pixels and labels."""
-        content = hashlib.blake2b(digest_size=16)
-        content.update(repr(self.images.shape).encode())
-        content.update(self.images.tobytes())
-        content.update(self.labels.tobytes())
-        return content.hexdigest()
+        return digest_of([repr(self.images.shape).encode(), self.images.tobytes(), self.labels.tobytes()])
 
     def inputs(self, indices: NDArray[np.int64]) -> NDArray[np.uint8]:
         """Return the images at these indices."""

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import hashlib
 import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast.data.on_disk import arrays_at, folder_at
+from holdfast.data.on_disk import arrays_at, digest_of, folder_at
 from holdfast.decode.image_files import decode_image
 from holdfast.decode.parquet import parquet_rows
 from holdfast.machine.folders import cache_folder, held, made, write_whole
@@ -78,11 +78,9 @@ def _records(path: Path, record_bytes: int) -> NDArray[np.uint8]:
 
 def _parquet(paths: Sequence[Path], label_column: str) -> Labelled:
     """Return what Parquet files hold: decoded once for all processes, then mapped from the cache."""
-    digest = hashlib.blake2b(label_column.encode(), digest_size=16)
-    for path in paths:
-        digest.update(path.read_bytes())
+    digest = digest_of(chain([label_column.encode()], (path.read_bytes() for path in paths)))
     try:
-        folder = made(cache_folder("decoded") / digest.hexdigest())
+        folder = made(cache_folder("decoded") / digest)
         with held(folder, wait=True):  # other processes wait, and then read
             if not (folder / "images.npy").exists():
                 decoded = _decoded(paths, label_column)

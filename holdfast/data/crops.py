@@ -37,8 +37,8 @@ class Crop:
     ((32, 32, 3), False)
     """
 
-    rule: Rule
-    flip: bool = True
+    rule: Rule  # resized or shifted
+    flip: bool = True  # whether every second image is mirrored
 
     def __post_init__(self) -> None:
         if self.rule not in get_args(Rule):
@@ -71,6 +71,10 @@ def crop_for(data: Dataset, name: CropName = "auto") -> Crop | None:
     """Return the crop of this name for a data set; "auto" is the rule for the size of its images, "none" is None.
 
     Data whose classes change when mirrored say so with `flips = False`. Audio has no crops.
+
+    Args:
+        data: the data set whose images are cropped.
+        name: "auto", "none", "resized" or "shifted".
 
     >>> from holdfast.data import Digits
     >>> crop_for(Digits())

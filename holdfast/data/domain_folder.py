@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 from holdfast.data.base import DATASETS
-from holdfast.data.image_folder import Pixels, class_folders, image_files
+from holdfast.data.image_folder import class_folders, image_files
 from holdfast.data.natural import DomainImages, ImageRecord, chosen_domains
 from holdfast.data.on_disk import folder_at
 
@@ -24,37 +25,22 @@ class DomainFolder(DomainImages):
 
     citation = "Li et al., ICCV 2017 (PACS); Peng et al., ICCV 2019 (DomainNet)"
 
-    def __init__(
-        self,
-        *,
-        folder: str | Path,
-        domains: Sequence[str] | None = None,
-        resize: Pixels = 256,
-        crop: Pixels = 224,
-        cache_bytes: int = 2**28,
-    ) -> None:
+    def __init__(self, *, folder: str | Path, domains: Sequence[str] | None = None, **pixels: Any) -> None:
         folder = folder_at(folder, REMEDY)
         there = class_folders(folder)
         lists = {domain: folder / f"{domain}_list.txt" for domain in there}
         listed = {domain: list(_lines(path)) for domain, path in lists.items() if path.is_file()}
-        names = (
-            _names_in(listed)
-            if listed
-            else sorted({name for domain in there for name in class_folders(folder / domain)})
-        )
+        unlisted = sorted({name for domain in there for name in class_folders(folder / domain)})
+        names = _names_in(listed) if listed else unlisted
         records: list[ImageRecord] = []
         for domain in chosen_domains(list(listed) or there, domains):
-            if listed:
-                records += [(domain, file, label) for file, label in listed[domain]]
-            else:
-                records += (
-                    (domain, file, label)
-                    for label, name in enumerate(names)
-                    for file in image_files(folder, f"{domain}/{name}")
-                )
+            in_folders = (
+                (file, label) for label, name in enumerate(names) for file in image_files(folder, f"{domain}/{name}")
+            )
+            records += ((domain, *row) for row in (listed[domain] if listed else in_folders))
         if not records:
             raise ValueError(f"{folder} has no images in its domains; {REMEDY}")
-        super().__init__("domain_folder", folder, records, names, resize=resize, crop=crop, cache_bytes=cache_bytes)
+        super().__init__("domain_folder", folder, records, names, **pixels)
 
 
 def _lines(path: Path) -> Iterator[tuple[str, int]]:

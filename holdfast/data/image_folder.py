@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
-import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property, lru_cache
+from itertools import chain
 from pathlib import Path
 from typing import Any, Literal
 
@@ -14,8 +13,8 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from holdfast.data.base import DATASETS
-from holdfast.data.on_disk import folder_at
-from holdfast.decode.image_files import decode_image, image_size
+from holdfast.data.on_disk import digest_of, folder_at, pieces_of
+from holdfast.decode.image_files import decode_image, image_size, resize_shorter_side
 from holdfast.options.problems import check
 from holdfast.options.ranges import Count
 from holdfast.records import InputSpec
@@ -41,8 +40,8 @@ class ImageFiles:
         labels: Sequence[int] | NDArray[np.int64],
         class_names: Sequence[str],
         *,
-        resize: Pixels = "auto",
-        crop: Pixels = "auto",
+        resize: Pixels = 256,
+        crop: Pixels = 224,
         cache_bytes: int = 2**28,
     ) -> None:
         check(ImageFiles, {"resize": resize, "crop": crop}, owner=f"data set {name!r}")
@@ -54,7 +53,7 @@ class ImageFiles:
         several = "auto" in (resize, crop) and self._sizes_differ()
         self.resize = (256 if several else None) if resize == "auto" else resize
         self.crop = (224 if several else None) if crop == "auto" else crop
-        width, height = self._open(0).size if self.crop is None else (self.crop, self.crop)
+        width, height = self._open(folder / self.files[0]).size if self.crop is None else (self.crop, self.crop)
         self.input_spec = InputSpec("image", (3, height, width))
         self._keep_decoded()
         self._decoded(0)  # report a crop that does not fit now, not in the middle of a run
@@ -66,14 +65,8 @@ class ImageFiles:
         Compressed images differ at the end of their files (they begin with headers, and a PNG ends with a checksum of
         its pixels); smaller files are covered whole.
         """
-        content = hashlib.blake2b(repr((self.resize, self.crop, self.class_names)).encode(), digest_size=16)
-        for name in self.files:
-            with (self.folder / name).open("rb") as file:
-                size = file.seek(0, os.SEEK_END)
-                file.seek(max(0, size - DIGEST_BYTES))
-                content.update(f"\n{name}\n{size}\n".encode())
-                content.update(file.read())
-        return content.hexdigest()
+        stated = repr((self.resize, self.crop, self.class_names)).encode()
+        return digest_of(chain([stated], pieces_of(self.folder, self.files, DIGEST_BYTES)))
 
     def inputs(self, indices: NDArray[np.int64]) -> NDArray[np.uint8]:
         """Return the images at these indices, decoded unless they are in the cache."""
@@ -100,12 +93,16 @@ class ImageFiles:
         self._decoded = lru_cache(self.cache_bytes // int(np.prod(self.input_spec.shape)))(self._decode)
 
     def _decode(self, index: int) -> NDArray[np.uint8]:
-        image = self._open(index)
+        return self.pixels(self.folder / self.files[index])
+
+    def pixels(self, path: Path) -> NDArray[np.uint8]:
+        """Return an image file, resized and cropped, if it then has the size of the others."""
+        image = self._open(path)
         _, height, width = self.input_spec.shape
         if image.size != (width, height):
             raise ValueError(
-                f"{self.folder / self.files[index]} has {image.width}×{image.height} pixels instead of "
-                f"{width}×{height}; pass a crop, and a resize that is not smaller"
+                f"{path} has {image.width}×{image.height} pixels instead of {width}×{height}; pass a crop, and a "
+                "resize that is not smaller"
             )
         return np.asarray(image)
 
@@ -116,8 +113,7 @@ class ImageFiles:
         first = next(sizes)
         return any(size != first for size in sizes)
 
-    def _open(self, index: int) -> Image.Image:
-        path = self.folder / self.files[index]
+    def _open(self, path: Path) -> Image.Image:
         image = decode_image(path)
         if self.resize is not None:
             image = resize_shorter_side(image, self.resize)
@@ -147,11 +143,8 @@ class ImageFolder(ImageFiles):
         check(ImageFolder, {"folder": folder, "resize": resize, "crop": crop}, owner="data set 'image_folder'")
         folder = folder_at(folder, "pass a folder that holds one folder of images per class")
         names = class_folders(folder)
-        by_class = [image_files(folder, name) for name in names]
-        files = [file for files in by_class for file in files]
-        if not files:
-            raise ValueError(f"{folder} has no class folders with images; make one folder per class")
-        labels = np.repeat(np.arange(len(by_class)), [len(files) for files in by_class])
+        label_of = {name: label for label, name in enumerate(names)}
+        files, labels = labelled_files(folder, label_of, "make one folder per class")
         super().__init__(
             "image_folder", folder, files, labels, names, resize=resize, crop=crop, cache_bytes=cache_bytes
         )
@@ -168,15 +161,17 @@ def image_files(folder: Path, class_name: str) -> list[str]:
     return sorted(path.relative_to(folder).as_posix() for path in paths if path.name[0] != ".")
 
 
-def resize_shorter_side(image: Image.Image, pixels: int) -> Image.Image:
-    """Return the image with a shorter side of this many pixels: bilinear, antialiased, the longer side rounded down.
-
-    >>> resize_shorter_side(Image.new("RGB", (500, 375)), 256).size
-    (341, 256)
-    """
-    shorter = min(image.size)
-    width, height = (pixels if side == shorter else int(pixels * side / shorter) for side in image.size)
-    return image.resize((width, height), Image.Resampling.BILINEAR)
+def labelled_files(folder: Path, label_of: Mapping[str, int], remedy: str) -> tuple[list[str], NDArray[np.int64]]:
+    """Return the files of all class folders with their labels; a folder that is no class is refused."""
+    there = class_folders(folder)
+    for name in there:
+        if name not in label_of:
+            raise ValueError(f"{folder} holds {name!r}, which is no class of this data set; {remedy}")
+    by_class = {name: image_files(folder, name) for name in there}
+    files = [file for of_class in by_class.values() for file in of_class]
+    if not files:
+        raise ValueError(f"{folder} has no class folders with images; {remedy}")
+    return files, np.repeat([label_of[name] for name in there], [len(of_class) for of_class in by_class.values()])
 
 
 def centre_crop(image: Image.Image, pixels: int) -> Image.Image:

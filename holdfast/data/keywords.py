@@ -17,6 +17,7 @@ from holdfast.audio import Waveform, as_pcm16, fit_length, resample
 from holdfast.audio.speech import SPEECH_RATE, Utterance, speak
 from holdfast.data.audio_arrays import InMemoryAudio
 from holdfast.data.base import DATASETS
+from holdfast.data.on_disk import digest_of
 from holdfast.machine.folders import cache_folder, held, made, write_whole
 from holdfast.randomness import seeded_rng
 
@@ -113,7 +114,7 @@ def _kept(folder: Path, split: Split) -> bytes | None:
     """Return a cached split, or None if it is missing or damaged."""
     try:
         content = (folder / f"{split}.npz").read_bytes()
-        if json.loads((folder / CHECKSUMS).read_text())[split] == _checksum(content):
+        if json.loads((folder / CHECKSUMS).read_text())[split] == digest_of([content]):
             return content
     except (OSError, ValueError, KeyError, TypeError):
         return None
@@ -130,7 +131,7 @@ def _rendered(folder: Path) -> dict[Split, bytes]:
     contents = {split: _stored([next(waveforms) for _ in lists[split]]) for split in splits}
     for split, content in contents.items():
         write_whole(folder / f"{split}.npz", content)
-    checksums = {split: _checksum(content) for split, content in contents.items()}
+    checksums = {split: digest_of([content]) for split, content in contents.items()}
     # Written last, because it marks the others as complete.
     write_whole(folder / CHECKSUMS, (json.dumps(checksums, indent=2) + "\n").encode())
     return contents
@@ -142,7 +143,3 @@ def _stored(waveforms: list[Waveform]) -> bytes:
     file = io.BytesIO()
     np.savez(file, pcm=np.concatenate(clips), ends=np.cumsum([len(clip) for clip in clips]))
     return file.getvalue()
-
-
-def _checksum(content: bytes) -> str:
-    return hashlib.blake2b(content, digest_size=16).hexdigest()

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast.data.image_folder import ImageFiles, Pixels
+from holdfast.data.image_folder import ImageFiles
+from holdfast.data.on_disk import digest_of
 from holdfast.registry import UnknownNameError, nearest
 
 ImageRecord = tuple[str, str, int]  # domain, file relative to the folder, label
@@ -29,7 +29,7 @@ class NaturalDomains(Protocol):
 
 
 class DomainImages(ImageFiles):
-    """Image files with the label and the natural domain of each."""
+    """Image files with the label and the natural domain of each; `pixels` are the options of `ImageFiles`."""
 
     domain_names: Sequence[str] = ()
 
@@ -39,24 +39,19 @@ class DomainImages(ImageFiles):
         folder: Path,
         records: Sequence[ImageRecord],
         class_names: Sequence[str],
-        *,
-        resize: Pixels,
-        crop: Pixels,
-        cache_bytes: int,
+        **pixels: Any,
     ) -> None:
         domains, files, labels = zip(*records, strict=True)
         self.domain_names = tuple(dict.fromkeys(domains))
         number = {domain: index for index, domain in enumerate(self.domain_names)}
         self.domain_of = np.array([number[domain] for domain in domains], np.int64)
-        super().__init__(name, folder, files, labels, class_names, resize=resize, crop=crop, cache_bytes=cache_bytes)
+        super().__init__(name, folder, files, labels, class_names, **pixels)
 
     @cached_property
     def digest(self) -> str:
         """Hex digest of the files as in `image_folder`, and of the label and the domain of each."""
-        content = hashlib.blake2b(super().digest.encode(), digest_size=16)
-        content.update(repr(self.domain_names).encode())
-        content.update(self.labels.tobytes() + self.domain_of.tobytes())
-        return content.hexdigest()
+        files, domains = super().digest.encode(), repr(self.domain_names).encode()
+        return digest_of([files, domains, self.labels.tobytes(), self.domain_of.tobytes()])
 
 
 def chosen_domains(there: Sequence[str], wanted: Sequence[str] | None) -> list[str]:

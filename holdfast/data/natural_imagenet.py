@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import ClassVar, Literal, get_args
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import Any, ClassVar, Literal, get_args
 
 from holdfast.data.base import DATASETS
-from holdfast.data.image_folder import ImageFiles, Pixels, class_folders, image_files
+from holdfast.data.image_folder import ImageFiles, class_folders, image_files, labelled_files
 from holdfast.data.imagenet_classes import IMAGENET_A, IMAGENET_D109, IMAGENET_R, imagenet_wnids
 from holdfast.data.natural import DomainImages, ImageRecord, chosen_domains
 from holdfast.data.on_disk import folder_at
@@ -31,20 +28,12 @@ class _ByWnid(ImageFiles):
     unpacked: ClassVar[str]  # the folder that the archive unpacks to
     class_indices: Sequence[int] = range(1000)
 
-    def __init__(
-        self,
-        *,
-        folder: str | Path,
-        resize: Pixels = 256,
-        crop: Pixels = 224,
-        cache_bytes: int = 2**28,
-    ) -> None:
+    def __init__(self, *, folder: str | Path, **pixels: Any) -> None:
         remedy = f"download {self.archive} and unpack it there"
-        folder = folder_at(folder, remedy)
-        inner = folder / self.unpacked if (folder / self.unpacked).is_dir() else folder
+        folder = folder_at(folder, remedy, self.unpacked)
         wnids = [imagenet_wnids()[index] for index in self.class_indices]
-        files, labels = _labelled(inner, {wnid: label for label, wnid in enumerate(wnids)}, remedy)
-        super().__init__(self.set_name, inner, files, labels, wnids, resize=resize, crop=crop, cache_bytes=cache_bytes)
+        files, labels = labelled_files(folder, {wnid: label for label, wnid in enumerate(wnids)}, remedy)
+        super().__init__(self.set_name, folder, files, labels, wnids, **pixels)
 
 
 @DATASETS.register("imagenet_r")
@@ -96,33 +85,14 @@ class ImageNetV2(ImageFiles):
     citation = "Recht et al., ICML 2019"
     class_indices: Sequence[int] = range(1000)
 
-    def __init__(
-        self,
-        *,
-        folder: str | Path,
-        variant: Variant = "matched-frequency",
-        resize: Pixels = 256,
-        crop: Pixels = 224,
-        cache_bytes: int = 2**28,
-    ) -> None:
+    def __init__(self, *, folder: str | Path, variant: Variant = "matched-frequency", **pixels: Any) -> None:
         if variant not in get_args(Variant):
             raise ValueError(f"variant must be one of {', '.join(get_args(Variant))}, got {variant!r}")
         archive = f"imagenetv2-{variant.replace('-0.7', '0.7')}"
         remedy = f"download {archive}.tar.gz, https://huggingface.co/datasets/vaishaal/ImageNetV2, and unpack it there"
-        folder = folder_at(folder, remedy)
-        inner = folder / f"{archive}-format-val"
-        inner = inner if inner.is_dir() else folder
-        files, labels = _labelled(inner, {str(index): index for index in range(1000)}, remedy)
-        super().__init__(
-            f"imagenet_v2/{variant}",
-            inner,
-            files,
-            labels,
-            imagenet_wnids(),
-            resize=resize,
-            crop=crop,
-            cache_bytes=cache_bytes,
-        )
+        folder = folder_at(folder, remedy, f"{archive}-format-val")
+        files, labels = labelled_files(folder, {str(index): index for index in range(1000)}, remedy)
+        super().__init__(f"imagenet_v2/{variant}", folder, files, labels, imagenet_wnids(), **pixels)
 
 
 @DATASETS.register("imagenet_d109")
@@ -136,15 +106,7 @@ class ImageNetD109(DomainImages):
     citation = "Marsden et al., WACV 2024; Rusak et al., arXiv 2104.12928; Peng et al., ICCV 2019"
     class_indices: Sequence[int] = tuple(IMAGENET_D109.values())
 
-    def __init__(
-        self,
-        *,
-        folder: str | Path,
-        domains: Sequence[str] | None = None,
-        resize: Pixels = 256,
-        crop: Pixels = 224,
-        cache_bytes: int = 2**28,
-    ) -> None:
+    def __init__(self, *, folder: str | Path, domains: Sequence[str] | None = None, **pixels: Any) -> None:
         remedy = "download DomainNet (cleaned version), http://ai.bu.edu/M3SDA/, and unpack it there"
         folder = folder_at(folder, remedy)
         label_of = {name: label for label, name in enumerate(IMAGENET_D109)}
@@ -155,25 +117,4 @@ class ImageNetD109(DomainImages):
             records += ((domain, file, label_of[n]) for n in known for file in image_files(folder, f"{domain}/{n}"))
         if not records:
             raise ValueError(f"{folder} has no images in <domain>/<class> folders of DomainNet; {remedy}")
-        super().__init__(
-            "imagenet_d109",
-            folder,
-            records,
-            tuple(IMAGENET_D109),
-            resize=resize,
-            crop=crop,
-            cache_bytes=cache_bytes,
-        )
-
-
-def _labelled(folder: Path, label_of: Mapping[str, int], remedy: str) -> tuple[list[str], NDArray[np.int64]]:
-    """Return the files of all class folders with their labels; a folder that is no class is refused."""
-    there = class_folders(folder)
-    for name in there:
-        if name not in label_of:
-            raise ValueError(f"{folder} holds {name!r}, which is no class of this data set; {remedy}")
-    by_class = {name: image_files(folder, name) for name in there}
-    files = [file for of_class in by_class.values() for file in of_class]
-    if not files:
-        raise ValueError(f"{folder} has no class folders with images; {remedy}")
-    return files, np.repeat([label_of[name] for name in there], [len(of_class) for of_class in by_class.values()])
+        super().__init__("imagenet_d109", folder, records, tuple(IMAGENET_D109), **pixels)

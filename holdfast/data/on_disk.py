@@ -1,8 +1,11 @@
-"""Check data on disk: folders, arrays without pickles, and published severities."""
+"""Data on disk: folders, arrays without pickles, published severities, and digests of content."""
 
 from __future__ import annotations
 
+import hashlib
+import os
 import zipfile
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 
-def folder_at(folder: str | Path, remedy: str) -> Path:
-    """Return an existing folder; otherwise raise an error with the remedy.
+def folder_at(folder: str | Path, remedy: str, unpacked: str = "") -> Path:
+    """Return an existing folder, or the folder in it that an archive unpacks to; otherwise raise with the remedy.
 
     >>> folder_at("no/such", "unpack the archive")
     Traceback (most recent call last):
@@ -20,7 +23,7 @@ def folder_at(folder: str | Path, remedy: str) -> Path:
     path = Path(folder).expanduser()
     if not path.is_dir():
         raise ValueError(f"there is no folder {path}; {remedy}")
-    return path
+    return path / unpacked if (path / unpacked).is_dir() else path
 
 
 def array_at(path: Path) -> NDArray[Any]:
@@ -55,3 +58,25 @@ def severity_of(severity: float) -> int:
     if severity not in range(1, 6):
         raise ValueError(f"nothing was published at severity {severity:g}; choose 1, 2, 3, 4 or 5")
     return int(severity)
+
+
+def digest_of(parts: Iterable[bytes]) -> str:
+    """Return the hex digest of content that comes in parts.
+
+    >>> digest_of([b"pixels", b"labels"]) == digest_of([b"pixelslabels"])
+    True
+    """
+    content = hashlib.blake2b(digest_size=16)
+    for part in parts:
+        content.update(part)
+    return content.hexdigest()
+
+
+def pieces_of(folder: Path, files: Sequence[str], length: int, *, middle: bool = False) -> Iterator[bytes]:
+    """Yield name and size of each file, and its last bytes or those in its middle: what tells it from others."""
+    for name in files:
+        with (folder / name).open("rb") as file:
+            size = file.seek(0, os.SEEK_END)
+            file.seek(max(0, size - length) // (2 if middle else 1))
+            yield f"\n{name}\n{size}\n".encode()
+            yield file.read(length)

@@ -46,6 +46,11 @@ def split_by_label(
     With the defaults this is the split of ReefSet in DHAuDS (Shao et al., arXiv 2511.18421), row for row: every label
     is shuffled by the same legacy seed, so the rows do not depend on the version of scikit-learn.
 
+    Args:
+        labels: one for each row.
+        test_share: share of every label that goes to the test split.
+        seed: of the shuffle.
+
     >>> train, test = split_by_label(["wave"] * 7 + ["boat"] * 3)
     >>> train.tolist(), test.tolist()
     ([7, 8, 6, 5, 2, 1], [9, 4, 3, 0])

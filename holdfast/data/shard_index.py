@@ -7,14 +7,17 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import zipfile
 from collections.abc import Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, fields
+from io import BytesIO
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
+
+from holdfast.machine.folders import write_whole
 
 END = 1 << 16  # bytes at either end of a shard that, with its size, identify it
 
@@ -58,25 +61,11 @@ class ShardIndex:
 
         `content` is the file that will become the shard.
         """
-        partial = shard.with_name(f".{shard.name}.index.{os.getpid()}.partial")
-        try:
-            with partial.open("wb") as file:
-                np.savez(
-                    file,
-                    offsets=self.offsets,
-                    sizes=self.sizes,
-                    labels=self.labels,
-                    combinations=json.dumps(self.combinations),
-                    combination_of=self.combination_of,
-                    expected=self.expected,
-                    shard=_identity(content or shard),
-                )
-            os.replace(partial, index_path(shard))
-        except PermissionError:
-            return
-        finally:
-            if partial.exists():
-                partial.unlink()
+        arrays = {name: value for name, value in vars(self).items() if name != "combinations"}
+        stored = BytesIO()
+        np.savez(stored, **arrays, combinations=json.dumps(self.combinations), shard=_identity(content or shard))
+        with suppress(PermissionError):
+            write_whole(index_path(shard), stored.getvalue())
 
 
 def index_path(shard: Path) -> Path:
@@ -94,14 +83,9 @@ def load_index(shard: Path) -> ShardIndex | None:
         with np.load(index_path(shard), allow_pickle=False) as stored:
             if str(stored["shard"]) != _identity(shard):
                 return None
-            return ShardIndex(
-                stored["offsets"],
-                stored["sizes"],
-                stored["labels"],
-                tuple(map(tuple, json.loads(str(stored["combinations"])))),
-                stored["combination_of"],
-                stored["expected"],
-            )
+            combinations = tuple(map(tuple, json.loads(str(stored["combinations"]))))
+            arrays = {each.name: stored[each.name] for each in fields(ShardIndex) if each.name != "combinations"}
+            return ShardIndex(combinations=combinations, **arrays)
     except (OSError, ValueError, KeyError, zipfile.BadZipFile):
         return None
 

@@ -3,26 +3,24 @@
 from __future__ import annotations
 
 import csv
-import hashlib
-import json
 from collections.abc import Callable, Sequence
 from functools import cached_property
-from pathlib import Path, PurePosixPath
+from itertools import chain
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.audio import CLIPS, fit_length, read_audio
+from holdfast.data import urbansound, vocalsound
 from holdfast.data.audio_files import folder_with
 from holdfast.data.base import DATASETS, Dataset
+from holdfast.data.on_disk import digest_of
 from holdfast.data.reefset import ReefSet
 from holdfast.data.speech_commands import CLASS_NAMES as WORDS
 from holdfast.data.speech_commands import SpeechCommands
 from holdfast.data.stored import check_stored, clean_of
-from holdfast.data.urbansound import CLASS_NAMES as URBAN
-from holdfast.data.urbansound import FOLDS, INDEX, UrbanSound8K
-from holdfast.data.vocalsound import CLASSES, VocalSound, labels_of
 from holdfast.records import InputSpec
 
 DIGEST_EVERY = 97  # clips
@@ -48,11 +46,12 @@ class _StoredAudio:
         audio: Path,
         rows: Rows,
         class_names: Sequence[str],
-        clean: Callable[[], Dataset] | None,
-        sample_rate: int | None = None,
+        original: Callable[..., Dataset],
+        clean: str | Path | None,
+        **rate_of: int,
     ) -> None:
         own_rate, samples = CLIPS[dataset]
-        rate = sample_rate or own_rate
+        rate = rate_of.get("sample_rate", own_rate)
         self.name = f"{dataset}_c"
         self.audio = audio
         self.files = [file for file, _ in rows]
@@ -65,16 +64,17 @@ class _StoredAudio:
         if not self._places or not rows:
             raise ValueError(f"{audio} holds no <family>/L1 or <family>/L2 folders of listed clips; {REMEDY}")
         self.stored: Sequence[str] = tuple(sorted(self._places))
-        self.clean: Dataset | None = None if clean is None else clean()
+        self.clean: Dataset | None = None if clean is None else original(folder=clean, **rate_of)
 
     @cached_property
     def digest(self) -> str:
         """Hex digest of the labels and of every 97th clip of each criterion."""
-        content = hashlib.blake2b(repr((self.input_spec, self.files)).encode() + self.labels.tobytes(), digest_size=16)
-        for name in self.stored:
-            for file in self.files[::DIGEST_EVERY]:
-                content.update(f"\n{name} {file}\n".encode() + self._file(name, file).read_bytes())
-        return content.hexdigest()
+        clips = (
+            f"\n{name} {file}\n".encode() + self._file(name, file).read_bytes()
+            for name in self.stored
+            for file in self.files[::DIGEST_EVERY]
+        )
+        return digest_of(chain([repr((self.input_spec, self.files)).encode(), self.labels.tobytes()], clips))
 
     def inputs(self, indices: NDArray[np.int64]) -> NDArray[Any]:
         """Return the clean clips at these indices."""
@@ -105,7 +105,7 @@ class StoredSpeechCommandsC(_StoredAudio):
     def __init__(self, *, folder: str | Path, clean: str | Path | None = None) -> None:
         root = folder_with(folder, "testing_list.txt", REMEDY)
         rows = [(file, WORDS.index(file.split("/")[0])) for file in (root / "testing_list.txt").read_text().split()]
-        super().__init__("sc2", root, rows, WORDS, None if clean is None else lambda: SpeechCommands(folder=clean))
+        super().__init__("sc2", root, rows, WORDS, SpeechCommands, clean)
 
 
 @DATASETS.register("stored_vocalsound_c", alias="vs_c")
@@ -113,12 +113,9 @@ class StoredVocalSoundC(_StoredAudio):
     """VS-C as released: `audio_16k/<family>/<level>/<file>` with VocalSound's lists; 3591 clips for each criterion."""
 
     def __init__(self, *, folder: str | Path, clean: str | Path | None = None) -> None:
-        root = folder_with(folder, CLASSES, REMEDY)
-        label_of, names = labels_of(root / CLASSES)
-        listed = json.loads((root / "datafiles" / "te.json").read_text())["data"]
-        rows = [(PurePosixPath(row["wav"]).name, label_of[row["labels"]]) for row in listed]
-        original = None if clean is None else lambda: VocalSound(folder=clean)
-        super().__init__("vs", root / "audio_16k", rows, names, original)
+        root = folder_with(folder, vocalsound.CLASSES, REMEDY)
+        rows, names = vocalsound.listed_in(root, "test")
+        super().__init__("vs", root / "audio_16k", rows, names, vocalsound.VocalSound, clean)
 
 
 @DATASETS.register("stored_urbansound8k_c", alias="us8_c")
@@ -126,13 +123,9 @@ class StoredUrbanSoundC(_StoredAudio):
     """US8-C as released: `audio/<family>/<level>/fold8…10/<file>` and its metadata; 2459 clips per criterion."""
 
     def __init__(self, *, folder: str | Path, clean: str | Path | None = None, sample_rate: int = 44_100) -> None:
-        root = folder_with(folder, INDEX, REMEDY)
-        with (root / INDEX).open(newline="") as file:
-            listed = [(int(row["fold"]), row["slice_file_name"], int(row["classID"])) for row in csv.DictReader(file)]
-        folds = FOLDS["test"]
-        rows = [(f"fold{fold}/{name}", label) for wanted in folds for fold, name, label in listed if fold == wanted]
-        original = None if clean is None else lambda: UrbanSound8K(folder=clean, sample_rate=sample_rate)
-        super().__init__("us8", root / "audio", rows, URBAN, original, sample_rate)
+        root = folder_with(folder, urbansound.INDEX, REMEDY)
+        rows, names = urbansound.listed_in(root / urbansound.INDEX, "test"), urbansound.CLASS_NAMES
+        super().__init__("us8", root / "audio", rows, names, urbansound.UrbanSound8K, clean, sample_rate=sample_rate)
 
 
 @DATASETS.register("stored_reefset_c", alias="rs_c")
@@ -145,4 +138,4 @@ class StoredReefSetC(_StoredAudio):
             listed = [(row["file_name"], row["label"]) for row in csv.DictReader(file)]
         names = sorted({label for _, label in listed})
         rows = [(file, names.index(label)) for file, label in listed]
-        super().__init__("rs", root, rows, names, None if clean is None else lambda: ReefSet(folder=clean))
+        super().__init__("rs", root, rows, names, ReefSet, clean)

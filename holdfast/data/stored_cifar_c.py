@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Sequence
 from functools import cached_property, partial
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.data.base import DATASETS, Dataset
-from holdfast.data.cifar import CIFAR10, CIFAR100, Cifar10, Cifar100
-from holdfast.data.cifar_c import REMEDY
-from holdfast.data.on_disk import array_at, folder_at, severity_of
+from holdfast.data.cifar import CIFAR10, Cifar10, Cifar100
+from holdfast.data.cifar_c import REMEDY, five_severities
+from holdfast.data.on_disk import digest_of, folder_at, severity_of
 from holdfast.data.stored import check_stored, clean_of
 from holdfast.records import InputSpec
 
@@ -35,24 +35,7 @@ class StoredCifarC:
     def __init__(self, *, folder: str | Path, clean: str | Path | None = None) -> None:
         self.folder = folder_at(folder, REMEDY)
         self._clean_folder = clean
-        if not (self.folder / "labels.npy").is_file():
-            raise ValueError(f"{self.folder} has no labels.npy; {REMEDY}")
-        labels = np.asarray(array_at(self.folder / "labels.npy"), np.int64)
-        self.arrays = {path.stem: array_at(path) for path in sorted(self.folder.glob("*.npy"))}
-        del self.arrays["labels"]
-        if not self.arrays:
-            raise ValueError(f"{self.folder} has no corruptions; {REMEDY}")
-        for name, images in self.arrays.items():
-            five = len(images) == len(labels) and not len(labels) % 5
-            if not five or (labels.reshape(5, -1) != labels[: len(labels) // 5]).any():
-                raise ValueError(
-                    f"{self.folder / name}.npy ({len(images)} images) and labels.npy ({len(labels)}) are not "
-                    f"five severities of the same samples; {REMEDY}"
-                )
-            if images.dtype != np.uint8 or images.ndim != 4 or images.shape[-1] != 3:
-                raise ValueError(f"{self.folder / name}.npy holds {images.dtype} {images.shape}, not images; {REMEDY}")
-        self.labels = labels[: len(labels) // 5]
-        version = CIFAR10 if labels.max() < len(CIFAR10.class_names) else CIFAR100
+        self.arrays, self.labels, version = five_severities(self.folder)
         self.name = f"{version.name}_c"
         self.class_names: Sequence[str] = version.class_names
         self.stored: Sequence[str] = tuple(self.arrays)
@@ -64,11 +47,11 @@ class StoredCifarC:
     @cached_property
     def digest(self) -> str:
         """Hex digest of the labels and of every 97th image of each array."""
-        content = hashlib.blake2b(self.labels.tobytes(), digest_size=16)
-        for name, images in self.arrays.items():
-            content.update(f"\n{name} {images.shape}\n".encode())
-            content.update(np.ascontiguousarray(images[::DIGEST_EVERY]).tobytes())
-        return content.hexdigest()
+        arrays = (
+            f"\n{name} {images.shape}\n".encode() + images[::DIGEST_EVERY].tobytes()
+            for name, images in self.arrays.items()
+        )
+        return digest_of(chain([self.labels.tobytes()], arrays))
 
     def __reduce__(self) -> tuple[Callable[..., StoredCifarC], tuple[()]]:
         # Another process maps the arrays itself.

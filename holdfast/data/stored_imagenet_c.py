@@ -12,10 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.data.base import DATASETS, Dataset
-from holdfast.data.image_folder import DIGEST_BYTES, ImageFolder, centre_crop, resize_shorter_side
+from holdfast.data.image_folder import DIGEST_BYTES, ImageFolder
 from holdfast.data.on_disk import folder_at, severity_of
 from holdfast.data.stored import check_stored, clean_of
-from holdfast.decode.image_files import decode_image
 from holdfast.records import InputSpec
 
 DIGEST_EVERY = 499  # files
@@ -45,11 +44,12 @@ class StoredImageNetC:
     ) -> None:
         remedy = f"download {self.archive} and unpack it there"
         self.folder = folder_at(folder, remedy)
-        self.resize, self.crop = resize, crop
         self._folders = _severity_folders(self.folder)
         if not self._folders:
             raise ValueError(f"{self.folder} holds no <corruption>/<severity>/<class> folders; {remedy}")
-        listed = ImageFolder(folder=next(iter(self._folders.values())), resize=resize, crop=crop, cache_bytes=0)
+        self._listed = listed = ImageFolder(
+            folder=next(iter(self._folders.values())), resize=resize, crop=crop, cache_bytes=0
+        )
         self.name = self.set_name
         self.files, self.labels = listed.files, listed.labels
         self.class_names: Sequence[str] = listed.class_names
@@ -63,7 +63,7 @@ class StoredImageNetC:
     @cached_property
     def digest(self) -> str:
         """Hex digest of all names, and of size and end of every 499th image of each corruption and severity."""
-        content = hashlib.blake2b(repr((self.resize, self.crop, self.files)).encode(), digest_size=16)
+        content = hashlib.blake2b(repr((self._listed.resize, self._listed.crop, self.files)).encode(), digest_size=16)
         for (name, severity), folder_of_level in self._folders.items():
             for file in self.files[::DIGEST_EVERY]:
                 stored = _existing(folder_of_level / file).read_bytes()
@@ -85,19 +85,8 @@ class StoredImageNetC:
         _, height, width = self.input_spec.shape
         images = np.empty((len(indices), height, width, 3), np.uint8)
         for row, index in enumerate(indices):
-            images[row] = self._open(folder_of_level / self.files[index])
+            images[row] = self._listed.pixels(_existing(folder_of_level / self.files[index]))
         return images
-
-    def _open(self, path: Path) -> NDArray[np.uint8]:
-        image = decode_image(_existing(path))
-        if self.resize is not None:
-            image = resize_shorter_side(image, self.resize)
-        if self.crop is not None:
-            image = centre_crop(image, self.crop)
-        _, height, width = self.input_spec.shape
-        if image.size != (width, height):
-            raise ValueError(f"{path} has {image.width}×{image.height} pixels instead of {width}×{height}; pass a crop")
-        return np.asarray(image)
 
 
 @DATASETS.register("stored_imagenet_c_bar")

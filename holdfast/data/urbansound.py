@@ -33,9 +33,12 @@ class UrbanSound8K(PublishedAudio):
         if split not in FOLDS:
             raise ValueError(f"urbansound8k has no split {split!r}; choose train or test")
         root = folder_with(folder, INDEX, "download and unpack UrbanSound8K, Zenodo 1203745")
-        with (root / INDEX).open(newline="") as file:
-            index = [(int(row["fold"]), row["slice_file_name"], int(row["classID"])) for row in csv.DictReader(file)]
-        rows = [
-            (f"audio/fold{fold}/{name}", label) for fold in FOLDS[split] for own, name, label in index if own == fold
-        ]
+        rows = [(f"audio/{file}", label) for file, label in listed_in(root / INDEX, split)]
         super().__init__("us8", split, root, rows, class_names=CLASS_NAMES, sample_rate=sample_rate)
+
+
+def listed_in(index: Path, split: str) -> list[tuple[str, int]]:
+    """Return file and label of the clips of a split, one fold after the other."""
+    with index.open(newline="") as file:
+        rows = [(int(row["fold"]), row["slice_file_name"], int(row["classID"])) for row in csv.DictReader(file)]
+    return [(f"fold{fold}/{name}", label) for fold in FOLDS[split] for own, name, label in rows if own == fold]

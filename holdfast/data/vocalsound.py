@@ -24,15 +24,16 @@ class VocalSound(PublishedAudio):
         if split not in LISTS:
             raise ValueError(f"vocalsound has no split {split!r}; choose train, validation or test")
         root = folder_with(folder, CLASSES, "download and unpack vs_release_16k.zip")
-        label_of, names = labels_of(root / CLASSES)
-        listed = json.loads((root / "datafiles" / f"{LISTS[split]}.json").read_text())["data"]
-        # The lists contain paths on the authors' machine.
-        rows = [(f"audio_16k/{PurePosixPath(row['wav']).name}", label_of[row["labels"]]) for row in listed]
-        super().__init__("vs", split, root, rows, class_names=names)
+        listed, names = listed_in(root, split)
+        super().__init__("vs", split, root, [(f"audio_16k/{file}", label) for file, label in listed], class_names=names)
 
 
-def labels_of(path: Path) -> tuple[dict[str, int], list[str]]:
-    """Return the label of each class code, and the names of the classes in order of their labels."""
-    with path.open(newline="") as file:
+def listed_in(root: Path, split: str) -> tuple[list[tuple[str, int]], list[str]]:
+    """Return file and label of the clips of a split, and the names of the classes in order of their labels."""
+    with (root / CLASSES).open(newline="") as file:
         classes = sorted((int(row["index"]), row["mid"], row["display_name"]) for row in csv.DictReader(file))
-    return {code: label for label, code, _ in classes}, [name for _, _, name in classes]
+    label_of = {code: label for label, code, _ in classes}
+    listed = json.loads((root / "datafiles" / f"{LISTS[split]}.json").read_text())["data"]
+    # The lists contain paths on the authors' machine.
+    rows = [(PurePosixPath(row["wav"]).name, label_of[row["labels"]]) for row in listed]
+    return rows, [name for _, _, name in classes]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from PIL import Image
 
@@ -55,9 +55,9 @@ class IWildCam(DomainImages):
         names = [str(label) for label in range(max(int(line["y"]) for line in lines) + 1)]
         super().__init__(f"iwildcam/{split}", folder, records, names, resize=None, crop=side, cache_bytes=cache_bytes)
 
-    def _open(self, index: int) -> Image.Image:
+    def _open(self, path: Path) -> Image.Image:
         _, height, width = self.input_spec.shape
-        return decode_image(self.folder / self.files[index]).resize((width, height), Image.Resampling.BILINEAR)
+        return decode_image(path).resize((width, height), Image.Resampling.BILINEAR)
 
 
 @DATASETS.register("camelyon17")
@@ -78,7 +78,7 @@ class Camelyon17(DomainImages):
         domains: Sequence[str] | None = None,
         resize: Pixels = None,
         crop: Pixels = None,
-        cache_bytes: int = 2**28,
+        **pixels: Any,
     ) -> None:
         folder = _folder(folder, "camelyon17_v1.0")
         columns = ("patient", "node", "x_coord", "y_coord", "tumor", "center", "split")
@@ -86,15 +86,8 @@ class Camelyon17(DomainImages):
         records = _chosen(lines, domains, lambda line: f"hospital_{line['center']}", _patch, "tumor")
         if not records:
             raise ValueError(f"camelyon17 has no split {split!r}; choose train, val, test, id_val or all")
-        super().__init__(
-            f"camelyon17/{split}",
-            folder,
-            records,
-            ("normal", "tumour"),
-            resize=resize,
-            crop=crop,
-            cache_bytes=cache_bytes,
-        )
+        classes = ("normal", "tumour")
+        super().__init__(f"camelyon17/{split}", folder, records, classes, resize=resize, crop=crop, **pixels)
 
 
 def _camelyon_split(line: Line) -> str:
@@ -108,8 +101,7 @@ def _patch(line: Line) -> str:
 
 
 def _folder(folder: str | Path, unpacked: str) -> Path:
-    folder = folder_at(folder, f"download and unpack {unpacked} of WILDS (https://wilds.stanford.edu)")
-    return folder / unpacked if (folder / unpacked).is_dir() else folder
+    return folder_at(folder, f"download and unpack {unpacked} of WILDS (https://wilds.stanford.edu)", unpacked)
 
 
 def _lines(folder: Path, *columns: str) -> Iterator[Line]:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from functools import cached_property
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ from PIL import Image
 
 from holdfast.data.audio_arrays import InMemoryAudio
 from holdfast.data.base import Dataset, InMemoryImages, names_of_classes
+from holdfast.data.on_disk import digest_of
 from holdfast.records import InputSpec
 
 
@@ -87,11 +88,9 @@ class WrappedDataset:
     @cached_property
     def digest(self) -> str:
         """Hex digest of all samples and labels, which reads them once."""
-        content = hashlib.blake2b(repr((self.input_spec, len(self.labels))).encode(), digest_size=16)
-        content.update(self.labels.tobytes())
-        for index in range(len(self.labels)):
-            content.update(self._input(index).tobytes())
-        return content.hexdigest()
+        stated = repr((self.input_spec, len(self.labels))).encode()
+        samples = (self._input(index).tobytes() for index in range(len(self.labels)))
+        return digest_of(chain([stated, self.labels.tobytes()], samples))
 
     def inputs(self, indices: NDArray[np.int64]) -> NDArray[Any]:
         """Return the samples at these indices."""

@@ -54,3 +54,14 @@ def as_rgb(image: Image.Image) -> Image.Image:
     if "transparency" in image.info:  # a palette with transparency is converted to RGB by way of RGBA
         image = image.convert("RGBA")
     return image.convert("RGB")
+
+
+def resize_shorter_side(image: Image.Image, pixels: int, interpolation: str = "bilinear") -> Image.Image:
+    """Return the image with a shorter side of this many pixels: antialiased, the longer side rounded down.
+
+    >>> resize_shorter_side(Image.new("RGB", (500, 375)), 256).size
+    (341, 256)
+    """
+    shorter = min(image.size)
+    width, height = (pixels if side == shorter else int(pixels * side / shorter) for side in image.size)
+    return image.resize((width, height), getattr(Image.Resampling, interpolation.upper()))

@@ -85,6 +85,7 @@ def _schema(pa: Any) -> Any:
     named = pa.field("name", pa.string())
     count = [pa.field(name, pa.int32()) for name in ("correct", "samples")]
     floats = [pa.field(name, pa.float64()) for name in ("value", "low", "high", "gain")]
+    texts = [pa.field(name, pa.string()) for name in ("unknown", "alarm")]
     return pa.schema(
         [
             *((name, pa.string()) for name in IDENTITY),
@@ -94,7 +95,7 @@ def _schema(pa: Any) -> Any:
             *((name, pa.float64()) for name in FLOATS),
             *((name, pa.string()) for name in TEXTS),
             ("domains", pa.list_(pa.struct([named, *count]))),
-            ("estimates", pa.list_(pa.struct([named, *floats, pa.field("unknown", pa.string())]))),
+            ("estimates", pa.list_(pa.struct([named, *floats, *texts]))),
             ("gauges", pa.list_(pa.struct([named, floats[0]]))),
         ]
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass
 
 import numpy as np
@@ -99,33 +100,25 @@ def scale_findings(model: Classifier, inputs: Tensor, labels: Tensor | None) -> 
 def _alternatives(model: Classifier, inputs: Tensor) -> Mapping[str, tuple[Callable[[Tensor], Tensor], str]]:
     """Return what may have been forgotten or done twice, with its remedy."""
     if model.input_spec.kind != "image":
-        return {
-            "divided by 32768": (lambda x: x / 32768, "pass waveforms in [-1, 1]: divide 16-bit samples by 32768"),
-        }
+        return {"divided by 32768": (lambda x: x / 32768, "pass waveforms in [-1, 1]: divide 16-bit samples by 32768")}
     alternatives: dict[str, tuple[Callable[[Tensor], Tensor], str]] = {
         "divided by 255": (lambda x: x / 255, "divide pixels by 255: the network takes [0, 1]"),
         "multiplied by 255": (lambda x: x * 255, "the network takes pixels in [0, 255]: multiply by 255"),
     }
-    if inputs.shape[1] == 3:
-        mean, std = (inputs.new_tensor(values).view(-1, 1, 1) for values in (MEAN, STD))
-        once = "normalise once: load the network with holdfast.models.load, or wrap it in holdfast.models.Normalised"
-        alternatives["scaled to [-1, 1]"] = (
-            lambda x: 2 * x - 1,
-            f"the network takes [-1, 1]: use mean and std of 0.5, and {once}",
-        )
-        alternatives["scaled from 0..255 to [-1, 1]"] = (
-            lambda x: x / 127.5 - 1,
-            "the network takes [-1, 1]: inputs / 127.5 - 1",
-        )
-        alternatives["scaled from [-1, 1] to [0, 1]"] = (
-            lambda x: x / 2 + 0.5,
-            "the network takes [0, 1]: inputs / 2 + 0.5",
-        )
-        alternatives["normalised by ImageNet's mean and std"] = lambda x: (x - mean) / std, once
-        alternatives["without ImageNet's mean and std"] = lambda x: x * std + mean, f"they were applied twice; {once}"
-        alternatives["with channels reversed"] = lambda x: x.flip(1), "swap the channels, BGR and RGB: inputs.flip(1)"
-        alternatives["divided by 255 and normalised"] = lambda x: (x / 255 - mean) / std, f"divide by 255, and {once}"
-    return alternatives
+    if inputs.shape[1] != 3:
+        return alternatives
+    mean, std = (inputs.new_tensor(values).view(-1, 1, 1) for values in (MEAN, STD))
+    once = "normalise once: load the network with holdfast.models.load, or wrap it in holdfast.models.Normalised"
+    halves = f"the network takes [-1, 1]: use mean and std of 0.5, and {once}"
+    return alternatives | {
+        "scaled to [-1, 1]": (lambda x: 2 * x - 1, halves),
+        "scaled from 0..255 to [-1, 1]": (lambda x: x / 127.5 - 1, "the network takes [-1, 1]: inputs / 127.5 - 1"),
+        "scaled from [-1, 1] to [0, 1]": (lambda x: x / 2 + 0.5, "the network takes [0, 1]: inputs / 2 + 0.5"),
+        "normalised by ImageNet's mean and std": (lambda x: (x - mean) / std, once),
+        "without ImageNet's mean and std": (lambda x: x * std + mean, f"they were applied twice; {once}"),
+        "with channels reversed": (lambda x: x.flip(1), "swap the channels, BGR and RGB: inputs.flip(1)"),
+        "divided by 255 and normalised": (lambda x: (x / 255 - mean) / std, f"divide by 255, and {once}"),
+    }
 
 
 def _fits_better(other: Fit, given: Fit) -> bool:
@@ -170,13 +163,10 @@ def _fit(model: Classifier, inputs: Tensor, labels: Tensor | None) -> Fit:
         distances.append(float((shift.square() + spread.square() / 4).mean().sqrt()))
 
     with_statistics = [part for part in model.module.modules() if isinstance(part._buffers.get("running_mean"), Tensor)]
-    handles = [part.register_forward_pre_hook(note) for part in with_statistics[:3]]
-    try:
-        with untouched(model.module):
-            logits = model.read(model.module(inputs), len(inputs))
-    finally:
-        for handle in handles:
-            handle.remove()
+    with ExitStack() as hooks, untouched(model.module):
+        for part in with_statistics[:3]:
+            hooks.enter_context(part.register_forward_pre_hook(note))
+        logits = model.read(model.module(inputs), len(inputs))
     right = None if labels is None else (logits.argmax(1).cpu() == labels.cpu()).double()
     confidence = float(logits.softmax(1).amax(1).mean())
     distance = sum(distances) / len(distances) if distances else math.nan

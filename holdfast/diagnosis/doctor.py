@@ -43,9 +43,9 @@ class Diagnosis:
     A notebook shows it as tables.
     """
 
-    findings: tuple[Finding, ...]
-    layers: tuple[NormAccount, ...] = ()
-    costs: tuple[StepCost, ...] = ()
+    findings: tuple[Finding, ...]  # one for each check, with its status and remedy
+    layers: tuple[NormAccount, ...] = ()  # what happens to each normalisation layer
+    costs: tuple[StepCost, ...] = ()  # of a step of each method
 
     @property
     def failed(self) -> tuple[Finding, ...]:

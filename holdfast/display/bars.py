@@ -9,7 +9,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from html import escape
 from importlib import import_module
-from types import TracebackType
 from typing import Any
 
 from rich.console import Console
@@ -114,7 +113,7 @@ class Bars:
         self._rich.start()
         return self
 
-    def __exit__(self, *error: type[BaseException] | BaseException | TracebackType | None) -> None:
+    def __exit__(self, *error: object) -> None:
         self._rich.stop()
         self._draw(at_once=True)
 

@@ -19,7 +19,7 @@ class Cell:
 
     value: str | float  # `nan`: a gap
     interval: float | None = None  # standard deviation over the seeds
-    emphasis: Emphasis = ""
+    emphasis: Emphasis = ""  # "best" of its column, or "worse" than the source
     note: str = ""  # in brackets: the published number
     form: str = ".1f"  # of a number in print
 
@@ -86,10 +86,10 @@ class Tabular(Protocol):
 class WordTable:
     """Columns and rows of text; the first column is the heading of its line."""
 
-    title: str
-    columns: Sequence[str]
-    rows: Sequence[Sequence[str]]
-    note: str = ""
+    title: str  # above the table
+    columns: Sequence[str]  # heads of the columns
+    rows: Sequence[Sequence[str]]  # cells as text, one for each column
+    note: str = ""  # below the table
 
     def cells(self) -> CellTable:
         """Return the table of cells."""

@@ -131,7 +131,8 @@ def to_markdown(table: Tabular) -> str:
     return f"{heading}\n\n{grid}\n" + (f"\n{note}\n" if note else "")
 
 
-words_to_markdown = to_markdown  # its public name for small tables
+words_to_markdown = to_markdown
+"""The same as `to_markdown`, for tables of words."""
 
 
 def _whole_note(table: CellTable) -> str:

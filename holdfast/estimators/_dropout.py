@@ -186,10 +186,10 @@ def predict_again(
         if masks > 1:
             stack.enter_context(_separate_statistics(model, masks))
         for name in points.names:
-            stack.callback(model.module.get_submodule(name).register_forward_hook(dropped).remove)
+            stack.enter_context(model.module.get_submodule(name).register_forward_hook(dropped))
         if points.head and model.head is not None:
             hook = model.head.register_forward_pre_hook(lambda _, args: drop(args[0], rate, generators))
-            stack.callback(hook.remove)
+            stack.enter_context(hook)
         logits: Tensor = model(_repeated(inputs, masks))
     return logits.view(masks, len(inputs), -1)
 
@@ -242,12 +242,8 @@ def _output_axes(model: Classifier, name: str) -> int:
     def note(_: nn.Module, _args: Any, output: Any) -> None:
         axes.append((output[0] if isinstance(output, tuple) else output).dim())
 
-    handle = model.module.get_submodule(name).register_forward_hook(note)
-    try:
-        with untouched(model), paused(model):
-            model.module(inputs)
-    finally:
-        handle.remove()
+    with model.module.get_submodule(name).register_forward_hook(note), untouched(model), paused(model):
+        model.module(inputs)
     return axes[-1]
 
 

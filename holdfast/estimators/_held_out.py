@@ -3,26 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Literal
 
 import torch
 from torch import Tensor
 
 from holdfast.blocks.norm import paused
+from holdfast.estimators._base import Estimator
 from holdfast.models.classifier import Classifier
 
 
-def first_held_out(
-    batches: Sequence[tuple[Tensor, Tensor | None]], samples: int, device: torch.device
-) -> tuple[Tensor, Tensor]:
-    """Return the first held-out inputs and their labels, on a device.
+class OnHeldOut(Estimator):
+    """An estimator that predicts the first `samples` held-out source samples again and again."""
 
-    >>> inputs, labels = first_held_out([(torch.zeros(4, 3), torch.arange(4))], 2, torch.device("cpu"))
-    >>> inputs.shape, labels.tolist()
-    (torch.Size([2, 3]), [0, 1])
-    """
-    inputs = torch.cat([inputs for inputs, _ in batches])[:samples]
-    labels = torch.cat([labels for _, labels in batches if labels is not None])[:samples]
-    return inputs.to(device), labels.to(device)
+    inputs: Tensor
+    labels: Tensor
+    samples: int
+
+    @property
+    def needs(self) -> Literal["labels"]:
+        """Labels of held-out source data."""
+        return "labels"
+
+    def fit(self, batches: Sequence[tuple[Tensor, Tensor | None]], model: Classifier) -> None:
+        """Keep the first samples; they are not part of a saved state and must be given again before loading it."""
+        inputs = torch.cat([inputs for inputs, _ in batches])[: self.samples]
+        labels = torch.cat([labels for _, labels in batches if labels is not None])[: self.samples]
+        self.register_buffer("inputs", inputs.to(model.device), persistent=False)
+        self.register_buffer("labels", labels.to(model.device), persistent=False)
 
 
 @torch.no_grad()

@@ -16,7 +16,17 @@ T = TypeVar("T")
 
 
 class Observation:
-    """Inputs, logits, and the network that predicted them, before its update."""
+    """Inputs, logits, and the network that predicted them, before its update.
+
+    Args:
+        inputs: the batch.
+        logits: that were predicted for it.
+        model: the network that predicted, before its update.
+        recorded: activations of the predicting pass, if it was a plain one.
+        moving: tensors that adaptation may change, by name.
+        origin: their values in the source.
+        source: a function that returns the logits of the source.
+    """
 
     def __init__(
         self,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
 
 import numpy as np
 import torch
@@ -12,8 +11,8 @@ from torch import Tensor
 
 from holdfast.blocks.losses import entropy
 from holdfast.blocks.norm import paused
-from holdfast.estimators._base import ESTIMATORS, Estimator
-from holdfast.estimators._held_out import first_held_out
+from holdfast.estimators._base import ESTIMATORS
+from holdfast.estimators._held_out import OnHeldOut
 from holdfast.estimators._observation import Observation
 from holdfast.evidence import RiskMonitor
 from holdfast.models.classifier import Classifier
@@ -22,7 +21,7 @@ from holdfast.records import Estimate
 
 
 @ESTIMATORS.register("risk")
-class Risk(Estimator):
+class Risk(OnHeldOut):
     """Bounds the running accuracy from above, and raises an alarm when the error is certainly too large.
 
     A `RiskMonitor` reads the entropy of the predictions. It allows the error of the network before its first update on
@@ -35,8 +34,6 @@ class Risk(Estimator):
 
     citation = "Schirmer et al., arXiv 2507.08721"
     batches: int
-    inputs: Tensor
-    labels: Tensor
 
     def __init__(
         self, *, tolerated: Share = 0.05, level: Share = 0.05, calibrate_every: Count = 8, samples: Count = 1000
@@ -46,16 +43,9 @@ class Risk(Estimator):
         self.tolerated, self.level, self.calibrate_every, self.samples = tolerated, level, calibrate_every, samples
         self.add_state("batches", 0)  # since the last alarm
 
-    @property
-    def needs(self) -> Literal["labels"]:
-        """Labels of held-out source data."""
-        return "labels"
-
     def fit(self, batches: Sequence[tuple[Tensor, Tensor | None]], model: Classifier) -> None:
-        """Keep the first samples, which must be given again before a state is loaded, and measure the error on them."""
-        inputs, labels = first_held_out(batches, self.samples, model.device)
-        self.register_buffer("inputs", inputs, persistent=False)
-        self.register_buffer("labels", labels, persistent=False)
+        """Keep the first samples, and measure the error on them."""
+        super().fit(batches, model)
         self._monitor = RiskMonitor(self._held_out(model)[1], tolerated=self.tolerated, level=self.level)
 
     def estimate(self, seen: Observation) -> Estimate:

@@ -27,6 +27,12 @@ class LossAlarm(Stateful):
 
     An alarm starts the test anew at the same level: k alarms on a healthy stream have probability `level` ** k at most.
 
+    Args:
+        level: largest probability that an alarm is ever false.
+        tolerated: expected loss that is still healthy.
+        lowest: smallest possible loss.
+        highest: largest possible loss.
+
     >>> alarm = LossAlarm(level=0.01)
     >>> alarm.observe([0.0, -1.0, 1.0, 0.0] * 500)
     False

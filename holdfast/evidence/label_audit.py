@@ -25,8 +25,8 @@ STAKES = 9  # powers of two below the budget; one more for each between it and 1
 class LabelRequests:
     """Which samples of a batch to label: their ids, in order, and which of them are wanted at which rate."""
 
-    ids: NDArray[np.int64]
-    wanted: NDArray[np.bool_]
+    ids: NDArray[np.int64]  # of the samples, for `feedback`
+    wanted: NDArray[np.bool_]  # whether the label of each sample is wanted
     rates: NDArray[np.float64]  # the probability with which each sample was chosen; never 0
 
     @property
@@ -117,6 +117,14 @@ class LabelAudit(Stateful):
     source, the gain counts as -1 in its lower bound and as 0 in its upper one. A label that does not arrive within
     `patience` further samples (None: wait), or that is given as None, counts as wrong in the lower bound and as right
     in the upper one.
+
+    Args:
+        budget: share of the samples for which a label is requested, on average.
+        confidence: probability that the bounds hold at all times.
+        gain_weight: how labels are divided between the two targets, from 0 (accuracy) to 1 (gain).
+        window: number of recent samples with bounds of their own; None: no such bounds.
+        patience: samples after which a missing label counts as missing; None: wait for it.
+        seed: of the coins; it must not be known to those who choose the inputs.
 
     >>> audit = LabelAudit(budget=0.5)
     >>> for _ in range(20):

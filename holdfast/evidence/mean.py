@@ -14,9 +14,9 @@ class Interval:
     """A mean with bounds that hold at all times at once, with the stated confidence."""
 
     value: float  # nan before the first observation
-    low: float
-    high: float
-    confidence: float
+    low: float  # the lower end
+    high: float  # the upper end
+    confidence: float  # that the bounds hold at all times
     samples: int  # over which the mean is taken
 
     def __str__(self) -> str:

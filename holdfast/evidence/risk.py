@@ -26,6 +26,11 @@ class RiskMonitor(Stateful):
     on held-out data, and if held-out data are new for each calibration; data that are used again make it approximate. A
     collapse to confident errors is not seen by a proxy that is certain of them.
 
+    Args:
+        source_errors: 1 for each wrong and 0 for each right prediction on held-out source data.
+        tolerated: by how much the error may rise above that of the source.
+        level: largest probability that the alarm is ever false.
+
     >>> rng = np.random.default_rng(0)
     >>> wrong = rng.random(2000) < 0.1
     >>> proxy = np.where(wrong, 0.7, 0.2) + 0.2 * rng.random(2000)

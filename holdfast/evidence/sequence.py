@@ -20,6 +20,11 @@ class ConfidenceSequence(Stateful):
     stakes: as the empirical-Bernstein bound of Howard et al. (Annals of Statistics 2021, Theorem 4), with log(1 + λx)
     itself in place of its lower bound λx − ψ(λ)x², which makes it narrower (`results/evidence.json`).
 
+    Args:
+        confidence: probability that all intervals hold at once.
+        lowest: smallest possible observation.
+        highest: largest possible observation.
+
     >>> sequence = ConfidenceSequence(confidence=0.95)
     >>> sequence.observe([1.0, 0.0] * 500)
     >>> print(sequence.interval())

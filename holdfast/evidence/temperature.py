@@ -25,8 +25,8 @@ DOUBTFUL = 0.15  # difference of confidence and agreement; at most 0.10 at a goo
 class Temperature:
     """A temperature, and by how much the mean confidence at it is off: one standard deviation, without shift."""
 
-    temperature: float
-    error: float
+    temperature: float  # by which logits are divided
+    error: float  # of the mean confidence at this temperature, a share between 0 and 1
 
 
 def temperature_from_labels(logits: ArrayLike, labels: ArrayLike) -> Temperature:
@@ -34,6 +34,10 @@ def temperature_from_labels(logits: ArrayLike, labels: ArrayLike) -> Temperature
 
     The error is the standard error of the accuracy that was fitted, and the differences between mean confidence and
     accuracy on five folds, each at the temperature fitted to the others, as far as sampling does not explain them.
+
+    Args:
+        logits: of held-out samples, (samples, classes).
+        labels: index of the true class of each sample.
 
     >>> logits = np.array([[1.0, 0.0]] * 400)
     >>> fitted = temperature_from_labels(logits, [0, 0, 0, 1] * 100)
@@ -59,6 +63,10 @@ def temperature_from_agreement(logits: ArrayLike, others: ArrayLike) -> Temperat
     measured. This is an estimate, and on shifted samples not even a good one. None (unknown) if all predictions agree:
     a perfect network and one that the other statistics do not change look the same.
 
+    Args:
+        logits: of unlabelled source samples, (samples, classes), whose temperature is wanted.
+        others: of another view of the same network, for the same samples.
+
     >>> fitted = temperature_from_agreement([[1.0, 0.0]] * 48, [[1.0, 0.0], [1.0, 0.0], [1.0, 0.0], [0.0, 1.0]] * 12)
     >>> fitted is not None and 0.9 < fitted.temperature < 1.2 and fitted.error > 0.07
     True
@@ -78,6 +86,11 @@ def temperature_from_stream(logits: ArrayLike, agreed: ArrayLike, clean_accuracy
     `logits` are the anchor's. Where the source agrees they are taken to be right, and elsewhere in 30 % of cases,
     give or take 30: that is the error. It is large, too, when most samples are predicted to be of one class: views that
     know nothing agree on that. A known `clean_accuracy` is an upper bound, because a shift does not help.
+
+    Args:
+        logits: of the anchor, (samples, classes).
+        agreed: whether the source predicts the same class, sample by sample.
+        clean_accuracy: of the source without a shift, between 0 and 1; None: unknown.
 
     >>> fitted = temperature_from_stream([[1.0, 0.0]] * 64, [1, 1, 1, 0] * 16)
     >>> round(fitted.temperature, 2), round(fitted.error, 2)
@@ -104,6 +117,11 @@ def temperature_doubt(logits: ArrayLike, others: ArrayLike, temperature: float) 
 
     `logits` are those of the source and `others` those of the anchor, for at least 64 samples of any stream, shifted or
     not. No doubt does not mean that the temperature is right.
+
+    Args:
+        logits: of the source, (samples, classes).
+        others: of the anchor, for the same samples.
+        temperature: that is in doubt.
 
     >>> temperature_doubt([[1.0, 0.0]] * 64, [[1.0, 0.0]] * 64, temperature=1.75)
     'confidence is 64 % and agreement 100 % at temperature 1.75'
@@ -139,6 +157,11 @@ def temperature_from_accuracy(logits: ArrayLike, accuracy: float, source: ArrayL
     With `source`, logits of another view for the same samples, the accuracy is that of the other view, which is taken
     to be right more often where the two differ, by 30 % of these samples, give or take 30; and nothing shows how well
     confidence fits single samples, so the error is larger than that of labels.
+
+    Args:
+        logits: of unlabelled source samples, (samples, classes).
+        accuracy: the known accuracy, between 0 and 1.
+        source: logits of the view whose accuracy is known; None: `logits` themselves.
 
     >>> fitted = temperature_from_accuracy([[1.0, 0.0]] * 48, accuracy=0.75)
     >>> round(fitted.temperature, 2), round(fitted.error, 4)

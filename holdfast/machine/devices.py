@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Literal, TypeAlias, get_args
 
 import torch
+from threadpoolctl import threadpool_limits
 from torch import Tensor, nn
 
 Precision: TypeAlias = Literal["float32", "bfloat16", "float16"]
@@ -113,6 +115,21 @@ class Placement:
         """Wait until everything that was asked of the device is done, for example before reading a clock."""
         if self.kind != "cpu":
             torch.accelerator.synchronize(self.device)
+
+
+@contextmanager
+def threads(count: int) -> Iterator[None]:
+    """Compute with this many threads, in torch and in the BLAS of numpy and scipy.
+
+    With one, sums have one order, and what is computed does not depend on the number of cores.
+    """
+    before = torch.get_num_threads()
+    torch.set_num_threads(count)
+    try:
+        with threadpool_limits(count, user_api="blas"):
+            yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def _count(kind: str) -> int:

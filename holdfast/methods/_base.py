@@ -318,7 +318,12 @@ METHODS: Registry[type[Method]] = Registry("method", "methods")
 
 
 def preset_for(method: type[Method], model: Classifier) -> str | None:
-    """Return the name of the published setting closest to a model, by number of classes, then normalisation."""
+    """Return the name of the published setting closest to a model, by number of classes, then normalisation.
+
+    Args:
+        method: the class of the method.
+        model: the network that it will adapt.
+    """
     data = ("cifar10-c", "cifar100-c", "imagenet-c")[
         # Halfway between 10, 100 and 1000 classes on a logarithmic scale.
         (model.num_classes > math.sqrt(1e3)) + (model.num_classes > math.sqrt(1e5))

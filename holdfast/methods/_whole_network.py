@@ -93,6 +93,9 @@ class WholeNetwork(Method):
 def classifier_part(model: Classifier) -> nn.Module | None:
     """Return the outermost module around the last layer with less than half of all weights, or None.
 
+    Args:
+        model: the network.
+
     >>> from holdfast.models.tiny import tiny_resnet
     >>> classifier_part(Classifier(tiny_resnet()))
     Linear(in_features=16, out_features=10, bias=True)

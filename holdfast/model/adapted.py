@@ -61,6 +61,15 @@ class AdaptedModel(nn.Module):
 
     `train()` and `eval()` set the flag `training` and nothing else: the method decides in which mode its layers run,
     and the model adapts in both. `predict` predicts without adapting; `export` returns a network that does not adapt.
+
+    Args:
+        method: the method that adapts, around its network.
+        estimators: estimators that watch every step, by name.
+        recovery: when and how the model goes back; None never does.
+        name: of the recipe; by default that of the method.
+        preset: name of the published setting that the method has, for `recipe`.
+        weights: digest of the source network, which saved states are bound to.
+        source: the network as it was given, for `model.source(inputs)`.
     """
 
     beside_adaptation: tuple[str, ...] = ()  # parts whose state is saved and is no part of the digest

@@ -72,6 +72,10 @@ class GuardedModel(AdaptedModel):
 
     What `step` and `begin` predict counts as served, and its labels can be wanted, also with `adapt=False`, which
     changes nothing else; `predict` counts nothing.
+
+    Args:
+        *arguments: those of `AdaptedModel`; `holdfast.guard` passes them.
+        **options: those of `AdaptedModel`.
     """
 
     beside_adaptation = ("labels", "audit")

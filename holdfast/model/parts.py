@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from torch import Tensor, nn
@@ -21,7 +22,7 @@ from holdfast.state import Savepoint, modules_of
 
 @dataclass(frozen=True)
 class Parts:
-    """The parts of an adapted model, each with its own state."""
+    """The parts of an adapted model, each with its own state; for one step, in which no module comes or goes."""
 
     method: Method
     estimators: Mapping[str, Estimator]
@@ -29,10 +30,16 @@ class Parts:
     input_range: InputRange
     source: Classifier | None
 
-    @property
+    @cached_property
     def groups(self) -> tuple[list[nn.Module], list[nn.Module]]:
         """The modules that adapt to batches, and those that count and check them."""
         return modules_of(self.method, *self.estimators.values()), modules_of(self.recovery, self.input_range)
+
+    @cached_property
+    def networks(self) -> list[Classifier]:
+        """The networks that samples go through, each once."""
+        inside = [part for part in self.groups[0] if isinstance(part, Classifier)]
+        return inside if self.source is None or self.source in inside else [*inside, self.source]
 
     def predict(self, inputs: Tensor, by: Callable[[Tensor], Tensor]) -> tuple[Tensor, Recorded]:
         """Return the prediction by a function of the method, and what estimators want of the pass that made it."""
@@ -87,7 +94,4 @@ class Parts:
 
     def passed(self) -> tuple[int, int]:
         """Return how many samples have gone through the networks, forwards and backwards."""
-        source = () if self.source is None else (self.source,)
-        parts = modules_of(self.method, *self.estimators.values(), *source)
-        forwarded = sum([part.samples_forwarded for part in parts if isinstance(part, Classifier)])
-        return forwarded, self.method.samples_backwarded
+        return sum([network.samples_forwarded for network in self.networks]), self.method.samples_backwarded

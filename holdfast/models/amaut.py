@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Literal
 
 import torch
@@ -13,7 +12,7 @@ from torch.nn import functional as F
 from torch.nn.utils.parametrizations import weight_norm
 
 from holdfast.audio import CLIPS, short_name
-from holdfast.models.base import MODELS, read_weights, seeded_weights
+from holdfast.models.base import MODELS, read_weights, with_weights
 from holdfast.models.mel import LogMel
 from holdfast.models.residual1d import stages, stem
 from holdfast.registry import UnknownNameError, nearest
@@ -97,29 +96,19 @@ class EncoderLayer(nn.Module):
 class Backbone(nn.Module):
     """A transformer over the tokens of a spectrogram, between a class token and a tail token."""
 
-    def __init__(
-        self,
-        *,
-        mels: int,
-        frames: int,
-        width: int,
-        extra_blocks: Sequence[int],
-        token_width: int,
-        depth: int,
-        heads: int,
-        hidden: int,
-        dropout: float,
-    ) -> None:
+    def __init__(self, version: AMAuTVersion, frames: int) -> None:
         super().__init__()
-        self.tokenizer = Tokenizer(mels, width, extra_blocks, token_width)
-        count = token_count(frames, len(extra_blocks))
-        self.class_token = nn.Parameter(torch.zeros(1, 1, token_width))
-        self.tail_token = nn.Parameter(torch.zeros(1, 1, token_width))
-        self.positions = nn.Parameter(torch.empty(1, count + 2, token_width))
+        width = version.token_width
+        self.tokenizer = Tokenizer(version.mels, version.width, version.extra_blocks, width)
+        count = token_count(frames, len(version.extra_blocks))
+        self.class_token = nn.Parameter(torch.zeros(1, 1, width))
+        self.tail_token = nn.Parameter(torch.zeros(1, 1, width))
+        self.positions = nn.Parameter(torch.empty(1, count + 2, width))
         nn.init.trunc_normal_(self.positions, std=0.02)
-        self.dropout = nn.Dropout(dropout)
-        self.layers = nn.Sequential(*(EncoderLayer(token_width, heads, hidden) for _ in range(depth)))
-        self.norm = nn.LayerNorm(token_width, NORM_EPS)
+        self.dropout = nn.Dropout(version.dropout)
+        layers = (EncoderLayer(width, version.heads, version.hidden) for _ in range(version.depth))
+        self.layers = nn.Sequential(*layers)
+        self.norm = nn.LayerNorm(width, NORM_EPS)
 
     def forward(self, spectrogram: Tensor) -> Tensor:
         """Return tokens, the class token first and the tail token last, (batch, tokens + 2, width)."""
@@ -166,23 +155,23 @@ class EndsHead(nn.Module):
 class AMAuTVersion:
     """One configuration: front-end, convolutions and head; all published ones share the transformer."""
 
-    sample_rate: int
-    samples: int
-    num_classes: int
-    mels: int
-    fft: int
-    window: int
-    hop: int
-    width: int
-    extra_blocks: tuple[int, ...]
-    frames: int | None = None
-    head: Literal["mean", "ends"] = "mean"
-    head_widths: tuple[int, int] = (2048, 256)
-    token_width: int = 768
-    depth: int = 12
-    heads: int = 12
-    hidden: int = 3072
-    dropout: float = 0.15
+    sample_rate: int  # of the clips, in Hz
+    samples: int  # length of a clip
+    num_classes: int  # number of outputs
+    mels: int  # bands of the spectrogram
+    fft: int  # samples of one transform
+    window: int  # samples of one frame
+    hop: int  # samples between frames
+    width: int  # channels of the convolutions
+    extra_blocks: tuple[int, ...]  # convolution blocks after the first, stage by stage
+    frames: int | None = None  # of the spectrogram; None: as many as the clip has
+    head: Literal["mean", "ends"] = "mean"  # mean of all tokens, or the first and the last
+    head_widths: tuple[int, int] = (2048, 256)  # hidden features of the head
+    token_width: int = 768  # features of a token
+    depth: int = 12  # layers of the transformer
+    heads: int = 12  # of its attention
+    hidden: int = 3072  # features between the two linear maps of a layer
+    dropout: float = 0.15  # share of features set to zero in training
 
 
 AMAUT_VERSIONS = {
@@ -214,7 +203,7 @@ class AMAuT(nn.Module):
 
     def __init__(self, version: AMAuTVersion) -> None:
         super().__init__()
-        self.front_end: nn.Module = LogMel(
+        front_end = LogMel(
             sample_rate=version.sample_rate,
             samples=version.samples,
             mels=version.mels,
@@ -223,17 +212,8 @@ class AMAuT(nn.Module):
             hop=version.hop,
             frames=version.frames,
         )
-        self.backbone = Backbone(
-            mels=version.mels,
-            frames=version.frames or 1 + version.samples // version.hop,
-            width=version.width,
-            extra_blocks=version.extra_blocks,
-            token_width=version.token_width,
-            depth=version.depth,
-            heads=version.heads,
-            hidden=version.hidden,
-            dropout=version.dropout,
-        )
+        self.front_end: nn.Module = front_end
+        self.backbone = Backbone(version, front_end.frames)
         self.head: nn.Module = (
             MeanHead(version.token_width, *version.head_widths, version.num_classes)
             if version.head == "mean"
@@ -274,17 +254,12 @@ def amaut(*, version: str, weights: str | None = None, seed: int = 0) -> AMAuT:
     version = short_name(version)
     if version not in AMAUT_VERSIONS:
         raise UnknownNameError(f"unknown version {version!r} of AMAuT; {nearest(version, AMAUT_VERSIONS)}")
-    with seeded_weights(seed):
-        network = AMAuT(AMAUT_VERSIONS[version])
+    network = with_weights(lambda: AMAuT(AMAUT_VERSIONS[version]), seed)
     if weights is not None:
-        if not Path(weights).is_file():
-            raise ValueError(f"there are no weights at {weights}; pass the path of a safetensors file")
         stored = read_weights(weights)
-        if "backbone.cls_token" in stored:
-            network.load_official(stored)
-        else:
-            network.load_state_dict(stored)
-    return network.eval()
+        load = network.load_official if "backbone.cls_token" in stored else network.load_state_dict
+        load(stored)
+    return network
 
 
 def _own_name(name: str) -> str:

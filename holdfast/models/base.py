@@ -80,10 +80,19 @@ def load_weights(module: ModuleT, path: Path) -> ModuleT:
 
 def read_weights(path: str | Path) -> dict[str, Tensor]:
     """Return the tensors of a safetensors file by name."""
+    if not Path(path).is_file():
+        raise ValueError(f"there are no weights at {path}; pass the path of a safetensors file")
     try:
         return load_file(path)
     except SafetensorError as error:
         raise ValueError(f"{path} is damaged ({error}); use another copy of it") from error
+
+
+def with_weights(build: Callable[[], ModuleT], seed: int = 0, weights: str | Path | None = None) -> ModuleT:
+    """Return the network that a function builds in eval mode, with weights from a seed or a safetensors file."""
+    with seeded_weights(seed):
+        network = build()
+    return network.eval() if weights is None else load_weights(network, Path(weights))
 
 
 @contextmanager

@@ -7,31 +7,29 @@ from pathlib import Path
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from holdfast.models.base import MODELS, read_weights, seeded_weights
+from holdfast.models.base import MODELS, read_weights, with_weights
+from holdfast.models.cifar_resnet18 import BasicBlock
 from holdfast.models.normalised import Normalise
+from holdfast.models.resnet import stage
 
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
 
-class CifarBlock(nn.Module):
-    """Two 3×3 convolutions and a shortcut without parameters: subsampled maps, padded with zero channels."""
+class PaddedShortcut(nn.Module):
+    """A shortcut without parameters: subsampled maps, padded with empty channels on each side."""
 
-    def __init__(self, width_in: int, width: int, stride: int) -> None:
+    def __init__(self, stride: int, channels: int) -> None:
         super().__init__()
-        self.conv1 = nn.Conv2d(width_in, width, 3, stride, 1, bias=False)
-        self.bn1 = nn.BatchNorm2d(width)
-        self.conv2 = nn.Conv2d(width, width, 3, 1, 1, bias=False)
-        self.bn2 = nn.BatchNorm2d(width)
-        self.stride = stride
-        self.empty_channels = (width - width_in) // 2  # on each side
+        self.stride, self.channels = stride, channels
 
     def forward(self, inputs: Tensor) -> Tensor:
         """Return the feature maps, reduced by the stride."""
-        residual = F.relu(self.bn1(self.conv1(inputs)))
-        residual = self.bn2(self.conv2(residual))
-        shortcut = inputs[:, :, :: self.stride, :: self.stride]
-        shortcut = F.pad(shortcut, (0, 0, 0, 0, self.empty_channels, self.empty_channels))
-        return F.relu(residual + shortcut)
+        return F.pad(inputs[:, :, :: self.stride, :: self.stride], (0, 0, 0, 0, self.channels, self.channels))
+
+
+def cifar_block(width_in: int, width: int, stride: int) -> BasicBlock:
+    """Return two 3×3 convolutions with such a shortcut."""
+    return BasicBlock(width_in, width, stride, PaddedShortcut(stride, (width - width_in) // 2))
 
 
 class CifarResNet(nn.Module):
@@ -49,9 +47,9 @@ class CifarResNet(nn.Module):
         self.normalise = Normalise(MEAN, STD)
         self.conv1 = nn.Conv2d(3, 16, 3, 1, 1, bias=False)
         self.bn1 = nn.BatchNorm2d(16)
-        self.layer1 = cifar_stage(16, 16, 1, blocks)
-        self.layer2 = cifar_stage(16, 32, 2, blocks)
-        self.layer3 = cifar_stage(32, 64, 2, blocks)
+        self.layer1 = stage(cifar_block, 16, 16, 1, blocks)
+        self.layer2 = stage(cifar_block, 16, 32, 2, blocks)
+        self.layer3 = stage(cifar_block, 32, 64, 2, blocks)
         self.fc = nn.Linear(64, num_classes)
 
     def forward(self, inputs: Tensor) -> Tensor:
@@ -68,18 +66,9 @@ class CifarResNet(nn.Module):
         if "fc.weight" not in weights:
             raise ValueError(f"{path} has no 'fc.weight'; name the weights as CifarResNet().state_dict() does")
         blocks = sum(name.startswith("layer1.") and name.endswith(".conv1.weight") for name in weights)
-        with seeded_weights(0):  # the file replaces them; the global generator must not advance
-            network = cls(6 * blocks + 2, len(weights["fc.weight"]))
+        network = with_weights(lambda: cls(6 * blocks + 2, len(weights["fc.weight"])))
         network.load_state_dict(weights)
-        return network.eval()
-
-
-def cifar_stage(width_in: int, width: int, stride: int, blocks: int) -> nn.Sequential:
-    """Return a sequence of blocks, the first of which changes the shape."""
-    return nn.Sequential(
-        CifarBlock(width_in, width, stride),
-        *(CifarBlock(width, width, 1) for _ in range(blocks - 1)),
-    )
+        return network
 
 
 @MODELS.register("cifar_resnet", alias="cifar_resnet20")
@@ -89,8 +78,5 @@ def cifar_resnet(*, weights: str | None = None, depth: int = 20, num_classes: in
     Without weights, an untrained network of this depth, for `holdfast train`.
     """
     if weights is None:
-        with seeded_weights(0):
-            return CifarResNet(depth, num_classes).eval()
-    if not Path(weights).is_file():
-        raise ValueError(f"there are no weights at {weights}; pass the path of a safetensors file")
+        return with_weights(lambda: CifarResNet(depth, num_classes))
     return CifarResNet.from_file(weights)

@@ -8,9 +8,10 @@ from itertools import pairwise
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from holdfast.models.base import MODELS, seeded_weights
+from holdfast.models.base import MODELS, with_weights
 from holdfast.models.checkpoint import load_checkpoint
 from holdfast.models.normalised import Normalise
+from holdfast.models.resnet import stage
 
 # Mean and standard deviation of the channels, by the number of classes.
 CIFAR10 = (0.4914, 0.4822, 0.4465), (0.2471, 0.2435, 0.2616)
@@ -18,17 +19,17 @@ CIFAR100 = (0.5071, 0.4865, 0.4409), (0.2673, 0.2564, 0.2762)
 
 
 class BasicBlock(nn.Module):
-    """Two 3×3 convolutions and a shortcut, which is a 1×1 convolution if the shape changes."""
+    """Two 3×3 convolutions and a shortcut: the given one, or a 1×1 convolution if the shape changes."""
 
-    def __init__(self, width_in: int, width: int, stride: int) -> None:
+    def __init__(self, width_in: int, width: int, stride: int, shortcut: nn.Module | None = None) -> None:
         super().__init__()
         self.conv1 = nn.Conv2d(width_in, width, 3, stride, 1, bias=False)
         self.bn1 = nn.BatchNorm2d(width)
         self.conv2 = nn.Conv2d(width, width, 3, 1, 1, bias=False)
         self.bn2 = nn.BatchNorm2d(width)
-        self.shortcut = nn.Sequential()
-        if stride > 1 or width_in != width:
-            self.shortcut = nn.Sequential(nn.Conv2d(width_in, width, 1, stride, bias=False), nn.BatchNorm2d(width))
+        if shortcut is None and (stride > 1 or width_in != width):
+            shortcut = nn.Sequential(nn.Conv2d(width_in, width, 1, stride, bias=False), nn.BatchNorm2d(width))
+        self.shortcut = nn.Sequential() if shortcut is None else shortcut
 
     def forward(self, inputs: Tensor) -> Tensor:
         """Return the feature maps, reduced by the stride."""
@@ -51,7 +52,7 @@ class CifarResNet18(nn.Module):
         shapes = [(widths[0], widths[0], 1), *((before, width, 2) for before, width in pairwise(widths))]
         self._stages = [f"layer{number}" for number in range(1, len(widths) + 1)]
         for name, (before, width, stride) in zip(self._stages, shapes, strict=True):
-            self.add_module(name, nn.Sequential(BasicBlock(before, width, stride), BasicBlock(width, width, 1)))
+            self.add_module(name, stage(BasicBlock, before, width, stride, 2))
         self.fc = nn.Linear(widths[-1], num_classes)
 
     def forward(self, inputs: Tensor) -> Tensor:
@@ -68,7 +69,6 @@ def cifar_resnet18(
     *, weights: str | None = None, num_classes: int = 10, widths: Sequence[int] = (64, 128, 256, 512)
 ) -> CifarResNet18:
     """The CIFAR ResNet-18 of AETTA, with weights that its official code has trained; without weights, untrained."""
-    with seeded_weights(0):
-        network = CifarResNet18(num_classes, widths)
+    network = with_weights(lambda: CifarResNet18(num_classes, widths))
     # The official code puts a normalisation layer, with mu and sigma, before the network.
-    return network.eval() if weights is None else load_checkpoint(network, weights, ignored=("mu", "sigma"))
+    return network if weights is None else load_checkpoint(network, weights, ignored=("mu", "sigma"))

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from holdfast.models.base import MODELS, seeded_weights
+from holdfast.models.base import MODELS, with_weights
 from holdfast.models.checkpoint import load_checkpoint
 from holdfast.models.normalised import Normalise
+from holdfast.models.resnet import stage
 
 EXPANSION = 4
 BASE = 64  # planes to which the width of a group refers
@@ -16,19 +19,19 @@ BASE = 64  # planes to which the width of a group refers
 class ResNeXtBlock(nn.Module):
     """A 1×1, a grouped 3×3 and a 1×1 convolution; the shortcut is a 1×1 convolution if the shape changes."""
 
-    def __init__(self, width_in: int, planes: int, groups: int, group_width: int, stride: int) -> None:
+    def __init__(self, width_in: int, width: int, stride: int, groups: int, group_width: int) -> None:
         super().__init__()
-        inner = planes * group_width // BASE * groups
+        inner = width // EXPANSION * group_width // BASE * groups
         self.conv_reduce = nn.Conv2d(width_in, inner, 1, bias=False)
         self.bn_reduce = nn.BatchNorm2d(inner)
         self.conv_conv = nn.Conv2d(inner, inner, 3, stride, 1, groups=groups, bias=False)
         self.bn = nn.BatchNorm2d(inner)
-        self.conv_expand = nn.Conv2d(inner, EXPANSION * planes, 1, bias=False)
-        self.bn_expand = nn.BatchNorm2d(EXPANSION * planes)
+        self.conv_expand = nn.Conv2d(inner, width, 1, bias=False)
+        self.bn_expand = nn.BatchNorm2d(width)
         self.downsample: nn.Module | None = None
-        if stride > 1 or width_in != EXPANSION * planes:
-            shortcut = nn.Conv2d(width_in, EXPANSION * planes, 1, stride, bias=False)
-            self.downsample = nn.Sequential(shortcut, nn.BatchNorm2d(EXPANSION * planes))
+        if stride > 1 or width_in != width:
+            shortcut = nn.Conv2d(width_in, width, 1, stride, bias=False)
+            self.downsample = nn.Sequential(shortcut, nn.BatchNorm2d(width))
 
     def forward(self, inputs: Tensor) -> Tensor:
         """Return the feature maps, reduced by the stride."""
@@ -53,10 +56,10 @@ class CifarResNeXt(nn.Module):
         self.normalise = Normalise((0.5, 0.5, 0.5), (0.5, 0.5, 0.5))
         self.conv_1_3x3 = nn.Conv2d(3, 64, 3, 1, 1, bias=False)
         self.bn_1 = nn.BatchNorm2d(64)
-        shape = groups, group_width
-        self.stage_1 = resnext_stage(64, 64, 1, blocks, *shape)
-        self.stage_2 = resnext_stage(64 * EXPANSION, 128, 2, blocks, *shape)
-        self.stage_3 = resnext_stage(128 * EXPANSION, 256, 2, blocks, *shape)
+        block = partial(ResNeXtBlock, groups=groups, group_width=group_width)
+        self.stage_1 = stage(block, 64, 64 * EXPANSION, 1, blocks)
+        self.stage_2 = stage(block, 64 * EXPANSION, 128 * EXPANSION, 2, blocks)
+        self.stage_3 = stage(block, 128 * EXPANSION, 256 * EXPANSION, 2, blocks)
         self.classifier = nn.Linear(256 * EXPANSION, num_classes)
 
     def forward(self, inputs: Tensor) -> Tensor:
@@ -65,14 +68,6 @@ class CifarResNeXt(nn.Module):
         maps = self.stage_3(self.stage_2(self.stage_1(maps)))
         logits: Tensor = self.classifier(maps.mean(dim=(2, 3)))
         return logits
-
-
-def resnext_stage(width_in: int, planes: int, stride: int, blocks: int, groups: int, group_width: int) -> nn.Sequential:
-    """Return a sequence of blocks, the first of which changes the shape."""
-    return nn.Sequential(
-        ResNeXtBlock(width_in, planes, groups, group_width, stride),
-        *(ResNeXtBlock(EXPANSION * planes, planes, groups, group_width, 1) for _ in range(blocks - 1)),
-    )
 
 
 @MODELS.register("cifar_resnext")
@@ -84,8 +79,15 @@ def cifar_resnext(
     group_width: int = 32,
     num_classes: int = 100,
 ) -> CifarResNeXt:
-    """ResNeXt-29 32×4d, with weights such as RobustBench's `Hendrycks2020AugMix_ResNeXt.pt`; without, untrained."""
-    with seeded_weights(0):
-        network = CifarResNeXt(depth, groups, group_width, num_classes)
+    """ResNeXt-29 32×4d, with weights such as RobustBench's `Hendrycks2020AugMix_ResNeXt.pt`; without, untrained.
+
+    Args:
+        weights: checkpoint; None: random weights.
+        depth: number of layers.
+        groups: of the convolutions in a block.
+        group_width: channels of a group in the first stage.
+        num_classes: number of outputs.
+    """
+    network = with_weights(lambda: CifarResNeXt(depth, groups, group_width, num_classes))
     # RobustBench keeps the normalisation in the network, as mu and sigma.
-    return network.eval() if weights is None else load_checkpoint(network, weights, ignored=("mu", "sigma"))
+    return network if weights is None else load_checkpoint(network, weights, ignored=("mu", "sigma"))

@@ -37,6 +37,11 @@ def with_classes(network: nn.Module, indices: Sequence[int], *, example: Tensor 
     The last linear layer keeps the rows of these classes, so that every method finds it; networks without one get
     their logits masked. Nothing is done to a network that has no more outputs than that.
 
+    Args:
+        network: the network with all classes.
+        indices: of the outputs to keep, in order.
+        example: a batch of inputs; only needed if probing the network does not find its inputs.
+
     >>> from holdfast.models.tiny import tiny_resnet
     >>> network = tiny_resnet()
     >>> inputs = torch.rand(2, 3, 32, 32)

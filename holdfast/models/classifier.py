@@ -36,6 +36,14 @@ class Classifier(nn.Module):
     many, so pass an `example` if the size matters: a batch, or a mapping with one batch for a network that takes it by
     name. `output` says where the logits are in what the network returns.
 
+    Args:
+        module: the network.
+        example: a batch of inputs, or a mapping with one for a network that takes it by name; only needed if probing
+            the network does not find its inputs.
+        head: name of the last layer; only needed if probing does not find it.
+        output: where the logits are if the network returns a tuple, a mapping or a single logit: an index, a key,
+            "binary", or a function.
+
     >>> from holdfast.models.tiny import tiny_resnet
     >>> classifier = Classifier(tiny_resnet("group"))
     >>> classifier.num_classes, classifier.input_spec.shape, classifier.head_name, classifier.normalisation
@@ -132,11 +140,8 @@ class Classifier(nn.Module):
     def forward_with_features(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
         """Return logits and features, (batch, width), of one pass."""
         received: list[Tensor] = []
-        handle = self._known_head().register_forward_pre_hook(lambda _, args: received.append(args[0]))
-        try:
+        with self._known_head().register_forward_pre_hook(lambda _, args: received.append(args[0])):
             logits = self(inputs)
-        finally:
-            handle.remove()
         return logits, _whole(received[-1].flatten(1))
 
     def encode(self, inputs: Tensor) -> Tensor:

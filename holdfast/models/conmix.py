@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 
 import torch
 from torch import Tensor, nn
@@ -11,8 +10,9 @@ from torch.nn import functional as F
 from torch.nn.utils.parametrizations import weight_norm
 
 from holdfast.audio import CLIPS, short_name
-from holdfast.models.base import MODELS, load_weights, seeded_weights
-from holdfast.models.mel import mel_decibels, mel_filters
+from holdfast.models.base import MODELS, with_weights
+from holdfast.models.mel import check_clips, mel_decibels, mel_filters
+from holdfast.models.residual1d import standardised
 from holdfast.records import InputSpec
 from holdfast.registry import UnknownNameError, nearest
 
@@ -25,19 +25,19 @@ NORM_EPS = 1e-6
 class CoNMixVersion:
     """One configuration; all published ones have the sizes of R50+ViT-B/16."""
 
-    sample_rate: int
-    samples: int
-    num_classes: int
-    mels: int
-    hop: int
-    width: int = 64
-    blocks: tuple[int, int, int] = (3, 4, 9)
-    token_width: int = 768
-    depth: int = 12
-    heads: int = 12
-    hidden: int = 3072
-    head_widths: tuple[int, int] = (2048, 256)
-    dropout: float = 0.1
+    sample_rate: int  # of the clips, in Hz
+    samples: int  # length of a clip
+    num_classes: int  # number of outputs
+    mels: int  # bands of the spectrogram
+    hop: int  # samples between frames
+    width: int = 64  # channels of the first convolution
+    blocks: tuple[int, int, int] = (3, 4, 9)  # residual blocks of each stage
+    token_width: int = 768  # features of a token
+    depth: int = 12  # layers of the transformer
+    heads: int = 12  # of its attention
+    hidden: int = 3072  # features between the two linear maps of a layer
+    head_widths: tuple[int, int] = (2048, 256)  # hidden features of the head
+    dropout: float = 0.1  # share of features set to zero in training
 
 
 CONMIX_VERSIONS = {
@@ -66,11 +66,7 @@ class MelImage(nn.Module):
 
     def forward(self, inputs: Tensor) -> Tensor:
         """Return images, (batch, 3, 224, 224)."""
-        if inputs.dim() != 2 or inputs.shape[1:] != self.input_spec.shape:
-            raise ValueError(
-                f"the inputs have shape {tuple(inputs.shape)}, but this network takes mono clips "
-                f"(batch, {self.input_spec.shape[0]}) at {self.input_spec.sample_rate} Hz; bring them to that length"
-            )
+        check_clips(inputs, self.input_spec)
         decibels = mel_decibels(inputs, self.hann, self.filters, FFT, self.hop).unsqueeze(1)
         pictures = F.interpolate(decibels, (self.side, self.side), mode="bilinear", align_corners=False)
         std, mean = torch.std_mean(pictures)
@@ -78,16 +74,14 @@ class MelImage(nn.Module):
 
 
 class StandardisedConv2d(nn.Conv2d):
-    """A convolution without bias whose filters have mean 0 and variance 1 (Qiao et al., arXiv 1903.10520)."""
+    """A convolution without bias, with standardised filters."""
 
     def __init__(self, width_in: int, width: int, kernel: int, stride: int = 1) -> None:
         super().__init__(width_in, width, kernel, stride, kernel // 2, bias=False)
 
     def forward(self, input: Tensor) -> Tensor:
         """Return the feature maps, (batch, channels, height, width)."""
-        var, mean = torch.var_mean(self.weight, (1, 2, 3), correction=0, keepdim=True)
-        weight = (self.weight - mean) / (var + 1e-5).sqrt()
-        return F.conv2d(input, weight, None, self.stride, self.padding)
+        return F.conv2d(input, standardised(self.weight), None, self.stride, self.padding)
 
 
 class ResidualBottleneck(nn.Module):
@@ -185,6 +179,4 @@ def conmix(*, version: str, weights: str | None = None, seed: int = 0) -> CoNMix
     version = short_name(version)
     if version not in CONMIX_VERSIONS:
         raise UnknownNameError(f"unknown version {version!r} of CoNMix++; {nearest(version, CONMIX_VERSIONS)}")
-    with seeded_weights(seed):
-        network = CoNMix(CONMIX_VERSIONS[version])
-    return network.eval() if weights is None else load_weights(network, Path(weights))
+    return with_weights(lambda: CoNMix(CONMIX_VERSIONS[version]), seed, weights)

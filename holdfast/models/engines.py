@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from contextlib import ExitStack
 from typing import Any, Literal, get_args
 
 import torch
@@ -10,6 +11,7 @@ from torch import Tensor, nn
 from torch.nn.utils.fusion import fuse_conv_bn_eval
 
 from holdfast.models.classifier import Classifier
+from holdfast.models.memory_format import quicken
 from holdfast.models.probing import untouched
 
 EngineName = Literal["exact", "folded", "bfloat16", "compiled"]
@@ -83,11 +85,11 @@ def folded(network: nn.Module, trial: Tensor) -> nn.Module:
             outputs.append((layer, output))
 
     kinds = CONVOLUTIONS + NORMS
-    handles = [part.register_forward_hook(note) for part in network.modules() if isinstance(part, kinds)]
-    with untouched(network):
+    with ExitStack() as hooks, untouched(network):
+        for part in network.modules():
+            if isinstance(part, kinds):
+                hooks.enter_context(part.register_forward_hook(note))
         expected = network(trial)
-    for handle in handles:
-        handle.remove()
     once = [
         (convolution, norm)
         for norm, convolution in pairs.items()
@@ -96,7 +98,8 @@ def folded(network: nn.Module, trial: Tensor) -> nn.Module:
     if not _folds(network, once, trial, expected):  # the output of some convolution is used elsewhere too
         for pair in once:
             _folds(network, [pair], trial, expected)
-    return _channels_last(network, trial)
+    quicken(network, trial)
+    return network
 
 
 def _folds(network: nn.Module, pairs: list[tuple[nn.Module, nn.Module]], trial: Tensor, expected: Any) -> bool:
@@ -120,13 +123,3 @@ def _replace(network: nn.Module, name: str, part: nn.Module) -> None:
 
 def _same(one: Any, other: Any) -> bool:
     return not isinstance(one, Tensor) or torch.allclose(one, other, rtol=1e-4, atol=1e-4 * float(other.abs().max()))
-
-
-def _channels_last(network: nn.Module, trial: Tensor) -> nn.Module:
-    """Store the channels of images last, unless the network needs another order."""
-    network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-    try:
-        network(trial)
-    except RuntimeError:  # it flattens its feature maps with view()
-        network.to(memory_format=torch.contiguous_format)  # type: ignore[call-overload]
-    return network

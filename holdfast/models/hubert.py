@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from holdfast.models.amaut import MeanHead
 from holdfast.models.base import predicting
+from holdfast.models.mel import check_clips
 from holdfast.models.residual1d import Bottleneck, stem
 from holdfast.records import InputSpec
 
@@ -54,6 +55,14 @@ class HuBERT(nn.Module):
 
     Waveforms are not normalised. Other rates, 44.1 kHz in "us8", are resampled to 16 kHz inside the network, so that
     all networks use the same streams; the official code adapts to audio that was corrupted at 16 kHz.
+
+    Args:
+        backbone: HuBERT of `transformers`.
+        width: features of the backbone.
+        clip: sample rate in Hz and length in samples.
+        num_classes: number of outputs.
+        blocks: convolution blocks of the head; empty: linear layers only.
+        head_widths: hidden features of the head.
     """
 
     def __init__(
@@ -76,11 +85,7 @@ class HuBERT(nn.Module):
 
     def forward(self, inputs: Tensor) -> Tensor:
         """Return logits for waveforms in [-1, 1], (batch, samples)."""
-        if inputs.dim() != 2 or inputs.shape[1:] != self.input_spec.shape:
-            raise ValueError(
-                f"the inputs have shape {tuple(inputs.shape)}, but this network takes mono clips "
-                f"(batch, {self.input_spec.shape[0]}) at {self.input_spec.sample_rate} Hz; bring them to that length"
-            )
+        check_clips(inputs, self.input_spec)
         with predicting(self.backbone):
             frames: Tensor = self.backbone(resampled(inputs, self.samples)).last_hidden_state
         logits: Tensor = self.head(frames)

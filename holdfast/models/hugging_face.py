@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,8 @@ import torch
 from torch import Tensor, nn
 
 from holdfast.audio import CLIPS, short_name
-from holdfast.models.base import MODELS, load_weights, predicting, seeded_weights
+from holdfast.machine.extras import extra
+from holdfast.models.base import MODELS, predicting, seeded_weights, with_weights
 from holdfast.models.hubert import HUBERT_VERSIONS, HuBERT
 from holdfast.models.normalised import Normalised
 from holdfast.models.preprocessing import Preprocessing
@@ -61,6 +63,11 @@ def clip(
 
     The embeddings of the class names, averaged over all templates, are its last layer, so that every method works with
     it; underscores in names become spaces. `class_names` may be a text file with a name in each line.
+
+    Args:
+        model: folder or name of a CLIP or SigLIP.
+        class_names: one for each class, as written in the sentences.
+        templates: sentences with `{}` for the class name; their embeddings are averaged.
     """
     transformers = _transformers()
     names = Path(class_names).read_text().splitlines() if isinstance(class_names, str) else list(class_names)
@@ -86,6 +93,10 @@ class ClipClassifier(nn.Module):
     """The image tower of CLIP or SigLIP, and the embeddings of class names as its last layer (Radford et al., 2021).
 
     The logits are s · cos(image, name) + b, with the scale s and the bias b of the trained model.
+
+    Args:
+        model: a CLIP or SigLIP of `transformers`.
+        embeddings: of the class names, (classes, features).
     """
 
     def __init__(self, model: Any, embeddings: Tensor) -> None:
@@ -135,15 +146,24 @@ def hubert(
 
     `weights` is a safetensors file of the whole network, `pretrained` a folder or name of the backbone alone, such as
     facebook/hubert-base-ls960, with a random head to be trained; `config` changes the size. Needs the extra `hf`.
+
+    Args:
+        version: "sc2", "rs", "us8" or "vs".
+        weights: safetensors file of the whole network; None: see `pretrained`.
+        pretrained: folder or name of the backbone alone; None: random weights.
+        config: entries of the backbone's configuration to change.
+        seed: of random weights.
     """
     version = short_name(version)
     if version not in HUBERT_VERSIONS:
         raise UnknownNameError(f"unknown version {version!r} of HuBERT; {nearest(version, HUBERT_VERSIONS)}")
     num_classes, blocks = HUBERT_VERSIONS[version]
-    with seeded_weights(seed):
+
+    def build() -> HuBERT:
         backbone = _backbone(config or {}, pretrained)
-        network = HuBERT(backbone, backbone.config.hidden_size, CLIPS[version], num_classes, blocks)
-    return network.eval() if weights is None else load_weights(network, Path(weights))
+        return HuBERT(backbone, backbone.config.hidden_size, CLIPS[version], num_classes, blocks)
+
+    return with_weights(build, seed, weights)
 
 
 @MODELS.register("small_hubert")
@@ -158,14 +178,20 @@ def small_hubert(
     """A HuBERT of 0.4 million weights with the head for Speech Commands, to be trained on custom audio data.
 
     It has the layers of HuBERT-base in small and no pretrained weights; other rates are resampled to 16 kHz.
+
+    Args:
+        num_classes: number of outputs.
+        sample_rate: of the clips, in Hz.
+        seconds: length of a clip.
+        weights: safetensors file; None: random weights.
+        seed: of random weights.
     """
-    with seeded_weights(seed):
-        clip = sample_rate, round(seconds * sample_rate)
-        network = HuBERT(_backbone(SMALL, None), SMALL["hidden_size"], clip, num_classes, head_widths=(128, 64))
-    return network.eval() if weights is None else load_weights(network, Path(weights))
+    width, clip = SMALL["hidden_size"], (sample_rate, round(seconds * sample_rate))
+    build = partial(HuBERT, width=width, clip=clip, num_classes=num_classes, head_widths=(128, 64))
+    return with_weights(lambda: build(_backbone(SMALL)), seed, weights)
 
 
-def _backbone(config: Mapping[str, Any], pretrained: str | None) -> Any:
+def _backbone(config: Mapping[str, Any], pretrained: str | None = None) -> Any:
     """Return HuBERT without a head; as in the official code, no spectrogram is masked."""
     transformers = _transformers()
     options = {"mask_time_prob": 0.0, "mask_feature_prob": 0.0, "apply_spec_augment": False, "layerdrop": 0.05}
@@ -178,6 +204,11 @@ class HuggingFaceAudio(nn.Module):
     """An audio classifier of `transformers` behind its feature extractor: it takes waveforms.
 
     Gradients reach the weights; they reach the waveform only if the extractor just normalises it.
+
+    Args:
+        network: a classifier of `transformers`.
+        extractor: its feature extractor.
+        samples: length of a clip.
     """
 
     def __init__(self, network: nn.Module, extractor: Any, samples: int) -> None:
@@ -252,8 +283,4 @@ def _side(size: Any) -> int | None:
 
 
 def _transformers() -> Any:
-    try:
-        import transformers
-    except ImportError as error:
-        raise ImportError("this network needs transformers: pip install holdfast[hf]") from error
-    return transformers
+    return extra("hf", "transformers", "this network needs")

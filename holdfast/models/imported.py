@@ -73,6 +73,14 @@ def local_file(
 
     With `mean` and `std` of each channel the network takes images in [0, 1]; with `size` encoded images are resized and
     cropped to that many pixels. Without them inputs are passed on as they are.
+
+    Args:
+        target: the file and the function in it, `net.py:make`, with a checkpoint after a comma if there is one.
+        weights: checkpoint, in place of the one in `target`.
+        arguments: of the function, by name.
+        mean: of each channel, for images in [0, 1]; None: inputs are passed on as they are.
+        std: standard deviation of each channel.
+        size: pixels to which encoded images are resized and cropped; None: they are not.
     """
     code, comma, path = target.partition(",")
     file, colon, name = code.rpartition(":")

@@ -25,6 +25,15 @@ class LogMel(nn.Module):
     a quieter clip gives smaller values. `frames` beyond those of the clip are filled with 0. It has no parameters and
     no entry in the state dict.
 
+    Args:
+        sample_rate: of the clips, in Hz.
+        samples: length of a clip.
+        mels: number of bands.
+        fft: samples of one transform.
+        window: samples of one frame.
+        hop: samples between frames.
+        frames: of the result; None: as many as the clip has.
+
     >>> LogMel(sample_rate=16_000, samples=16_000, mels=80, fft=1024, window=400, hop=155)(torch.zeros(2, 16_000)).shape
     torch.Size([2, 80, 104])
     """
@@ -44,14 +53,18 @@ class LogMel(nn.Module):
 
     def forward(self, inputs: Tensor) -> Tensor:
         """Return spectrograms, (batch, mels, frames)."""
-        (samples,) = self.input_spec.shape
-        if inputs.dim() != 2 or inputs.shape[1] != samples:
-            raise ValueError(
-                f"the inputs have shape {tuple(inputs.shape)}, but this network takes mono clips (batch, {samples}) at "
-                f"{self.input_spec.sample_rate} Hz; resample them and bring them to that length"
-            )
+        check_clips(inputs, self.input_spec)
         scaled = mel_decibels(inputs, self.hann, self.filters, self.fft, self.hop) / (RANGE_DB / 2)
         return F.pad(scaled, (0, self.frames - scaled.shape[-1]))
+
+
+def check_clips(inputs: Tensor, spec: InputSpec) -> None:
+    """Raise a ValueError unless inputs are mono clips of the length that a network takes, (batch, samples)."""
+    if inputs.dim() != 2 or inputs.shape[1:] != spec.shape:
+        raise ValueError(
+            f"the inputs have shape {tuple(inputs.shape)}, but this network takes mono clips (batch, {spec.shape[0]}) "
+            f"at {spec.sample_rate} Hz; resample them and bring them to that length"
+        )
 
 
 def mel_decibels(inputs: Tensor, window: Tensor, filters: Tensor, fft: int, hop: int) -> Tensor:

@@ -51,6 +51,12 @@ class Normalise(nn.Module):
 class Normalised(nn.Module):
     """A network behind its channel normalisation: it takes images in [0, 1].
 
+    Args:
+        module: the network, for normalised images.
+        mean: of each channel, subtracted from images in [0, 1].
+        std: of each channel, by which they are divided.
+        preprocessing: what else happens to an image before the network; None: unknown.
+
     >>> network = Normalised(nn.Flatten(), mean=[0.5, 0.5, 0.5], std=[0.5, 0.5, 0.5])
     >>> network(torch.zeros(1, 3, 1, 1)).tolist()
     [[-1.0, -1.0, -1.0]]

@@ -10,6 +10,8 @@ import torch
 from PIL import Image
 from torch import Tensor, nn
 
+from holdfast.decode.image_files import resize_shorter_side
+
 
 @dataclass(frozen=True)
 class Preprocessing:
@@ -20,21 +22,17 @@ class Preprocessing:
     """
 
     mean: tuple[float, ...] = ()  # of each channel, for inputs in [0, 1]; empty: none is subtracted
-    std: tuple[float, ...] = ()
+    std: tuple[float, ...] = ()  # of each channel, for inputs in [0, 1]; empty: inputs are not scaled
     crop: tuple[int, int] | None = None  # height and width of the centre crop
     resize: int | None = None  # pixels of the shorter side before the crop
-    interpolation: str = "bilinear"
+    interpolation: str = "bilinear"  # of the resize, as Pillow calls it
     sample_rate: int | None = None  # of audio, in Hz
 
     def image(self, picture: Image.Image) -> Tensor:
         """Return an image as the network takes it: resized, cropped, (3, height, width) in [0, 1]."""
         picture = picture.convert("RGB")
         if self.resize is not None:
-            shorter = min(picture.size)
-            width, height = (
-                self.resize if side == shorter else int(self.resize * side / shorter) for side in picture.size
-            )
-            picture = picture.resize((width, height), getattr(Image.Resampling, self.interpolation.upper()))
+            picture = resize_shorter_side(picture, self.resize, self.interpolation)
         if self.crop is not None:
             height, width = self.crop
             left, top = round((picture.width - width) / 2), round((picture.height - height) / 2)

@@ -11,17 +11,21 @@ from torch.nn import functional as F
 NORM_EPS = 1e-6
 
 
+def standardised(weight: Tensor) -> Tensor:
+    """Return filters with mean 0 and variance 1, (filters, …) (Qiao et al., arXiv 1903.10520)."""
+    var, mean = torch.var_mean(weight, tuple(range(1, weight.dim())), correction=0, keepdim=True)
+    return (weight - mean) / (var + 1e-5).sqrt()
+
+
 class StandardisedConv1d(nn.Conv1d):
-    """A convolution without bias whose filters have mean 0 and variance 1 (Qiao et al., arXiv 1903.10520)."""
+    """A convolution over time without bias, with standardised filters."""
 
     def __init__(self, width_in: int, width: int, kernel: int, stride: int = 1, padding: int = 0) -> None:
         super().__init__(width_in, width, kernel, stride, padding, bias=False)
 
     def forward(self, input: Tensor) -> Tensor:
         """Return the feature maps, (batch, width, time)."""
-        var, mean = torch.var_mean(self.weight, (1, 2), correction=0, keepdim=True)
-        weight = (self.weight - mean) / (var + 1e-5).sqrt()
-        return F.conv1d(input, weight, None, self.stride, self.padding)
+        return F.conv1d(input, standardised(self.weight), None, self.stride, self.padding)
 
 
 class Bottleneck(nn.Module):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import pairwise
 from typing import Literal
 
@@ -61,6 +62,14 @@ class ResNet(nn.Module):
     """A residual network with one stage per width; every stage but the first halves the feature maps.
 
     Like the CIFAR networks of He et al. (CVPR 2016), but with convolutional shortcuts.
+
+    Args:
+        norm: kind of normalisation layers.
+        widths: channels of each stage.
+        blocks: residual blocks of each stage.
+        num_classes: number of outputs.
+        mean: of each channel, subtracted from images in [0, 1].
+        std: of each channel, by which they are divided.
     """
 
     def __init__(
@@ -77,9 +86,10 @@ class ResNet(nn.Module):
         self.normalise = Normalise(mean, std)
         self.conv = nn.Conv2d(3, widths[0], 3, 1, 1, bias=False)
         self.norm = norm_layer(norm, widths[0])
+        block = partial(ResidualBlock, norm=norm)
         self.stages = nn.Sequential(
-            stage(widths[0], widths[0], 1, blocks, norm),
-            *(stage(width_in, width, 2, blocks, norm) for width_in, width in pairwise(widths)),
+            stage(block, widths[0], widths[0], 1, blocks),
+            *(stage(block, width_in, width, 2, blocks) for width_in, width in pairwise(widths)),
         )
         self.fc = nn.Linear(widths[-1], num_classes)
 
@@ -90,7 +100,8 @@ class ResNet(nn.Module):
         return logits
 
 
-def stage(width_in: int, width: int, stride: int, blocks: int, norm: Norm) -> nn.Sequential:
+def stage(
+    block: Callable[[int, int, int], nn.Module], width_in: int, width: int, stride: int, blocks: int
+) -> nn.Sequential:
     """Return a sequence of residual blocks, the first of which changes the shape."""
-    first = ResidualBlock(width_in, width, stride, norm)
-    return nn.Sequential(first, *(ResidualBlock(width, width, 1, norm) for _ in range(blocks - 1)))
+    return nn.Sequential(block(width_in, width, stride), *(block(width, width, 1) for _ in range(blocks - 1)))

@@ -4,44 +4,49 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from holdfast.models.amaut import AMAUT_VERSIONS, AMAuT, AMAuTVersion
-from holdfast.models.base import MODELS, WEIGHTS, load_weights, seeded_weights
+from holdfast.models.base import MODELS, WEIGHTS, with_weights
 from holdfast.models.conmix import CONMIX_VERSIONS, CoNMix
 from holdfast.models.resnet import ResNet
 from holdfast.models.vit import ViT
+
+# Of both small audio networks, which have 0.2 million weights.
+SIZES: dict[str, Any] = {
+    "width": 16,
+    "token_width": 64,
+    "depth": 2,
+    "heads": 4,
+    "hidden": 128,
+    "head_widths": (128, 64),
+}
 
 
 @MODELS.register("digits_resnet")
 def digits_resnet(*, trained: bool = True, seed: int = 0) -> ResNet:
     """A ResNet with batch normalisation, trained on the embedded digits."""
-    with seeded_weights(seed):
-        network = ResNet(norm="batch")
-    return load_weights(network, WEIGHTS / "digits_resnet.safetensors") if trained else network.eval()
+    return with_weights(lambda: ResNet(norm="batch"), seed, WEIGHTS / "digits_resnet.safetensors" if trained else None)
 
 
 @MODELS.register("digits_resnet_gn")
 def digits_resnet_gn(*, trained: bool = True, seed: int = 0) -> ResNet:
     """The same ResNet with group normalisation, trained on the embedded digits."""
-    with seeded_weights(seed):
-        network = ResNet(norm="group")
-    return load_weights(network, WEIGHTS / "digits_resnet_gn.safetensors") if trained else network.eval()
+    return with_weights(
+        lambda: ResNet(norm="group"), seed, WEIGHTS / "digits_resnet_gn.safetensors" if trained else None
+    )
 
 
 @MODELS.register("digits_vit")
 def digits_vit(*, trained: bool = True, seed: int = 0) -> ViT:
     """A vision transformer with layer normalisation, trained on the embedded digits."""
-    with seeded_weights(seed):
-        network = ViT()
-    return load_weights(network, WEIGHTS / "digits_vit.safetensors") if trained else network.eval()
+    return with_weights(ViT, seed, WEIGHTS / "digits_vit.safetensors" if trained else None)
 
 
 @MODELS.register("keywords_amaut")
 def keywords_amaut(*, trained: bool = True, seed: int = 0) -> AMAuT:
     """A small AMAuT with the front-end for Speech Commands, trained on the embedded keywords."""
-    with seeded_weights(seed):
-        network = AMAuT(_version(24))
-    return load_weights(network, WEIGHTS / "keywords_amaut.safetensors") if trained else network.eval()
+    return with_weights(lambda: AMAuT(_version(24)), seed, WEIGHTS / "keywords_amaut.safetensors" if trained else None)
 
 
 @MODELS.register("small_amaut")
@@ -57,12 +62,17 @@ def small_amaut(
 
     Its front-end has the durations of the one for Speech Commands; without a safetensors file the weights are random.
 
+    Args:
+        num_classes: number of outputs.
+        sample_rate: of the clips, in Hz.
+        seconds: length of a clip.
+        weights: safetensors file; None: random weights.
+        seed: of random weights.
+
     >>> small_amaut(num_classes=10, sample_rate=8_000).front_end.hop
     78
     """
-    with seeded_weights(seed):
-        network = AMAuT(_version(num_classes, sample_rate, seconds))
-    return network.eval() if weights is None else load_weights(network, Path(weights))
+    return with_weights(lambda: AMAuT(_version(num_classes, sample_rate, seconds)), seed, weights)
 
 
 @MODELS.register("small_conmix")
@@ -77,6 +87,13 @@ def small_conmix(
     """A CoNMix++ of 0.2 million weights for mono clips of any rate and length, to be trained on custom audio data.
 
     Its front-end is the one for Speech Commands; without a safetensors file the weights are random.
+
+    Args:
+        num_classes: number of outputs.
+        sample_rate: of the clips, in Hz.
+        seconds: length of a clip.
+        weights: safetensors file; None: random weights.
+        seed: of random weights.
     """
     published = CONMIX_VERSIONS["sc2"]
     version = replace(
@@ -85,17 +102,10 @@ def small_conmix(
         samples=round(seconds * sample_rate),
         num_classes=num_classes,
         hop=round(published.hop * seconds * sample_rate / published.samples),  # as many frames
-        width=16,
         blocks=(1, 1, 1),
-        token_width=64,
-        depth=2,
-        heads=4,
-        hidden=128,
-        head_widths=(128, 64),
+        **SIZES,
     )
-    with seeded_weights(seed):
-        network = CoNMix(version)
-    return network.eval() if weights is None else load_weights(network, Path(weights))
+    return with_weights(lambda: CoNMix(version), seed, weights)
 
 
 def _version(num_classes: int, sample_rate: int = 16_000, seconds: float = 1.0) -> AMAuTVersion:
@@ -109,11 +119,6 @@ def _version(num_classes: int, sample_rate: int = 16_000, seconds: float = 1.0) 
         fft=2 * round(published.fft * ratio / 2),
         window=round(published.window * ratio),
         hop=round(published.hop * ratio),
-        width=16,
         extra_blocks=(1, 1),
-        head_widths=(128, 64),
-        token_width=64,
-        depth=2,
-        heads=4,
-        hidden=128,
+        **SIZES,
     )

@@ -24,6 +24,12 @@ def timm(
     """A classifier of timm behind its normalisation, for images in [0, 1]: `timm:resnet50.a1_in1k`; extra `timm`.
 
     `weights` is a checkpoint of your own in place of the published one; `arguments` go to `timm.create_model`.
+
+    Args:
+        architecture: name in timm, with the tag of its weights.
+        pretrained: whether published weights are loaded.
+        weights: your own checkpoint, in place of the published one.
+        arguments: of `timm.create_model`, by name.
     """
     try:
         import timm as zoo

@@ -46,7 +46,18 @@ class EncoderBlock(nn.Module):
 
 
 class ViT(nn.Module):
-    """A vision transformer for square images of one size."""
+    """A vision transformer for square images of one size.
+
+    Args:
+        size: pixels of a side of the image.
+        patch: pixels of a side of a patch.
+        width: features of a token.
+        depth: number of layers.
+        heads: of the attention.
+        num_classes: number of outputs.
+        mean: of each channel, subtracted from images in [0, 1].
+        std: of each channel, by which they are divided.
+    """
 
     def __init__(
         self,

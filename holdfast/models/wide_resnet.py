@@ -5,8 +5,9 @@ from __future__ import annotations
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from holdfast.models.base import MODELS, seeded_weights
+from holdfast.models.base import MODELS, with_weights
 from holdfast.models.checkpoint import load_checkpoint
+from holdfast.models.resnet import stage
 
 
 class WideBlock(nn.Module):
@@ -35,9 +36,7 @@ class WideStage(nn.Module):
 
     def __init__(self, width_in: int, width: int, stride: int, blocks: int) -> None:
         super().__init__()
-        self.layer = nn.Sequential(
-            WideBlock(width_in, width, stride), *(WideBlock(width, width, 1) for _ in range(blocks - 1))
-        )
+        self.layer = stage(WideBlock, width_in, width, stride, blocks)
 
     def forward(self, inputs: Tensor) -> Tensor:
         """Return the feature maps of the last block."""
@@ -74,6 +73,5 @@ class WideResNet(nn.Module):
 @MODELS.register("wide_resnet")
 def wide_resnet(*, weights: str | None = None, depth: int = 28, width: int = 10, num_classes: int = 10) -> WideResNet:
     """WRN-28-10, with weights such as RobustBench's `cifar10/corruptions/Standard.pt`; without weights, untrained."""
-    with seeded_weights(0):
-        network = WideResNet(depth, width, num_classes)
-    return network.eval() if weights is None else load_checkpoint(network, weights)
+    network = with_weights(lambda: WideResNet(depth, width, num_classes))
+    return network if weights is None else load_checkpoint(network, weights)

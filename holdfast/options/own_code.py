@@ -62,6 +62,9 @@ def import_file(path: str | Path) -> OwnFile:
     The same as `--import FILE.py` on the command line. The file may import installed packages, but not files beside it,
     because it is sent alone to other processes and machines. A file that has changed replaces what it registered.
 
+    Args:
+        path: of the Python file.
+
     >>> import tempfile
     >>> from holdfast.methods import METHODS
     >>> text = "from holdfast.methods import METHODS, Method\\n@METHODS.register('mine')\\nclass Mine(Method): ..."

@@ -24,14 +24,14 @@ def plain_jobs(suite: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         suite.get("seeds", [0]),
     )
     for protocol, model, stream, seed in chosen:
-        of_model = model if isinstance(model, Mapping) else {}
+        of_model, of_stream = model if isinstance(model, Mapping) else {}, _spec(stream, OF_STREAMS)
         speeds = suite.get("speeds", [1.0]) if protocol == "online-timed" else [1.0]
         for speed, entry in product(speeds, stream.get("recipes") or suite["recipes"]):
             job = {
-                "model": _entry(model, OF_MODELS),
-                "stream": _entry(stream, OF_STREAMS) | {"data": _for_seed(_entry(stream["data"]), seed)},
-                "recipe": _entry(entry),
-                "estimators": [_entry(estimator) for estimator in suite.get("estimators", [])],
+                "model": _spec(model, OF_MODELS).to_json(),
+                "stream": of_stream.to_json() | {"data": data_for(Spec.parse(stream["data"]), seed).to_json()},
+                "recipe": recipe_for(Spec.parse(entry), of_stream).to_json(),
+                "estimators": [Spec.parse(estimator).to_json() for estimator in suite.get("estimators", [])],
                 **{key: _samples(suite.get(key)) for key in ("source", "holdout")},
                 "card": of_model.get("card"),
                 "seed": seed,
@@ -41,8 +41,6 @@ def plain_jobs(suite: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
                 **({"speed": speed} if protocol == "online-timed" else {}),
                 "epochs": 1 if protocol.startswith("online") else suite.get("epochs", 1),
             }
-            if "preset" in job["recipe"]:
-                job["recipe"]["preset"] = job["recipe"]["preset"].replace("{stream}", job["stream"]["label"])
             if "intruders" in stream:
                 job["stream"]["intruders"] = INTRUDERS | stream["intruders"]
             if protocol == "offline-oracle" and stream.get("oracle_score", "accuracy") != "accuracy":
@@ -52,15 +50,35 @@ def plain_jobs(suite: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
                 yield job
 
 
-def _entry(given: Any, besides: frozenset[str] = frozenset()) -> dict[str, Any]:
-    """Return an entry of a suite as a job holds it, without the keys that are the suite's own."""
-    options = {key: given[key] for key in given if key not in besides} if isinstance(given, Mapping) else given
-    return Spec.parse(options).to_json()
+def _spec(given: Any, besides: frozenset[str]) -> Spec:
+    """Return an entry of a suite without the keys that are the suite's own."""
+    return Spec.parse({key: given[key] for key in given if key not in besides} if isinstance(given, Mapping) else given)
 
 
 def _samples(given: Any) -> dict[str, Any] | None:
-    return None if given is None else {"samples": 512} | _entry(given)
+    return None if given is None else {"samples": 512} | Spec.parse(given).to_json()
 
 
-def _for_seed(data: Mapping[str, Any], seed: int) -> dict[str, Any]:
-    return {key: value.replace("{seed}", str(seed)) if isinstance(value, str) else value for key, value in data.items()}
+def data_for(data: Spec, seed: int) -> Spec:
+    """Return a data set for one seed: `{seed}` in its folders and files stands for the seed.
+
+    >>> data_for(Spec("ccc_shards", options={"paths": "ccc/run_{seed}"}), 44).options
+    {'paths': 'ccc/run_44'}
+    """
+    named = {
+        key: value.replace("{seed}", str(seed)) if isinstance(value, str) else value
+        for key, value in data.options.items()
+    }
+    return Spec(data.name, data.label, named)
+
+
+def recipe_for(recipe: Spec, stream: Spec) -> Spec:
+    """Return a recipe for one stream: `{stream}` in the name of its preset stands for the stream's label.
+
+    >>> recipe_for(Spec("dhauds", options={"preset": "amaut-{stream}"}), Spec("dhauds", "sc2-WHN-L1")).options
+    {'preset': 'amaut-sc2-WHN-L1'}
+    """
+    preset = recipe.options.get("preset")
+    if not isinstance(preset, str):
+        return recipe
+    return Spec(recipe.name, recipe.label, {**recipe.options, "preset": preset.replace("{stream}", stream.label)})

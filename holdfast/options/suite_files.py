@@ -32,10 +32,21 @@ def shipped_text(name: str) -> str:
     return (resources.files("holdfast") / FOLDER / f"{name}.yaml").read_text()
 
 
+def named_text(name_or_path: str | Path) -> tuple[str, str]:
+    """Return the YAML of a suite in this package or of a file, and the name of its file for messages."""
+    path, known = Path(name_or_path), suite_names()
+    if path.suffix in (".yaml", ".yml"):
+        if not path.is_file():
+            raise SuiteError(f"there is no suite file {path}; name a file or one of: {', '.join(known)}")
+        return path.read_text(), str(path)
+    if str(name_or_path) not in known:
+        raise SuiteError(f"unknown suite {str(name_or_path)!r}; {nearest(str(name_or_path), known)}")
+    return shipped_text(str(name_or_path)), f"{name_or_path}.yaml"
+
+
 def suite_content(name_or_path: str | Path) -> dict[str, Any]:
     """Return the content of a suite in this package or of a file, unchecked."""
-    path = Path(name_or_path)
-    content = load_yaml(path.read_text() if path.suffix in (".yaml", ".yml") else shipped_text(str(name_or_path)))
+    content = load_yaml(named_text(name_or_path)[0])
     if not isinstance(content, dict):
         raise SuiteError(f"{name_or_path}: a suite is a mapping with name, models, streams and recipes")
     return content

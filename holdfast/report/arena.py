@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from statistics import fmean
 
@@ -108,18 +108,10 @@ def healthy_batches(table: Table, run: RunRecord, base: Line) -> int:
     and stays there.
     """
     onset = scripted_onset(run)
-    if onset is None:
-        onset = next(own_onsets(table, run, base), None)
+    lines = [] if table.source is None else [base, table.source]
+    twins = [one for line in lines for one in line.runs if one.manifest.seed == run.manifest.seed]
+    if onset is None and len(twins) == 2:
+        window = WINDOW_BATCHES * int(run.rows.size.max())
+        mine, sources = (moving_accuracy(one.rows, run.rows.ends, window) for one in twins)
+        onset = collapse_onset(mine, sources)
     return len(run.rows) if onset is None else onset
-
-
-def own_onsets(table: Table, run: RunRecord, base: Line) -> Iterator[int]:
-    """Yield the onset of a collapse in the run of the same seed without a recovery, if there is one."""
-    for source in table.source.runs if table.source else ():
-        for twin in base.runs:
-            if source.manifest.seed == twin.manifest.seed == run.manifest.seed:
-                window = WINDOW_BATCHES * int(run.rows.size.max())
-                mine, sources = (moving_accuracy(one.rows, run.rows.ends, window) for one in (twin, source))
-                onset = collapse_onset(mine, sources)
-                if onset is not None:
-                    yield onset

@@ -108,7 +108,7 @@ def _other_material(material: Mapping[str, Any] | None, published: Job) -> Itera
         ("data", f"{data['name']} {folder}", "samples"),
         ("weights", " ".join([model["name"], model["label"], *([] if size is None else [str(size)])]), "parameters"),
     ):
-        for row in published_material():
+        for row in published_rows("published_material.csv"):  # documented sizes, and digests where they are known
             if row["kind"] == kind and fnmatchcase(name, row["name"]):
                 yield from _other_sizes(kind, unit, material[kind], row)
     if published["stream"]["name"] == "ccc":
@@ -146,9 +146,9 @@ def calibrated_on(used: Mapping[str, Any] | None) -> str:
 
 
 @lru_cache
-def published_material() -> Sequence[Mapping[str, str]]:
-    """Return the documented sizes, and digests where they are known, of published data and weights."""
-    text = (resources.files("holdfast.report") / "published_material.csv").read_text(encoding="utf-8")
+def published_rows(file: str = "published.csv") -> Sequence[Mapping[str, str]]:
+    """Return the published numbers of a file beside this one, one mapping for each."""
+    text = (resources.files("holdfast.report") / file).read_text(encoding="utf-8")
     return list(csv.DictReader(io.StringIO(text)))
 
 

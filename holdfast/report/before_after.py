@@ -12,7 +12,7 @@ from statistics import fmean
 
 from holdfast.display.cells import CellTable, WordTable, word_columns
 from holdfast.report import metrics
-from holdfast.report.published import published_rows
+from holdfast.report.as_published import published_rows
 from holdfast.report.runs import RunRecord
 from holdfast.report.scores import SCORES
 from holdfast.report.tables import Line, Table, grouped
@@ -141,7 +141,9 @@ def _published_before_after(run: RunRecord, stream: str, score: str) -> tuple[fl
     """Return the published scores for the same network, criterion, score, recipe and number of clips."""
     publication = run.manifest.published
     oracle = run.manifest.protocol["protocol"].startswith("offline-oracle")
-    if not oracle or publication is None or publication.deviations or "as published" not in _label_as_published(run):
+    recipe = run.manifest.recipe
+    as_published = "as published" in recipe.label or (recipe.label == "conmix" and recipe.preset)
+    if not oracle or publication is None or publication.deviations or not as_published:
         return None
     for row in published_rows("published_dhauds.csv"):
         named = f"{row['dataset']}-{row['criterion']}" == stream
@@ -151,12 +153,6 @@ def _published_before_after(run: RunRecord, stream: str, score: str) -> tuple[fl
             if score == PUBLISHED_SCORE[row["dataset"]]:
                 return float(row["before"]), float(row["after"])
     return None
-
-
-def _label_as_published(run: RunRecord) -> str:
-    """Return the label of a recipe; CoNMix++ with a preset is as published."""
-    recipe = run.manifest.recipe
-    return "as published" if recipe.label == "conmix" and recipe.preset else recipe.label
 
 
 def all_gains(gains: Sequence[Gains]) -> CellTable:

@@ -25,11 +25,11 @@ FEW_DOMAINS = 8  # with more domains their titles are printed vertically
 class Column:
     """One column of a table of recipes: its titles and the cell of a line."""
 
-    key: str
+    key: str  # name of the column, unique in its table
     value: Callable[[Line], Cell | str | float]  # a text or a number is a cell without more
     title: str | None = None  # in print; None: in the CSV file only
     csv_title: str | None = None  # None: in print only
-    align: Literal["left", "right"] = "right"
+    align: Literal["left", "right"] = "right"  # of its cells in print
     css: str = ""  # class of its head and cells
     ranked: bool = False  # the best value is bold, and values worse than the source's are grey
 
@@ -59,7 +59,7 @@ def columns_of(table: Table) -> list[Column]:
         ),
         Column("mean", lambda line: Cell(line.mean, line.margin), "mean", f"mean {unit}", css="mean", ranked=True),
         Column("std", lambda line: math.nan if line.std is None else line.std, csv_title=f"std {unit}"),
-        Column("error", lambda line: _bootstrapped(line), csv_title=f"standard error (bootstrap) {unit}"),
+        Column("error", _bootstrapped, csv_title=f"standard error (bootstrap) {unit}"),
         Column("seeds", lambda line: Cell(len(line.runs), form="d"), "seeds", "seeds"),
         Column("passes", lambda line: Cell(line.passes, form=".2f"), "passes ×", "passes per sample"),
         Column("estimating", lambda line: Cell(line.estimating, form=".2f"), "estimates ×", "passes of estimators"),

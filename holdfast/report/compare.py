@@ -30,19 +30,19 @@ class UnequalProtocolsError(ValueError):
 class Pair:
     """Two runs over the same stream; accuracies are shares between 0 and 1, the difference is B − A."""
 
-    recipe_a: str
-    recipe_b: str
-    stream: str
-    model: str
-    seed: int
-    fingerprint_a: str
-    fingerprint_b: str
-    accuracy_a: float
-    accuracy_b: float
-    difference: float
+    recipe_a: str  # label of the recipe in A
+    recipe_b: str  # label of the recipe in B
+    stream: str  # label of the stream
+    model: str  # label of the network
+    seed: int  # of both runs
+    fingerprint_a: str  # of the samples in A
+    fingerprint_b: str  # of the samples in B; equal to A's if the streams are the same
+    accuracy_a: float  # of the whole run in A
+    accuracy_b: float  # of the whole run in B
+    difference: float  # accuracy of B minus that of A
     low: float  # of the 95 % interval; nan below two batches
-    high: float
-    batches: int
+    high: float  # the upper end of the interval
+    batches: int  # that both runs have
     unequal: Mapping[str, tuple[Any, Any]]  # protocol fields that were allowed to differ
 
 
@@ -50,11 +50,11 @@ class Pair:
 class Comparison:
     """The pairs of a comparison, and the runs without a partner."""
 
-    a: str
-    b: str
-    pairs: Sequence[Pair]
-    only_a: Sequence[str]
-    only_b: Sequence[str]
+    a: str  # folder of the runs called A
+    b: str  # folder of the runs called B
+    pairs: Sequence[Pair]  # runs of the same stream, model and seed
+    only_a: Sequence[str]  # runs of A without a partner in B
+    only_b: Sequence[str]  # runs of B without a partner in A
     metric: Metric = "error"  # of the printed table
 
     def to_dict(self) -> dict[str, Any]:

@@ -5,30 +5,24 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from html import escape
 from itertools import groupby
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.report.estimates import estimators_of
-from holdfast.report.figures import COLOURS, GREY, HOVER, POINTS, Figure, axis, known, layout, trace
+from holdfast.report.figures import COLOURS, GREY, HOVER, POINTS, Figure, axis, known, layout, rule, trace
 from holdfast.report.metrics import mean_of_known
 from holdfast.report.plots import collapse_shapes
 from holdfast.report.runs import Rows
 from holdfast.report.tables import Line, Table
 
+Gapped: TypeAlias = Sequence[float | None]
+
 BINS = 10
 BAND_OPACITY = 0.18
 ESTIMATED = "estimated %{x:.1f} %, true %{y:.1f} %"
 AXIS: Figure = {"range": [-3, 103], "dtick": 20}
-DIAGONAL: Figure = {
-    "type": "line",
-    "x0": 0,
-    "y0": 0,
-    "x1": 100,
-    "y1": 100,
-    "line": {"width": 1, "dash": "dot", "color": GREY},
-}
 
 
 def estimates_over_time(table: Table) -> Figure:
@@ -97,22 +91,15 @@ def one_recipe(table: Table, line: Line, *, visible: bool) -> list[Figure]:
     rows = line.runs[0].rows
     bins = np.array_split(np.arange(len(rows)), min(len(rows), POINTS))
     ends = [int(rows.ends[chosen[-1]]) for chosen in bins]
-
-    def curve(values: NDArray[np.float64], name: str, **style: Any) -> Figure:
-        return trace(name, ends, _percent(values, bins), visible=visible, hovertemplate=HOVER, **style)
-
-    drawn = []
+    drawn: list[Figure] = []
     for number, name in enumerate(estimators_of(table)):
         if name not in rows.estimates:
             continue
-        colour = COLOURS[number % len(COLOURS)]
         estimate = rows.estimates[name]
-        if not np.isnan(estimate.low).all():
-            low, high = _percent(estimate.low, bins), _percent(estimate.high, bins)
-            drawn.append({**band(ends, low, high), "name": f"{name} interval", "visible": visible})
-            drawn[-1] |= {"legendgroup": name, "fillcolor": faint(colour)}
-        drawn.append(curve(estimate.value, name, legendgroup=name, line={"width": 2, "color": colour}))
-    drawn.append(curve(rows.accuracy, "truth", line={"width": 1.5, "color": GREY, "dash": "dot"}))
+        value, low, high = (_percent(values, bins) for values in (estimate.value, estimate.low, estimate.high))
+        drawn += estimate_curves(name, number, ends, value, low, high, visible=visible)
+    look = {"width": 1.5, "color": GREY, "dash": "dot"}
+    drawn.append(trace("truth", ends, _percent(rows.accuracy, bins), visible=visible, hovertemplate=HOVER, line=look))
     marks = [(int(end), reason) for end, reason in zip(rows.ends, rows.recovered, strict=True) if reason is not None]
     if marks:
         resets = trace(
@@ -129,7 +116,19 @@ def one_recipe(table: Table, line: Line, *, visible: bool) -> list[Figure]:
     return drawn
 
 
-def band(positions: Sequence[int], low: Sequence[float | None], high: Sequence[float | None]) -> Figure:
+def estimate_curves(
+    name: str, number: int, x: Sequence[int], value: Gapped, low: Gapped, high: Gapped, **style: Any
+) -> list[Figure]:
+    """Return an estimate in the colour of its number, before it the band of its interval if there is one."""
+    colour = COLOURS[number % len(COLOURS)]
+    red, green, blue = (int(colour[start : start + 2], 16) for start in (1, 3, 5))
+    look = {"name": f"{name} interval", "legendgroup": name, "fillcolor": f"rgba({red},{green},{blue},{BAND_OPACITY})"}
+    bands = [{**band(x, low, high), **look, **style}] if any(end is not None for end in low) else []
+    line = {"width": 2, "color": colour}
+    return [*bands, trace(name, x, value, group=name, line=line, hovertemplate=HOVER, **style)]
+
+
+def band(positions: Sequence[int], low: Gapped, high: Gapped) -> Figure:
     """Return the area between two curves, one piece for each stretch in which both are known.
 
     >>> band([1, 2, 3], [10.0, None, 30.0], [20.0, None, 40.0])["y"]
@@ -192,22 +191,10 @@ def pairs(table: Table, name: str) -> tuple[NDArray[np.float64], NDArray[np.floa
 
 def square(x_title: str, y_title: str) -> Figure:
     """Return a square layout with the diagonal."""
-    return {
-        "height": 420,
-        "hovermode": "closest",
-        "xaxis": AXIS | axis(x_title),
-        "yaxis": AXIS | axis(y_title),
-        "shapes": [DIAGONAL],
-        "margin": {"t": 16},
-    }
+    axes, diagonal = (AXIS | axis(x_title), AXIS | axis(y_title)), rule(x0=0, y0=0, x1=100, y1=100)
+    return layout(420, *axes, hovermode="closest", shapes=[diagonal], margin={"t": 16})
 
 
 def _percent(shares: NDArray[np.float64], bins: Iterable[NDArray[Any]]) -> list[float | None]:
     """Return the mean of the known shares of each bin, in %."""
     return known(np.array([100 * mean_of_known(shares[chosen]) for chosen in bins]), 2)
-
-
-def faint(colour: str) -> str:
-    """Return a colour as that of the area around its curve."""
-    red, green, blue = (int(colour[start : start + 2], 16) for start in (1, 3, 5))
-    return f"rgba({red},{green},{blue},{BAND_OPACITY})"

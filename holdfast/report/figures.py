@@ -38,6 +38,11 @@ def layout(height: int, x_axis: Figure, y_axis: Figure, **more: Any) -> Figure:
     return {"height": height, "hovermode": "x unified", "xaxis": x_axis, "yaxis": y_axis, **more}
 
 
+def rule(**ends: Any) -> Figure:
+    """Return a thin dotted line between two points of a layout."""
+    return {"type": "line", "line": {"width": 1, "dash": "dot", "color": GREY}, **ends}
+
+
 def recipe_curve(recipe: str, number: int, points: Sequence[tuple[Any, float]], **more: Any) -> Figure:
     """Return the scores of a recipe over some setting, in the colour of its number; the source is grey and dotted."""
     source = recipe == "source"

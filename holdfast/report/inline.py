@@ -11,8 +11,8 @@ import plotly.graph_objects as go
 
 from holdfast.records import Estimate, Step
 from holdfast.registry import nearest
-from holdfast.report.estimate_plots import band, estimates_over_time, faint
-from holdfast.report.figures import COLOURS, HOVER, Figure, axis, known, layout, trace
+from holdfast.report.estimate_plots import estimate_curves, estimates_over_time
+from holdfast.report.figures import Figure, axis, known, layout, trace
 from holdfast.report.make import make_report
 from holdfast.report.plots import against_cost, over_time
 from holdfast.report.report import Report
@@ -33,6 +33,10 @@ def plot(thing: Any, kind: Kind = "curves") -> go.Figure:
     A folder of runs, a report, a table or runs: the score along the stream ("curves"), estimates beside the truth
     ("estimates"), or the score against the cost ("cost"), of the first table. Steps: their estimates, batch by batch. A
     mapping from names to numbers: one curve each. A diagnosis: what a step costs. A recommendation: gain against cost.
+
+    Args:
+        thing: a folder of runs, report, table, runs, steps, mapping, diagnosis or recommendation.
+        kind: "curves", "estimates" or "cost", for runs.
 
     >>> [curve.name for curve in plot({"source": [50, 60], "tent": [70, 75]}).data]
     ['source', 'tent']
@@ -89,13 +93,8 @@ def _of_steps(steps: Any) -> Figure:
     batches = list(range(1, len(steps) + 1))
     for number, name in enumerate(dict.fromkeys(name for step in steps for name in step.estimates)):
         estimates = [step.estimates.get(name, Estimate(float("nan"))) for step in steps]
-        colour = COLOURS[number % len(COLOURS)]
-        low, high = (_percent([getattr(estimate, end) for estimate in estimates]) for end in ("low", "high"))
-        if any(value is not None for value in low):
-            interval = {"name": f"{name} interval", "legendgroup": name, "fillcolor": faint(colour)}
-            drawn.append({**band(batches, low, high), **interval})
-        values = _percent([estimate.value for estimate in estimates])
-        drawn.append(trace(name, batches, values, group=name, line={"color": colour}, hovertemplate=HOVER))
+        columns = [[getattr(estimate, part) for estimate in estimates] for part in ("value", "low", "high")]
+        drawn += estimate_curves(name, number, batches, *map(_percent, columns))
     resets = [(batch, step.recovered) for batch, step in zip(batches, steps, strict=True) if step.recovered]
     if resets:
         at, reasons = zip(*resets, strict=True)

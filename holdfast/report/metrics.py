@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -31,12 +33,7 @@ def moving_accuracy(rows: Rows, positions: ArrayLike, window_samples: int) -> ND
 
     Correct predictions count as evenly spread within a batch, since a row does not hold their positions.
     """
-    ends = np.asarray(positions, np.float64)
-    starts = np.maximum(ends - window_samples, rows.position[0])
-    edges = np.concatenate([rows.position[:1], rows.ends])
-    correct_so_far = np.concatenate([[0], np.cumsum(rows.correct)])
-    gained = np.interp(ends, edges, correct_so_far) - np.interp(starts, edges, correct_so_far)
-    return np.asarray(gained / (ends - starts))
+    return _last(rows, rows.correct, positions, window_samples) / _last(rows, rows.size, positions, window_samples)
 
 
 def moving_average(
@@ -44,12 +41,18 @@ def moving_average(
 ) -> NDArray[np.float64]:
     """Return the mean of a column over the last `window_samples` before each position; `nan` where none is known."""
     known = np.where(np.isnan(values), 0, rows.size)
+    sums = (_last(rows, column, positions, window_samples) for column in (np.nan_to_num(values) * known, known))
+    total, samples = sums
+    return np.asarray(np.divide(total, samples, out=np.full(len(total), np.nan), where=samples > 0))
+
+
+def _last(rows: Rows, column: NDArray[Any], positions: ArrayLike, window_samples: int) -> NDArray[np.float64]:
+    """Return the sum of a column over the last `window_samples` before each position, or over fewer at the start."""
     ends = np.asarray(positions, np.float64)
     starts = np.maximum(ends - window_samples, rows.position[0])
     edges = np.concatenate([rows.position[:1], rows.ends])
-    sums = [np.concatenate([[0], np.cumsum(column)]) for column in (np.nan_to_num(values) * known, known)]
-    total, samples = (np.interp(ends, edges, column) - np.interp(starts, edges, column) for column in sums)
-    return np.asarray(np.divide(total, samples, out=np.full(len(ends), np.nan), where=samples > 0))
+    so_far = np.concatenate([[0], np.cumsum(column)])
+    return np.asarray(np.interp(ends, edges, so_far) - np.interp(starts, edges, so_far))
 
 
 def sample_mean(rows: Rows, values: NDArray[np.float64]) -> float:

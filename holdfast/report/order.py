@@ -36,9 +36,12 @@ def standings(recipes: Sequence[Sequence[RunRecord]], best: int) -> list[Standin
 
     Each resample draws seeds, then blocks of batches within them, the same for all recipes.
     """
-    seeds = sorted(set.intersection(*({run.manifest.seed for run in runs} for runs in recipes)))
-    by_seed = [[_run(runs, seed) for runs in recipes] for seed in seeds]
-    if not seeds or not all(map(_comparable, by_seed)):
+    known = [{run.manifest.seed: run for run in reversed(runs)} for runs in recipes]
+    seeds = sorted(set.intersection(*map(set, known)))
+    by_seed = [[runs[seed] for runs in known] for seed in seeds]
+    if not seeds or any(
+        not np.array_equal(run.rows.position, runs[0].rows.position) for runs in by_seed for run in runs
+    ):
         return None
     blocks = [_blocks(runs) for runs in by_seed]
     draws = np.random.default_rng(0)
@@ -75,14 +78,6 @@ def bootstrap_error(run: RunRecord) -> float:
     weights = np.random.default_rng(0).multinomial(number, np.full(number, 1 / number), RESAMPLES)
     drawn = weights @ counts
     return round(float(100 * (drawn[:, 1] / drawn[:, 0]).std(ddof=1)), 9)  # equal batches have none
-
-
-def _run(runs: Sequence[RunRecord], seed: int) -> RunRecord:
-    return next(run for run in runs if run.manifest.seed == seed)
-
-
-def _comparable(runs: Sequence[RunRecord]) -> bool:
-    return all(np.array_equal(run.rows.position, runs[0].rows.position) for run in runs)
 
 
 def _blocks(runs: Sequence[RunRecord]) -> NDArray[np.float64]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from html import escape
 from typing import Any
@@ -10,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.display.cells import printed
-from holdfast.report.figures import COLOURS, DASHES, GREY, HOVER, POINTS, Figure, axis, known, layout, trace
+from holdfast.report.figures import COLOURS, DASHES, GREY, HOVER, POINTS, Figure, axis, known, layout, rule, trace
 from holdfast.report.metrics import collapse_onset, domains_seen, moving_accuracy, moving_average
 from holdfast.report.runs import Rows
 from holdfast.report.scores import percent
@@ -215,12 +216,10 @@ def domain_marks(table: Table, length: int) -> Figure:
     ends = [position for position, _ in starts[1:]] + [length]
     widths = [LETTER_PX * len(name) for _, name in starts]
     slanted = sum(widths) > NARROW_PX
-    line = {"type": "line", "yref": "paper", "y0": 0, "y1": 1, "opacity": 0.6}
-    line["line"] = {"width": 1, "dash": "dot", "color": GREY}
     name = {"yref": "paper", "y": 1, "yanchor": "bottom", "showarrow": False, "font": {"size": 11}}
     slant = {"textangle": -55, "xanchor": "left"} if slanted else {"xanchor": "center"}
     return {
-        "shapes": [{**line, "x0": position, "x1": position} for position, _ in starts[1:]],
+        "shapes": [rule(x0=position, x1=position, yref="paper", y0=0, y1=1, opacity=0.6) for position, _ in starts[1:]],
         "annotations": [
             {**name, **slant, "x": (start + end) / 2, "text": escape(domain)}
             for (start, domain), end in zip(starts, ends, strict=True)
@@ -325,26 +324,13 @@ def against_cost(table: Table) -> Figure:
     """Return the mean score of each recipe over its cost, with a line at the source."""
     most = max(line.passes for line in table.lines)
     sides = label_sides(table)
-    laid_out: Figure = {
-        "height": 400,
-        "showlegend": False,
-        "hovermode": "closest",
-        "xaxis": axis(
-            "passes per sample, × forward",
-            type="log",
-            tickvals=[value for value in (0.5, 1, 2, 3, 5, 10, 20, 30, 50, 100, 200) if value < 2 * most],
-        ),
-        "yaxis": axis(axis_title(table)),
-        "margin": {"t": 16},
-    }
-    if table.source:
-        level = table.source.mean
-        line = {"width": 1, "dash": "dot", "color": GREY}
-        laid_out["shapes"] = [
-            {"type": "line", "xref": "paper", "x0": 0, "x1": 1, "y0": level, "y1": level, "line": line}
-        ]
+    ticks = [value for value in (0.5, 1, 2, 3, 5, 10, 20, 30, 50, 100, 200) if value < 2 * most]
+    axes = axis("passes per sample, × forward", type="log", tickvals=ticks), axis(axis_title(table))
+    levels = [table.source.mean] if table.source else []
+    shapes = [rule(xref="paper", x0=0, x1=1, y0=level, y1=level) for level in levels]
     dots = [dot(table, line, side) for line, side in zip(table.lines, sides, strict=True)]
-    return {"data": dots, "layout": laid_out}
+    look: Figure = {"showlegend": False, "hovermode": "closest", "margin": {"t": 16}, "shapes": shapes}
+    return {"data": dots, "layout": layout(400, *axes, **look)}
 
 
 def label_sides(table: Table) -> list[str | None]:
@@ -371,20 +357,20 @@ def dot(table: Table, line: Line, label_side: str | None) -> Figure:
     """Return one recipe as a labelled dot, its bar the standard deviation over the seeds."""
     time = table.relative_time(line)
     facts = [f"{printed(line.mean)} % {table.metric}", f"{line.passes:.2f} × forward"]
-    if time is not None:
+    if not math.isnan(time):
         facts.append(f"{time:.2f} × the source's step time")
-    return {
-        "type": "scatter",
-        "mode": "markers+text" if label_side else "markers",
-        "x": [round(line.passes, 4)],
-        "y": [round(line.mean, 4)],
-        "error_y": {"array": [line.std or 0], "visible": line.std is not None, "thickness": 1, "width": 4},
-        "text": [f"  {escape(line.label)}  "],
-        "textposition": label_side or "middle right",
-        "cliponaxis": False,
-        "marker": {"size": 11, "color": colour(table, line)},
-        "hovertemplate": f"<b>{escape(line.label)}</b><br>{'<br>'.join(facts)}<extra></extra>",
-    }
+    return trace(
+        escape(line.label),
+        [round(line.passes, 4)],
+        [round(line.mean, 4)],
+        "markers+text" if label_side else "markers",
+        error_y={"array": [line.std or 0], "visible": line.std is not None, "thickness": 1, "width": 4},
+        text=[f"  {escape(line.label)}  "],
+        textposition=label_side or "middle right",
+        cliponaxis=False,
+        marker={"size": 11, "color": colour(table, line)},
+        hovertemplate=f"<b>{escape(line.label)}</b><br>{'<br>'.join(facts)}<extra></extra>",
+    )
 
 
 def axis_title(table: Table) -> str:

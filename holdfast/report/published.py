@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
-from importlib import resources
 
 from holdfast.display.cells import printed
+from holdfast.report.as_published import published_rows
 from holdfast.report.runs import RunRecord
 
 PARTS = {"unitta-main": "unitta"}  # suites that hold streams of another
@@ -80,13 +77,6 @@ def beside(shown: bool, missing: Sequence[str] = ()) -> str:
         listed = "; ".join([*missing[:MENTIONED], *more])
         text += f" Published numbers are not shown where something else was measured ({listed})."
     return text
-
-
-@lru_cache
-def published_rows(file: str = "published.csv") -> Sequence[Mapping[str, str]]:
-    """Return the published numbers of a file beside this one, one mapping for each."""
-    text = (resources.files("holdfast.report") / file).read_text(encoding="utf-8")
-    return list(csv.DictReader(io.StringIO(text)))
 
 
 def _runs_of(row: Mapping[str, str], runs: Sequence[RunRecord]) -> list[RunRecord]:

@@ -32,10 +32,10 @@ class Report:
     """Runs, the tables that they make, and the sections in which these are shown."""
 
     folder: Path  # of the runs
-    metric: Metric
-    runs: Sequence[RunRecord]
-    tables: Sequence[Table]
-    sections: Sequence[Section] = ()
+    metric: Metric  # error or accuracy, in %
+    runs: Sequence[RunRecord]  # all runs of the folder
+    tables: Sequence[Table]  # one for each protocol
+    sections: Sequence[Section] = ()  # what the page shows, in order
 
     def __repr__(self) -> str:
         return f"Report({self.title}, runs: {len(self.runs)}, tables: {len(self.tables)})"

@@ -29,11 +29,16 @@ class DamagedRunError(ValueError):
     """A run folder whose files cannot be read; the message names the file and what to do."""
 
 
-def flattened(content: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Return nested settings under dotted names."""
+def flattened(content: Mapping[str, Any], mark: str = ".") -> dict[str, Any]:
+    """Return nested settings under names that are joined by a mark.
+
+    >>> flattened({"name": "tent", "options": {"lr": 0.001}}, "/")
+    {'name': 'tent', 'options/lr': 0.001}
+    """
     flat: dict[str, Any] = {}
     for name, value in content.items():
-        flat |= flattened(value, f"{prefix}{name}.") if isinstance(value, Mapping) else {prefix + name: value}
+        inner = flattened(value, mark) if isinstance(value, Mapping) else None
+        flat |= {name: value} if inner is None else {f"{name}{mark}{key}": value for key, value in inner.items()}
     return flat
 
 
@@ -94,17 +99,17 @@ class Manifest(_Stored):
     """Everything that the numbers of a run depend on."""
 
     schema_version: Literal[1] = Field(alias="schema")
-    suite: str
-    job: str
+    suite: str  # name of the suite
+    job: str  # name of the job, and of its folder
     job_index: int = Field(0, alias="place")  # among the jobs of its suite
-    recipe: StoredRecipe
-    model: StoredModel
-    stream: StoredStream
-    seed: int
-    protocol: dict[str, Any]
-    fingerprint: str
+    recipe: StoredRecipe  # method, recovery, options and label
+    model: StoredModel  # name, options and digest of the network
+    stream: StoredStream  # name, options and data of the stream
+    seed: int  # of stream and method
+    protocol: dict[str, Any]  # everything else that makes runs comparable: batch size, order, length, device
+    fingerprint: str  # of the samples and their order; equal streams have equal ones
     commit: str | None = None  # of the code; None: not run from a repository, or by an earlier version
-    made: StoredOrigin | None = None
+    made: StoredOrigin | None = None  # when and where the run was started
     published: Publication | None = None  # None: nothing to compare with
     averages: dict[str, list[str]] = {}  # name -> labels of streams that the suite averages over
     material: dict[str, Any] = {}  # sizes and digests of data and weights, and who calibrated a walk
@@ -145,27 +150,27 @@ class Rows:
     """The batches of a run as columns: the fields of `Row`; `nan` for a missing value."""
 
     position: Ints  # (batches,) of the first sample in the stream
-    size: Ints
-    accuracy: Floats
+    size: Ints  # (batches,) samples of each batch
+    accuracy: Floats  # (batches,) a share between 0 and 1
     confidence: Floats  # mean over the batch of the largest probability
     entropy: Floats  # mean over the batch, in nats
-    loss: Floats
+    loss: Floats  # (batches,) of the update
     forwards: Floats  # network passes per sample
-    backwards: Floats
+    backwards: Floats  # backward passes per sample
     estimating: Floats  # forwards of estimators; unknown for runs of earlier versions
-    step_seconds: Floats
+    step_seconds: Floats  # (batches,) duration of each step
     expected: Floats  # accuracy of the source that the stream was calibrated to
-    recovered: Sequence[str | None]
-    skipped: Sequence[str | None]
-    estimates: Mapping[str, EstimateColumns]
+    recovered: Sequence[str | None]  # why a step was a reset; None: it was not
+    skipped: Sequence[str | None]  # why an update was left out; None: it was not
+    estimates: Mapping[str, EstimateColumns]  # columns by the name of the estimator
     gauges: Mapping[str, Floats]  # a method's own numbers
     # A batch holds a few of the many domains of a stream, so (batch, domain) pairs are kept, not a grid.
-    domains: Sequence[str]
+    domains: Sequence[str]  # names of all domains of the stream
     correct: Ints  # (batches,) over all domains
     pair_batch: Ints  # (pairs,)
-    pair_domain: Ints
-    pair_correct: Ints
-    pair_samples: Ints
+    pair_domain: Ints  # (pairs,) index into `domains`
+    pair_correct: Ints  # (pairs,) predictions that are right
+    pair_samples: Ints  # (pairs,) samples of this domain in this batch
 
     def __len__(self) -> int:
         return len(self.position)
@@ -183,10 +188,10 @@ class Rows:
 class RunRecord:
     """One run: its manifest, its rows, and whether it is finished."""
 
-    folder: Path
-    manifest: Manifest
-    rows: Rows
-    finished: bool
+    folder: Path  # that holds the run
+    manifest: Manifest  # what the numbers depend on
+    rows: Rows  # the batches as columns
+    finished: bool  # whether the whole stream was run
     sets: Sequence[dict[str, Any]] = ()  # of an offline run: how each set was adapted to
     peak_mib: float | None = None  # of the whole process
 

@@ -20,20 +20,20 @@ class File:
 
     name: str  # with its ending
     format: str  # as the page calls it
-    text: str
+    text: str  # its content
 
 
 @dataclass(frozen=True)
 class Section:
     """One part of a report; without a title it only holds its parts together."""
 
-    title: str
+    title: str  # its heading
     html: str = ""  # below the heading
-    anchor: str = ""
-    files: Sequence[File] = ()
-    files_note: str = "This table as"
+    anchor: str = ""  # name for links to it
+    files: Sequence[File] = ()  # that are written beside the page
+    files_note: str = "This table as"  # words before the links to the files
     markdown: str = ""  # for the terminal
-    parts: Sequence[Section] = ()
+    parts: Sequence[Section] = ()  # sections inside it
     on_demand: bool = False  # the page shows it alone, once the reader has chosen it
 
 

@@ -125,6 +125,10 @@ footer {
 
 SCRIPT = """
 "use strict";
+const unpacked = (text) => {
+  const bytes = Uint8Array.from(atob(text), (sign) => sign.charCodeAt(0));
+  return new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"))).text();
+};
 const screenColours = () => {
   const style = getComputedStyle(document.documentElement);
   return { ink: style.getPropertyValue("--soft").trim(), grid: style.getPropertyValue("--grid").trim(),

@@ -32,7 +32,8 @@ def suite_text(asked: Iterable[Job]) -> str:
         _distinct(_entry(job["recipe"]) for job in jobs if _stream_entry(job, len(sizes) > 1) == one) for one in streams
     ]
     if any(own != recipes[0] for own in recipes):
-        streams = [{**_mapping(stream), "recipes": own} for stream, own in zip(streams, recipes, strict=True)]
+        entries = [{"name": stream} if isinstance(stream, str) else stream for stream in streams]
+        streams = [{**entry, "recipes": own} for entry, own in zip(entries, recipes, strict=True)]
     content = {
         "name": jobs[0]["suite"],
         "imports": _distinct(file["name"] for job in jobs for file in job.get("imports", [])),
@@ -41,7 +42,7 @@ def suite_text(asked: Iterable[Job]) -> str:
         "costs": {job["recipe"]["label"]: job["cost"] for job in jobs if job.get("cost") is not None},
         "epochs": max(job.get("epochs") or 1 for job in jobs),
         "scores": _distinct(score for job in jobs for score in job.get("scores", [])),
-        "models": _distinct(_entry({**job["model"], **_card(job)}) for job in jobs),
+        "models": _distinct(_entry(job["model"] | ({"card": job["card"]} if job.get("card") else {})) for job in jobs),
         "streams": streams,
         "recipes": _distinct(_entry(job["recipe"]) for job in jobs),
         "estimators": [_entry(one) for one in jobs[0].get("estimators", [])],
@@ -60,10 +61,6 @@ def suite_text(asked: Iterable[Job]) -> str:
     return comment + text
 
 
-def _card(job: Job) -> dict[str, str]:
-    return {"card": job["card"]} if job.get("card") else {}
-
-
 def _stream_entry(job: Job, with_size: bool) -> Any:
     stream = {key: _entry(value) if key == "data" else value for key, value in job["stream"].items()}
     return _entry({**stream, "batch_size": job["batch_size"]} if with_size else stream)
@@ -73,10 +70,6 @@ def _entry(given: Job) -> Any:
     """Return a mapping as one writes it: without a label that is the name, and the name alone where nothing is left."""
     entry = {key: value for key, value in given.items() if not (key == "label" and value == given["name"])}
     return entry["name"] if list(entry) == ["name"] else entry
-
-
-def _mapping(entry: Any) -> dict[str, Any]:
-    return {"name": entry} if isinstance(entry, str) else dict(entry)
 
 
 def _distinct(values: Iterable[Any]) -> list[Any]:

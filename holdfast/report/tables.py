@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from statistics import fmean, stdev
@@ -28,7 +28,7 @@ RECIPE_FIELDS = ("seed", "epochs", "order", "recovery", "source_data", "recipe_i
 class Line:
     """One recipe of a table: scores in % of the table's metric, means over the seeds."""
 
-    label: str
+    label: str  # of the recipe
     runs: Sequence[RunRecord]  # one for each seed
     scores: Mapping[str, float]  # domain -> score; nan if the domain never came
     mean: float  # over the samples of the stream, then over the seeds
@@ -36,8 +36,8 @@ class Line:
     passes: float  # forward + backward, per sample, without estimators
     estimating: float  # passes of estimators, per sample
     step_seconds: float  # of the median step
-    resets: float
-    skipped: float
+    resets: float  # mean number in a run
+    skipped: float  # mean number of updates that were left out in a run
     confidence: float  # largest probability, mean over samples, then over the seeds
     entropy: float  # of the predictions, in nats
 
@@ -76,10 +76,10 @@ class Table:
     """Runs under one protocol, which is held here without the fields that a recipe sets itself."""
 
     title: str  # stream and model, and more if that is not unique
-    metric: Metric
-    lines: Sequence[Line]
+    metric: Metric  # error or accuracy, in %
+    lines: Sequence[Line]  # one for each recipe
     domains: Sequence[str]  # in stream order
-    protocol: Mapping[str, Any]
+    protocol: Mapping[str, Any]  # what all runs have in common
 
     def __repr__(self) -> str:
         return f"Table({self.title}, recipes: {len(self.lines)}; {self.conclusion})"
@@ -257,9 +257,9 @@ def canonical(content: Mapping[str, Any]) -> str:
     return json.dumps(content, sort_keys=True)
 
 
-def grouped(things: Iterable[T], key: Callable[[T], str]) -> list[list[T]]:
+def grouped(things: Iterable[T], key: Callable[[T], Hashable]) -> list[list[T]]:
     """Return things of equal key together, groups in order of appearance."""
-    groups: dict[str, list[T]] = {}
+    groups: dict[Hashable, list[T]] = {}
     for thing in things:
         groups.setdefault(key(thing), []).append(thing)
     return list(groups.values())

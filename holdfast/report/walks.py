@@ -17,8 +17,7 @@ PUBLISHED = {  # steps: least, most, mean and median
 
 def walk_table(runs: Sequence[RunRecord]) -> WordTable | None:
     """Return least, most, mean and median steps of the transitions of each difficulty; None without walks."""
-    lengths: dict[str, list[int]] = {}
-    walks: dict[str, set[str]] = {}
+    walks: dict[str, dict[str, list[int]]] = {}  # difficulty -> walk -> steps of its transitions
     imported = set()
     for run in runs:
         plan = run.manifest.stream.spec.get("plan", {})
@@ -27,10 +26,9 @@ def walk_table(runs: Sequence[RunRecord]) -> WordTable | None:
         name = plan.get("difficulty") or f"{plan['target_percent']:g} %"
         if run.manifest.material.get("calibration", {}).get("imported"):
             imported.add(name)
-        key = str([transition["cells"] for transition in plan["transitions"]])
-        if key not in walks.setdefault(name, set()):
-            walks[name].add(key)
-            lengths.setdefault(name, []).extend(len(transition["cells"]) for transition in plan["transitions"])
+        cells = [transition["cells"] for transition in plan["transitions"]]
+        walks.setdefault(name, {})[str(cells)] = list(map(len, cells))
+    lengths = {name: [steps for walk in different.values() for steps in walk] for name, different in walks.items()}
     rows = [
         [
             name,

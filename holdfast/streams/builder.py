@@ -23,8 +23,8 @@ class StreamBuilder:
     elsewhere: ClassVar[Mapping[str, str]] = {
         "batch_size": "pass it to starting_at(batch_size=…) of the stream, or set it in the suite"
     }
-    build: Callable[..., Stream]
-    citation: str = ""
+    build: Callable[..., Stream]  # function that takes a data set and options, and returns a stream
+    citation: str = ""  # author, venue and year
     needs_model: bool = False  # it takes `calibrate`, which measures the model that will be adapted
     extends: Callable[..., Stream] | None = None  # it accepts the options of this one too
 

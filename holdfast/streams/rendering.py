@@ -39,7 +39,7 @@ class Rendering:
     """
 
     seed: int = 0  # of all draws
-    draws: Draws = "sample"
+    draws: Draws = "sample"  # "sample" or "position": what the random draws are keyed by
     family: str | None = None  # of the severity tables; None: the one that fits the size of the images
     storage_jpeg_quality: int | None = None  # images are stored as JPEG after their corruptions; None: they are not
     crop: Crop | None = None  # of every image before its corruptions

@@ -31,6 +31,12 @@ class Stream:
 
     Offline protocols adapt to `redrawn()`, the same samples under other draws; `redraw` sets how that is rendered.
     Data that holds its corruptions (`StoredCorruptions`) is read as it is stored; nothing is computed.
+
+    Args:
+        plan: which samples come, in which domain, in which order.
+        data: the data set that they are read from.
+        rendering: how they become inputs; None: as `Rendering()`.
+        redraw: how `redrawn()` renders; None: with other draws of the same rendering.
     """
 
     def __init__(

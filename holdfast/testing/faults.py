@@ -132,11 +132,8 @@ def module_calls(run: Callable[[], object]) -> int:
         nonlocal calls
         calls += 1
 
-    handle = register_module_forward_pre_hook(count)
-    try:
+    with register_module_forward_pre_hook(count):
         run()
-    finally:
-        handle.remove()
     return calls
 
 
@@ -151,11 +148,8 @@ def failing_at(call: int) -> Iterator[None]:
         if calls == call + 1:
             raise InjectedError(f"injected into {type(module).__name__}")
 
-    handle = register_module_forward_pre_hook(fail)
-    try:
+    with register_module_forward_pre_hook(fail):
         yield
-    finally:
-        handle.remove()
 
 
 @contextmanager

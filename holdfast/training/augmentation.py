@@ -135,10 +135,9 @@ def cropping_spectrograms(network: nn.Module, rng: np.random.Generator) -> Itera
         ]
         return torch.stack([part.flip(2) if flip else part for part, flip in zip(windows, mirrored, strict=True)])
 
-    hook = front_end.register_forward_hook(cropped)
     front_end.side = round(side * UNCROPPED_SIDE / 224)
     try:
-        yield
+        with front_end.register_forward_hook(cropped):
+            yield
     finally:
-        hook.remove()
         front_end.side = side

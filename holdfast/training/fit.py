@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, get_args
 
 import numpy as np
 import torch
-from safetensors.torch import load_file, save
+from safetensors.torch import save
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from holdfast.data import DATASETS, Dataset
+from holdfast.machine.devices import threads
 from holdfast.models import MODELS, seeded_weights, weights_digest
+from holdfast.models.base import read_weights
 from holdfast.models.classifier import main_normalisation
 from holdfast.options.problems import annotation_of
 from holdfast.options.spec import Spec
@@ -106,7 +108,7 @@ def fit(
         raise ValueError(
             f"{len(labels)} samples do not fill one batch of {size}, and this procedure drops incomplete ones"
         )
-    with one_thread(), seeded_weights(seed):  # the seed is for dropout
+    with threads(1), seeded_weights(seed):  # the seed is for dropout
         for epoch in range(epochs):
             rng = seeded_rng(seed, "training", epoch)
             order = rng.permutation(len(labels))
@@ -164,9 +166,7 @@ def start_from(module: nn.Module, path: Path) -> None:
 
     AMAuT for UrbanSound8K starts in this way from its weights for CochlScene, which has other classes.
     """
-    if not path.is_file():
-        raise ValueError(f"there are no weights at {path}; pass the path of a safetensors file")
-    own, stored = module.state_dict(), load_file(path)
+    own, stored = module.state_dict(), read_weights(path)
     fitting = {name: tensor for name, tensor in stored.items() if name in own and own[name].shape == tensor.shape}
     unlike = [name for name in {*own, *stored} - {*fitting} if not name.startswith("head.")]
     if unlike:
@@ -197,17 +197,6 @@ def save_weights(result: TrainResult, target: str | Path) -> Path:
     }
     path.with_suffix(".json").write_text(json.dumps(facts, indent=2) + "\n")
     return path
-
-
-@contextmanager
-def one_thread() -> Iterator[None]:
-    """Use one thread, so that sums have one order and the weights do not depend on the number of cores."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(threads)
 
 
 def _command(result: TrainResult) -> str:

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 from torch import nn
 from torch.optim import SGD, AdamW, Optimizer
 
-from holdfast.audio import Recording
+from holdfast.audio import FULL_NAMES, Recording
 from holdfast.corruptions.audio import demand, environments
 from holdfast.registry import Registry
 from holdfast.training.augmentation import AudioView, View, flipped_crops, moved
@@ -131,7 +131,7 @@ def _audio(noises: Noises) -> Procedure:
     return Procedure(14, (view,), _adamw, _warm_cosine(PEAK_LR), max_gradient_norm=1.0)
 
 
-def _published(
+def _amaut(
     epochs: int, cardinality: int, *views: AudioView, batch_size: int = 32, drop_last: bool = False
 ) -> Procedure:
     return Procedure(
@@ -145,36 +145,9 @@ def _published(
     )
 
 
-@PROCEDURES.register("amaut-speech_commands", alias="amaut-sc2")
-def _speech_commands(noises: Noises) -> Procedure:
-    """AMAuT on Speech Commands."""
-    faint = [AudioView(noises=noises(label)) for label in ("OMEETING", "DWASHING", "PCAFETER")]
-    return _published(50, 50, *faint)
-
-
-@PROCEDURES.register("amaut-reefset", alias="amaut-rs")
-def _reefset(noises: Noises) -> Procedure:
-    """AMAuT on ReefSet."""
-    return _published(15, 50, AudioView(noises=noises("DWASHING"), noise_snr_db=(55.0, 55.0)), batch_size=33)
-
-
-@PROCEDURES.register("amaut-vocalsound", alias="amaut-vs")
-def _vocalsound(noises: Noises) -> Procedure:
-    """AMAuT on VocalSound."""
-    return _published(35, 80, *(AudioView(noises=noises(label)) for label in ("OMEETING", "TBUS", "DWASHING")))
-
-
-@PROCEDURES.register("amaut-cochlscene")
-def _cochlscene(_noises: Noises) -> Procedure:
-    """AMAuT on CochlScene, whose weights are the start for UrbanSound8K."""
-    return _published(30, 40, AudioView(uniform_level=0.015))
-
-
-@PROCEDURES.register("amaut-urbansound8k", alias="amaut-us8")
-def _urbansound8k(noises: Noises) -> Procedure:
-    """AMAuT on UrbanSound8K, from the weights for CochlScene; its noise is DEMAND at 48 kHz."""
-    views = AudioView(uniform_level=0.015), AudioView(noises=noises("NRIVER"))
-    return _published(30, 40, *views, drop_last=True)
+def _faint(noises: Noises, *labels: str, snr_db: float = 50.0) -> list[AudioView]:
+    """Return a view with faint noise of each environment."""
+    return [AudioView(noises=noises(label), noise_snr_db=(snr_db, snr_db)) for label in labels]
 
 
 def _hubert(epochs: int, peak: float, *, tail: int = 1, batch_size: int = 32, binary_loss: bool = False) -> Procedure:
@@ -189,32 +162,9 @@ def _hubert(epochs: int, peak: float, *, tail: int = 1, batch_size: int = 32, bi
     )
 
 
-@PROCEDURES.register("hubert-speech_commands", alias="hubert-sc2")
-def _hubert_speech_commands(_noises: Noises) -> Procedure:
-    """HuBERT on Speech Commands."""
-    return _hubert(30, 8e-4)
-
-
-@PROCEDURES.register("hubert-reefset", alias="hubert-rs")
-def _hubert_reefset(_noises: Noises) -> Procedure:
-    """HuBERT on ReefSet, with a logistic loss for each class."""
-    return _hubert(60, 5e-4, tail=20, batch_size=33, binary_loss=True)
-
-
-@PROCEDURES.register("hubert-vocalsound", alias="hubert-vs")
-def _hubert_vocalsound(_noises: Noises) -> Procedure:
-    """HuBERT on VocalSound."""
-    return _hubert(14, 8e-4)
-
-
-@PROCEDURES.register("hubert-urbansound8k", alias="hubert-us8")
-def _hubert_urbansound8k(_noises: Noises) -> Procedure:
-    """HuBERT on UrbanSound8K."""
-    return _hubert(15, 5e-4, tail=20, batch_size=33)
-
-
 def _conmix(epochs: int, batch_size: int) -> Procedure:
-    # The official scheduler fires once, after the first epoch, where it leaves the rate as it is.
+    # The official scheduler fires once, after the first epoch, where it leaves the rate as it is. The last epoch is
+    # kept, where the official code keeps the best on Speech Commands.
     return Procedure(
         epochs,
         (AudioView(shift_share=0.25),),
@@ -227,13 +177,22 @@ def _conmix(epochs: int, batch_size: int) -> Procedure:
     )
 
 
-@PROCEDURES.register("conmix-speech_commands", alias="conmix-sc2")
-def _conmix_speech_commands(_noises: Noises) -> Procedure:
-    """CoNMix++ on Speech Commands; the last epoch is kept, where the official code keeps the best."""
-    return _conmix(20, 64)
-
-
-@PROCEDURES.register("conmix-reefset", alias="conmix-rs")
-def _conmix_reefset(_noises: Noises) -> Procedure:
-    """CoNMix++ on ReefSet."""
-    return _conmix(15, 63)
+UNIFORM = AudioView(uniform_level=0.015)
+# By network and data set. AMAuT for UrbanSound8K starts from its weights for CochlScene, and its noise is DEMAND at
+# 48 kHz; HuBERT on ReefSet has a logistic loss for each class.
+PUBLISHED: dict[str, Callable[[Noises], Procedure]] = {
+    "amaut-sc2": lambda noises: _amaut(50, 50, *_faint(noises, "OMEETING", "DWASHING", "PCAFETER")),
+    "amaut-rs": lambda noises: _amaut(15, 50, *_faint(noises, "DWASHING", snr_db=55.0), batch_size=33),
+    "amaut-vs": lambda noises: _amaut(35, 80, *_faint(noises, "OMEETING", "TBUS", "DWASHING")),
+    "amaut-us8": lambda noises: _amaut(30, 40, UNIFORM, *_faint(noises, "NRIVER"), drop_last=True),
+    "hubert-sc2": lambda _: _hubert(30, 8e-4),
+    "hubert-rs": lambda _: _hubert(60, 5e-4, tail=20, batch_size=33, binary_loss=True),
+    "hubert-vs": lambda _: _hubert(14, 8e-4),
+    "hubert-us8": lambda _: _hubert(15, 5e-4, tail=20, batch_size=33),
+    "conmix-sc2": lambda _: _conmix(20, 64),
+    "conmix-rs": lambda _: _conmix(15, 63),
+}
+for _name, _procedure in PUBLISHED.items():
+    _network, _, _data = _name.partition("-")
+    PROCEDURES.register(f"{_network}-{FULL_NAMES[_data]}", alias=_name)(_procedure)
+PROCEDURES.register("amaut-cochlscene")(lambda _: _amaut(30, 40, UNIFORM))

@@ -12,7 +12,9 @@ from tapped_networks import classifier, inputs
 import holdfast
 from holdfast.anchor import Card, Reference, make_card, read_card
 from holdfast.anchor.sites import MOST_SAMPLES
+from holdfast.estimators.anchored import Anchored
 from holdfast.models import tiny_resnet
+from holdfast.models.normalised import Normalised
 from holdfast.state import SavedStateError, write_state
 
 NAMES = ("batch", "group", "vit", "no norm")
@@ -64,6 +66,23 @@ def test_a_card_is_as_good_as_the_samples_to_the_bit(name: str, tmp_path: Path) 
         holdfast.guard(network, example=example, source=[inputs(name)]),
     ]
     assert torch.equal(*(model(batch) for model in guards))
+
+
+def test_a_card_says_whose_it_is_and_how_inputs_are_prepared() -> None:
+    network, batch = tiny_resnet(widths=(8,)), torch.rand(8, 3, 16, 16)
+    card = make_card(network, [batch])
+    assert card.preprocessing == {}
+    assert card.digest == make_card(network, [batch]).digest != replace(card, weights="other").digest
+    stated = make_card(Normalised(network, mean=[0.5] * 3, std=[0.25] * 3), [batch]).preprocessing
+    assert stated == {"mean": [0.5] * 3, "std": [0.25] * 3, "interpolation": "bilinear"}
+
+
+def test_the_moments_of_a_card_reach_the_estimators(monkeypatch: pytest.MonkeyPatch) -> None:
+    received: list[Reference] = []
+    monkeypatch.setattr(Anchored, "refer_to", lambda _, reference: received.append(reference))
+    card = make_card(tiny_resnet(), [torch.rand(8, 3, 32, 32)])
+    holdfast.adapt(tiny_resnet(), card=card, estimator="anchored")
+    assert received == [card.reference]
 
 
 def test_labels_are_not_used_and_samples_beyond_a_thousand_are_not_read() -> None:

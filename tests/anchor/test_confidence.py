@@ -49,6 +49,7 @@ def test_on_clean_inputs_confidence_stays(
     assert float((ours.argmax(1) == plain.argmax(1)).double().mean()) > 0.99
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("build", NETWORKS)
 def test_under_shifts_confidence_is_less_wrong_than_that_of_the_network(
     build: Callable[[], nn.Module], digits: tuple[Tensor, Tensor], source: list[Tensor]

@@ -162,6 +162,7 @@ def test_one_class_moves_neither_the_moments_nor_the_weight_of_the_anchor(
     assert shifts["all"] < 0.001
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("two", [(1, 21), (12, 13)])
 def test_two_classes_for_ever_do_not_cost_the_default_accuracy(two: tuple[int, int]) -> None:
     data, clean = DATASETS["keywords"]("test"), DATASETS["keywords"]("validation")

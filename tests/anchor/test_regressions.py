@@ -27,6 +27,7 @@ def points(network: nn.Module, source: list[Tensor], batches: Iterable[tuple[Ten
     return ours, plain
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("gain", "one", "known"), [(2.5, 1, 92.8), (2.5, 4, 94.1), (2.0, 1, 99.4)])
 def test_one_class_that_stays_under_over_exposure_costs_nothing(
     gain: float, one: int, known: float, digits: tuple[Tensor, Tensor], source: list[Tensor]
@@ -40,6 +41,7 @@ def test_one_class_that_stays_under_over_exposure_costs_nothing(
     assert ours >= plain - 0.5
 
 
+@pytest.mark.slow
 def test_one_class_per_batch_of_the_demo_gains_what_it_shows(source: list[Tensor]) -> None:
     stream = continual(
         DATASETS["digits"]("test"),
@@ -55,6 +57,7 @@ def test_one_class_per_batch_of_the_demo_gains_what_it_shows(source: list[Tensor
     assert ours >= plain + 15
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("corruption", "severity"), [("pitch_shift", 1), pytest.param("time_stretch", 3, marks=pytest.mark.slow)]
 )

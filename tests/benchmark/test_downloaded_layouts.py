@@ -254,6 +254,7 @@ def chosen(suite: str) -> list[Job]:
 LONG = {"unitta", "unitta-sensitivity", "dhauds-online", "aetta-fully", "recovery"}  # like the others, and long
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "suite",
     [

@@ -67,6 +67,7 @@ def killed_after(job: Job, runs: Path, calls: int, **options: Any) -> None:
         run(job, runs, progress=kill, **options)
 
 
+@pytest.mark.slow
 def test_the_best_epoch_of_an_oracle_belongs_to_its_set(tmp_path: Path) -> None:
     """A state saved in the first set must not find the best epoch of the second."""
     (job,) = parse_suite(ORACLE).jobs()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -12,6 +13,7 @@ from torch import nn
 from holdfast.benchmark.bench import bench
 from holdfast.benchmark.intruders import ScriptedIntruders, poisoned
 from holdfast.benchmark.suite import parse_suite
+from holdfast.records import Batch
 from holdfast.report import read_runs
 
 SUITE = """
@@ -37,6 +39,12 @@ def test_poison_stays_within_reach_and_raises_the_probability_of_its_class() -> 
     before, after = (network(given).softmax(1)[:, 2] for given in (inputs, changed))
     assert (after > before).all()
     assert not changed.requires_grad
+
+
+def test_a_small_share_of_a_small_batch_is_one_sample() -> None:
+    batch = Batch(torch.rand(4, 3, 2, 2), np.zeros(4, np.int64), ("fog",) * 4, 0)
+    script = ScriptedIntruders(kind="constant", share=0.01)
+    assert torch.equal(script.inputs(batch, nn.Identity()), torch.full((1, 3, 2, 2), 0.5))
 
 
 @pytest.mark.parametrize("kind", ["noise", "constant", "poison"])

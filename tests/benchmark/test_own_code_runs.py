@@ -141,6 +141,7 @@ EXECUTORS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("executor", EXECUTORS)
 def test_every_executor_has_the_rows_of_a_serial_run(
     executor: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

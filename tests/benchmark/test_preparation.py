@@ -173,6 +173,7 @@ def test_the_rate_is_measured_without_weights_where_they_are_missing() -> None:
     assert rate_of(Spec("imported", options={"target": "no.such:thing"})) is None
 
 
+@pytest.mark.slow
 def test_the_commands() -> None:
     shown = runner.invoke(app, ["prepare", "recovery", "--no-measure"])
     assert shown.exit_code == 0

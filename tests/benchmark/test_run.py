@@ -105,7 +105,7 @@ def test_held_out_data_that_are_those_of_the_stream_are_refused(tmp_path: Path) 
     text = SUITE.replace("STREAM", "continual") + "holdout: {name: digits, split: validation}\n"
     job = parse_suite(text).jobs()[0]
     with pytest.raises(ValueError, match="held-out data are those of the stream"):
-        run(replace(job, holdout=SourceData(Spec("digits", options={"split": "test"}), 8)), tmp_path)
+        run(replace(job, holdout=SourceData(spec=Spec("digits", options={"split": "test"}), samples=8)), tmp_path)
 
 
 def test_samples_cut_a_stream_to_the_exact_length(tmp_path: Path) -> None:
@@ -131,6 +131,7 @@ def test_reset_each_shift_starts_every_domain_from_the_source(tmp_path: Path) ->
     assert reset[4] != continual[4]
 
 
+@pytest.mark.slow
 def test_serial_and_processes_write_the_same_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(multiprocessing, "get_context", lambda _: PROCESSES)
     jobs = suite(samples_per_domain=20).jobs()[2:]
@@ -172,6 +173,7 @@ def test_one_failing_job_does_not_stop_the_others(tmp_path: Path) -> None:
 
 
 # eata keeps what the source taught it, rdumb its clock
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("recipe", "samples", "goals"),
     [pytest.param(2, None, (3, 12, 23, 40), marks=pytest.mark.slow), (3, 160, (5,))],

@@ -7,7 +7,9 @@ import pytest
 from holdfast.benchmark import SuiteError, load_suite, suite_names
 from holdfast.benchmark.job import SourceData
 from holdfast.benchmark.suite import parse_suite
+from holdfast.options.plain_jobs import plain_jobs
 from holdfast.options.spec import Spec
+from holdfast.options.yaml_text import load_yaml
 
 GOOD = """\
 name: small
@@ -41,6 +43,10 @@ def test_a_stream_may_have_a_batch_size_and_recipes_of_its_own() -> None:
     (job, _) = parse_suite(own).jobs()
     assert (job.batch_size, job.recipe.name) == (8, "source")
     assert not {"batch_size", "recipes"} & set(job.stream.options)
+    of_model = own.replace("[digits_resnet]", "[{name: digits_resnet, batch_size: 4}]")
+    for text, batch_size in ((of_model, 8), (of_model.replace("    batch_size: 8\n", ""), 4)):
+        assert [job.batch_size for job in parse_suite(text).jobs()] == [batch_size] * 2
+        assert [job["batch_size"] for job in plain_jobs(load_yaml(text))] == [batch_size] * 2
     with pytest.raises(SuiteError, match="did you mean 'source'"):
         parse_suite(own.replace("[source]", "[soruce]"))
 
@@ -121,7 +127,7 @@ WATCHED = GOOD.replace("  - eata\n", "  - {name: tent, label: watched, recovery:
 )
 def test_held_out_data_are_checked_before_anything_is_run(old: str, new: str, line: int, words: str) -> None:
     holdout = parse_suite(WATCHED).jobs()[0].holdout
-    assert holdout == SourceData(Spec("digits", options={"split": "validation"}), 32)
+    assert holdout == SourceData(spec=Spec("digits", options={"split": "validation"}), samples=32)
     with pytest.raises(SuiteError, match=words) as caught:
         parse_suite(WATCHED.replace(old, new), "small.yaml")
     assert f"small.yaml, line {line}:" in str(caught.value)

@@ -18,8 +18,8 @@ import yaml
 from holdfast.benchmark import Job, load_suite, run, suite_names
 from holdfast.calibration import calibration_of
 from holdfast.report import report_sections, table_sections
+from holdfast.report.as_published import published_rows
 from holdfast.report.make import make_report
-from holdfast.report.published import published_rows
 from holdfast.report.report import Report
 from holdfast.report.section import Section
 from holdfast.streams import Calibration
@@ -107,6 +107,7 @@ def test_a_table_or_figure_has_jobs_or_is_explained(entry: Any) -> None:
         ), wanted
 
 
+@pytest.mark.slow
 @named([entry for entry in ENTRIES if entry.shown])
 def test_a_report_of_a_smoke_run_shows_its_numbers(entry: Any, report_of: Callable[[str], Report]) -> None:
     for suite in dict.fromkeys(jobs.suite for jobs in entry.jobs):

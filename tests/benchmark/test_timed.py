@@ -103,6 +103,17 @@ def test_costs_come_from_the_suite_a_file_or_runs(tmp_path: Path) -> None:
     assert read_costs(tmp_path / "measured") == {"source": 1.0, "tent": 3.5}
 
 
+def test_costs_are_measured_by_the_source_at_the_same_batch_size(tmp_path: Path) -> None:
+    for recipe, size, seconds in (("source", 8, 0.02), ("tent", 8, 0.07), ("tent", 64, 0.5)):
+        folder = tmp_path / f"{recipe}-{size:02}"
+        folder.mkdir()
+        manifest: dict[str, Any] = {"seed": 0, "stream": {"label": "fog"}, "model": {"name": "net"}}
+        manifest |= {"recipe": {"label": recipe}, "protocol": {"protocol": "online", "batch_size": size}}
+        (folder / "manifest.json").write_text(json.dumps(manifest))
+        (folder / "rows.jsonl").write_text(json.dumps({"step_seconds": seconds}))
+    assert read_costs(tmp_path) == {"source": 1.0, "tent": 3.5}
+
+
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
@@ -166,6 +177,7 @@ def test_rounding_does_not_miss_a_batch() -> None:
     assert missed_batches(100, 0.07) == 6
 
 
+@pytest.mark.slow
 def test_a_killed_run_resumes_with_the_same_rows(tmp_path: Path) -> None:
     job = job_of("tent", samples=None, **{"streams.0.samples_per_domain": 320})
     whole = rows_of(run(job, tmp_path / "whole"))

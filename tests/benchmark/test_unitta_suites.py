@@ -13,7 +13,7 @@ from holdfast.data import Digits
 from holdfast.models import digits_resnet
 from holdfast.models.cifar_resnext import CifarResNeXt
 from holdfast.models.wide_resnet import WideResNet
-from holdfast.report.published import published_rows
+from holdfast.report.as_published import published_rows
 from holdfast.streams import STREAMS, UNITTA_MAIN, UNITTA_SETTINGS
 
 

@@ -65,6 +65,7 @@ def halves(data: InMemoryImages) -> list[InMemoryImages]:
     ]
 
 
+@pytest.mark.slow
 def test_a_small_walk_holds_its_target_on_new_images(test_digits: Digits, tmp_path: Path) -> None:
     """One transition on 50 images, with a mean known to about ± 7 points; the slow test has ± 3."""
     known, fresh = halves(test_digits)
@@ -206,6 +207,7 @@ def test_connected_walks_do_not_jump(model: nn.Module, few: InMemoryImages, opti
 QUICK: dict[str, Any] = {"pool": POOL[:3], "pictures": 12, "refinements": 0, "crop": "none", "target_percent": 40.0}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("executor", "wanted"), [("serial", {"steps": 60}), ("processes", {"pairs": [["contrast", "motion_blur"]]})]
 )
@@ -315,8 +317,8 @@ def test_a_pair_that_another_process_measures_is_left_to_it(
 
 
 def test_measurements_of_another_process_are_found(model: nn.Module, few: InMemoryImages, tmp_path: Path) -> None:
-    kept: dict[str, Any] = {"pictures": 30, "seed": 0, "family": "224", "storage_jpeg_quality": None, "cache": tmp_path}
-    mine, other = (Meter(model, few, **kept, tell=lambda _: None) for _ in range(2))
+    settings = CalibrationSettings(pictures=30, crop="none")
+    mine, other = (Meter(model, few, settings, cache=tmp_path, tell=lambda _: None) for _ in range(2))
     mine.percent((("contrast", 4),))
     stronger = other.percent((("contrast", 8),))
     mine.forget_reading()

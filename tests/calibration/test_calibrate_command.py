@@ -20,7 +20,7 @@ from torch import nn
 from typer.testing import CliRunner
 
 from holdfast.benchmark.executors import EXECUTORS
-from holdfast.calibration import CalibrationProgress
+from holdfast.calibration import CalibrationProgress, CalibrationSettings
 from holdfast.calibration.meter import Meter
 from holdfast.cli import app
 from holdfast.data import InMemoryImages
@@ -117,8 +117,8 @@ def test_outcomes_measured_before_a_stop_are_kept(
     model: nn.Module, few: InMemoryImages, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def meter_of() -> Meter:
-        kept: dict[str, Any] = {"pictures": 30, "seed": 0, "family": "224", "storage_jpeg_quality": None}
-        return Meter(model, few, **kept, cache=tmp_path, tell=lambda _: None)
+        settings = CalibrationSettings(pictures=30, crop="none")
+        return Meter(model, few, settings, cache=tmp_path, tell=lambda _: None)
 
     def stop() -> None:
         if next(checks, None) == 2:

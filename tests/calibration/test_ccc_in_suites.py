@@ -69,6 +69,7 @@ def test_the_options_of_a_walk_are_checked_before_anything_runs() -> None:
     assert parse_suite(f"name: x\nmodels: [digits_resnet]\nrecipes: [source]\nstreams: [{entry}]").jobs()
 
 
+@pytest.mark.slow
 def test_calibrate_writes_a_file_that_streams_and_images_take(tmp_path: Path) -> None:
     words = ["calibrate", "--model", "digits_resnet", "--data", "{name: digits, split: validation}", "--pairs", "1"]
     words += ["--pictures", "10", "--difficulty", "hard", "--out", str(tmp_path)]
@@ -88,6 +89,7 @@ def test_calibrate_writes_a_file_that_streams_and_images_take(tmp_path: Path) ->
         assert picture.width > picture.height
 
 
+@pytest.mark.slow
 def test_runs_that_differ_in_the_seed_alone_share_a_protocol(tmp_path: Path) -> None:
     text = SUITE.replace("pairs: [[gaussian_noise, contrast]]", "pairs: 1, samples: 48").replace(
         "seeds: [43]", "seeds: [43, 44]"

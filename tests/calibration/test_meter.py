@@ -12,6 +12,7 @@ import torch
 from torch import nn
 
 from holdfast.calibration.meter import CalibrationProgress, Meter, Treatment, spread_over_classes
+from holdfast.calibration.settings import CalibrationSettings
 from holdfast.calibration.store import Store, default_cache
 from holdfast.corruptions import CORRUPTIONS, store_as_jpeg
 from holdfast.data import InMemoryImages
@@ -25,8 +26,9 @@ TREATMENTS: list[Treatment] = [
 
 
 def meter_of(model: nn.Module, data: InMemoryImages, cache: Path, **options: Any) -> Meter:
-    defaults = {"pictures": 60, "seed": 0, "family": "224", "storage_jpeg_quality": None, "tell": lambda _: None}
-    return Meter(model, data, cache=cache, **{**defaults, **options})
+    tell = options.pop("tell", lambda _: None)
+    settings = CalibrationSettings(**{"pictures": 60, "crop": "none", **options})
+    return Meter(model, data, settings, cache=cache, tell=tell)
 
 
 @pytest.fixture(autouse=True)
@@ -120,7 +122,7 @@ def test_what_outcomes_depend_on_is_kept_apart(model: nn.Module, few: InMemoryIm
             meter_of(model, few, tmp_path),
             meter_of(model, other, tmp_path),
             meter_of(changed, few, tmp_path),
-            meter_of(model, few, tmp_path, seed=1),
+            meter_of(model, few, tmp_path, picture_seed=1),
             meter_of(model, few, tmp_path, family="64"),
             meter_of(model, few, tmp_path, storage_jpeg_quality=85),
         )

@@ -77,6 +77,7 @@ def test_importing_the_command_line_does_not_import_torch() -> None:
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
+@pytest.mark.slow
 def test_importing_the_benchmark_leaves_slow_parts_of_scipy_out() -> None:
     code = (
         "import sys, holdfast.cli, holdfast.benchmark; sys.exit(bool({'scipy.signal', 'scipy.stats'} & {*sys.modules}))"
@@ -111,6 +112,7 @@ def test_list_prints_name_line_and_citation() -> None:
         assert all(entry["name"] and entry["summary"] for entry in entries), room
 
 
+@pytest.mark.slow
 def test_train_writes_weights_and_prints_the_accuracy(tmp_path: Path) -> None:
     words = ["train", "digits", "--model", "digits_resnet", "--epochs", "1", "--out", str(tmp_path), "--json"]
     printed = json.loads(invoke(*words))

@@ -192,6 +192,7 @@ def test_integers_are_told(digits: list[tuple[Tensor, Tensor]]) -> None:
     assert status(diagnosis, "input dtype") == "fail"
 
 
+@pytest.mark.slow
 def test_statistics_of_other_data_are_told_though_the_network_is_right() -> None:
     network, digits = digits_resnet(), list(labelled_batches(DATASETS["digits"](), 32, 128))
     assert status(examined(network, digits), "stored statistics") == "ok"
@@ -223,6 +224,7 @@ def _restated(layer: nn.BatchNorm2d) -> None:
     layer.weight *= (layer.running_var + layer.eps).sqrt() / old
 
 
+@pytest.mark.slow
 def test_methods_that_wait_for_source_samples_are_named(digits: list[tuple[Tensor, Tensor]]) -> None:
     methods = ("blend", "anchor", "guard", "lame")
 

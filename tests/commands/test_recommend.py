@@ -22,6 +22,7 @@ def ranked(tmp_path: Path, scenario: Scenario, *candidates: str, **options: floa
     return recommend({"name": "digits_resnet"}, DIGITS, scenario, out=tmp_path, candidates=candidates, **kept)  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 def test_a_helpful_method_is_recommended_with_its_interval(tmp_path: Path) -> None:
     recommendation = ranked(tmp_path, scenario_of("few domains"), "batch_norm")
     assert [choice.name for choice in recommendation.choices] == ["batch_norm", "source"]
@@ -38,6 +39,7 @@ def test_batch_statistics_are_not_recommended_for_single_samples(tmp_path: Path)
     assert recommendation.conclusion.startswith("do not adapt")
 
 
+@pytest.mark.slow
 def test_methods_over_budget_or_unfit_are_named(tmp_path: Path) -> None:
     recommendation = ranked(tmp_path, scenario_of("few domains"), "batch_norm", max_time=0.01)
     assert recommendation.best is None
@@ -80,6 +82,7 @@ def test_phrases_are_checked_and_numbers_override_them() -> None:
     assert scenario_of("correlated  classes, Small batches", class_stay=0.8) == Scenario(class_stay=0.8, batch_size=8)
 
 
+@pytest.mark.slow
 def test_the_command_prints_a_ranking_and_a_conclusion(tmp_path: Path) -> None:
     words = ["recommend", "--samples", "64", "--seeds", "1", "--family", "224", "--out", str(tmp_path), "--json"]
     result = CliRunner().invoke(app, [*words, "--scenario", "one domain"], catch_exceptions=False)

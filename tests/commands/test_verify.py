@@ -75,6 +75,7 @@ def test_other_weights_cannot_be_reproduced(runs: Path) -> None:
     assert {one.problem for one in verify(runs)} == {"weights cannot be reproduced here"}
 
 
+@pytest.mark.slow
 def test_a_file_of_results_is_verified_and_noted(runs: Path, tmp_path: Path) -> None:
     condense = Path(__file__).resolve().parents[2] / "benchmarks" / "condense.py"
     if not condense.exists():

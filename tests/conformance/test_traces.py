@@ -1,10 +1,10 @@
 """Compare every method with its recorded traces.
 
 The folder `golden` beside this file holds the first batches of each trace. The default tests compare one trace of each
-recipe and network after one update, in double precision where rounding decides. The slow tests compare all shipped
-batches, the other traces and those with correlated classes. The whole traces are not shipped. Where they lie beside the
-repository (`shared/golden`), the slow tests compare one trace of each recipe with all batches, further ones with the
-class-correlated stream, and those in double precision with its first five batches; on the small networks without
+recipe and network after one update. The slow tests compare all shipped batches, the other traces, those with correlated
+classes, and those in double precision, where rounding decides. The whole traces are not shipped. Where they lie beside
+the repository (`shared/golden`), the slow tests compare one trace of each recipe with all batches, further ones with
+the class-correlated stream, and those in double precision with its first five batches; on the small networks without
 BatchNorm, with all of both streams.
 Twins, which run the same code with other options, are left out here. `holdfast conformance --golden FOLDER` compares
 everything with all batches.
@@ -29,8 +29,6 @@ NEW_WITHOUT_TRACE = {"unitta_auto", "dhauds", "conmix", "anchor", "blend", "guar
 # Traces in double precision are those whose later batches rounding decides in single precision.
 DOUBLE = [case for case in CASES if not case.twin and (SHIPPED / case.pack.traces / f"{case.trace}_f64.npz").exists()]
 SINGLE = [case for case in CASES if not case.twin and case not in DOUBLE]
-# Double precision is slow: seconds for each of these on the ResNet-20. The first batches of asr_roid are those of ROID.
-LATER = {"asr_roid", "poem", "cmf", "deyo", "zerosiam", "come_tent"}
 ONE_EACH = list({(case.recipe, case.pack): case for case in reversed(SINGLE + DOUBLE)}.values())
 
 needs_whole_traces = pytest.mark.skipif(
@@ -54,16 +52,8 @@ def test_all_shipped_predictions_equal_the_official_ones(case: Case) -> None:
     check(case, "iid", SHIPPED)
 
 
-@pytest.mark.parametrize(
-    "case",
-    [
-        pytest.param(
-            case, marks=[pytest.mark.slow] if case.recipe in LATER and case.pack is CIFAR else [], id=case.trace
-        )
-        for case in ONE_EACH
-        if case in DOUBLE
-    ],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("case", [case for case in ONE_EACH if case in DOUBLE], ids=lambda case: case.trace)
 def test_the_first_predictions_in_double_precision_equal_the_official_ones(case: Case) -> None:
     check(case, "iid", SHIPPED, samples=2 * case.batch_size)
 

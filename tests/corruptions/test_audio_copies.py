@@ -47,6 +47,7 @@ def test_copies_are_the_corruption_of_the_mono_sound(folder: Path, tmp_path: Pat
     assert [record["source"] for record in records] == ["a.wav", "cats/b.wav", "cats/c.FLAC"]
 
 
+@pytest.mark.slow
 def test_any_number_of_workers_writes_the_same_bytes(folder: Path, tmp_path: Path) -> None:
     for workers in (1, 2):
         corrupt_files([folder], "pitch_shift", 3, tmp_path / str(workers), audio_format="flac", workers=workers)

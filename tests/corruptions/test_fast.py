@@ -55,6 +55,7 @@ def test_pixels_are_equal(name: str, without: Callable[[], None]) -> None:
         np.testing.assert_array_equal(mine, plain)
 
 
+@pytest.mark.slow
 def test_strided_images_are_equal(without: Callable[[], None]) -> None:
     def corrupted() -> list[NDArray[np.uint8]]:
         images = scenes(64, 64)[:, ::2, ::-2]

@@ -215,13 +215,16 @@ def test_hospitals_are_domains_and_two_are_held_out(tmp_path: Path) -> None:
 
 
 def test_the_digest_covers_labels_and_domains_of_a_table(tmp_path: Path) -> None:
-    def digest(y: int, location: int) -> str:
-        table = f"split,location_remapped,y,filename\ntest,{location},{y},0.png\ntrain,1,5,0.png"
+    def digest(*labelled: tuple[int, int]) -> str:
+        rows = [f"test,{location},{y},{number}.png" for number, (y, location) in enumerate(labelled)]
+        table = "\n".join(["split,location_remapped,y,filename", *rows, "train,1,5,0.png"])
         (tmp_path / "metadata.csv").write_text(table)
         return IWildCam(folder=tmp_path, side=32).digest
 
-    write(tmp_path / "train" / "0.png")
-    assert len({digest(0, 5), digest(1, 5), digest(1, 6)}) == 3
+    for number in range(3):
+        write(tmp_path / "train" / f"{number}.png")
+    assert len({digest((0, 5)), digest((1, 5)), digest((1, 6))}) == 3
+    assert digest((0, 5), (0, 6), (0, 5)) != digest((0, 5), (0, 6), (0, 6))  # the same names
 
 
 def test_a_missing_array_is_answered_with_the_address(

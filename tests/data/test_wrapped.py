@@ -32,6 +32,15 @@ class Photos(TorchDataset[Any]):
         return Image.fromarray(PIXELS[index]), LABELS[index]
 
 
+class FirstPhotos(Photos):
+    """Some of the images, with the targets of all, as subclasses of torchvision's data sets have them."""
+
+    targets = LABELS[::-1]
+
+    def __len__(self) -> int:
+        return 3
+
+
 class ClassLabel:
     names = ("cat", "dog", "eel")
 
@@ -67,6 +76,10 @@ def test_every_form_gives_the_same_samples(given: Any) -> None:
     assert np.array_equal(data.inputs(np.array([4, 1])), PIXELS[[4, 1]])
     if given in (Photos, Hub):
         assert tuple(data.class_names) == ("cat", "dog", "eel")
+
+
+def test_targets_of_another_length_are_not_the_labels() -> None:
+    assert as_dataset(FirstPhotos()).labels.tolist() == LABELS[:3]
 
 
 @pytest.mark.parametrize("given", [Photos, tensors])

@@ -1,11 +1,13 @@
-"""Every public name has an entry in the reference, and every parameter of the larger functions a meaning."""
+"""Every public name has an entry in the reference, and every parameter a meaning."""
 
 from __future__ import annotations
 
 import importlib
 import inspect
 import re
+import runpy
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -25,11 +27,6 @@ ROOMS = (
     "report",
 )
 pytestmark = pytest.mark.skipif(not API.exists(), reason="the documents are not beside the tests")
-MANY = 5  # parameters, from which on a docstring has a list of them
-UNLISTED = {  # networks and figures, whose sentence says it all
-    *("audio_sheet", "contact_sheet", "walk_strip", "write_walk_gif", "export_shards", "schedule_of", "resolve"),
-    *("cifar_resnext", "hubert", "local_file", "small_amaut", "small_conmix", "small_hubert"),
-}
 
 
 def public() -> dict[str, object]:
@@ -49,13 +46,45 @@ def test_every_public_name_is_in_the_reference() -> None:
     assert [name for name in public() if name not in {entry.rsplit(".", 1)[-1] for entry in entries}] == []
 
 
-def test_functions_of_many_parameters_list_them_all() -> None:
-    for name, thing in public().items():
-        if not inspect.isfunction(thing) or name in UNLISTED:
-            continue
-        parameters = inspect.signature(thing).parameters.values()
-        if len(parameters) < MANY:
-            continue
-        text = (inspect.getdoc(thing) or "").partition("\nArgs:\n")[2]
-        listed = re.findall(r"^    \*{0,2}(\w+): ", text, re.MULTILINE)
-        assert listed == [parameter.name for parameter in parameters], f"{thing.__module__}.{name}"
+@pytest.fixture(scope="module")
+def reference() -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the functions that make the tables, and the names of the reference as griffe reads them."""
+    griffe = pytest.importorskip("griffe", reason="griffe makes the reference: pip install 'holdfast[docs]'")
+    tables = runpy.run_path(str(API.parent / "parameter_tables.py"))
+    package = griffe.load("holdfast", search_paths=[str(API.parents[1])])
+    return tables, tables["public"](package)
+
+
+def test_every_parameter_has_a_meaning(reference: tuple[dict[str, Any], dict[str, Any]]) -> None:
+    tables, entries = reference
+    assert len(entries) > 200
+    silent = [
+        f"{name}({parameter})"
+        for name, thing in entries.items()
+        for parameter in tables["parameters"](thing)
+        if not tables["meaning"](thing, parameter)
+    ]
+    assert silent == []
+
+
+def test_every_meaning_of_a_whole_package_is_needed(reference: tuple[dict[str, Any], dict[str, Any]]) -> None:
+    tables, entries = reference
+    named = {
+        (thing.canonical_path.split(".")[1], thing.name, parameter)
+        for thing in entries.values()
+        for parameter in tables["parameters"](thing)
+    }
+    for room, meanings in tables["COMMON"].items():
+        for key in meanings:
+            assert any(
+                room in (package, "everywhere") and key in (parameter, f"{name}.{parameter}")
+                for package, name, parameter in named
+            ), f"{room}: {key} is the name of no parameter"
+
+
+def test_a_table_stands_before_the_example(reference: tuple[dict[str, Any], dict[str, Any]]) -> None:
+    tables, _ = reference
+    text = "Do it.\n\nArgs:\n    a: one.\n\n```pycon\n>>> 1\n```"
+    assert tables["with_table"](text, {"a": "one.", "b": "two."}) == (
+        "Do it.\n\nArgs:\n    a: one.\n    b: two.\n\n```pycon\n>>> 1\n```"
+    )

@@ -39,6 +39,7 @@ def file_of(name: str, folder: Path) -> Path:
     return path
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_the_file_of_a_page_runs(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     runpy.run_path(str(file_of(name, tmp_path)), run_name="__main__")

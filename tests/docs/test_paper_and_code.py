@@ -127,7 +127,13 @@ def same(one: Any, two: Any) -> bool:
     return bool(one == two)
 
 
-@pytest.mark.parametrize("difference", OTHERS, ids=lambda difference: f"{difference.source}: {difference.topic}")
+@pytest.mark.parametrize(
+    "difference",
+    [
+        pytest.param(each, marks=[pytest.mark.slow] if index % 6 else [], id=f"{each.source}: {each.topic}")
+        for index, each in enumerate(OTHERS)
+    ],
+)
 def test_the_option_exists_and_changes_the_result(difference: Difference) -> None:
     assert difference.other is not None
     with warnings.catch_warnings():

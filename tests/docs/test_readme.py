@@ -106,6 +106,7 @@ def test_the_python_of_the_page_on_networks_runs(tmp_path: Path, monkeypatch: py
     assert [finding.check for finding in diagnosis.failed][:1] == ["input scale"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "page",
     [

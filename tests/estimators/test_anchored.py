@@ -83,6 +83,7 @@ def width(estimate: Estimate) -> float:
     return estimate.high - estimate.low
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("order", ["shuffled", "sorted"])
 @pytest.mark.parametrize("method", ["source", "batch_norm"])
 def test_classes_in_any_order_are_no_collapse(order: str, method: str) -> None:
@@ -276,6 +277,7 @@ def test_a_known_accuracy_reaches_the_estimator_by_name_and_bounds_the_scale_of_
         adapt(digits_resnet(), "tent", clean_accuracy=0.6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("overconfident", [0.3, 1.0, 3.0])
 def test_the_scale_of_a_new_network_is_found_without_labels(overconfident: float) -> None:
     class Rescaled(nn.Module):
@@ -327,6 +329,7 @@ def test_the_anchor_keeps_up_with_inputs_and_not_with_the_method() -> None:
     assert torch.equal(one, other)
 
 
+@pytest.mark.slow
 def test_statistics_reach_further_back_when_classes_are_few() -> None:
     memories = {}
     for order in ("shuffled", "sorted"):

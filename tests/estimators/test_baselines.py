@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch.nn import functional as F
 
+from holdfast.estimators._disagreement import measure_disagreement
 from holdfast.estimators.adv_perturb import AdvPerturb
 from holdfast.estimators.aetta import Aetta
 from holdfast.estimators.anchored import Anchored
@@ -211,3 +212,16 @@ def test_estimators_ask_the_head_that_answered(method: str) -> None:
             torch.testing.assert_close(network(batch), step.logits)
         with torch.no_grad():
             assert not torch.allclose(network(batch), step.logits)
+
+
+def test_a_fitted_temperature_outlives_a_reset() -> None:
+    score, inputs = SoftmaxScore(temperature="fitted"), torch.rand(16, 3, 16, 16)
+    score.fit([(inputs, torch.arange(16) % 10)], Classifier(tiny_resnet()))
+    fitted = score.fitted_temperature
+    score.reset_state()
+    assert score.fitted_temperature == fitted is not None
+
+
+def test_logits_that_are_not_finite_count_as_the_worst_error() -> None:
+    logits = torch.full((2, 4), math.nan)
+    assert measure_disagreement(logits, logits[None]).error == 0.75

@@ -137,6 +137,7 @@ def test_the_published_rate_goes_by_the_number_of_classes() -> None:
     assert [dropout.rate_for(classes) for classes in (10, 100, 1000)] == [0.4, 0.3, 0.2]
 
 
+@pytest.mark.slow
 def test_the_fitted_rate_makes_disagreement_equal_the_error() -> None:
     digits = DATASETS["digits"]()
     inputs = torch.from_numpy(digits.inputs(np.arange(64))).permute(0, 3, 1, 2).float() / 255

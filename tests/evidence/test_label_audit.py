@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 
 from holdfast.evidence import LabelAudit, LabelRequests
+from holdfast.evidence.line import CorrectionLine
+from holdfast.evidence.mean import BoundedMean
 from holdfast.evidence.sampling import coins
 
 
@@ -235,11 +237,12 @@ def test_only_requested_labels_count_and_only_once() -> None:
     data = stream(100, "honest")
     audit = LabelAudit(budget=0.2)
     asked = audit.serve(**data.part(0, 100))
-    wanted = asked.wanted_ids[0]
+    wanted, later = asked.wanted_ids[:2]
     other = int(asked.ids[~asked.wanted][0])
     assert not audit.feedback(other, 0)
-    assert audit.feedback(wanted, 0)
-    assert not audit.feedback(wanted, 1)
+    for sample_id in (later, wanted):  # the later one waits for the other
+        assert audit.feedback(sample_id, 0)
+        assert not audit.feedback(sample_id, 1)
     with pytest.raises(ValueError, match="no sample has the id 100"):
         audit.feedback(100, 0)
 
@@ -291,3 +294,17 @@ def test_wrong_settings_and_values_are_refused() -> None:
     assert audit.state_dict() == LabelAudit().state_dict()
     with pytest.raises(RuntimeError, match="Missing key"):
         audit.load_state_dict({})
+
+
+def test_a_steep_correction_stays_within_what_is_possible() -> None:
+    line = CorrectionLine(lowest=0, highest=1)
+    for estimate, outcome in ((0.4, 0.0), (0.6, 1.0)):
+        line.add(estimate, outcome, weight=1000)
+    assert [line.at(end) for end in (0.0, 1.0)] == pytest.approx([0.0, 1.0])
+
+
+def test_labels_of_much_weight_do_not_carry_the_mean_out_of_its_bounds() -> None:
+    mean = BoundedMean(largest=0.9, stakes=10)
+    mean.count(2, total=5.0, centres=1.0)
+    interval = mean.interval(0.95, 0.0, 1.0)
+    assert interval.value == interval.high <= 1

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from holdfast.evidence import RiskMonitor
+from holdfast.evidence import ConfidenceSequence, RiskMonitor
 
 
 def predicted(rng: np.random.Generator, samples: int, error: float) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
@@ -80,3 +80,10 @@ def test_what_held_out_data_may_hide_counts_against_an_alarm() -> None:
     monitor = RiskMonitor(wrong, level=0.05)
     monitor.calibrate(np.where(np.arange(100) < 30, 0.9, 0.1), wrong)  # ten right predictions look wrong
     assert monitor.right_above == pytest.approx(0.1 + math.sqrt(math.log(3 / 0.05) / 200))
+
+
+def test_what_few_source_data_may_hide_is_allowed_too() -> None:
+    wrong = np.arange(100) < 20
+    source = ConfidenceSequence(confidence=1 - 2 * 0.06 / 3)  # a third of the level, on one of two sides
+    source.observe(wrong.astype(float))
+    assert RiskMonitor(wrong, tolerated=0.05, level=0.06).allowed == source.interval().high + 0.05 > 0.3

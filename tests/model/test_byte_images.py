@@ -63,9 +63,9 @@ def adapted(name: str, network: nn.Module) -> AdaptedModel:
     return guard(network, budget=0.5, source=source) if name == "guard" else adapt(network, name, source=source)
 
 
-@pytest.mark.parametrize("size", [64, 16])
+@pytest.mark.parametrize("size", [pytest.param(64, marks=pytest.mark.slow), 16])
 @pytest.mark.parametrize("name", ["blend", "robust_bn", "neo", "guard"])
-@pytest.mark.parametrize("wrong", [IMAGES, IMAGES.long()], ids=["bytes", "int64"])
+@pytest.mark.parametrize("wrong", [IMAGES, pytest.param(IMAGES.long(), marks=pytest.mark.slow)], ids=["bytes", "int64"])
 def test_a_refused_batch_of_bytes_leaves_the_model_as_it_was(name: str, size: int, wrong: Tensor) -> None:
     model, twin = adapted(name, digits_resnet()), adapted(name, digits_resnet())
     for batch in FLOATS[:64].split(size):
@@ -83,7 +83,7 @@ def test_a_refused_batch_of_bytes_leaves_the_model_as_it_was(name: str, size: in
     assert float(torch.cat(right).float().mean()) > 0.95
 
 
-@pytest.mark.parametrize("size", [64, 16])
+@pytest.mark.parametrize("size", [pytest.param(64, marks=pytest.mark.slow), 16])
 @pytest.mark.parametrize("name", ["blend", "neo", "guard"])
 def test_floats_of_0_to_255_are_predicted_and_not_learnt_from(name: str, size: int) -> None:
     model, twin = adapted(name, digits_resnet()), adapted(name, digits_resnet())

@@ -7,9 +7,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
+from typing import Any
 
 import pytest
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
 import holdfast
 from holdfast import AdaptedModel, adapt, guard
@@ -37,6 +39,18 @@ def counting() -> Iterator[list[str]]:
         sys.setprofile(before)
 
 
+class Operations(TorchDispatchMode):
+    """Counts the operations of torch inside the block."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.number = 0
+
+    def __torch_dispatch__(self, operation: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.number += 1
+        return operation(*args, **(kwargs or {}))
+
+
 def calls_of(model: AdaptedModel) -> list[int]:
     """Return the number of calls in each of four warm steps: the guard looks back at one of them."""
     for _ in range(WARM):
@@ -57,6 +71,16 @@ def test_a_step_of_tent_makes_at_most_130_calls() -> None:
 @pytest.mark.filterwarnings("ignore::holdfast.records.SetupWarning")
 def test_a_step_of_guarded_tent_makes_at_most_525_calls(source: list[torch.Tensor] | None) -> None:
     assert max(calls_of(guard(load("digits_resnet"), "tent", source=source))) <= 525
+
+
+def test_a_single_sample_costs_blend_at_most_485_operations() -> None:
+    """Two bare forwards are 86 of them; 21 more for each of the 9 layers that follow their inputs."""
+    model = adapt(load("digits_resnet"), source=[BATCH])
+    for _ in range(WARM):
+        model.step(BATCH[:1])
+    with Operations() as counted:
+        model.step(BATCH[:1])
+    assert counted.number <= 485
 
 
 @pytest.mark.filterwarnings("ignore::holdfast.records.SetupWarning")

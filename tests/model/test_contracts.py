@@ -79,6 +79,7 @@ def test_only_batch_norm_refuses_networks_without_it(batches: list[Tensor]) -> N
     assert refused == {name for name in METHODS if METHODS[name].needs_batch_norm}
 
 
+@pytest.mark.slow
 def test_no_method_refuses_audio(clips: list[Tensor]) -> None:
     network = tiny_amaut()
     for name in recipe_names():

@@ -39,6 +39,7 @@ def guarded() -> list[Step]:
     return run(level=0.5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("gauge", "kind", "level"), [("vetoes", Veto, 0.5), ("undone", Undone, 1e-9), ("alarms", Alarm, 0.5)]
 )

@@ -53,6 +53,12 @@ def test_the_temperature_is_fitted_with_the_twentieth_label() -> None:
     assert fitted == [False] * (LABELS_TO_FIT - 1) + [True]
 
 
+def test_held_out_data_may_come_one_by_one() -> None:
+    model = guard(tiny_resnet(), "tent", source=[INPUTS])
+    model.fit_holdout(batch for batch in [(INPUTS, torch.arange(16) % 10)])
+    assert model.guard.scale.fitted
+
+
 @pytest.mark.parametrize(("known", "first"), [({"clean_accuracy": 0.9}, "refer_to"), ({}, "fit_holdout")])
 def test_an_anchor_is_judged_as_it_follows_if_the_accuracy_is_known(
     known: dict[str, Any], first: str, monkeypatch: pytest.MonkeyPatch

@@ -97,6 +97,7 @@ def test_without_source_samples_the_frozen_default_is_the_network_and_nothing_ad
         model.export(adapting=True)
 
 
+@pytest.mark.slow
 def test_a_program_of_torch_takes_any_batch_size() -> None:
     model = adapting(tiny_resnet(widths=(8,)), (3, 32, 32))
     program: Any = model.export(form="torch", adapting=True)

@@ -65,6 +65,7 @@ def test_no_corruption_of_images_is_refused_whichever_comes_first(first: str) ->
         assert usual.refusal(255.0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("first", ["clean", *CORRUPTIONS.names("audio")])
 def test_no_corruption_or_gain_of_audio_is_refused_whichever_comes_first(first: str) -> None:
     pytest.importorskip("espeakng_loader", reason="speech: pip install 'holdfast[audio]'")

@@ -131,6 +131,7 @@ def test_the_alarm_is_raised_by_the_source_where_the_anchor_knows_nothing(
     assert alarms > 0
 
 
+@pytest.mark.slow
 def test_an_alarm_goes_back_to_the_newest_snapshot_that_is_good_on_the_batch(
     digits: tuple[Tensor, Tensor], source: list[Tensor], tmp_path: Path
 ) -> None:
@@ -174,6 +175,7 @@ def test_an_alarm_goes_back_to_the_newest_snapshot_that_is_good_on_the_batch(
     assert after_an_alarm(guarded(1)) == {}  # nothing is left but the start
 
 
+@pytest.mark.slow
 def test_a_healthy_stream_raises_no_alarm_and_undoes_next_to_nothing(
     digits: tuple[Tensor, Tensor], source: list[Tensor]
 ) -> None:

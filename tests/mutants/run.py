@@ -112,7 +112,21 @@ def _tested(copy: Path, tests: Sequence[str], limit: float | None = None) -> tup
     # `python -m` puts the working folder first; processes that tests start have it from PYTHONPATH. Compiled files are
     # known by time and size, which a mutant may leave as they are.
     environment = {**os.environ, "PYTHONPATH": str(copy), "PYTHONDONTWRITEBYTECODE": "1"}
-    command = [sys.executable, "-m", "pytest", "-q", "-n", "0", "-x", "-p", "no:cacheprovider", "--tb=line", *tests]
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-n",
+        "0",
+        "-x",
+        "-p",
+        "no:cacheprovider",
+        "--tb=line",
+        "-m",
+        "",
+        *tests,
+    ]
     try:
         done = subprocess.run(
             command, cwd=copy, env=environment, check=False, capture_output=True, text=True, timeout=limit

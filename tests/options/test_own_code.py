@@ -52,6 +52,7 @@ def test_a_changed_file_replaces_what_it_registered(tmp_path: Path) -> None:
     assert [file.digest for file in loaded_files() if file.name == "mine_first.py"] == [second.digest]
 
 
+@pytest.mark.slow
 def test_entries_are_those_of_the_file_alone(tmp_path: Path) -> None:
     code = "import sys; sys.path.insert(0, ''); from holdfast.options.own_code import import_file;"
     code += f"print(import_file({str(written(tmp_path))!r}).entries)"
@@ -91,6 +92,7 @@ def test_files_are_used_by_name_and_through_each_other(tmp_path: Path) -> None:
     assert first not in files_used('{"name": "mine_firstborn"}')
 
 
+@pytest.mark.slow
 def test_a_file_is_run_by_the_process_that_unpickles_it(tmp_path: Path) -> None:
     path = written(tmp_path)
     path.write_text(

@@ -38,6 +38,7 @@ MISTAKES = [
     ({"lr": -1.0}, "lr of method 'tent' must be a number of at least 0, got -1.0"),
     ({"lr": float("nan")}, "lr of method 'tent' must be a finite number of at least 0, got nan"),
     ({"lr": float("inf")}, "lr of method 'tent' must be a finite number of at least 0, got inf"),
+    ({"lr": True}, "lr of method 'tent' must be a number of at least 0, got True"),
     ({"momentum": 1}, "momentum of method 'tent' must be a number from 0 to below 1, got 1"),
     ({"optimizer": "sgdd"}, "optimizer of method 'tent' must be 'sgd' or 'adam', got 'sgdd'"),
     ({"steps": 0}, "steps of method 'tent' must be a whole number from 1 to 1,000,000,000, got 0"),

@@ -66,6 +66,7 @@ DROPPED = {
 }
 
 
+@pytest.mark.slow
 def test_a_file_dropped_into_a_room_is_found(tmp_path: Path) -> None:
     package = tmp_path / "holdfast"
     shutil.copytree(Path(holdfast.__file__).parent, package, ignore=shutil.ignore_patterns("__pycache__", "weights"))

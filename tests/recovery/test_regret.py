@@ -96,6 +96,7 @@ def noisy_digits(samples: int, seed: int) -> tuple[Tensor, Tensor]:
     return (inputs + 0.15 * noise).clamp(0, 1), torch.from_numpy(data.labels[chosen])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("lr", "resets"), [(1e-3, False), (1.0, True)])
 def test_a_healthy_model_is_left_alone_and_a_ruined_one_goes_back(lr: float, resets: bool) -> None:
     model = adapt(digits_resnet(), "tent", lr=lr, momentum=0.0, estimator=Anchored(compare_every=1), recovery="regret")

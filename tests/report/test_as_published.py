@@ -20,9 +20,8 @@ from holdfast.benchmark.job import Job, SourceData
 from holdfast.benchmark.manifest import resolved_names
 from holdfast.options.spec import Spec
 from holdfast.report import as_published
-from holdfast.report.as_published import Publication, published_material
+from holdfast.report.as_published import Publication, published_rows
 from holdfast.report.as_published import publication_of as publication_of_manifest
-from holdfast.report.published import published_rows
 from holdfast.report.runs import Manifest
 from holdfast.streams.walks.difficulty import OFFICIAL_TARGETS_PERCENT
 
@@ -62,7 +61,11 @@ def documented(job: Job) -> dict[str, Any]:
 
 
 def row_of(kind: str, name: str) -> Mapping[str, str]:
-    rows = (row for row in published_material() if row["kind"] == kind and fnmatchcase(name, row["name"]))
+    rows = (
+        row
+        for row in published_rows("published_material.csv")
+        if row["kind"] == kind and fnmatchcase(name, row["name"])
+    )
     return next(rows, {})
 
 
@@ -99,7 +102,7 @@ CHANGES: dict[str, tuple[Callable[[Job], Job], str]] = {
     "recovery": (lambda job: replace(job, recipe=with_options(job.recipe, recovery="never")), "recipe.recovery"),
     "recipe label": (lambda job: replace(job, recipe=Spec("sotta", "mine")), "no published run is labelled"),
     "estimator": (lambda job: replace(job, estimators=(Spec("aetta", options={"masks": 3}),)), "the estimator aetta"),
-    "source": (lambda job: replace(job, source=SourceData(Spec("stream"), 10)), "source.samples is 10"),
+    "source": (lambda job: replace(job, source=SourceData(spec=Spec("stream"), samples=10)), "source.samples is 10"),
     "holdout": (lambda job: replace(job, holdout=None), "holdout"),
     "batch size": (lambda job: replace(job, batch_size=32), "batch_size is 32 instead of 64"),
     "length": (lambda job: replace(job, samples=1000), "samples is 1000 instead of not set"),
@@ -137,8 +140,10 @@ def test_other_data_or_weights_are_a_deviation_whatever_their_files_are_called(j
 
 @pytest.mark.parametrize("kind", ["data", "weights"])
 def test_another_digest_is_a_deviation_where_one_is_known(job: Job, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    rows = [{**row, "digest": "known"} if row["kind"] == kind else row for row in published_material()]
-    monkeypatch.setattr(as_published, "published_material", lambda: rows)
+    rows = [
+        {**row, "digest": "known"} if row["kind"] == kind else row for row in published_rows("published_material.csv")
+    ]
+    monkeypatch.setattr(as_published, "published_rows", lambda _: rows)
     publication = publication_of(job)
     assert publication is not None
     assert publication.deviations == (f"the digest of the {kind} is {kind[0]} instead of known",)

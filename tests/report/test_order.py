@@ -65,3 +65,10 @@ def test_the_page_says_what_was_measured(tmp_path: Path) -> None:
     assert "How sure the order is" in page
     assert page.count("<td>tied for the best</td>") == 2
     assert "<td>best</td>" not in page
+
+
+def test_recipes_that_never_differ_are_tied(write_run: WriteRun, tmp_path: Path) -> None:
+    for name, luck in (("source", 3), ("tent", 4), ("eta", 4)):
+        write_recipe(write_run, name, 0.5 if name == "source" else 0.8, seed=0, luck=luck)
+    (table,) = make_tables(read_runs(tmp_path / "runs"))
+    assert {line.label for line in table.leading} == {"tent", "eta"}

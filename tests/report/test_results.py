@@ -20,7 +20,7 @@ from holdfast.report.runs import Rows
 
 @pytest.fixture
 def folder(write_run: WriteRun) -> Path:
-    estimate = {"value": 0.5, "low": None, "high": None, "unknown": None, "gain": None}
+    estimate = {"value": 0.5, "low": None, "high": None, "unknown": None, "gain": None, "alarm": "too low"}
     details: dict[str, Any] = {"estimates": {"aetta": estimate}, "gauges": {"temperature": 1.5}, "expected": 0.25}
     return write_run("tent", batches({"fog": [1, 2], "snow": [3]}, **details))
 
@@ -53,6 +53,7 @@ def test_a_compacted_run_is_read_as_its_lines(folder: Path) -> None:
             assert np.array_equal(first, second, equal_nan=first.dtype.kind == "f")
     assert after.gauges["temperature"].tolist() == [1.5] * 3
     assert after.estimates["aetta"].value.tolist() == [0.5] * 3
+    assert after.estimates["aetta"].alarm == ["too low"] * 3
     assert holdfast.results(folder)["accuracy"].to_pylist() == [0.1, 0.2, 0.3]
 
 

@@ -16,7 +16,9 @@ import pytest
 from run_files import WriteRun, batches, row
 
 from holdfast.display.formats import to_csv, to_html, to_latex, to_markdown
+from holdfast.records import NOT_IN_TIME
 from holdfast.report import Column, Table, columns, columns_of, make_tables, read_runs
+from holdfast.report.speeds import course_table, make_courses
 
 
 @pytest.fixture
@@ -287,3 +289,14 @@ def test_runs_of_earlier_versions_count_estimators_among_their_passes(write_run:
     text = to_markdown(only_table(tmp_path / "runs"))
     assert "estimates ×" not in text
     assert "with those of its estimates" in text
+
+
+def test_only_batches_that_came_too_early_count_as_not_adapted_to(write_run: WriteRun, tmp_path: Path) -> None:
+    rows = batches({"fog": [5, 5, 5, 5]})
+    for one, skipped in zip(rows, (None, NOT_IN_TIME, "non-finite logits", None), strict=True):
+        one["skipped"] = skipped
+    write_run("tent", rows, protocol={"protocol": "online-timed", "speed": 1.0})
+    (course,) = make_courses(make_tables(read_runs(tmp_path / "runs")))
+    *_, adapted_to = course_table(course).columns
+    assert adapted_to.csv_title == "adapted to at speed 1 (%)"
+    assert adapted_to.cells[0].value == 75

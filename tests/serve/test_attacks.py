@@ -193,7 +193,10 @@ def delay(url: str, attackers: Callable[[], list[threading.Thread]]) -> float:
     return least
 
 
-@pytest.mark.parametrize("name", hostile_bodies())
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=[pytest.mark.slow] if index % 4 else []) for index, name in enumerate(hostile_bodies())],
+)
 def test_health_is_answered_while_hostile_bodies_are_decoded(name: str) -> None:
     body, kind = hostile_bodies()[name]
     statuses: list[int] = []

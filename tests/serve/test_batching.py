@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from holdfast.serve.batching import Request, Worker
-from holdfast.serve.limits import RefusedError
+from holdfast.serve.limits import Rate, RefusedError
 
 
 def put(worker: Worker, tenant: str, samples: int) -> None:
@@ -35,3 +35,8 @@ def test_after_a_batch_of_one_tenant_it_is_the_turn_of_the_next() -> None:
         put(worker, tenant, samples)
     worker.start().stop()
     assert served == [("north", 3), ("south", 1), ("north", 4)]
+
+
+def test_a_rate_forgets_the_client_that_has_been_away_for_longest() -> None:
+    rate = Rate(1, keys=2, clock=lambda: 0.0)
+    assert [rate.take(client) for client in "abcca"] == [True, True, True, False, True]

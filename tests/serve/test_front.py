@@ -19,8 +19,9 @@ from holdfast.serve.audit import verify_audit
 from holdfast.serve.forwarding import Call
 from holdfast.serve.front import create_front
 from holdfast.serve.limits import Limits
+from holdfast.serve.merging import merged_status
 from holdfast.serve.service import Service
-from holdfast.serve.state_folder import audit_logs, divided_among, shard_folder, shard_of
+from holdfast.serve.state_folder import audit_logs, divided_among, shard_folder, shard_of, sign
 from holdfast.serve.tenants import Tenants
 from tests.serve.bodies import NPY, npy
 from tests.serve.conftest import Parts, batches, network, wait_until
@@ -182,3 +183,21 @@ def test_both_engines_have_the_same_addresses_described_by_their_messages(parts:
 def test_objects_are_small_because_they_are_read_on_the_event_loop(client: Any) -> None:
     for path in ("/v1/reset", "/v1/feedback"):
         assert client.post(path, json={"tenant": "x" * 2**16}).status_code == 413
+
+
+def test_the_queues_of_all_replicas_wait_together() -> None:
+    part = {"ready": True, "learning_stopped": None, "audit": None, "tenants": {}}
+    assert merged_status([{**part, "queue": 2}, {**part, "queue": 3}])["queue"] == 5
+
+
+def test_shards_of_another_model_are_refused_and_nothing_is_moved(tmp_path: Path) -> None:
+    shard = shard_folder(tmp_path, 0)
+    shard.mkdir(parents=True)
+    sign(shard, adapt(network(), "batch_norm"))
+    (shard / "north.safetensors").touch()
+    with (
+        pytest.raises(ValueError, match="belong to another model"),
+        divided_among(tmp_path, 3, adapt(network(), "tent")),
+    ):
+        pytest.fail("it is divided")
+    assert (shard / "north.safetensors").is_file()

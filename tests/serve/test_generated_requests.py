@@ -58,6 +58,7 @@ def clients(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
         service.stop()
 
 
+@pytest.mark.slow
 def test_every_answer_is_documented_and_none_is_an_internal_error(clients: Any) -> None:
     document = clients.get("/openapi.json").json()
     operations = [

@@ -20,6 +20,7 @@ from holdfast.serve.build import build_service
 from holdfast.serve.limits import Limits
 from holdfast.serve.replaying import read_served, replay_served
 from holdfast.serve.service import Service
+from holdfast.serve.stored_inputs import read_stored, stored
 from tests.serve.bodies import npy
 from tests.serve.conftest import BUILDING as SETTINGS
 from tests.serve.conftest import batches, wait_until
@@ -130,3 +131,11 @@ def test_what_cannot_be_replayed_is_said_in_one_sentence(folder: Path, tmp_path:
     assert "not those that were served" in error_of(str(changed))
     stored.unlink()
     assert "are missing" in error_of(str(changed))
+
+
+def test_inputs_outside_of_the_state_folder_are_not_read(tmp_path: Path) -> None:
+    name = stored(tmp_path / "other", "north", 0, torch.zeros(1, 2))
+    assert torch.equal(read_stored(tmp_path / "other", name), torch.zeros(1, 2))
+    (tmp_path / "state").mkdir()
+    with pytest.raises(ValueError, match="outside the state folder"):
+        read_stored(tmp_path / "state", f"../other/{name}")

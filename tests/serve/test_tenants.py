@@ -213,6 +213,9 @@ def test_a_label_that_comes_without_a_batch_survives_close_and_reopen(tmp_path: 
     bounds = tenants.bounds("north")
     assert bounds != before
     tenants.close()
+    model = guard(network(), "tent", budget=1.0)
+    model.load(tmp_path / "north.safetensors")  # without the log, which has the labels too
+    assert (model.accuracy().low, model.accuracy().high) == bounds["accuracy"]
     tenants = Tenants(network(), "tent", folder=tmp_path, budget=1.0)
     assert tenants.bounds("north") == bounds
     assert not any(tenants.feedback("north", sample_id, 0, tag=serving.tag) for sample_id in ids)
@@ -228,6 +231,8 @@ def test_ids_of_every_restore_take_their_labels_with_their_own_tag(tmp_path: Pat
         if len(served) < 3:
             tenants.close()
     assert len({serving.tag for serving in served}) == 3
+    status = tenants.status("north")
+    assert [status.tag_of(serving.ids[0]) for serving in served] == [serving.tag for serving in served]
     for serving, other in zip(served, [*served[1:], served[0]], strict=True):
         with pytest.raises(RefusedError, match="no prediction has this id"):
             tenants.feedback("north", serving.ids[0], 0, tag=other.tag)

@@ -7,7 +7,7 @@ import math
 import pytest
 import torch
 
-from holdfast.state import Stateful, check_saved, put_back, snapshot_of, state_digest
+from holdfast.state import Savepoint, Stateful, check_saved, put_back, snapshot_of, state_digest
 
 
 class Counter(Stateful):
@@ -16,10 +16,12 @@ class Counter(Stateful):
     seen: int
     fitted: int
     mean: torch.Tensor
+    sizes: list[int]
 
     def __init__(self) -> None:
         super().__init__()
         self.add_state("seen", 0)
+        self.add_state("sizes", [])
         self.add_state("fitted", 1, kept=True)
         self.add_state("mean", torch.zeros(2))
 
@@ -39,6 +41,14 @@ def test_a_reset_after_a_change_of_type_has_the_new_type() -> None:
     assert counter.mean.dtype == torch.float64
 
 
+def test_what_is_appended_after_a_reset_is_not_in_the_next_one() -> None:
+    counter = Counter()
+    for _ in range(2):
+        counter.reset_state()
+        assert counter.sizes == []
+        counter.sizes.append(8)
+
+
 def test_equal_bytes_of_another_type_have_another_digest() -> None:
     digests = {state_digest({"mean": torch.zeros(2, dtype=dtype)}) for dtype in (torch.float32, torch.int32)}
     assert len(digests) == 2
@@ -49,3 +59,24 @@ def test_a_plain_number_that_is_not_finite_is_refused() -> None:
     check_saved({"tensors": {}, "declared": {"": {"total": 1.0}}}, expected, torch.float32)
     with pytest.raises(ValueError, match="not finite"):
         check_saved({"tensors": {}, "declared": {"": {"total": math.inf}}}, expected, torch.float32)
+
+
+class Memory(Stateful):
+    """Writes into rows."""
+
+    writes_rows = True
+    slots: torch.Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.add_state("slots", torch.zeros(3))
+
+
+def test_the_end_of_an_inner_savepoint_leaves_the_rows_of_the_outer_one() -> None:
+    memory = Memory()
+    outer = Savepoint([memory])
+    memory.write_rows(memory.slots, [0], torch.ones(1))
+    Savepoint([memory]).release()
+    memory.write_rows(memory.slots, [1], torch.ones(1))
+    outer.restore()
+    assert memory.slots.tolist() == [0, 0, 0]

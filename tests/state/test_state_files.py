@@ -14,13 +14,15 @@ from typing import Any
 import pytest
 import torch
 from safetensors.torch import load as load_tensors
+from safetensors.torch import save
 from torch import Tensor
 
 from holdfast import adapt
 from holdfast.model.adapted import AdaptedModel
 from holdfast.models.tiny import tiny_resnet
 from holdfast.state import SavedStateError, pack_state, read_state, write_state
-from holdfast.state.digest import joined
+from holdfast.state.digest import digest_of, joined
+from holdfast.state.files import SCHEMA
 from holdfast.testing.comparison import first_difference
 
 BATCHES = torch.rand(4, 8, 3, 16, 16, generator=torch.Generator().manual_seed(0))
@@ -287,3 +289,20 @@ def test_declared_state_goes_to_the_device_of_the_model(name: str) -> None:
     collect({name: value for name, value in model.state_dict().items() if name.endswith("_extra_state")})
     assert tensors
     assert {tensor.device.type for tensor in tensors} == {"meta"}
+
+
+@pytest.mark.parametrize(
+    ("schema", "tensors", "words"),
+    [
+        ({}, {}, "has state schema none"),
+        ({"schema": SCHEMA}, {"0": torch.zeros(2)}, "holds tensors that its header does not name"),
+    ],
+)
+def test_a_file_without_a_schema_or_with_tensors_that_it_does_not_name_is_refused(
+    tmp_path: Path, schema: dict[str, str], tensors: dict[str, Tensor], words: str
+) -> None:
+    body = json.dumps({"recipe": {}, "state": {}})
+    metadata = {"holdfast": body, "checksum": digest_of(body, tensors.values()), **schema}
+    (tmp_path / "state").write_bytes(save(tensors, metadata))
+    with pytest.raises(SavedStateError, match=words):
+        read_state(tmp_path / "state")

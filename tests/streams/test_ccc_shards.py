@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from holdfast.data import DATASETS, InMemoryImages
+from holdfast.data.shard_index import END, ShardIndex, load_index
 from holdfast.data.shards import ShardError
 from holdfast.streams import (
     STREAMS,
@@ -98,6 +99,7 @@ def test_shards_are_data_and_a_stream_to_evaluate_on(shards: Path, stream: Strea
         as_stored(stream.data)  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 def test_workers_and_interruptions_leave_the_same_bytes(shards: Path, stream: Stream, tmp_path: Path) -> None:
     expected = {name: (shards / name).read_bytes() for name in SHARDS}
     (tmp_path / f".{SHARDS[0]}.partial").write_bytes(b"killed in the middle")
@@ -210,3 +212,15 @@ def test_mistakes_are_reported(tmp_path: Path) -> None:
         Shards(paths=tmp_path)
     with pytest.raises(ValueError, match="on_error must be one of raise, skip, got"):
         list(read_shards(tmp_path, on_error="ignore"))  # type: ignore[arg-type]
+
+
+def test_an_index_is_of_no_shard_that_has_changed_at_either_end(tmp_path: Path) -> None:
+    shard, content = tmp_path / SHARDS[0], bytearray(3 * END)
+    shard.write_bytes(content)
+    ShardIndex.of([(512, 100)], [3], [("fog",)]).save(shard)
+    assert load_index(shard) is not None
+    for offset in (0, -1):
+        changed = content.copy()
+        changed[offset] = 1
+        shard.write_bytes(changed)
+        assert load_index(shard) is None

@@ -144,7 +144,7 @@ def test_any_stretch_is_part_of_the_whole(plan: MarkovPlan, data: st.DataObject)
 
 
 def test_an_endless_stream_is_read_far_out_at_the_cost_of_a_piece(monkeypatch: pytest.MonkeyPatch) -> None:
-    stream = markov(SMALL, corruptions=NAMES, classes={"stay": 0.9}, samples=100, endless=True)
+    stream = markov(SMALL, corruptions=NAMES, classes={"stay": 0.9}, samples=100, endless=True, seed=1)
     assert stream.length is None
     drawn = []
     states = Chain.states

@@ -104,6 +104,7 @@ def test_data_that_hands_out_its_own_memory_is_not_written_to(few: InMemoryImage
     assert np.array_equal(lent.images, few.images)
 
 
+@pytest.mark.slow
 def test_joined_corruptions_are_applied_one_after_the_other(few: InMemoryImages) -> None:
     """The second corruption is applied to the outputs of the first; contrast draws nothing."""
     first = continual(few, corruptions=["shot_noise"], severity=4)
@@ -290,6 +291,7 @@ facts = [stream.fingerprint, hashlib.sha256(stream.first(40).numpy().tobytes()).
 """
 
 
+@pytest.mark.slow
 def test_fingerprint_and_pixels_are_the_same_in_another_process() -> None:
     here: dict[str, list[str]] = {}
     exec(PROGRAM, here)

@@ -57,7 +57,7 @@ class Executor:
 
     execute: Callable[[Callable[[Any], Any], Sequence[Any], int], Iterator[Any]]  # work, items, workers
     shares_memory: bool  # with the caller, so that work can call the caller's functions
-    summary: str = ""
+    summary: str = ""  # one sentence for the catalogue
     reach: Callable[[Tell], AbstractContextManager[Tell]] = queued  # for workers that do not share memory
 
     def with_workers(self, workers: int) -> Callable[[Callable[[Any], Any], Sequence[Any]], Iterator[Any]]:

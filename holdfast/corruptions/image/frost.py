@@ -104,6 +104,10 @@ def frost_from(
     Files named frost1 to frost5, as in the published code, are drawn in its order, and other files in their folder are
     ignored. To use it in streams, register it: `CORRUPTIONS.register(mine.name)(mine)`.
 
+    Args:
+        textures: a folder, image files, or arrays (height, width, 3) of uint8.
+        name: of the new corruption.
+
     >>> ice = np.full((90, 90, 3), 200, np.uint8)
     >>> mine = frost_from([ice], name="even_frost")
     >>> int(mine(np.zeros((32, 32, 3), np.uint8), 5, np.random.default_rng(0))[0, 0, 0])

@@ -32,6 +32,12 @@ class CrossPlan(Plan):
     of 262 144 samples, each started at a draw from the shares and keyed by its index: any position of an endless stream
     costs one piece, and two are kept. The samples of a class come in turn, in a new order for each piece.
 
+    Args:
+        walk: transitions and their steps.
+        labels: index of the class of each sample of the data.
+        class_chain: from which classes are drawn.
+        transition_chain: from which transitions are drawn; None: in the order of the walk.
+
     >>> from holdfast.streams.walks.transitions import Calibration, Transition
     >>> path = Transition("contrast", "brightness", ((2, 0), (1, 0), (1, 1), (0, 1)), (30.0, 50.0, 40.0, 60.0))
     >>> labels = np.arange(100) % 10

@@ -42,13 +42,13 @@ class Chain:
 more, imbalance=1.8 or less, or stay='iid'
     """
 
-    size: Count
+    size: Count  # number of states
     stay: Share | Literal["iid", "continual"] = "iid"  # α₁; below 1/n the chain is anti-correlated
     imbalance: Annotated[float, Interval(ge=1)] = 1.0  # β
-    head: int = 0  # place of the head in `head_to_tail`; counted modulo the number of states
+    head: int = 0  # position of the head in `head_to_tail`; counted modulo the number of states
     head_to_tail: tuple[int, ...] | None = None  # None: in the order of the states
     leaving: tuple[float, ...] | None = None  # weights w: P(i→j) = (1 − α_i)·w_j/Σ_{l≠i} w_l; None: equal
-    holding: str = "geometric"
+    holding: str = "geometric"  # distribution of the length of a stay
     order: Count = 1  # how many of the last visits decide where the chain goes; see `revisit`
     revisit: Share = 0.5  # with order m > 1: probability of leaving for one of the m − 1 visits before this one
 

@@ -18,7 +18,7 @@ class ChainReport:
 
     stays: NDArray[np.float64] | None  # α
     shares: NDArray[np.float64] | None  # π
-    counts: NDArray[np.int64]
+    counts: NDArray[np.int64]  # samples of each state
     stayed: NDArray[np.int64]  # samples that were followed by the same state
 
     @property
@@ -36,10 +36,10 @@ class ChainReport:
 class StreamReport:
     """Domains, classes, and the number of samples that had come before in the same domain."""
 
-    domains: ChainReport
-    classes: ChainReport
-    samples: int
-    repeats: int
+    domains: ChainReport  # how domains came
+    classes: ChainReport  # how classes came
+    samples: int  # of the whole stream
+    repeats: int  # samples that had come before in the same domain
 
 
 def report_on(

@@ -34,6 +34,20 @@ class MarkovPlan(Plan):
     number that the data holds. All domains share one class chain, or each domain has its own. `pools` are the samples
     of each domain, by default all of them; classes that a domain lacks are left out.
 
+    Args:
+        domains: one for each state of the domain chain.
+        labels: index of the class of each sample of the data.
+        domain_chain: from which domains are drawn.
+        class_chains: one for all domains, or one for each.
+        severity: of every corruption, 0 to 5.
+        pools: samples of each domain; None: all of them.
+        mode: "stationary", or "official" for the rules of the official code.
+        samples: length of a stationary stream; None: the size of the data times the number of domains.
+        samples_per_stratum: of the official mode; None: the number that the data holds.
+        exhaust: what happens when a stratum is used up: "cycle", "stop" or "error".
+        endless: whether pieces follow one another without end.
+        seed: of all draws.
+
     >>> labels = np.repeat(np.arange(10), 100)
     >>> chains = Chain(size=2, stay=0.9), [Chain(size=10, stay=0.95, imbalance=10)]
     >>> plan = MarkovPlan([Domain("fog", ("fog",)), Domain("clean")], labels, *chains, samples=50_000)

@@ -21,6 +21,14 @@ from holdfast.streams.plans.schedule import Block, Condition, Schedule
 class BlockPlan(Plan):
     """Any schedule with any order; every block has its own generator, so that any position costs one block.
 
+    Args:
+        schedule: domains, blocks and cycles.
+        order: of the samples within a block.
+        labels: index of the class of each sample of the data.
+        pools: samples of each domain; None: all of them.
+        shuffle_steps: whether blocks come in a random order.
+        seed: of all draws.
+
     >>> from holdfast.records import Domain
     >>> from holdfast.streams.plans.orders import Sorted
     >>> from holdfast.streams.plans.schedule import schedule_of

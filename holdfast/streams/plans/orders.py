@@ -72,7 +72,7 @@ class Correlated(Order):
 
     citation = "Boudiaf et al., CVPR 2022; Gong et al., NeurIPS 2022; Marsden et al., WACV 2024"
 
-    concentration: Positive = 0.1
+    concentration: Positive = 0.1  # of the Dirichlet distribution; smaller is more correlated
     slots: Count | None = None  # None: the number of classes in the block
 
     def spec(self) -> dict[str, Any]:

@@ -16,16 +16,16 @@ class Condition:
     """One domain, with a severity for each of its corruptions."""
 
     domain: int  # index into the schedule's domains
-    severities: tuple[float, ...]
+    severities: tuple[float, ...]  # one for each corruption of the domain, 0 to 5
 
 
 @dataclass(frozen=True)
 class Block:
     """Samples that are arranged together: some conditions, mixed."""
 
-    conditions: tuple[Condition, ...]
+    conditions: tuple[Condition, ...]  # that are mixed with one another
     counts: tuple[int, ...]  # samples of each; at most the size of its domain: none comes twice in one condition
-    new_episode: bool = False
+    new_episode: bool = False  # models go back to the source before this block
 
     @property
     def size(self) -> int:
@@ -37,9 +37,9 @@ class Block:
 class Schedule:
     """The blocks of one cycle, and how often the cycle is repeated; `cycles=None` never ends."""
 
-    domains: tuple[Domain, ...]
-    blocks: tuple[Block, ...]
-    cycles: int | None = 1
+    domains: tuple[Domain, ...]  # that blocks refer to by index
+    blocks: tuple[Block, ...]  # of one cycle, in order
+    cycles: int | None = 1  # how often the blocks are repeated; None: without end
 
     def spec(self) -> dict[str, Any]:
         """Return the schedule as plain JSON; conditions are stored as "cells", as in committed fingerprints."""
@@ -72,6 +72,13 @@ def schedule_of(
 
     A step with more samples per condition than the data holds becomes several blocks, one per pass through the data.
     `data_size` is the number of samples, or for data with natural domains that of each condition of each step.
+
+    Args:
+        steps: each a list of (domain, severity) that are mixed with one another.
+        samples_per_condition: of each step; None: all that the data holds.
+        data_size: number of samples, or for data with natural domains that of each condition of each step.
+        cycles: how often the steps are repeated; None: without end.
+        episodes: whether models go back to the source before each step.
 
     >>> fog = Domain("fog", ("fog",))
     >>> [block.size for block in schedule_of([[(fog, 5)]], samples_per_condition=250, data_size=100).blocks]

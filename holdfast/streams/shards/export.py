@@ -19,7 +19,7 @@ from PIL import Image
 from holdfast.corruptions import CORRUPTIONS
 from holdfast.data.shard_index import ShardIndex
 from holdfast.machine.children import CHILDREN
-from holdfast.machine.folders import held
+from holdfast.machine.folders import held, write_whole
 from holdfast.options.own_code import load_files, loaded_files
 from holdfast.records import Picks
 from holdfast.streams.stream import Stream
@@ -38,6 +38,13 @@ def export_shards(
     processes. Each shard is written completely or not at all, with an index beside it, and existing shards are not
     written again. `part=(3, 8)`
     writes the third of eight parts, so that eight jobs on a shared folder write all shards at the same time.
+
+    Args:
+        stream: what is written.
+        out: folder of the shards.
+        shard_images: least number of images in a shard.
+        workers: number of processes; shards do not depend on it.
+        part: number of this part, from 1, and number of parts.
     """
     if stream.input_spec.kind != "image":
         raise ValueError(f"shards hold images, and {stream.data.name} holds audio; iterate over its batches instead")
@@ -151,6 +158,4 @@ def _settle(path: Path, content: dict[str, object]) -> None:
         if (before.get("fingerprint"), before.get("shard_images")) != (content["fingerprint"], content["shard_images"]):
             raise ValueError(f"{path.parent} holds shards of another stream or of another size; choose another folder")
         return
-    partial = path.with_name(f".{path.name}.partial")
-    partial.write_text(json.dumps(content))
-    os.replace(partial, path)
+    write_whole(path, json.dumps(content).encode())

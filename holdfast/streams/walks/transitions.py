@@ -21,8 +21,8 @@ STORED_POINTS = "cells"  # the key of `points` in files, which schema 1 has from
 class Transition:
     """A path from one corruption to another; accuracies are in percent, levels in quarters of a severity."""
 
-    first: str
-    second: str
+    first: str  # corruption that fades out
+    second: str  # corruption that fades in
     points: tuple[GridPoint, ...]  # one for each step; stored as "cells"
     expected_percent: tuple[float, ...]  # accuracy of the calibrated model, one for each step
     margin_percent: float | None = None  # of the mean along the path, at 95 %; None: unknown
@@ -52,14 +52,14 @@ class Transition:
 class Calibration:
     """Transitions in the order of a walk, and the settings for which their accuracies hold; saved as plain JSON."""
 
-    transitions: tuple[Transition, ...]
-    target_percent: float
+    transitions: tuple[Transition, ...]  # in the order of the walk
+    target_percent: float  # accuracy that every step is to have
     difficulty: str | None = None  # that set the target; None: the target was given in percent
-    clean_percent: float | None = None
-    chance_percent: float | None = None
-    path_rule: str = "official"
-    family: str | None = None
-    storage_jpeg_quality: int | None = None
+    clean_percent: float | None = None  # accuracy without corruptions
+    chance_percent: float | None = None  # accuracy of guessing
+    path_rule: str = "official"  # how a path through the matrix is chosen
+    family: str | None = None  # of the severity tables; None: the one that fits the size of the images
+    storage_jpeg_quality: int | None = None  # images are stored as JPEG after their corruptions; None: they are not
     crop: Crop | None = None  # of every image before its corruptions
     model: str = ""  # digest of the weights
     data: str = ""  # digest of the data

@@ -22,6 +22,13 @@ class Walk(Plan):
     Every step shuffles the data and takes the first `images_per_step` images, as in the official code (Press et al.,
     NeurIPS 2023): no image repeats within a step, unless the step has more than the data. Batches may cross steps.
 
+    Args:
+        calibration: transitions and expected accuracies.
+        data_size: number of samples of the data.
+        images_per_step: images at each step of a transition.
+        length: of the stream, in samples; None: without end.
+        seed: of the choice of samples.
+
     >>> from holdfast.streams.walks.transitions import Transition
     >>> paths = Transition("contrast", "brightness", ((2, 0), (1, 0), (1, 1), (0, 1)), (30.0, 50.0, 40.0, 60.0))
     >>> walk = Walk(Calibration((paths,), 40.0), 100, images_per_step=10)

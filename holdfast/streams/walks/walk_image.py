@@ -28,6 +28,13 @@ def walk_strip(
 ) -> Image.Image:
     """Return one transition as a strip of evenly spaced steps, with severities and expected accuracy.
 
+    Args:
+        walk: a calibration, or a stream of one.
+        image: to which the corruptions are applied.
+        transition: index of the transition.
+        frames: number of steps shown.
+        seed: of the random draws.
+
     >>> path = Transition("contrast", "brightness", ((2, 0), (1, 0), (1, 1), (0, 1)), (30.0, 50.0, 40.0, 60.0))
     >>> walk_strip(Calibration((path,), 40.0), np.zeros((32, 32, 3), np.uint8), frames=4).size
     (672, 227)
@@ -51,7 +58,15 @@ def write_walk_gif(
     seed: int = 0,
     frame_ms: int = 120,
 ) -> Path:
-    """Write all transitions as an animated GIF, one frame per step."""
+    """Write all transitions as an animated GIF, one frame per step.
+
+    Args:
+        path: of the GIF file.
+        walk: a calibration, or a stream of one.
+        image: to which the corruptions are applied.
+        seed: of the random draws.
+        frame_ms: milliseconds that a step is shown.
+    """
     calibration, family = _calibration_of(walk)
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
