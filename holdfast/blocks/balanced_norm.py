@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
@@ -12,6 +13,46 @@ from holdfast.blocks.finite import all_finite, if_finite
 from holdfast.blocks.norm import BatchNormLayer, NormLayer
 from holdfast.blocks.sample_moments import sample_moments
 from holdfast.state import modules_of
+
+
+@dataclass(frozen=True)
+class Groups:
+    """The samples of a batch by group, such as their class, and how far each group moves towards them."""
+
+    rows: Tensor  # of the groups in a table
+    inverse: Tensor | None  # (batch,) of each sample among them; None: each is a group of its own, in their order
+    step: Tensor  # (groups, 1), the weight of a sample
+    rate: Tensor  # (groups, 1), that of all samples of a group
+
+    @staticmethod
+    def of(rows: Tensor, inverse: Tensor, counts: Tensor, momentum: float, like: Tensor, *, capped: bool) -> Groups:
+        """Return groups of so many samples; with a cap the weights of a group never exceed 1."""
+        counts = counts.unsqueeze(1).to(like)
+        step = (1 / counts).clamp_max(momentum) if capped else torch.full_like(counts, momentum)
+        rows, inverse = rows.to(like.device), inverse.to(like.device)
+        own = len(rows) == len(inverse)
+        return Groups(rows[inverse] if own else rows, None if own else inverse, step, step * counts)
+
+    def changes(self, sample_mean: Tensor, sample_var: Tensor, mean: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the change δ of the mean μ of each group, and what its variance gains: η Σ (v + (m − μ)²) − δ².
+
+        >>> rows, inverse, step = torch.tensor([0, 1]), torch.tensor([0, 0, 1]), torch.tensor([[0.5], [1.0]])
+        >>> means, variances = torch.tensor([[1.0], [3.0], [7.0]]), torch.ones(3, 1)
+        >>> groups = Groups(rows, inverse, step, torch.ones(2, 1))
+        >>> shift, gain = groups.changes(means, variances, torch.tensor([[1.0], [6.0]]))
+        >>> shift.flatten().tolist(), gain.flatten().tolist()
+        ([1.0, 1.0], [2.0, 1.0])
+        """
+        if self.inverse is None:
+            away = sample_mean - mean
+            square = torch.addcmul(sample_var, away, away)
+        else:
+            each = sample_mean - mean[self.inverse]
+            empty = torch.zeros_like(mean)
+            away = empty.index_add(0, self.inverse, each)
+            square = empty.index_add(0, self.inverse, torch.addcmul(sample_var, each, each))
+        shift = self.step * away
+        return shift, torch.addcmul(self.step * square, shift, shift, value=-1)
 
 
 class BalancedStatistics(NormLayer):
@@ -33,7 +74,7 @@ class BalancedStatistics(NormLayer):
     ) -> None:
         super().__init__(layer)
         self.class_momentum, self.agnostic_share = class_momentum, agnostic_share  # η, γ
-        self.labels: Tensor | None = None
+        self.labelled: Groups | None = None
         self.register_buffer("class_mean", self.source_mean.repeat(num_classes, 1))
         self.register_buffer("class_var", self.source_var.repeat(num_classes, 1))
         self.register_buffer("mean", self.source_mean.clone())
@@ -41,41 +82,40 @@ class BalancedStatistics(NormLayer):
 
     def adapted(self, features: Tensor) -> Tensor:
         """Normalise (batch, channels, ...), after updating the statistics if the batch has labels."""
-        if self.labels is None or self.paused:
+        if self.labelled is None or self.paused:
             return self.normalise(features, self.mean, self.var)
-        class_mean, class_var = self.moved(*sample_moments(features), self.labels)
+        class_mean, class_var = self.moved(*sample_moments(features), self.labelled)
         mean = class_mean.mean(0)
-        between = (class_mean - mean).square().sum(0) / max(len(class_mean) - 1, 1)  # unbiased, as in the official code
-        var = class_var.mean(0) + between
-        finite = all_finite(mean + var)
-        mean, var = if_finite(finite, mean, self.mean), if_finite(finite, var, self.var)
-        self._buffers.update(  # without the checks of `setattr`, which take longer than the update
-            class_mean=if_finite(finite, class_mean.detach(), self.class_mean),
-            class_var=if_finite(finite, class_var.detach(), self.class_var),
-            mean=mean.detach(),
-            var=var.detach(),
-        )
+        between = (class_mean - mean).square().sum(0)
+        var = torch.add(class_var.mean(0), between, alpha=1 / max(len(class_mean) - 1, 1))  # unbiased, as officially
+        # Without the checks of `setattr`, which take longer than the update.
+        self._buffers.update(mean=mean.detach(), var=var.detach())
         return self.normalise(features, mean, var)
 
-    def label(self, labels: Tensor | None) -> None:
-        """Take the labels of the samples of the next passes, (batch,); None: they have none."""
-        vars(self).update(labels=labels)
+    def label(self, labelled: Groups | None) -> None:
+        """Take the samples of the next passes by class; None: they have no labels."""
+        vars(self).update(labelled=labelled)
 
-    def moved(self, sample_mean: Tensor, sample_var: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the class means and variances, updated by a batch of samples, (batch, channels)."""
-        # As bincount does, of which a host on another device would wait for the largest label.
-        counts = labels.new_zeros(len(self.class_mean)).scatter_add_(0, labels, torch.ones_like(labels))
-        counts = counts.unsqueeze(1).to(sample_mean)
-        step = (1 / counts.clamp_min(1)).clamp_max(self.class_momentum)  # the weights of a class never exceed 1
-        away, square = grouped_sums(sample_mean, sample_var, labels, self.class_mean)
-        shift = step * away  # δ
-        gain, rate, agnostic = step * square - shift**2, step * counts, self.agnostic_share
-        mean = self.class_mean + (1 - agnostic) * shift
-        var = self.class_var + (1 - agnostic) * (gain - rate * self.class_var)
+    def moved(self, sample_mean: Tensor, sample_var: Tensor, labelled: Groups) -> tuple[Tensor, Tensor]:
+        """Update the class means and variances by a batch of samples, (batch, channels), and return them."""
+        rows, rate, agnostic = labelled.rows, labelled.rate, self.agnostic_share
+        old_mean, old_var = self.class_mean[rows], self.class_var[rows]
+        shift, gain = labelled.changes(sample_mean, sample_var, old_mean)
+        finite = all_finite(shift + gain)
+        if finite is not True:
+            shift, gain = if_finite(finite, shift, torch.zeros_like(shift)), if_finite(finite, gain, rate * old_var)
+        own_shift, own_gain = shift, torch.addcmul(gain, rate, old_var, value=-1)
         if agnostic:
-            each = agnostic / (counts > 0).sum()
+            own_shift, own_gain = (1 - agnostic) * own_shift, (1 - agnostic) * own_gain
+        # Into the tables, unless a gradient flows through them.
+        add = Tensor.index_add if shift.requires_grad else Tensor.index_add_
+        mean, var = add(self.class_mean, 0, rows, own_shift), add(self.class_var, 0, rows, own_gain)
+        if agnostic:
+            each = finite * (agnostic / len(rows))
             mean = mean + each * shift.sum(0)
             var = var + each * (gain.sum(0) - rate.sum() * var)  # of the variance after the class's own step
+        if mean is not self.class_mean:
+            self._buffers.update(class_mean=mean.detach(), class_var=var.detach())
         return mean, var
 
     def normalise(self, features: Tensor, mean: Tensor, var: Tensor) -> Tensor:
@@ -100,19 +140,6 @@ class BalancedStatistics(NormLayer):
         return f"{super().extra_repr()}, classes={len(self.class_mean)}, class_momentum={self.class_momentum}"
 
 
-def grouped_sums(sample_mean: Tensor, sample_var: Tensor, groups: Tensor, group_mean: Tensor) -> tuple[Tensor, Tensor]:
-    """Return Σ (m − μ) and Σ (v + (m − μ)²) over the samples of each group, about the group's own mean μ.
-
-    >>> mean, var = torch.tensor([[1.0], [3.0], [7.0]]), torch.ones(3, 1)
-    >>> away, square = grouped_sums(mean, var, torch.tensor([0, 0, 1]), torch.tensor([[1.0], [6.0], [0.0]]))
-    >>> away.flatten().tolist(), square.flatten().tolist()
-    ([2.0, 1.0, 0.0], [6.0, 2.0, 0.0])
-    """
-    away = sample_mean - group_mean[groups]
-    empty = torch.zeros_like(group_mean)
-    return empty.index_add(0, groups, away), empty.index_add(0, groups, sample_var + away**2)
-
-
 @contextmanager
 def given_labels(network: nn.Module, labels: Tensor) -> Iterator[None]:
     """Update the balanced layers of a network by the passes inside, whose samples have these (pseudo-)labels.
@@ -124,8 +151,12 @@ def given_labels(network: nn.Module, labels: Tensor) -> Iterator[None]:
     ([2.0, 0.0], [1.0])
     """
     layers = [layer for layer in modules_of(network) if isinstance(layer, BalancedStatistics)]
+    if layers:  # whose classes and momentum are the same
+        first = layers[0]
+        rows, inverse, counts = labels.cpu().unique(return_inverse=True, return_counts=True)
+        labelled = Groups.of(rows, inverse, counts, first.class_momentum, first.class_mean, capped=True)
     for layer in layers:
-        layer.label(labels)
+        layer.label(labelled)
     try:
         yield
     finally:

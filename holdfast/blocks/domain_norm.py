@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from holdfast.blocks.balanced_norm import BalancedStatistics, grouped_sums
+from holdfast.blocks.balanced_norm import BalancedStatistics, Groups
 from holdfast.blocks.finite import all_finite, if_finite
 from holdfast.blocks.norm import BatchNormLayer
 from holdfast.blocks.sample_moments import sample_moments
@@ -18,10 +18,8 @@ from holdfast.state import Stateful
 class Strata:
     """The strata of a batch, each of a domain and a label, and which samples update them."""
 
-    rows: Tensor  # where they are kept
-    domains: Tensor
-    counts: Tensor  # of samples in the batch
-    inverse: Tensor  # (batch,) of each sample among them
+    groups: Groups
+    domains: Tensor  # of the groups
     room: int  # rows that are needed to keep them
     slots: int  # domains that are needed, with the reserve
 
@@ -30,7 +28,7 @@ class Strata:
 class DomainOfSamples:
     """The domain of each sample of a batch and, in an updating pass, its stratum."""
 
-    present: Tensor  # the domains of the batch
+    present: Tensor | int  # the domains of the batch, or its only one
     inverse: Tensor  # (batch,) of each sample among them
     strata: Strata | None
 
@@ -66,28 +64,25 @@ class DomainMoments(Stateful):
         # In double precision: they are never recomputed, however long the stream.
         self.add_state("sums", source_mean.new_zeros(2, 3, channels, dtype=torch.float64))
 
-    def of(self, domains: Tensor) -> tuple[Tensor, Tensor]:
-        """Return mean and variance of these domains, (domains, channels)."""
-        total, square, within = self.sums[domains].unbind(1)
+    def of(self, domains: Tensor | int) -> tuple[Tensor, Tensor]:
+        """Return mean and variance of these domains, (domains, channels), or of one, (channels,)."""
+        total, square, within = self.sums[domains].unbind(-2)
         mean = total / self.num_classes
         between = (square - total * mean) / max(self.num_classes - 1, 1)  # unbiased, as in the official code
         return mean, within / self.num_classes + between
 
-    def learn(self, sample_mean: Tensor, sample_var: Tensor, taught: Strata, momentum: float, capped: bool) -> None:
+    def learn(self, sample_mean: Tensor, sample_var: Tensor, taught: Strata) -> None:
         """Update the strata of a batch by its samples, unless these are not finite; allocate new strata."""
         self._make_room(taught.room, taught.slots)
-        strata = self.strata[taught.rows]
-        old_mean, old_var = strata.unbind(1)
-        counts = taught.counts.unsqueeze(1).to(strata)
-        step = torch.full_like(counts, momentum)
-        step = step.minimum(1 / counts) if capped else step  # with a cap the weights of a stratum never exceed 1
-        away, square = grouped_sums(sample_mean.to(strata), sample_var.to(strata), taught.inverse, old_mean)
-        shift = step * away  # δ
-        mean, var = old_mean + shift, old_var + step * (square - counts * old_var) - shift**2
-        new = torch.stack([mean, var], 1)
+        groups, strata = taught.groups, self.strata[taught.groups.rows]
+        mean, var = strata.unbind(1)
+        shift, gain = groups.changes(sample_mean.to(strata), sample_var.to(strata), mean)
+        new = torch.stack([mean + shift, var + torch.addcmul(gain, groups.rate, var, value=-1)], 1)
         new = if_finite(all_finite(new), new, strata)
-        self.write_rows(self.strata, taught.rows, new)
-        self.sums = self.sums.index_add(0, taught.domains, _terms(new) - _terms(strata))
+        self.write_rows(self.strata, groups.rows, new)
+        after, before = _terms(torch.stack([new, strata])).unbind()
+        # Without the checks of `setattr`, which take longer than the update.
+        vars(self).update(sums=self.sums.index_add(0, taught.domains, after - before))
 
     def regroup(self, plan: Regrouping) -> None:
         """Keep and merge strata as planned, and recompute the sums of the domains."""
@@ -113,9 +108,9 @@ class DomainMoments(Stateful):
 
 
 def _terms(strata: Tensor) -> Tensor:
-    """Return the terms that each stratum adds to the sums of its domain."""
-    mean, var = strata.double().unbind(1)
-    return torch.stack([mean, mean**2, var], 1)
+    """Return the terms that each stratum, (..., 2, channels), adds to the sums of its domain, (..., 3, channels)."""
+    mean, var = strata.double().unbind(-2)
+    return torch.stack([mean, mean * mean, var], -2)
 
 
 class DomainStatistics(BalancedStatistics):
@@ -141,11 +136,12 @@ class DomainStatistics(BalancedStatistics):
         if self.placed.strata is not None and not self.paused:
             mean, var = sample_moments(features)
             mean, var = mean - self.source_mean, var - self.source_var
-            self.domains.learn(mean, var, self.placed.strata, self.class_momentum, self.capped)
-        mean, var = self.domain_moments(self.placed.present)
-        mean, var = mean.to(self.source_mean), var.to(self.source_mean)
-        if len(mean) == 1:
-            return self.normalise(features, mean[0], var[0])
+            self.domains.learn(mean, var, self.placed.strata)
+        mean, var = (part.to(self.source_mean) for part in self.domains.of(self.placed.present))
+        mean, var = self.source_mean + mean, self.source_var + var
+        var = var.clamp_min_(0)  # steps without a cap can make it negative
+        if mean.dim() == 1:
+            return self.normalise(features, mean, var)
         return self.normalise_each(features, mean[self.placed.inverse], var[self.placed.inverse])
 
     def fixed_statistics(self, features: Tensor | None) -> None:
@@ -165,8 +161,7 @@ class DomainStatistics(BalancedStatistics):
         if self.watched:
             self.seen = sample_moments(features)
 
-    def domain_moments(self, domains: Tensor) -> tuple[Tensor, Tensor]:
-        """Return mean and variance of these domains, (domains, channels)."""
+    def domain_moments(self, domains: Tensor | int) -> tuple[Tensor, Tensor]:
+        """Return mean and variance of these domains, (domains, channels), or of one, (channels,)."""
         mean, var = self.domains.of(domains)
-        # Steps without a cap can make a variance negative.
         return self.source_mean + mean, (self.source_var + var).clamp_min_(0)

@@ -9,6 +9,7 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
+from holdfast.blocks.balanced_norm import Groups
 from holdfast.blocks.domain_norm import DomainOfSamples, DomainStatistics, Regrouping, Strata
 from holdfast.registry import nearest
 from holdfast.state import Stateful
@@ -59,9 +60,10 @@ class Domains(Stateful):
         slots = len(self.counts)
         # Samples are counted on the host, which waits for them once.
         domains, classes = torch.stack([assigned, assigned if labels is None else labels]).cpu()
-        strata = None if labels is None else self._admit(domains, classes, assigned.device)
+        strata = None if labels is None else self._admit(domains, classes)
         present, inverse = domains.unique(return_inverse=True)
-        placed = DomainOfSamples(present.to(assigned.device), inverse.to(assigned.device), strata)
+        only = int(present) if len(present) == 1 else present.to(assigned.device)
+        placed = DomainOfSamples(only, inverse.to(assigned.device), strata)
         try:
             for layer in self._layers:
                 layer.divide(placed)
@@ -99,7 +101,7 @@ class Domains(Stateful):
         slots = torch.arange(len(self.counts), device=self._watched.source_mean.device)
         return self._watched.domain_moments(slots)
 
-    def _admit(self, domains: Tensor, labels: Tensor, device: torch.device) -> Strata:
+    def _admit(self, domains: Tensor, labels: Tensor) -> Strata:
         """Count the samples, open a domain for those in the reserve, and assign a row to every new stratum."""
         if bool((domains == len(self.counts) - 1).any()):
             self.counts.append(0)
@@ -115,8 +117,11 @@ class Domains(Stateful):
             self.stratum_counts[row] += count
         kept = keys // self.num_classes
         room, slots = max(rows) + 1, int(kept.max()) + 2
-        placed = [part.to(device) for part in (kept, counts, inverse)]
-        return Strata(torch.tensor(rows, device=device), placed[0], placed[1], placed[2], room, slots)
+        watched = self._watched
+        like, capped = watched.domains.strata, watched.capped
+        groups = Groups.of(torch.tensor(rows), inverse, counts, watched.class_momentum, like, capped=capped)
+        kept = kept[inverse] if groups.inverse is None else kept
+        return Strata(groups, kept.to(like.device), room, slots)
 
     def _merged(self) -> list[int | None]:
         """Return the new slot of each slot after merging the closest two domains into the first of them."""

@@ -54,7 +54,7 @@ class RenormalisedStatistics(NormLayer):
             finite = all_finite(mean + std)
             self.mean.copy_(if_finite(finite, mean.lerp(known, self.momentum), self.mean))
             self.std.copy_(if_finite(finite, std.lerp(known_std, self.momentum), self.std))
-            self.seen.logical_or_(finite)
+            self.seen.copy_(if_finite(finite, torch.ones_like(self.seen), self.seen))
         return normalised
 
     def fixed_statistics(self, features: Tensor | None) -> tuple[Tensor, Tensor]:

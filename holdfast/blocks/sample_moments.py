@@ -20,6 +20,8 @@ def sample_moments(features: Tensor) -> tuple[Tensor, Tensor]:
     """
     if torch.is_autocast_enabled(features.device.type):  # weights and statistics keep their own precision
         features = features.float()
+    if not (features.requires_grad and torch.is_grad_enabled()):
+        return raw_moments(features)
     mean, var = _SampleMoments.apply(features)  # type: ignore[no-untyped-call]
     return mean, var
 

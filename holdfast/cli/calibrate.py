@@ -68,33 +68,21 @@ def calibrate(
     from holdfast.models import MODELS
     from holdfast.streams import walk_strip
 
+    walk: dict[str, Any] = {"difficulty": difficulty, "target_percent": target, "seed": seed, "family": family}
+    walk |= {"steps": steps, "pairs": None if steps else pairs}
     if matrices is not None:
-        imported = calibration_of(
-            import_matrices(matrices),
-            difficulty=difficulty,
-            target_percent=target,
-            pairs=None if steps else pairs,
-            steps=steps,
-            seed=seed,
-            family=family,
-            storage_jpeg_quality=jpeg or 85,
-        )
+        imported = calibration_of(import_matrices(matrices), storage_jpeg_quality=jpeg or 85, **walk)
         typer.echo(imported.save(out / "calibration.json"))
         return
     samples = Spec.parse(data).build(DATASETS)
     network = Placement(resolve_device(device or "cpu")).place(Spec.parse(model).build(MODELS))
     settings = CalibrationSettings(
-        difficulty=difficulty,
-        target_percent=target,
-        pairs=None if steps else pairs,
-        steps=steps,
         storage_jpeg_quality=jpeg,
         pictures=images,
         coarse=not full_grid,
         margin_percent=0.0 if full_grid else 1.0,
-        family=family,
         crop=crop,  # type: ignore[arg-type]
-        seed=seed,
+        **walk,
     )
     calibration = calibrate_with_progress(network, samples, settings, executor=executor, workers=workers)
     path = calibration.save(out / "calibration.json")

@@ -8,16 +8,14 @@ from typing import Annotated
 
 import typer
 
-from holdfast.cli.options import AsJson
+from holdfast.cli.options import AsJson, ModelArgument
 from holdfast.options.spec import Spec
 
 BATCH_SIZE = 64  # in which samples go through the network; the card does not depend on it
 
 
 def card(
-    model: Annotated[
-        str, typer.Argument(help="Measure for this model: a name, timm:…, hf:…, or YAML {name: …, option: …}.")
-    ],
+    model: ModelArgument,
     data: Annotated[
         str,
         typer.Argument(

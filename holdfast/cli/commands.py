@@ -6,6 +6,7 @@ import inspect
 import sys
 from collections.abc import Callable
 from functools import wraps
+from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,26 +14,7 @@ import typer
 from rich.console import Console
 
 from holdfast import __version__
-from holdfast.cli.audit import audit
-from holdfast.cli.bench import bench
-from holdfast.cli.calibrate import calibrate
-from holdfast.cli.card import card
-from holdfast.cli.compare import compare
-from holdfast.cli.conformance import conformance
-from holdfast.cli.corrupt import corrupt
-from holdfast.cli.demo import demo
-from holdfast.cli.doctor import doctor
-from holdfast.cli.export import export
-from holdfast.cli.list import list_
-from holdfast.cli.new import new
 from holdfast.cli.options import Imports
-from holdfast.cli.prepare import prepare
-from holdfast.cli.recommend import recommend
-from holdfast.cli.replay import replay
-from holdfast.cli.report import report
-from holdfast.cli.serve import serve
-from holdfast.cli.train import train
-from holdfast.cli.verify import verify
 
 app = typer.Typer(
     help="Test-time adaptation for PyTorch classifiers that estimates whether it helps and goes back when it does not.",
@@ -40,27 +22,27 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-# Name -> function and its line in the list of commands, short enough for 80 columns.
-COMMANDS: dict[str, tuple[Callable[..., None], str]] = {
-    "demo": (demo, "Show a collapse and its rescue on the embedded data."),
-    "doctor": (doctor, "Check a model and its data before anything adapts."),
-    "card": (card, "Measure source data once, for the default and the guard."),
-    "recommend": (recommend, "Find which method helps your model and data, or none."),
-    "bench": (bench, "Run a suite; interrupted runs resume."),
-    "report": (report, "Write one self-contained HTML page for a folder of runs."),
-    "compare": (compare, "Compare runs pair by pair."),
-    "verify": (verify, "Run stored results again and compare."),
-    "new": (new, "Write the files of your own method: code, test and suite."),
-    "prepare": (prepare, "List the data, weights and packages that a suite needs."),
-    "replay": (replay, "Run a recorded stream again with another recovery."),
-    "list": (list_, "List methods, streams, suites, models, data and more."),
-    "train": (train, "Train a network."),
-    "calibrate": (calibrate, "Find a walk of corruptions at constant difficulty (CCC)."),
-    "corrupt": (corrupt, "Corrupt files, or draw a contact sheet of corruptions."),
-    "export": (export, "Write the streams of a suite as WebDataset shards."),
-    "conformance": (conformance, "Compare methods with recorded outputs of official code."),
-    "serve": (serve, "Serve a model that adapts to the inputs of each tenant."),
-    "audit": (audit, "Verify the chain of an audit log."),
+# Name -> line in the list of commands, short enough for 80 columns; the function is that of the file of this name.
+COMMANDS = {
+    "demo": "Show a collapse and its rescue on the embedded data.",
+    "doctor": "Check a model and its data before anything adapts.",
+    "card": "Measure source data once, for the default and the guard.",
+    "recommend": "Find which method helps your model and data, or none.",
+    "bench": "Run a suite; interrupted runs resume.",
+    "report": "Write one self-contained HTML page for a folder of runs.",
+    "compare": "Compare runs pair by pair.",
+    "verify": "Run stored results again and compare.",
+    "new": "Write the files of your own method: code, test and suite.",
+    "prepare": "List the data, weights and packages that a suite needs.",
+    "replay": "Run a recorded stream again with another recovery.",
+    "list": "List methods, streams, suites, models, data and more.",
+    "train": "Train a network.",
+    "calibrate": "Find a walk of corruptions at constant difficulty (CCC).",
+    "corrupt": "Corrupt files, or draw a contact sheet of corruptions.",
+    "export": "Write the streams of a suite as WebDataset shards.",
+    "conformance": "Compare methods with recorded outputs of official code.",
+    "serve": "Serve a model that adapts to the inputs of each tenant.",
+    "audit": "Verify the chain of an audit log.",
 }
 
 
@@ -85,8 +67,8 @@ def _with_imports(command: Callable[..., None]) -> Callable[..., None]:
     return run
 
 
-for name, (command, line) in COMMANDS.items():
-    app.command(name, short_help=line)(_with_imports(command))
+for name, line in COMMANDS.items():
+    app.command(name, short_help=line)(_with_imports(vars(import_module(f"holdfast.cli.{name}"))[name]))
 
 
 def _print_version(wanted: bool) -> None:

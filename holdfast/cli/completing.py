@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from importlib import resources
 
 import typer
 
-from holdfast.options.yaml_text import load_yaml
+from holdfast.options.suite_files import scale_names, suite_names
 
 
 def _completing(names: Callable[[typer.Context], Iterable[str]]) -> Callable[[typer.Context, str], list[str]]:
@@ -20,18 +19,10 @@ def _completing(names: Callable[[typer.Context], Iterable[str]]) -> Callable[[ty
     return complete
 
 
-def _suites(_: typer.Context) -> list[str]:
-    # Read from the files: a shell should not wait for torch.
-    files = (resources.files("holdfast") / "benchmark" / "suites").iterdir()
-    return [entry.name.removesuffix(".yaml") for entry in files if entry.name.endswith(".yaml")]
-
-
 def _scales(ctx: typer.Context) -> set[str]:
     """Return the scales of the suite before the cursor; of all suites if an option without its value hides it."""
-    folder, every = resources.files("holdfast") / "benchmark" / "suites", _suites(ctx)
-    named = ctx.params.get("suite")
-    texts = ((folder / f"{name}.yaml").read_text() for name in ([named] if named in every else every))
-    return {scale for text in texts for scale in load_yaml(text).get("scales", {})}
+    every, named = suite_names(), ctx.params.get("suite")
+    return {scale for name in ([named] if named in every else every) for scale in scale_names(str(name))}
 
 
 def _methods(_: typer.Context) -> list[str]:
@@ -48,7 +39,8 @@ def _models(_: typer.Context) -> list[str]:
 
 ROOMS = ("methods", "recoveries", "estimators", "corruptions", "streams", "suites", "models", "data")
 
-suites, scales, methods, models = map(_completing, (_suites, _scales, _methods, _models))
+scales, methods, models = map(_completing, (_scales, _methods, _models))
+suites = _completing(lambda _: suite_names())  # from the files: a shell should not wait for torch
 rooms = _completing(lambda _: ROOMS)
 executors = _completing(lambda _: ("serial", "processes", "ray", "slurm"))
 metrics = _completing(lambda _: ("error", "accuracy"))

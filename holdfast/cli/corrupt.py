@@ -66,6 +66,7 @@ def corrupt(
     Copies that the manifest of the output folder lists are not written again.
     """
     from holdfast.corruptions import corrupt_files
+    from holdfast.corruptions.audio.criteria import BOTH_WAYS, criterion_corruption
 
     if sheet or walk:
         path = out if out.suffix else out.with_suffix(".gif" if walk else ".png")
@@ -80,9 +81,12 @@ def corrupt(
         raise ValueError("name image or audio files and a --corruption, or draw all corruptions with --sheet")
     if audio_format not in (None, "flac", "wav"):
         raise UnknownNameError(f"unknown format {audio_format!r}; choose wav or flac")
+    chosen: str | Corruption = name
+    if dataset or noise:  # a criterion of DHAuDS by the rules of a data set, with noise from a folder
+        chosen = criterion_corruption(name, dataset or BOTH_WAYS, noise and str(noise))
     copies = corrupt_files(
         paths,
-        name if dataset is None and noise is None else _criterion(name, dataset, noise),
+        chosen,
         severity,
         out,
         seed=seed,
@@ -93,13 +97,6 @@ def corrupt(
     )
     for path in copies:
         typer.echo(path)
-
-
-def _criterion(name: str, dataset: str | None, noise: Path | None) -> Corruption:
-    """Return a criterion of DHAuDS by the rules of a data set, with noise from a folder."""
-    from holdfast.corruptions.audio.criteria import BOTH_WAYS, criterion_corruption
-
-    return criterion_corruption(name, dataset or BOTH_WAYS, None if noise is None else str(noise))
 
 
 def _draw_sheet(paths: Paths, name: str | None, family: str | None, seed: int, path: Path) -> None:

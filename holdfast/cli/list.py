@@ -14,7 +14,7 @@ from holdfast.cli.printing import console
 from holdfast.registry import UnknownNameError, nearest
 
 
-def list_(
+def list(  # noqa: A001
     what: Annotated[
         str,
         typer.Argument(

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from enum import Enum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
 
-class Kind(str, Enum):
-    """What can be begun."""
-
-    method = "method"
-
-
 def new(
-    _kind: Annotated[Kind, typer.Argument(metavar="KIND", help="Write a method; docs/extending shows the others.")],
+    _kind: Annotated[
+        Literal["method"], typer.Argument(metavar="KIND", help="Write a method; docs/extending shows the others.")
+    ],
     name: Annotated[str, typer.Argument(help="Name it, in lower case with underscores, e.g. margin_tent.")],
     out: Annotated[Path, typer.Option(help="Write the files to this folder; by default the current one.")] = Path(),
 ) -> None:

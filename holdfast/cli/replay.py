@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -65,7 +66,7 @@ def replay(
     with LiveProgress(1 + len(recoveries), metric=chosen) as live:
         replayed = replay_run(target, recoveries, out=out, job=job, scale=scale, device=device, progress=live)
     if as_json:
-        typer.echo(json.dumps([one.to_dict() for one in replayed]))
+        typer.echo(json.dumps([asdict(one) for one in replayed]))
         return
     table = plain_table("recovery", f"{chosen} %", "last tenth %", "× forward", "resets", "at batch")
     for one in replayed:
@@ -106,7 +107,7 @@ def _replay_served(
             announce=lambda name: waiting.update(f"{name} …"),
         )
     if as_json:
-        typer.echo(json.dumps([one.to_dict() for one in replayed]))
+        typer.echo(json.dumps([asdict(one) for one in replayed]))
         return
     table = plain_table("recipe", f"{chosen} %", "same class as served %", "resets")
     for one in replayed:

@@ -19,11 +19,6 @@ def report(
     metric: MetricName = "error",
 ) -> None:
     """Write one self-contained HTML page for a folder of runs, with CSV, Markdown and LaTeX beside it."""
-    print_report(runs, out, metric)
-
-
-def print_report(runs: Path, out: Path | None = None, metric: str = "error") -> None:
-    """Write a report, and print its tables and where it is."""
     from holdfast import report as reports
 
     made = reports.make_report(runs, checked_metric(metric))

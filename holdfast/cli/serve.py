@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from holdfast.cli import completing
-from holdfast.cli.options import CardFile, parse_mapping
+from holdfast.cli.options import CardFile, ModelArgument, parse_mapping
 from holdfast.cli.printing import console
 from holdfast.options.spec import Spec
 
@@ -19,23 +18,8 @@ if TYPE_CHECKING:
     from holdfast.models.classifier import Classifier
 
 
-class Platform(str, Enum):
-    """Where the service runs."""
-
-    here = "local"
-    ray = "ray"
-
-
-class Format(str, Enum):
-    """The memory format of images."""
-
-    auto = "auto"
-    contiguous = "contiguous"
-    channels_last = "channels_last"
-
-
 def serve(
-    model: Annotated[str, typer.Argument(help="Serve this model: a name, timm:…, hf:…, or YAML {name: …, option: …}.")],
+    model: ModelArgument,
     method: Annotated[
         str, typer.Option(help="Adapt with this method; auto trains nothing.", autocompletion=completing.methods)
     ] = "auto",
@@ -74,14 +58,17 @@ def serve(
     max_body_mb: Annotated[float, typer.Option(help="Refuse larger bodies, in MB.")] = 16,
     rate: Annotated[float, typer.Option(help="Refuse more requests per second from one tenant.")] = 1000,
     memory_format: Annotated[
-        Format, typer.Option(help="Lay out images so; auto measures which is faster at the start.")
-    ] = Format.auto,
+        Literal["auto", "contiguous", "channels_last"],
+        typer.Option(help="Lay out images so; auto measures which is faster at the start."),
+    ] = "auto",
     store_inputs: Annotated[bool, typer.Option(help="Keep every batch in the state folder, for replay.")] = False,
     otel: Annotated[
         bool,
         typer.Option(help="Send traces and metrics to the OpenTelemetry collector of OTEL_EXPORTER_OTLP_ENDPOINT."),
     ] = False,
-    engine: Annotated[Platform, typer.Option(help="Run here, or on Ray Serve with several replicas.")] = Platform.here,
+    engine: Annotated[
+        Literal["local", "ray"], typer.Option(help="Run here, or on Ray Serve with several replicas.")
+    ] = "local",
     replicas: Annotated[int, typer.Option(min=1, help="Divide tenants among this many replicas of Ray Serve.")] = 2,
 ) -> None:
     """Serve a model that adapts to the inputs of each tenant, with an audit log, metrics and a live page."""
@@ -115,7 +102,7 @@ def serve(
         "checkpoint_every": checkpoint_every,
         "batch": batch,
         "wait": wait_ms / 1000,
-        "memory_format": memory_format.value,
+        "memory_format": memory_format,
         "store_inputs": store_inputs,
         "otel": otel,
     }
@@ -123,9 +110,9 @@ def serve(
     def announce(address: str) -> None:
         typer.echo(f"serving {model} at {address}")
 
-    if head is not None and (state is None or engine is Platform.ray):
+    if head is not None and (state is None or engine == "ray"):
         raise ValueError("--head needs --state and --engine local; on Ray each replica keeps its own head in --state")
-    if engine is Platform.ray:
+    if engine == "ray":
         from holdfast.serve.on_ray import run_on_ray
 
         run_on_ray(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import secrets
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -41,7 +42,7 @@ def verify(
     if record is not None and not failed:
         note_verified(record, results.name, len(verified))
     if as_json:
-        typer.echo(json.dumps({"seed": seed, "verified": [one.to_dict() for one in verified]}))
+        typer.echo(json.dumps({"seed": seed, "verified": [asdict(one) for one in verified]}))
         raise typer.Exit(1 if failed else 0)
     table = plain_table("run", f"stored {chosen} %", "again %", "promised", "outcome")
     for one in verified:

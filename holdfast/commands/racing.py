@@ -8,13 +8,10 @@ from dataclasses import replace
 from statistics import fmean
 
 import numpy as np
-from numpy.typing import NDArray
 
 from holdfast.benchmark import Progress
 from holdfast.report import RunRecord
-from holdfast.report.compare import paired_difference
-
-Ints = NDArray[np.int64]
+from holdfast.report.compare import between, paired_difference
 
 LOOKS = 4  # at a run of full length, equally spaced
 WIDER = 1.28  # than an interval at 95 %: it holds at all looks together (Bonferroni)
@@ -94,7 +91,7 @@ class Race:
     def lead(self, name: str, rival: str) -> tuple[float, float]:
         """Return how far a candidate is above another on the batches of both, and half its 95 % interval."""
         seeds = [seed for known, seed in self._curves if known == name and (rival, seed) in self._curves]
-        pairs = [_matched(self._curves[rival, seed], self._curves[name, seed]) for seed in seeds]
+        pairs = [between(self._curves[rival, seed], self._curves[name, seed]) for seed in seeds]
         compared = np.array([paired_difference(*pair) for pair in pairs])
         weights = np.array([pair[0].sum() for pair in pairs]) / sum(pair[0].sum() for pair in pairs)
         half_width = float(np.sqrt(weights**2 @ compared[:, 1] ** 2))
@@ -125,10 +122,3 @@ class Race:
     def cost(self, name: str) -> float:
         """Return the time of a step as a multiple of the base's."""
         return self._seconds[name] / self._seconds[self.base]
-
-
-def _matched(a: Mapping[int, int], b: Mapping[int, int]) -> tuple[Ints, Ints, Ints]:
-    """Return sizes and correct predictions of both between positions at which a batch ends in both."""
-    ends = np.array(sorted(a.keys() & b.keys()))
-    of_a, of_b = (np.array([curve[end] for end in ends.tolist()]) for curve in (a, b))
-    return np.diff(ends, prepend=0), np.diff(of_a, prepend=0), np.diff(of_b, prepend=0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -43,10 +43,6 @@ class Replayed:
     passes: float
     resets: Sequence[RecordedReset]
     folder: str
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return everything as plain JSON values."""
-        return asdict(self)
 
 
 def job_of(target: str | Path, *, job: str = "", scale: str | None = None, allow_code: bool = False) -> Job:

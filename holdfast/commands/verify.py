@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -31,11 +31,6 @@ class Claim:
     manifest: Mapping[str, Any]
     numbers: Mapping[str, Any]
 
-    @property
-    def name(self) -> str:
-        """Recipe, stream, model and seed."""
-        return self.job.label
-
 
 @dataclass(frozen=True)
 class VerifiedRun:
@@ -46,10 +41,6 @@ class VerifiedRun:
     problem: str | None  # None: the claim holds
     accuracy: float  # stored, in %
     again: float
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return everything as plain JSON values."""
-        return asdict(self)
 
 
 def claims_in(path: Path | str, suite: Path | str | None = None) -> list[Claim]:
@@ -81,7 +72,8 @@ def claims_in(path: Path | str, suite: Path | str | None = None) -> list[Claim]:
             job = Job.from_json(manifest["asked"], tuple(f for f in files if needed.get(f.name) == f.digest))
         else:
             known = _jobs_beside(path, suite) if known is None else known
-            key = _key(manifest)
+            labels = manifest["recipe"]["label"], manifest["stream"]["label"], manifest["model"]["name"]
+            key = (*labels, manifest["seed"])
             if key not in known:
                 continue
             job = known[key]
@@ -137,7 +129,7 @@ def _verified(claim: Claim, run: RunRecord) -> VerifiedRun:
             problem = f"{accuracy:.2f} % is stored, {reached:.2f} % came out"
     elif differing := [name for name in stored if stored[name] != again[name]]:
         problem = f"{', '.join(differing)} differ: {accuracy:.2f} % is stored, {reached:.2f} % came out"
-    return VerifiedRun(claim.name, promise, problem, accuracy, reached)
+    return VerifiedRun(claim.job.label, promise, problem, accuracy, reached)
 
 
 def _claim_of(run: RunRecord) -> Claim:
@@ -164,12 +156,3 @@ def _jobs_beside(path: Path, suite: Path | str | None) -> dict[tuple[Any, ...], 
     file = Path(suite) if suite is not None else path.with_suffix(".yaml")
     jobs: Sequence[Job] = load_suite(file).jobs() if suite is not None or file.is_file() else []
     return {(job.recipe.label, job.stream.label, job.model.label, job.seed): job for job in jobs}
-
-
-def _key(manifest: Mapping[str, Any]) -> tuple[Any, ...]:
-    return (
-        manifest["recipe"]["label"],
-        manifest["stream"]["label"],
-        manifest["model"]["name"],
-        manifest["seed"],
-    )

@@ -12,6 +12,7 @@ from holdfast import __version__
 from holdfast.anchor import Card
 from holdfast.connect.config import FILES
 from holdfast.connect.folder import Shared, read_folder, write_folder
+from holdfast.machine.extras import extra
 from holdfast.model.adapted import AdaptedModel
 
 
@@ -125,8 +126,4 @@ def _downloaded(repo_id: str, **options: Any) -> Path:
 
 
 def _hub() -> Any:
-    try:
-        import huggingface_hub
-    except ImportError as error:
-        raise ImportError('the Hub needs huggingface_hub: pip install "holdfast[hf]"') from error
-    return huggingface_hub
+    return extra("hf", "huggingface_hub", "the Hub needs")

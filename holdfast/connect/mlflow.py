@@ -7,9 +7,8 @@ import math
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 import numpy as np
@@ -19,10 +18,12 @@ from torch import Tensor
 
 from holdfast import __version__
 from holdfast.connect.folder import read_folder, write_folder
+from holdfast.machine.extras import extra
 from holdfast.model.adapted import AdaptedModel
 from holdfast.model.events import event_names
 from holdfast.model.guarded import GuardedModel
 from holdfast.records import Step
+from holdfast.report.runs import flattened
 
 STEPS = "steps"  # artefacts: files with one line for each step, named for the first
 
@@ -63,8 +64,8 @@ class MlflowLog:
         self._events: Counter[str] = Counter()
         self._metrics: list[Any] = []
         self._lines: list[str] = []
-        for name, value in _parameters(model.recipe):
-            self._client.log_param(self.run_id, name, value)
+        for name, value in flattened(model.recipe, "/").items():
+            self._client.log_param(self.run_id, name, value if isinstance(value, str) else json.dumps(value))
         for name, value in (("weights", model.weights), ("version", __version__), ("state", model.digest())):
             self._client.set_tag(self.run_id, f"holdfast.{name}", value)
 
@@ -106,9 +107,7 @@ class MlflowLog:
     def __enter__(self) -> MlflowLog:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *error: object) -> None:
         self.flush()
         self._client.set_terminated(self.run_id, "FINISHED" if kind is None else "FAILED")
 
@@ -117,19 +116,6 @@ class MlflowLog:
         now = int(1000 * time.time())
         finite = {name: value for name, value in values.items() if math.isfinite(value)}
         self._metrics += [metric(name, value, now, self._steps) for name, value in finite.items()]
-
-
-def _parameters(recipe: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
-    """Yield a recipe as flat parameters: `options/lr` for an option of the method.
-
-    >>> list(_parameters({"name": "tent", "options": {"lr": 0.001}}))
-    [('name', 'tent'), ('options/lr', '0.001')]
-    """
-    for name, value in recipe.items():
-        if isinstance(value, Mapping):
-            yield from _parameters(value, f"{prefix}{name}/")
-        else:
-            yield f"{prefix}{name}", value if isinstance(value, str) else json.dumps(value)
 
 
 def _measured(step: Step) -> dict[str, float]:
@@ -170,7 +156,7 @@ def save_model(model: AdaptedModel, path: str | Path, *, network: str, adapt: bo
     `mlflow.pyfunc.save_model`. Needs the extra `mlflow`.
     """
     with tempfile.TemporaryDirectory() as folder:
-        _pyfunc().save_model(path=str(path), **_flavour(model, Path(folder), network, adapt), **options)
+        _mlflow("mlflow.pyfunc").save_model(path=str(path), **_flavour(model, Path(folder), network, adapt), **options)
 
 
 def log_model(model: AdaptedModel, name: str = "model", *, network: str, adapt: bool = False, **options: Any) -> Any:
@@ -184,7 +170,7 @@ def log_model(model: AdaptedModel, name: str = "model", *, network: str, adapt: 
         **options: those of `mlflow.pyfunc.log_model`, such as `registered_model_name`.
     """
     with tempfile.TemporaryDirectory() as folder:
-        return _pyfunc().log_model(name=name, **_flavour(model, Path(folder), network, adapt), **options)
+        return _mlflow("mlflow.pyfunc").log_model(name=name, **_flavour(model, Path(folder), network, adapt), **options)
 
 
 def _flavour(model: AdaptedModel, folder: Path, network: str, adapt: bool) -> dict[str, Any]:
@@ -213,18 +199,5 @@ def _load_pyfunc(path: str, model_config: Mapping[str, Any] | None = None) -> Pr
     return Predictor(model, adapt=bool((model_config or {}).get("adapt", False)))
 
 
-def _mlflow() -> Any:
-    try:
-        import mlflow
-    except ImportError as error:
-        raise ImportError('logging to MLflow needs mlflow: pip install "holdfast[mlflow]"') from error
-    return mlflow
-
-
-def _pyfunc() -> Any:
-    _mlflow()
-    try:
-        import mlflow.pyfunc
-    except ImportError as error:
-        raise ImportError(f'mlflow.pyfunc needs {error.name}: pip install "holdfast[mlflow]"') from error
-    return mlflow.pyfunc
+def _mlflow(module: str = "mlflow") -> Any:
+    return extra("mlflow", module, f"{module} needs" if "." in module else "logging to MLflow needs")

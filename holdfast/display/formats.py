@@ -127,7 +127,7 @@ def to_markdown(table: Tabular) -> str:
     grid = _aligned(columns, [titles, *([_markdown_cell(cell) for cell in row] for row in _rows(columns))])
     title = markdown_text(made.title)
     heading = f"**{title}**" if made.css.startswith("scores") else f"### {title}"
-    note = markdown_text(_whole_note(made).replace(WORSE, WORSE.replace("grey", "italic")))
+    note = markdown_text(_joined(made.caption, made.note, made.warning).replace(WORSE, WORSE.replace("grey", "italic")))
     return f"{heading}\n\n{grid}\n" + (f"\n{note}\n" if note else "")
 
 
@@ -135,12 +135,8 @@ words_to_markdown = to_markdown
 """The same as `to_markdown`, for tables of words."""
 
 
-def _whole_note(table: CellTable) -> str:
-    return " ".join(filter(None, (table.caption, table.note, table.warning)))
-
-
-def _below(table: CellTable) -> str:
-    return " ".join(filter(None, (table.note, table.warning)))
+def _joined(*sentences: str) -> str:
+    return " ".join(filter(None, sentences))
 
 
 def _markdown_cell(cell: Cell) -> str:
@@ -179,7 +175,7 @@ def to_latex(table: Tabular) -> str:
     """Return the table as LaTeX, groups above their columns, for a preamble with booktabs, graphicx and xcolor."""
     made = table.cells()
     columns = _in_print(made)
-    spans, rules, first = [], [], 2
+    spans, rules, first, below = [], [], 2, _joined(made.note, made.warning)
     for group, width in made.groups:
         spans.append(rf"\multicolumn{{{width}}}{{c}}{{{_latex_text(group)}}}")
         rules.append(rf"\cmidrule(lr){{{first}-{first + width - 1}}}" if group else "")
@@ -189,7 +185,7 @@ def to_latex(table: Tabular) -> str:
             r"% needs \usepackage{booktabs,graphicx,xcolor}",
             r"\begin{table}",
             r"\centering",
-            rf"\caption{{{_latex_text(made.title)}. {_latex_text(made.caption or _whole_note(made))}}}",
+            rf"\caption{{{_latex_text(made.title)}. {_latex_text(made.caption or below)}}}",
             rf"\label{{tab:{made.name or slug(made.title)}}}",
             r"\resizebox{\linewidth}{!}{%",
             rf"\begin{{tabular}}{{{''.join(column.align[0] for column in columns)}}}",
@@ -200,7 +196,7 @@ def to_latex(table: Tabular) -> str:
             *(" & ".join(map(_latex_cell, row)) + r" \\" for row in _rows(columns)),
             r"\bottomrule",
             r"\end{tabular}}",
-            *([rf"\par\smallskip\footnotesize {_latex_text(_below(made))}"] if made.caption else []),
+            *([rf"\par\smallskip\footnotesize {_latex_text(below)}"] if made.caption else []),
             r"\end{table}",
             "",
         ]

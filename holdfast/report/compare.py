@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import stdtrit
 
+from holdfast.decode.plain_json import finite
 from holdfast.display import WordTable, fragment
 from holdfast.display.formats import markdown_text
 from holdfast.registry import nearest
@@ -59,9 +60,7 @@ class Comparison:
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain JSON values; a missing interval is None."""
-        content = asdict(self)
-        for pair in content["pairs"]:
-            pair["low"], pair["high"] = (None if math.isnan(pair[end]) else pair[end] for end in ("low", "high"))
+        content: dict[str, Any] = finite(asdict(self))
         return content
 
     def _repr_html_(self) -> str:
@@ -200,9 +199,15 @@ def difference_in_words(a: Any, b: Any) -> str:
 
 def matched(a: Rows, b: Rows) -> tuple[Ints, Ints, Ints]:
     """Return sizes and correct predictions of A and B between positions at which a batch ends in both."""
-    ends = np.intersect1d(a.ends, b.ends)
-    of_a, of_b = (np.cumsum(rows.correct)[np.searchsorted(rows.ends, ends)] for rows in (a, b))
-    return np.diff(ends, prepend=0), np.diff(of_a, prepend=0), np.diff(of_b, prepend=0)
+    return between(*(dict(zip(rows.ends.tolist(), np.cumsum(rows.correct).tolist(), strict=True)) for rows in (a, b)))
+
+
+def between(a: Mapping[int, int], b: Mapping[int, int]) -> tuple[Ints, Ints, Ints]:
+    """Return the same from the correct predictions so far at the end of each batch."""
+    ends = sorted(a.keys() & b.keys())
+    sums = (np.array(column, np.int64) for column in (ends, [a[end] for end in ends], [b[end] for end in ends]))
+    sizes, of_a, of_b = (np.diff(column, prepend=0) for column in sums)
+    return sizes, of_a, of_b
 
 
 def paired_difference(sizes: Ints, correct_a: Ints, correct_b: Ints) -> tuple[float, float]:

@@ -44,25 +44,26 @@ def published(runs: Sequence[RunRecord], measure: str) -> dict[tuple[str, str], 
 
     Measures are `accuracy`, `mae:` with an estimator (mean absolute error) and `gain:` with a recovery.
     """
-    values = {}
-    for row in published_rows():
-        if row["measure"] == measure:
-            same = _runs_of(row, runs)
-            if same and not list(_differences(row, same)):
-                spread = float(row["spread"]) if row["spread"] else None
-                values[row["recipe"], row["column"]] = Number(float(row["value"]), spread)
-    return values
+    return {
+        (row["recipe"], row["column"]): Number(float(row["value"]), float(row["spread"]) if row["spread"] else None)
+        for row, differences in _compared(runs, measure)
+        if not differences
+    }
 
 
 def withheld(runs: Sequence[RunRecord], measure: str, column: str) -> list[str]:
     """Return why published numbers of the same network are not shown in a column, one sentence for each recipe."""
-    reasons = []
+    compared = ((row["recipe"], differences) for row, differences in _compared(runs, measure, column))
+    return list(dict.fromkeys(f"{recipe} on {column}: {how[0]}" for recipe, how in compared if how))
+
+
+def _compared(
+    runs: Sequence[RunRecord], measure: str, column: str = ""
+) -> Iterator[tuple[Mapping[str, str], list[str]]]:
+    """Yield the published numbers of a measure whose network and recipe were run, and how those runs differ."""
     for row in published_rows():
-        if row["measure"] == measure and row["column"] == column:
-            same = _runs_of(row, runs)
-            if same and (differences := list(_differences(row, same))):
-                reasons.append(f"{row['recipe']} on {column}: {differences[0]}")
-    return list(dict.fromkeys(reasons))
+        if row["measure"] == measure and column in ("", row["column"]) and (same := _runs_of(row, runs)):
+            yield row, list(_differences(row, same))
 
 
 def beside(shown: bool, missing: Sequence[str] = ()) -> str:

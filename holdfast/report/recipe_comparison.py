@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from scipy.special import stdtr, stdtrit
 
+from holdfast.decode.plain_json import finite
 from holdfast.display import fragment
 from holdfast.display.cells import WordTable, printed
 from holdfast.display.formats import to_markdown
@@ -60,15 +61,7 @@ class RecipeComparison:
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain JSON values; what is not known is None."""
-
-        def plain(value: Any) -> Any:
-            if isinstance(value, dict):
-                return {key: plain(each) for key, each in value.items()}
-            if isinstance(value, (list, tuple)):
-                return [plain(each) for each in value]
-            return None if isinstance(value, float) and math.isnan(value) else value
-
-        content: dict[str, Any] = plain(asdict(self))
+        content: dict[str, Any] = finite(asdict(self))
         return content
 
     def cells(self) -> Any:
@@ -132,6 +125,8 @@ def compare_recipes(runs: Path | str, recipes: Sequence[str], *, metric: Metric 
     if not shared:
         reason = _apart(tables, recipes)
         raise ValueError(f"no stream and seed in {runs} has runs of {', '.join(recipes)} under one protocol; {reason}")
+    from scipy.stats import rankdata  # slow to import
+
     scores = np.array([[accuracy(run.rows) for run in unit] for unit in shared]) * 100
     sign = -1 if metric == "error" else 1
     made = [
@@ -139,8 +134,8 @@ def compare_recipes(runs: Path | str, recipes: Sequence[str], *, metric: Metric 
         for first, second in itertools.combinations(range(len(recipes)), 2)
     ]
     corrected = holm([pair.p for pair in made])
-    pairs = [RecipePair(**{**asdict(pair), "corrected_p": p}) for pair, p in zip(made, corrected, strict=True)]
-    ranks = np.mean([_ranks(-row) for row in scores], axis=0)
+    pairs = [replace(pair, corrected_p=p) for pair, p in zip(made, corrected, strict=True)]
+    ranks = rankdata(-scores, axis=1).mean(axis=0)
     return RecipeComparison(
         metric,
         list(recipes),
@@ -195,15 +190,12 @@ def _pair(
     # Of accuracies: A wins where its own are higher, whatever the metric.
     ahead = [difference - width > 0 for difference, width in by_batch]
     behind = [difference + width < 0 for difference, width in by_batch]
-    mean = float(differences.mean())
-    if len(differences) > 1:
-        error = float(differences.std(ddof=1)) / math.sqrt(len(differences))
-        width = float(stdtrit(len(differences) - 1, 0.975)) * error
-        p = 2 * float(stdtr(len(differences) - 1, -abs(mean) / error)) if error > 0 else float(mean == 0)
-    else:
-        width, batches = 100 * by_batch[0][1], len(matched(shared[0][second].rows, shared[0][first].rows)[0])
-        error = width / float(stdtrit(batches - 1, 0.975)) if batches > 1 else math.nan
-        p = 2 * float(stdtr(batches - 1, -abs(mean) / error)) if error > 0 else float(mean == 0)
+    mean, runs = float(differences.mean()), len(differences)
+    freedom = (runs if runs > 1 else len(matched(shared[0][second].rows, shared[0][first].rows)[0])) - 1
+    quantile = float(stdtrit(freedom, 0.975)) if freedom else math.nan
+    error = float(differences.std(ddof=1)) / math.sqrt(runs) if runs > 1 else 100 * by_batch[0][1] / quantile
+    width = quantile * error
+    p = 2 * float(stdtr(freedom, -abs(mean) / error)) if error > 0 else float(mean == 0)
     wins, losses = sum(ahead), sum(behind)
     return RecipePair(
         recipes[first],
@@ -223,13 +215,6 @@ def _better(pair: RecipePair, metric: Metric) -> str:
     if not pair.differs:
         return "not told apart"
     return pair.a if (pair.difference < 0) == (metric == "error") else pair.b
-
-
-def _ranks(values: np.ndarray[Any, np.dtype[np.float64]]) -> np.ndarray[Any, np.dtype[np.float64]]:
-    """Return ranks from 1 for the smallest value; equal values share the mean of theirs."""
-    below = (values[None] < values[:, None]).sum(axis=1)
-    equal = (values[None] == values[:, None]).sum(axis=1)
-    return np.asarray(below + (equal + 1) / 2, np.float64)
 
 
 def _critical(recipes: int, runs: int) -> float:

@@ -10,7 +10,7 @@ from typing import Any
 from holdfast.report.figures import Figure, axis, recipe_curve, recipe_figure
 from holdfast.report.runs import flattened
 from holdfast.report.scores import Metric
-from holdfast.report.tables import Line, Table, canonical
+from holdfast.report.tables import Line, Table, canonical, grouped
 
 FEWEST_VALUES = 3  # a line needs at least three points
 NOT_SETTINGS = {"label", "citation"}
@@ -48,14 +48,14 @@ def make_sweeps(tables: Sequence[Table]) -> list[Sweep]:
     options = dict.fromkeys(option for point in points for option in point.settings)
     sweeps = []
     for option in options:
-        if len({point.settings.get(option) for point in points}) < FEWEST_VALUES:
-            continue
-        known = [point for point in points if point.settings.get(option) is not None]
-        charts: dict[frozenset[tuple[str, Any]], list[_Point]] = {}
-        for point in known:
-            charts.setdefault(point.without(option, recipe=False), []).append(point)
-        sweeps += [sweep for chart in charts.values() for sweep in _sweeps(option, chart)]
+        if len({point.settings.get(option) for point in points}) >= FEWEST_VALUES:
+            sweeps += [sweep for chart in _charts(option, points) for sweep in _sweeps(option, chart)]
     return sweeps
+
+
+def _charts(option: str, points: Sequence[_Point]) -> list[list[_Point]]:
+    known = [point for point in points if point.settings.get(option) is not None]
+    return grouped(known, lambda point: point.without(option, recipe=False))
 
 
 def _sweeps(option: str, points: Sequence[_Point]) -> Iterator[Sweep]:

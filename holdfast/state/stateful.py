@@ -43,7 +43,8 @@ class Stateful(nn.Module):
         if not self.writes_rows:
             raise TypeError(f"{type(self).__name__} writes into rows without saying so; set writes_rows = True in it")
         if self._overwritten is not None:
-            self._overwritten.append((tensor, rows, tensor[rows].clone()))
+            before = tensor[rows]  # a copy, unless the rows are a slice or an index
+            self._overwritten.append((tensor, rows, before if isinstance(rows, Tensor) else before.clone()))
         tensor[rows] = values
 
     def remember_rows(self) -> int | None:

@@ -43,7 +43,7 @@ def test_a_missing_package_is_named(
     executor: str, package: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, package, None)
-    with pytest.raises(ImportError, match=rf"pip install 'holdfast\[{executor}\]'"):
+    with pytest.raises(ImportError, match=rf'pip install "holdfast\[{executor}\]"'):
         bench(jobs(), tmp_path, executor=executor)
 
 

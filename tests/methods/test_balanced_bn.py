@@ -102,7 +102,7 @@ def test_paused_layers_and_non_finite_batches_learn_nothing() -> None:
         with given_labels(norm, torch.tensor([0, 1, 2, 3])):
             norm(features)
         assert torch.equal(norm.class_mean, before)
-    assert norm.labels is None
+    assert norm.labelled is None
 
 
 def test_the_prediction_comes_before_the_update() -> None:

@@ -24,13 +24,9 @@ class Lost:
     reason: str
 
 
-def queued(tell: Tell) -> AbstractContextManager[Tell]:
-    """Yield a function that other processes of this machine can call, and that calls `tell` here."""
-    return _queued(tell)
-
-
 @contextmanager
-def _queued(tell: Tell) -> Iterator[Tell]:
+def queued(tell: Tell) -> Iterator[Tell]:
+    """Yield a function that other processes of this machine can call, and that calls `tell` here."""
     with SyncManager(ctx=CHILDREN) as manager:
         queue = manager.Queue()
 

@@ -6,9 +6,11 @@ import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 from holdfast.benchmark.executors.base import EXECUTORS, Executor, Lost, Tell
+from holdfast.machine.extras import extra
 from holdfast.machine.stopping import stop_if_asked, stoppable
 
 RETRIES = 5  # of a task whose worker or node dies; its runs resume from their last checkpoint
@@ -75,7 +77,7 @@ def _collected(tell: Tell) -> Iterator[Tell]:
     listener = threading.Thread(target=listen, daemon=True)
     listener.start()
     try:
-        yield _Teller(inbox)
+        yield partial(_send, inbox)
     finally:
         done.set()
         listener.join()
@@ -97,21 +99,13 @@ class _Inbox:
         return list(newest.values())
 
 
-class _Teller:
-    """Sends progress to an inbox without waiting for it."""
-
-    def __init__(self, inbox: Any) -> None:
-        self._inbox = inbox
-
-    def __call__(self, progress: Any) -> None:
-        self._inbox.put.remote(progress)
+def _send(inbox: Any, progress: Any) -> None:
+    """Send progress to an inbox without waiting for it."""
+    inbox.put.remote(progress)
 
 
 def _connected() -> Any:
-    try:
-        import ray as engine
-    except ImportError as error:
-        raise ImportError("the executor ray needs Ray: pip install 'holdfast[ray]'") from error
+    engine = extra("ray", "ray", "the executor ray needs")
     if not engine.is_initialized():
         engine.init(log_to_driver=False, include_dashboard=False, configure_logging=False)
     return engine

@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import nullcontext
 from typing import Any
 
-from holdfast.benchmark.executors.base import EXECUTORS, Executor, Lost, Tell
+from holdfast.benchmark.executors.base import EXECUTORS, Executor, Lost
+from holdfast.machine.extras import extra
 from holdfast.machine.stopping import stop_if_asked
 
 POLL = 1.0  # seconds after which finished jobs and a stop are noticed
@@ -19,7 +20,7 @@ LOGS = "HOLDFAST_SLURM_LOGS"  # a folder that all nodes see; by default .slurm i
 
 def slurm(work: Callable[[Any], Any], items: Sequence[Any], workers: int = 2) -> Iterator[Any]:
     """Run items as Slurm jobs, at most `workers` at a time; a preempted job is queued again and resumes."""
-    submitit = _imported()
+    submitit = _submitit()
     executor = submitit.AutoExecutor(folder=os.environ.get(LOGS, ".slurm"), cluster=os.environ.get(CLUSTER))
     executor.update_parameters(**_settings(os.environ.get(SETTINGS, "")))
     left, running = list(items), dict[Any, Any]()
@@ -52,17 +53,11 @@ class Resumable:
 
     def checkpoint(self, item: Any) -> Any:
         """Return what to submit when the job is preempted: the same, since states are saved every few seconds."""
-        return _imported().helpers.DelayedSubmission(self, item)
-
-
-@contextmanager
-def _unheard(_tell: Tell) -> Iterator[Tell]:
-    """Yield a function that says nothing: jobs of a batch system report through their files."""
-    yield _say_nothing
+        return _submitit().helpers.DelayedSubmission(self, item)
 
 
 def _say_nothing(_progress: Any) -> None:
-    pass
+    """Leave progress unsaid: jobs of a batch system report through their files."""
 
 
 def _settings(text: str) -> dict[str, Any]:
@@ -75,14 +70,15 @@ def _settings(text: str) -> dict[str, Any]:
     return {key: int(value) if value.isdigit() else value for key, _, value in pairs}
 
 
-def _imported() -> Any:
-    try:
-        import submitit
-    except ImportError as error:
-        raise ImportError("the executor slurm needs submitit: pip install 'holdfast[slurm]'") from error
-    return submitit
+def _submitit() -> Any:
+    return extra("slurm", "submitit", "the executor slurm needs")
 
 
 EXECUTORS.register("slurm")(
-    Executor(slurm, shares_memory=False, summary="Jobs of a Slurm cluster, by submitit.", reach=_unheard)
+    Executor(
+        slurm,
+        shares_memory=False,
+        summary="Jobs of a Slurm cluster, by submitit.",
+        reach=lambda _: nullcontext(_say_nothing),
+    )
 )
