@@ -36,6 +36,7 @@ from holdfast import AdaptedModel, adapt
 from holdfast.machine.memory import keep_freed_memory
 from holdfast.models import cifar_resnet
 from holdfast.serve.app import create_app
+from holdfast.serve.run import server_of
 from holdfast.serve.service import Service
 from holdfast.serve.tenants import Tenants
 
@@ -82,15 +83,17 @@ def serve(method: str | None, batch: int, folder: Path, ports: Any) -> None:
     torch.set_num_threads(1)
     keep_freed_memory()  # as `holdfast serve` does
     if method is None:
-        app: Any = plain(network_of())
+        config = uvicorn.Config(plain(network_of()), log_level="error", ws="none", access_log=False, http="h11")
+        server = uvicorn.Server(config)
     else:
         tenants = Tenants(network_of(), method, guarded=False, folder=folder, source=source_of())
-        app = create_app(Service(tenants, batch=batch, wait=0.01))
-    config = uvicorn.Config(app, log_level="error", ws="none", access_log=False, http="h11")
-    with socket.socket() as at:
+        service = Service(tenants, batch=batch, wait=0.01)
+        server = server_of(create_app(service), service.limits)  # as `holdfast serve` does
+    with socket.socket(proto=socket.IPPROTO_TCP) as at:  # so that replies are sent at once, as by `uvicorn` itself
         at.bind(("127.0.0.1", 0))
+        at.listen()
         ports.put(at.getsockname()[1])
-        uvicorn.Server(config).run(sockets=[at])
+        server.run(sockets=[at])
 
 
 @contextmanager

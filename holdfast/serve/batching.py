@@ -23,6 +23,7 @@ class Request:
     tenant: str
     inputs: Tensor
     answer: Callable[[object], None]  # an answer, or the exception instead of one
+    sent: threading.Event | None = None  # set when the reply is on its way, if anyone says so
     arrived: float = field(default_factory=time.perf_counter)
 
 

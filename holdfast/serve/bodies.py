@@ -7,7 +7,7 @@ import math
 import re
 import threading
 import warnings
-from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -30,6 +30,8 @@ AUDIO = ("audio/wav", "audio/x-wav", "audio/wave", "audio/vnd.wave", "audio/flac
 ARRAYS = ("application/x-npy", "application/npy", "application/octet-stream")
 KNOWN = "application/json, application/x-npy, image/png, image/jpeg, audio/wav, audio/flac or multipart/form-data"
 
+NPY_LENGTHS = {(1, 0): 2, (2, 0): 4}  # bytes of the length of a header, by version
+LONGEST_HEADER = 4096
 ONE_HEADER = threading.Lock()  # Python 3.11 cannot parse literals in several threads at once (SystemError)
 
 
@@ -195,23 +197,31 @@ class _Spent:
 
 
 def _npy_array(body: bytes) -> NDArray[Any]:
-    file = io.BytesIO(body)
-    readers: dict[tuple[int, int], Callable[..., Any]] = {
-        (1, 0): np.lib.format.read_array_header_1_0,
-        (2, 0): np.lib.format.read_array_header_2_0,
-    }
-    version = np.lib.format.read_magic(file)
-    if version not in readers:
+    version = np.lib.format.read_magic(io.BytesIO(body[:8]))
+    if version not in NPY_LENGTHS:
         raise RefusedError(422, "the NPY file has an unknown version")
-    with ONE_HEADER:
-        shape, fortran, dtype = readers[version](file, max_header_size=4096)
+    start = 8 + NPY_LENGTHS[version]
+    start += int.from_bytes(body[8:start], "little")
+    if start > LONGEST_HEADER:
+        raise RefusedError(422, f"the header of the NPY file has over {LONGEST_HEADER} bytes")
+    shape, fortran, dtype = _npy_header(body[:start])
     if dtype.hasobject or dtype.kind not in "fiu":
         raise RefusedError(422, "the NPY file must hold numbers")
     # The size is that of the body: a header cannot make us allocate more.
-    if any(side < 0 for side in shape) or math.prod(shape) * dtype.itemsize != len(body) - file.tell():
+    if any(side < 0 for side in shape) or math.prod(shape) * dtype.itemsize != len(body) - start:
         raise RefusedError(422, "the NPY file is truncated or too long for its shape")
-    values: NDArray[Any] = np.frombuffer(body, dtype, offset=file.tell())
+    values: NDArray[Any] = np.frombuffer(body, dtype, offset=start)
     return np.array(values.reshape(shape, order="F" if fortran else "C"))
+
+
+@lru_cache(maxsize=64)  # a client sends the same one each time
+def _npy_header(head: bytes) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+    """Return the shape, whether it is in Fortran order, and the type that the head of an NPY file says."""
+    file = io.BytesIO(head)
+    version = np.lib.format.read_magic(file)
+    read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+    with ONE_HEADER:
+        return read(file, max_header_size=LONGEST_HEADER)
 
 
 def _parts(body: bytes, parameters: str, most: int) -> list[tuple[str, bytes]]:

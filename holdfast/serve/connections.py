@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import resource
+import socket
 from collections.abc import Callable
 from types import FrameType
 from typing import Any, ClassVar
@@ -52,6 +53,8 @@ class Connection(H11Protocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Await a head, and make room for it."""
         super().connection_made(transport)
+        # Else the body of a reply waits until the client has acknowledged its head, which takes up to 40 ms.
+        transport.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._await_head()
         if len(self.connections) > self.most:
             closing = [one for one in self.connections if isinstance(one, Connection) and one.idle]

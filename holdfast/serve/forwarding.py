@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from fastapi import Response
 
+ENCODER = json.JSONEncoder(allow_nan=False)
 DROPPED = (b"content-length", b"transfer-encoding", b"connection", b"authorization")  # for the front alone
 
 
@@ -72,4 +73,4 @@ def json_reply(content: Any, status: int = 200) -> Response:
     """Return content as a response in JSON, which has no NaN."""
     from fastapi import Response
 
-    return Response(json.dumps(content, allow_nan=False), status, media_type="application/json")
+    return Response(ENCODER.encode(content), status, media_type="application/json")

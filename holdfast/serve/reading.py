@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable
+import sys
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -67,12 +68,21 @@ async def body_of(
                 raise too_large
 
     try:
-        await asyncio.wait_for(read(), limits.body_seconds)
+        await _within(limits.body_seconds, read())
     except asyncio.TimeoutError as error:
         raise RefusedError(408, "the body did not arrive in time") from error
     except ClientDisconnect as error:
         raise RefusedError(400, "the connection was closed before the whole body had arrived") from error
     return bytes(content)
+
+
+async def _within(seconds: float, reading: Coroutine[Any, Any, None]) -> None:
+    """Await, or raise TimeoutError; a body that is there already is read at once."""
+    if sys.version_info < (3, 11):
+        await asyncio.wait_for(reading, seconds)
+    else:
+        async with asyncio.timeout(seconds):  # `wait_for` makes a task, which waits for its turn
+            await reading
 
 
 async def object_of(request: Any, limits: Limits) -> dict[str, Any]:

@@ -1,9 +1,9 @@
 """The addresses of the service, for every engine: what each takes, returns and calls."""
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Protocol
+from typing import Any, Protocol
 
-from fastapi import Depends, FastAPI, Header, Request, Response
+from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel
@@ -65,17 +65,10 @@ class Engine(Protocol):
         """Return metrics for Prometheus."""
 
 
-async def _named(
-    tenant: str | None = None,
-    x_tenant: Annotated[
-        str | None, Header(description="The stream that the request belongs to.", json_schema_extra=NAME)
-    ] = None,
-) -> str | None:
+def _named(request: Request) -> str | None:
     """Return the tenant that the path, the query or the header names."""
-    return tenant if tenant is not None else x_tenant
-
-
-Named = Annotated[str | None, Depends(_named)]
+    in_address: str | None = request.path_params.get("tenant", request.query_params.get("tenant"))
+    return in_address if in_address is not None else request.headers.get("x-tenant")
 
 
 def application(engine: Engine, **options: Any) -> FastAPI:
@@ -100,7 +93,7 @@ def application(engine: Engine, **options: Any) -> FastAPI:
 
     def of_tenant(method: str, name: str, call: Any, summary: str, returns: Any = None, **documented: Any) -> None:
         for path in (f"/v1/{name}", f"/v1/tenants/{{tenant}}/{name}"):
-            route(method, path, call, summary, returns, **documented)
+            route(method, path, call, summary, returns, **_tenant(path), **documented)
 
     at = _Addresses(engine)
     of_tenant(
@@ -121,7 +114,8 @@ def application(engine: Engine, **options: Any) -> FastAPI:
     for path in ("/v2/models/{model}", "/v2/models/{model}/versions/1"):
         route("GET", path, at.model, "Describe the model and its tensors.", Anything)
         route("GET", f"{path}/ready", at.model_ready, "Return 200 while the model predicts.", Readiness)
-        route("POST", f"{path}/infer", at.infer, "Predict a tensor, and adapt to it.", Anything, **_tensors())
+        documented = {**_tenant(path), **_tensors()}
+        route("POST", f"{path}/infer", at.infer, "Predict a tensor, and adapt to it.", Anything, **documented)
     app.add_api_route("/", at.live, methods=["GET"], response_class=Response, include_in_schema=False)
     return app
 
@@ -132,11 +126,11 @@ class _Addresses:
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
 
-    async def predict(self, request: Request, tenant: Named, logits: bool = False) -> Response:
-        return await self.engine.predict(tenant_of(tenant), request, logits=logits)
+    async def predict(self, request: Request, logits: bool = False) -> Response:
+        return await self.engine.predict(tenant_of(_named(request)), request, logits=logits)
 
-    async def infer(self, request: Request, model: str, tenant: Named) -> Response:
-        return await self.engine.infer(model, tenant, request)
+    async def infer(self, request: Request, model: str) -> Response:
+        return await self.engine.infer(model, _named(request), request)
 
     async def model(self, request: Request, model: str) -> Response:
         return await self.engine.model(model, request)
@@ -148,18 +142,18 @@ class _Addresses:
     async def server(self) -> Response:
         return json_reply(server_metadata())
 
-    async def status(self, request: Request, tenant: Named) -> Response:
-        return await self.engine.status(tenant, request)
+    async def status(self, request: Request) -> Response:
+        return await self.engine.status(_named(request), request)
 
-    async def history(self, request: Request, tenant: Named, since: float = 0.0) -> Response:
-        return await self.engine.history(tenant_of(tenant), request, since=since)
+    async def history(self, request: Request, since: float = 0.0) -> Response:
+        return await self.engine.history(tenant_of(_named(request)), request, since=since)
 
-    async def export(self, request: Request, tenant: Named) -> Response:
-        return await self.engine.export(await self._whose(request, tenant), request)
+    async def export(self, request: Request) -> Response:
+        return await self.engine.export(await self._whose(request), request)
 
     def acting(self, action: str) -> Any:
-        async def act(request: Request, tenant: Named) -> Response:
-            return await self.engine.act(action, await self._whose(request, tenant), request)
+        async def act(request: Request) -> Response:
+            return await self.engine.act(action, await self._whose(request), request)
 
         return act
 
@@ -178,8 +172,8 @@ class _Addresses:
     async def live(self) -> Response:
         return Response(page(), media_type="text/html; charset=utf-8")
 
-    async def _whose(self, request: Request, tenant: str | None) -> str:
-        return tenant_of(tenant, checked(Whose, await object_of(request, self.engine.limits)).tenant)
+    async def _whose(self, request: Request) -> str:
+        return tenant_of(_named(request), checked(Whose, await object_of(request, self.engine.limits)).tenant)
 
 
 def _body(message: type[BaseModel]) -> Mapping[str, Any]:
@@ -187,6 +181,17 @@ def _body(message: type[BaseModel]) -> Mapping[str, Any]:
     required = any(field.is_required() for field in message.model_fields.values())
     content = {"application/json": {"schema": message.model_json_schema(by_alias=False)}}
     return {"requestBody": {"required": required, "content": content}}
+
+
+def _tenant(path: str) -> Mapping[str, Any]:
+    """Describe how a request names its tenant: `_named` reads it, in less time than FastAPI."""
+    text = {"anyOf": [{"type": "string"}, {"type": "null"}]}
+    said = "The stream that the request belongs to."
+    within = "path" if "{tenant}" in path else "query"
+    address = {"name": "tenant", "in": within, "required": within == "path", "schema": {**text, "title": "Tenant"}}
+    schema = {**text, "description": said, **NAME, "title": "X-Tenant"}
+    header = {"name": "x-tenant", "in": "header", "required": False, "schema": schema, "description": said}
+    return {"parameters": [address, header]}
 
 
 def _inputs() -> Mapping[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import threading
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
@@ -32,6 +33,7 @@ LOOKED_AT = 32  # of the first samples, to see if they are scaled as in training
 REMEMBERED = 600  # decisions of each tenant for the page
 NO_REFERENCE = "no source samples are known, so it predicts as the source does; start it with --card or --holdout"
 KILLED = "the service before was killed: decisions that it did not log are missing"
+REPLY_SECONDS = 0.005  # at most, until an update begins
 NOT_FINITE = "the network returns values that are not finite for these inputs; scale them as in training"
 
 
@@ -122,25 +124,32 @@ class Service:
         if not self.rate.take(tenant):
             raise RefusedError(429, "this tenant sends too many requests; slow down")
 
-    def submit(self, tenant: str, inputs: Tensor, answer: Callable[[object], None]) -> None:
-        """Queue inputs; `answer` is called once, with an `Answer` or an exception, from another thread."""
+    def submit(
+        self, tenant: str, inputs: Tensor, answer: Callable[[object], None], sent: threading.Event | None = None
+    ) -> None:
+        """Queue inputs; `answer` is called once, with an `Answer` or an exception, from another thread.
+
+        The update begins when `sent` is set, so that the reply does not wait for the interpreter, or soon after.
+        """
         if self.telemetry is not None:
             answer = self.telemetry.request(tenant, len(inputs), answer)
-        self.worker.put(Request(tenant, inputs, answer))
+        self.worker.put(Request(tenant, inputs, answer, sent))
 
     async def predicted(self, tenant: str, inputs: Tensor) -> Answer:
         """Return the answer to inputs of a tenant, or raise what it was refused with."""
         loop = asyncio.get_running_loop()
         future: asyncio.Future[object] = loop.create_future()
+        sent = threading.Event()
 
         def settle(result: object) -> None:
             if not future.done():  # the client may have gone
                 future.set_result(result)
+            loop.call_soon(sent.set)  # after the reply, which is the next in the queue and never waits
 
         def answer(result: object) -> None:
             loop.call_soon_threadsafe(settle, result)
 
-        self.submit(tenant, inputs, answer)
+        self.submit(tenant, inputs, answer, sent)
         result = await future
         if isinstance(result, Exception):
             raise result
@@ -173,9 +182,11 @@ class Service:
                 predicts=serving.predicts,
                 logits=serving.logits[part],
             )
-            self.metrics.latency.labels(tenant).observe(time.perf_counter() - request.arrived)
             request.answer(answer if finite[part].all() else RefusedError(422, NOT_FINITE))
+            self.metrics.latency.labels(tenant).observe(time.perf_counter() - request.arrived)
             start += len(request.inputs)
+        if requests[-1].sent is not None:
+            requests[-1].sent.wait(REPLY_SECONDS)
         serving.finish()
         self.record(replace(serving.decision, inputs=self._store(tenant, serving.batch, inputs)))
         self._look_at(inputs)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import signal
@@ -21,9 +22,12 @@ import pytest
 import torch
 
 from holdfast import adapt
+from holdfast.serve.app import create_app
 from holdfast.serve.audit import read_audit, verify_audit
+from holdfast.serve.connections import Connection
+from holdfast.serve.forwarding import Call, answered
 from holdfast.serve.limits import Limits
-from holdfast.serve.tenants import Tenants
+from holdfast.serve.tenants import Serving, Tenants
 from tests.serve.bodies import NPY, npy
 from tests.serve.conftest import SHAPE, listening, make_service, network, wait_until
 
@@ -137,6 +141,45 @@ def test_a_killed_process_loses_at_most_a_checkpoint_and_a_stopped_one_nothing(t
     again = Tenants("imported:holdfast.models.tiny:tiny_resnet", "tent", guarded=False, folder=folder)
     assert again.status("default").digest == last[-2].after
     again.close()
+
+
+def test_replies_do_not_wait_for_acknowledgements(monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: list[int] = []
+    made = Connection.connection_made
+
+    def watched(self: Connection, transport: asyncio.Transport) -> None:
+        made(self, transport)
+        opened.append(transport.get_extra_info("socket").getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
+
+    monkeypatch.setattr(Connection, "connection_made", watched)
+    with listening(make_service()) as url:
+        assert httpx.get(f"{url}/healthz", trust_env=False).status_code == 200
+    assert opened == [1]
+
+
+def test_a_reply_is_sent_before_the_update_begins(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("holdfast.serve.service.REPLY_SECONDS", 60.0)
+    service, order = make_service(), list[str]()
+    app, finish = create_app(service), service.tenants.finish
+
+    async def watched(scope: Any, receive: Any, send: Any) -> None:
+        async def sending(message: Any) -> None:
+            time.sleep(0.05)  # noqa: ASYNC251: the loop is slow
+            await send(message)
+            order.append(message["type"])
+
+        await app(scope, receive, sending)
+
+    def finishing(serving: Serving) -> Any:
+        order.append("update")
+        return finish(serving)
+
+    monkeypatch.setattr(service.tenants, "finish", finishing)
+    body, headers = npy(torch.rand(2, *SHAPE).numpy()), ((b"content-type", b"application/x-npy"),)
+    service.start()
+    assert asyncio.run(answered(watched, Call("POST", "/v1/predict", headers=headers, body=body))).status == 200
+    service.stop()
+    assert order == ["http.response.start", "http.response.body", "update"]
 
 
 def test_slow_and_silent_clients_are_dropped_and_hold_up_nobody() -> None:
