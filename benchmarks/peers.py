@@ -4,7 +4,8 @@ The loops are written here in some twenty lines each, as people write them in a 
 to return to, no estimates. Both see the same batches with the same weights and options, and alternate batch by batch on
 one thread. `ratio` is the median over batches of our time / the time of the loop (below 1: ours is faster), in the
 network's own memory format and with channels last; `forwards` are times of a bare forward pass. CoTTA uses no views, so
-that both do the same work whatever the confidence is, and ROID's view of a batch is made by the same function.
+that both do the same work whatever the confidence is, and ROID's view of a batch is made by the same function. Single
+samples of a tiny network, whose passes take next to nothing, show what the Python around a step costs.
 """
 
 from __future__ import annotations
@@ -25,8 +26,9 @@ from torch.nn import functional as F
 from holdfast import adapt
 from holdfast.blocks.views import named_view
 from holdfast.models.cifar_resnet import CifarResNet
+from holdfast.models.tiny import tiny_resnet
 
-SGD = {"optimizer": "sgd", "lr": 1e-3, "momentum": 0.9}
+SGD: dict[str, Any] = {"optimizer": "sgd", "lr": 1e-3, "momentum": 0.9}
 Loop = Callable[[Tensor], Tensor]
 
 
@@ -172,20 +174,44 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
             "ours": adapt(network, name, **keywords),
             "ours, channels last": adapt(laid_out, name, **keywords),
         }
-        times: dict[str, list[float]] = {label: [] for label in calls}
-        for number, batch in enumerate(batches):
-            for label, call in calls.items():
-                given = batch.contiguous(memory_format=torch.channels_last) if "last" in label else batch
-                seconds = elapsed(call, given)
-                if number >= 2:  # the first batches include allocations
-                    times[label].append(seconds)
+        times = alternated(calls, batches)
         figures[name] = {
             "ratio": median_ratio(times["ours"], times["peer"]),
             "ratio, channels last": median_ratio(times["ours, channels last"], times["peer"]),
             "forwards": median_ratio(times["ours"], times["forward"]),
             "peer's forwards": median_ratio(times["peer"], times["forward"]),
         }
+    if not options.method:
+        figures["single samples, tiny network"] = single_samples(batches=20 * rounds)
     return figures
+
+
+def single_samples(batches: int) -> dict[str, float]:
+    """Return the cost of `source` in forward passes, and that of TENT in steps of its loop, at one sample a step."""
+    network = tiny_resnet()
+    calls: dict[str, Loop] = {
+        "forward": torch.no_grad()(network),
+        "source": adapt(network, "source"),
+        "loop": tent(network),
+        "tent": adapt(network, "tent", **SGD),
+    }
+    times = alternated(calls, list(torch.rand(batches, 1, 3, 32, 32, generator=torch.Generator().manual_seed(2))))
+    return {
+        "source / forward": median_ratio(times["source"], times["forward"]),
+        "tent / plain loop": median_ratio(times["tent"], times["loop"]),
+    }
+
+
+def alternated(calls: dict[str, Loop], batches: list[Tensor]) -> dict[str, list[float]]:
+    """Return the times of each call on each batch but the first two, which include allocations."""
+    times: dict[str, list[float]] = {label: [] for label in calls}
+    for number, batch in enumerate(batches):
+        for label, call in calls.items():
+            given = batch.contiguous(memory_format=torch.channels_last) if "last" in label else batch
+            seconds = elapsed(call, given)
+            if number >= 2:
+                times[label].append(seconds)
+    return times
 
 
 def elapsed(call: Loop, batch: Tensor) -> float:

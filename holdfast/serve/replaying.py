@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -46,10 +46,6 @@ class ServedAgain:
     as_served: float  # share of samples with the class that was served
     resets: int
     reasons: tuple[str, ...] = ()  # of the resets
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return everything as plain JSON values."""
-        return asdict(self)
 
 
 def is_served(target: str | Path) -> bool:
