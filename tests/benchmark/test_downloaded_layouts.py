@@ -13,6 +13,7 @@ from PIL import Image
 from scipy.io import wavfile
 
 from holdfast.benchmark import Job, load_suite, run, suite_names
+from holdfast.benchmark.job import SourceData
 from holdfast.data import DATASETS, Crop, InMemoryImages, ReefSet
 from holdfast.data.image_folder import ImageFiles
 from holdfast.data.imagenet_classes import IMAGENET_A, IMAGENET_R, imagenet_wnids
@@ -224,8 +225,8 @@ def small(job: Job) -> Job:
         recipe=Spec(job.recipe.name, job.recipe.label, recipe),
         stream=Spec(job.stream.name, job.stream.label, options),
         estimators=job.estimators[:1],
-        source=None if job.source is None else replace(job.source, data=cut(job.source.data), samples=8),
-        holdout=None if job.holdout is None else replace(job.holdout, data=cut(job.holdout.data), samples=8),
+        source=None if job.source is None else SourceData(spec=cut(job.source.spec), samples=8),
+        holdout=None if job.holdout is None else SourceData(spec=cut(job.holdout.spec), samples=8),
         batch_size=4,
         samples=8,
         epochs=1,

@@ -121,4 +121,4 @@ def test_shipped_suites_show_source_data_to_what_follows_them() -> None:
             recipes = {job.resolved.kind.uses_reference for job in load_suite(name).jobs()}
             if True in recipes:
                 assert job.source is not None, name
-                assert job.source.data.name != "stream", name
+                assert job.source.spec.name != "stream", name
