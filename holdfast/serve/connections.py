@@ -53,7 +53,7 @@ class Connection(H11Protocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Await a head, and make room for it."""
         super().connection_made(transport)
-        # Else the body of a reply waits until the client has acknowledged its head, which takes up to 40 ms.
+        # Else the body of a reply may wait until the client has acknowledged its head.
         transport.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._await_head()
         if len(self.connections) > self.most:
