@@ -119,7 +119,7 @@ class Domains(Stateful):
         room, slots = max(rows) + 1, int(kept.max()) + 2
         watched = self._watched
         like, capped = watched.domains.strata, watched.capped
-        groups = Groups.of(torch.tensor(rows), inverse, counts, watched.class_momentum, like, capped=capped)
+        groups = Groups.of(inverse.new_tensor(rows), inverse, counts, watched.class_momentum, like, capped=capped)
         kept = kept[inverse] if groups.inverse is None else kept
         return Strata(groups, kept.to(like.device), room, slots)
 

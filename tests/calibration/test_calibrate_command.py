@@ -107,7 +107,7 @@ def test_a_stopped_command_keeps_its_measurements_and_says_how_to_resume(tmp_pat
         _, printed = process.communicate(timeout=30)
     finally:
         process.kill()
-    assert time.monotonic() - began < 10
+    assert time.monotonic() - began < 20
     assert process.returncode == 130
     assert "run the same command again to go on from the kept measurements" in printed
     assert measured(tmp_path) > before

@@ -38,6 +38,7 @@ def test_rounding_of_folded_weights_is_less_than_2e_7_on_average() -> None:
     assert float((fast - exact).abs().mean()) <= 2e-7 * float(exact.abs().max())
 
 
+@pytest.mark.filterwarnings("ignore:.torch.jit.script_method. is deprecated:DeprecationWarning")  # of inductor itself
 @pytest.mark.slow
 @pytest.mark.skipif(not (shutil.which("g++") or shutil.which("clang++")), reason="needs a C++ compiler")
 def test_a_compiled_source_differs_by_rounding_for_each_shape() -> None:
