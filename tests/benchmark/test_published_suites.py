@@ -105,6 +105,7 @@ def test_the_smallest_runs_of_estimators_and_recoveries(tmp_path: Path, name: st
     assert (run(job, tmp_path) / "summary.json").exists()
 
 
+@pytest.mark.slow
 def test_the_smallest_ccc_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOLDFAST_CACHE", str(tmp_path / "cache"))
     jobs = load_suite("ccc", {"batch_size": 16}, scale="smoke").jobs()

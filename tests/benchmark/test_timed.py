@@ -140,6 +140,7 @@ def test_a_stopped_run_resumes_while_it_is_busy(tmp_path: Path, monkeypatch: pyt
     assert [{**row, "step_seconds": 0} for row in resumed] == [{**row, "step_seconds": 0} for row in whole]
 
 
+@pytest.mark.slow
 def test_recipes_and_speeds_share_their_batches_and_the_report_compares_them(tmp_path: Path) -> None:
     jobs = parse_suite(SUITE, overrides={"speeds": [1, 0.25, 4], "recipes": ["source", "tent"]}).jobs()
     assert len(jobs) == 6

@@ -170,6 +170,7 @@ def test_corrupt_takes_audio_files_and_draws_spectrograms(tmp_path: Path) -> Non
         assert picture.width > 6 * 200
 
 
+@pytest.mark.slow
 def test_corrupt_writes_files_and_a_sheet(tmp_path: Path) -> None:
     image = tmp_path / "in" / "a.png"
     image.parent.mkdir()

@@ -68,6 +68,7 @@ def test_candidates_that_follow_source_data_are_shown_them_or_the_card(tmp_path:
         ranked(tmp_path, scenario, "blend", samples=96, seeds=1, card=str(tmp_path / "digits.card"))
 
 
+@pytest.mark.slow
 def test_a_candidate_that_has_lost_is_not_run_again(tmp_path: Path) -> None:
     recommendation = ranked(tmp_path, scenario_of("few domains"), "batch_norm", "lame", seeds=2)
     seeds = {choice.name: choice.seeds for choice in recommendation.choices}

@@ -95,6 +95,7 @@ def test_the_softmax_score_is_the_recorded_one(golden: Golden) -> None:
         assert SoftmaxScore().estimate(seen).value == close(expected)
 
 
+@pytest.mark.slow
 def test_the_golden_network_itself_gives_the_recorded_estimates() -> None:
     """Healthy TENT: baselines exactly, and dropout, whose masks are our own, within its sampling error."""
     folder = HERE.parent / "conformance" / "golden"

@@ -57,7 +57,8 @@ def accuracy(model: nn.Module, batches: Iterator[tuple[Tensor, Tensor]]) -> floa
     return float(torch.cat(right).double().mean())
 
 
-@pytest.mark.parametrize("noise", [pytest.param(0.0, marks=pytest.mark.slow), 0.1])
+@pytest.mark.slow
+@pytest.mark.parametrize("noise", [0.0, 0.1])
 def test_one_class_per_batch_ruins_tent_and_not_the_guard(
     digits: tuple[Tensor, Tensor], source: list[Tensor], noise: float
 ) -> None:

@@ -118,7 +118,7 @@ def test_hubert_trains_by_its_procedure() -> None:
     transformers = pytest.importorskip("transformers")
     clips = np.random.default_rng(0).uniform(-0.3, 0.3, (4, 30_080)).astype(np.float32)
     data = InMemoryAudio(clips, np.arange(4), sample_rate=16_000)
-    with torch.random.fork_rng():
+    with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         sizes = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 24}
         front = {"conv_dim": (8, 8), "conv_kernel": (80, 8), "conv_stride": (40, 8), "num_conv_pos_embeddings": 8}
@@ -133,7 +133,7 @@ def test_hubert_trains_by_its_procedure() -> None:
 
 def test_conmix_trains_by_its_procedure_on_cropped_spectrograms() -> None:
     version = CoNMixVersion(16_000, 1_600, 3, 8, 100, 16, (1, 1, 1), 8, 1, 2, 16, (16, 8), 0.0)
-    with torch.random.fork_rng():
+    with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         network = CoNMix(version)
     clips = np.random.default_rng(0).uniform(-0.3, 0.3, (3, 1_600)).astype(np.float32)
