@@ -42,11 +42,11 @@ def test_no_method_is_dearer_than_its_official_code(rows: dict[str, dict[str, fl
     assert geometric_mean(ratio for name, ratio in ratios.items() if name not in newest) <= 0.70
 
 
-def test_the_default_costs_less_than_three_forwards_and_waits_for_the_device_twice(
+def test_the_default_costs_less_than_three_forwards_and_waits_for_the_device_three_times(
     rows: dict[str, dict[str, float]],
 ) -> None:
     assert rows["anchor"]["forwards"] <= 1.35
     assert rows["blend"]["forwards"] <= 3
-    assert rows["blend"]["waits"] == 2
+    assert rows["blend"]["waits"] == 3
     assert max(row["waits"] for row in rows.values() if "waits" in row) <= 8
     assert max(rows[name]["waits"] for name in ("tent", "eta", "eata", "rdumb", "rpl", "slr")) <= 3
