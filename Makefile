@@ -47,7 +47,7 @@ audit:
 pages: $(READY)
 	$(BIN)/python docs/pages.py
 
-# Measure speed and memory anew, on an idle machine: about an hour, resumed if interrupted. `make pages` shows the results.
+# Measure speed and memory anew, on an idle machine: about 80 minutes, resumed if interrupted. `make pages` shows the results.
 bench: $(READY) build/peers/.ready
 	PYTHONPATH=.:build/peers $(BIN)/python benchmarks/all.py $(BENCH)
 

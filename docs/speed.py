@@ -44,7 +44,7 @@ TITLES = {
 INTRODUCTION = """\
 # Speed and memory, measured
 
-`make bench` measures everything on this page anew, in about an hour on an idle machine, and `make pages` writes it;
+`make bench` measures everything on this page anew, in about 80 minutes on an idle machine, and `make pages` writes it;
 `make bench-check` compares a quick run with it. A figure is the median of three processes, with the lowest and the
 highest value in brackets; one without brackets was measured once or never differs. Ratios are of two things measured
 in alternation in one process. The aims are those of `benchmarks/targets.toml`.
