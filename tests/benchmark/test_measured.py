@@ -98,8 +98,8 @@ def test_every_result_has_targets() -> None:
     assert set(script("targets")["read_targets"]()) == {job.result for job in script("all")["JOBS"]}
 
 
-def test_all_of_them_take_about_an_hour() -> None:
-    assert sum(job.minutes for job in script("all")["JOBS"]) <= 70
+def test_all_of_them_take_about_80_minutes() -> None:
+    assert sum(job.minutes for job in script("all")["JOBS"]) <= 80
 
 
 def test_figures_outside_the_spread_are_named(tmp_path: Path) -> None:
