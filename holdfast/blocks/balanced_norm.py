@@ -26,7 +26,7 @@ class Groups:
 
     @staticmethod
     def of(rows: Tensor, inverse: Tensor, counts: Tensor, momentum: float, like: Tensor, *, capped: bool) -> Groups:
-        """Return groups of so many samples; with a cap the weights of a group never exceed 1."""
+        """Return the groups with these counts of samples; if capped, the weights of a group sum to at most 1."""
         counts = counts.unsqueeze(1).to(like)
         step = (1 / counts).clamp_max(momentum) if capped else torch.full_like(counts, momentum)
         rows, inverse = rows.to(like.device), inverse.to(like.device)

@@ -64,9 +64,11 @@ def test_sums_that_follow_are_those_of_all_strata(momentum: float, capped: bool)
     part = network(momentum, capped=capped)
     layer, domains = part[0], domains_of(part)
     generator, reference = torch.Generator().manual_seed(1), None
-    for batch in range(8):
+    for batch in range(9):
         features = torch.cat([samples(6, 0.0, batch), samples(6, 6.0, batch + 100) if batch > 2 else samples(0)])
         labels = torch.randint(CLASSES, (len(features),), generator=generator)
+        if batch == 8:  # each sample is a stratum, not in their order
+            features, labels = features[[11, 0, 6]], torch.tensor([0, 2, 1])
         normalised = learn(part, domains, features, labels)
         reference = reference or WrittenOut(layer, 9, capped=capped)
         assert domains.assigned is not None
@@ -77,7 +79,7 @@ def test_sums_that_follow_are_those_of_all_strata(momentum: float, capped: bool)
         expected = (features - own_mean) / (own_var.clamp_min(0) + layer.eps).sqrt()
         torch.testing.assert_close(normalised, expected)
     assert len(domains.counts) > 2
-    assert sum(domains.counts) == 8 * 6 + 5 * 6
+    assert sum(domains.counts) == 8 * 6 + 5 * 6 + 3
 
 
 def test_only_strata_that_were_met_take_up_room() -> None:

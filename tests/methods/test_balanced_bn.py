@@ -48,11 +48,12 @@ def moved_one_class_at_a_time(
     return mean, var
 
 
+@pytest.mark.parametrize("classes", [(0, 0, 0, 0, 2, 2, 3), (3, 0, 4)], ids=["shared", "one each"])
 @pytest.mark.parametrize(("momentum", "agnostic"), [(0.05, 0.0), (0.4, 0.0), (0.4, 0.3), (0.1, 1.0)])
-def test_a_learning_pass_follows_the_equations(momentum: float, agnostic: float) -> None:
-    norm, labels = layer(momentum, agnostic), torch.tensor([0, 0, 0, 0, 2, 2, 3])
+def test_a_learning_pass_follows_the_equations(momentum: float, agnostic: float, classes: tuple[int, ...]) -> None:
+    norm, labels = layer(momentum, agnostic), torch.tensor(classes)
     for seed in range(2):
-        features = samples(7, seed)
+        features = samples(len(classes), seed)
         mean, var = moved_one_class_at_a_time(norm, features, labels, momentum, agnostic)
         with given_labels(norm, labels):
             output = norm(features)
