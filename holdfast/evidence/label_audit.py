@@ -242,13 +242,13 @@ class LabelAudit(Stateful):
         return self._chosen(recent).gain.interval(self.confidence, -1.0, 1.0)
 
     def declared(self) -> dict[str, Any]:
-        """Return the defaults of all that `get_extra_state` returns."""
+        """Return the defaults of all that `state_now` returns."""
         return {**super().declared(), "requests": [], "open": {}}
 
-    def get_extra_state(self) -> dict[str, Any]:
+    def state_now(self) -> dict[str, Any]:
         """Return the declared attributes, with records as dictionaries."""
         requests = [asdict(request) for request in self.requests.values()]
-        return {**super().get_extra_state(), "requests": requests, "open": asdict(self.open)}
+        return {**super().state_now(), "requests": requests, "open": asdict(self.open)}
 
     def set_extra_state(self, state: Mapping[str, Any]) -> None:
         """Set the declared attributes from such dictionaries."""

@@ -289,9 +289,9 @@ class Method(Sourced):
         """Return the defaults of the declared attributes, and of the moments of the optimiser."""
         return super().declared() if self.stepper is None else {**super().declared(), "optimizer": {}}
 
-    def get_extra_state(self) -> dict[str, Any]:
+    def state_now(self) -> dict[str, Any]:
         """Return the declared attributes and the moments of the optimiser."""
-        state = super().get_extra_state()
+        state = super().state_now()
         return state if self.stepper is None else {**state, "optimizer": moments_of(self.stepper)}
 
     def set_extra_state(self, state: Mapping[str, Any]) -> None:

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from holdfast.blocks.comparing import differing
 from holdfast.blocks.teacher import MovingAverage
-from holdfast.state import Moving, Stateful, contents, modules_of, put_back, snapshot_of
+from holdfast.state import Moving, Stateful, contents, named_modules_of, put_back, snapshot_of
 
 
 class Sourced(Stateful, Moving):
@@ -33,9 +33,15 @@ class Sourced(Stateful, Moving):
 
     def moving(self) -> dict[str, Tensor]:
         """Return every tensor that adaptation may change, by name: trained parameters, teachers and all buffers."""
-        changing = set(map(id, contents(modules_of(self)).parameters))
-        chosen = {name: tensor for name, tensor in self.named_parameters() if id(tensor) in changing}
-        return {**chosen, **dict(self.named_buffers())}
+        named = named_modules_of(self)
+        changing = {id(tensor) for tensor in contents(module for _, module in named).parameters}
+        tensors: dict[int, tuple[str, Tensor]] = {}  # of which one may be in two modules
+        for kind in ("_parameters", "_buffers"):
+            for name, module in named:
+                for key, tensor in getattr(module, kind).items():
+                    if tensor is not None and (kind == "_buffers" or id(tensor) in changing):
+                        tensors.setdefault(id(tensor), (f"{name}.{key}" if name else key, tensor))
+        return dict(tensors.values())
 
     def tensors(self) -> dict[str, Tensor]:
         """Return every tensor that adaptation may change and that has a source value, by name."""

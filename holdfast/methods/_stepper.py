@@ -10,7 +10,6 @@ import torch
 from torch import nn
 
 from holdfast.restorable import Pull
-from holdfast.state import copied
 
 
 class Stepper(torch.optim.Optimizer):
@@ -63,11 +62,11 @@ def make_stepper(
 
 
 def moments_of(stepper: Stepper) -> dict[int, Any]:
-    """Return copies of the moments of every parameter by its index; empty for those without.
+    """Return the moments of every parameter by its index; empty for those without.
 
     What is missing in a file is then a fault of the file.
     """
-    known = copied(stepper.state_dict()["state"])
+    known = stepper.state_dict()["state"]
     return {index: known.get(index, {}) for index in range(len(_parameters(stepper)))}
 
 

@@ -44,6 +44,7 @@ from holdfast.state import (
     read_state,
     snapshot_of,
     state_digest,
+    state_of,
 )
 
 # Inputs; inputs with labels; or both by name, as Hugging Face's loaders return them.
@@ -404,13 +405,14 @@ class AdaptedModel(nn.Module):
 
     def digest(self) -> str:
         """Return a hex digest of all that adaptation has changed; labels that came back are not part of it."""
-        now = self.snapshot()
-        adapted = {
-            name: declared
-            for name, declared in now["declared"].items()
-            if name.partition(".")[0] not in self.beside_adaptation
-        }
-        return state_digest({**now, "declared": adapted})
+        with self._transactions.settled():
+            now = state_of(self, self.method.changed(), kept=True)
+            adapted = {
+                name: declared
+                for name, declared in now["declared"].items()
+                if name.partition(".")[0] not in self.beside_adaptation
+            }
+            return state_digest({**now, "declared": adapted})
 
     def save(self, path: str | Path, *, note: Any = None) -> None:
         """Write all that adaptation has changed to one safetensors file with a JSON header, a note and a checksum."""
@@ -420,7 +422,7 @@ class AdaptedModel(nn.Module):
         """Return the content of the file that `save` writes."""
         header = {"recipe": self.recipe, "weights": self.weights, "note": note}
         with self._transactions.settled():
-            return pack_state(snapshot_of(self, self._saved_tensors(), kept=True), header)
+            return pack_state(state_of(self, self._saved_tensors(), kept=True), header)
 
     def _saved_tensors(self) -> dict[str, Tensor]:
         """Return the tensors that can change, without constants; frozen weights stay in the caller's own file."""

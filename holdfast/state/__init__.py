@@ -4,9 +4,9 @@ from holdfast.state.checks import check_saved
 from holdfast.state.contents import Moving, contents, declaring
 from holdfast.state.digest import state_digest
 from holdfast.state.files import SavedStateError, pack_state, read_state, write_state
-from holdfast.state.snapshot import Copies, Savepoint, put_back, snapshot_of
+from holdfast.state.snapshot import Copies, Savepoint, put_back, snapshot_of, state_of
 from holdfast.state.stateful import Stateful
-from holdfast.state.tree import containers, copied, leaves, map_tensors, modules_of, rebuild
+from holdfast.state.tree import containers, copied, leaves, map_tensors, modules_of, named_modules_of, rebuild
 
 __all__ = [
     "Copies",
@@ -22,11 +22,13 @@ __all__ = [
     "leaves",
     "map_tensors",
     "modules_of",
+    "named_modules_of",
     "pack_state",
     "put_back",
     "read_state",
     "rebuild",
     "snapshot_of",
     "state_digest",
+    "state_of",
     "write_state",
 ]

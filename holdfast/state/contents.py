@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from holdfast.state.stateful import Stateful
+from holdfast.state.tree import named_modules_of
 
 
 class Moving(nn.Module):
@@ -63,4 +64,4 @@ def contents(modules: Iterable[nn.Module]) -> Contents:
 
 def declaring(module: nn.Module) -> list[tuple[str, Stateful]]:
     """Return the parts of a module that declare state, by name."""
-    return [(name, part) for name, part in module.named_modules() if isinstance(part, Stateful)]
+    return [(name, part) for name, part in named_modules_of(module) if isinstance(part, Stateful)]

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from holdfast.state.contents import contents, declaring
 from holdfast.state.stateful import Stateful
-from holdfast.state.tree import containers
+from holdfast.state.tree import containers, copied
 
 
 class Copies:
@@ -104,19 +104,24 @@ class Savepoint:
                 module.forget_rows()
 
 
-def snapshot_of(module: nn.Module, tensors: Mapping[str, Tensor], *, kept: bool) -> dict[str, Any]:
-    """Return the state of a module at one moment by name: copies of tensors and of the declared state of its parts.
+def state_of(module: nn.Module, tensors: Mapping[str, Tensor], *, kept: bool) -> dict[str, Any]:
+    """Return the state of a module by name: tensors, and the declared state of its parts, all of it by reference.
 
     It is made of nested lists and dicts, so that it can itself be declared, saved and digested, and be put into another
     copy of the module. `kept` says whether what survives a reset is part of it.
     """
     return {
-        "tensors": {name: tensor.detach().clone() for name, tensor in tensors.items()},
+        "tensors": tensors,
         "declared": {
-            name: {key: value for key, value in part.get_extra_state().items() if kept or key not in part.kept_state}
+            name: {key: value for key, value in part.state_now().items() if kept or key not in part.kept_state}
             for name, part in declaring(module)
         },
     }
+
+
+def snapshot_of(module: nn.Module, tensors: Mapping[str, Tensor], *, kept: bool) -> dict[str, Any]:
+    """Return a copy of the state of a module at one moment."""
+    return dict(copied(state_of(module, tensors, kept=kept)))
 
 
 def put_back(module: nn.Module, declared: Mapping[str, Mapping[str, Any]]) -> None:

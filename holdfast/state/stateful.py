@@ -73,18 +73,19 @@ class Stateful(nn.Module):
                         setattr(part, name, copy.deepcopy(default))
 
     def declared(self) -> dict[str, Any]:
-        """Return the defaults of all that `get_extra_state` returns."""
+        """Return the defaults of all that `state_now` returns."""
         return dict(self.state_defaults)
 
     def check_state(self) -> None:
         """Raise a ValueError when loaded values contradict each other; called before a loaded state is accepted."""
 
+    def state_now(self) -> dict[str, Any]:
+        """Return the declared attributes themselves."""
+        return {name: getattr(self, name) for name in self.state_defaults}
+
     def get_extra_state(self) -> dict[str, Any]:
         """Return a copy of the declared attributes, for torch's `state_dict`."""
-        state: dict[str, Any] = {}
-        for name in self.state_defaults:
-            state[name] = getattr(self, name)
-        return dict(copied(state)) if state else state
+        return dict(copied(self.state_now()))
 
     def set_extra_state(self, state: Mapping[str, Any]) -> None:
         """Set the declared attributes from torch's `state_dict`."""

@@ -91,3 +91,21 @@ def modules_of(*roots: nn.Module) -> list[nn.Module]:
             seen[module] = None
             waiting.extend(reversed(module._modules.values()))
     return list(seen)
+
+
+def named_modules_of(root: nn.Module) -> list[tuple[str, nn.Module]]:
+    """Return the modules of a tree as `named_modules()` does, in a fraction of its time.
+
+    >>> network = nn.Sequential(nn.Linear(2, 2), nn.Sequential(nn.ReLU()))
+    >>> named_modules_of(network) == list(network.named_modules())
+    True
+    """
+    seen: dict[nn.Module, str] = {}
+    waiting: list[tuple[str, nn.Module | None]] = [("", root)]
+    while waiting:
+        name, module = waiting.pop()
+        if module is not None and module not in seen:
+            seen[module] = name
+            start = f"{name}." if name else ""
+            waiting.extend([(start + key, part) for key, part in reversed(module._modules.items())])
+    return [(name, module) for module, name in seen.items()]
