@@ -15,7 +15,7 @@ from pathlib import Path
 DOCS = Path(__file__).parent
 SCRIPTS = (
     "promise_table",
-    "newest_tables",
+    "measured_tables",
     "coverage_table",
     "figures",
     "speed",

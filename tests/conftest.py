@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import gc
+import json
 import os
+from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -47,3 +49,40 @@ def golden_folder(request: pytest.FixtureRequest) -> Path:
 def _seed() -> None:
     """Start each test from one seed: what it draws does not depend on the tests that ran before it."""
     torch.manual_seed(0)
+
+
+@pytest.fixture
+def recorded(request: pytest.FixtureRequest) -> Callable[[object], None]:
+    """Return a check that what a test has made equals what lies in the JSON file beside the test, but for rounding.
+
+    With `HOLDFAST_RECORD=1` the file is written anew: read the difference before you commit it.
+    """
+    path, name = request.path.with_suffix(".json"), request.node.name
+
+    def check(made: object) -> None:
+        known = json.loads(path.read_text()) if path.exists() else {}
+        if os.environ.get("HOLDFAST_RECORD"):
+            lines = (f"{json.dumps(key)}: {json.dumps(value)}" for key, value in sorted({**known, name: made}.items()))
+            path.write_text("{\n" + ",\n".join(lines) + "\n}\n")
+        else:
+            assert_close(made, known[name], name)
+
+    return check
+
+
+def assert_close(made: object, known: object, where: str) -> None:
+    """Compare nested lists and dicts; numbers may differ by the rounding of another processor."""
+    if isinstance(known, dict):
+        assert isinstance(made, dict), where
+        assert sorted(made) == sorted(known), where
+        for key in known:
+            assert_close(made[key], known[key], f"{where}, {key}")
+    elif isinstance(known, list):
+        assert isinstance(made, (list, tuple)), where
+        assert len(made) == len(known), where
+        for index, (one, other) in enumerate(zip(made, known, strict=True)):
+            assert_close(one, other, f"{where}, {index}")
+    elif isinstance(known, float):
+        assert made == pytest.approx(known, rel=1e-4, abs=1e-5, nan_ok=True), where
+    else:
+        assert made == known, where

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-SCRIPT = Path(__file__).resolve().parents[2] / "docs" / "newest_tables.py"
+SCRIPT = Path(__file__).resolve().parents[2] / "docs" / "measured_tables.py"
 pytestmark = pytest.mark.skipif(not SCRIPT.exists(), reason="the documents are not beside the tests")
 AGAINST_COLLAPSE = ("come_tent x10", "zerosiam x10", "poem x10")
 

@@ -1,15 +1,16 @@
-"""Write the tables of docs/newest.md and one of docs/results/unitta.md, for docs/pages.py."""
+"""Write the tables of measured results between their marks in docs/newest.md and docs/results, for docs/pages.py."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable
 from pathlib import Path
-from statistics import fmean
+from statistics import fmean, stdev
 from typing import Any
 
 DOCS = Path(__file__).parent
-PAGE, UNITTA, RESULTS = DOCS / "newest.md", DOCS / "results" / "unitta.md", DOCS.parent / "results"
+RESULTS = DOCS.parent / "results"
+PAGES = [DOCS / "newest.md", *(DOCS / "results" / f"{name}.md" for name in ("audio", "ccc", "estimators", "unitta"))]
 PART = 15  # batches in a visit to the fifteen corruptions, one each
 Run = dict[str, Any]
 
@@ -19,6 +20,7 @@ def runs(name: str) -> list[Run]:
     content = json.loads((RESULTS / f"{name}.json").read_text())
     for run in content["runs"]:
         run["stream"] = content["parts"][run["manifest"]["stream"]]["label"]
+        run["network"] = content["parts"][run["manifest"]["protocol"]]["model"]
         run["seed"] = run["manifest"]["seed"]
     listed: list[Run] = content["runs"]
     return listed
@@ -135,7 +137,114 @@ def errors_by_setting(name: str) -> dict[str, dict[str, float]]:
     return table
 
 
+def estimates(name: str, columns: dict[str, str]) -> list[str]:
+    """Return the mean absolute errors of estimates of the accuracy of a batch, in points; ± is over the seeds."""
+    by_method: dict[str, list[Run]] = {}
+    for run in runs(name):
+        by_method.setdefault(run["recipe"], []).append(run)
+    rows = [f"| method | accuracy % | {' | '.join(columns)} |", "| --- |" + " ---: |" * (len(columns) + 1)]
+    for method, made in by_method.items():
+        cells = [f"{100 * fmean(run['summary']['accuracy'] for run in made):.1f}"]
+        cells += [_spread([_off(run, estimator) for run in made]) for estimator in columns.values()]
+        rows.append(f"| `{method}` | {' | '.join(cells)} |")
+    adapted = [run for run in runs(name) if run["recipe"] != "source"]
+    means = [fmean(_off(run, estimator) for run in adapted) for estimator in columns.values()]
+    rows.append(f"| **mean of the methods** | | {' | '.join(f'{mean:.1f}' for mean in means)} |")
+    return rows
+
+
+def _off(run: Run, estimator: str) -> float:
+    """Return how far the estimates of a run are from the accuracy of their batches on average, in points."""
+    pairs = zip(run["estimates"][estimator], run["batch_accuracy"], strict=True)
+    return 100 * fmean(abs(value - truth) for value, truth in pairs if value is not None)
+
+
+def _spread(values: list[float]) -> str:
+    return f"{fmean(values):.1f}" + (f" ± {stdev(values):.1f}" if len(values) > 1 else "")
+
+
+def walks() -> list[str]:
+    """Return the accuracy on CCC by difficulty, and in the last fifth against `batch_norm`."""
+    made = runs("ccc-rivals-cifar10")
+    levels = ("easy", "medium", "hard")
+    ends = {(run["recipe"], run["stream"], run["seed"]): _last_fifth(run) for run in made}
+    rows = [
+        f"| recipe | {' | '.join(f'{level} %' for level in levels)} | all % | last fifth, against `batch_norm` |",
+        "| --- |" + " ---: |" * (len(levels) + 2),
+    ]
+    for recipe in dict.fromkeys(run["recipe"] for run in made):
+        own = [run for run in made if run["recipe"] == recipe]
+        cells = []
+        for level in (*levels, ""):
+            by_seed: dict[int, list[float]] = {}
+            for run in own:
+                if run["stream"].startswith(level):
+                    by_seed.setdefault(run["seed"], []).append(100 * run["summary"]["accuracy"])
+            cells.append(_spread([fmean(values) for values in by_seed.values()]))
+        gain = fmean(
+            ends[recipe, run["stream"], run["seed"]] - ends["batch_norm", run["stream"], run["seed"]] for run in own
+        )
+        rows.append(f"| `{recipe}` | {' | '.join(cells)} | {gain:+.1f} |")
+    return rows
+
+
+def _last_fifth(run: Run) -> float:
+    course = run["window_accuracy"]
+    return 100 * fmean(course[-(len(course) // 5) :])
+
+
+def epochs(name: str) -> list[str]:
+    """Return the accuracy before, at the best and after the last epoch, and the decline between these two."""
+    groups: dict[tuple[str, str], list[list[float]]] = {}
+    for run in runs(name):
+        curve = [100 * share for share in run["summary"]["sets"][0]["redrawn_accuracy"]]
+        if run["recipe"] != "source":
+            groups.setdefault((run["network"], run["recipe"]), []).append(curve)
+    rows = ["| network | recipe | before % | best epoch % | last epoch % | decline |", "| --- | --- |" + " ---: |" * 4]
+    for (network, recipe), curves in groups.items():
+        first, best, last = (
+            fmean(map(part, curves)) for part in (lambda curve: curve[0], max, lambda curve: curve[-1])
+        )
+        rows.append(f"| {network} | {recipe} | {first:.1f} | {best:.1f} | {last:.1f} | {best - last:.1f} |")
+    return rows
+
+
+def scores() -> list[str]:
+    """Return accuracy, macro F1, ROC-AUC and silhouette of each recipe, averaged over criteria and seeds."""
+    names = ("macro_f1", "macro_roc_auc", "silhouette")
+    groups: dict[tuple[str, str], list[Run]] = {}
+    for run in runs("dhauds-scores"):
+        groups.setdefault((run["network"], run["recipe"]), []).append(run)
+    rows = ["| network | recipe | accuracy % | macro F1 | ROC-AUC | silhouette |", "| --- | --- |" + " ---: |" * 4]
+    for (network, recipe), made in groups.items():
+        cells = [f"{100 * fmean(run['summary']['accuracy'] for run in made):.1f}"]
+        cells += [f"{fmean(run['summary']['sets'][0]['scores'][name] for run in made):.3f}" for name in names]
+        rows.append(f"| {network} | `{recipe}` | {' | '.join(cells)} |")
+    return rows
+
+
+ESTIMATORS = {
+    "`source_validation`": "source_validation",
+    "`softmax_score`": "softmax_score",
+    "`gde`": "gde",
+    "`adv_perturb`": "adv_perturb",
+    "`aetta`, published": "aetta",
+    "`aetta`, fitted": "aetta fitted",
+    "`pdd`": "pdd",
+    "`anchored`": "anchored",
+}
+OPTIONS = {
+    **{f"{number} masks": f"aetta N={number}" for number in (5, 15)},
+    **{f"α = {power}": "aetta" if power == 3 else f"aetta alpha={power}" for power in range(6)},
+}
 TABLES: dict[str, Callable[[], list[str]]] = {
+    "aetta continual": lambda: estimates("aetta-continual-cifar10", ESTIMATORS),
+    "aetta fully": lambda: estimates("aetta-fully-cifar10", ESTIMATORS),
+    "aetta options": lambda: estimates("aetta-options-cifar10", OPTIONS),
+    "ccc rivals": walks,
+    "dhauds momentum": lambda: epochs("dhauds-momentum"),
+    "dhauds networks": lambda: epochs("dhauds-networks"),
+    "dhauds scores": scores,
     "settings": lambda: settings("newest-unitta-cifar10"),
     "long": lambda: settings("unitta-cifar10-long"),
     "alarms": alarms,
@@ -148,7 +257,7 @@ TABLES: dict[str, Callable[[], list[str]]] = {
 
 def pages() -> dict[Path, str]:
     """Return the pages, each with its tables between their marks."""
-    return {path: page(path) for path in (PAGE, UNITTA)}
+    return {path: page(path) for path in PAGES}
 
 
 def page(path: Path) -> str:
