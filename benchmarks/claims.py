@@ -461,7 +461,8 @@ def _declines(name: str) -> dict[tuple[str, str], float]:
     for run in read(name):
         network = run["manifest"]["protocol"]["model"].partition("-")[0]
         curve = run["summary"]["sets"][0]["redrawn_accuracy"]
-        falls.setdefault((network, run["recipe"]), []).append(100 * (max(curve) - curve[-1]))
+        if curve:  # the source has no epochs
+            falls.setdefault((network, run["recipe"]), []).append(100 * (max(curve) - curve[-1]))
     return {key: float(np.mean(values)) for key, values in falls.items()}
 
 

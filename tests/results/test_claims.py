@@ -119,7 +119,7 @@ def test_options_of_aetta_are_compared_with_its_own(claims: Any, monkeypatch: py
 
 def offline_run(recipe: str, network: str, curve: list[float], stream: str = "fsdd-TST-L1") -> dict[str, Any]:
     """A run over epochs, which ends at the last accuracy of its curve."""
-    made = run(recipe, stream=stream, summary={"accuracy": max(curve), "sets": [{"redrawn_accuracy": curve}]})
+    made = run(recipe, stream=stream, summary={"accuracy": max(curve, default=0.5), "sets": [{"redrawn_accuracy": curve}]})
     return {**made, "manifest": {**made["manifest"], "protocol": {"model": f"{network}-fsdd"}}}
 
 
@@ -128,6 +128,7 @@ def test_suggestions_are_judged_by_the_decline_after_the_best_epoch(
 ) -> None:
     declines = {"momentum 0.7": 0.01, "momentum 0.9": 0.05, "one rate": 0.005}
     runs = [offline_run(recipe, "amaut", [0.5, 0.7, 0.7 - fall]) for recipe, fall in declines.items()]
+    runs[0:0] = [offline_run("source", "amaut", [])]
     monkeypatch.setattr(claims, "there", lambda name: name == "dhauds-momentum.json")
     monkeypatch.setattr(claims, "read", lambda _: runs)
     momentum, rates = claims._suggestions()  # noqa: SLF001
