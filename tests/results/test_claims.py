@@ -119,7 +119,9 @@ def test_options_of_aetta_are_compared_with_its_own(claims: Any, monkeypatch: py
 
 def offline_run(recipe: str, network: str, curve: list[float], stream: str = "fsdd-TST-L1") -> dict[str, Any]:
     """A run over epochs, which ends at the last accuracy of its curve."""
-    made = run(recipe, stream=stream, summary={"accuracy": max(curve, default=0.5), "sets": [{"redrawn_accuracy": curve}]})
+    made = run(
+        recipe, stream=stream, summary={"accuracy": max(curve, default=0.5), "sets": [{"redrawn_accuracy": curve}]}
+    )
     return {**made, "manifest": {**made["manifest"], "protocol": {"model": f"{network}-fsdd"}}}
 
 
