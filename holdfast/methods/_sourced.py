@@ -34,7 +34,7 @@ class Sourced(Stateful, Moving):
     def moving(self) -> dict[str, Tensor]:
         """Return every tensor that adaptation may change, by name: trained parameters, teachers and all buffers."""
         named = named_modules_of(self)
-        changing = {id(tensor) for tensor in contents(module for _, module in named).parameters}
+        changing = set(map(id, contents(dict(named).values()).parameters))
         tensors: dict[int, tuple[str, Tensor]] = {}  # of which one may be in two modules
         for kind in ("_parameters", "_buffers"):
             for name, module in named:

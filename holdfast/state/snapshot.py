@@ -110,13 +110,13 @@ def state_of(module: nn.Module, tensors: Mapping[str, Tensor], *, kept: bool) ->
     It is made of nested lists and dicts, so that it can itself be declared, saved and digested, and be put into another
     copy of the module. `kept` says whether what survives a reset is part of it.
     """
-    return {
-        "tensors": tensors,
-        "declared": {
-            name: {key: value for key, value in part.state_now().items() if kept or key not in part.kept_state}
-            for name, part in declaring(module)
-        },
-    }
+    declared = {}
+    for name, part in declaring(module):
+        state = part.state_now()
+        for key in () if kept else part.kept_state:
+            del state[key]
+        declared[name] = state
+    return {"tensors": tensors, "declared": declared}
 
 
 def snapshot_of(module: nn.Module, tensors: Mapping[str, Tensor], *, kept: bool) -> dict[str, Any]:

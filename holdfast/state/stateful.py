@@ -81,7 +81,10 @@ class Stateful(nn.Module):
 
     def state_now(self) -> dict[str, Any]:
         """Return the declared attributes themselves."""
-        return {name: getattr(self, name) for name in self.state_defaults}
+        state: dict[str, Any] = {}
+        for name in self.state_defaults:
+            state[name] = getattr(self, name)
+        return state
 
     def get_extra_state(self) -> dict[str, Any]:
         """Return a copy of the declared attributes, for torch's `state_dict`."""

@@ -107,5 +107,6 @@ def named_modules_of(root: nn.Module) -> list[tuple[str, nn.Module]]:
         if module is not None and module not in seen:
             seen[module] = name
             start = f"{name}." if name else ""
-            waiting.extend([(start + key, part) for key, part in reversed(module._modules.items())])
-    return [(name, module) for module, name in seen.items()]
+            for key, part in reversed(module._modules.items()):
+                waiting.append((start + key, part))
+    return list(zip(seen.values(), seen, strict=True))
