@@ -142,14 +142,14 @@ def estimates(name: str, columns: dict[str, str]) -> list[str]:
     by_method: dict[str, list[Run]] = {}
     for run in runs(name):
         by_method.setdefault(run["recipe"], []).append(run)
-    rows = [f"| method | accuracy % | {' | '.join(columns)} |", "| --- |" + " ---: |" * (len(columns) + 1)]
+    rows = [f"| | accuracy | {' | '.join(columns)} |", "| --- |" + " ---: |" * (len(columns) + 1)]
     for method, made in by_method.items():
         cells = [f"{100 * fmean(run['summary']['accuracy'] for run in made):.1f}"]
         cells += [_spread([_off(run, estimator) for run in made]) for estimator in columns.values()]
         rows.append(f"| `{method}` | {' | '.join(cells)} |")
     adapted = [run for run in runs(name) if run["recipe"] != "source"]
     means = [fmean(_off(run, estimator) for run in adapted) for estimator in columns.values()]
-    rows.append(f"| **mean of the methods** | | {' | '.join(f'{mean:.1f}' for mean in means)} |")
+    rows.append(f"| **mean** | | {' | '.join(f'{mean:.1f}' for mean in means)} |")
     return rows
 
 
@@ -223,15 +223,15 @@ def scores() -> list[str]:
     return rows
 
 
-ESTIMATORS = {
-    "`source_validation`": "source_validation",
-    "`softmax_score`": "softmax_score",
-    "`gde`": "gde",
-    "`adv_perturb`": "adv_perturb",
-    "`aetta`, published": "aetta",
-    "`aetta`, fitted": "aetta fitted",
-    "`pdd`": "pdd",
-    "`anchored`": "anchored",
+ESTIMATORS = {  # by the names of the paper
+    "SrcValid": "source_validation",
+    "softmax": "softmax_score",
+    "GDE": "gde",
+    "AdvPerturb": "adv_perturb",
+    "AETTA": "aetta",
+    "fitted": "aetta fitted",
+    "PDD": "pdd",
+    "ours": "anchored",
 }
 OPTIONS = {
     **{f"{number} masks": f"aetta N={number}" for number in (5, 15)},
