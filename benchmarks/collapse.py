@@ -234,7 +234,9 @@ def regrets(recording: Recording, held: Recording | None) -> list[int]:
     estimator.network = Replayed(recording.anchor)  # type: ignore[assignment]
     estimator.follows = True
     if held is not None:
-        estimator.scale.fit(estimator.anchor, [torch.from_numpy(held.anchor)], [torch.from_numpy(held.labels)])
+        estimator.anchor_temperature.fit(
+            estimator.anchor, [torch.from_numpy(held.anchor)], [torch.from_numpy(held.labels)]
+        )
     model, source = Classifier(tiny_resnet()), torch.from_numpy(recording.source)  # nobody looks at the model
     assert recording.adapted is not None
     fired = []
@@ -254,7 +256,7 @@ def alarms(recording: Recording, guarding: NDArray[np.float32], held: Recording 
     guard.inner = ReplayedMethod(torch.from_numpy(recording.adapted))  # type: ignore[assignment]
     guard.source, guard.following = Replayed(recording.source), Replayed(guarding)  # type: ignore[assignment]
     if held is not None:
-        guard.scale.fit(guard.judge, [torch.from_numpy(held.anchor)], [torch.from_numpy(held.labels)])
+        guard.anchor_temperature.fit(guard.judge, [torch.from_numpy(held.anchor)], [torch.from_numpy(held.labels)])
     fired = []
     for index, numbers in enumerate(torch.arange(len(recording.labels)).split(recording.sizes.tolist())):
         guard.predict(numbers)

@@ -287,7 +287,7 @@ def run(
     held_logits, labels = [torch.from_numpy(held.anchor)], [torch.from_numpy(held.labels)]
     if scale != "nothing":
         source = [torch.from_numpy(held.source)] if follows else []
-        estimator.scale.fit(estimator.anchor, held_logits, labels if scale == "labels" else [None], source)
+        estimator.anchor_temperature.fit(estimator.anchor, held_logits, labels if scale == "labels" else [None], source)
     model = Classifier(tiny_resnet())  # the estimator does not look at it
     right, source_logits = logits.argmax(1) == recording.labels, torch.from_numpy(recording.source)
     for start, stop in zip(np.cumsum(recording.sizes) - recording.sizes, np.cumsum(recording.sizes), strict=True):

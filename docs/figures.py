@@ -195,7 +195,7 @@ def cost() -> str:
 
 
 def coverage() -> str:
-    """Return how often the interval held, a dot for each network and kind of stream, by what set its scale."""
+    """Return how often the interval held, a dot for each network and kind of stream, by what set its temperature."""
     content = json.loads((RESULTS / "coverage.json").read_text())
     called = {
         "labels": "held-out labels",

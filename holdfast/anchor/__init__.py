@@ -3,14 +3,14 @@
 from holdfast.anchor.anchor import Anchor, Opinion, latest
 from holdfast.anchor.card import Card, make_card, read_card
 from holdfast.anchor.proportions import agreed, proportions_by_evidence, reweigh, variety
-from holdfast.anchor.scale import FITTING, AnchorScale, agreement
 from holdfast.anchor.sites import Reference, follow_inputs, follows, is_referred, measure_reference, taps_of
+from holdfast.anchor.temperature import FITTING, AnchorTemperature, agreement
 from holdfast.blocks.tap import shift_of
 
 __all__ = [
     "FITTING",
     "Anchor",
-    "AnchorScale",
+    "AnchorTemperature",
     "Card",
     "Opinion",
     "Reference",

@@ -11,7 +11,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from holdfast.anchor import FITTING, Anchor, AnchorScale, Opinion, Reference, agreement, follows, latest, variety
+from holdfast.anchor import FITTING, Anchor, AnchorTemperature, Opinion, Reference, agreement, follows, latest, variety
 from holdfast.blocks.norm import paused, source_statistics
 from holdfast.estimators._base import ESTIMATORS, Estimator
 from holdfast.estimators._observation import Observation
@@ -22,7 +22,7 @@ from holdfast.records import Estimate
 
 SUSPICIOUS = 0.2  # shortfall of the network's predictions at which it is compared with the source at once
 USUAL_CONFIDENCE = 0.8  # of an anchor without held-out data; at half of it, the source is asked at once
-USUAL_TEMPERATURE = 1.75  # suits networks trained to a small training error; until the scale is known
+USUAL_TEMPERATURE = 1.75  # suits networks trained to a small training error; until that of the network is known
 
 
 @ESTIMATORS.register("anchored")
@@ -34,7 +34,7 @@ class Anchored(Estimator):
     `window` samples, so that class-correlated batches are not mistaken for collapse. The accuracy is unknown when the
     anchor is less than half as confident as the network, unless the predictions have collapsed.
 
-    The scale of the probabilities is fitted to held-out labels of the source, or to held-out inputs, best together with
+    The temperature is fitted to held-out labels of the source, or to held-out inputs, best together with
     `clean_accuracy`, the known accuracy of the source on such inputs. Without held-out data it is estimated from the
     agreement of source and anchor on the stream, and the interval is wide; without BatchNorm there is no such
     agreement, and the accuracy is unknown. Where held-out inputs show that stored BatchNorm statistics are those of
@@ -62,7 +62,7 @@ class Anchored(Estimator):
         super().__init__()
         self.temperature, self.source_share, self.window = temperature, source_share, window
         self.compare_every, self.clean_accuracy = compare_every, clean_accuracy
-        self.scale = AnchorScale(given=temperature is not None, clean_accuracy=clean_accuracy)
+        self.anchor_temperature = AnchorTemperature(given=temperature is not None, clean_accuracy=clean_accuracy)
         self.anchor = Anchor(temperature=USUAL_TEMPERATURE if temperature is None else temperature, window=window)
         self.network: Classifier | None = None
         self._reference: Reference | None = None
@@ -100,7 +100,7 @@ class Anchored(Estimator):
 
     def fit(self, batches: Sequence[tuple[Tensor, Tensor | None]], model: Classifier) -> None:
         """Fit the anchor's temperature to held-out source data: labels, a known accuracy, or agreement."""
-        if not batches or self.scale.given:
+        if not batches or self.anchor_temperature.given:
             return
         network = self._anchor_network
         with source_statistics(network):
@@ -110,7 +110,9 @@ class Anchored(Estimator):
             self.anchor.refer_to(network, self._reference)
             logits, source = self._followed(network, batches), []
         unlabelled = all(labels is None for _, labels in batches)
-        self.scale.fit(self.anchor, logits, [labels for _, labels in batches], source if unlabelled else [])
+        self.anchor_temperature.fit(
+            self.anchor, logits, [labels for _, labels in batches], source if unlabelled else []
+        )
 
     def _followed(self, network: Classifier, batches: Sequence[tuple[Tensor, Tensor | None]]) -> list[Tensor]:
         """Return the anchor's logits for batches in turn, and forget them."""
@@ -131,8 +133,8 @@ class Anchored(Estimator):
         due = self.compares and self.batches % self.compare_every == 0
 
         def rescale(logits: Tensor) -> None:
-            if self.follows and (self.scale.waits or (due and self.scale.estimates)):
-                self.scale.compare(self.anchor, logits, seen.source_logits)
+            if self.follows and (self.anchor_temperature.waits or (due and self.anchor_temperature.estimates)):
+                self.anchor_temperature.compare(self.anchor, logits, seen.source_logits)
 
         opinion = self.anchor.judge(network, seen.inputs, rescale=rescale)
         if opinion is None:
@@ -141,17 +143,19 @@ class Anchored(Estimator):
         confidences, predictions = (seen.logits / self.anchor.now_temperature).softmax(1).max(1)
         self.predictions = latest(self.predictions, predictions, self.window)
         self.confidences = latest(self.confidences, confidences, self.window)
-        due = due or (self.compares and suspicious(predictions, opinion, self.scale.clean_confidence))
+        due = due or (self.compares and suspicious(predictions, opinion, self.anchor_temperature.clean_confidence))
         gain = None
         if due:
             judge = opinion.or_source(self.anchor.scaled(seen.source_logits.detach()))
             gain = gain_over(seen.source_logits, seen.logits, judge.recent)
-        unknown = self.scale.unknown(follows=self.follows) or self._surer(anchored)
+        unknown = self.anchor_temperature.unknown(follows=self.follows) or self._surer(anchored)
         if unknown is not None:
             return Estimate(math.nan, gain=gain, unknown=unknown)
         beliefs = anchored.gather(1, self.predictions[:, None])[:, 0]
         assert self.anchor.recent is not None  # of this batch
-        return replace(self.scale.estimate(beliefs, anchored, self.anchor.recent, follows=self.follows), gain=gain)
+        return replace(
+            self.anchor_temperature.estimate(beliefs, anchored, self.anchor.recent, follows=self.follows), gain=gain
+        )
 
     def _surer(self, anchored: Tensor) -> str | None:
         """Return that the network is twice as sure as the anchor, unless its predictions have collapsed."""

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Literal
 import torch
 from torch import Tensor, nn
 
-from holdfast.anchor import Anchor, AnchorScale, Opinion, Reference
+from holdfast.anchor import Anchor, AnchorTemperature, Opinion, Reference
 from holdfast.evidence import LossAlarm
 from holdfast.methods._base import METHODS, Method, PredictOnly, preset_for
 from holdfast.methods._stepper import Stepper
@@ -24,8 +24,8 @@ from holdfast.records import Alarm, Event, Reset, Undone, Update, Verdict, Veto
 from holdfast.registry import options_of
 from holdfast.state import Savepoint, Stateful
 
-USUAL_TEMPERATURE = 1.75  # of estimates, until the scale is known
-COMPARE_EVERY = 8  # batches, once the scale has been estimated
+USUAL_TEMPERATURE = 1.75  # of estimates, until that of the network is known
+COMPARE_EVERY = 8  # batches, once the temperature has been estimated
 VETOED = "the source is believed more than the adapted network, which was left out"
 UNDONE = "the update made the network worse and was undone"
 ALARMED = "the adapted network stayed worse than the source"
@@ -123,10 +123,9 @@ class Guard(Method):
         self.half_shift, self.source_share, self.window = half_shift, source_share, window
         self.temperature, self.clean_accuracy = temperature, clean_accuracy
         self.stored_reference = stored_reference
-        scale = AnchorScale(given=temperature is not None, clean_accuracy=clean_accuracy)
         super().__init__(model, seed=seed)
-        self.scale = scale
-        # The anchor predicts, as in `blend`; the judge is the same at the network's scale.
+        self.anchor_temperature = AnchorTemperature(given=temperature is not None, clean_accuracy=clean_accuracy)
+        # The anchor predicts, as in `blend`; the judge is the same at the network's temperature.
         self.judge = Anchor(temperature=USUAL_TEMPERATURE if temperature is None else temperature, window=window)
         self.alarm = LossAlarm(level=level, tolerated=margin)
         self.add_state("vetoes", 0)
@@ -194,11 +193,11 @@ class Guard(Method):
         return log_of(served).to(self.model.dtype), verdict
 
     def _judgement(self, opinion: Opinion, inputs: Tensor, source_logits: Tensor) -> Opinion:
-        """Return the same opinion at the scale of the network, which may be estimated before."""
+        """Return the same opinion at the network's temperature, which may be estimated before."""
         logits = log_of(opinion.plain) * self.anchor.now_temperature
-        due = self.scale.waits or self.batches % COMPARE_EVERY == 0
+        due = self.anchor_temperature.waits or self.batches % COMPARE_EVERY == 0
         if due and self.compares and not self.paused:
-            self.scale.compare(self.judge, logits, source_logits)
+            self.anchor_temperature.compare(self.judge, logits, source_logits)
         judge = self.judge.view(logits, source_logits, inputs, learn=not self.paused)
         return replace(judge, shift=opinion.shift)
 
@@ -214,12 +213,12 @@ class Guard(Method):
 
     @property
     def compares(self) -> bool:
-        """Whether the agreement of source and anchor tells a scale: not if the anchor knows the source's moments."""
+        """Whether source and anchor agreeing tells a temperature: not if the anchor knows the source's moments."""
         return self.follows and not self.anchor.is_referred
 
-    def fit_scale(self, batches: Sequence[tuple[Tensor, Tensor | None]]) -> None:
+    def fit_temperature(self, batches: Sequence[tuple[Tensor, Tensor | None]]) -> None:
         """Fit the temperature of the judge to held-out source data, and learn nothing else from them."""
-        if self.scale.given:
+        if self.anchor_temperature.given:
             return
         source = [self.engine(self.source, inputs) for inputs, _ in batches]
         logits = [
@@ -227,8 +226,8 @@ class Guard(Method):
             for (inputs, _), given in zip(batches, source, strict=True)
         ]
         agreeing = source if self.compares or self.clean_accuracy is not None else []
-        self.scale.fit(self.judge, logits, [labels for _, labels in batches], agreeing)
-        for part in (self.following, self.anchor, self.judge, self.scale):
+        self.anchor_temperature.fit(self.judge, logits, [labels for _, labels in batches], agreeing)
+        for part in (self.following, self.anchor, self.judge, self.anchor_temperature):
             for stateful in part.modules():
                 if isinstance(stateful, Stateful):
                     stateful.reset_state()

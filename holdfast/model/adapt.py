@@ -227,8 +227,8 @@ def _fit_holdout(
 ) -> None:
     """Show held-out data and the reference.
 
-    Without labels or a known accuracy, the scale of estimates is fitted by the agreement of the source with an anchor
-    that follows from stored statistics; one that follows from these very inputs would agree in any case.
+    Without labels or a known accuracy, the temperature of estimates is fitted by the agreement of the source with an
+    anchor that follows from stored statistics; one that follows from these very inputs would agree in any case.
     """
     measured = known or any(inputs_and_labels(batch)[1] is not None for batch in holdout)
     if reference is not None and measured:

@@ -132,12 +132,12 @@ class GuardedModel(AdaptedModel):
             return self.audit.gain()
 
     def fit_holdout(self, batches: Iterable[SourceBatch]) -> None:
-        """Fit the scale of the anchor to held-out source data, and show them to the estimators."""
+        """Fit the temperature of the anchor to held-out source data, and show them to the estimators."""
         shown = list(batches)
         super().fit_holdout(shown)
         if shown:
             with self._changing(), torch.no_grad():
-                self.guard.fit_scale([inputs_and_labels(batch) for batch in shown])
+                self.guard.fit_temperature([inputs_and_labels(batch) for batch in shown])
 
     def reset(self) -> None:
         """Return to the state at construction; labels, the label audit and the fitted temperature stay."""
@@ -155,19 +155,19 @@ class GuardedModel(AdaptedModel):
         if len(self.labels.answered) >= LABELS_TO_FIT:
             logits = torch.stack([row for row, _ in self.labels.answered])
             known = torch.tensor([label for _, label in self.labels.answered], device=logits.device)
-            self.guard.scale.fit(self.guard.judge, [logits], [known])
+            self.guard.anchor_temperature.fit(self.guard.judge, [logits], [known])
 
     def _estimate_of(self, verdict: Verdict) -> Estimate:
-        beliefs, gains, scale = self.labels.beliefs, self.labels.gains, self.guard.scale
+        beliefs, gains, temperature = self.labels.beliefs, self.labels.gains, self.guard.anchor_temperature
         assert beliefs is not None
         assert gains is not None
         gain = round(float(gains.mean()), 6)
-        unknown, recent = scale.unknown(follows=self.guard.compares), self.guard.judge.recent
+        unknown, recent = temperature.unknown(follows=self.guard.compares), self.guard.judge.recent
         if verdict.shift > TOO_FAR:
             unknown = f"the inputs are too far from the source data (divergence {verdict.shift:.2f}, over {TOO_FAR})"
         if unknown is not None or recent is None:  # a paused guard has seen nothing yet
             return Estimate(math.nan, unknown=unknown or "no batch was adapted to yet", gain=gain)
-        return replace(scale.estimate(beliefs, verdict.weighed, recent, follows=self.guard.follows), gain=gain)
+        return replace(temperature.estimate(beliefs, verdict.weighed, recent, follows=self.guard.follows), gain=gain)
 
 
 class GuardedPending(Pending):
@@ -247,7 +247,7 @@ def guard(
         estimator: further estimators, as in `adapt`.
         source: unlabelled inputs like those that the network was trained on, a few hundred: the default follows the
             stream from their moments, and some methods need them.
-        holdout: held-out source data, best with labels, which fit the scale of the estimates.
+        holdout: held-out source data, best with labels, which fit the temperature of the estimates.
         card: what `make_card` measured, or its file, instead of `source`.
         example: a batch of inputs; only needed if probing the network does not find its inputs.
         head: name of the last layer; only needed if probing does not find it.

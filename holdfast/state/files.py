@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,9 @@ from safetensors.torch import save as dump_tensors
 from holdfast.machine.folders import write_whole
 from holdfast.state.digest import digest_of, divided, joined
 
-SCHEMA = "3"
+SCHEMA = "4"
+READ = {"3", SCHEMA}
+RENAMED = re.compile(r"^(method|_watching\.[^.]+)\.scale$")  # parts in files of schema 3; now anchor_temperature
 
 
 class SavedStateError(ValueError):
@@ -45,17 +48,23 @@ def read_state(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
             tensors = load_tensors(content)
     except (SafetensorError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise SavedStateError(f"{path} is damaged ({error}); use another copy of it") from error
-    if metadata.get("schema") != SCHEMA:
+    schema = metadata.get("schema", "none")
+    if schema not in READ:
+        known = " and ".join(sorted(READ))
         raise SavedStateError(
-            f"{path} has state schema {metadata.get('schema', 'none')}, and this version reads {SCHEMA}; save it again "
-            "with this version"
+            f"{path} has state schema {schema}, and this version reads {known}; save it again with this version"
         )
     body = metadata.get("holdfast", "")
     try:
         if metadata.get("checksum") != digest_of(body, [tensors[f"{number}"] for number in range(len(tensors))]):
             raise ValueError("its checksum does not match")
         header = json.loads(body)
-        return dict(joined(header.pop("state"), tensors)), dict(header)
+        state = dict(joined(header.pop("state"), tensors))
+        if schema != SCHEMA and "declared" in state:
+            state["declared"] = {
+                RENAMED.sub(r"\1.anchor_temperature", name): own for name, own in state["declared"].items()
+            }
+        return state, dict(header)
     except (ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError) as error:
         raise SavedStateError(f"{path} is damaged ({error}); use another copy of it") from error
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from holdfast.anchor import Anchor, AnchorScale
+from holdfast.anchor import Anchor, AnchorTemperature
 
 LOGITS = torch.tensor([[4.0, 0.0, 0.0], [0.0, 4.0, 0.0]])
 INPUTS = torch.rand(2, 3, generator=torch.Generator().manual_seed(0))
@@ -28,9 +28,9 @@ def test_a_blank_input_is_remembered_as_any_class() -> None:
 
 
 def test_the_stream_does_not_change_the_error_of_a_temperature_that_was_fitted() -> None:
-    anchor, scale = Anchor(), AnchorScale()
-    scale.fit(anchor, [LOGITS.repeat(20, 1)], [torch.tensor([0, 1]).repeat(20)])
-    fitted = scale.error, anchor.now_temperature
-    scale.compare(anchor, LOGITS, LOGITS.flip(0))
-    assert (scale.error, anchor.now_temperature) == fitted
-    assert scale.compared is None
+    anchor, temperature = Anchor(), AnchorTemperature()
+    temperature.fit(anchor, [LOGITS.repeat(20, 1)], [torch.tensor([0, 1]).repeat(20)])
+    fitted = temperature.error, anchor.now_temperature
+    temperature.compare(anchor, LOGITS, LOGITS.flip(0))
+    assert (temperature.error, anchor.now_temperature) == fitted
+    assert temperature.compared is None

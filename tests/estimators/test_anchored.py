@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from holdfast.anchor import AnchorScale, reweigh
+from holdfast.anchor import AnchorTemperature, reweigh
 from holdfast.data import DATASETS, Dataset
 from holdfast.estimators import Observation
 from holdfast.estimators.aetta import Aetta
@@ -199,32 +199,32 @@ def test_the_interval_narrows_with_the_window_and_holds_the_value() -> None:
     assert 0 <= few.low <= few.value <= few.high <= 1
 
 
-def reaches(scale: AnchorScale, confidence: float, *, follows: bool = True) -> tuple[float, float]:
+def reaches(temperature: AnchorTemperature, confidence: float, *, follows: bool = True) -> tuple[float, float]:
     """Return the squares of how far the interval of an anchor with this confidence reaches down and up."""
     plain = torch.full((64, 10), (1 - confidence) / 9)
     plain[:, 0] = confidence
-    estimate = scale.estimate(torch.full((64,), 0.6), torch.full((64, 10), 0.1), plain, follows=follows)
+    estimate = temperature.estimate(torch.full((64,), 0.6), torch.full((64, 10), 0.1), plain, follows=follows)
     return (estimate.value - estimate.low) ** 2, (estimate.high - estimate.value) ** 2
 
 
 def test_the_interval_reaches_up_by_the_square_of_the_confidence_that_was_lost_and_down_by_all_of_it() -> None:
-    scale, unknown = AnchorScale(), AnchorScale()
-    scale.fitted, scale.clean_confidence = True, 0.9
-    none, some, twice = (reaches(scale, 0.9 - lost) for lost in (0.0, 0.05, 0.1))
+    temperature, unknown = AnchorTemperature(), AnchorTemperature()
+    temperature.fitted, temperature.clean_confidence = True, 0.9
+    none, some, twice = (reaches(temperature, 0.9 - lost) for lost in (0.0, 0.05, 0.1))
     assert none[0] == pytest.approx(none[1])
     assert (twice[0] - none[0]) / (some[0] - none[0]) == pytest.approx(4, rel=1e-3)  # of standard deviations 2
     assert (twice[1] - none[1]) / (some[1] - none[1]) == pytest.approx(16, rel=1e-3)  # of standard deviations 4
     assert some[0] - none[0] == pytest.approx((1.645 * 1.2 * 0.05) ** 2, rel=1e-3)  # as docs/estimators.md has it
     assert twice[1] - none[1] == pytest.approx((1.645 * 4 * 0.1**2) ** 2, rel=1e-3)
-    assert reaches(scale, 0.99) == pytest.approx(none)
+    assert reaches(temperature, 0.99) == pytest.approx(none)
     assert reaches(unknown, 0.9) == pytest.approx(some)  # half of the 0.1 that it lacks
-    assert reaches(AnchorScale(given=True), 0.8) == pytest.approx(none)  # the user knows
+    assert reaches(AnchorTemperature(given=True), 0.8) == pytest.approx(none)  # the user knows
 
 
 def test_where_no_statistics_follow_a_shift_the_interval_reaches_further_down_than_up() -> None:
-    scale = AnchorScale()
-    scale.fitted, scale.clean_confidence = True, 0.9
-    none, some = (reaches(scale, 0.9 - lost, follows=False) for lost in (0.0, 0.05))
+    temperature = AnchorTemperature()
+    temperature.fitted, temperature.clean_confidence = True, 0.9
+    none, some = (reaches(temperature, 0.9 - lost, follows=False) for lost in (0.0, 0.05))
     assert none[0] == pytest.approx(none[1])
     for square, before, factor in zip(some, none, (2.2, 0.8), strict=True):
         assert square - before == pytest.approx((1.645 * factor * 0.05) ** 2, rel=1e-3)
@@ -240,9 +240,11 @@ def test_held_out_labels_set_the_temperature_and_inputs_alone_set_it_by_agreemen
     adapt(digits_resnet(), "tent", estimator=unlike, holdout=[digits("shuffled")[0]])
     adapt(digits_resnet(), "tent", estimator=without)
     assert with_labels.anchor.now_temperature > 1.75  # random labels: it is right never, and far too sure
-    assert with_inputs.scale.error > 0.04
+    assert with_inputs.anchor_temperature.error > 0.04
     assert with_inputs.anchor.now_temperature not in (1.75, with_labels.anchor.now_temperature)
-    assert not unlike.scale.fitted  # inputs with more noise are not those whose statistics the network stores
+    assert (
+        not unlike.anchor_temperature.fitted
+    )  # inputs with more noise are not those whose statistics the network stores
     assert without.anchor.now_temperature == 1.75  # until the stream is seen
     assert with_labels.anchor.recent is None  # held-out data are no part of the stream
 
@@ -253,11 +255,11 @@ def test_a_known_accuracy_sets_the_temperature_and_its_error_widens_the_interval
     assert known.network is not None
     logits = known.network(BATCHES[0]) / known.anchor.now_temperature
     assert float(logits.softmax(1).amax(1).mean()) == pytest.approx(0.6, abs=0.05)  # its statistics have moved on
-    assert known.scale.error == pytest.approx(math.hypot((0.6 * 0.4 / len(BATCHES[0])) ** 0.5, 0.05))
+    assert known.anchor_temperature.error == pytest.approx(math.hypot((0.6 * 0.4 / len(BATCHES[0])) ** 0.5, 0.05))
     model.reset()
     before = model.step(BATCHES[1]).estimates["anchored"]
     model.reset()
-    known.scale.error += 0.1
+    known.anchor_temperature.error += 0.1
     after = model.step(BATCHES[1]).estimates["anchored"]
     assert before.low is not None
     assert after.low is not None
@@ -271,7 +273,9 @@ def test_a_known_accuracy_reaches_the_estimator_by_name_and_bounds_the_scale_of_
         steps = [model.step(some) for some in inputs.split(64)]
         estimator = model.estimators["anchored"]
         assert isinstance(estimator, Anchored)
-        assert float(estimator.anchor.scaled(estimator.scale.compared).amax(1).mean()) == pytest.approx(accuracy)  # type: ignore[arg-type]
+        assert float(estimator.anchor.scaled(estimator.anchor_temperature.compared).amax(1).mean()) == pytest.approx(
+            accuracy
+        )  # type: ignore[arg-type]
         assert steps[-1].estimates["anchored"].unknown is None
     with pytest.raises(ValueError, match="nothing uses clean_accuracy"):
         adapt(digits_resnet(), "tent", clean_accuracy=0.6)
@@ -308,7 +312,7 @@ def test_without_batch_norm_and_held_out_data_the_scale_is_unknown_and_with_labe
     assert math.isnan(alone.value)
     assert alone.unknown is not None
     assert "pass holdout=[(inputs, labels)]" in alone.unknown
-    assert alone.gain is not None  # a difference needs no scale to have a sign
+    assert alone.gain is not None  # a difference needs no temperature to have a sign
     labelled = adapt(network, "source", estimator="anchored", holdout=[(inputs, labels)])
     assert not math.isnan(labelled.step(inputs).estimates["anchored"].value)
 
@@ -318,7 +322,7 @@ def test_a_hold_out_without_an_error_does_not_make_the_anchor_certain() -> None:
     labels = digits_resnet()(BATCHES[0]).argmax(1)
     adapt(digits_resnet(), "source", estimator=estimator, holdout=[(BATCHES[0], labels)])
     assert estimator.anchor.now_temperature > 0.1  # 0.05 is the smallest that is tried
-    assert estimator.scale.error > 0.05  # eight labels
+    assert estimator.anchor_temperature.error > 0.05  # eight labels
 
 
 def test_the_anchor_keeps_up_with_inputs_and_not_with_the_method() -> None:

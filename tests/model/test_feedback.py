@@ -49,14 +49,14 @@ def test_the_temperature_is_fitted_with_the_twentieth_label() -> None:
         for sample, wanted in zip(step.ids, step.wants_label, strict=True):
             if wanted and len(fitted) < LABELS_TO_FIT:
                 model.feedback(sample, label=len(fitted) % 10)
-                fitted.append(model.guard.scale.fitted)
+                fitted.append(model.guard.anchor_temperature.fitted)
     assert fitted == [False] * (LABELS_TO_FIT - 1) + [True]
 
 
 def test_held_out_data_may_come_one_by_one() -> None:
     model = guard(tiny_resnet(), "tent", source=[INPUTS])
     model.fit_holdout(batch for batch in [(INPUTS, torch.arange(16) % 10)])
-    assert model.guard.scale.fitted
+    assert model.guard.anchor_temperature.fitted
 
 
 @pytest.mark.parametrize(("known", "first"), [({"clean_accuracy": 0.9}, "refer_to"), ({}, "fit_holdout")])

@@ -21,7 +21,7 @@ from holdfast import adapt
 from holdfast.model.adapted import AdaptedModel
 from holdfast.models.tiny import tiny_resnet
 from holdfast.state import SavedStateError, pack_state, read_state, write_state
-from holdfast.state.digest import digest_of, joined
+from holdfast.state.digest import digest_of, divided, joined
 from holdfast.state.files import SCHEMA
 from holdfast.testing.comparison import first_difference
 
@@ -289,6 +289,24 @@ def test_declared_state_goes_to_the_device_of_the_model(name: str) -> None:
     collect({name: value for name, value in model.state_dict().items() if name.endswith("_extra_state")})
     assert tensors
     assert {tensor.device.type for tensor in tensors} == {"meta"}
+
+
+@pytest.mark.parametrize(("name", "options"), [("guard", {}), ("tent", {"estimator": {"scale": "anchored"}})])
+def test_files_of_the_schema_before_are_read(tmp_path: Path, name: str, options: dict[str, Any]) -> None:
+    """There the temperature of the guard and of `anchored` was a part called scale."""
+    model, path = adapted(name, **options), tmp_path / "state"
+    model.save(path, note="old")
+    state, header = read_state(path)
+    now = [part for part in state["declared"] if part.endswith(".anchor_temperature")]
+    assert len(now) == 1
+    state["declared"][now[0].replace("anchor_temperature", "scale")] = state["declared"].pop(now[0])
+    outline, tensors = divided(state)
+    body = json.dumps({**header, "state": outline})
+    metadata = {"holdfast": body, "checksum": digest_of(body, tensors), "schema": "3"}
+    path.write_bytes(save({f"{number}": tensor.clone() for number, tensor in enumerate(tensors)}, metadata))
+    other = build(name, **options)
+    assert other.load(path) == "old"
+    assert first_difference(model.state_dict(), other.state_dict()) is None
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""What an anchor's probabilities are worth: the scale of its logits, and the interval of an estimate made of them."""
+"""What an anchor's probabilities are worth: the temperature of its logits, and the interval of estimates by them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from holdfast.state import Stateful
 
 NINETY_PERCENT = 1.645  # standard deviations to either side
 FITTING = 0.8  # agreement of source and anchor on held-out inputs below which stored statistics are those of other data
-HOPELESS = 0.35  # error of a scale that says nothing
+HOPELESS = 0.35  # error of a temperature that says nothing
 COMPARED = 256  # last samples of the stream on which source and anchor are compared
 # Where these were chosen and confirmed: docs/results/estimators.md.
 OFF_BY = 0.04  # standard deviation of an estimate beyond its sampling error
@@ -38,12 +38,12 @@ TOO_HIGH_BY_UNFOLLOWED_SHIFT = 2.2
 TOO_LOW_BY_UNFOLLOWED_SHIFT = 0.8
 
 
-class AnchorScale(Stateful):
+class AnchorTemperature(Stateful):
     """Fits an anchor's temperature by the best evidence there is, and knows how wrong estimates at it can be.
 
     Held-out labels are best, then held-out inputs with the known accuracy on such inputs, then held-out inputs alone,
     then the agreement of source and anchor on the stream itself. An anchor that follows inputs from the source's own
-    moments agrees too well to tell, and without held-out labels nothing is known of its scale (`unknown`).
+    moments agrees too well to tell, and without held-out labels nothing is known of its temperature (`unknown`).
     """
 
     fitted: bool
@@ -91,7 +91,7 @@ class AnchorScale(Stateful):
 
     @property
     def estimates(self) -> bool:
-        """Whether the scale is estimated from the stream, for want of anything better."""
+        """Whether the temperature is estimated from the stream, for want of anything better."""
         return not self.fitted and not self.given
 
     @property
@@ -115,7 +115,7 @@ class AnchorScale(Stateful):
         self.error = fitted.error
 
     def unknown(self, *, follows: bool) -> str | None:
-        """Return why nothing is known of the scale, or None."""
+        """Return why nothing is known of the temperature, or None."""
         if not self.estimates:
             return None
         if follows and self.error < HOPELESS:
@@ -126,7 +126,7 @@ class AnchorScale(Stateful):
                 "pass holdout=[(inputs, labels)]"
             )
         return (
-            "the confidence of this network has no known scale, and the stream alone cannot show it; pass "
+            "the temperature of this network is not known, and the stream alone cannot show it; pass "
             "holdout=[(inputs, labels)], or holdout=[inputs] and clean_accuracy="
         )
 
