@@ -32,9 +32,9 @@ from torch.profiler import ProfilerActivity, profile
 from holdfast.machine.devices import Placement
 from holdfast.model.adapt import adapt
 from holdfast.model.adapted import AdaptedModel
-from holdfast.model.input_checks import check_inputs
 from holdfast.model.pending import Pending
 from holdfast.models.cifar_resnet import CifarResNet
+from holdfast.models.input_checks import check_inputs
 from holdfast.recipes import resolve
 
 sys.path.append(str(Path(__file__).resolve().parents[1]))

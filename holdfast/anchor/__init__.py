@@ -3,12 +3,22 @@
 from holdfast.anchor.anchor import Anchor, Opinion, latest
 from holdfast.anchor.card import Card, make_card, read_card
 from holdfast.anchor.proportions import agreed, proportions_by_evidence, reweigh, variety
-from holdfast.anchor.sites import Reference, follow_inputs, follows, is_referred, measure_reference, taps_of
+from holdfast.anchor.sites import (
+    MOST_SAMPLES,
+    Reference,
+    follow_inputs,
+    follows,
+    is_blind,
+    is_referred,
+    measure_reference,
+    taps_of,
+)
 from holdfast.anchor.temperature import FITTING, AnchorTemperature, agreement
 from holdfast.blocks.tap import shift_of
 
 __all__ = [
     "FITTING",
+    "MOST_SAMPLES",
     "Anchor",
     "AnchorTemperature",
     "Card",
@@ -18,6 +28,7 @@ __all__ = [
     "agreement",
     "follow_inputs",
     "follows",
+    "is_blind",
     "is_referred",
     "latest",
     "make_card",

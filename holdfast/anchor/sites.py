@@ -16,6 +16,7 @@ from holdfast.blocks.norm import BatchNormLayer, NormLayer
 from holdfast.blocks.tap import Following, Moments, OutputTap, Tap, fits, moments_by_sample, source_moments
 from holdfast.blocks.wrapping import has_batch_norm, norm_layers, replace_batch_norm
 from holdfast.models.classifier import Classifier
+from holdfast.models.input_checks import check_source, explain_inputs
 from holdfast.models.probing import untouched
 
 MOST_SAMPLES = 1024  # source samples whose moments are kept: more change nothing
@@ -76,6 +77,19 @@ def is_referred(network: nn.Module) -> bool:
     return bool([tap for tap in taps_of(network).values() if tap.site.reference is not None])
 
 
+def is_blind(network: Classifier, reference: Reference) -> bool:
+    """Return whether every layer with source moments gives each sample the same ones, as InstanceNorm does.
+
+    >>> given = torch.rand(8, 3, 4, 4)
+    >>> network = Classifier(nn.Sequential(nn.InstanceNorm2d(3), nn.Flatten(), nn.Linear(48, 5)), example=given)
+    >>> is_blind(network, measure_reference(network, [given]))
+    True
+    """
+    layers = [network.module.get_submodule(name) for name in reference.sites]
+    instance = nn.modules.instancenorm._InstanceNorm
+    return bool(layers) and all(isinstance(layer, instance) and layer.running_mean is None for layer in layers)
+
+
 def refer(network: Classifier, following: Following, reference: Reference) -> None:
     """Give the taps of a network the moments of the source's own data; layers without any are left as they are.
 
@@ -110,8 +124,12 @@ def measure_reference(network: Classifier, batches: Iterable[Tensor]) -> Referen
     samples = 0
     with untouched(network.module), _recording(network) as now:
         for inputs in batches:
-            inputs = inputs[: MOST_SAMPLES - samples]
-            predicted = network(inputs.to(network.device, network.input_dtype)).argmax(1)
+            check_source(inputs, network.input_spec, network.input_dtype)
+            usable = torch.isfinite(inputs.flatten(1)).all(1)
+            inputs = inputs[usable][: MOST_SAMPLES - samples].to(network.device, network.input_dtype)
+            if not len(inputs):
+                continue
+            predicted = _predicted(network, inputs)
             names = [name for name, _, _ in now]
             repeated |= {name for name in names if names.count(name) > 1}
             for name, means, variances in now:
@@ -122,7 +140,10 @@ def measure_reference(network: Classifier, batches: Iterable[Tensor]) -> Referen
             if samples >= MOST_SAMPLES:
                 break
     if not samples:
-        raise ValueError("there are no source samples to measure; pass source=[inputs, …], a few hundred are enough")
+        raise ValueError(
+            "there are no source samples with finite values to measure; pass source=[inputs, …], a few hundred are "
+            "enough"
+        )
     classes, shares = Following.known(torch.cat(predictions))
     sites = {}
     for name, parts in seen.items():
@@ -132,6 +153,16 @@ def measure_reference(network: Classifier, batches: Iterable[Tensor]) -> Referen
         sites[name] = source_moments(means, variances, rows, classes)
     finite = {name: moments for name, moments in sites.items() if torch.isfinite(moments.mean + moments.var).all()}
     return Reference(finite, classes, shares, samples)
+
+
+def _predicted(network: Classifier, inputs: Tensor) -> Tensor:
+    """Return the predicted classes of source inputs, or raise if the network cannot take them."""
+    try:
+        predicted: Tensor = network(inputs).argmax(1)
+    except (RuntimeError, ValueError, TypeError, IndexError) as error:
+        reason = explain_inputs(inputs, network.input_spec, network.input_dtype) or str(error)
+        raise ValueError(f"the network cannot take the source samples: {reason}") from error
+    return predicted
 
 
 def _classes_of_rows(predicted: Tensor, rows: int) -> Tensor:

@@ -15,8 +15,8 @@ from holdfast.blocks.wrapping import has_batch_norm
 from holdfast.data import Dataset
 from holdfast.data.tensors import as_inputs
 from holdfast.diagnosis.findings import Finding, Status
-from holdfast.model.input_checks import explain_dtype
 from holdfast.models.classifier import Classifier
+from holdfast.models.input_checks import explain_dtype
 from holdfast.models.preprocessing import preprocessing_of
 from holdfast.models.probing import untouched
 from holdfast.randomness import seeded_rng

@@ -61,7 +61,8 @@ def temperature_from_agreement(logits: ArrayLike, others: ArrayLike) -> Temperat
     Both are for unlabelled source samples; `others` comes from the network with other statistics, such as the anchor.
     Errors of the two coincide in part, so agreement exceeds accuracy, by 0 to 7 points on the networks that were
     measured. This is an estimate, and on shifted samples not even a good one. None (unknown) if all predictions agree:
-    a perfect network and one that the other statistics do not change look the same.
+    a perfect network and one that the other statistics do not change look the same; or if logits are so flat, or so far
+    apart, that no temperature gives such a confidence.
 
     Args:
         logits: of unlabelled source samples, (samples, classes), whose temperature is wanted.
@@ -76,7 +77,10 @@ def temperature_from_agreement(logits: ArrayLike, others: ArrayLike) -> Temperat
     agreement = float((rows.argmax(1) == rest.argmax(1)).mean())
     if agreement == 1 or agreement - EXCESS <= 1 / rows.shape[1]:
         return None
-    fitted = temperature_from_accuracy(rows, agreement - EXCESS)
+    try:
+        fitted = temperature_from_accuracy(rows, agreement - EXCESS)
+    except ValueError:
+        return None
     return Temperature(fitted.temperature, math.hypot(fitted.error, EXCESS_ERROR))
 
 
@@ -187,7 +191,10 @@ def temperature_from_accuracy(logits: ArrayLike, accuracy: float, source: ArrayL
 
     ends = math.log(SMALLEST), math.log(LARGEST)
     if not excess(ends[0]) > 0 > excess(ends[1]):
-        raise ValueError(f"no temperature between {SMALLEST} and {LARGEST} gives a mean confidence of {accuracy}")
+        raise ValueError(
+            f"no temperature between {SMALLEST} and {LARGEST} gives a mean confidence of {accuracy:.3g}; pass "
+            "logits, and held-out labels if they are so flat or so far apart"
+        )
     from scipy.optimize import brentq  # here, because importing it takes long
 
     return Temperature(math.exp(brentq(excess, *ends)), math.sqrt(accuracy * (1 - accuracy) / len(rows)))

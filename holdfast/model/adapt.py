@@ -12,19 +12,20 @@ from typing import Any, TypeAlias, TypeVar
 import torch
 from torch import Tensor, nn
 
-from holdfast.anchor import Card, Reference, measure_reference, read_card
+from holdfast.anchor import MOST_SAMPLES, Card, Reference, is_blind, measure_reference, read_card
 from holdfast.estimators import ESTIMATORS, Estimator
 from holdfast.machine.memory import keep_freed_memory
 from holdfast.methods import Method
 from holdfast.methods._proof import prove_source, trace
 from holdfast.model.adapted import AdaptedModel, SourceBatch
-from holdfast.model.input_checks import check_dtype
 from holdfast.models.base import load
 from holdfast.models.classifier import Classifier, check_usable, classifier_of, weights_digest
 from holdfast.models.engines import EngineName
+from holdfast.models.input_checks import check_source
 from holdfast.models.inputs import inputs_alone, inputs_and_labels
 from holdfast.models.normalised import unwrapped
 from holdfast.models.outputs import Output, are_probabilities
+from holdfast.models.probing import NoInputsError
 from holdfast.models.sharing import copies_of_empty, sharing_copy, unshare
 from holdfast.options.problems import check_built
 from holdfast.recipes import ResolvedRecipe, resolve, taken
@@ -161,16 +162,14 @@ def adapt_with(
             "hundred samples are enough), or choose a method that needs none, such as 'eta'"
         )
     with torch.inference_mode(False):
-        source, holdout = (None if given is None else list(given) for given in (source, holdout))
+        enough = None if kind.requires_source(recipe.options) or estimator is not None else MOST_SAMPLES
+        source = None if source is None else _kept("source", source, enough)
+        holdout = None if holdout is None else _kept("holdout", holdout)
         network = unwrapped(model)  # layers of a compiled module cannot be replaced
         network = network if in_place else _copied(network)
-        integers = _integers_in(source, holdout) if example is None else None
-        if integers is None:
-            classifier = Classifier(network, example=example, head=head, output=output)
-        else:
-            classifier = classifier_of(network, integers, head, output)
+        classifier = _probed(network, example, _first(source, holdout), head, output)
         for batch in (*(source or ()), *(holdout or ())):
-            check_dtype(inputs_alone(batch), classifier.input_spec, classifier.input_dtype)
+            check_source(inputs_alone(batch), classifier.input_spec, classifier.input_dtype)
         weights = weights_digest(model)
         source_network = sharing_copy(classifier)
         before = trace(classifier)
@@ -213,13 +212,46 @@ def adapt_with(
         reference = _reference_for(adapted, card, source_network, own or shown or ())
         _fit_holdout(adapted, holdout, reference, known=clean_accuracy is not None)
     if not adapted.method.referred:
+        warnings.warn(_unreferred(recipe.name, model, reference), SetupWarning, stacklevel=3)
+    elif reference is not None and is_blind(source_network, reference):
         warnings.warn(
-            f"{recipe.name!r} has no source samples, so it predicts as the network does: pass source=[inputs, …], a "
-            "few hundred unlabelled inputs like those that the network was trained on, or card=",
+            f"InstanceNorm, the only normalisation of {type(unwrapped(model)).__name__}, gives every input the same "
+            f"moments: {recipe.name!r} sees no shift and predicts nearly as the network does",
             SetupWarning,
             stacklevel=3,
         )
     return adapted
+
+
+def _unreferred(name: str, model: nn.Module, reference: Reference | None) -> str:
+    """Return why a method cannot follow its inputs."""
+    if reference is None:
+        return (
+            f"{name!r} has no source samples, so it predicts as the network does: pass source=[inputs, …], a few "
+            "hundred unlabelled inputs like those that the network was trained on, or card="
+        )
+    return (
+        f"{name!r} finds no layer of {type(unwrapped(model)).__name__} to follow inputs at, so it predicts as the "
+        "network does: it needs a normalisation layer, or without any a convolution or a linear layer before the head, "
+        "that a pass calls once and whose values are finite"
+    )
+
+
+def _kept(name: str, given: Iterable[SourceBatch], enough: int | None = None) -> list[SourceBatch]:
+    """Return batches of source or held-out data; of a long loader only the first, until there are enough samples."""
+    kept: list[SourceBatch] = []
+    samples = 0
+    if isinstance(given, str | Mapping) or (not hasattr(given, "__getitem__") and not hasattr(given, "__iter__")):
+        raise TypeError(f"{name} is a list of batches, or a loader of them, got {type(given).__name__}")
+    for batch in given:
+        inputs = inputs_alone(batch)
+        if not isinstance(inputs, Tensor):
+            raise TypeError(f"{name} holds {type(inputs).__name__} instead of tensors; pass {name}=[inputs, …]")
+        kept.append(batch)
+        samples += inputs.shape[:1].numel()
+        if enough is not None and samples >= enough:
+            break
+    return kept
 
 
 def _fit_holdout(
@@ -262,10 +294,30 @@ def _copied(network: nn.Module) -> nn.Module:
         ) from error
 
 
-def _integers_in(*sources: Sequence[SourceBatch] | None) -> Tensor | None:
-    """Return the first batch of source data if it holds integers, whose meaning cannot be guessed."""
-    first = next((inputs_alone(given[0]) for given in sources if given), None)
-    return None if not isinstance(first, Tensor) or first.is_floating_point() else first
+def _first(*given: Sequence[SourceBatch] | None) -> Tensor | None:
+    """Return the first batch of source or held-out data."""
+    return next((inputs_alone(batches[0]) for batches in given if batches), None)
+
+
+def _probed(
+    network: nn.Module,
+    example: Tensor | Mapping[str, Tensor] | None,
+    shown: Tensor | None,
+    head: str | None,
+    output: Output,
+) -> Classifier:
+    """Return the network as a classifier; without an example, of batches like one that is shown if need be.
+
+    The meaning of integers cannot be guessed, nor can every size.
+    """
+    if example is not None or shown is None:
+        return Classifier(network, example=example, head=head, output=output)
+    if not shown.is_floating_point():
+        return classifier_of(network, shown, head, output)
+    try:
+        return Classifier(network, head=head, output=output)
+    except NoInputsError:
+        return Classifier(network, example=shown, head=head, output=output)
 
 
 def _build_estimators(

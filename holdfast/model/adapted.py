@@ -23,12 +23,12 @@ from holdfast.methods._export import PROBE_SAMPLES, Statistics, export
 from holdfast.methods.blend import Blend
 from holdfast.model.forms import Form, in_form
 from holdfast.model.given import check_estimator_name, check_header, estimator_given, options_given
-from holdfast.model.input_checks import check_dtype, check_inputs
 from holdfast.model.input_range import InputRange, known_range
 from holdfast.model.parts import Parts
 from holdfast.model.pending import Pending
 from holdfast.model.transaction import Transactions
 from holdfast.models.classifier import Classifier
+from holdfast.models.input_checks import check_dtype, check_inputs
 from holdfast.models.inputs import inputs_alone, inputs_and_labels, single_input
 from holdfast.models.sharing import copies_of_empty, flags_as_given
 from holdfast.records import SetupWarning, Step

@@ -11,9 +11,9 @@ from torch import Tensor, nn
 
 from holdfast.estimators import Estimator, Observation
 from holdfast.methods import Method
-from holdfast.model.input_checks import explain_inputs
 from holdfast.model.input_range import InputRange
 from holdfast.models.classifier import Classifier
+from holdfast.models.input_checks import explain_inputs
 from holdfast.models.partial_forward import Recorded, recording
 from holdfast.records import Estimate
 from holdfast.recovery import Recovery

@@ -198,6 +198,11 @@ def check_usable(network: nn.Module) -> None:
     """Raise for a network whose layers cannot be changed or whose weights do not exist yet."""
     if isinstance(network, torch.jit.ScriptModule):
         raise ValueError("TorchScript networks cannot be adapted, their layers are fixed; pass the Python network")
+    for name, part in network.named_modules():
+        if isinstance(part, torch.jit.ScriptModule) and any(True for _ in part.parameters()):
+            raise ValueError(
+                f"{name!r} is TorchScript, whose layers are fixed; build the network with the Python layer"
+            )
     for name, tensor in chain(network.named_parameters(), network.named_buffers()):
         if is_lazy(tensor):
             raise ValueError(

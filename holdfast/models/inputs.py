@@ -92,6 +92,12 @@ def taking_tensors(module: nn.Module, example: Tensor | Mapping[str, Tensor] | N
     required = [
         each for each in parameters.values() if each.default is each.empty and each.kind is not each.VAR_KEYWORD
     ]
+    needed = [each.name for each in required if each.kind is not each.VAR_POSITIONAL]
+    if len(needed) > 1:
+        raise ValueError(
+            f"{type(module).__name__} takes {len(needed)} inputs, {', '.join(needed)}, and one tensor is predicted at "
+            "a time; pass a module around it whose forward takes one tensor, such as both inputs in one"
+        )
     if len(required) == 1 and required[0].kind is inspect.Parameter.KEYWORD_ONLY:
         return NamedInput(module, required[0].name, "keyword"), example
     return module, example

@@ -22,6 +22,10 @@ WAVEFORM_LENGTHS = (16_000, 8_000, 32_000, 44_100, 48_000, 80_000, 160_000)
 REFUSALS = (RuntimeError, ValueError, TypeError, IndexError, AssertionError)
 
 
+class NoInputsError(ValueError):
+    """No inputs were found that the network takes."""
+
+
 @dataclass(frozen=True)
 class Probe:
     """The findings of running a network on random inputs."""
@@ -132,7 +136,7 @@ def find_inputs(module: nn.Module, example: Tensor | None, output: Output = None
         "images, example=torch.zeros(1, N) for audio, example={name: tensor} for inputs by name"
     )
     why = "" if example is None or not str(refusal or "") else f" ({str(refusal).splitlines()[0]})"
-    raise ValueError(f"{type(module).__name__} does not accept {shape}{why}; {remedy}") from refusal
+    raise NoInputsError(f"{type(module).__name__} does not accept {shape}{why}; {remedy}") from refusal
 
 
 def _takes(module: nn.Module, example: Tensor, output: Output) -> bool:

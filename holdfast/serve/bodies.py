@@ -19,7 +19,7 @@ from torch import Tensor
 from holdfast.audio.decoding import open_audio
 from holdfast.audio.waveforms import fit_length, resample
 from holdfast.decode.image_files import decode_image
-from holdfast.model.input_checks import has_scale
+from holdfast.models.input_checks import has_scale
 from holdfast.models.preprocessing import Preprocessing
 from holdfast.records import InputSpec
 from holdfast.serve.json_arrays import json_array

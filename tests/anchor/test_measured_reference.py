@@ -76,7 +76,7 @@ def test_no_more_samples_are_measured_than_help() -> None:
 
     assert measure_reference(Classifier(network), batches()).samples == MOST_SAMPLES
     assert len(read) == 4
-    with pytest.raises(ValueError, match="there are no source samples to measure; pass source="):
+    with pytest.raises(ValueError, match="there are no source samples with finite values to measure; pass source="):
         measure_reference(Classifier(network), [])
 
 

@@ -95,6 +95,14 @@ def test_agreement_is_a_rough_substitute_for_accuracy_and_unknown_when_nothing_d
         temperature_from_agreement(logits, other[:5])
 
 
+def test_logits_so_flat_that_no_temperature_fits_them_have_no_known_scale() -> None:
+    logits, _ = labelled(48, 2.0)
+    other = logits.copy()
+    other[:4] = np.roll(other[:4], 1, axis=1)
+    assert temperature_from_agreement(logits, other) is not None
+    assert temperature_from_agreement(1e-4 * logits, 1e-4 * other) is None
+
+
 def test_a_temperature_far_from_the_agreement_of_two_views_is_doubted() -> None:
     logits, labels = labelled(2000, 2.0)
     other = np.where((logits.argmax(1) == labels)[:, None], logits, -logits)

@@ -15,9 +15,9 @@ from holdfast.corruptions import CORRUPTIONS
 from holdfast.data import DATASETS
 from holdfast.methods.tent import Tent
 from holdfast.model.adapted import AdaptedModel
-from holdfast.model.input_checks import explain_inputs
 from holdfast.model.input_range import VOTES, InputRange, magnitude
 from holdfast.models.classifier import Classifier
+from holdfast.models.input_checks import explain_inputs
 from holdfast.models.small import digits_resnet
 from holdfast.models.tiny import tiny_resnet
 from holdfast.randomness import seeded_rng

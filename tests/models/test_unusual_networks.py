@@ -91,6 +91,16 @@ class Tokens(nn.Module):
         return logits
 
 
+class Pair(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.network = plain()
+
+    def forward(self, one: Tensor, other: Tensor) -> Tensor:
+        logits: Tensor = self.network(one) + self.network(other)
+        return logits
+
+
 class Volume(nn.Module):
     def __init__(self) -> None:
         super().__init__()
@@ -192,6 +202,11 @@ CASES = {
     "TorchScript": Case(
         lambda: torch.jit.script(plain()), refused={"source": "TorchScript networks cannot be adapted"}
     ),
+    "TorchScript inside": Case(
+        lambda: nn.Sequential(torch.jit.script(plain()[:2]), *plain()[2:]),
+        refused={"source": "'0' is TorchScript, whose layers are fixed"},
+    ),
+    "two inputs": Case(Pair, refused={"source": "Pair takes 2 inputs, one, other, and one tensor is predicted"}),
     "old weight norm": Case(
         lambda: nn.Sequential(nn.utils.weight_norm(nn.Conv2d(3, 8, 3)), *plain()[1:]),
         refused={"source": "cannot be copied .*parametrizations"},

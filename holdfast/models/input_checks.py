@@ -31,6 +31,21 @@ def check_inputs(inputs: Tensor, spec: InputSpec, dtype: torch.dtype) -> None:
     check_dtype(inputs, spec, dtype)
 
 
+def check_source(batch: Tensor, spec: InputSpec, dtype: torch.dtype) -> None:
+    """Raise when a batch of source or held-out data is none that the network could take.
+
+    >>> check_source(torch.zeros(3, 32, 32), InputSpec("image", (3, 32, 32)), torch.float32)
+    Traceback (most recent call last):
+    ValueError: source and held-out data come in batches, (batch, 3, 32, 32), got (3, 32, 32); pass [inputs], or a torch.utils.data.DataLoader of the data set
+    """  # noqa: E501
+    if isinstance(batch, Tensor) and batch.dim() <= len(spec.shape):
+        raise ValueError(
+            f"source and held-out data come in batches, {_expected(spec)}, got {tuple(batch.shape)}; pass [inputs], or "
+            "a torch.utils.data.DataLoader of the data set"
+        )
+    check_inputs(batch, spec, dtype)
+
+
 def check_dtype(inputs: Tensor, spec: InputSpec, dtype: torch.dtype) -> None:
     """Raise when images, volumes or waveforms are integers and a network takes floating-point ones, or the reverse.
 
