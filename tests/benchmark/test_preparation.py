@@ -99,6 +99,15 @@ def test_what_is_there_is_not_missing(elsewhere: Path) -> None:
     check_ready(load_suite("demo").jobs())
 
 
+def test_data_in_the_home_folder_are_found(elsewhere: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = "{name: home, models: [digits_resnet], recipes: [source], streams: [{name: continual, corruptions: [fog], "
+    jobs = parse_suite(text + "data: {name: cifar10, folder: ~/images}}]}").jobs()
+    monkeypatch.setenv("HOME", str(elsewhere))
+    assert [need.location for need in missing(jobs)] == ["~/images"]
+    (elsewhere / "images").mkdir()
+    assert missing(jobs) == []
+
+
 def test_a_run_is_refused_with_one_list(elsewhere: Path) -> None:
     with pytest.raises(MissingError, match=r"2 things are missing; nothing was run\n- data CIFAR-10-C.*\n- weights"):
         check_ready(load_suite("unitta", scale="paper").jobs())
@@ -157,8 +166,14 @@ def test_the_list_of_what_is_missing_comes_before_torch() -> None:
 @pytest.mark.parametrize("suite", suite_names())
 def test_the_list_from_the_file_alone_is_that_of_the_jobs(suite: str) -> None:
     for scale in load_suite(suite).scales:
-        plain = needs_in(plain_jobs(scaled(suite_content(suite), scale)))
-        assert plain == needs_of(load_suite(suite, scale=scale).jobs())
+        plain, jobs = list(plain_jobs(scaled(suite_content(suite), scale))), load_suite(suite, scale=scale).jobs()
+        assert needs_in(plain) == needs_of(jobs)
+        for one, job in zip(plain, jobs, strict=True):
+            said = {"card": None, **job.to_json()}
+            if job.resolved.epochs is None:  # which the file alone does not say
+                assert one["epochs"] == said["epochs"]
+            assert one.keys() <= said.keys()
+            assert [key for key in one if one[key] != said[key]] in ([], ["epochs"])
 
 
 def test_other_names_of_data_sets_are_those_of_the_registry() -> None:

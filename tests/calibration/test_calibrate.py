@@ -187,6 +187,8 @@ def test_margins_are_those_of_images_within_classes() -> None:
     assert margin_percent_of(one, labels) == pytest.approx(196 * np.sqrt(0.09 / 1000), rel=0.1)
     assert margin_percent_of(np.repeat(one, 30, axis=0), labels) == pytest.approx(margin_percent_of(one, labels))
     assert margin_percent_of(easy, labels) < 0.1 * margin_percent_of(one, labels)
+    # Two degrees of freedom are left of four images in two classes.
+    assert margin_percent_of(np.array([[1, 0, 1, 1]], bool), np.array([0, 0, 1, 1])) == pytest.approx(49)
     # One class per image: the variation within classes is unknown.
     assert margin_percent_of(one, np.arange(1000)) == pytest.approx(196 * np.sqrt(0.25 / 1000), rel=0.1)
 

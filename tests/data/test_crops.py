@@ -9,7 +9,7 @@ import pytest
 from PIL import Image
 
 from holdfast.data import Crop, Digits, ImageFolder, InMemoryAudio, InMemoryImages, crop_for
-from holdfast.data.crops import _box
+from holdfast.data.crops import Rule, _box
 from holdfast.randomness import seeded_rng
 from holdfast.records import Picks
 from holdfast.streams import Calibration, Rendering, Transition, ccc, export_shards, read_shards
@@ -40,6 +40,16 @@ def test_small_images_are_shifted_and_large_ones_cut(tmp_path: Path) -> None:
         crop_for(audio, "shifted")
     with pytest.raises(ValueError, match="crop must be one of auto, none, resized, shifted, got 'centre'"):
         crop_for(small, "centre")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("rule", ["resized", "shifted"])
+def test_a_view_is_as_high_and_as_wide_as_the_inputs(rule: Rule) -> None:
+    image = np.zeros((48, 96, 3), np.uint8)
+    image[:, 48:] = 255
+    view = Crop(rule, flip=False).cut(image, (48, 96), seeded_rng(0, "crop", 0))
+    assert view.shape == (48, 96, 3)
+    assert (view == view[:1]).all()  # the edge is upright, and still there
+    assert set(np.unique(view)) >= {0, 255}
 
 
 def test_a_shift_moves_by_at_most_an_eighth_and_every_second_image_is_mirrored() -> None:

@@ -17,17 +17,30 @@ from holdfast.records import Verdict
 INPUTS = torch.rand(16, 3, 16, 16, generator=torch.Generator().manual_seed(0))
 
 
-def test_the_newest_labels_that_are_wanted_are_kept_and_gains_are_over_the_source() -> None:
-    feedback, count = Feedback(), LABELS_KEPT + 5
-    right, source_right = torch.full((count,), 0.75), torch.full((count,), 0.5)
-    classes, logits = torch.zeros(count, dtype=torch.long), torch.arange(count)[:, None].float()
+def serve(feedback: Feedback, first: int, count: int) -> None:
+    """Serve samples with ids from the first on, whose logits are their ids, and want all of their labels."""
+    right, source_right, ids = torch.full((count,), 0.75), torch.full((count,), 0.5), first + np.arange(count)
+    classes, logits = torch.zeros(count, dtype=torch.long), torch.from_numpy(ids)[:, None].float()
     verdict = Verdict(classes, classes, right, source_right, logits, logits, 0.0)
-    asked = LabelRequests(100 + np.arange(count), np.ones(count, bool), np.ones(count))
-    feedback.serve(verdict, asked, window=64)
+    feedback.serve(verdict, LabelRequests(ids, np.ones(count, bool), np.ones(count)), window=64)
+
+
+def test_the_newest_labels_that_are_wanted_are_kept_and_gains_are_over_the_source() -> None:
+    feedback = Feedback()
+    serve(feedback, 100, LABELS_KEPT + 5)
     assert list(feedback.asked) == list(range(105, 105 + LABELS_KEPT))
-    assert feedback.asked[105].tolist() == [5.0]
+    assert feedback.asked[105].tolist() == [105.0]
     assert feedback.gains is not None
     assert set(feedback.gains.tolist()) == {0.25}
+
+
+def test_the_newest_labels_that_came_back_are_kept() -> None:
+    feedback = Feedback()
+    for first, count in ((0, LABELS_KEPT), (LABELS_KEPT, 3)):
+        serve(feedback, first, count)
+        assert all(feedback.answer(sample, sample % 10) for sample in range(first, first + count))
+    kept = [(float(logits), label) for logits, label in feedback.answered]
+    assert kept == [(sample, sample % 10) for sample in range(3, LABELS_KEPT + 3)]
 
 
 def test_a_reset_forgets_beliefs_and_keeps_labels() -> None:

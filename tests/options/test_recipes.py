@@ -7,6 +7,7 @@ import torch
 
 from holdfast.methods import METHODS
 from holdfast.model.adapt import adapt
+from holdfast.models import Classifier
 from holdfast.models.tiny import tiny_resnet
 from holdfast.recipes import RecipeError, resolve
 from holdfast.recovery import RECOVERIES
@@ -65,6 +66,14 @@ def test_none_is_the_published_recovery_and_never_switches_it_off() -> None:
 def test_options_that_only_the_recovery_has_need_no_mapping() -> None:
     assert resolve("rdumb", every_batches=3).recovery_options == {"every_batches": 3}
     assert resolve("rdumb", recovery_options={"every_batches": 3}).recovery_options == {"every_batches": 3}
+
+
+def test_a_recovery_has_the_options_of_the_preset_but_for_those_that_are_given() -> None:
+    recipe, network = resolve("asr_eta", preset="ccc-hard-vit", kept_slope=7.0), Classifier(tiny_resnet())
+    published = recipe.presets["ccc-hard-vit"]
+    built = vars(recipe.build_recovery(network))
+    assert (built["start_share"], built["kept_slope"]) == (published["start_share"], 7.0)
+    assert published["kept_slope"] != 7.0
 
 
 @pytest.mark.parametrize(

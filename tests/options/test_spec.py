@@ -28,6 +28,12 @@ def test_mappings_yaml_text_and_specs_say_the_same(entry: object) -> None:
     assert pickle.loads(pickle.dumps(spec)) == spec
 
 
+def test_numbers_are_written_as_in_any_other_language() -> None:
+    written = {"a": 1e-3, "b": -1e-3, "c": 2.5e4, "d": -2.0e4, "e": 1e6, "f": 7, "g": -7, "h": 0.5}
+    text = "{name: tent, a: 1e-3, b: -1e-3, c: +2.5E4, d: -2.e4, e: 1e+6, f: 7, g: -7, h: .5}"
+    assert Spec.parse(text).options == written
+
+
 @pytest.mark.parametrize("name", ["digits", "yes", "1e5", "null", "test (b)"])
 def test_a_plain_name_is_a_name_whatever_yaml_makes_of_it(name: str) -> None:
     assert Spec.parse(name) == Spec(name, name)

@@ -35,8 +35,18 @@ def test_after_a_batch_of_one_tenant_it_is_the_turn_of_the_next() -> None:
         put(worker, tenant, samples)
     worker.start().stop()
     assert served == [("north", 3), ("south", 1), ("north", 4)]
+    assert worker.waiting == 0
 
 
 def test_a_rate_forgets_the_client_that_has_been_away_for_longest() -> None:
     rate = Rate(1, keys=2, clock=lambda: 0.0)
     assert [rate.take(client) for client in "abcca"] == [True, True, True, False, True]
+
+
+def test_a_client_that_was_away_has_one_second_of_its_rate_and_no_more() -> None:
+    now = [0.0]
+    rate = Rate(2, clock=lambda: now[0])
+    rate.take("a")
+    for later in (3600.0, 7200.0):
+        now[0] = later
+        assert [rate.take("a") for _ in range(3)] == [True, True, False]

@@ -19,6 +19,7 @@ from typing import Any
 import httpx
 import numpy as np
 import pytest
+import torch
 from fastapi.testclient import TestClient
 from typer.testing import CliRunner
 
@@ -68,6 +69,20 @@ def test_errors_of_the_framework_have_the_form_of_all_others(client: Any) -> Non
     ):
         assert (answer.status_code, list(answer.json())) == (status, ["error"])
         assert "script" not in answer.text
+
+
+def test_images_and_arrays_of_any_shape_keep_their_axes() -> None:
+    pixels = np.arange(16 * 24 * 3, dtype=np.uint8).reshape(16, 24, 3)
+    wide, high = (Decoder(InputSpec("image", shape), Limits()) for shape in ((3, 16, 24), (3, 24, 16)))
+    inputs = wide.decode(png(pixels), "image/png")
+    assert torch.equal(inputs, torch.from_numpy(pixels).permute(2, 0, 1)[None] / 255)
+    assert torch.equal(high.decode(png(pixels.swapaxes(0, 1)), "image/png"), inputs.mT)
+    with pytest.raises(RefusedError, match="the image is 24×16, and the network takes 16×24"):
+        high.decode(png(pixels), "image/png")
+    for order in ("C", "F"):
+        file = io.BytesIO()
+        np.save(file, np.asarray(inputs.numpy(), order=order))
+        assert torch.equal(wide.decode(file.getvalue(), "application/x-npy"), inputs)
 
 
 def test_many_large_parts_are_refused_before_they_are_decoded() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 
 import pytest
@@ -59,6 +60,29 @@ def test_a_plain_number_that_is_not_finite_is_refused() -> None:
     check_saved({"tensors": {}, "declared": {"": {"total": 1.0}}}, expected, torch.float32)
     with pytest.raises(ValueError, match="not finite"):
         check_saved({"tensors": {}, "declared": {"": {"total": math.inf}}}, expected, torch.float32)
+
+
+class Trained(Stateful):
+    """Trains one weight by an optimiser of its own."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.ones(2))
+        self.optimizer = torch.optim.SGD([self.weight], lr=0.5, momentum=0.9)
+
+
+def test_a_savepoint_puts_back_all_that_an_optimiser_knows() -> None:
+    trained = Trained()
+    trained.weight.grad = torch.ones(2)
+    trained.optimizer.step()
+    before = copy.deepcopy(trained.optimizer.state_dict())
+    savepoint = Savepoint([trained])
+    trained.optimizer.param_groups[0].update(lr=7.0, later=True)
+    trained.optimizer.step()
+    savepoint.restore()
+    after = trained.optimizer.state_dict()
+    assert after["param_groups"] == before["param_groups"]
+    assert torch.equal(after["state"][0]["momentum_buffer"], before["state"][0]["momentum_buffer"])
 
 
 class Memory(Stateful):

@@ -135,6 +135,19 @@ def test_another_stream_does_not_mix_in(shards: Path, few: InMemoryImages, tmp_p
     assert [len(Shards(paths=tmp_path / name).labels) for name in SHARDS[:2]] == [30, 20]
 
 
+def test_shards_of_several_streams_keep_the_domain_of_each_sample(
+    shards: Path, few: InMemoryImages, tmp_path: Path
+) -> None:
+    several = continual(few, corruptions=["clean", "fog"], samples_per_domain=5)
+    export_shards(several, tmp_path, shard_images=10)
+    data = Shards(paths=[shards / SHARDS[2], tmp_path / SHARDS[0], shards / SHARDS[0]])
+    batch = as_stored(data).render(0, 40)
+    walked = ["gaussian_noise+jpeg_compression"]
+    assert list(batch.domains) == walked * 10 + list(several.render(0, 10).domains) + walked * 20
+    labels = [Shards(paths=part).labels for part in (shards / SHARDS[2], tmp_path / SHARDS[0], shards / SHARDS[0])]
+    assert batch.labels.tolist() == np.concatenate(labels).tolist()
+
+
 def test_an_index_saves_reading_the_shards_and_keeps_the_expected_accuracy(
     shards: Path, stream: Stream, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
