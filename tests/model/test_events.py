@@ -6,11 +6,15 @@ from itertools import pairwise
 
 import pytest
 import torch
+from torch import Tensor
 
-from holdfast import adapt, guard
-from holdfast.models import load
+from holdfast import AdaptedModel, adapt, guard
+from holdfast.methods.tent import Tent
+from holdfast.models import Classifier, load
 from holdfast.models.tiny import tiny_resnet
 from holdfast.records import Alarm, LabelWanted, Refused, Reset, Step, Undone, Veto
+from holdfast.recovery import Recovery
+from holdfast.restorable import Restorable
 
 GENERATOR = torch.Generator().manual_seed(0)
 BATCHES = [torch.rand(8, 3, 32, 32, generator=GENERATOR) * (0.2 + 0.4 * (turn % 3)) for turn in range(13)]
@@ -25,6 +29,23 @@ def test_a_refused_batch_and_a_reset_are_events() -> None:
     assert isinstance(refused, Refused)
     assert (reset.reason, refused.reason) == (step.recovered, step.skipped)
     assert refused.reason.startswith("inputs reach ")
+
+
+def test_events_before_in_and_after_an_update_are_all_reported_in_their_order() -> None:
+    class Diverging(Tent):
+        def loss(self, inputs: Tensor, logits: Tensor) -> Tensor:
+            return super().loss(inputs, logits) * torch.inf
+
+    class Eager(Recovery):
+        def begin(self, method: Restorable) -> str:
+            return "on schedule"
+
+        def recover(self, method: Restorable, step: Step) -> str:
+            return f"after {len(step.events)} events"
+
+    step = AdaptedModel(Diverging(Classifier(tiny_resnet())), recovery=Eager()).step(BATCHES[0])
+    said = [(type(event), event.reason) for event in step.events]
+    assert said == [(Reset, "on schedule"), (Refused, "non-finite loss or gradient"), (Reset, "after 2 events")]
 
 
 def run(level: float) -> list[Step]:
