@@ -17,6 +17,8 @@ from holdfast.benchmark import EXECUTORS, Executor, Job, Progress, SuiteError, b
 from holdfast.benchmark.building import GIVEN_TO_STREAMS, build
 from holdfast.data import Digits
 from holdfast.data.imagenet_classes import IMAGENET_R, imagenet_wnids
+from holdfast.data.tensors import as_inputs
+from holdfast.model.adapted import AdaptedModel
 from holdfast.models import MODELS, digits_resnet
 from holdfast.options.spec import Spec
 from holdfast.recipes import resolve
@@ -52,6 +54,19 @@ def test_the_network_of_a_calibrated_stream_is_built_once(tmp_path: Path, monkey
     finally:
         MODELS.discard("test_counted")
     assert len(built) == 1
+
+
+def test_source_data_are_drawn_from_the_whole_set_and_anew_for_each_seed(monkeypatch: pytest.MonkeyPatch) -> None:
+    shown: list[torch.Tensor] = []
+    monkeypatch.setattr(AdaptedModel, "fit_source", lambda _, batches: shown.append(torch.cat(list(batches))))
+    source = "source: {name: digits, split: train, samples: 12}\nseeds: [0, 1]\n"
+    for job in parse_suite(SUITE.replace("tent", "eata") + source).jobs():
+        build(job)
+    whole = as_inputs(Digits("train").images).flatten(1)
+    drawn = [(part.flatten(1)[:, None] == whole).all(2).nonzero()[:, 1].tolist() for part in shown]
+    assert [len(rows) for rows in drawn] == [12, 12]
+    assert all(rows == sorted(rows) and rows[-1] > len(whole) / 2 for rows in drawn)
+    assert drawn[0] != drawn[1]
 
 
 def test_a_recipe_is_resolved_once_for_suite_jobs_and_runs(monkeypatch: pytest.MonkeyPatch) -> None:
