@@ -16,10 +16,11 @@ Run = dict[str, Any]
 
 
 def runs(name: str) -> list[Run]:
-    """Return the runs of a result, each with the label of its stream."""
+    """Return the runs of a result, each with the label, the domains and the plan of its stream."""
     content = json.loads((RESULTS / f"{name}.json").read_text())
     for run in content["runs"]:
-        run["stream"] = content["parts"][run["manifest"]["stream"]]["label"]
+        stream = content["parts"][run["manifest"]["stream"]]
+        run["stream"], run["domains"], run["plan"] = stream["label"], stream["domains"], stream["spec"].get("plan", {})
         run["network"] = content["parts"][run["manifest"]["protocol"]]["model"]
         run["seed"] = run["manifest"]["seed"]
     listed: list[Run] = content["runs"]
@@ -239,11 +240,8 @@ OPTIONS = {
 }
 TABLES: dict[str, Callable[[], list[str]]] = {
     "aetta continual": lambda: estimates("aetta-continual-cifar10", ESTIMATORS),
-    "aetta fully": lambda: estimates("aetta-fully-cifar10", ESTIMATORS),
-    "aetta options": lambda: estimates("aetta-options-cifar10", OPTIONS),
     "ccc rivals": walks,
     "dhauds momentum": lambda: epochs("dhauds-momentum"),
-    "dhauds networks": lambda: epochs("dhauds-networks"),
     "dhauds scores": scores,
     "settings": lambda: settings("newest-unitta-cifar10"),
     "long": lambda: settings("unitta-cifar10-long"),

@@ -16,6 +16,7 @@ DOCS = Path(__file__).parent
 SCRIPTS = (
     "promise_table",
     "measured_tables",
+    "paper_sections",
     "coverage_table",
     "figures",
     "speed",

@@ -65,11 +65,19 @@ def courses(line: Line) -> Iterator[NDArray[np.float64]]:
     """Yield the moving accuracy along each domain of each run, batch by batch."""
     for run in line.runs:
         for first, last in _stretches(run.rows):
-            accuracy = run.rows.accuracy[first:last]
-            sums = np.concatenate([[0.0], accuracy.cumsum()])
-            stops = np.arange(1, len(accuracy) + 1)
-            starts = np.maximum(0, stops - SMOOTHED)
-            yield np.round((sums[stops] - sums[starts]) / (stops - starts), 9)  # equal means are equal
+            yield moving_accuracy(run.rows.accuracy[first:last])
+
+
+def moving_accuracy(accuracy: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the mean accuracy of each batch and the four before it, as far as there are so many.
+
+    >>> moving_accuracy(np.array([0.0, 1.0, 0.5])).tolist()
+    [0.0, 0.5, 0.5]
+    """
+    sums = np.concatenate([[0.0], accuracy.cumsum()])
+    stops = np.arange(1, len(accuracy) + 1)
+    starts = np.maximum(0, stops - SMOOTHED)
+    return np.round((sums[stops] - sums[starts]) / (stops - starts), 9)  # equal means are equal
 
 
 def _stretches(rows: Rows) -> list[tuple[int, int]]:

@@ -12,7 +12,16 @@ from holdfast.models import MODELS
 
 PAGES = Path(__file__).resolve().parents[2] / "docs" / "pages.py"
 pytestmark = pytest.mark.skipif(not PAGES.exists(), reason="the documents are not beside the tests")
-SCRIPTS = ("promise_table", "measured_tables", "coverage_table", "figures", "speed", "leaderboard", "build")
+SCRIPTS = (
+    "promise_table",
+    "measured_tables",
+    "paper_sections",
+    "coverage_table",
+    "figures",
+    "speed",
+    "leaderboard",
+    "build",
+)
 
 
 @pytest.fixture(scope="module")

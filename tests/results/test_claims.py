@@ -95,15 +95,45 @@ def test_rdumb_is_judged_by_all_rivals(claims: Any, monkeypatch: pytest.MonkeyPa
 
 def test_thresholds_and_intervals_are_compared_one_by_one(claims: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     shares = {"eata-H0-0.1": 0.5, "rdumb-H0-0.1": 0.52, "eata-H0-0.7": 0.2, "rdumb-H0-0.7": 0.19}
-    shares |= {"rdumb-5": 0.5, "rdumb-100": 0.53, "eta": 0.5, "batch_norm": 0.4}
-    runs = [run(recipe, summary={"accuracy": share}) for recipe, share in shares.items()]
+    shares |= {"rdumb-100": 0.525, "rdumb-5": 0.5, "rdumb-50": 0.53, "eta": 0.5, "batch_norm": 0.4}
     monkeypatch.setattr(claims, "there", lambda _: True)
-    monkeypatch.setattr(claims, "read", lambda name: runs if "thresholds" in name else [])
-    thresholds, intervals = claims._studies()  # noqa: SLF001
-    assert not thresholds.holds
-    assert thresholds.measured == "at 1 of 2; -1.0 points at 0.7 ln K and -1.0 at 0.7 ln K"
-    assert not intervals.holds
-    assert intervals.measured.startswith("3.0 points between 2 intervals, best every 100 batches with 53.0 %")
+    for fifty, at_25, verdict in (
+        (0.53, 0.525, True),
+        (0.53, 0.51, False),
+        (0.52, 0.515, False),
+    ):  # the last: 100 is best
+        changed = shares | {"rdumb-50": fifty, "rdumb-25": at_25}
+        runs = [run(recipe, summary={"accuracy": share}) for recipe, share in changed.items()]
+        monkeypatch.setattr(claims, "read", lambda name, made=runs: made if "thresholds" in name else [])
+        thresholds, intervals = claims._studies()  # noqa: SLF001
+        assert not thresholds.holds
+        assert thresholds.measured == "at 1 of 2; -1.0 points at 0.7 ln K and -1.0 at 0.7 ln K"
+        assert intervals.holds == verdict
+        assert intervals.measured.startswith("every 5 batches 50.0 %, every 25 batches 5")
+
+
+def test_unitta_is_judged_setting_by_setting(claims: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Measured as published but for UnMIX-TNS, and LAME in one setting, which change sides; ablations do not count."""
+    settings = ("(i,1)/(i,1)", "(n,1)/(n,u)")
+    published = {
+        (row["recipe"], row["column"]): float(row["value"]) / 100
+        for row in claims.published_rows()
+        if row["suite"] == "unitta" and row["parameters"] == claims.WRN_28_10 and row["column"] in settings
+    }
+    changed = {("lame", "(i,1)/(i,1)"): 0.6} | {("unmix_tns", setting): 0.2 for setting in settings}
+    runs = [
+        run(recipe, seed, setting, summary={"accuracy": changed.get((recipe, setting), share)})
+        for (recipe, setting), share in {**published, ("blend", settings[0]): 0.99}.items()
+        for seed in (425, 426)
+    ]
+    monkeypatch.setattr(claims, "read", lambda name, real=claims.read: runs if "official" in name else real(name))
+    rank, best, bn, lame, rotta, unmix = claims._order("unitta-official-cifar10.json", "two settings")  # noqa: SLF001
+    assert "(two settings; 15 methods)" in rank.claim
+    assert (rank.measured, rank.holds) == ("rank correlation 0.80", False)
+    assert best.holds
+    assert (bn.holds, lame.holds, rotta.holds, unmix.holds) == (True, False, True, False)
+    assert lame.measured == ("in 1 of 2 settings, but (i,1)/(i,1) +3.5 points, published -1.1")
+    assert ", published +" in unmix.measured
 
 
 def test_options_of_aetta_are_compared_with_its_own(claims: Any, monkeypatch: pytest.MonkeyPatch) -> None:
