@@ -77,7 +77,8 @@ def moving_accuracy(accuracy: NDArray[np.float64]) -> NDArray[np.float64]:
     sums = np.concatenate([[0.0], accuracy.cumsum()])
     stops = np.arange(1, len(accuracy) + 1)
     starts = np.maximum(0, stops - SMOOTHED)
-    return np.round((sums[stops] - sums[starts]) / (stops - starts), 9)  # equal means are equal
+    means: NDArray[np.float64] = np.round((sums[stops] - sums[starts]) / (stops - starts), 9)  # equal means are equal
+    return means
 
 
 def _stretches(rows: Rows) -> list[tuple[int, int]]:
