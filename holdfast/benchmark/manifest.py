@@ -15,6 +15,7 @@ import torch
 import holdfast
 from holdfast.benchmark.building import Built
 from holdfast.benchmark.job import Job
+from holdfast.calibration.matrices import own_settings
 from holdfast.data import DATASETS
 from holdfast.machine.folders import commit_of
 from holdfast.methods import METHODS
@@ -120,7 +121,8 @@ def resolved_names(job: Job) -> dict[str, Any]:
 def material_of(built: Built) -> dict[str, Any]:
     """Return sizes and digests of the data and the weights, and how a walk was calibrated, whatever their files' names.
 
-    A calibration without a model comes from matrices that were measured elsewhere.
+    A calibration without a model comes from matrices that were measured elsewhere; `own` are settings of it that are
+    not CCC's.
     """
     classifier, stream = built.model.method.model, built.stream
     material: dict[str, Any] = {
@@ -143,6 +145,7 @@ def material_of(built: Built) -> dict[str, Any]:
             "target_percent": calibration.target_percent,
             "images": min(images, default=None),
             "points": min(measured),
+            "own": own_settings(calibration, stream.plan.seed),
         }
     return material
 

@@ -90,6 +90,21 @@ def calibration_of(
     )
 
 
+def own_settings(calibration: Calibration, seed: int) -> list[str]:
+    """Return the names of the settings in which a calibration is not the official walk of a seed.
+
+    >>> from holdfast.streams import Transition
+    >>> fade = Transition("fog", "snow", ((1, 0), (0, 0), (0, 1)), (40.0, 40.0, 40.0))
+    >>> own_settings(Calibration((fade,), 40.0, "easy", family="224", crop=OFFICIAL_CROP), 43)
+    ['storage_jpeg_quality', 'pairs']
+    """
+    official = {"path_rule": "official", "family": "224", "storage_jpeg_quality": 85, "crop": OFFICIAL_CROP}
+    other = [name for name, value in official.items() if getattr(calibration, name) != value]
+    pairs = [(entry.first, entry.second) for entry in calibration.transitions]
+    pool = POOLS.get(calibration.difficulty or "")
+    return other if pool and pairs == list(islice(walk_pairs(pool, seed), len(pairs))) else [*other, "pairs"]
+
+
 def _pair_of(key: str, path: Path) -> Pair:
     official = OFFICIAL_KEY.fullmatch(key)
     names = official.groups() if official else key.split("+")

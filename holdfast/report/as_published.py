@@ -124,13 +124,15 @@ def _other_sizes(kind: str, unit: str, used: Mapping[str, Any], row: Mapping[str
 
 
 def _other_walk(used: Mapping[str, Any] | None, label: str) -> Iterator[str]:
-    """Yield why a walk is not the published one: its accuracies were measured here, or its target is another."""
+    """Yield why a walk is not the published one: its accuracies were measured here, or it has other rules."""
     if used is None or not used["imported"]:
         yield f"the walk is self-calibrated{calibrated_on(used)}, not made from the published accuracy matrices"
         return
     target = TARGETS_PERCENT[label.partition("-")[0]]
     if used["target_percent"] != target:
         yield f"the target of the walk is {used['target_percent']:g} % instead of {target:g} %"
+    if used.get("own"):
+        yield f"the walk was calibrated with other settings than CCC's: {', '.join(used['own'])}"
 
 
 def calibrated_on(used: Mapping[str, Any] | None) -> str:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import pickle
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from holdfast.calibration import calibration_of, import_matrices
+from holdfast.calibration.matrices import own_settings
 from holdfast.streams.walks.difficulty import POOLS
 
 CASES = json.loads((Path(__file__).parents[1] / "streams" / "ccc_paths.json").read_text())["cases"]
@@ -49,6 +51,26 @@ def test_the_official_order_runs_through_the_matrices() -> None:
     del matrices["impulse_noise", "shot_noise"]
     with pytest.raises(ValueError, match=r"no matrix for impulse_noise\+shot_noise"):
         calibration_of(matrices, difficulty="hard")
+
+
+@pytest.mark.parametrize(
+    ("option", "named"),
+    [
+        ({}, []),
+        ({"path_rule": "squared"}, ["path_rule"]),
+        ({"crop": None}, ["crop"]),
+        ({"storage_jpeg_quality": None}, ["storage_jpeg_quality"]),
+        ({"family": "32"}, ["family"]),
+        ({"pool": POOLS["hard"][:3]}, ["pairs"]),
+        ({"pairs": [["gaussian_noise", "contrast"]]}, ["pairs"]),
+        ({"seed": 44}, ["pairs"]),
+    ],
+)
+def test_a_walk_says_which_of_its_settings_are_not_the_official_ones(option: dict[str, Any], named: list[str]) -> None:
+    matrix = np.array(CASES[0]["matrix"])
+    matrices = {(first, second): matrix for first in POOLS["hard"] for second in POOLS["hard"] if first != second}
+    calibration = calibration_of(matrices, **{"difficulty": "hard", "pairs": 5, **option})
+    assert own_settings(calibration, 43) == named
 
 
 def test_nothing_is_unpickled_and_nothing_else_is_taken(tmp_path: Path) -> None:

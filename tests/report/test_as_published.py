@@ -56,6 +56,7 @@ def documented(job: Job) -> dict[str, Any]:
             "target_percent": OFFICIAL_TARGETS_PERCENT.get(job.stream.label.partition("-")[0], 0.0),
             "images": None,
             "points": 441,
+            "own": [],
         },
     }
 
@@ -181,6 +182,7 @@ WALKS: dict[str, tuple[str, dict[str, Any], str]] = {
     "quickly": ("paper", {"imported": False, "images": 500, "points": 70}, "on 500 images at 70 of 441 points"),
     "own file": ("paper-matrices", {"imported": False, "images": 5000}, "the walk is self-calibrated"),
     "target": ("paper-matrices", {"target_percent": 34.0}, "the target of the walk is 34 % instead of 40 %"),
+    "rules": ("paper-matrices", {"own": ["path_rule", "pairs"]}, "other settings than CCC's: path_rule, pairs"),
 }
 
 
