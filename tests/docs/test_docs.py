@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import inspect
+import re
 import runpy
+from math import prod
 from pathlib import Path
 
 import pytest
@@ -11,6 +13,7 @@ import torch
 from PIL import Image
 from torch import Tensor, nn
 
+from holdfast.benchmark import load_suite
 from holdfast.commands.description import describe, list_methods
 from holdfast.methods import METHODS
 from holdfast.model.adapt import adapt
@@ -32,6 +35,14 @@ def test_the_default_is_said_to_gain_little_where_it_does() -> None:
     text = (BUILD.parent / "methods/blend.md").read_text()
     (sentence,) = (part for part in text.split(". ") if "predictions keep a part" in " ".join(part.split()))
     assert [share for share in shares.values() if share not in sentence] == []
+
+
+@pytest.mark.parametrize("page", ["ccc", "unitta"])
+def test_the_runs_of_a_suite_are_as_many_as_its_page_says(page: str) -> None:
+    rows = re.findall(r"^\| `([a-z-]+)` \|.*\| ([\d ×+]+) \|$", (BUILD.parent / f"{page}.md").read_text(), re.MULTILINE)
+    said = {name: sum(prod(map(int, part.split(" × "))) for part in runs.split(" + ")) for name, runs in rows}
+    assert said
+    assert said == {name: len(load_suite(name).jobs()) for name in said}
 
 
 def test_no_page_is_left_of_a_method_that_is_gone() -> None:
