@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from holdfast.report.as_published import published_rows
 from holdfast.streams.catalogue.unitta import UNITTA_MAIN, UNITTA_SETTINGS
 
 INDEPENDENT = [setting for setting in UNITTA_SETTINGS if setting.startswith("(i")]
@@ -92,3 +94,53 @@ def test_longer_streams_leave_the_order_and_unmix_needs_a_centred_start(
     for recipe in ("batch_norm", "tent", "roid"):
         wrong = {setting for setting in UNITTA_MAIN if by_recipe[recipe][setting] > source[setting]}
         assert wrong == {setting for setting in UNITTA_MAIN if setting.startswith("(n")}
+
+
+CLAIMS = Path(__file__).resolve().parents[2] / "docs" / "claims.md"
+PUBLISHED = {
+    (row["recipe"], row["column"]): 100 - float(row["value"])
+    for row in published_rows()
+    if row["suite"] == "unitta" and row["parameters"] == "36479194"  # those of a WRN-28-10
+}
+
+
+@pytest.mark.skipif(not CLAIMS.exists(), reason="the documents are not beside the tests")
+def test_the_page_of_claims_compares_with_the_published_errors(
+    committed: Callable[[str], list[dict[str, Any]]],
+) -> None:
+    recipes = {"BN": "batch_norm", "LAME": "lame", "RoTTA": "rotta"}
+    lines = [line.strip("| ").split(" | ") for line in CLAIMS.read_text().splitlines() if line.startswith("| UniTTA |")]
+    ranks = [cells for cells in lines if "rank as published" in cells[1]]
+    sides = [cells for cells in lines if "than the source where" in cells[1]]
+    assert ranks
+    assert sides
+    for _, claim, outcome, measured, result, _ in [*ranks, *sides]:
+        error = mean_errors(committed(result.strip("`").removeprefix("results/")))
+        settings = {setting for _, setting in error}
+        if claim.startswith("the methods rank"):
+            methods = sorted(
+                {recipe for recipe, _ in error if "filter" not in recipe} & {recipe for recipe, _ in PUBLISHED}
+            )
+            means = [
+                [np.mean([table[recipe, setting] for setting in settings]) for recipe in methods]
+                for table in (error, PUBLISHED)
+            ]
+            places = [np.argsort(np.argsort(values)) for values in means]
+            rank = np.corrcoef(*places)[0, 1]
+            assert measured == f"rank correlation {rank:.2f}"
+            assert outcome.startswith("holds") == (rank > 0.8)
+        else:
+            recipe = recipes[claim.split(" ")[0]]
+            better = {setting for setting in settings if error[recipe, setting] < error["source", setting]}
+            said = {setting for setting in settings if PUBLISHED[recipe, setting] < PUBLISHED["source", setting]}
+            assert measured.startswith(f"in {len(settings) - len(better ^ said)} of {len(settings)} settings")
+            assert outcome.startswith("holds") == (better == said)
+
+
+def mean_errors(runs: list[dict[str, Any]]) -> dict[tuple[str, str], float]:
+    """Return the error in % by recipe and setting, as a mean over seeds."""
+    errors: dict[tuple[str, str], list[float]] = {}
+    for run in runs:
+        key = run["recipe"], run["manifest"]["stream"]["label"]
+        errors.setdefault(key, []).append(100 - 100 * run["summary"]["accuracy"])
+    return {key: float(np.mean(values)) for key, values in errors.items()}
