@@ -350,6 +350,9 @@ def _estimators() -> Iterator[Claim]:
         )
 
 
+RECOVERIES = ("episodic", "loss_collapse", "stochastic", "fisher", "oracle", "estimate_drop")  # of AETTA's Table 3
+
+
 def _recoveries() -> Iterator[Claim]:
     """Yield the claims of Table 3, with AETTA's own estimate; ours is a claim of its own."""
     name = "aetta-recovery-cifar10.json"
@@ -360,9 +363,10 @@ def _recoveries() -> Iterator[Claim]:
     mean = {key: float(np.mean(values)) for key, values in accuracy.items()}
     methods = ("tent", "eata", "sar", "cotta", "rotta", "sotta")
     for stream, words in (("published", "published learning rates"), ("collapse", "rates that collapse")):
+        made = [name for name in RECOVERIES if (stream, f"tent + {name}") in mean]
         gains = {
             recovery: [mean[stream, f"{method} + {recovery}"] - mean[stream, method] for method in methods]
-            for recovery in ("oracle", "estimate_drop", "ours")
+            for recovery in (*made, "ours")
         }
         average = {recovery: float(np.mean(values)) for recovery, values in gains.items()}
         yield Claim(
@@ -371,6 +375,16 @@ def _recoveries() -> Iterator[Claim]:
             average["estimate_drop"] > 0,
             f"{average['estimate_drop']:+.1f} points, in {np.sum(np.array(gains['estimate_drop']) > 0)} of 6 methods; "
             f"resets at every domain {average['oracle']:+.1f}, by our estimate {average['ours']:+.1f}",
+            name,
+            "test_claims.py",
+        )
+        best, next_best, *_ = sorted(made, key=lambda recovery: -average[recovery])
+        yield Claim(
+            "AETTA",
+            f"resets by AETTA's estimate gain most of {len(made)} recoveries on average ({words})",
+            best == "estimate_drop",
+            f"{best} {average[best]:+.1f} points, {next_best} {average[next_best]:+.1f}, "
+            f"estimate_drop {average['estimate_drop']:+.1f}",
             name,
             "test_claims.py",
         )
