@@ -286,9 +286,9 @@ def recoveries() -> Lines:
         """
         CIFAR-10 with fifteen corruptions of severity 5, 128 samples each, three seeds
         (`results/aetta-recovery-cifar10`): once at published learning rates, twice over at rates at which methods
-        collapse. *AETTA* follows its own estimate as published, *ours* the estimator `anchored`; *DistShift* knows
-        where domains begin. Gains in accuracy over the same method without a recovery, in points, ± standard
-        deviation over the seeds:
+        collapse. *AETTA* follows its own estimate and returns what the official code does; *ours* follows the
+        estimator `anchored` and returns everything; *DistShift* knows where domains begin. Gains in accuracy over
+        the same method without a recovery, in points, ± standard deviation over the seeds:
         """
     )
     for stream, words in (("published", "Published rates"), ("collapse", "Rates that collapse")):

@@ -53,6 +53,12 @@ def test_one_sentence_says_what_holdfast_is() -> None:
     assert app.info.help == sentence
 
 
+@pytest.mark.parametrize("page", ["README.md", "docs/index.md"])
+def test_the_first_screen_names_the_four_papers(page: str) -> None:
+    first = "\n".join((ROOT / page).read_text().splitlines()[:8])
+    assert [paper for paper in ("RDumb", "CCC", "UniTTA", "AETTA", "DHAuDS", "papers.md") if paper not in first] == []
+
+
 def test_every_extra_is_explained() -> None:
     project = (ROOT / "pyproject.toml").read_text().split("[project.optional-dependencies]")[1].split("\n[")[0]
     page = (ROOT / "docs/install.md").read_text()
