@@ -22,6 +22,7 @@ RELATIVE_EPS = 1e-5  # of the mean variance of an output: channels without varia
 ROUNDING = 1e-10  # of the mean square of an output: constant outputs differ by that from sample to sample
 LARGE = 2**20  # class moments that are not kept a second time
 SINGLE = 4  # bytes of a value in single precision
+VERSION = operator.attrgetter("_version")  # of a tensor: how often it was written into
 KNOWN_FROM = 2  # source samples of a class, from which it has moments of its own
 
 
@@ -122,6 +123,7 @@ class Following(Stateful):
         self.between: Tensor | float = 0.0  # share · (1 − share), of the distance between the means in the variance
         self.counted: Tensor | None = None  # which of its samples count, (batch,); None: all
         self._joined: Joined | None = None
+        self._explained: tuple[Joined, Explained] | None = None
         self.checked = True  # whether each tap leaves out moments that are not finite
 
     @staticmethod
@@ -199,6 +201,15 @@ class Following(Stateful):
             vars(self).update(_joined=joined)
         return joined
 
+    def explained(self, joined: Joined) -> Explained | None:
+        """Return what the class proportions of now explain at all taps, one after the other, if they are known."""
+        if self.mix is None or joined.bases[0].classes != len(self.mix):
+            return None
+        if self._explained is None or self._explained[0] is not joined or self._explained[1].mix is not self.mix:
+            vars(self).update(_explained=(joined, joined.explained(self.mix)))
+        assert self._explained is not None
+        return self._explained[1]
+
     def return_to(self, samples: Tensor | None, mix: Tensor | None) -> None:
         """Go back to what was counted before a batch."""
         self.samples, self.mix = samples, mix
@@ -241,18 +252,18 @@ class Site(Stateful):
 
 @dataclass(frozen=True)
 class Basis:
-    """The source's moments at a tap, with what follows from them for every batch."""
+    """The source's moments at a tap, with what follows from them for every batch; of each channel, (channels,)."""
 
     moments: Moments
-    eps: Tensor  # that is added to variances, (channels,)
-    spread: Tensor  # variance plus epsilon, (channels,)
-    one: Tensor  # (channels,)
-    weight: Tensor  # of a channel in the mean over channels, (channels,)
-    away: Tensor | None  # of the stored from the source's own means; None: these are the same
-    stored: Tensor  # variance plus epsilon of the layer, (channels,)
-    dtype: torch.dtype  # of the statistics that the layer stores
+    eps: Tensor  # that is added to variances
+    spread: Tensor  # variance plus epsilon
+    kept: Tensor  # the part of the ratio of variances that stays 1
+    in_mean: Tensor  # the weight of a channel in the mean over channels
+    weight: Tensor  # of what is restated to mean 0 and variance 1
+    bias: Tensor
     classes: int  # that have moments of their own
-    made_of: tuple[object, object, Tensor, int, Tensor, int]  # what it was computed from; buffers with their versions
+    made_of: tuple[object, ...]  # what it was computed from
+    versions: list[int]  # of the tensors among it
 
 
 class Explained(NamedTuple):
@@ -261,6 +272,22 @@ class Explained(NamedTuple):
     mix: Tensor  # these proportions
     mean: tuple[Tensor, Tensor]  # the lowest and the highest
     spread: tuple[Tensor, Tensor]  # the same of variances plus epsilon
+
+    def nearest(self, mean: Tensor, spread: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the explained moments that are nearest to others.
+
+        What is left of a change is never more than the whole, and never the other way.
+
+        >>> bounds = torch.tensor([0.0, -1.0]), torch.tensor([0.5, 0.0])
+        >>> Explained(torch.ones(1), bounds, bounds).nearest(torch.tensor([2.0, 2.0]), torch.tensor([0.2, -3.0]))
+        (tensor([0.5000, 0.0000]), tensor([ 0.2000, -1.0000]))
+        """
+        return mean.clamp(*self.mean), spread.clamp(*self.spread)
+
+    def split(self, sizes: list[int]) -> list[Explained]:
+        """Return what is explained at each of several taps with these numbers of channels."""
+        parts = zip(*[part.split(sizes) for part in (*self.mean, *self.spread)], strict=True)
+        return [Explained(self.mix, (low, high), (small, large)) for low, high, small, large in parts]
 
 
 @dataclass(frozen=True)
@@ -271,19 +298,20 @@ class Joined:
     mean: Tensor
     eps: Tensor
     spread: Tensor
+    in_mean: Tensor
     sizes: list[int]
     moments: Moments | None
 
     @classmethod
     def of(cls, bases: Sequence[Basis]) -> Joined:
         """Join bases."""
-        fields_of_each = [(basis.moments.mean, basis.eps, basis.spread) for basis in bases]
-        mean, eps, spread = (torch.cat(parts) for parts in zip(*fields_of_each, strict=True))
+        fields_of_each = [(basis.moments.mean, basis.eps, basis.spread, basis.in_mean) for basis in bases]
+        mean, eps, spread, in_mean = (torch.cat(parts) for parts in zip(*fields_of_each, strict=True))
         sizes, moments = [len(basis.spread) for basis in bases], None
         if bases[0].classes * sum(sizes) <= LARGE:
             fields = ("mean", "var", "class_means", "class_squares")
             moments = Moments(*(torch.cat([getattr(basis.moments, name) for basis in bases], -1) for name in fields))
-        return cls(tuple(bases), mean, eps, spread, sizes, moments)
+        return cls(tuple(bases), mean, eps, spread, in_mean, sizes, moments)
 
     def of_classes(self, proportions: Tensor) -> tuple[Tensor, Tensor]:
         """Return the distance from the mean, and the variance, of source samples in other class proportions."""
@@ -291,6 +319,16 @@ class Joined:
             return self.moments.of_classes(proportions)
         parts = [basis.moments.of_classes(proportions) for basis in self.bases]
         return torch.cat([distance for distance, _ in parts]), torch.cat([var for _, var in parts])
+
+    def explained(self, mix: Tensor) -> Explained:
+        """Return what class proportions explain."""
+        distance, var = self.of_classes(mix.to(self.spread))
+        mean, spread = distance.add_(self.mean), var.add_(self.eps)
+        bounds = [
+            (torch.minimum(one, other), torch.maximum(one, other))
+            for one, other in ((self.mean, mean), (self.spread, spread))
+        ]
+        return Explained(mix, *bounds)
 
 
 class Tap(NormLayer):
@@ -311,10 +349,8 @@ class Tap(NormLayer):
         self.source_share, self.axis = source_share, axis
         self.site = Site()
         self._shared = (following, self.site)  # a tuple, so that the first is no module of each tap
-        self._basis: Basis | None = None
+        self.newest: Basis | None = None  # of the last pass
         self._explained: Explained | None = None
-        # Of the last batch: moved means and ratio of variances, the source's variances, and weights of the channels.
-        self.unexplained: tuple[Tensor, ...] | None = None
 
     @property
     def following(self) -> Following:
@@ -332,35 +368,28 @@ class Tap(NormLayer):
         """The source's moments with what follows from them, computed again when one of them has changed."""
         following, site = self._shared
         # Not as attributes, which torch looks for elsewhere first: every layer of every pass comes here.
-        mean, var = self._buffers["source_mean"], self._buffers["source_var"]
-        assert mean is not None
-        assert var is not None
-        reference, classes = site.reference, following.classes
-        if self._basis is not None:
-            own_reference, own_classes, own_mean, mean_version, own_var, var_version = self._basis.made_of
-            same = reference is own_reference and classes is own_classes and mean is own_mean and var is own_var
-            if same and mean._version == mean_version and var._version == var_version:
-                return self._basis
-        moments = self._moments()
-        if moments is None:
-            return None
+        tensors = (*self._parameters.values(), *self._buffers.values())
+        made_of, versions = (site.reference, following.classes, *tensors), [*map(VERSION, tensors)]
+        basis = self.newest
+        if basis is None or versions != basis.versions or not all(map(operator.is_, made_of, basis.made_of)):
+            moments = self._moments()
+            basis = None if moments is None else self._basis_of(moments, made_of, versions)
+            vars(self).update(newest=basis)
+        return basis
+
+    def _basis_of(self, moments: Moments, made_of: tuple[object, ...], versions: list[int]) -> Basis:
         eps = torch.zeros_like(moments.var) + self._eps(moments)
         spread = moments.var + eps
-        away = None if reference is None else mean.to(spread) - moments.mean
-        basis = Basis(
-            moments,
-            eps,
-            spread,
-            torch.ones_like(spread),
-            torch.full_like(spread, 1 / len(spread)),
-            away,
-            var.to(spread) + self.eps,
-            mean.dtype,
-            len(moments.class_means),
-            (reference, classes, mean, mean._version, var, var._version),
-        )
-        vars(self).update(_basis=basis)
-        return basis
+        kept, in_mean = torch.full_like(spread, self.source_share), torch.full_like(spread, 1 / len(spread))
+        weight, bias = self._affine(moments)
+        return Basis(moments, eps, spread, kept, in_mean, weight, bias, len(moments.class_means), made_of, versions)
+
+    def _affine(self, moments: Moments) -> tuple[Tensor, Tensor]:
+        """Return weight and bias of the layer for inputs of mean 0 and variance 1 instead of the source's."""
+        stored = self.source_var.to(moments.var) + self.eps
+        weight = stored.rsqrt() if self.weight is None else self.weight.to(stored) / stored.sqrt()
+        bias = (moments.mean - self.source_mean.to(stored)) * weight
+        return weight, bias if self.bias is None else bias + self.bias
 
     def _moments(self) -> Moments | None:
         if self.site.reference is not None:
@@ -393,8 +422,7 @@ class Tap(NormLayer):
 
     def restate(self, features: Tensor, basis: Basis, centre: Tensor, gain: Tensor) -> Tensor:
         """Normalise (features − centre) / √gain + μ_S as the layer does, in one go."""
-        mean, var = self._composed(basis, centre, gain)
-        return F.batch_norm(features, mean, var.to(mean), self.weight, self.bias, False, 0.0, 0.0)
+        return F.batch_norm(features, centre, gain, basis.weight, basis.bias, False, 0.0, 0.0)
 
     def _follow(self, features: Tensor, basis: Basis) -> None:
         following, site = self._shared
@@ -409,7 +437,11 @@ class Tap(NormLayer):
             share = share.to(mean)
         # The distance between the means adds to the variance; for single images it is a large part of it.
         apart = mean - old_mean
-        new_mean, new_var = old_mean.lerp(mean, share), old_var.lerp(var, share).addcmul_(apart, apart * between)
+        new_mean, new_var = old_mean.lerp(mean, share), old_var.lerp(var, share)
+        if isinstance(between, Tensor):
+            new_var.addcmul_(apart, apart * between)
+        else:
+            new_var.addcmul_(apart, apart, value=between)
         if following.checked:
             finite = all_finite(mean, var)
             new_mean, new_var = if_finite(finite, new_mean, old_mean), if_finite(finite, new_var, old_var)
@@ -418,27 +450,27 @@ class Tap(NormLayer):
     def _restatement(self, basis: Basis) -> tuple[Tensor, Tensor] | None:
         """Return the mean that is taken off, and the variance divided by the source's; None before the first batch."""
         following, site = self._shared
-        if site.mean is None or site.var is None:
+        mean, var = site.mean, site.var
+        if mean is None or var is None:
             return None
-        source, explained, spread = basis.moments.mean, self._explained, site.var + basis.eps
+        source, explained, spread = basis.moments.mean, self._explained, var + basis.eps
         if following.mix is not None and (explained is None or explained.mix is not following.mix):
-            explained = explain([self])
-        if following.mix is None or explained is None:
-            moved, ratio = site.mean - source, spread.div_(basis.spread)
+            explain([self])
+            explained = self._explained
+        if following.mix is None or explained is None or explained.mix is not following.mix:
+            nearest_mean, nearest_spread = source, basis.spread
         else:
-            moved, ratio = beyond(site.mean, spread, explained)
-        vars(self).update(unexplained=(moved, ratio, basis.spread, basis.weight))
-        return torch.add(source, moved, alpha=1 - self.source_share), ratio.lerp(basis.one, self.source_share)
+            nearest_mean, nearest_spread = explained.nearest(mean, spread)
+        share = 1 - self.source_share
+        centre = torch.add(source, mean - nearest_mean, alpha=share)
+        return centre, torch.addcdiv(basis.kept, spread, nearest_spread, value=share)
 
     def expect(self, explained: Explained) -> None:
         """Take what class proportions explain, for the batches that have them."""
         vars(self).update(_explained=explained)
 
     def shift(self) -> Tensor:
-        """Return the Kullback-Leibler divergence of recent from source moments, averaged over channels, ().
-
-        What other class proportions explain is left out. It is that of the last batch.
-        """
+        """Return the Kullback-Leibler divergence of recent from source moments, averaged over channels, ()."""
         return shift_of([self])
 
     def fixed_statistics(self, features: Tensor | None) -> tuple[Tensor, Tensor]:
@@ -447,13 +479,10 @@ class Tap(NormLayer):
         restatement = None if basis is None else self._restatement(basis)
         if basis is None or restatement is None:
             return self.source_mean, self.source_var
-        mean, var = self._composed(basis, *restatement)
-        return mean, (var - self.eps).to(mean)
-
-    def _composed(self, basis: Basis, centre: Tensor, gain: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the mean, and the variance with its epsilon, with which the layer does both."""
-        mean = centre if basis.away is None else torch.addcmul(centre, basis.away, gain.sqrt())
-        return mean.to(basis.dtype), basis.stored * gain
+        centre, gain = restatement
+        away, stored = self.source_mean.to(centre) - basis.moments.mean, self.source_var.to(gain) + self.eps
+        mean, var = centre + away * gain.sqrt(), stored * gain - self.eps
+        return mean.to(self.source_mean), var.to(self.source_mean)
 
     def _eps(self, reference: Moments) -> float | Tensor:
         return max(self.eps, TINY)
@@ -486,12 +515,16 @@ class OutputTap(Tap):
         """Return the features as they are."""
         return features
 
+    def _affine(self, moments: Moments) -> tuple[Tensor, Tensor]:
+        """Return those of the source's own moments."""
+        return torch.ones_like(moments.mean), moments.mean
+
     def restate(self, features: Tensor, basis: Basis, centre: Tensor, gain: Tensor) -> Tensor:
         """Return (features − centre) / √gain + μ_S."""
         axes = [1] * features.dim()
         axes[self.axis] = -1
         scale = gain.rsqrt()
-        shift = torch.addcmul(basis.moments.mean, centre, scale, value=-1)
+        shift = torch.addcmul(basis.bias, centre, scale, value=-1)
         scale, shift = scale.view(axes).to(features.dtype), shift.view(axes).to(features.dtype)
         return torch.addcmul(shift, features, scale)
 
@@ -509,54 +542,34 @@ def fits(features: Tensor, channels: int, axis: int) -> bool:
     return -axes < axis < axes and axis != 0 and features.shape[axis] == channels
 
 
-def beyond(mean: Tensor, spread: Tensor, explained: Explained) -> tuple[Tensor, Tensor]:
-    """Return how far moments are from the nearest explained ones: by how much the mean moved, and a ratio of spreads.
-
-    It is never more than the whole change from the source's moments, and never the other way.
-
-    >>> bounds = torch.tensor([0.0, 0.0, -1.0, -0.5]), torch.tensor([0.5, 3.0, 0.0, 0.0])
-    >>> explained = Explained(torch.ones(1), bounds, (bounds[0].exp(), bounds[1].exp()))
-    >>> moved, ratio = beyond(torch.tensor([2.0, 2.0, 2.0, -2.0]), torch.tensor([2.0, 2.0, 2.0, -2.0]).exp(), explained)
-    >>> moved.tolist(), [round(value, 3) for value in ratio.log().tolist()]
-    ([1.5, 0.0, 2.0, -1.5], [1.5, 0.0, 2.0, -1.5])
-    """
-    return mean - mean.clamp(*explained.mean), spread / spread.clamp(*explained.spread)
-
-
-def explain(taps: Sequence[Tap]) -> Explained | None:
-    """Tell taps of one network what class proportions explain now, all at once; return it for the last, if there is."""
-    mix = taps[0].following.mix if taps else None
-    if mix is None:
-        return None
-    classes, explained = len(mix), None
-    known = [(tap, basis) for tap in taps if (basis := tap.basis) is not None and basis.classes == classes]
-    if not known:
-        return None
-    joined = taps[0].following.joined([basis for _, basis in known])
-    distance, var = joined.of_classes(mix.to(joined.spread))
-    of_source, of_mix = (joined.mean, joined.spread), (distance.add_(joined.mean), var.add_(joined.eps))
-    bounds = [
-        choose(one, other)
-        for one, other in zip(of_source, of_mix, strict=True)
-        for choose in (torch.minimum, torch.maximum)
-    ]
-    for (tap, _), low, high, small, large in zip(known, *[part.split(joined.sizes) for part in bounds], strict=True):
-        explained = Explained(mix, (low, high), (small, large))
-        tap.expect(explained)
-    return explained
+def explain(taps: Sequence[Tap]) -> None:
+    """Tell taps of one network what class proportions explain now, all at once."""
+    bases = [basis for tap in taps if (basis := tap.basis) is not None]
+    if bases and taps[0].following.mix is not None:
+        following, known = taps[0].following, [tap for tap in taps if tap.newest is not None]
+        joined = following.joined(bases)
+        if (explained := following.explained(joined)) is not None:
+            for tap, own in zip(known, explained.split(joined.sizes), strict=True):
+                tap.expect(own)
 
 
 def shift_of(taps: Sequence[Tap]) -> Tensor:
     """Return the Kullback-Leibler divergence of recent from source moments, of an average channel, of all taps at once.
 
+    What other class proportions explain is left out.
+
     >>> shift_of([])
     tensor(0.)
     """
-    parts = [part for tap in taps if (part := tap.unexplained) is not None]
-    if not parts:
+    known = [(tap.site, tap.newest) for tap in taps if tap.newest is not None]
+    if not known:
         return torch.zeros(())
-    moved, ratio, spread, weight = (torch.cat(part) for part in zip(*parts, strict=True))
-    log_ratio = ratio.log()
-    each = moved.square().div_(spread).add_(log_ratio.expm1()).sub_(log_ratio)
-    referred = sum([tap.unexplained is not None or tap.basis is not None for tap in taps])
-    return each.mul_(weight).sum() / (2 * referred)
+    following = taps[0].following
+    joined = following.joined([basis for _, basis in known])
+    mean = torch.cat([basis.moments.mean if site.mean is None else site.mean for site, basis in known])
+    var = torch.cat([basis.moments.var if site.var is None else site.var for site, basis in known])
+    explained, spread = following.explained(joined), var.add_(joined.eps)
+    nearest = (joined.mean, joined.spread) if explained is None else explained.nearest(mean, spread)
+    log_ratio = spread.div_(nearest[1]).log_()
+    each = mean.sub_(nearest[0]).square_().div_(joined.spread).add_(log_ratio.expm1()).sub_(log_ratio)
+    return each.mul_(joined.in_mean).sum() / (2 * len(known))

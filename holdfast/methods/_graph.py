@@ -12,7 +12,7 @@ from holdfast.anchor import taps_of
 from holdfast.anchor.anchor import LONGEST_MEMORY, show_something
 from holdfast.anchor.proportions import agreed_proportions, entropy_of
 from holdfast.blocks.norm import pause
-from holdfast.blocks.tap import shift_of
+from holdfast.blocks.tap import explain, shift_of
 from holdfast.methods.anchor import log_of
 from holdfast.models.outputs import logits_of
 
@@ -97,6 +97,7 @@ class AdaptingGraph(nn.Module):
         self._take(state)
         if learn:
             anchor.following.count(shown.float(), state.memory, source.softmax(1))
+        explain(self._taps)
         plain = anchor.scaled(logits_of(self.network(inputs), batch, self._output))
         believed = anchor.scaled(source)
         rows, source_rows = (

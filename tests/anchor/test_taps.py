@@ -13,7 +13,7 @@ from torch import Tensor, nn
 import holdfast
 from holdfast.anchor import Anchor, Reference, measure_reference, shift_of, taps_of
 from holdfast.blocks.norm import pause
-from holdfast.blocks.tap import Explained, Following, Moments, OutputTap, Tap, beyond, source_moments
+from holdfast.blocks.tap import Explained, Following, Moments, OutputTap, Tap, source_moments
 from holdfast.models import Classifier, digits_resnet, tiny_resnet
 
 SAMPLES = 48
@@ -173,7 +173,9 @@ def test_what_is_left_of_a_change_is_never_more_and_never_the_other_way() -> Non
     draws = torch.Generator().manual_seed(0)
     whole, explained = (3 * torch.randn(1000, generator=draws) for _ in range(2))
     bounds = explained.clamp_max(0), explained.clamp_min(0)
-    left, ratio = beyond(whole, whole.exp(), Explained(torch.ones(1), bounds, (bounds[0].exp(), bounds[1].exp())))
+    proportions = Explained(torch.ones(1), bounds, (bounds[0].exp(), bounds[1].exp()))
+    mean, spread = proportions.nearest(whole, whole.exp())
+    left, ratio = whole - mean, whole.exp() / spread
     torch.testing.assert_close(ratio.log(), left, atol=1e-4, rtol=1e-4)
     assert (left.abs() <= whole.abs()).all()
     assert (left * whole >= 0).all()
