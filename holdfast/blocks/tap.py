@@ -15,14 +15,13 @@ from torch.nn import functional as F
 from holdfast.blocks.finite import all_finite, if_finite, is_finite
 from holdfast.blocks.norm import BatchNormLayer, NormLayer, batch_moments
 from holdfast.blocks.sample_moments import raw_moments, sample_moments
-from holdfast.state import Stateful
+from holdfast.state import VERSION, Stateful
 
 TINY = 1e-12
 RELATIVE_EPS = 1e-5  # of the mean variance of an output: channels without variance are not amplified
 ROUNDING = 1e-10  # of the mean square of an output: constant outputs differ by that from sample to sample
 LARGE = 2**20  # class moments that are not kept a second time
 SINGLE = 4  # bytes of a value in single precision
-VERSION = operator.attrgetter("_version")  # of a tensor: how often it was written into
 KNOWN_FROM = 2  # source samples of a class, from which it has moments of its own
 
 
@@ -194,7 +193,7 @@ class Following(Stateful):
         self.mix = before.lerp(mean.to(before), (self.share * weight / added.clamp_min(TINY)).to(before))
 
     def joined(self, bases: Sequence[Basis]) -> Joined:
-        """Return the bases of all taps one after the other, joined again when one of them has changed."""
+        """Return bases of taps one after the other, joined again when one of them has changed."""
         joined = self._joined
         if joined is None or len(bases) != len(joined.bases) or not all(map(operator.is_, bases, joined.bases)):
             joined = Joined.of(bases)
@@ -544,13 +543,13 @@ def fits(features: Tensor, channels: int, axis: int) -> bool:
 
 def explain(taps: Sequence[Tap]) -> None:
     """Tell taps of one network what class proportions explain now, all at once."""
-    bases = [basis for tap in taps if (basis := tap.basis) is not None]
-    if bases and taps[0].following.mix is not None:
-        following, known = taps[0].following, [tap for tap in taps if tap.newest is not None]
-        joined = following.joined(bases)
-        if (explained := following.explained(joined)) is not None:
-            for tap, own in zip(known, explained.split(joined.sizes), strict=True):
-                tap.expect(own)
+    if not taps or taps[0].following.mix is None:
+        return
+    following, known = taps[0].following, [tap for tap in taps if tap.basis is not None]
+    joined = following.joined([tap.newest for tap in known if tap.newest is not None]) if known else None
+    if joined is not None and (explained := following.explained(joined)) is not None:
+        for tap, own in zip(known, explained.split(joined.sizes), strict=True):
+            tap.expect(own)
 
 
 def shift_of(taps: Sequence[Tap]) -> Tensor:
@@ -561,15 +560,21 @@ def shift_of(taps: Sequence[Tap]) -> Tensor:
     >>> shift_of([])
     tensor(0.)
     """
-    known = [(tap.site, tap.newest) for tap in taps if tap.newest is not None]
-    if not known:
+    bases: list[Basis] = []
+    means: list[Tensor] = []
+    variances: list[Tensor] = []
+    for tap in taps:
+        if (basis := tap.newest) is not None:
+            site, moments = tap.site, basis.moments
+            bases.append(basis)
+            means.append(moments.mean if site.mean is None else site.mean)
+            variances.append(moments.var if site.var is None else site.var)
+    if not bases:
         return torch.zeros(())
     following = taps[0].following
-    joined = following.joined([basis for _, basis in known])
-    mean = torch.cat([basis.moments.mean if site.mean is None else site.mean for site, basis in known])
-    var = torch.cat([basis.moments.var if site.var is None else site.var for site, basis in known])
-    explained, spread = following.explained(joined), var.add_(joined.eps)
+    joined, mean = following.joined(bases), torch.cat(means)
+    explained, spread = following.explained(joined), torch.cat(variances).add_(joined.eps)
     nearest = (joined.mean, joined.spread) if explained is None else explained.nearest(mean, spread)
     log_ratio = spread.div_(nearest[1]).log_()
     each = mean.sub_(nearest[0]).square_().div_(joined.spread).add_(log_ratio.expm1()).sub_(log_ratio)
-    return each.mul_(joined.in_mean).sum() / (2 * len(known))
+    return each.mul_(joined.in_mean).sum() / (2 * len(bases))

@@ -22,7 +22,7 @@ from holdfast.models.sharing import sharing_copy, unshare
 from holdfast.options.ranges import Count, Momentum, Positive, Share, Whole
 from holdfast.records import Alarm, Event, Reset, Undone, Update, Verdict, Veto
 from holdfast.registry import options_of
-from holdfast.state import Savepoint, Stateful
+from holdfast.state import Savepoint, Stateful, contents
 
 USUAL_TEMPERATURE = 1.75  # of estimates, until that of the network is known
 COMPARE_EVERY = 8  # batches, once the temperature has been estimated
@@ -293,7 +293,7 @@ class Guard(Method):
         """Return by how much the network predicts this batch worse than the newest snapshot, or the start, does."""
         assert self.inner is not None
         # Without the networks' own attributes: what passes through them is counted.
-        now = Savepoint([part for part in self.inner.modules() if not isinstance(part, Classifier)])
+        now = Savepoint(contents([part for part in self.inner.modules() if not isinstance(part, Classifier)]))
         self._return_to(self.good[-1] if self.good else None)
         loss = -float((judged.adapted - self._belief(inputs, judged)).mean())
         now.restore()

@@ -35,6 +35,8 @@ from holdfast.records import SetupWarning, Step
 from holdfast.recovery import RECOVERIES, Recovery
 from holdfast.recovery.never import Never
 from holdfast.state import (
+    Contents,
+    Inventory,
     SavedStateError,
     check_saved,
     declaring,
@@ -99,6 +101,7 @@ class AdaptedModel(nn.Module):
         self.preset = preset
         self.weights = weights  # digest of the source model
         self._transactions = Transactions()
+        self._inventories = Inventory(), Inventory()
         self._single_samples_seen = False
 
     @property
@@ -203,7 +206,7 @@ class AdaptedModel(nn.Module):
 
     @property
     def _parts(self) -> Parts:
-        return Parts(self.method, self.estimators, self.recovery, self.input_range, self._source)
+        return Parts(self.method, self.estimators, self.recovery, self.input_range, self._source, self._inventories)
 
     def _checked(
         self, inputs: Tensor | Mapping[str, Tensor] | None, named: Mapping[str, Tensor], *, learning: bool = False
@@ -235,8 +238,8 @@ class AdaptedModel(nn.Module):
             with transactions.undoing(savepoints):
                 yield
 
-    def _changeable(self) -> list[list[nn.Module]]:
-        """Return the modules that anything but a step may change."""
+    def _changeable(self) -> list[Contents]:
+        """Return what anything but a step may change."""
         return [*self._parts.groups]
 
     @property

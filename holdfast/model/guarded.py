@@ -25,7 +25,7 @@ from holdfast.models.inputs import inputs_and_labels
 from holdfast.models.outputs import Output
 from holdfast.recipes import resolve
 from holdfast.records import Estimate, Event, LabelWanted, Step, Verdict
-from holdfast.state import Savepoint, Stateful
+from holdfast.state import Contents, Savepoint, Stateful, contents, modules_of
 
 LABELS_TO_FIT = 20  # before the temperature is fitted to labels that came back
 LABELS_KEPT = 256  # with the anchor's logits: answered ones, and those that are waited for
@@ -94,8 +94,8 @@ class GuardedModel(AdaptedModel):
             return super()._pending(parts, inputs, learning=learning, counted=False)
         return GuardedPending(self, parts, self._transactions, inputs, learning=learning)
 
-    def _changeable(self) -> list[list[nn.Module]]:
-        return [*super()._changeable(), [*self.labels.modules(), *self.audit.modules()]]
+    def _changeable(self) -> list[Contents]:
+        return [*super()._changeable(), contents(modules_of(self.labels, self.audit))]
 
     def count(self, verdict: Verdict) -> tuple[LabelRequests, Estimate]:
         """Count a batch as served, and return which of its labels are wanted and the guard's estimate."""
@@ -185,7 +185,7 @@ class GuardedPending(Pending):
         super().predict(savepoints)
         if self._verdict is None:
             return
-        before = Savepoint([*self._model.labels.modules(), *self._model.audit.modules()])
+        before = Savepoint(contents(modules_of(self._model.labels, self._model.audit)))
         try:
             asked, self._estimate = self._model.count(self._verdict)
         except BaseException:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from holdfast.estimators import Estimator, Observation
 from holdfast.methods import Method
@@ -17,7 +17,7 @@ from holdfast.models.input_checks import explain_inputs
 from holdfast.models.partial_forward import Recorded, recording
 from holdfast.records import Estimate
 from holdfast.recovery import Recovery
-from holdfast.state import Savepoint, modules_of
+from holdfast.state import Contents, Inventory, Savepoint
 
 
 @dataclass(frozen=True)
@@ -29,16 +29,18 @@ class Parts:
     recovery: Recovery
     input_range: InputRange
     source: Classifier | None
+    inventories: tuple[Inventory, Inventory]
 
     @cached_property
-    def groups(self) -> tuple[list[nn.Module], list[nn.Module]]:
-        """The modules that adapt to batches, and those that count and check them."""
-        return modules_of(self.method, *self.estimators.values()), modules_of(self.recovery, self.input_range)
+    def groups(self) -> tuple[Contents, Contents]:
+        """What can change in the modules that adapt to batches, and in those that count and check them."""
+        adapting, counting = self.inventories
+        return adapting.of(self.method, *self.estimators.values()), counting.of(self.recovery, self.input_range)
 
     @cached_property
     def networks(self) -> list[Classifier]:
         """The networks that samples go through, each once."""
-        inside = [part for part in self.groups[0] if isinstance(part, Classifier)]
+        inside = [part for part in self.groups[0].modules if isinstance(part, Classifier)]
         return inside if self.source is None or self.source in inside else [*inside, self.source]
 
     def predict(self, inputs: Tensor, by: Callable[[Tensor], Tensor]) -> tuple[Tensor, Recorded]:
@@ -78,7 +80,7 @@ class Parts:
     def can_predict(self) -> bool:
         """Try to predict two inputs, and put everything back."""
         inputs = self.method.model.trial_inputs()
-        savepoints = [Savepoint(modules) for modules in self.groups]
+        savepoints = [Savepoint(inside) for inside in self.groups]
         try:
             self.method.pause()
             with torch.no_grad():

@@ -8,9 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Protocol
 
-from torch import nn
-
-from holdfast.state import Copies, Savepoint
+from holdfast.state import Contents, Copies, Savepoint
 
 
 class Halves(Protocol):
@@ -37,7 +35,7 @@ class Transactions:
 
     def __init__(self) -> None:
         self._lock, self._process = threading.RLock(), os.getpid()
-        self._copies = Copies()
+        self._copies: list[Copies] = []  # of each group of modules
         self._open: list[Savepoint] = []
         self._pending: Halves | None = None
 
@@ -71,17 +69,20 @@ class Transactions:
         with self.undoing(pending.savepoints):
             pending.adapt()
 
-    def begin(self, step: Halves, *groups: Sequence[nn.Module]) -> None:
+    def begin(self, step: Halves, *groups: Contents) -> None:
         """Carry out the first half of a step on groups of modules, and keep it until it is finished."""
         savepoints = self.savepoints(*groups)
         with self.undoing(savepoints, go_on=True):
             step.predict(savepoints)
         self._pending = step
 
-    def savepoints(self, *groups: Sequence[nn.Module]) -> list[Savepoint]:
+    def savepoints(self, *groups: Contents) -> list[Savepoint]:
         """Return a savepoint for each group of modules."""
         # A network may call the model it is part of: such inner steps have copies of their own.
-        return [Savepoint(modules, None if self._open else self._copies) for modules in groups]
+        copies = [] if self._open else self._copies
+        while len(copies) < len(groups):
+            copies.append(Copies())
+        return [Savepoint(inside, own) for inside, own in zip(groups, copies, strict=False)]
 
     @contextmanager
     def undoing(self, savepoints: Sequence[Savepoint], *, go_on: bool = False) -> Iterator[None]:
@@ -101,4 +102,4 @@ class Transactions:
 
     def forget(self) -> None:
         """Drop the copies of tensors, which have moved to another device or type."""
-        self._copies = Copies()
+        self._copies = []

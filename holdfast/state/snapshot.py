@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-import weakref
-from collections.abc import Iterable, Mapping
-from functools import partial
+import itertools
+import operator
+from collections.abc import Mapping
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from holdfast.state.contents import contents, declaring
+from holdfast.state.contents import Contents, declaring
 from holdfast.state.stateful import Stateful
 from holdfast.state.tree import containers, copied
+
+VERSION = operator.attrgetter("_version")  # of a tensor: how often it was written into
 
 
 class Copies:
@@ -25,25 +27,28 @@ class Copies:
     """
 
     def __init__(self) -> None:
-        self._known: dict[int, tuple[weakref.ref[Tensor], int, Tensor]] = {}
+        self._known: dict[bool, list[list[Any]]] = {}  # tensors, their versions when they were copied, and the copies
 
     @torch.no_grad()
-    def take(self, tensors: Iterable[Tensor], *, changed_only: bool) -> list[tuple[Tensor, Tensor]]:
+    def take(self, tensors: list[Tensor], *, changed_only: bool) -> list[tuple[Tensor, Tensor]]:
         """Return each tensor with a copy of its values."""
-        pairs, stale = [], []
-        for tensor in tensors:
-            reference, version, copied = self._known.get(id(tensor), (None, -1, None))
-            if reference is None or reference() is not tensor or copied is None:  # an id is used again
-                copied = tensor.detach().clone()
-                reference = weakref.ref(tensor, partial(self._known.pop, id(tensor)))
-            elif not (changed_only and version == tensor._version):
-                stale.append((copied, tensor))
-            self._known[id(tensor)] = (reference, tensor._version, copied)
-            pairs.append((tensor, copied))
+        known, versions, copies = self._known.get(changed_only, ([], [], []))
+        if len(tensors) != len(known) or not all(map(operator.is_, tensors, known)):
+            before = dict(zip(map(id, known), zip(versions, copies, strict=True), strict=True))
+            versions, copies = [], []
+            for tensor in tensors:
+                version, copied = before.get(id(tensor)) or (tensor._version, tensor.detach().clone())
+                versions.append(version)
+                copies.append(copied)
+        now = [*map(VERSION, tensors)]
+        stale: list[Any] = list(zip(copies, tensors, strict=True))
+        if changed_only:
+            stale = list(itertools.compress(stale, map(operator.ne, versions, now)))
         if stale:
             targets, sources = zip(*stale, strict=True)
             torch._foreach_copy_(targets, sources)
-        return pairs
+        self._known[changed_only] = [tensors, now, copies]
+        return list(zip(tensors, copies, strict=True))
 
 
 class Savepoint:
@@ -54,24 +59,24 @@ class Savepoint:
     such as the layers of a network, are kept by reference: what a layer appends to a list stays there.
     """
 
-    def __init__(self, modules: Iterable[nn.Module], copies: Copies | None = None) -> None:
-        modules = list(modules)
-        inside = contents(modules)
-        self._attributes = [(vars(module), vars(module).copy()) for module in (*modules, *inside.optimizers)]
+    def __init__(self, inside: Contents, copies: Copies | None = None) -> None:
+        optimizers = inside.optimizers
+        self._attributes = [(own, own.copy()) for own in map(vars, (*inside.modules, *optimizers))]
         self._parameters = inside.parameters
         self._overwritten: list[tuple[Stateful, int | None]] = []
         held: list[Any] = []
         declared: list[Any] = []
-        written = [*inside.parameters]
-        for attributes, _ in self._attributes:
-            if attributes.get("_buffers"):
-                held.append(attributes["_buffers"])
+        written = [*self._parameters]
+        for buffers, _ in inside.held:
+            if buffers:
+                held.append(buffers)
         for module in inside.declaring:
             if module.writes_rows:
                 self._overwritten.append((module, module.remember_rows()))
+            own = vars(module)
             for name in module.state_defaults:
-                declared.append(vars(module)[name])
-        for optimizer in inside.optimizers:
+                declared.append(own[name])
+        for optimizer in optimizers:
             held += [optimizer.state, *optimizer.state.values(), *optimizer.param_groups]
             for moments in optimizer.state.values():
                 written += filter(torch.is_tensor, moments.values())

@@ -8,7 +8,17 @@ import math
 import pytest
 import torch
 
-from holdfast.state import Savepoint, Stateful, check_saved, put_back, snapshot_of, state_digest
+from holdfast.state import (
+    Copies,
+    Inventory,
+    Savepoint,
+    Stateful,
+    check_saved,
+    contents,
+    put_back,
+    snapshot_of,
+    state_digest,
+)
 
 
 class Counter(Stateful):
@@ -96,11 +106,30 @@ class Memory(Stateful):
         self.add_state("slots", torch.zeros(3))
 
 
+def test_what_can_change_is_looked_for_again_when_a_module_is_replaced() -> None:
+    inventory, network = Inventory(), torch.nn.Sequential(torch.nn.BatchNorm1d(2))
+    first = inventory.of(network)
+    assert inventory.of(network) is first
+    network[0] = torch.nn.BatchNorm1d(2)
+    assert inventory.of(network).buffers[0] is network[0].running_mean
+    other = torch.nn.Sequential(network[0])
+    assert inventory.of(other).modules[0] is other
+
+
+def test_copies_follow_tensors_that_are_replaced_and_those_that_are_written_into() -> None:
+    copies, kept, replaced = Copies(), torch.ones(2), torch.ones(3)
+    copies.take([kept, replaced], changed_only=True)
+    kept.add_(1)
+    pairs = copies.take([torch.zeros(3), kept], changed_only=True)
+    assert [copied.tolist() for _, copied in pairs] == [[0.0, 0.0, 0.0], [2.0, 2.0]]
+    assert copies.take([pairs[0][0], kept], changed_only=True)[1][1] is pairs[1][1]
+
+
 def test_the_end_of_an_inner_savepoint_leaves_the_rows_of_the_outer_one() -> None:
     memory = Memory()
-    outer = Savepoint([memory])
+    outer = Savepoint(contents([memory]))
     memory.write_rows(memory.slots, [0], torch.ones(1))
-    Savepoint([memory]).release()
+    Savepoint(contents([memory])).release()
     memory.write_rows(memory.slots, [1], torch.ones(1))
     outer.restore()
     assert memory.slots.tolist() == [0, 0, 0]
