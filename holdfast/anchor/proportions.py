@@ -113,6 +113,8 @@ def _proportions(
     price: float | Tensor,
 ) -> Tensor:
     """Return the proportions of each column but for a factor; a column may stand for as many classes as its size."""
+    if classes <= ALL_AT_ONCE:  # sums over few classes are faster across the memory than along it
+        probabilities = probabilities.mT.contiguous().mT
     alphas = torch.tensor(PSEUDO_COUNTS, dtype=probabilities.dtype, device=probabilities.device)
     parts = alphas.view(-1, *[1] * probabilities.dim()).split(len(alphas) if classes <= ALL_AT_ONCE else 1)
     posteriors = [_posterior(probabilities, alpha, sizes, classes, rounds, counted) for alpha in parts]

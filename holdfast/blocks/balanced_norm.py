@@ -89,7 +89,10 @@ class BalancedStatistics(NormLayer):
         between = (class_mean - mean).square().sum(0)
         var = torch.add(class_var.mean(0), between, alpha=1 / max(len(class_mean) - 1, 1))  # unbiased, as officially
         # Without the checks of `setattr`, which take longer than the update.
-        self._buffers.update(mean=mean.detach(), var=var.detach())
+        if mean.requires_grad:
+            self._buffers.update(mean=mean.detach(), var=var.detach())
+        else:
+            self._buffers.update(mean=mean, var=var)
         return self.normalise(features, mean, var)
 
     def label(self, labelled: Groups | None) -> None:
@@ -101,7 +104,7 @@ class BalancedStatistics(NormLayer):
         rows, rate, agnostic = labelled.rows, labelled.rate, self.agnostic_share
         old_mean, old_var = self.class_mean[rows], self.class_var[rows]
         shift, gain = labelled.changes(sample_mean, sample_var, old_mean)
-        finite = all_finite(shift + gain)
+        finite = all_finite(gain)  # which is not where the shift is not: it contains its square
         if finite is not True:
             shift, gain = if_finite(finite, shift, torch.zeros_like(shift)), if_finite(finite, gain, rate * old_var)
         own_shift, own_gain = shift, torch.addcmul(gain, rate, old_var, value=-1)

@@ -68,8 +68,8 @@ class DomainMoments(Stateful):
         """Return mean and variance of these domains, (domains, channels), or of one, (channels,)."""
         total, square, within = self.sums[domains].unbind(-2)
         mean = total / self.num_classes
-        between = (square - total * mean) / max(self.num_classes - 1, 1)  # unbiased, as in the official code
-        return mean, within / self.num_classes + between
+        between = square.addcmul(total, mean, value=-1) / max(self.num_classes - 1, 1)  # unbiased, as officially
+        return mean, between.add_(within, alpha=1 / self.num_classes)
 
     def learn(self, sample_mean: Tensor, sample_var: Tensor, taught: Strata) -> None:
         """Update the strata of a batch by its samples, unless these are not finite; allocate new strata."""
