@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast.data.on_disk import arrays_at, digest_of, folder_at
+from holdfast.data.on_disk import arrays_at, check_split, digest_of, folder_at
 from holdfast.decode.image_files import decode_image
 from holdfast.decode.parquet import parquet_rows
 from holdfast.machine.folders import cache_folder, held, made, write_whole
@@ -37,8 +37,7 @@ class CifarVersion:
 
 def read_cifar(version: CifarVersion, folder: str | Path, split: str) -> Labelled:
     """Return images (n, 32, 32, 3) and labels of one split from the first layout found."""
-    if split not in version.binary_files:
-        raise ValueError(f"{version.name} has no split {split!r}; choose one of {', '.join(version.binary_files)}")
+    check_split(version.name, split, version.binary_files)
     remedy = (
         f"download and unpack {version.archive}, or the Parquet files from Hugging Face, "
         f"or save images and labels as {split}.npz"

@@ -7,6 +7,7 @@ from typing import Literal
 
 from holdfast.data.audio_files import ListedAudio, audio_files_in, folder_with
 from holdfast.data.base import DATASETS
+from holdfast.data.on_disk import check_split
 
 FOLDERS = {"train": "Train", "validation": "Val", "test": "Test"}
 SCENES = (
@@ -34,8 +35,7 @@ class CochlScene(ListedAudio):
         sample_rate: int = 44_100,
         seconds: float = 4.0,
     ) -> None:
-        if split not in FOLDERS:
-            raise ValueError(f"cochlscene has no split {split!r}; choose train, validation or test")
+        check_split("cochlscene", split, FOLDERS)
         root = folder_with(folder, FOLDERS[split], "download and unpack CochlScene, Zenodo 7080122") / FOLDERS[split]
         unknown = sorted(entry.name for entry in root.iterdir() if entry.is_dir() and entry.name not in SCENES)
         if unknown:

@@ -8,6 +8,7 @@ import numpy as np
 from PIL import Image
 
 from holdfast.data.base import DATASETS, InMemoryImages
+from holdfast.data.on_disk import check_split
 
 
 @DATASETS.register("digits")
@@ -31,8 +32,7 @@ class Digits(InMemoryImages):
             "validation": index[index % 8 == 6],
             "test": index[index % 2 == 1],
         }
-        if split not in splits:
-            raise ValueError(f"digits has no split {split!r}; choose one of {', '.join(splits)}")
+        check_split("digits", split, splits)
         small, labels = load_digits(return_X_y=True)
         chosen = splits[split]
         grey = np.round(small[chosen].reshape(-1, 8, 8) * (255 / 16)).astype(np.uint8)

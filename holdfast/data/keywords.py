@@ -17,7 +17,7 @@ from holdfast.audio import Waveform, as_pcm16, fit_length, resample
 from holdfast.audio.speech import SPEECH_RATE, Utterance, speak
 from holdfast.data.audio_arrays import InMemoryAudio
 from holdfast.data.base import DATASETS
-from holdfast.data.on_disk import digest_of
+from holdfast.data.on_disk import check_split, digest_of
 from holdfast.machine.folders import cache_folder, held, made, write_whole
 from holdfast.randomness import seeded_rng
 
@@ -55,8 +55,7 @@ class Keywords(InMemoryAudio):
     citation = "Dunn et al., eSpeak NG 1.52, 2024"
 
     def __init__(self, split: Split = "test", *, cache: str | Path | None = None) -> None:
-        if split not in get_args(Split):
-            raise ValueError(f"keywords has no split {split!r}; choose one of {', '.join(get_args(Split))}")
+        check_split("keywords", split, get_args(Split))
         folder = made((Path(cache).expanduser() if cache else cache_folder("keywords")) / _identity())
         content = _kept(folder, split)
         if content is None:

@@ -48,6 +48,18 @@ def arrays_at(path: Path, *names: str) -> list[NDArray[Any]]:
     return arrays
 
 
+def check_split(name: str, split: str, splits: Iterable[str]) -> None:
+    """Raise for a split that a data set does not have.
+
+    >>> check_split("digits", "dev", ["train", "test"])
+    Traceback (most recent call last):
+    ValueError: digits has no split 'dev'; choose train or test
+    """
+    *first, last = splits
+    if split not in (*first, last):
+        raise ValueError(f"{name} has no split {split!r}; choose {', '.join(first)} or {last}")
+
+
 def severity_of(severity: float) -> int:
     """Return a published severity; others are refused.
 

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from holdfast.data.audio_files import PublishedAudio, folder_with
 from holdfast.data.base import DATASETS
+from holdfast.data.on_disk import check_split
 
 INDEX = "reefset_annotations.json"
 
@@ -24,8 +25,7 @@ class ReefSet(PublishedAudio):
     citation = "Williams et al., Zenodo 11071202"
 
     def __init__(self, split: Literal["train", "test"] = "test", *, folder: str | Path) -> None:
-        if split not in ("train", "test"):
-            raise ValueError(f"reefset has no split {split!r}; choose train or test")
+        check_split("reefset", split, ("train", "test"))
         root = folder_with(folder, INDEX, "download and unpack ReefSet_v1.0, Zenodo 11071202")
         index = json.loads((root / INDEX).read_text())
         if not isinstance(index, list):

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
 import tarfile
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from io import BytesIO
 from pathlib import Path
 from typing import Any, BinaryIO, Literal, NamedTuple, TypeVar, get_args
@@ -16,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.data.base import DATASETS
+from holdfast.data.on_disk import digest_of
 from holdfast.data.shard_index import ShardIndex, load_index
 from holdfast.decode.image_files import decode_image
 from holdfast.records import InputSpec
@@ -110,12 +110,7 @@ class Shards:
     @cached_property
     def digest(self) -> str:
         """Hex digest of all bytes of the shards."""
-        content = hashlib.blake2b(digest_size=16)
-        for path in self.paths:
-            with path.open("rb") as file:
-                while block := file.read(1 << 20):
-                    content.update(block)
-        return content.hexdigest()
+        return digest_of(block for path in self.paths for block in _blocks(path))
 
     def inputs(self, indices: NDArray[np.int64]) -> NDArray[np.uint8]:
         """Return the images at these indices."""
@@ -128,6 +123,11 @@ class Shards:
                     offset, size = int(self._offsets[indices[row]]), int(self._sizes[indices[row]])
                     images[row] = _decoded(file, self.paths[shard], offset, size)
         return np.stack(images)
+
+
+def _blocks(path: Path) -> Iterator[bytes]:
+    with path.open("rb") as file:
+        yield from iter(partial(file.read, 1 << 20), b"")
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ from typing import Literal
 
 from holdfast.data.audio_files import PublishedAudio, audio_files_in, folder_with
 from holdfast.data.base import DATASETS
+from holdfast.data.on_disk import check_split
 
 # In the arbitrary order of the official code of DHAuDS, which the official weights were trained with.
 CLASS_NAMES = (
@@ -24,8 +25,7 @@ class SpeechCommands(PublishedAudio):
     citation = "Warden, arXiv 1804.03209"
 
     def __init__(self, split: Literal["train", "validation", "test"] = "test", *, folder: str | Path) -> None:
-        if split not in ("train", *LISTS):
-            raise ValueError(f"speech_commands has no split {split!r}; choose train, validation or test")
+        check_split("speech_commands", split, ("train", "validation", "test"))
         root = folder_with(folder, LISTS["test"], "download and unpack speech_commands_v0.02.tar.gz")
         listed = {name: (root / file).read_text().split() for name, file in LISTS.items()}
         files = listed.get(split)

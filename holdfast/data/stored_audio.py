@@ -58,12 +58,12 @@ class _StoredAudio:
         self.labels = np.array([label for _, label in rows], np.int64)
         self.class_names: Sequence[str] = tuple(class_names)
         self.input_spec = InputSpec("audio", (samples * rate // own_rate,), rate)
-        self._places = {
+        self._folders = {
             f"{part.parent.name}-{part.name}": part for level in LEVELS for part in sorted(audio.glob(f"*/{level}"))
         }
-        if not self._places or not rows:
+        if not self._folders or not rows:
             raise ValueError(f"{audio} holds no <family>/L1 or <family>/L2 folders of listed clips; {REMEDY}")
-        self.stored: Sequence[str] = tuple(sorted(self._places))
+        self.stored: Sequence[str] = tuple(sorted(self._folders))
         self.clean: Dataset | None = None if clean is None else original(folder=clean, **rate_of)
 
     @cached_property
@@ -91,7 +91,7 @@ class _StoredAudio:
         return clips
 
     def _file(self, criterion: str, file: str) -> Path:
-        path = self._places[criterion] / file
+        path = self._folders[criterion] / file
         for candidate in (path, path.with_suffix(".flac")):
             if candidate.is_file():
                 return candidate

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from holdfast.data.base import DATASETS, Dataset
 from holdfast.data.image_folder import DIGEST_BYTES, ImageFolder
-from holdfast.data.on_disk import folder_at, severity_of
+from holdfast.data.on_disk import digest_of, folder_at, severity_of
 from holdfast.data.stored import check_stored, clean_of
 from holdfast.records import InputSpec
 
@@ -63,13 +63,14 @@ class StoredImageNetC:
     @cached_property
     def digest(self) -> str:
         """Hex digest of all names, and of size and end of every 499th image of each corruption and severity."""
-        content = hashlib.blake2b(repr((self._listed.resize, self._listed.crop, self.files)).encode(), digest_size=16)
-        for (name, severity), folder_of_level in self._folders.items():
-            for file in self.files[::DIGEST_EVERY]:
-                stored = _existing(folder_of_level / file).read_bytes()
-                content.update(f"\n{name} {severity} {file} {len(stored)}\n".encode())
-                content.update(stored[-DIGEST_BYTES:])
-        return content.hexdigest()
+        stated = repr((self._listed.resize, self._listed.crop, self.files)).encode()
+        pieces = (
+            f"\n{name} {severity} {file} {len(stored)}\n".encode() + stored[-DIGEST_BYTES:]
+            for (name, severity), folder_of_level in self._folders.items()
+            for file in self.files[::DIGEST_EVERY]
+            for stored in [_existing(folder_of_level / file).read_bytes()]
+        )
+        return digest_of(chain([stated], pieces))
 
     def inputs(self, indices: NDArray[np.int64]) -> NDArray[Any]:
         """Return the clean images at these indices."""

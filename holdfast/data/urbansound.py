@@ -8,6 +8,7 @@ from typing import Literal
 
 from holdfast.data.audio_files import PublishedAudio, folder_with
 from holdfast.data.base import DATASETS
+from holdfast.data.on_disk import check_split
 
 CLASS_NAMES = (
     *("air_conditioner", "car_horn", "children_playing", "dog_bark", "drilling", "engine_idling", "gun_shot"),
@@ -30,8 +31,7 @@ class UrbanSound8K(PublishedAudio):
     def __init__(
         self, split: Literal["train", "test"] = "test", *, folder: str | Path, sample_rate: int = 44_100
     ) -> None:
-        if split not in FOLDS:
-            raise ValueError(f"urbansound8k has no split {split!r}; choose train or test")
+        check_split("urbansound8k", split, FOLDS)
         root = folder_with(folder, INDEX, "download and unpack UrbanSound8K, Zenodo 1203745")
         rows = [(f"audio/{file}", label) for file, label in listed_in(root / INDEX, split)]
         super().__init__("us8", split, root, rows, class_names=CLASS_NAMES, sample_rate=sample_rate)

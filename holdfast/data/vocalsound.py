@@ -9,6 +9,7 @@ from typing import Literal
 
 from holdfast.data.audio_files import PublishedAudio, folder_with
 from holdfast.data.base import DATASETS
+from holdfast.data.on_disk import check_split
 
 LISTS = {"train": "tr", "validation": "val", "test": "te"}
 CLASSES = "class_labels_indices_vs.csv"
@@ -21,8 +22,7 @@ class VocalSound(PublishedAudio):
     citation = "Gong et al., ICASSP 2022"
 
     def __init__(self, split: Literal["train", "validation", "test"] = "test", *, folder: str | Path) -> None:
-        if split not in LISTS:
-            raise ValueError(f"vocalsound has no split {split!r}; choose train, validation or test")
+        check_split("vocalsound", split, LISTS)
         root = folder_with(folder, CLASSES, "download and unpack vs_release_16k.zip")
         listed, names = listed_in(root, split)
         super().__init__("vs", split, root, [(f"audio_16k/{file}", label) for file, label in listed], class_names=names)

@@ -97,5 +97,5 @@ def test_without_the_extra_one_sentence_says_what_helps(tmp_path: Path, monkeypa
 
 
 def test_an_unknown_split_is_answered_with_those_there_are(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="no split 'tset'; choose one of train, validation, test"):
+    with pytest.raises(ValueError, match="no split 'tset'; choose train, validation or test"):
         Keywords("tset", cache=tmp_path)  # type: ignore[arg-type]
