@@ -14,7 +14,7 @@ from holdfast.methods._base import METHODS, Method
 from holdfast.methods._graph import AdaptingGraph, FrozenGraph
 from holdfast.methods.anchor import log_of
 from holdfast.models.classifier import Classifier
-from holdfast.models.engines import Engine, EngineName
+from holdfast.models.engines import EngineName, SourceEngine
 from holdfast.models.sharing import sharing_copy
 from holdfast.options.ranges import Count, Positive, Share
 
@@ -75,14 +75,14 @@ class Blend(Method):
 
     def prepare(self, model: Classifier) -> list[nn.Parameter]:
         """Keep the source, and tap the normalisation layers of the network; train nothing."""
-        self.source, self.engine = sharing_copy(model), Engine()
+        self.source, self.engine = sharing_copy(model), SourceEngine()
         self.anchor = Anchor(temperature=self.temperature, window=self.window, proportions=self.proportions)
         self.anchor.tap(model, source_share=self.source_share)
         return []
 
     def run_source_by(self, engine: EngineName) -> None:
         """Run the frozen source by a faster engine from now on."""
-        self.engine = Engine(engine)
+        self.engine = SourceEngine(engine)
 
     def refer_to(self, reference: Reference) -> None:
         """Follow inputs from the moments of the source's own data."""

@@ -17,7 +17,7 @@ from holdfast.methods._stepper import Stepper
 from holdfast.methods.anchor import log_of
 from holdfast.methods.blend import blended
 from holdfast.models.classifier import Classifier
-from holdfast.models.engines import Engine, EngineName
+from holdfast.models.engines import EngineName, SourceEngine
 from holdfast.models.sharing import sharing_copy, unshare
 from holdfast.options.ranges import Count, Momentum, Positive, Share, Whole
 from holdfast.records import Alarm, Event, Reset, Undone, Update, Verdict, Veto
@@ -144,7 +144,7 @@ class Guard(Method):
 
     def prepare(self, model: Classifier) -> list[nn.Parameter]:
         """Keep the source and an anchor beside the network, which the guarded method changes."""
-        self.source, self.following, self.engine = sharing_copy(model), sharing_copy(model), Engine()
+        self.source, self.following, self.engine = sharing_copy(model), sharing_copy(model), SourceEngine()
         self.anchor = Anchor(temperature=self.temperature or 1.0, window=self.window)
         self.anchor.tap(self.following, source_share=self.source_share)
         self.inner: Method | None = None
@@ -162,7 +162,7 @@ class Guard(Method):
 
     def run_source_by(self, engine: EngineName) -> None:
         """Run the frozen source by a faster engine from now on."""
-        self.engine = Engine(engine)
+        self.engine = SourceEngine(engine)
 
     def refer_to(self, reference: Reference) -> None:
         """Let the anchor follow inputs from the moments of the source's own data."""
@@ -186,13 +186,13 @@ class Guard(Method):
         with torch.no_grad():
             source_logits = self.engine(self.source, inputs)
             opinion = self.anchor.judge(self.following, inputs, source=source_logits, learn=not self.paused)
-            judge = None if opinion is None else self._judgement(opinion, inputs, source_logits)
+            judge = None if opinion is None else self._opinion_of_judge(opinion, inputs, source_logits)
             served, judged = self._serve(source_logits, opinion, judge, logits)
         self._judged = None if self.paused else judged
         verdict = None if judge is None else self._verdict(served, source_logits, judge)
         return log_of(served).to(self.model.dtype), verdict
 
-    def _judgement(self, opinion: Opinion, inputs: Tensor, source_logits: Tensor) -> Opinion:
+    def _opinion_of_judge(self, opinion: Opinion, inputs: Tensor, source_logits: Tensor) -> Opinion:
         """Return the same opinion at the network's temperature, which may be estimated before."""
         logits = log_of(opinion.plain) * self.anchor.now_temperature
         due = self.anchor_temperature.waits or self.batches % COMPARE_EVERY == 0

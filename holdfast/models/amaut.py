@@ -11,11 +11,11 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.nn.utils.parametrizations import weight_norm
 
-from holdfast.audio import CLIPS, short_name
-from holdfast.models.base import MODELS, read_weights, with_weights
+from holdfast.audio import CLIPS, version_named
+from holdfast.models.base import MODELS, with_weights
+from holdfast.models.checkpoint import read_checkpoint
 from holdfast.models.mel import LogMel
 from holdfast.models.residual1d import stages, stem
-from holdfast.registry import UnknownNameError, nearest
 
 NORM_EPS = 1e-6
 OFFICIAL_NAMES = {  # parts of the names in the official weights -> ours
@@ -251,12 +251,10 @@ def amaut(*, version: str, weights: str | None = None, seed: int = 0) -> AMAuT:
 
     It has 97 to 103 million weights. They come from a safetensors file; without one they are random, to be trained.
     """
-    version = short_name(version)
-    if version not in AMAUT_VERSIONS:
-        raise UnknownNameError(f"unknown version {version!r} of AMAuT; {nearest(version, AMAUT_VERSIONS)}")
-    network = with_weights(lambda: AMAuT(AMAUT_VERSIONS[version]), seed)
+    chosen = AMAUT_VERSIONS[version_named(version, AMAUT_VERSIONS, "AMAuT")]
+    network = with_weights(lambda: AMAuT(chosen), seed)
     if weights is not None:
-        stored = read_weights(weights)
+        stored = read_checkpoint(weights)
         load = network.load_official if "backbone.cls_token" in stored else network.load_state_dict
         load(stored)
     return network

@@ -10,10 +10,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load_file
-from torch import Tensor, nn
+from torch import nn
 
+from holdfast.models.checkpoint import load_checkpoint
 from holdfast.registry import Registry, UnknownNameError
 
 ModuleT = TypeVar("ModuleT", bound=nn.Module)
@@ -71,25 +70,14 @@ def load(name: str, **options: Any) -> nn.Module:
 
 
 def load_weights(module: ModuleT, path: Path) -> ModuleT:
-    """Load a safetensors file into a network, with exactly matching names, and return it in eval mode."""
+    """Load a file of weights into a network, with exactly matching names, and return it in eval mode."""
     if not path.is_file():
         raise FileNotFoundError(f"there are no weights at {path}; train them with `holdfast train`")
-    module.load_state_dict(read_weights(path))
-    return module.eval()
-
-
-def read_weights(path: str | Path) -> dict[str, Tensor]:
-    """Return the tensors of a safetensors file by name."""
-    if not Path(path).is_file():
-        raise ValueError(f"there are no weights at {path}; pass the path of a safetensors file")
-    try:
-        return load_file(path)
-    except SafetensorError as error:
-        raise ValueError(f"{path} is damaged ({error}); use another copy of it") from error
+    return load_checkpoint(module, path)
 
 
 def with_weights(build: Callable[[], ModuleT], seed: int = 0, weights: str | Path | None = None) -> ModuleT:
-    """Return the network that a function builds in eval mode, with weights from a seed or a safetensors file."""
+    """Return the network that a function builds in eval mode, with weights from a seed or a file."""
     with seeded_weights(seed):
         network = build()
     return network.eval() if weights is None else load_weights(network, Path(weights))

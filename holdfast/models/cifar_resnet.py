@@ -7,7 +7,8 @@ from pathlib import Path
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from holdfast.models.base import MODELS, read_weights, with_weights
+from holdfast.models.base import MODELS, with_weights
+from holdfast.models.checkpoint import read_checkpoint
 from holdfast.models.cifar_resnet18 import BasicBlock
 from holdfast.models.normalised import Normalise
 from holdfast.models.resnet import stage
@@ -62,7 +63,7 @@ class CifarResNet(nn.Module):
     @classmethod
     def from_file(cls, path: str | Path) -> CifarResNet:
         """Return the network of a safetensors file in eval mode; its weights determine depth and classes."""
-        weights = read_weights(path)
+        weights = read_checkpoint(path)
         if "fc.weight" not in weights:
             raise ValueError(f"{path} has no 'fc.weight'; name the weights as CifarResNet().state_dict() does")
         blocks = sum(name.startswith("layer1.") and name.endswith(".conv1.weight") for name in weights)

@@ -119,6 +119,11 @@ class Classifier(nn.Module):
         self.samples_forwarded += len(inputs)
         return self.read(self.module(inputs), len(inputs))
 
+    def begin_as_copy(self, original: Classifier) -> None:
+        """Count samples from zero, and know which weights of the original require gradients."""
+        self.samples_forwarded = 0
+        self.trainable = tuple(parameter.requires_grad for parameter in original.parameters())
+
     @contextmanager
     def uncounted(self) -> Iterator[None]:
         """Do not count the samples that go through inside the block."""

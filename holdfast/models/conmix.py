@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import torch
@@ -9,12 +11,11 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.nn.utils.parametrizations import weight_norm
 
-from holdfast.audio import CLIPS, short_name
+from holdfast.audio import CLIPS, version_named
 from holdfast.models.base import MODELS, with_weights
 from holdfast.models.mel import check_clips, mel_decibels, mel_filters
 from holdfast.models.residual1d import standardised
 from holdfast.records import InputSpec
-from holdfast.registry import UnknownNameError, nearest
 
 FFT = 1024
 SIDE = 224
@@ -63,6 +64,15 @@ class MelImage(nn.Module):
         self.hop = hop
         self.register_buffer("hann", torch.hann_window(FFT), persistent=False)
         self.register_buffer("filters", mel_filters(mels, FFT, sample_rate, scale="htk"), persistent=False)
+
+    @contextmanager
+    def of_side(self, pixels: int) -> Iterator[None]:
+        """Make images of another size inside the block."""
+        before, self.side = self.side, pixels
+        try:
+            yield
+        finally:
+            self.side = before
 
     def forward(self, inputs: Tensor) -> Tensor:
         """Return images, (batch, 3, 224, 224)."""
@@ -176,7 +186,5 @@ def conmix(*, version: str, weights: str | None = None, seed: int = 0) -> CoNMix
 
     Its weights come from a safetensors file; without one they are random, to be trained.
     """
-    version = short_name(version)
-    if version not in CONMIX_VERSIONS:
-        raise UnknownNameError(f"unknown version {version!r} of CoNMix++; {nearest(version, CONMIX_VERSIONS)}")
-    return with_weights(lambda: CoNMix(CONMIX_VERSIONS[version]), seed, weights)
+    chosen = CONMIX_VERSIONS[version_named(version, CONMIX_VERSIONS, "CoNMix++")]
+    return with_weights(lambda: CoNMix(chosen), seed, weights)

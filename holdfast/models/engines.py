@@ -19,7 +19,7 @@ NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)
 CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
 
 
-class Engine:
+class SourceEngine:
     """Runs a frozen classifier: as it is ("exact"), or as a copy that is made at the first batch.
 
     "folded" multiplies BatchNorm layers into the convolutions before them and stores channels last: logits differ by at
@@ -30,8 +30,8 @@ class Engine:
     >>> from holdfast.models.tiny import tiny_resnet
     >>> network, batch = Classifier(tiny_resnet().eval()), torch.rand(4, 3, 32, 32)
     >>> with torch.no_grad():
-    ...     [torch.allclose(Engine(name)(network, batch), network(batch), atol=1e-5) for name in ("exact", "folded")]
-    [True, True]
+    ...     torch.allclose(SourceEngine("folded")(network, batch), SourceEngine("exact")(network, batch), atol=1e-5)
+    True
     """
 
     def __init__(self, name: EngineName = "exact") -> None:
@@ -40,8 +40,8 @@ class Engine:
         self.name = name
         self._made: tuple[torch.device, torch.dtype, nn.Module] | None = None
 
-    def __reduce__(self) -> tuple[type[Engine], tuple[EngineName]]:
-        return Engine, (self.name,)  # copies make their own
+    def __reduce__(self) -> tuple[type[SourceEngine], tuple[EngineName]]:
+        return SourceEngine, (self.name,)  # copies make their own
 
     def __call__(self, network: Classifier, inputs: Tensor) -> Tensor:
         """Return the logits of a batch, and count its samples in the network."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -11,14 +12,13 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from holdfast.audio import CLIPS, short_name
+from holdfast.audio import CLIPS, version_named
 from holdfast.machine.extras import extra
 from holdfast.models.base import MODELS, predicting, seeded_weights, with_weights
 from holdfast.models.hubert import HUBERT_VERSIONS, HuBERT
 from holdfast.models.normalised import Normalised
 from holdfast.models.preprocessing import Preprocessing
 from holdfast.records import InputSpec
-from holdfast.registry import UnknownNameError, nearest
 
 SMALL: dict[str, Any] = {  # a hundredth of HuBERT-base: the same strides, fewer and narrower layers
     "hidden_size": 96,
@@ -41,10 +41,8 @@ def hugging_face(model: str, *, seconds: float | None = None) -> nn.Module:
     network's spectrogram, or 1 second for networks on raw waveforms.
     """
     transformers = _transformers()
-    try:
+    with _loading(model, "a model of the hub"):
         config = transformers.AutoConfig.from_pretrained(model)
-    except (OSError, ValueError) as error:
-        raise ValueError(f"{model} cannot be loaded ({error}); name a folder or a model of the hub") from error
     architecture = (config.architectures or [""])[0]
     if architecture.endswith("ForImageClassification"):
         with seeded_weights(0):
@@ -75,12 +73,9 @@ def clip(
         raise ValueError(
             f"a classifier needs two class names and templates with {{}}, got {len(names)} names and {list(templates)}"
         )
-    try:
-        with seeded_weights(0):
-            whole = transformers.AutoModel.from_pretrained(model).eval()
+    with _loading(model, "a model of the hub"):
+        whole = transformers.AutoModel.from_pretrained(model).eval()
         tokenizer = transformers.AutoTokenizer.from_pretrained(model)
-    except (OSError, ValueError) as error:
-        raise ValueError(f"{model} cannot be loaded ({error}); name a folder or a model of the hub") from error
     if not hasattr(whole, "get_text_features") or not hasattr(whole, "vision_model"):
         raise ValueError(f"{model} is a {type(whole).__name__}, which has no embeddings of text; name a CLIP or SigLIP")
     embeddings = _text_embeddings(whole, tokenizer, names, templates)
@@ -154,9 +149,7 @@ def hubert(
         config: entries of the backbone's configuration to change.
         seed: of random weights.
     """
-    version = short_name(version)
-    if version not in HUBERT_VERSIONS:
-        raise UnknownNameError(f"unknown version {version!r} of HuBERT; {nearest(version, HUBERT_VERSIONS)}")
+    version = version_named(version, HUBERT_VERSIONS, "HuBERT")
     num_classes, blocks = HUBERT_VERSIONS[version]
 
     def build() -> HuBERT:
@@ -240,14 +233,9 @@ class HuggingFaceAudio(nn.Module):
 def hugging_face_audio(*, model: str, seconds: float | None = None) -> HuggingFaceAudio:
     """An audio classifier of Hugging Face by folder or name, for clips of `seconds`; needs the extra `hf`."""
     transformers = _transformers()
-    try:
-        with seeded_weights(0):
-            network = transformers.AutoModelForAudioClassification.from_pretrained(model)
+    with _loading(model, "an audio classifier of the hub"):
+        network = transformers.AutoModelForAudioClassification.from_pretrained(model)
         extractor = transformers.AutoFeatureExtractor.from_pretrained(model)
-    except (OSError, ValueError) as error:
-        raise ValueError(
-            f"{model} is not an audio classifier that can be loaded ({error}); name a folder of one"
-        ) from error
     if seconds is None:  # spectrograms of this many frames, 10 ms apart
         frames = getattr(extractor, "max_length", None)
         seconds = 1.0 if frames is None else frames / 100
@@ -280,6 +268,16 @@ def _side(size: Any) -> int | None:
     if isinstance(size, Mapping):
         size = size.get("shortest_edge", size.get("height"))
     return None if size is None else int(size)
+
+
+@contextmanager
+def _loading(model: str, kind: str) -> Iterator[None]:
+    """Load what is stored under a name; heads that are not stored have the same weights every time."""
+    try:
+        with seeded_weights(0):
+            yield
+    except (OSError, ValueError) as error:
+        raise ValueError(f"{model} cannot be loaded ({error}); name a folder or {kind}") from error
 
 
 def _transformers() -> Any:

@@ -42,8 +42,7 @@ def sharing_copy(model: Classifier) -> Classifier:
     """
     shared = {id(parameter): parameter for parameter in model.parameters()}
     copied = copy.deepcopy(model, {**copies_of_empty(model), **shared}).eval()
-    copied.samples_forwarded = 0
-    copied.trainable = tuple(parameter.requires_grad for parameter in model.parameters())
+    copied.begin_as_copy(model)
     return copied
 
 

@@ -6,7 +6,6 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from holdfast.models.base import MODELS, with_weights
-from holdfast.models.checkpoint import load_checkpoint
 from holdfast.models.resnet import stage
 
 
@@ -73,5 +72,4 @@ class WideResNet(nn.Module):
 @MODELS.register("wide_resnet")
 def wide_resnet(*, weights: str | None = None, depth: int = 28, width: int = 10, num_classes: int = 10) -> WideResNet:
     """WRN-28-10, with weights such as RobustBench's `cifar10/corruptions/Standard.pt`; without weights, untrained."""
-    network = with_weights(lambda: WideResNet(depth, width, num_classes))
-    return network if weights is None else load_checkpoint(network, weights)
+    return with_weights(lambda: WideResNet(depth, width, num_classes), weights=weights)

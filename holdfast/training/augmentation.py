@@ -17,6 +17,7 @@ from holdfast.audio import Recording, Waveform
 from holdfast.corruptions.audio import mix
 from holdfast.corruptions.audio.noise import cut_noise
 from holdfast.data import Dataset
+from holdfast.models.conmix import MelImage
 
 View: TypeAlias = Callable[[Dataset, NDArray[np.int64], np.random.Generator], Tensor]  # of the samples at these indices
 
@@ -119,7 +120,7 @@ def cropping_spectrograms(network: nn.Module, rng: np.random.Generator) -> Itera
     A mirrored spectrogram is one of reversed time. Standardisation comes before the crop, in the official code after.
     """
     front_end = getattr(network, "front_end", None)
-    if front_end is None or not hasattr(front_end, "side"):
+    if not isinstance(front_end, MelImage):
         raise ValueError(
             f"{type(network).__name__} makes no spectrogram images that could be cropped; train a CoNMix++ network "
             "(--model conmix), or choose another procedure"
@@ -135,9 +136,5 @@ def cropping_spectrograms(network: nn.Module, rng: np.random.Generator) -> Itera
         ]
         return torch.stack([part.flip(2) if flip else part for part, flip in zip(windows, mirrored, strict=True)])
 
-    front_end.side = round(side * UNCROPPED_SIDE / 224)
-    try:
-        with front_end.register_forward_hook(cropped):
-            yield
-    finally:
-        front_end.side = side
+    with front_end.of_side(round(side * UNCROPPED_SIDE / 224)), front_end.register_forward_hook(cropped):
+        yield

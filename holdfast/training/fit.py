@@ -19,7 +19,7 @@ from torch.nn import functional as F
 from holdfast.data import DATASETS, Dataset
 from holdfast.machine.devices import threads
 from holdfast.models import MODELS, seeded_weights, weights_digest
-from holdfast.models.base import read_weights
+from holdfast.models.checkpoint import read_checkpoint
 from holdfast.models.classifier import main_normalisation
 from holdfast.options.problems import annotation_of
 from holdfast.options.spec import Spec
@@ -166,7 +166,7 @@ def start_from(module: nn.Module, path: Path) -> None:
 
     AMAuT for UrbanSound8K starts in this way from its weights for CochlScene, which has other classes.
     """
-    own, stored = module.state_dict(), read_weights(path)
+    own, stored = module.state_dict(), read_checkpoint(path)
     fitting = {name: tensor for name, tensor in stored.items() if name in own and own[name].shape == tensor.shape}
     unlike = [name for name in {*own, *stored} - {*fitting} if not name.startswith("head.")]
     if unlike:

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from holdfast import adapt, guard
 from holdfast.methods.blend import Blend
 from holdfast.models import Classifier, load, tiny_resnet
-from holdfast.models.engines import Engine, EngineName, folded
+from holdfast.models.engines import EngineName, SourceEngine, folded
 
 BATCH = torch.rand(16, 3, 32, 32, generator=torch.Generator().manual_seed(0))
 OFF_BY = {"exact": 0.0, "folded": 1e-6, "bfloat16": 0.05}  # of the largest logit
@@ -22,7 +22,7 @@ OFF_BY = {"exact": 0.0, "folded": 1e-6, "bfloat16": 0.05}  # of the largest logi
 def logits_by(name: EngineName, network: nn.Module) -> tuple[Tensor, Tensor]:
     classifier = Classifier(network.eval())
     with torch.no_grad():
-        return Engine(name)(classifier, BATCH), classifier(BATCH)
+        return SourceEngine(name)(classifier, BATCH), classifier(BATCH)
 
 
 @pytest.mark.parametrize("name", OFF_BY)
@@ -42,7 +42,7 @@ def test_rounding_of_folded_weights_is_less_than_2e_7_on_average() -> None:
 @pytest.mark.slow
 @pytest.mark.skipif(not (shutil.which("g++") or shutil.which("clang++")), reason="needs a C++ compiler")
 def test_a_compiled_source_differs_by_rounding_for_each_shape() -> None:
-    classifier, engine = Classifier(load("digits_resnet").eval()), Engine("compiled")
+    classifier, engine = Classifier(load("digits_resnet").eval()), SourceEngine("compiled")
     for batch in (BATCH, BATCH[:5]):
         with torch.no_grad():
             fast, exact = engine(classifier, batch), classifier(batch)
