@@ -6,20 +6,17 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from holdfast.machine.extras import extra
+
 
 def parquet_rows(path: Path, *columns: str) -> Iterator[tuple[Any, ...]]:
     """Yield the values of these columns, row by row."""
-    try:
-        from pyarrow import ArrowInvalid, parquet  # type: ignore[import-not-found,import-untyped,unused-ignore]
-    except ImportError as error:
-        raise RuntimeError(
-            f"{path} is read with pyarrow, which is not installed: pip install 'holdfast[parquet]'"
-        ) from error
+    parquet = extra("parquet", "pyarrow.parquet", f"reading {path} needs")
     try:
         with parquet.ParquetFile(path) as file:
             missing = set(columns) - set(file.schema_arrow.names)
             table = file.read([] if missing else list(columns))
-    except (ArrowInvalid, OSError) as error:
+    except (ValueError, OSError) as error:  # Arrow's own are among them
         raise ValueError(f"{path} is not a readable Parquet file ({error}); download it again") from error
     if missing:
         raise ValueError(

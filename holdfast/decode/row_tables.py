@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
+
+from holdfast.machine.extras import extra
+from holdfast.machine.folders import write_whole
 
 IDENTITY = ("suite", "job", "recipe", "model", "stream")  # columns of text, besides the seed
 INTEGERS = ("position", "size")
@@ -13,7 +17,6 @@ FLOATS = (
     *("accuracy", "confidence", "entropy", "loss", "expected", "forwards", "backwards", "estimating", "step_seconds"),
 )
 TEXTS = ("recovered", "skipped")
-NEEDS = "tables of rows need pyarrow: pip install 'holdfast[parquet]'"
 
 
 def identity_of(manifest: Mapping[str, Any]) -> dict[str, Any]:
@@ -52,26 +55,21 @@ def table_of(rows: Sequence[Mapping[str, Any]], identity: Mapping[str, Any]) -> 
 
 def compact(folder: Path) -> Path | None:
     """Write `rows.parquet` beside the rows of a finished run; None without pyarrow, then the JSON lines are all."""
-    try:
-        _arrow()
-    except ImportError:
-        return None
-    from pyarrow import parquet  # type: ignore[import-not-found,import-untyped,unused-ignore]
-
     manifest = json.loads((folder / "manifest.json").read_text())
     rows = [json.loads(line) for line in (folder / "rows.jsonl").read_text().splitlines()]
-    path, partial = folder / "rows.parquet", folder / ".rows.parquet.partial"
-    parquet.write_table(table_of(rows, identity_of(manifest)), partial)
-    partial.replace(path)
-    return path
+    try:
+        table = table_of(rows, identity_of(manifest))
+    except ImportError:
+        return None
+    content = io.BytesIO()
+    _arrow("pyarrow.parquet").write_table(table, content)
+    write_whole(folder / "rows.parquet", content.getvalue())
+    return folder / "rows.parquet"
 
 
 def read_compact(path: Path) -> Iterator[dict[str, Any]]:
     """Yield the rows of a Parquet file as their JSON lines held them."""
-    _arrow()
-    from pyarrow import parquet
-
-    for row in parquet.ParquetFile(path).read().to_pylist():
+    for row in _arrow("pyarrow.parquet").ParquetFile(path).read().to_pylist():
         kept = {name: row.get(name) for name in (*INTEGERS, *FLOATS, *TEXTS)}
         yield {
             **kept,
@@ -101,9 +99,5 @@ def _schema(pa: Any) -> Any:
     )
 
 
-def _arrow() -> Any:
-    try:
-        import pyarrow  # type: ignore[import-not-found,import-untyped,unused-ignore]
-    except ImportError as error:
-        raise ImportError(NEEDS) from error
-    return pyarrow
+def _arrow(module: str = "pyarrow") -> Any:
+    return extra("parquet", module, "tables of rows need")

@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 from scipy.special import stdtrit
 
 from holdfast.decode.plain_json import finite
-from holdfast.display import WordTable, fragment
-from holdfast.display.formats import markdown_text
+from holdfast.display import fragment
+from holdfast.display.cells import CellTable, WordTable
+from holdfast.display.formats import to_markdown
 from holdfast.registry import nearest
 from holdfast.report.runs import Rows, RunRecord, flattened, read_runs
 from holdfast.report.scores import Metric, percent
@@ -63,28 +64,25 @@ class Comparison:
         content: dict[str, Any] = finite(asdict(self))
         return content
 
+    def cells(self) -> CellTable:
+        """Return the table of cells."""
+        note = (
+            f"{self.metric.capitalize()} in %, {'lower' if self.metric == 'error' else 'higher'} is better; B − A in "
+            "points with its 95 % interval over batches matched by position."
+        )
+        rows = [line_of(pair, self.metric) for pair in self.pairs]
+        return WordTable(f"A: {self.a}, B: {self.b}", TITLES, rows, note).cells()
+
     def _repr_html_(self) -> str:
-        table = WordTable("", TITLES, [line_of(pair, self.metric) for pair in self.pairs], f"{self.metric} in %")
-        return fragment(f"A: {self.a}, B: {self.b}", table)
+        return fragment(f"A: {self.a}, B: {self.b}", self)
 
     def to_markdown(self) -> str:
         """Return the comparison as Markdown."""
-        lines = [
-            f"A: {self.a}",
-            f"B: {self.b}",
-            "",
-            f"{self.metric.capitalize()} in %, {'lower' if self.metric == 'error' else 'higher'} is better; B − A in "
-            "points with its 95 % interval over batches matched by position.",
-            "",
-            f"| {' | '.join(TITLES)} |",
-            "| --- | --- | --- | ---: | ---: | ---: | ---: | ---: | ---: |",
-            *(f"| {' | '.join(map(markdown_text, line_of(pair, self.metric)))} |" for pair in self.pairs),
-        ]
         unequal = {f"{field}: A {a!r}, B {b!r}" for pair in self.pairs for field, (a, b) in pair.unequal.items()}
-        lines += [f"\nUnequal, as allowed: {difference}" for difference in sorted(unequal)]
-        for side, runs in (("A", self.only_a), ("B", self.only_b)):
-            lines += [f"\nOnly in {side}: {'; '.join(runs)}"] if runs else []
-        return "\n".join(lines) + "\n"
+        lines = [f"Unequal, as allowed: {difference}" for difference in sorted(unequal)]
+        only = {"A": self.only_a, "B": self.only_b}
+        lines += [f"Only in {side}: {'; '.join(runs)}" for side, runs in only.items() if runs]
+        return "\n".join([to_markdown(self), *(f"{line}\n" for line in lines)])
 
 
 def line_of(pair: Pair, metric: Metric = "error") -> list[str]:

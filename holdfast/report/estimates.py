@@ -61,12 +61,9 @@ def option_table(table: Table) -> WordTable | None:
 
     The value of an estimator that leaves the option at its default stands in the same row.
     """
-    estimators = table.runs[0].manifest.recipe.estimators
-    if not isinstance(estimators, Mapping):
-        return None
     rows = []
     adapting = [line for line in table.lines if not line.is_source] or list(table.lines)
-    for name, option, labels in _varied(estimators):
+    for name, option, labels in _varied(table.runs[0].manifest.recipe.estimators):
         for value, label in sorted(labels.items(), key=lambda entry: entry[0]):
             errors = [mean_or_nan(by_seed(line, label, estimate_error)) for line in adapting]
             average = printed(100 * mean_or_nan(errors))

@@ -15,7 +15,6 @@ from plotly.offline import get_plotlyjs
 from holdfast.machine.folders import write_whole
 from holdfast.report.report import Report
 from holdfast.report.section import File, Section
-from holdfast.report.style import SCRIPT, STYLE
 
 # The browser refuses any request that would leave the page.
 POLICY = (
@@ -52,7 +51,7 @@ def render_page(report: Report, stem: str) -> str:
             f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">',
             '<meta name="viewport" content="width=device-width, initial-scale=1">',
             f"<title>{escape(report.title)} – holdfast report</title>",
-            f"<style>{STYLE}</style>",
+            f"<style>\n{_beside('page.css')}</style>",
             "</head>",
             "<body>",
             "<main>",
@@ -62,7 +61,7 @@ def render_page(report: Report, stem: str) -> str:
             "<footer>Made by holdfast from the files of its runs alone: the same files give the same page.</footer>",
             "</main>",
             f"<script type='text/plain' id='plotly'>{_plotly()}</script>",
-            f"<script>{SCRIPT}</script>",
+            f"<script>\n{_beside('page.js')}</script>",
             "</body>",
             "</html>",
             "",
@@ -125,6 +124,11 @@ def packed(text: str) -> str:
     (True, False)
     """
     return base64.b64encode(gzip.compress(text.encode(), mtime=0)).decode()
+
+
+def _beside(name: str) -> str:
+    """Return the style sheet or the script that stands beside this module."""
+    return Path(__file__).with_name(name).read_text(encoding="utf-8")
 
 
 @cache

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -27,16 +28,10 @@ def results(folder: str | Path, kind: Kind = "arrow") -> Any:
     tables = [_run_table(run_folder) for run_folder in run_folders(Path(folder))]
     if not tables:
         raise FileNotFoundError(f"no runs in {folder}: found no manifest.json; pass the folder that a suite wrote to")
-    from pyarrow import concat_tables  # type: ignore[import-not-found,import-untyped,unused-ignore]
-
-    table = concat_tables(tables)
-    if kind == "pandas":
-        return table.to_pandas()
+    table = import_module("pyarrow").concat_tables(tables)
     if kind == "polars":
-        import polars  # type: ignore[import-not-found,import-untyped,unused-ignore]
-
-        return polars.from_arrow(table)
-    return table
+        return import_module("polars").from_arrow(table)
+    return table.to_pandas() if kind == "pandas" else table
 
 
 def _run_table(folder: Path) -> Any:

@@ -56,7 +56,7 @@ class StoredRecipe(_Stored):
     options: dict[str, Any] = {}
     recovery: str | None = None
     recovery_options: dict[str, Any] = {}
-    estimators: dict[str, Any] | list[Any] = {}
+    estimators: dict[str, Any] = {}
     citation: str = ""
     summary: str = ""  # what it does, in one sentence
     code: str = ""  # Python files outside the package, each with its digest
@@ -128,9 +128,11 @@ class Manifest(_Stored):
 
     @field_validator("protocol")
     @classmethod
-    def said_how(cls, protocol: dict[str, Any]) -> dict[str, Any]:
-        """Add the protocol `online` to a run of the first version, which had no other."""
-        return {"protocol": "online", "epochs": None, **protocol}
+    def says_how(cls, protocol: dict[str, Any]) -> dict[str, Any]:
+        """Refuse runs of 0.1, which did not say how the model went through the stream."""
+        if "protocol" not in protocol:
+            raise ValueError("it names no protocol")
+        return protocol
 
 
 @dataclass(frozen=True, eq=False)

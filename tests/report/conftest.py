@@ -48,7 +48,7 @@ def write_run(tmp_path: Path) -> WriteRun:
                 "options": dict(options or {}),
                 "recovery": recovery,
                 "recovery_options": {},
-                "estimators": [],
+                "estimators": {},
                 "citation": f"{label} et al.",
             },
             "model": {"name": content["model"], "parameters": 77754, "normalisation": "batch"},

@@ -11,6 +11,8 @@ WriteRun = Callable[..., Path]
 
 PROTOCOL: dict[str, Any] = {
     "stream": "5f3a",
+    "protocol": "online",
+    "epochs": None,
     "seed": 0,
     "model": "digits_resnet",
     "weights": "90ab",

@@ -126,9 +126,8 @@ def test_every_table_names_its_protocol(protocol: str, write_run: WriteRun, tmp_
     assert (tmp_path / "page-before-after.csv").exists()
 
 
-def test_runs_from_before_there_were_protocols_are_online(write_run: WriteRun, tmp_path: Path) -> None:
+def test_online_runs_have_no_gains_of_epochs(write_run: WriteRun, tmp_path: Path) -> None:
     write_run("source", batches({"fog": [4, 4]}))
     (run,) = read_runs(tmp_path / "runs")
-    assert run.manifest.protocol["protocol"] == "online"
     assert run.oracle_gap is None
     assert make_gains(make_tables([run])) == []

@@ -154,3 +154,12 @@ def test_folder_without_runs_says_so(tmp_path: Path) -> None:
 def test_the_report_does_without_torch() -> None:
     code = "import sys, holdfast.report; sys.exit('torch' in sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_runs_that_name_no_protocol_are_refused(write_run: WriteRun) -> None:
+    folder = write_run("tent", batches({"fog": [5]}))
+    manifest = json.loads((folder / "manifest.json").read_text())
+    del manifest["protocol"]["protocol"]
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+    with pytest.raises(DamagedRunError, match=r"not a manifest of this version \(protocol: .*it names no protocol"):
+        read_run(folder)

@@ -61,7 +61,7 @@ def test_without_pyarrow_the_lines_stay(folder: Path, monkeypatch: pytest.Monkey
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     assert compact(folder) is None
     assert (folder / "rows.jsonl").exists()
-    with pytest.raises(builtins.ImportError, match=r"pip install 'holdfast\[parquet\]'"):
+    with pytest.raises(builtins.ImportError, match=r'pip install "holdfast\[parquet\]"'):
         holdfast.results(folder)
 
 
