@@ -10,7 +10,8 @@ from typing import Annotated
 import typer
 
 from holdfast.cli.options import AsJson
-from holdfast.cli.printing import console, plain_table
+from holdfast.cli.printing import print_table
+from holdfast.display import WordTable
 
 
 def audit(
@@ -54,18 +55,17 @@ def audit(
         summary = {"records": records, "head": results[paths[0]].head, "heads": heads, "problem": problem}
         typer.echo(json.dumps({**summary, "decisions": shown}))
         raise typer.Exit(1 if problem else 0)
-    table = plain_table("time (UTC)", "tenant", "batch", "what", "committed", "estimate", "gain", "state", "why")
-    table.columns[0].no_wrap = True
+    rows = []
     for one in decisions[-last:]:
         when = datetime.fromtimestamp(one.time, timezone.utc).strftime("%Y-%m-%d %H:%M:%S")
         share = "" if one.estimate is None else f"{100 * one.estimate:.1f} %"
         gain = "" if one.gain is None else f"{100 * one.gain:+.1f}"
         state = f"{one.before[:6]} → {one.after[:6]}" if one.before != one.after else one.after[:6]
         what = ", ".join(one.events) or one.kind
-        table.add_row(
-            when, one.tenant, str(one.batch), what, "yes" if one.committed else "no", share, gain, state, one.reason
-        )
-    console.print(table)
+        committed = "yes" if one.committed else "no"
+        rows.append([when, one.tenant, str(one.batch), what, committed, share, gain, state, one.reason])
+    titles = ["time (UTC)", "tenant", "batch", "what", "committed", "estimate", "gain", "state", "why"]
+    print_table(WordTable("", titles, rows))
     for path, checked in results.items():
         if path in problems:
             typer.echo(f"NOT intact after {checked.records} good records of {path}: {problems[path]}")

@@ -23,7 +23,8 @@ from holdfast.cli.options import (
     checked_metric,
     parse_settings,
 )
-from holdfast.cli.printing import console, in_words, plain_table
+from holdfast.cli.printing import in_words, print_table
+from holdfast.display import WordTable
 
 if TYPE_CHECKING:
     from holdfast.benchmark import Job
@@ -105,7 +106,7 @@ def run_suite(
 
     jobs = load_suite(name, overrides, scale=scale, allow_code=allow_code).jobs()
     admit_code(jobs, name, allow_code or name in suite_names())
-    check_ready([job for job in jobs if not (out / job.suite / job.name / "summary.json").exists()])
+    check_ready([job for job in jobs if not job.is_finished(out)])
     try:
         with LiveProgress(len(jobs), metric=checked_metric(metric)) as live:
             outcomes = run_jobs(jobs, out, executor=executor, workers=workers, progress=live, **pace)
@@ -184,13 +185,13 @@ def _print_cost(jobs: Sequence[Job], together: int) -> None:
     """Measure the first batches of each recipe and print what all of its jobs will cost."""
     from holdfast.benchmark.forecast import forecast
 
-    table = plain_table("recipe", "model", "jobs", "hours", "core-hours", "GPU-hours", "disk MB", "bottleneck")
-    costs = forecast(jobs, together)
+    rows, costs = [], forecast(jobs, together)
     for cost in costs:
         numbers = (cost.hours + cost.rendering_hours, cost.core_hours, cost.gpu_hours, cost.disk_mb)
         words = [f"{number:,.2f}" for number in numbers]
-        table.add_row(cost.recipe, cost.model, str(cost.jobs), *words, cost.error or cost.bottleneck)
-    console.print(table)
+        rows.append([cost.recipe, cost.model, str(cost.jobs), *words, cost.error or cost.bottleneck])
+    titles = ["recipe", "model", "jobs", "hours", "core-hours", "GPU-hours", "disk MB", "bottleneck"]
+    print_table(WordTable("", titles, rows))
     seconds = 3600 * sum(cost.hours + cost.rendering_hours for cost in costs)
     typer.echo(
         f"about {in_words(seconds)} one after the other on this machine, measured on a few batches of each recipe"

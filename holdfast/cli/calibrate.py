@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from holdfast.cli.options import AsJson, Device, Executor, ModelText, Workers
-from holdfast.cli.printing import console, plain_table
+from holdfast.cli.printing import console, print_table
+from holdfast.display import WordTable
 from holdfast.options.spec import Spec
 
 if TYPE_CHECKING:
@@ -92,12 +93,13 @@ def calibrate(
     if as_json:
         typer.echo(calibration.to_json())
         return
-    table = plain_table("transition", "steps", "accuracy %", "images", "measured")
+    rows = []
     for entry in calibration.transitions:
         accuracy = f"{entry.mean_percent:.1f} ± {entry.margin_percent:.1f}"
         name = f"{entry.first} → {entry.second}"
-        table.add_row(name, str(len(entry.points)), accuracy, str(entry.pictures), f"{len(entry.measured)} of 441")
-    console.print(f"target {calibration.target_percent:.1f} %, clean {calibration.clean_percent:.1f} %", table)
+        rows.append([name, str(len(entry.points)), accuracy, str(entry.pictures), f"{len(entry.measured)} of 441"])
+    console.print(f"target {calibration.target_percent:.1f} %, clean {calibration.clean_percent:.1f} %")
+    print_table(WordTable("", ["transition", "steps", "accuracy %", "images", "measured"], rows))
     for name, note in calibration.left_out.items():
         console.print(f"left out: {name} {note}")
     typer.echo(path)

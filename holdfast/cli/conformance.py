@@ -11,7 +11,8 @@ import typer
 from rich.live import Live
 
 from holdfast.cli.options import AsJson, Device
-from holdfast.cli.printing import console, plain_table
+from holdfast.cli.printing import console, in_terminal
+from holdfast.display import WordTable
 
 
 def conformance(
@@ -26,7 +27,7 @@ def conformance(
     from holdfast.conformance import compare_all
     from holdfast.machine.devices import resolve_device
 
-    table = plain_table("method", "trace", "stream", "reference", "max |Δ|", "allowed", "result")
+    table = in_terminal(WordTable("", ["method", "trace", "stream", "reference", "max |Δ|", "allowed", "result"], []))
     outcomes = []
     with Live(table, console=console) if not as_json else nullcontext():
         for outcome in compare_all(golden, only, device=resolve_device(device or "cpu")):

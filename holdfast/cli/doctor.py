@@ -49,6 +49,7 @@ def doctor(
         raise typer.Exit(1 if diagnosis.failed else 0)
     for table in diagnosis.tables():
         print_table(table, COLOURS)
+        typer.echo()
     named = f"'{model}'" + (f" '{data}'" if data else "") + (f" --card '{card}'" if card else "")
     following = "mend what fails first" if diagnosis.failed else f"holdfast recommend {named}"
     typer.echo(f"{diagnosis.conclusion}; next: {following}")

@@ -6,11 +6,11 @@ import json
 from typing import Annotated
 
 import typer
-from rich.table import Table
 
 from holdfast.cli import completing
 from holdfast.cli.options import AsJson
-from holdfast.cli.printing import console
+from holdfast.cli.printing import print_table
+from holdfast.display import WordTable
 from holdfast.registry import UnknownNameError, nearest
 
 
@@ -36,9 +36,5 @@ def list(  # noqa: A001
         typer.echo(json.dumps(plain[what] if what else plain))
         return
     for room, entries in chosen.items():
-        table = Table(title=room, title_justify="left", box=None, pad_edge=False)
-        for heading in ("name", "summary", "citation"):
-            table.add_column(heading, overflow="fold")
-        for entry in entries:
-            table.add_row(entry.name, entry.summary, entry.citation)
-        console.print(table, "")
+        rows = [[entry.name, entry.summary, entry.citation] for entry in entries]
+        print_table(WordTable(room, ["name", "summary", "citation"], rows))

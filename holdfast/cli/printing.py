@@ -14,20 +14,26 @@ from rich.text import Text
 from holdfast.display import WordTable
 
 console = Console()
+UNBROKEN = ("time (UTC)",)  # columns whose cells stay on one line
 ALWAYS = ("mean", "average")  # columns that a narrow terminal shows besides the first
 
 
-def plain_table(*headings: str) -> Table:
-    """Return an empty table without lines around it."""
-    return Table(*headings, box=None, pad_edge=False)
-
-
 def print_table(table: WordTable, styles: Mapping[str, str] | None = None) -> None:
-    """Print a table of words; `styles` has the style of a word wherever it stands alone in a cell."""
-    shown = plain_table(*table.columns)
+    """Print a table of words without lines around it, and an empty line below one with a title.
+
+    `styles` has the style of a word wherever it stands alone in a cell.
+    """
+    console.print(in_terminal(table, styles), *([""] if table.title else []))
+
+
+def in_terminal(table: WordTable, styles: Mapping[str, str] | None = None) -> Table:
+    """Return a table of words as `rich` prints it."""
+    shown = Table(title=table.title or None, title_justify="left", box=None, pad_edge=False)
+    for title in table.columns:
+        shown.add_column(title, overflow="fold", no_wrap=title in UNBROKEN)
     for row in table.rows:
         shown.add_row(*(Text(cell, (styles or {}).get(cell, "")) for cell in row))
-    console.print(shown, "")
+    return shown
 
 
 def print_markdown(text: str) -> None:

@@ -77,6 +77,7 @@ def recommend(
         typer.echo(json.dumps(ranking.to_dict()))
         return
     print_table(ranking.table(chosen), {"best": "green"})
+    typer.echo()
     for choice in ranking.best_per_cost:
         console.print(f"best at up to {choice.time:.1f} times the time: {choice.name}, {choice.gain:+.1f} points")
     for name, reason in ranking.unfit.items():

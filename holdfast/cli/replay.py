@@ -10,7 +10,8 @@ from typing import Annotated
 import typer
 
 from holdfast.cli.options import AllowCode, AsJson, Device, MetricName, Out, Scale, checked_metric
-from holdfast.cli.printing import console, plain_table
+from holdfast.cli.printing import console, print_table
+from holdfast.display import WordTable
 
 
 def replay(
@@ -68,15 +69,14 @@ def replay(
     if as_json:
         typer.echo(json.dumps([asdict(one) for one in replayed]))
         return
-    table = plain_table("recovery", f"{chosen} %", "last tenth %", "× forward", "resets", "at batch")
+    rows = []
     for one in replayed:
         scores = [f"{percent(share / 100, chosen):.1f}" for share in (one.accuracy, one.last_tenth)]
-        shares = (*scores, f"{one.passes:.2f}")
         batches = [str(reset.batch) for reset in one.resets]
-        table.add_row(
-            one.recovery, *shares, str(len(batches)), ", ".join(batches[:8]) + (" …" if len(batches) > 8 else "")
-        )
-    console.print(table)
+        first = ", ".join(batches[:8]) + (" …" if len(batches) > 8 else "")
+        rows.append([one.recovery, *scores, f"{one.passes:.2f}", str(len(batches)), first])
+    titles = ["recovery", f"{chosen} %", "last tenth %", "× forward", "resets", "at batch"]
+    print_table(WordTable("", titles, rows))
     for one in replayed:
         if one.resets:
             console.print(f"{one.recovery}, batch {one.resets[0].batch}: {one.resets[0].reason}", highlight=False)
@@ -109,11 +109,11 @@ def _replay_served(
     if as_json:
         typer.echo(json.dumps([asdict(one) for one in replayed]))
         return
-    table = plain_table("recipe", f"{chosen} %", "same class as served %", "resets")
-    for one in replayed:
-        score = "" if one.accuracy is None else f"{percent(one.accuracy / 100, chosen):.1f}"
-        table.add_row(one.name, score, f"{one.as_served:.1f}", str(one.resets))
-    console.print(table)
+    scores = ["" if one.accuracy is None else f"{percent(one.accuracy / 100, chosen):.1f}" for one in replayed]
+    rows = [
+        [one.name, score, f"{one.as_served:.1f}", str(one.resets)] for one, score in zip(replayed, scores, strict=True)
+    ]
+    print_table(WordTable("", ["recipe", f"{chosen} %", "same class as served %", "resets"], rows))
     labelled = (
         f"{chosen}: on the {replayed[0].labelled} that were labelled" if replayed[0].labelled else "no labels came back"
     )

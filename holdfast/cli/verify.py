@@ -11,7 +11,8 @@ from typing import Annotated
 import typer
 
 from holdfast.cli.options import AllowCode, AsJson, MetricName, checked_metric
-from holdfast.cli.printing import console, plain_table
+from holdfast.cli.printing import print_table
+from holdfast.display import WordTable
 
 
 def verify(
@@ -44,10 +45,10 @@ def verify(
     if as_json:
         typer.echo(json.dumps({"seed": seed, "verified": [asdict(one) for one in verified]}))
         raise typer.Exit(1 if failed else 0)
-    table = plain_table("run", f"stored {chosen} %", "again %", "promised", "outcome")
+    rows = []
     for one in verified:
         scores = [f"{percent(share / 100, chosen):.2f}" for share in (one.accuracy, one.again)]
-        table.add_row(one.name, *scores, one.promise, one.problem or "holds")
-    console.print(table)
+        rows.append([one.name, *scores, one.promise, one.problem or "holds"])
+    print_table(WordTable("", ["run", f"stored {chosen} %", "again %", "promised", "outcome"], rows))
     typer.echo(f"{len(verified) - len(failed)} of {len(verified)} hold; the same draw again: --seed {seed}")
     raise typer.Exit(1 if failed else 0)
