@@ -29,6 +29,9 @@ class Progress:
     seconds: float = 0.0  # that its steps have taken here
 
 
+Tell = Callable[[Progress], None]
+
+
 @dataclass(frozen=True)
 class Checkpoint:
     """The position in the stream of a saved state; all rows before it are on disk."""
@@ -51,7 +54,7 @@ class Attempt:
     folder: Path
     total: int | None
     checkpoint_seconds: float
-    progress: Callable[[Progress], None]
+    progress: Tell
     checkpoint: Checkpoint = Checkpoint()
     failure: Exception | None = None  # that ended it, while others of its group went on
     peaks: dict[str, float] = field(default_factory=dict)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from holdfast.benchmark.attempt import Progress
+from holdfast.benchmark.attempt import Tell
 from holdfast.benchmark.checks import check_cards
 from holdfast.benchmark.executors import EXECUTORS, Executor, Lost
 from holdfast.benchmark.finished import forget_inputs
@@ -20,7 +20,6 @@ from holdfast.benchmark.running import Pace, run_together
 from holdfast.machine.folders import InUseError
 from holdfast.machine.stopping import Stopped, stop_if_asked, stoppable
 
-Tell = Callable[[Progress], None]
 Group = tuple[Job, ...]
 
 
@@ -63,7 +62,7 @@ def bench(
     """
     chosen = EXECUTORS[executor]
     forget_inputs()
-    check_cards(job for job in jobs if not (runs / job.suite / job.name / "summary.json").exists())
+    check_cards(job for job in jobs if not job.is_finished(runs))
     groups = groups_of(jobs, at_least=1 if executor == "serial" else workers, at_most=together)
     # Tasks of a cluster have one core each; on this machine workers share the cores.
     sharing = {"serial": 1, "processes": max(1, min(workers, len(groups)))}.get(executor, usable_cores())
@@ -79,7 +78,7 @@ def bench(
             if again:
                 outcomes |= {outcome.job.name: outcome for outcome in _carried_out(chosen, work, again, workers)}
     except KeyboardInterrupt as error:
-        finished = sum((runs / job.suite / job.name / "summary.json").exists() for job in jobs)
+        finished = sum(job.is_finished(runs) for job in jobs)
         raise Stopped(
             f"stopped: {finished} of {len(jobs)} runs are finished and the others are saved; run the same command "
             "again to resume them"

@@ -7,12 +7,12 @@ from pathlib import Path
 
 from holdfast.benchmark.job import Job
 from holdfast.machine.folders import write_whole
+from holdfast.models.base import RUNS_CODE
 from holdfast.options.own_code import OwnFile, read_file
 from holdfast.options.spec import Spec
 
 FILES = "imports"  # the folder inside that of a run
 
-RUN_CODE = ("imported", "file", "hub")  # models that call a function of any package, file or repository
 KNOWN = ("holdfast.", "torchvision.models", "timm")  # packages whose functions return networks and do nothing else
 
 
@@ -25,7 +25,7 @@ def runs_code(model: Spec) -> bool:
     (False, False)
     """
     kind, _, target = model.name.partition(":")
-    if kind not in RUN_CODE:
+    if kind not in RUNS_CODE:
         return False
     target = target or str(model.options.get("target", ""))
     return kind != "imported" or not target.startswith(KNOWN)

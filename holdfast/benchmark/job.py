@@ -7,6 +7,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import InitVar, dataclass, field, replace
 from functools import cached_property
+from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, model_validator
@@ -114,6 +115,14 @@ class Job:
         """What a reader of the progress needs to know the job by."""
         timed = f", speed {self.speed:g}" if self.protocol == "online-timed" else ""
         return f"{self.recipe.label}, {self.stream.label}, {self.model.label}, seed {self.seed}{timed}"
+
+    def folder(self, runs: Path) -> Path:
+        """Return the folder of its run."""
+        return runs / self.suite / self.name
+
+    def is_finished(self, runs: Path) -> bool:
+        """Return whether its run there has ended; the summary is written last."""
+        return (self.folder(runs) / "summary.json").exists()
 
     @property
     def is_online(self) -> bool:

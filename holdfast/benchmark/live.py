@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Literal
 
 from rich.console import Console
 
-from holdfast.benchmark.attempt import Progress
+from holdfast.benchmark.attempt import Progress, Tell
 from holdfast.display.bars import Bars
 
-Tell = Callable[[Progress], None]
 NOTEBOOK_BARS = 12
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from holdfast.benchmark.attempt import Attempt, Checkpoint, Progress
+from holdfast.benchmark.attempt import Attempt, Checkpoint, Progress, Tell
 from holdfast.benchmark.building import build
 from holdfast.benchmark.finished import check_finished, forget_inputs, settle_manifest, write_json
 from holdfast.benchmark.foreign_code import keep_files
@@ -26,7 +26,6 @@ from holdfast.machine.devices import threads
 from holdfast.machine.folders import InUseError, held, sweep
 from holdfast.streams import Stream
 
-Tell = Callable[[Progress], None]
 LONG = 8 * 2**20  # bytes of JSON lines beyond which a finished run keeps its rows as Parquet only
 
 
@@ -52,7 +51,7 @@ def run(
         render_workers: processes that render ahead; None chooses by what it measures.
         progress: a function that is called with each `Progress`.
     """
-    if (runs / job.suite / job.name / "summary.json").exists():
+    if job.is_finished(runs):
         forget_inputs()  # so that a change since is noticed
     (outcome,) = run_together([job], runs, Pace(threads, checkpoint_seconds, render_workers), progress)
     if outcome.failure is not None:
@@ -90,9 +89,10 @@ def run_together(jobs: Sequence[Job], runs: Path, pace: Pace, progress: Tell | N
     with threads(pace.threads), ExitStack() as closing:
         attempts: list[Attempt] = []
         for job in jobs:
-            folder = runs / job.suite / job.name
+            folder = job.folder(runs)
             try:
-                if _is_finished(job, folder, tell):
+                if job.is_finished(runs):
+                    _tell_finished(job, folder, tell)
                     ended[job.name] = Ended(job, folder)
                     continue
                 shared = attempts[0].stream if attempts else None
@@ -112,19 +112,16 @@ def run_together(jobs: Sequence[Job], runs: Path, pace: Pace, progress: Tell | N
                 share = _carry_out(attempts, pace)
             except Exception as error:  # of what they share: a file of the data, or the disk
                 for attempt in attempts:
-                    attempt.failure = attempt.failure or error
+                    attempt.fail(attempt.failure or error)
             ended |= {a.job.name: Ended(a.job, a.folder, a.failure, share) for a in attempts}
     return [ended[job.name] for job in jobs]
 
 
-def _is_finished(job: Job, folder: Path, tell: Tell) -> bool:
-    if not (folder / "summary.json").exists():
-        return False
+def _tell_finished(job: Job, folder: Path, tell: Tell) -> None:
     check_finished(job, folder)
     summary = json.loads((folder / "summary.json").read_text())
     samples, correct = summary["samples"], summary["correct"]
     tell(Progress(job.name, job.label, samples, samples, correct, finished=True))
-    return True
 
 
 @contextmanager

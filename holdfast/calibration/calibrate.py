@@ -73,12 +73,11 @@ def _walked(meter: Meter, execute: Execute | None) -> Calibration:
         number = USUAL_PAIRS if pairs is None and steps is None else pairs
         with locked(meter, "alone", wait=True):
             names, left_out = reaching(meter, names_of(settings.pool or ()), reach_percent(target, clean, chance))
-        meter.pairs_left = number or -(-(steps or 0) // USUAL_STEPS)
-        likely = list(islice(walk_pairs(names, settings.seed), meter.pairs_left))
+        likely = list(islice(walk_pairs(names, settings.seed), number or -(-(steps or 0) // USUAL_STEPS)))
         walk: Iterable[Pair] = likely if number else walk_pairs(names, settings.seed)
     else:
         walk = likely = check_pairs(pairs)
-        meter.pairs_left = len(likely)
+    meter.expect(len(likely))
     find = partial(find_path, settings.path_rule, target_percent=target)
     solve = partial(solve_pair, find=find, chance_percent=chance)
     if execute is not None:

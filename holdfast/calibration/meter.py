@@ -115,6 +115,10 @@ class Meter:
         """Read stored outcomes again when they are next needed: another process may have added some."""
         self._read.clear()
 
+    def expect(self, pairs: int) -> None:
+        """Say how many pairs are to come."""
+        self.pairs_left = pairs
+
     def turn_to(self, pair: tuple[str, str]) -> None:
         """Set the pair that the next outcomes are for; outcomes known already count as saved."""
         self.pair = "+".join(pair)

@@ -327,7 +327,7 @@ def run_trial(
     for seed in sorted({job.seed for job in trial.jobs}):
         out_of_it = {*race.lost, *unfit}
         chosen = [job for job in trial.jobs if job.seed == seed and job.recipe.label not in out_of_it]
-        folders = [out / job.suite / job.name for job in chosen]
+        folders = [job.folder(out) for job in chosen]
         known = [read_run(folder) for folder in folders if (folder / "manifest.json").exists()]
         race.start({job.name: (job.recipe.label, seed) for job in chosen}, known, trial.samples)
         outcomes = bench(chosen, out, together=len(chosen), progress=race)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import Any
 
 from holdfast.benchmark import Job, Progress, load_suite, run, suite_names
 from holdfast.benchmark.building import GIVEN_TO_RECIPES
+from holdfast.benchmark.finished import read_manifest
 from holdfast.benchmark.foreign_code import kept_files
 from holdfast.benchmark.job import with_own_files
 from holdfast.machine.devices import resolve_device
@@ -63,7 +63,9 @@ def job_of(target: str | Path, *, job: str = "", scale: str | None = None, allow
     folder = Path(target)
     if not folder.is_dir():
         raise ValueError(f"{target} is neither the folder of a run nor a suite; {nearest(str(target), suite_names())}")
-    manifest = _manifest(folder)
+    if not (folder / "manifest.json").is_file():
+        raise ValueError(f"{folder} has no manifest.json, so it is not a run; name the folder of a run")
+    manifest = read_manifest(folder / "manifest.json")
     if "asked" not in manifest:
         raise ValueError(f"{folder} was recorded by a version that did not keep its job; run that job again")
     return Job.from_json(manifest["asked"], kept_files(folder))
@@ -123,19 +125,8 @@ def _names_a_suite(target: str | Path) -> bool:
     return str(target) in suite_names() or str(target).endswith((".yaml", ".yml"))
 
 
-def _manifest(folder: Path) -> dict[str, Any]:
-    path = folder / "manifest.json"
-    if not path.is_file():
-        raise ValueError(f"{folder} has no manifest.json, so it is not a run; name the folder of a run")
-    try:
-        manifest = json.loads(path.read_text())
-    except json.JSONDecodeError as error:
-        raise ValueError(f"{path} is not JSON; run that job again") from error
-    return dict(manifest)
-
-
 def _check_as_recorded(recorded: Path, again: Path) -> None:
-    before, now = (_manifest(folder)["protocol"] for folder in (recorded, again))
+    before, now = (read_manifest(folder / "manifest.json")["protocol"] for folder in (recorded, again))
     differing = [field for field in RECORDED_FIELDS if before.get(field) != now.get(field)]
     if differing:
         raise ValueError(

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from holdfast.benchmark import Job, Progress, load_suite, run
+from holdfast.benchmark.finished import read_manifest
 from holdfast.benchmark.foreign_code import admit_code, kept_files
 from holdfast.machine.folders import commit_of, write_whole
 from holdfast.options.own_code import OwnFile
@@ -133,7 +134,7 @@ def _verified(claim: Claim, run: RunRecord) -> VerifiedRun:
 
 
 def _claim_of(run: RunRecord) -> Claim:
-    manifest = json.loads((run.folder / "manifest.json").read_text())
+    manifest = read_manifest(run.folder / "manifest.json")
     return Claim(Job.from_json(manifest["asked"], kept_files(run.folder)), manifest, _numbers_of(run))
 
 

@@ -51,7 +51,7 @@ def test_a_suite_file_runs_code_only_if_the_user_allows_it(suite: Path) -> None:
 def test_a_received_run_folder_runs_code_only_if_the_user_allows_it(suite: Path, tmp_path: Path) -> None:
     job = parse_suite(suite.read_text()).jobs()[1]
     (tmp_path / "received").mkdir()
-    write_json(tmp_path / "received" / "manifest.json", {"asked": job.to_json()})
+    write_json(tmp_path / "received" / "manifest.json", {"asked": job.to_json(), "protocol": {}})
     refused = CliRunner().invoke(app, ["replay", "received", "-r", "never"])
     assert "run code of their own" in str(refused.exception)
     assert not Path("ran").exists()
