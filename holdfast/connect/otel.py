@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from holdfast import __version__
+from holdfast.machine.extras import extra
 from holdfast.model.events import EVENTS
 
 if TYPE_CHECKING:
@@ -39,10 +40,7 @@ class Telemetry:
     """
 
     def __init__(self, *, tracers: TracerProvider | None = None, meters: MeterProvider | None = None) -> None:
-        try:
-            from opentelemetry import metrics, trace
-        except ImportError as error:
-            raise ImportError('traces and metrics need opentelemetry: pip install "holdfast[otel]"') from error
+        metrics, trace = (extra("otel", f"opentelemetry.{part}", "telemetry needs") for part in ("metrics", "trace"))
         self._trace = trace
         self._tracer = (tracers or trace.get_tracer_provider()).get_tracer("holdfast", __version__)
         self._providers: list[Any] = [tracers, meters]

@@ -37,7 +37,7 @@ class LabelRequests:
 
 
 @dataclass(frozen=True)
-class _Stretch:
+class _Unasked:
     """Samples in a row that need no label."""
 
     samples: int = 0
@@ -53,9 +53,9 @@ class _Stretch:
         gains: NDArray[np.float64],
         rates: NDArray[np.float64],
         differs: NDArray[np.bool_],
-    ) -> _Stretch:
+    ) -> _Unasked:
         """Return the stretch with more samples at its end."""
-        return _Stretch(
+        return _Unasked(
             self.samples + len(right),
             self.right + float(right.sum()),
             self.differing + int(differs.sum()),
@@ -75,7 +75,7 @@ class _Request:
     right: float
     gained: float
     rate: float
-    before: _Stretch
+    before: _Unasked
     label: int | None = None  # None: not yet
     given_up: bool = False
     wrong: bool = False  # the served class is known to be wrong, and the true one is not known
@@ -140,7 +140,7 @@ class LabelAudit(Stateful):
     worth: float
     spent: float
     requests: dict[int, _Request]
-    open: _Stretch
+    open: _Unasked
 
     def __init__(
         self,
@@ -168,7 +168,7 @@ class LabelAudit(Stateful):
         self.add_state("worth", 0.0)
         self.add_state("spent", 0.0)
         self.add_state("requests", {})  # by id, in their order
-        self.add_state("open", _Stretch())
+        self.add_state("open", _Unasked())
         self.right_line = CorrectionLine(lowest=0.0, highest=1.0)
         self.gain_line = CorrectionLine(lowest=-1.0, highest=1.0)
         stakes = STAKES + math.ceil(-math.log2(budget))
@@ -209,7 +209,7 @@ class LabelAudit(Stateful):
             if end < len(now):
                 classes, estimates = (int(now[end]), int(before[end])), (float(sure[end]), float(gains[end]))
                 self.requests[first + end] = _Request(first + end, *classes, *estimates, float(rates[end]), self.open)
-                self.open = _Stretch()
+                self.open = _Unasked()
             start = end + 1
         self.served, self.requested = first + len(now), self.requested + int(wanted.sum())
         self._settle()
@@ -252,8 +252,8 @@ class LabelAudit(Stateful):
 
     def set_extra_state(self, state: Mapping[str, Any]) -> None:
         """Set the declared attributes from such dictionaries."""
-        requests = [_Request(**{**request, "before": _Stretch(**request["before"])}) for request in state["requests"]]
-        records = {"requests": {request.id: request for request in requests}, "open": _Stretch(**state["open"])}
+        requests = [_Request(**{**request, "before": _Unasked(**request["before"])}) for request in state["requests"]]
+        records = {"requests": {request.id: request for request in requests}, "open": _Unasked(**state["open"])}
         super().set_extra_state({**state, **records})
 
     @property
@@ -290,9 +290,9 @@ class LabelAudit(Stateful):
             self._count_stretch(request.before)
             self._count_labelled(request)
         self._count_stretch(self.open)
-        self.open = _Stretch()
+        self.open = _Unasked()
 
-    def _count_stretch(self, stretch: _Stretch) -> None:
+    def _count_stretch(self, stretch: _Unasked) -> None:
         if not stretch.samples:
             return
         offset, slope = self.right_line.coefficients

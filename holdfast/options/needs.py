@@ -8,7 +8,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from holdfast.options.sources import FULL_NAMES, PACKAGES, SOURCES, WEIGHTS, Source
+from holdfast.options.sources import FULL_NAMES, PACKAGES, SOURCES, WEIGHTS, Supply
 
 SUFFIXES = (".safetensors", ".pt", ".pth", ".tar", ".ckpt", ".bin")  # of weights that are files
 
@@ -20,7 +20,7 @@ class Need:
     kind: str  # data, weights, calibration, card or package
     name: str
     location: str  # folder, file or package
-    source: Source
+    source: Supply
     jobs: int = 1  # that need it
 
     @property
@@ -58,21 +58,21 @@ def _needs(job: Mapping[str, Any]) -> Iterator[Need]:
     noise = stream.get("noise")
     for name, folder in (noise if isinstance(noise, Mapping) else {"noise": noise}).items():
         if isinstance(folder, str):
-            yield Need("data", Path(folder).name, folder, SOURCES.get(name, Source("see docs/audio.md")))
+            yield Need("data", Path(folder).name, folder, SOURCES.get(name, Supply("see docs/audio.md")))
     calibration = stream.get("calibration")
     if isinstance(calibration, str):
         file = calibration.replace("{seed}", str(job["seed"]))
-        yield Need("calibration", Path(file).name, file, Source("make it with holdfast calibrate"))
+        yield Need("calibration", Path(file).name, file, Supply("make it with holdfast calibrate"))
     yield from _model_needs(job["model"])
     if job.get("card") is not None:
-        yield Need("card", Path(job["card"]).name, job["card"], Source("make it with holdfast card"))
+        yield Need("card", Path(job["card"]).name, job["card"], Supply("make it with holdfast card"))
 
 
 def _data_needs(data: Mapping[str, Any]) -> Iterator[Need]:
     name = FULL_NAMES.get(data["name"], data["name"])
     for option, key in (("folder", name), ("clean", f"{name} clean"), ("file", name), ("paths", name)):
         for path in _paths(data.get(option)):
-            source = SOURCES.get(f"{name} {Path(path).name}") or SOURCES.get(key) or Source("see the documentation")
+            source = SOURCES.get(f"{name} {Path(path).name}") or SOURCES.get(key) or Supply("see the documentation")
             yield Need("data", Path(path).name, path, source)
 
 
@@ -80,11 +80,11 @@ def _model_needs(model: Mapping[str, Any]) -> Iterator[Need]:
     zoo = model["name"].partition(":")[0]
     package = "torchvision" if str(model.get("target", "")).startswith("torchvision") else PACKAGES.get(zoo)
     if package:
-        yield Need("package", package, package, Source(f"pip install {package}"))
+        yield Need("package", package, package, Supply(f"pip install {package}"))
     weights = model.get("weights")
     if isinstance(weights, str) and (weights.endswith(SUFFIXES) or "/" in weights):
         name = Path(weights).name
-        known = WEIGHTS.get(name) or WEIGHTS.get(zoo) or Source("train it with holdfast train")
+        known = WEIGHTS.get(name) or WEIGHTS.get(zoo) or Supply("train it with holdfast train")
         yield Need("weights", f"{model['label']} ({name})", weights, known)
 
 

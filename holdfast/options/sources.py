@@ -25,7 +25,7 @@ class Archive:
 
 
 @dataclass(frozen=True)
-class Source:
+class Supply:
     """Where to get something; what has a free licence and known checksums comes with its archives."""
 
     address: str
@@ -36,12 +36,12 @@ class Source:
     samples: int | None = None  # of a test set, in each of its domains
 
 
-def _source(archives: Mapping[str, str] | None = None, **known: Any) -> Source:
+def _source(archives: Mapping[str, str] | None = None, **known: Any) -> Supply:
     """Return an entry of `sources.yaml`, whose archives are checksums by address."""
     free = tuple(Archive(address, checksum) for address, checksum in (archives or {}).items())
     if len(free) == 1:
         known["checksum"] = free[0].checksum.replace(":", " ")
-    return Source(archives=free, **known)
+    return Supply(archives=free, **known)
 
 
 _TEXT = (resources.files("holdfast.options") / "sources.yaml").read_text(encoding="utf-8")
@@ -52,11 +52,11 @@ _CLEAN = {"us8": "urbansound8k", "sc2": "speech_commands", "vs": "vocalsound", "
 FULL_NAMES = _CLEAN | {f"{short}_c": f"stored_{full}_c" for short, full in _CLEAN.items()}
 
 
-def _trained(data: str, model: str, out: str, *options: str) -> Source:
-    return Source(shlex.join(["holdfast", "train", data, "--model", model, *options, "--out", out]))
+def _trained(data: str, model: str, out: str, *options: str) -> Supply:
+    return Supply(shlex.join(["holdfast", "train", data, "--model", model, *options, "--out", out]))
 
 
-def _network_of_dhauds(network: str, version: str, data: str, folder: str, *options: str, more: str = "") -> Source:
+def _network_of_dhauds(network: str, version: str, data: str, folder: str, *options: str, more: str = "") -> Supply:
     """Return the command that trains a network of DHAuDS by its published procedure."""
     model = f"{{name: {network}, version: {version}{more}}}"
     samples = f"{{name: {data}, folder: {folder}}}"
@@ -64,8 +64,8 @@ def _network_of_dhauds(network: str, version: str, data: str, folder: str, *opti
     return _trained(samples, model, out, "--procedure", f"{network}-{data}", *options)
 
 
-def _then(first: Source, second: Source, note: str) -> Source:
-    return Source(f"{first.address} && {second.address}", note)
+def _then(first: Supply, second: Supply, note: str) -> Supply:
+    return Supply(f"{first.address} && {second.address}", note)
 
 
 _SC2 = ("sc2", "speech_commands", "data/speech_commands_v0.02")
@@ -88,7 +88,7 @@ WEIGHTS = {
     },
     **{f"conmix-{given[0]}.safetensors": _network_of_dhauds("conmix", *given) for given in (_SC2, _RS)},
     **{
-        f"{file}.safetensors": Source(f"train {network} on the domain {domain} of {data}")
+        f"{file}.safetensors": Supply(f"train {network} on the domain {domain} of {data}")
         for file, network, domain, data in (
             ("resnet50-pacs-photo", "timm:resnet50", "photo", "PACS"),
             ("resnet50-officehome-real", "timm:resnet50", "Real World", "OfficeHome"),
@@ -96,13 +96,13 @@ WEIGHTS = {
             ("resnet101-visda-train", "timm:resnet101", "train", "VisDA"),
         )
     },
-    "densenet121-camelyon17.safetensors": Source("train timm:densenet121 on the split train of camelyon17"),
-    "resnet50-iwildcam.safetensors": Source("train timm:resnet50 on the split train of iwildcam"),
-    "Standard.pt": Source("RobustBench, cifar10/corruptions/Standard", "146 MB"),
-    "Hendrycks2020AugMix_ResNeXt.pt": Source("RobustBench, cifar100/corruptions/Hendrycks2020AugMix_ResNeXt", "28 MB"),
-    "cifar_resnet18": Source("train it with https://github.com/taeckyung/AETTA (train_src.sh)", "45 MB"),
-    "augmix.pth.tar": Source("https://github.com/google-research/augmix", "100 MB"),
-    "deepaugment_and_augmix.pth.tar": Source("https://github.com/hendrycks/imagenet-r", "100 MB"),
-    "resnext101_augmix_and_deepaugment.pth.tar": Source("https://github.com/hendrycks/imagenet-r", "350 MB"),
+    "densenet121-camelyon17.safetensors": Supply("train timm:densenet121 on the split train of camelyon17"),
+    "resnet50-iwildcam.safetensors": Supply("train timm:resnet50 on the split train of iwildcam"),
+    "Standard.pt": Supply("RobustBench, cifar10/corruptions/Standard", "146 MB"),
+    "Hendrycks2020AugMix_ResNeXt.pt": Supply("RobustBench, cifar100/corruptions/Hendrycks2020AugMix_ResNeXt", "28 MB"),
+    "cifar_resnet18": Supply("train it with https://github.com/taeckyung/AETTA (train_src.sh)", "45 MB"),
+    "augmix.pth.tar": Supply("https://github.com/google-research/augmix", "100 MB"),
+    "deepaugment_and_augmix.pth.tar": Supply("https://github.com/hendrycks/imagenet-r", "100 MB"),
+    "resnext101_augmix_and_deepaugment.pth.tar": Supply("https://github.com/hendrycks/imagenet-r", "350 MB"),
 }
 PACKAGES = {"torchvision": "torchvision", "timm": "timm"} | dict.fromkeys(("hubert", "hf", "clip"), "transformers")

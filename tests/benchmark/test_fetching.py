@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 from holdfast.benchmark import fetching
 from holdfast.benchmark.fetching import fetch
 from holdfast.cli.commands import app
-from holdfast.options.sources import SOURCES, Archive, Source
+from holdfast.options.sources import SOURCES, Archive, Supply
 
 pytest.importorskip("pooch")
 
@@ -138,7 +138,7 @@ def test_the_command_fetches_what_is_free_and_prints_the_address_of_the_rest(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     archive = server.archive("imagenet-r.tar", tape(**{"imagenet-r__n01443537__art_1.jpg": b"1"}))
-    free = Source(archive.address, licence="MIT", archives=(archive,))
+    free = Supply(archive.address, licence="MIT", archives=(archive,))
     monkeypatch.setitem(SOURCES, "imagenet_r", free)
     suite = tmp_path / "mine.yaml"
     suite.write_text(
