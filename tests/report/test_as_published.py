@@ -299,7 +299,7 @@ def test_a_manifest_that_holds_the_comparison_keeps_it(job: Job) -> None:
         "model": {"name": "net", "parameters": 1, "normalisation": "batch"},
         "stream": {"name": "continual", "label": "continual", "domains": [], "length": None},
         "seed": 0,
-        "protocol": {},
+        "protocol": {"protocol": "online"},
         "fingerprint": "",
         "asked": json.loads(json.dumps(job.to_json())),
     }
