@@ -12,7 +12,9 @@ from typing import Any, ClassVar
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-ACCEPTED_AT_ONCE = 64  # connections that are accepted before the first of them can be refused
+AT_ONCE = 16  # connections that the event loop accepts in one turn
+TURNS = 4  # until the first of those that are refused has given its file descriptor back
+LISTENING = 1024  # connections that wait in the system until they are accepted
 RESERVED = 128  # file descriptors for states, the log and libraries
 
 
@@ -23,9 +25,9 @@ def files_left() -> int:
     True
     """
     allowed, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    left = 2**31 if allowed == resource.RLIM_INFINITY else allowed - RESERVED - ACCEPTED_AT_ONCE
+    left = 2**31 if allowed == resource.RLIM_INFINITY else allowed - RESERVED - TURNS * AT_ONCE
     if left < 1:
-        raise OSError(f"a service needs over {RESERVED + ACCEPTED_AT_ONCE} open files, and {allowed} are allowed; "
+        raise OSError(f"a service needs over {RESERVED + TURNS * AT_ONCE} open files, and {allowed} are allowed; "
                       "raise the limit with ulimit -n")  # fmt: skip
     return left
 
@@ -33,8 +35,9 @@ def files_left() -> int:
 class Connection(H11Protocol):
     """One connection; without a request under way it is idle.
 
-    One more than `most` closes the oldest idle one, those that have never sent a request first; if all are busy, the
-    new one is closed. `overdue` runs while the head of a request is awaited.
+    One more than `most` closes the one whose client keeps it waiting for the longest: an idle one, those that have never
+    sent a request first, then one whose body does not end or whose client does not read. If none does, the new one is
+    closed. `overdue` runs while the head of a request is awaited.
     """
 
     most: ClassVar[int]
@@ -42,13 +45,18 @@ class Connection(H11Protocol):
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
-        self.opened = self.loop.time()
+        self.since = self.loop.time()  # of the last head, or the beginning
         self.overdue: asyncio.TimerHandle | None = None
 
     @property
     def idle(self) -> bool:
         """Whether no request is under way."""
         return self.cycle is None or self.cycle.response_complete
+
+    @property
+    def waiting(self) -> bool:
+        """Whether the client has to send or read before anything can happen."""
+        return self.idle or self.cycle.more_body or self.flow.write_paused
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Await a head, and make room for it."""
@@ -57,14 +65,17 @@ class Connection(H11Protocol):
         transport.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._await_head()
         if len(self.connections) > self.most:
-            closing = [one for one in self.connections if isinstance(one, Connection) and one.idle]
-            oldest = min(closing, key=lambda one: (one is self, one.cycle is not None, one.opened))
-            self.connections.discard(oldest)
-            oldest.transport.abort()
+            closing = [one for one in self.connections if isinstance(one, Connection) and one.waiting]
+            slowest = min(closing, key=lambda one: (one is self, not one.idle, one.cycle is not None, one.since))
+            self.connections.discard(slowest)
+            slowest.transport.abort()
 
     def data_received(self, data: bytes) -> None:
         """Take bytes of a head or body."""
+        before = self.cycle
         super().data_received(data)
+        if self.cycle is not before:
+            self.since = self.loop.time()
         if not self.idle:
             self._head_arrived()
         elif self.overdue is None:
@@ -90,6 +101,12 @@ class Server(uvicorn.Server):
     def __init__(self, config: uvicorn.Config, leaving: Callable[[], None]) -> None:
         super().__init__(config)
         self._leaving = leaving
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Listen, and let many connections wait although few are accepted at once."""
+        await super().startup(sockets)
+        for one in sockets or []:
+            one.listen(LISTENING)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Take the signal."""

@@ -57,7 +57,7 @@ def server_of(app: Any, limits: Limits, *, leaving: Callable[[], None] = lambda:
     try:
         import uvicorn
 
-        from holdfast.serve.connections import ACCEPTED_AT_ONCE, Server, files_left, limited_connection
+        from holdfast.serve.connections import AT_ONCE, Server, files_left, limited_connection
     except ImportError as error:
         raise needs_serve(error) from error
     sys.setswitchinterval(SWITCH_SECONDS)
@@ -69,7 +69,7 @@ def server_of(app: Any, limits: Limits, *, leaving: Callable[[], None] = lambda:
             server_header=False,
             ws="none",
             http=limited_connection(min(limits.connections, files_left()), limits.head_seconds),
-            backlog=ACCEPTED_AT_ONCE,
+            backlog=AT_ONCE,
             timeout_keep_alive=5,
             timeout_graceful_shutdown=GRACE_SECONDS,
             h11_max_incomplete_event_size=16 * 1024,

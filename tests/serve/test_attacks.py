@@ -10,6 +10,7 @@ import os
 import resource
 import socket
 import stat
+import subprocess
 import sys
 import threading
 import time
@@ -31,6 +32,7 @@ from holdfast.records import InputSpec
 from holdfast.serve.app import create_app
 from holdfast.serve.bodies import Decoder
 from holdfast.serve.build import build_service
+from holdfast.serve.connections import files_left
 from holdfast.serve.inference_protocol import read_inference
 from holdfast.serve.limits import Limits, RefusedError
 from holdfast.serve.service import Service
@@ -69,6 +71,48 @@ def test_idle_connections_make_room_for_others(tmp_path: Path) -> None:
                 assert another.post(f"/v1/tenants/{tenant}/predict", **SENT).status_code == 200
         assert service.tenants.status("north").batches == 3
     assert not list(tmp_path.glob("*.damaged"))
+
+
+@pytest.mark.parametrize("way", ["bodies that do not end", "replies that are not read"])
+def test_clients_that_keep_every_connection_waiting_make_room_for_others(way: str) -> None:
+    service = make_service(guarded=False, limits=Limits(connections=8))
+    with listening(service) as url, ExitStack() as opened:
+        host = f"Host: {urlsplit(url).netloc}\r\n"
+        half = f"POST /v1/predict HTTP/1.1\r\n{host}Content-Length: 100\r\n\r\nx"
+        many = f"GET /openapi.json HTTP/1.1\r\n{host}\r\n" * 200
+        for _ in range(12):
+            slow = opened.enter_context(socket.socket())
+            slow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            slow.connect(address(url))
+            slow.sendall((half if way.startswith("bodies") else many).encode())
+        for _ in range(3):  # refused only while all are really served
+            wait_until(lambda: httpx.post(f"{url}/v1/predict", **SENT, trust_env=False).status_code == 200, 15)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_many_connections_at_once_leave_files_for_states() -> None:
+    service = make_service(guarded=False)
+    used = len(os.listdir("/proc/self/fd"))
+    with at_most_files(used + 128 + 64 + 20):  # what a service needs, and 20 connections
+        assert files_left() >= 20
+        with listening(service) as url:
+            attack = f"""
+import resource, socket, time
+resource.setrlimit(resource.RLIMIT_NOFILE, (2048, max(2048, resource.getrlimit(resource.RLIMIT_NOFILE)[1])))
+connections = [socket.socket() for _ in range(500)]
+for one in connections:
+    one.setblocking(False)
+    one.connect_ex({address(url)!r})
+time.sleep(3)
+"""
+            most = used
+            with subprocess.Popen([sys.executable, "-c", attack]) as attacker:
+                while attacker.poll() is None:
+                    most = max(most, len(os.listdir("/proc/self/fd")))
+                    time.sleep(0.001)
+            with httpx.Client(base_url=url, trust_env=False, timeout=30) as another:
+                assert another.post("/v1/predict", **SENT).status_code == 200
+    assert most < used + 20 + 64 + 20
 
 
 def test_half_sent_heads_are_closed_in_time_however_slowly_they_drip() -> None:
