@@ -40,8 +40,9 @@ def class_or_none(label: Any, correct: Any = None, *, classes: int | None = None
     if correct is not None:
         raise ValueError(f"give label or correct, not both, got {label!r} and {correct!r}")
     known = "a class from 0 on" if classes is None else f"a class from 0 to {classes - 1}"
+    plain = label.tolist() if hasattr(label, "tolist") else label  # of NumPy and PyTorch
     try:
-        index = -1 if isinstance(label, (bool, np.bool_)) else operator.index(label)
+        index = -1 if isinstance(plain, bool) else operator.index(plain)
     except TypeError:
         index = -1
     if index < 0 or (classes is not None and index >= classes):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
@@ -221,7 +222,7 @@ class LabelAudit(Stateful):
         Returns whether it counts. Only requested labels count, and only once: those that someone chose to give are not
         a random sample.
         """
-        label = class_or_none(label, correct)
+        label, sample_id = class_or_none(label, correct), operator.index(sample_id)
         if not 0 <= sample_id < self.served:
             raise ValueError(f"no sample has the id {sample_id}; {self.served} samples were served, from 0 on")
         request = self.requests.get(sample_id)

@@ -11,7 +11,7 @@ from torch import nn
 
 from holdfast.estimators import ESTIMATORS, Estimator
 from holdfast.registry import options_of
-from holdfast.state import SavedStateError
+from holdfast.state import OtherStateError, SavedStateError
 
 
 def options_given(part: object) -> dict[str, Any]:
@@ -43,7 +43,7 @@ def check_header(path: str | Path, header: Mapping[str, Any], *, recipe: Mapping
     if set(header) != {"recipe", "weights", "note"}:
         raise SavedStateError(f"{path} is not the state of an adapted model; pass a file that `save` wrote")
     if header["weights"] != weights:
-        raise SavedStateError(
+        raise OtherStateError(
             f"{path} belongs to a model with other weights ({str(header['weights'])[:8]}, here {weights[:8]}); adapt "
             "the model it was saved from and load it there"
         )
@@ -51,4 +51,4 @@ def check_header(path: str | Path, header: Mapping[str, Any], *, recipe: Mapping
         there = dict(header["recipe"] or {})
         fields = [key for key in sorted({*recipe, *there}) if recipe.get(key) != there.get(key)]
         differences = "; ".join(f"{key} is {there.get(key)!r} there and {recipe.get(key)!r} here" for key in fields)
-        raise SavedStateError(f"{path} was saved by another recipe: {differences}; adapt with the same options")
+        raise OtherStateError(f"{path} was saved by another recipe: {differences}; adapt with the same options")

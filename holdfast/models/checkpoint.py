@@ -31,7 +31,12 @@ def read_checkpoint(path: str | Path) -> dict[str, Tensor]:
             if path.suffix == ".safetensors"
             else torch.load(path, map_location="cpu", weights_only=True)
         )
-    except (SafetensorError, pickle.UnpicklingError, RuntimeError, EOFError) as error:
+    except pickle.UnpicklingError as error:  # what torch says of it is several pages long
+        raise ValueError(
+            f"{path} cannot be read as weights: it holds more than tensors, or something else; save the weights alone "
+            "with torch.save(network.state_dict(), path)"
+        ) from error
+    except (SafetensorError, RuntimeError, EOFError) as error:
         raise ValueError(
             f"{path} cannot be read as weights ({error}); save it with safetensors.torch.save_file, or as a state dict"
         ) from error

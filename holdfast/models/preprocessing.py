@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -27,6 +28,15 @@ class Preprocessing:
     resize: int | None = None  # pixels of the shorter side before the crop
     interpolation: str = "bilinear"  # of the resize, as Pillow calls it
     sample_rate: int | None = None  # of audio, in Hz
+
+    def __post_init__(self) -> None:
+        if len(self.mean) != len(self.std) or not all(map(math.isfinite, (*self.mean, *self.std))) or 0 in self.std:
+            raise ValueError(
+                f"mean and std must be finite numbers, one for each channel, and no std 0, got mean={list(self.mean)} "
+                f"and std={list(self.std)}"
+            )
+        if min((*(self.crop or ()), *(() if self.resize is None else (self.resize,))), default=1) < 1:
+            raise ValueError(f"images must have at least 1 pixel, got crop={self.crop} and resize={self.resize}")
 
     def image(self, picture: Image.Image) -> Tensor:
         """Return an image as the network takes it: resized, cropped, (3, height, width) in [0, 1]."""

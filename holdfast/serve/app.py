@@ -63,8 +63,6 @@ class Local:
         length = request.headers.get("inference-header-content-length")
         async with self.room.body(request) as body:
             asked = await decoding.run(read_inference, body, length, decoding.decoder)
-        if None not in (tenant, asked.tenant) and tenant != asked.tenant:
-            raise RefusedError(422, "the parameter tenant and the header X-Tenant name two tenants; send one of them")
         name = tenant_of(tenant, asked.tenant)
         self.service.admit(name)
         inputs = await decoding.run(decoding.decoder.tensor, asked.values)

@@ -36,6 +36,7 @@ CREATE TRIGGER IF NOT EXISTS no_delete BEFORE DELETE ON decisions
 """
 START = "0" * 32  # the hash before the first record
 KEPT = 10_000  # decisions that wait for a disk to take them
+BUSY_SECONDS = 0.2  # to wait for another process that holds the log; its records wait here in the meantime
 
 
 @dataclass(frozen=True)
@@ -66,8 +67,10 @@ class AuditLog:
         self._late: deque[Decision] = deque()  # that the disk did not take yet, in their order
         self._missing = 0  # decisions after those, when there were too many
         try:
-            os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))  # private, as the files that SQLite puts beside it
-            self._connection = sqlite3.connect(path, check_same_thread=False, isolation_level=None)
+            created = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)  # private, as the files that SQLite puts beside it
+            self._file = _identity(os.fstat(created))
+            os.close(created)
+            self._connection = sqlite3.connect(path, check_same_thread=False, isolation_level=None, timeout=BUSY_SECONDS)
             last = self._prepared()
             self.records, self.head, self.ended = last or (0, START, "stopped")
             self._noted = self._opened_head(head or head_beside(path))
@@ -78,6 +81,7 @@ class AuditLog:
 
     def _opened_head(self, noted: Path) -> HeadFile:
         try:
+            self.trusted = 0 if read_head(noted) is not None else self.records  # which no head confirms
             return HeadFile(_agreed(self.path, noted, self.records, self.head))
         except (OSError, ValueError):
             self._connection.close()
@@ -124,10 +128,14 @@ class AuditLog:
         record = json.dumps(decision.to_dict(), sort_keys=True, allow_nan=False)
         following = _chained(self.head, record)
         try:
+            if _identity(self.path.stat()) != self._file:
+                raise FileNotFoundError("another file is in its place")
             self._noted.note(Head(self.records, self.head, following))
             self._connection.execute(
                 "INSERT INTO decisions (number, record, hash) VALUES (?, ?, ?)", (self.records + 1, record, following)
             )
+        except FileNotFoundError as error:
+            raise OSError(f"{self.path} was removed while the service runs; put it back, or restart") from error
         except sqlite3.Error as error:
             raise OSError(f"the audit log takes no records ({error})") from error
         self.records, self.head = self.records + 1, following
@@ -251,6 +259,10 @@ def _readable(path: Path, options: str) -> sqlite3.Connection:
 
 def _not_a_log(path: Path, error: sqlite3.Error) -> ValueError:
     return ValueError(f"{path} is not an audit log ({error}); pass the file audit.db of a --state folder")
+
+
+def _identity(status: os.stat_result) -> tuple[int, int]:
+    return status.st_dev, status.st_ino
 
 
 def _chained(previous: str, record: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import threading
 import time
 from collections import OrderedDict, deque
@@ -43,8 +44,8 @@ class Worker:
         queued: int = 4096,
         tenants: int = 1000,
     ) -> None:
-        if batch < 1 or wait < 0:
-            raise ValueError(f"batch must be at least 1 and wait at least 0 seconds, got {batch} and {wait}")
+        if batch < 1 or not 0 <= wait < math.inf:
+            raise ValueError(f"batch must be at least 1 and wait a time of at least 0 seconds, got {batch} and {wait}")
         self.batch, self.wait, self.queued, self._serve = batch, wait, queued, serve
         self._tenants = tenants
         self._queues: OrderedDict[str, deque[Request]] = OrderedDict()  # by the arrival of their first request

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
 from holdfast.machine.folders import held, sweep
 from holdfast.model.adapted import AdaptedModel
+from holdfast.model.given import check_header
 from holdfast.model.guarded import GuardedModel
 from holdfast.serve.audit import AuditLog, labels_after
 from holdfast.serve.decision import Decision
 from holdfast.serve.limits import RefusedError
 from holdfast.serve.state_folder import LOG_NAME, audit_logs, divided, keep_private, private, sign
 from holdfast.serve.tenant import Tenant
-from holdfast.state import SavedStateError, read_state
+from holdfast.state import OtherStateError, SavedStateError, read_state
 
 LOG = logging.getLogger(__name__)
 RETRY_SECONDS = 10.0  # after the disk refused a state
@@ -55,15 +56,31 @@ class Disk:
             divided(folder, 0, self.model)  # replicas may have had it before
             sign(folder, self.model)
             keep_private(folder)
-            tenants = [Tenant(path.stem) for path in sorted(folder.glob("*.safetensors"))]
-            for entry in tenants:
-                with suppress(SavedStateError, KeyError, TypeError, ValueError, OSError):  # reported when it is used
-                    entry.restore(read_state(self._path(entry))[1]["note"])
+            tenants = [self._noted(Tenant(path.stem)) for path in sorted(folder.glob("*.safetensors"))]
             self.log = AuditLog(folder / LOG_NAME, head=head)
         except BaseException:
             self._owned.close()
             raise
         return tenants
+
+    def _noted(self, entry: Tenant) -> Tenant:
+        """Return a tenant with the counts in its file; a state of another tenant, model, recipe or version is refused."""
+        path = self._path(entry)
+        try:
+            header = read_state(path)[1]
+            check_header(path, header, recipe=self.model.recipe, weights=self.model.weights)
+            self._restore(entry, header["note"])
+        except OtherStateError:
+            raise
+        except (SavedStateError, KeyError, TypeError, ValueError, OSError):  # reported when it is used
+            return Tenant(entry.name)
+        return entry
+
+    def _restore(self, entry: Tenant, note: Mapping[str, Any]) -> None:
+        """Take the counts in the file of a tenant."""
+        if note["tenant"] != entry.name:
+            raise OtherStateError(f"{self._path(entry)} is the state of tenant {note['tenant']}; move it back")
+        entry.restore(note)
 
     def close(self) -> None:
         """Close the log, and give the folder to others."""
@@ -82,9 +99,12 @@ class Disk:
 
     # States -----------------------------------------------------------------------------------------------
 
-    def write(self, entry: Tenant) -> None:
-        """Write the state that is in the model; if the disk does not take it, nothing is adapted until it does."""
-        if self.folder is None or self._waiting:
+    def write(self, entry: Tenant, *, last: bool = False) -> None:
+        """Write the state that is in the model; if the disk does not take it, nothing is adapted until it does.
+
+        A disk that refused is tried again after a while; at once if this is the `last` time.
+        """
+        if self.folder is None or (self._waiting and not last):
             return
         try:
             self.model.save(self._path(entry), note=self.note(entry))
@@ -103,12 +123,13 @@ class Disk:
         """
         try:
             note = self.model.load(self._path(entry))
-            entry.restore(note)
+            self._restore(entry, note)
         except (OSError, SavedStateError, KeyError, TypeError, ValueError) as error:
-            if isinstance(error, OSError) and not isinstance(error, FileNotFoundError):
+            hindered = isinstance(error, OSError) and not isinstance(error, FileNotFoundError)
+            if hindered or isinstance(error, OtherStateError):
                 LOG.error("the state of tenant %s cannot be read now: %s", entry.name, error)
-                reason = f"the state of this tenant cannot be read now ({error.strerror}); try again later"
-                raise RefusedError(503, reason) from error
+                why = error.strerror if isinstance(error, OSError) else "it is of another model or tenant"
+                raise RefusedError(503, f"the state of this tenant cannot be read now ({why}); try again later") from error
             self._set_aside(entry, error)
             return False
         if note.get("logged") is not None:

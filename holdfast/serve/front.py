@@ -59,7 +59,7 @@ class Front:
         length = request.headers.get("inference-header-content-length")
         headers = [pair for pair in request.scope["headers"] if pair[0] != b"x-tenant"]
         async with self.room.body(request) as body:
-            name = check_tenant(tenant_of(tenant, tenant_in(body, length)))
+            name = check_tenant(tenant_of(tenant_in(body, length) if tenant is None else tenant))
             scope = {**request.scope, "headers": [*headers, (b"x-tenant", name.encode())]}
             return await self._reached(shard_of(name, self.shards), Call.of(scope, request.url.path, body))
 

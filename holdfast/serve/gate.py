@@ -75,6 +75,7 @@ class Gate:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
+        asked = {**scope, "method": "GET"} if scope["method"] == "HEAD" else scope  # the server sends no body
         started: list[int] = []
 
         async def sending(message: Message) -> None:
@@ -84,8 +85,8 @@ class Gate:
             await send(message)
 
         try:
-            self._check(scope)
-            await self.app(scope, receive, sending)
+            self._check(asked)
+            await self.app(asked, receive, sending)
         except RefusedError as error:
             if not started:
                 await _refuse(sending, error.status, str(error))
@@ -93,7 +94,7 @@ class Gate:
             LOG.exception("a request failed")
             if not started:
                 await _refuse(sending, 500, "internal error; the log of the service says more")
-        route = scope.get("route")
+        route = asked.get("route")
         path = getattr(route, "path", "other")
         self.metrics.requests.labels(path, str(started[0]) if started else "none").inc()
 

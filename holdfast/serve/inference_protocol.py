@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -63,7 +64,7 @@ def read_inference(body: bytes, header_length: str | None, decoder: Decoder) -> 
         )
         (tensor,) = said["inputs"]
         asked = said.get("parameters") or {}
-        wanted = _wanted(said.get("outputs"))
+        wanted = _wanted(said.get("outputs") or [], rows)
         values = _tensor(tensor, rows, body[length:])
         return Inference(
             values=values,
@@ -71,7 +72,7 @@ def read_inference(body: bytes, header_length: str | None, decoder: Decoder) -> 
             id=_text(said.get("id")),
             outputs=None if wanted is None else tuple(wanted),
             binary=frozenset(name for name, binary in (wanted or {}).items() if binary),
-            all_binary=bool(asked.get("binary_data_output")),
+            all_binary=_flag(asked, "binary_data_output"),
         )
     except RefusedError:
         raise
@@ -87,11 +88,11 @@ def _length(header: str | None, body: bytes) -> int | None:
     return int(header) if known else None
 
 
-def _wanted(outputs: Any) -> dict[str, bool] | None:
-    """Return the names of the outputs that are asked for, and whether each is to be binary."""
-    if not outputs or not isinstance(outputs[0], dict):  # an empty list is a row of no numbers
+def _wanted(outputs: Any, rows: Rows) -> dict[str, bool] | None:
+    """Return the names of the outputs that are asked for, and whether each is to be binary; None: all are."""
+    if not outputs or (isinstance(outputs[0], int) and not rows.array(outputs).size):  # a row of no numbers
         return None
-    wanted = {str(one["name"]): bool((one.get("parameters") or {}).get("binary_data")) for one in outputs}
+    wanted = {str(one["name"]): _flag(one.get("parameters") or {}, "binary_data") for one in outputs}
     if unknown := sorted(set(wanted) - {*OUTPUTS, *OF_BATCH}):
         raise RefusedError(
             400, f"there is no output {unknown[0]!r}; the outputs are {', '.join((*OUTPUTS, *OF_BATCH))}"
@@ -100,24 +101,38 @@ def _wanted(outputs: Any) -> dict[str, bool] | None:
 
 
 def _tensor(tensor: Mapping[str, Any], rows: Rows, binary: bytes) -> NDArray[Any]:
-    shape = [int(side) for side in rows.array(tensor["shape"])]
-    dtype = DATATYPES.get(tensor["datatype"])
-    if min(shape, default=0) < 0:
-        raise RefusedError(400, f"the input has shape {shape}; send its own")
+    sides = rows.array(tensor["shape"])
+    if sides.size and (sides.dtype.kind != "i" or sides.min() < 0):
+        raise RefusedError(400, f"the input has shape {sides.tolist()}; send its own")
+    shape, name, dtype = sides.tolist(), tensor.get("name"), DATATYPES.get(tensor["datatype"])
+    if name != INPUT:
+        raise RefusedError(400, f"the model has no input {name!r}; its input is {INPUT!r}")
     if dtype is None or dtype.kind == "b":
         raise RefusedError(400, f"the input has datatype {tensor['datatype']!r}; send FP32, or another number")
-    size = (tensor.get("parameters") or {}).get("binary_data_size")
+    numbers, size = math.prod(shape), (tensor.get("parameters") or {}).get("binary_data_size")
     if size is None:
         values = rows.array(tensor["data"])
+        if values.size != numbers:
+            raise RefusedError(400, f"the data have {values.size} numbers, and the shape {shape} says {numbers}")
         if dtype.kind in "iu" and values.dtype.kind == "f":
             raise RefusedError(400, f"the data are no integers, and the datatype is {tensor['datatype']}")
-        taken = values.astype(dtype)
+        with np.errstate(over="ignore"):  # they are refused as not finite
+            taken = values.astype(dtype)
         if dtype.kind in "iu" and not np.array_equal(taken, values):
             raise RefusedError(400, f"the data do not fit in the datatype {tensor['datatype']}")
         return taken.reshape(shape)
-    if size != len(binary) or size != dtype.itemsize * int(np.prod(shape, dtype=np.float64)):
+    if tensor.get("data") is not None:
+        raise RefusedError(400, "the input has binary data and data in JSON; send one of them")
+    if type(size) is not int or size != len(binary) or size != dtype.itemsize * numbers:
         raise RefusedError(400, f"the binary data have {len(binary)} bytes, which is not what size and shape say")
     return np.array(np.frombuffer(binary, dtype).reshape(shape))  # a copy: tensors are writable
+
+
+def _flag(parameters: Mapping[str, Any], name: str) -> bool:
+    flag = parameters.get(name, False)
+    if not isinstance(flag, bool):
+        raise RefusedError(400, f"{name} must be true or false")
+    return flag
 
 
 def _text(value: Any) -> str | None:

@@ -39,7 +39,7 @@ class Limits:
 
     def __post_init__(self) -> None:
         for name, value in vars(self).items():
-            if value <= 0:
+            if not value > 0:  # nan neither
                 raise ValueError(f"{name} must be positive, got {value}")
 
 

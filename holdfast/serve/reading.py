@@ -16,12 +16,18 @@ OBJECT_BYTES = 64 * 1024  # it is read on the event loop
 
 
 def tenant_of(*named: str | None) -> str:
-    """Return the first name that was given, also an empty one, which is refused; else that of the default tenant.
+    """Return the name that was given, or that of the default tenant; two different names are refused.
 
-    >>> tenant_of(None, "north"), tenant_of("", "north"), tenant_of(None)
-    ('north', '', 'default')
+    >>> tenant_of(None, "north"), tenant_of("north", "north"), tenant_of(None)
+    ('north', 'north', 'default')
+    >>> tenant_of("", "north")
+    Traceback (most recent call last):
+    holdfast.serve.limits.RefusedError: the request names two tenants, in its address, X-Tenant or body; name one
     """
-    return next((one for one in named if one is not None), DEFAULT_TENANT)
+    given = {one for one in named if one is not None}
+    if len(given) > 1:
+        raise RefusedError(422, "the request names two tenants, in its address, X-Tenant or body; name one")
+    return given.pop() if given else DEFAULT_TENANT
 
 
 class BodyRoom:
@@ -55,6 +61,8 @@ async def body_of(
     too_large = RefusedError(413, f"the body has over {largest} bytes")
     from starlette.requests import ClientDisconnect
 
+    if request.headers.get("content-encoding", "identity").lower() != "identity":
+        raise RefusedError(415, "the body is compressed; send it as it is, without Content-Encoding")
     announced = request.headers.get("content-length", "0")
     if not announced.isdecimal() or int(announced) > largest:
         raise too_large

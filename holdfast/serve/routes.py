@@ -66,9 +66,9 @@ class Engine(Protocol):
 
 
 def _named(request: Request) -> str | None:
-    """Return the tenant that the path, the query or the header names."""
-    in_address: str | None = request.path_params.get("tenant", request.query_params.get("tenant"))
-    return in_address if in_address is not None else request.headers.get("x-tenant")
+    """Return the tenant that the path, the query or the header names, if any."""
+    named = [*request.query_params.getlist("tenant"), request.path_params.get("tenant"), request.headers.get("x-tenant")]
+    return tenant_of(*named) if any(one is not None for one in named) else None
 
 
 def application(engine: Engine, **options: Any) -> FastAPI:
@@ -217,7 +217,9 @@ def _say_errors(app: FastAPI) -> None:
 
     async def refused(_: Any, error: Any) -> Response:
         known = {404: "there is nothing at this address", 405: "this address takes another method: GET or POST"}
-        return json_reply({"error": known.get(error.status_code, "the request is not understood")}, error.status_code)
+        reply = json_reply({"error": known.get(error.status_code, "the request is not understood")}, error.status_code)
+        reply.headers.update(error.headers or {})
+        return reply
 
     async def misread(_: Any, error: Any) -> Response:
         wrong = ", ".join(str(one["loc"][-1]) for one in error.errors())

@@ -33,6 +33,7 @@ LOOKED_AT = 32  # of the first samples, to see if they are scaled as in training
 REMEMBERED = 600  # decisions of each tenant for the page
 NO_REFERENCE = "no source samples are known, so it predicts as the source does; start it with --card or --holdout"
 KILLED = "the service before was killed: decisions that it did not log are missing"
+TRUSTED = "the head of the log was not noted: its {} records before this one are trusted"
 REPLY_SECONDS = 0.005  # at most, until an update begins
 NOT_FINITE = "the network returns values that are not finite for these inputs; scale them as in training"
 
@@ -314,7 +315,8 @@ class Service:
         self.worker.start()
         log = self.tenants.disk.log
         killed = KILLED if log is not None and log.ended != "stopped" else None
-        said = (f"{len(self.tenants.names())} tenants on disk", killed, self.note)
+        trusted = TRUSTED.format(log.trusted) if log is not None and log.trusted else None
+        said = (f"{len(self.tenants.names())} tenants on disk", killed, trusted, self.note)
         self.record(self._event("started", "; ".join(one for one in said if one is not None)))
 
     def stop(self) -> None:
@@ -322,8 +324,9 @@ class Service:
         if self.worker.alive:
             self.worker.stop()
         self.decoding.close()
-        self.tenants.checkpoint()
-        self.record(self._event("stopped", "every state is on disk"))
+        self.tenants.checkpoint(last=True)
+        stalled = self.tenants.disk.stalled
+        self.record(self._event("stopped", "every state is on disk" if stalled is None else stalled))
         self.tenants.close()
         if self.telemetry is not None:
             self.telemetry.close()

@@ -251,19 +251,19 @@ class Tenants:
         with self.lock:
             return sorted(self._tenants)
 
-    def checkpoint(self) -> None:
-        """Write every state that the disk does not have."""
+    def checkpoint(self, *, last: bool = False) -> None:
+        """Write every state that the disk does not have, for the `last` time also on one that has just refused."""
         with self.lock:
             self._settle()
             for entry in list(self._tenants.values()):
                 if entry.dirty and (entry is self._inside or entry.resident is not None):
                     self._swap(entry)
-                    self.disk.write(entry)
+                    self.disk.write(entry, last=last)
 
     def close(self) -> None:
         """Write every state, and give the folder to others."""
         with self.lock:
-            self.checkpoint()
+            self.checkpoint(last=True)
             self.disk.close()
 
     def nbytes(self, tenant: str) -> int:

@@ -3,7 +3,7 @@
 from holdfast.state.checks import check_saved
 from holdfast.state.contents import Contents, Inventory, Moving, contents, declaring
 from holdfast.state.digest import state_digest
-from holdfast.state.files import SavedStateError, pack_state, read_state, write_state
+from holdfast.state.files import OtherStateError, SavedStateError, pack_state, read_state, write_state
 from holdfast.state.snapshot import VERSION, Copies, Savepoint, put_back, snapshot_of, state_of
 from holdfast.state.stateful import Stateful
 from holdfast.state.tree import containers, copied, leaves, map_tensors, modules_of, named_modules_of, rebuild
@@ -14,6 +14,7 @@ __all__ = [
     "Copies",
     "Inventory",
     "Moving",
+    "OtherStateError",
     "SavedStateError",
     "Savepoint",
     "Stateful",

@@ -25,6 +25,10 @@ class SavedStateError(ValueError):
     """A saved state that cannot be used; the message says why and what to do."""
 
 
+class OtherStateError(SavedStateError):
+    """A saved state that is whole, and of another model, recipe or version."""
+
+
 def write_state(path: Path, state: Mapping[str, Any], header: Mapping[str, Any]) -> None:
     """Write nested state to one safetensors file with its JSON in the header: completely or not at all."""
     write_whole(path, pack_state(state, header), durably=True)
@@ -51,7 +55,7 @@ def read_state(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     schema = metadata.get("schema", "none")
     if schema not in READ:
         known = " and ".join(sorted(READ))
-        raise SavedStateError(
+        raise OtherStateError(
             f"{path} has state schema {schema}, and this version reads {known}; save it again with this version"
         )
     body = metadata.get("holdfast", "")

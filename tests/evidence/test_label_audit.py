@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from holdfast.evidence import LabelAudit, LabelRequests
 from holdfast.evidence.line import CorrectionLine
@@ -101,6 +102,8 @@ def test_yes_is_the_label_that_was_served() -> None:
         ({"label": -1}, "label must be a class from 0 on, or None, got -1"),
         ({"label": 3.7}, "label must be a class from 0 on, or None, got 3.7"),
         ({"label": True}, "label must be a class from 0 on, or None, got True"),
+        ({"label": torch.tensor(True)}, "label must be a class from 0 on, or None, got tensor"),
+        ({"label": torch.tensor([3])}, "label must be a class from 0 on, or None, got tensor"),
         ({"label": "3"}, "label must be a class from 0 on, or None, got '3'"),
         ({"correct": 1}, "correct must be True or False, got 1"),
         ({"label": 3, "correct": True}, "give label or correct, not both, got 3 and True"),
@@ -308,3 +311,12 @@ def test_labels_of_much_weight_do_not_carry_the_mean_out_of_its_bounds() -> None
     mean.count(2, total=5.0, centres=1.0)
     interval = mean.interval(0.95, 0.0, 1.0)
     assert interval.value == interval.high <= 1
+
+
+@pytest.mark.parametrize("sample_id", [0.0, 0.5, "0", None])
+def test_what_is_no_id_of_a_sample_is_refused(sample_id: Any) -> None:
+    audit = LabelAudit(budget=1.0)
+    audit.serve(served=[3], source=[7], right=[0.5], source_right=[0.2])
+    with pytest.raises(TypeError):
+        audit.feedback(sample_id, 3)
+    assert audit.feedback(0, 3)

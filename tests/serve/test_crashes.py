@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import shutil
 import sqlite3
+import time
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +27,7 @@ from holdfast.serve.head import Head, HeadFile
 from holdfast.serve.limits import RefusedError
 from holdfast.serve.state_folder import divided_among, shard_folder, shard_of
 from holdfast.serve.tenants import Tenants
-from holdfast.state import SavedStateError, read_state
+from holdfast.state import OtherStateError, SavedStateError, read_state
 from holdfast.state.digest import digest_of
 from holdfast.state.files import SCHEMA
 from tests.serve.bodies import NPY, npy
@@ -255,3 +257,83 @@ def test_ids_of_other_runs_take_no_labels(tmp_path: Path) -> None:
         with pytest.raises(RefusedError, match="no prediction has this id"):
             tenants.feedback("north", sample, 1, tag=tag)
     tenants.close()
+
+
+def test_a_state_of_another_tenant_or_method_is_neither_used_nor_set_aside(tmp_path: Path) -> None:
+    for tenant in ("north", "south"):
+        adapted = Tenants(network(), "tent", guarded=False, folder=tmp_path)
+        adapted.step(tenant, batches(1)[0])
+        adapted.close()
+    shutil.copy(tmp_path / "north.safetensors", tmp_path / "south.safetensors")
+    with pytest.raises(OtherStateError, match=r"south.safetensors is the state of tenant north"):
+        Tenants(network(), "tent", guarded=False, folder=tmp_path)
+    (tmp_path / "south.safetensors").unlink()
+    (tmp_path / "service.json").unlink()
+    with pytest.raises(OtherStateError, match="saved by another recipe"):
+        Tenants(network(), "eta", guarded=False, folder=tmp_path)
+    (tmp_path / "service.json").unlink()
+    running = Tenants(network(), "tent", guarded=False, folder=tmp_path, active=1)
+    running.step("west", batches(1)[0])
+    shutil.copy(tmp_path / "west.safetensors", tmp_path / "north.safetensors")  # while it runs
+    with pytest.raises(RefusedError, match="of another model or tenant"):
+        running.step("north", batches(1)[0])
+    running.close()
+    assert not list(tmp_path.glob("*.damaged"))
+
+
+def test_a_stop_writes_states_although_the_disk_has_just_refused_one(tmp_path: Path) -> None:
+    service = make_service(tmp_path, guarded=False, checkpoint_every=100)
+    service.start()
+    service.tenants.step("north", batches(1)[0])
+    service.tenants.step("north", batches(1)[0])
+    service.tenants.disk.stall("the disk is full")  # and has room again
+    service.stop()
+    again = Tenants(network(), "tent", guarded=False, folder=tmp_path)
+    assert again.status("north").batches == 2
+    again.close()
+    assert [one.reason for one in read_audit(tmp_path / "audit.db")][-1] == "every state is on disk"
+
+
+def test_a_log_that_another_process_holds_stops_nobody_and_is_complete_afterwards(tmp_path: Path) -> None:
+    service = make_service(tmp_path, guarded=False)
+    service.start()
+    with closing(sqlite3.connect(tmp_path / "audit.db")) as other:
+        other.execute("BEGIN IMMEDIATE")
+        start = time.monotonic()
+        service.record(service.tenants.step("north", batches(1)[0]) and decision(0))
+        assert time.monotonic() - start < 3, "SQLite waits five seconds unless it is told otherwise"
+        assert "locked" in str(service.tenants.disk.unrecorded)
+        other.rollback()
+    service.record(decision(1))
+    service.stop()
+    assert verify_audit(tmp_path / "audit.db").problem is None
+    assert [one.batch for one in read_audit(tmp_path / "audit.db") if one.kind == "reset"] == [0, 1]
+
+
+@pytest.mark.parametrize("replaced", [False, True])
+def test_a_log_that_is_removed_while_the_service_runs_is_said(tmp_path: Path, replaced: bool) -> None:
+    service = make_service(tmp_path, guarded=False)
+    service.start()
+    log = tmp_path / "audit.db"
+    log.rename(tmp_path / "moved.db")
+    if replaced:
+        log.write_bytes((tmp_path / "moved.db").read_bytes())
+    service.record(decision(0))
+    assert "was removed while the service runs" in service.status()["audit"]["problem"]
+    assert service.status()["learning_stopped"] is not None
+    (tmp_path / "moved.db").replace(log)
+    service.record(decision(1))
+    assert service.status()["audit"]["problem"] is None
+    service.stop()
+    assert verify_audit(log).problem is None
+    assert [one.batch for one in read_audit(log) if one.kind == "reset"] == [0, 1]
+
+
+def test_a_start_without_the_noted_head_is_in_the_log(tmp_path: Path) -> None:
+    for _ in range(2):
+        service = make_service(tmp_path, guarded=False)
+        service.start()
+        service.stop()
+        (tmp_path / "audit.head").unlink()
+    started = [one.reason for one in read_audit(tmp_path / "audit.db") if one.kind == "started"]
+    assert [" 2 records before this one are trusted" in reason for reason in started] == [False, True]

@@ -61,6 +61,13 @@ def test_a_network_of_a_file_takes_its_preprocessing(tmp_path: Path) -> None:
     assert (preprocessing.crop, preprocessing.resize, preprocessing.mean) == ((32, 32), 32, (0.5,) * 3)
     with pytest.raises(ValueError, match="mean and std belong together"):
         load(name, mean=[0.5] * 3)
+    nan = float("nan")
+    for mean, std in (([0.5] * 3, [0.0, 1.0, 1.0]), ([0.5] * 2, [0.2] * 3), ([nan] * 3, [0.2] * 3)):
+        with pytest.raises(ValueError, match="one for each channel, and no std 0"):
+            load(name, mean=mean, std=std)
+    for size in (0, -3):
+        with pytest.raises(ValueError, match="at least 1 pixel"):
+            load(name, size=size)
 
 
 def test_a_file_of_weights_and_a_misspelt_method_get_a_hint() -> None:
