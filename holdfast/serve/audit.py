@@ -70,7 +70,9 @@ class AuditLog:
             created = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)  # private, as the files that SQLite puts beside it
             self._file = _identity(os.fstat(created))
             os.close(created)
-            self._connection = sqlite3.connect(path, check_same_thread=False, isolation_level=None, timeout=BUSY_SECONDS)
+            self._connection = sqlite3.connect(
+                path, check_same_thread=False, isolation_level=None, timeout=BUSY_SECONDS
+            )
             last = self._prepared()
             self.records, self.head, self.ended = last or (0, START, "stopped")
             self._noted = self._opened_head(head or head_beside(path))

@@ -35,9 +35,9 @@ def files_left() -> int:
 class Connection(H11Protocol):
     """One connection; without a request under way it is idle.
 
-    One more than `most` closes the one whose client keeps it waiting for the longest: an idle one, those that have never
-    sent a request first, then one whose body does not end or whose client does not read. If none does, the new one is
-    closed. `overdue` runs while the head of a request is awaited.
+    One more than `most` closes the one whose client keeps it waiting for the longest: an idle one, those that have
+    never sent a request first, then one whose body does not end or whose client does not read. If there is none, the
+    new one is closed. `overdue` runs while the head of a request is awaited.
     """
 
     most: ClassVar[int]

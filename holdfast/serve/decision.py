@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from holdfast.model.events import event_names
@@ -44,7 +44,7 @@ class Decision:
 
     def to_dict(self) -> dict[str, Any]:
         """Return all fields as JSON can hold them."""
-        return asdict(self)
+        return dict(vars(self))
 
 
 def decide(

@@ -64,7 +64,7 @@ class Disk:
         return tenants
 
     def _noted(self, entry: Tenant) -> Tenant:
-        """Return a tenant with the counts in its file; a state of another tenant, model, recipe or version is refused."""
+        """Return a tenant with the counts in its file; refuse the state of another tenant, model, recipe or version."""
         path = self._path(entry)
         try:
             header = read_state(path)[1]
@@ -129,7 +129,9 @@ class Disk:
             if hindered or isinstance(error, OtherStateError):
                 LOG.error("the state of tenant %s cannot be read now: %s", entry.name, error)
                 why = error.strerror if isinstance(error, OSError) else "it is of another model or tenant"
-                raise RefusedError(503, f"the state of this tenant cannot be read now ({why}); try again later") from error
+                raise RefusedError(
+                    503, f"the state of this tenant cannot be read now ({why}); try again later"
+                ) from error
             self._set_aside(entry, error)
             return False
         if note.get("logged") is not None:

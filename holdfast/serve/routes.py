@@ -67,7 +67,11 @@ class Engine(Protocol):
 
 def _named(request: Request) -> str | None:
     """Return the tenant that the path, the query or the header names, if any."""
-    named = [*request.query_params.getlist("tenant"), request.path_params.get("tenant"), request.headers.get("x-tenant")]
+    named = [
+        *request.query_params.getlist("tenant"),
+        request.path_params.get("tenant"),
+        request.headers.get("x-tenant"),
+    ]
     return tenant_of(*named) if any(one is not None for one in named) else None
 
 

@@ -13,6 +13,8 @@ from torch import Tensor
 
 from holdfast.state.tree import rebuild
 
+OF_NUMPY = {torch.float32, torch.float64, torch.int64, torch.bool}  # others are read as bytes
+
 
 def divided(state: Mapping[str, Any]) -> tuple[Any, list[Tensor]]:
     """Return nested state as JSON can hold it, and its tensors, which are numbers in it behind "#"; text is behind "=".
@@ -26,7 +28,7 @@ def divided(state: Mapping[str, Any]) -> tuple[Any, list[Tensor]]:
 
     def plain(leaf: Any) -> Any:
         if isinstance(leaf, Tensor):
-            tensors.append(leaf.detach().cpu())
+            tensors.append(leaf.detach() if leaf.is_cpu else leaf.detach().cpu())
             return f"#{len(tensors) - 1}"
         return f"={leaf}" if isinstance(leaf, str) else leaf
 
@@ -59,9 +61,15 @@ def digest_of(text: str, tensors: Iterable[Tensor]) -> str:
     """Return the hex digest of a text and of tensors in their order."""
     digest = hashlib.blake2b(text.encode(), digest_size=16)
     for tensor in tensors:
-        digest.update(f"{tensor.dtype}{tuple(tensor.shape)}".encode())
-        digest.update(tensor.reshape(-1).view(torch.uint8).numpy().data)
+        flat = tensor if tensor.dim() == 1 else tensor.reshape(-1)
+        digest.update(_described(tensor.dtype, tensor.shape))
+        digest.update((flat if tensor.dtype in OF_NUMPY else flat.view(torch.uint8)).numpy())
     return digest.hexdigest()
+
+
+@lru_cache(maxsize=4096)
+def _described(dtype: torch.dtype, shape: torch.Size) -> bytes:
+    return f"{dtype}{tuple(shape)}".encode()
 
 
 def state_digest(state: Mapping[str, Any]) -> str:

@@ -85,7 +85,9 @@ def test_a_request_that_names_two_tenants_reaches_neither(client: Any, path: str
     assert (answer.status_code, "two tenants" in answer.json()["error"]) == (422, True)
     after = client.get("/v1/status").json()["tenants"]
     assert {name: one["digest"] for name, one in after.items()} == {name: one["digest"] for name, one in before.items()}
-    agreeing = client.post("/v1/tenants/north/reset?tenant=north", json={"tenant": "north"}, headers={"X-Tenant": "north"})
+    agreeing = client.post(
+        "/v1/tenants/north/reset?tenant=north", json={"tenant": "north"}, headers={"X-Tenant": "north"}
+    )
     assert agreeing.status_code == 200
 
 
