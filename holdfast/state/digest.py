@@ -63,7 +63,7 @@ def digest_of(text: str, tensors: Iterable[Tensor]) -> str:
     for tensor in tensors:
         flat = tensor if tensor.dim() == 1 else tensor.reshape(-1)
         digest.update(_described(tensor.dtype, tensor.shape))
-        digest.update((flat if tensor.dtype in OF_NUMPY else flat.view(torch.uint8)).numpy())
+        digest.update((flat if tensor.dtype in OF_NUMPY else flat.view(torch.uint8)).numpy().data)
     return digest.hexdigest()
 
 

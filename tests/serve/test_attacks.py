@@ -86,7 +86,9 @@ def test_clients_that_keep_every_connection_waiting_make_room_for_others(way: st
             slow.connect(address(url))
             slow.sendall((half if way.startswith("bodies") else many).encode())
         for _ in range(3):  # refused only while all are really served
-            wait_until(lambda: httpx.post(f"{url}/v1/predict", **SENT, trust_env=False).status_code == 200, 15)
+            wait_until(
+                lambda: httpx.post(f"{url}/v1/predict", **SENT, trust_env=False, timeout=60).status_code == 200, 60
+            )
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
