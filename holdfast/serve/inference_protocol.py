@@ -120,7 +120,7 @@ def _tensor(tensor: Mapping[str, Any], rows: Rows, binary: bytes) -> NDArray[Any
             taken = values.astype(dtype)
         if dtype.kind in "iu" and not np.array_equal(taken, values):
             raise RefusedError(400, f"the data do not fit in the datatype {tensor['datatype']}")
-        return taken.reshape(shape)
+        return np.reshape(taken, shape)
     if tensor.get("data") is not None:
         raise RefusedError(400, "the input has binary data and data in JSON; send one of them")
     if type(size) is not int or size != len(binary) or size != dtype.itemsize * numbers:

@@ -61,7 +61,7 @@ def digest_of(text: str, tensors: Iterable[Tensor]) -> str:
     """Return the hex digest of a text and of tensors in their order."""
     digest = hashlib.blake2b(text.encode(), digest_size=16)
     for tensor in tensors:
-        flat = tensor if tensor.dim() == 1 else tensor.reshape(-1)
+        flat = tensor if tensor.dim() == 1 and tensor.is_contiguous() else tensor.contiguous().view(-1)
         digest.update(_described(tensor.dtype, tensor.shape))
         digest.update((flat if tensor.dtype in OF_NUMPY else flat.view(torch.uint8)).numpy().data)
     return digest.hexdigest()

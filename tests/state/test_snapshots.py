@@ -65,6 +65,12 @@ def test_equal_bytes_of_another_type_have_another_digest() -> None:
     assert len(digests) == 2
 
 
+def test_the_digest_of_a_view_is_that_of_its_values() -> None:
+    values = torch.arange(6.0)
+    for view in (values[::2], values.view(2, 3).T, values[0], values[:0]):
+        assert state_digest({"mean": view}) == state_digest({"mean": view.clone(memory_format=torch.contiguous_format)})
+
+
 def test_a_plain_number_that_is_not_finite_is_refused() -> None:
     expected = {"tensors": {}, "declared": {"": {"total": 0.0}}}
     check_saved({"tensors": {}, "declared": {"": {"total": 1.0}}}, expected, torch.float32)
@@ -86,7 +92,7 @@ def test_a_savepoint_puts_back_all_that_an_optimiser_knows() -> None:
     trained.weight.grad = torch.ones(2)
     trained.optimizer.step()
     before = copy.deepcopy(trained.optimizer.state_dict())
-    savepoint = Savepoint([trained])
+    savepoint = Savepoint(contents([trained]))
     trained.optimizer.param_groups[0].update(lr=7.0, later=True)
     trained.optimizer.step()
     savepoint.restore()
