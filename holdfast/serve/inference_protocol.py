@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from holdfast import __version__
 from holdfast.serve.bodies import Decoder
 from holdfast.serve.decision import Decision
-from holdfast.serve.json_arrays import Rows, json_outline
+from holdfast.serve.json_arrays import JsonRows, json_outline
 from holdfast.serve.limits import RefusedError
 from holdfast.serve.service import Answer
 
@@ -88,7 +88,7 @@ def _length(header: str | None, body: bytes) -> int | None:
     return int(header) if known else None
 
 
-def _wanted(outputs: Any, rows: Rows) -> dict[str, bool] | None:
+def _wanted(outputs: Any, rows: JsonRows) -> dict[str, bool] | None:
     """Return the names of the outputs that are asked for, and whether each is to be binary; None: all are."""
     if not outputs or (isinstance(outputs[0], int) and not rows.array(outputs).size):  # a row of no numbers
         return None
@@ -100,7 +100,7 @@ def _wanted(outputs: Any, rows: Rows) -> dict[str, bool] | None:
     return wanted
 
 
-def _tensor(tensor: Mapping[str, Any], rows: Rows, binary: bytes) -> NDArray[Any]:
+def _tensor(tensor: Mapping[str, Any], rows: JsonRows, binary: bytes) -> NDArray[Any]:
     sides = rows.array(tensor["shape"])
     if sides.size and (sides.dtype.kind != "i" or sides.min() < 0):
         raise RefusedError(400, f"the input has shape {sides.tolist()}; send its own")

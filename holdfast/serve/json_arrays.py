@@ -32,8 +32,8 @@ def json_array(body: bytes, shape: tuple[int, ...], samples: int) -> NDArray[Any
     return rows.array(values)
 
 
-class Rows:
-    """Rows of numbers that were taken out of a JSON text; each is replaced by its number, in brackets."""
+class JsonRows:
+    """JsonRows of numbers that were taken out of a JSON text; each is replaced by its number, in brackets."""
 
     def __init__(self) -> None:
         self._blocks: list[NDArray[Any]] = []  # neighbouring rows
@@ -57,7 +57,7 @@ class Rows:
 
 def json_outline(
     body: bytes, shape: tuple[int, ...], samples: int, *, row_characters: int | None = None
-) -> tuple[Any, Rows]:
+) -> tuple[Any, JsonRows]:
     """Return a JSON text with a number in place of each row of numbers, and the rows."""
     codes, each = np.frombuffer(body, np.uint8), math.prod(shape)
     arrays = sum(math.prod(shape[:axis]) for axis in range(len(shape)))  # of one sample
@@ -67,7 +67,7 @@ def json_outline(
     longest = row_characters or max(LONGEST_ROW, *shape) * NUMBER_CHARACTERS
     row = rf'\[[^\[\]{{}}"]{{0,{longest}}}\]'  # an array that holds no array
     together = max(1, AT_ONCE // max(1, shape[-1])) - 1
-    rows = Rows()
+    rows = JsonRows()
     outline = re.sub(rf"{row}(?:\s{{0,99}},\s{{0,99}}{row}){{0,{together}}}", rows.take, body.decode())
     if len(outline) > most["["] * NUMBER_CHARACTERS:
         raise RefusedError(413, f"a row of the array, or what is beside it, has over {longest} characters")
