@@ -8,9 +8,14 @@ from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
 
+import numpy as np
+
+from holdfast.report.metrics import collapse_onset
+
 DOCS = Path(__file__).parent
 RESULTS = DOCS.parent / "results"
-PAGES = [DOCS / "newest.md", *(DOCS / "results" / f"{name}.md" for name in ("audio", "ccc", "estimators", "unitta"))]
+MEASURED = ("audio", "ccc", "estimators", "recovery", "unitta")
+PAGES = [DOCS / "newest.md", *(DOCS / "results" / f"{name}.md" for name in MEASURED)]
 PART = 15  # batches in a visit to the fifteen corruptions, one each
 Run = dict[str, Any]
 
@@ -92,7 +97,6 @@ def accuracies(name: str, streams: list[str], *, resets: bool = False) -> list[s
 
 def alarms() -> list[str]:
     """Return the table of alarms on TENT: those of `risk`, and the resets of the guard."""
-    onset = 21  # the first batch that the damaged network predicts, in the stream `collapse`
     rows = [
         "| alarm | clean: alarms | continual: alarms | collapse: before | collapse: first after, in batches |",
         "| --- | ---: | ---: | ---: | ---: |",
@@ -108,10 +112,51 @@ def alarms() -> list[str]:
         },
     }
     for name, batches in marks.items():
-        before = sum(batch < onset for batch in batches["collapse"])
-        after = next((str(batch - onset) for batch in batches["collapse"] if batch >= onset), "missed")
+        before = sum(batch < ONSET for batch in batches["collapse"])
+        after = next((str(batch - ONSET) for batch in batches["collapse"] if batch >= ONSET), "missed")
         rows.append(f"| {name} | {len(batches['clean'])} | {len(batches['continual'])} | {before} | {after} |")
     return rows
+
+
+ONSET = 21  # the first batch that the damaged network predicts, in the streams `collapse`
+WINDOW = 10  # batches of the moving average that tells when TENT stays below the source, as in the report
+
+
+def arena() -> list[str]:
+    """Return the table of the reset arena, as `holdfast report` makes it from the runs."""
+    made: dict[tuple[str, str, int], Run] = {(run["recipe"], run["stream"], run["seed"]): run for run in runs("arena")}
+    rows = [
+        "| recovery | accuracy % | after the collapse % | false resets / 100 | missed | delay, batches |",
+        "| --- |" + " ---: |" * 5,
+    ]
+    recipes = [recipe for recipe in dict.fromkeys(recipe for recipe, *_ in made) if recipe != "source"]
+    for recipe, alarm in [*((recipe, None) for recipe in recipes), ("never", "risk")]:
+        healthy = false = 0
+        accuracies, after, delays = [], [], []
+        for (_, stream, seed), run in ((key, run) for key, run in made.items() if key[0] == recipe):
+            marks = run["reset_batches"] if alarm is None else run.get("alarm_batches", {}).get(alarm, [])
+            accuracies.append(fmean(run["batch_accuracy"]))
+            base = run if recipe == "guard's alarm" else made["never", stream, seed]
+            until = ONSET if stream == "collapse" else _below(base, made["source", stream, seed])
+            healthy, false = healthy + until, false + sum(mark < until for mark in marks)
+            if stream == "collapse":
+                after.append(fmean(run["batch_accuracy"][ONSET:]))
+                delays.append(next((mark - ONSET for mark in marks if mark >= ONSET), None))
+        known = [delay for delay in delays if delay is not None]
+        cells = [f"{100 * fmean(accuracies):.1f}", f"{100 * fmean(after):.1f}", f"{100 * false / healthy:.1f}"]
+        cells += [f"{len(delays) - len(known)} of {len(delays)}", f"{fmean(known):.1f}" if known else "–"]
+        rows.append(f"| `{recipe}`{f', alarm of `{alarm}`' if alarm else ''} | {' | '.join(cells)} |")
+    return rows
+
+
+def _below(run: Run, source: Run) -> int:
+    """Return the batch from which a run stays below the source, or the number of batches."""
+    means = [
+        [fmean(one["batch_accuracy"][max(0, end - WINDOW) : end]) for end in range(1, len(one["batch_accuracy"]) + 1)]
+        for one in (run, source)
+    ]
+    onset = collapse_onset(*map(np.array, means))
+    return len(run["batch_accuracy"]) if onset is None else onset
 
 
 def settings(name: str) -> list[str]:
@@ -246,6 +291,7 @@ TABLES: dict[str, Callable[[], list[str]]] = {
     "settings": lambda: settings("newest-unitta-cifar10"),
     "long": lambda: settings("unitta-cifar10-long"),
     "alarms": alarms,
+    "arena": arena,
     "recurrence": recurrence,
     "asr": lambda: accuracies("asr-digits", ["ccc", "cross"], resets=True),
     "collapse digits": lambda: accuracies("collapse-digits", ["sorted", "shuffled"]),

@@ -33,7 +33,7 @@ def json_array(body: bytes, shape: tuple[int, ...], samples: int) -> NDArray[Any
 
 
 class JsonRows:
-    """JsonRows of numbers that were taken out of a JSON text; each is replaced by its number, in brackets."""
+    """Rows of numbers that were taken out of a JSON text; each is replaced by its number, in brackets."""
 
     def __init__(self) -> None:
         self._blocks: list[NDArray[Any]] = []  # neighbouring rows
